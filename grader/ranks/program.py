@@ -1,0 +1,153 @@
+"""What is run on ranks and what comes back: Program, Call, Run. Plain data, without torch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from grader.sandbox.frames import FrameError
+from grader.trace.events import Trace
+from grader.verdict import Diagnosis
+
+Ending = Literal["finished", "deadlocked", "crashed", "left_early", "mismatched", "timed_out", "out_of_memory"]
+
+DTYPES = {
+    name: np.dtype(name)
+    for name in ("float64", "float32", "float16", "int64", "int32", "int16", "int8", "uint8", "bool")
+} | {"complex64": np.dtype("complex64"), "complex128": np.dtype("complex128")}
+
+
+@dataclass(frozen=True)
+class Strided:
+    """A tensor as raw storage and a view on it.
+
+    `storage` is one-dimensional; `shape`, `stride` and `offset` are in elements, as torch.as_strided has them.
+    """
+
+    storage: np.ndarray[Any, Any]
+    shape: tuple[int, ...]
+    stride: tuple[int, ...]
+    offset: int = 0
+
+    @classmethod
+    def of(cls, array: np.ndarray[Any, Any]) -> Strided:
+        """A contiguous tensor with the values of `array`."""
+        flat = np.ascontiguousarray(array).reshape(-1)
+        steps = [1]
+        for size in reversed(array.shape[1:]):
+            steps.append(steps[-1] * max(size, 1))
+        return cls(flat, array.shape, tuple(reversed(steps))[: array.ndim] if array.ndim else ())
+
+    def view(self) -> np.ndarray[Any, Any]:
+        """The tensor's values, shape `shape`, sharing the storage. Raises FrameError if it would leave it."""
+        reach = self.offset + sum((n - 1) * s for n, s in zip(self.shape, self.stride, strict=True))
+        if 0 in self.shape:
+            return np.empty(self.shape, self.storage.dtype)
+        if self.offset < 0 or min(self.stride, default=0) < 0 or reach >= len(self.storage):
+            raise FrameError("a tensor that leaves its storage")
+        size = self.storage.itemsize
+        strides = tuple(s * size for s in self.stride)
+        return np.lib.stride_tricks.as_strided(self.storage[self.offset :], self.shape, strides)
+
+    @property
+    def numel(self) -> int:
+        return int(np.prod(self.shape, dtype=np.int64))
+
+
+def to_bytes(value: Any) -> tuple[dict[str, Any], bytes] | None:
+    """A Strided (or array) as its description and raw bytes, for `frames.encode`."""
+    if isinstance(value, np.ndarray):
+        value = Strided.of(value)
+    if not isinstance(value, Strided):
+        return None
+    description = {
+        "dtype": value.storage.dtype.name,
+        "shape": list(value.shape),
+        "stride": list(value.stride),
+        "offset": value.offset,
+    }
+    return description, value.storage.tobytes()
+
+
+def from_bytes(description: dict[str, Any], data: bytes) -> Strided:
+    """The inverse of `to_bytes`, for `frames.decode`. The bytes are a learner's: raises FrameError on nonsense."""
+    dtype = DTYPES.get(description["dtype"])
+    if dtype is None:
+        raise FrameError(f"a dtype that is not compared here: {description['dtype']}")
+    shape, stride, offset = description["shape"], description["stride"], description["offset"]
+    if not all(isinstance(n, int) and n >= 0 for n in (*shape, *stride, offset)) or len(shape) != len(stride):
+        raise FrameError("a tensor with a bad shape")
+    tensor = Strided(np.frombuffer(data, dtype).copy(), tuple(shape), tuple(stride), offset)
+    tensor.view()
+    return tensor
+
+
+@dataclass(frozen=True)
+class Program:
+    """A learner's source and the function in it that every rank calls."""
+
+    source: str
+    file: str
+    function: str
+    parameters: tuple[str, ...] | None = None
+    p2p_only: bool = False
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call of the function on every rank: `arguments[rank]` are rank's positional arguments."""
+
+    arguments: tuple[tuple[Any, ...], ...]
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one call may take: CPU seconds of one rank, seconds of waiting without progress, bytes on stdout."""
+
+    cpu_seconds: float = 3.0
+    idle_seconds: float = 20.0
+    stdout_bytes: int = 2**20
+
+
+@dataclass(frozen=True)
+class CallResult:
+    """What one finished call left: per rank the arguments as they are now and the value returned, and its trace."""
+
+    arguments: tuple[tuple[Any, ...], ...]
+    returned: tuple[Any, ...]
+    trace: Trace
+    diagnoses: tuple[Diagnosis, ...] = ()
+
+
+@dataclass(frozen=True)
+class Run:
+    """One world's life. `calls` are those that finished; `trace` is that of the call in which it ended."""
+
+    ranks: int
+    ending: Ending
+    calls: tuple[CallResult, ...]
+    trace: Trace
+    diagnoses: tuple[Diagnosis, ...] = ()
+    stdout: tuple[str, ...] = field(default=(), repr=False)
+    stderr: tuple[str, ...] = field(default=(), repr=False)
+
+    @property
+    def finished(self) -> bool:
+        return self.ending == "finished"
+
+
+def same_for_all(ranks: int, *arguments: Any) -> Call:
+    """A call with equal arguments on each of `ranks` ranks."""
+    return Call(tuple(tuple(arguments) for _ in range(ranks)))
+
+
+def outputs_text(run: Run) -> str:
+    """What the ranks printed, rank by rank, for people."""
+    return "\n".join(_labelled("printed", run.stdout) + _labelled("wrote to stderr", run.stderr))
+
+
+def _labelled(verb: str, texts: Sequence[str]) -> list[str]:
+    return [f"rank {rank} {verb}:\n{text.rstrip()}" for rank, text in enumerate(texts) if text.strip()]

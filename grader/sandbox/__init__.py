@@ -1,0 +1,4 @@
+"""The box a learner's code runs in: a warm process that forks ranks, keepers that end them, and the frame protocol.
+
+Knows nothing of torch and of what the code means; `ranks` names the module that is kept warm and run in each fork.
+"""

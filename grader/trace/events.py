@@ -1,0 +1,127 @@
+"""The event model: what each rank did, in its own order, and which send met which receive."""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
+
+SEND, RECV, RECV_ANY = 1, 2, 3
+COLLECTIVE_CODES = {
+    name: code
+    for code, name in enumerate(
+        (
+            "all_reduce",
+            "all_reduce_coalesced",
+            "broadcast",
+            "reduce",
+            "all_gather",
+            "all_gather_into_tensor",
+            "all_gather_coalesced",
+            "gather",
+            "scatter",
+            "reduce_scatter",
+            "reduce_scatter_tensor",
+            "all_to_all",
+            "all_to_all_single",
+            "barrier",
+            "monitored_barrier",
+        ),
+        start=16,
+    )
+}
+_NAMES = {SEND: "send", RECV: "recv", RECV_ANY: "recv from any rank"} | {c: n for n, c in COLLECTIVE_CODES.items()}
+
+
+@dataclass(slots=True)
+class Operation:
+    """One operation of one rank.
+
+    `peer` is the other rank (-1: any, or none), `size` in bytes, `line` the learner's line that posted it (0: none of
+    theirs). `waits` holds the position, in the rank's own order, at which it began to wait for the operation, and
+    `done` says whether it went on. Times are nanoseconds of the machine's monotonic clock, 0 where unknown.
+    """
+
+    rank: int
+    number: int
+    kind: int
+    peer: int
+    tag: int
+    size: int
+    line: int
+    posted: int = 0
+    wait_line: int = 0
+    waited: int = 0
+    done: bool = False
+    threaded: bool = False
+
+    @property
+    def name(self) -> str:
+        return _NAMES.get(self.kind, "operation")
+
+    @property
+    def receives(self) -> bool:
+        return self.kind in (RECV, RECV_ANY)
+
+    @property
+    def collective(self) -> bool:
+        return self.kind >= 16
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One entry of a rank's program order: it posted an operation, or waited for it."""
+
+    what: str  # "post" | "wait"
+    operation: Operation
+
+
+@dataclass
+class Trace:
+    """Every rank's steps during one call."""
+
+    ranks: int
+    steps: list[list[Step]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        if not self.steps:
+            self.steps = [[] for _ in range(self.ranks)]
+
+    def operations(self, rank: int) -> list[Operation]:
+        """What `rank` posted, in order."""
+        return [step.operation for step in self.steps[rank] if step.what == "post"]
+
+    def all_operations(self) -> Iterable[Operation]:
+        for rank in range(self.ranks):
+            yield from self.operations(rank)
+
+    def bytes_sent(self, rank: int) -> int:
+        """Bytes of every point-to-point message that `rank` sent."""
+        return sum(op.size for op in self.operations(rank) if op.kind == SEND)
+
+    def messages_sent(self, rank: int) -> int:
+        return sum(op.kind == SEND for op in self.operations(rank))
+
+    @cached_property
+    def messages(self) -> list[tuple[Operation, Operation]]:
+        """The pairs (send, recv) that met, as MPI's order rule has it: first posted, first matched per (src, dst, tag)."""
+        return match(self.all_operations())
+
+
+def match(operations: Iterable[Operation]) -> list[tuple[Operation, Operation]]:
+    """Pair sends with receives: in posting order per (source, destination, tag); receives from any source take the
+    source they named when they were done."""
+    sends: dict[tuple[int, int, int], deque[Operation]] = defaultdict(deque)
+    receives: list[Operation] = []
+    for op in operations:
+        if op.kind == SEND:
+            sends[op.rank, op.peer, op.tag].append(op)
+        elif op.receives:
+            receives.append(op)
+    pairs = []
+    for op in receives:
+        waiting = sends.get((op.peer, op.rank, op.tag))
+        if op.peer >= 0 and waiting:
+            pairs.append((waiting.popleft(), op))
+    return pairs
