@@ -7,6 +7,7 @@ import json
 import os
 import re
 import selectors
+import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,6 +24,7 @@ WORKER = "grader.ranks.worker"
 QUIET_SECONDS = 0.1  # how long stuck ranks must stay silent before they are called stuck
 TICK_SECONDS = 0.25
 GRACE_SECONDS = 1.0  # how long the others may go on after one rank has broken
+DEFAULT_LIMITS = Limits()
 _CLOCK = os.sysconf("SC_CLK_TCK")
 
 
@@ -33,21 +35,42 @@ class Processes:
 
     def __init__(self) -> None:
         self._warm = Warm(WORKER)
+        self._lock = threading.Lock()
+        self._worlds = 0
+        self._idle_machine = False
 
-    def run(self, program: Program, ranks: int, calls: Sequence[Call], seed: int = 0, limits: Limits = Limits()) -> Run:
+    def run(
+        self, program: Program, ranks: int, calls: Sequence[Call], seed: int = 0, limits: Limits = DEFAULT_LIMITS
+    ) -> Run:
         """Start `ranks` processes, load the program in each, and make the calls one after another.
 
         The first call that does not finish ends the run. Every process is gone when this returns or raises.
         Raises BoxFailed when no process could be started.
         """
-        box = self._warm.box(ranks)
+        self._warm.wait_until_ready()
+        with self._lock:
+            if not self._worlds:
+                self._idle_machine = _busy_processes() <= (os.cpu_count() or 1)
+            self._worlds += 1
+        box = None
         try:
-            return _World(box, program, ranks, seed, limits).live(calls)
+            box = self._warm.box(ranks)
+            return _World(box, program, ranks, seed, limits, self._idle_machine).live(calls)
         finally:
-            box.end()
+            if box:
+                box.end()
+            with self._lock:
+                self._worlds -= 1
 
     def close(self) -> None:
         self._warm.close()
+
+
+def _busy_processes() -> int:
+    """How many threads want a processor at this moment; many where that cannot be known."""
+    with contextlib.suppress(OSError, ValueError, StopIteration), open("/proc/stat") as stat:
+        return int(next(line for line in stat if line.startswith("procs_running")).split()[1])
+    return 1000
 
 
 class _Rank:
@@ -73,6 +96,13 @@ class _Rank:
         return self.state in ("returned", "raised", "dead")
 
     @property
+    def mark(self) -> str:
+        """A word for the picture, where this rank broke."""
+        if self.state == "raised" and self.raised is not None and self.broken:
+            return f"raised {self.raised.type}"
+        return "process died" if self.state == "dead" else ""
+
+    @property
     def fallen(self) -> bool:
         return self.state in ("raised", "dead")
 
@@ -93,13 +123,15 @@ def _tidy(diagnoses: list[Diagnosis]) -> list[Diagnosis]:
 
 
 class _World:
-    def __init__(self, box: Box, program: Program, ranks: int, seed: int, limits: Limits) -> None:
+    def __init__(self, box: Box, program: Program, ranks: int, seed: int, limits: Limits, idle_machine: bool) -> None:
         self.box, self.program, self.size, self.seed, self.limits = box, program, ranks, seed, limits
+        self.idle_machine = idle_machine
         self.source = blame.Source(program.file, program.source)
         self.ranks = [_Rank() for _ in range(ranks)]
         self.trace = Trace(ranks)
         self.diagnoses: list[Diagnosis] = []
         self.finished: list[CallResult] = []
+        self.ring: list[int] = []
         self.last_news = self.first_breakage = 0.0
         self.watch = selectors.DefaultSelector()
         self.watch.register(box.keeper, selectors.EVENT_READ, ("keeper", -1))
@@ -126,6 +158,8 @@ class _World:
             self.size, ending, tuple(self.finished), self.trace, tuple(_tidy(self.diagnoses)),
             tuple(bytes(rank.stdout).decode(errors="replace") for rank in self.ranks),
             tuple(bytes(rank.stderr).decode(errors="replace") for rank in self.ranks),
+            tuple(self.ring),
+            tuple((number, word) for number, rank in enumerate(self.ranks) if (word := rank.mark)),
         )  # fmt: skip
 
     def _start(self) -> None:
@@ -137,6 +171,7 @@ class _World:
             "parameters": self.program.parameters,
             "p2p_only": self.program.p2p_only,
             "seed": self.seed,
+            "yield_to_ranks": self.idle_machine,
         }
         for rank in range(self.size):
             self._tell(rank, header)
@@ -325,8 +360,8 @@ class _World:
 
     def _race(self, number: int, header: dict[str, Any]) -> None:
         try:
-            numbers = [int(header[name]) for name in ("peer", "posted", "line")]
-            found = blame.race(number, header["how"], *numbers, self.source)
+            peer, posted, line = (int(header[name]) for name in ("peer", "posted", "line"))
+            found = blame.race(number, header["how"], peer, posted, line, self.source)
         except (KeyError, TypeError, ValueError):
             raise frames.FrameError("a race report that does not fit") from None
         if len(self.diagnoses) < 100:
@@ -390,9 +425,9 @@ class _World:
             found = blame.raised(number, error, self.size, self.source, alike)
             return _Broken(found, blame.ENDINGS.get(found.kind, "crashed"))
         blocked = {n: r.blocked for n, r in enumerate(self.ranks) if r.blocked is not None}
-        ring = blame.cycle(stuck)
-        if ring:
-            return _Broken(blame.deadlock(ring, blocked, self.source), "deadlocked")
+        self.ring = blame.cycle(stuck)
+        if self.ring:
+            return _Broken(blame.deadlock(self.ring, blocked, self.source), "deadlocked")
         if gone is not None:
             return _Broken(blame.died(gone, 0, self.trace, self.source), "left_early")
         returned = [n for n, rank in enumerate(self.ranks) if rank.state == "returned"]

@@ -124,7 +124,11 @@ class CallResult:
 
 @dataclass(frozen=True)
 class Run:
-    """One world's life. `calls` are those that finished; `trace` is that of the call in which it ended."""
+    """One world's life.
+
+    `calls` are those that finished, `trace` is that of the call in which it ended. `cycle` holds the ranks of a
+    deadlock, `marks` a word for each rank that broke.
+    """
 
     ranks: int
     ending: Ending
@@ -133,6 +137,8 @@ class Run:
     diagnoses: tuple[Diagnosis, ...] = ()
     stdout: tuple[str, ...] = field(default=(), repr=False)
     stderr: tuple[str, ...] = field(default=(), repr=False)
+    cycle: tuple[int, ...] = ()
+    marks: tuple[tuple[int, str], ...] = ()
 
     @property
     def finished(self) -> bool:

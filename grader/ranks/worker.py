@@ -7,6 +7,7 @@ Imports torch at the top: this is the module that the host keeps warm.
 
 from __future__ import annotations
 
+import contextlib
 import faulthandler
 import inspect
 import linecache
@@ -82,7 +83,7 @@ def _overlap(a: torch.Tensor, b: torch.Tensor) -> bool:
     """Whether two contiguous tensors share memory."""
     a_start, b_start = a.data_ptr(), b.data_ptr()
     a_end, b_end = a_start + a.numel() * a.element_size(), b_start + b.numel() * b.element_size()
-    return a_start < b_end and b_start < a_end
+    return bool(a_start < b_end and b_start < a_end)
 
 
 class Recorder:
@@ -116,11 +117,11 @@ class Recorder:
 
     def line(self) -> int:
         """The line of the submission that is being run: the innermost frame of its file."""
-        frame = sys._getframe(1)
+        frame: types.FrameType | None = sys._getframe(1)
         while frame is not None:
             if frame.f_code.co_filename == self._file:
                 return frame.f_lineno
-            frame = frame.f_back  # type: ignore[assignment]
+            frame = frame.f_back
         return 0
 
     def post(self, kind: int, peer: int, tag: int, tensor: torch.Tensor | None, start: Callable[[], Any]) -> Any:
@@ -318,9 +319,23 @@ def _function(module: types.ModuleType, name: str, parameters: list[str] | None)
     return function, ""
 
 
+def _let_gloo_yield() -> None:
+    """Run gloo's own threads only where no other wants the processor.
+
+    A gloo thread polls without rest while a message is there that no receive is posted for; on fewer cores than ranks
+    it keeps the very rank that would post it from running, for a scheduler tick each time. Measured on 2 cores: 30
+    ring steps on 16 ranks 0.10 s, with this 0.02 s; but 2 s when the machine is busy, so it is for idle machines.
+    """
+    for task in os.listdir("/proc/self/task"):
+        with contextlib.suppress(OSError), open(f"/proc/self/task/{task}/comm") as comm:
+            if comm.read().startswith("gloo"):
+                os.sched_setscheduler(int(task), os.SCHED_IDLE, os.sched_param(0))
+
+
 def main(rank: int, channel: socket.socket) -> int:
-    """Serve one world's life as rank `rank`: "start" (the program), then "call" after "call". Returns an exit status."""
-    reader, queue = frames.Reader(), []
+    """Serve one world's life as rank `rank`: "start" (the program), then call after call. Returns an exit status."""
+    reader = frames.Reader()
+    queue: list[Any] = []
 
     def receive() -> frames.Message | None:
         while not queue:
@@ -328,7 +343,8 @@ def main(rank: int, channel: socket.socket) -> int:
             if not data:
                 return None
             queue.extend(reader.feed(data))
-        return queue.pop(0)
+        message: frames.Message = queue.pop(0)
+        return message
 
     start = receive()
     if start is None:
@@ -339,9 +355,11 @@ def main(rank: int, channel: socket.socket) -> int:
     dist.init_process_group(
         "gloo", store=dist.FileStore("rendezvous", world), rank=rank, world_size=world, timeout=GROUP_TIMEOUT
     )
+    if start.header["yield_to_ranks"]:
+        _let_gloo_yield()
     recorder = Recorder(channel, file, start.header["p2p_only"])
     _install(recorder)
-    stacks = open("stacks-%d" % rank, "w")  # noqa: SIM115 - faulthandler writes to it for as long as we live
+    stacks = open(f"stacks-{rank}", "w")  # noqa: SIM115 - faulthandler writes to it for as long as we live
     faulthandler.register(STACKS_SIGNAL, file=stacks, all_threads=True)
     try:
         module = _load(start.header["source"], file)

@@ -105,7 +105,7 @@ class Trace:
 
     @cached_property
     def messages(self) -> list[tuple[Operation, Operation]]:
-        """The pairs (send, recv) that met, as MPI's order rule has it: first posted, first matched per (src, dst, tag)."""
+        """The pairs (send, recv) that met (see `match`)."""
         return match(self.all_operations())
 
 

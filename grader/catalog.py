@@ -1,0 +1,53 @@
+"""Where the course's files are: in a checkout, or inside an installed package."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from grader.submission import BadRequest
+
+_PACKAGE = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """One chapter of the course, `id` as in its file's name ("06")."""
+
+    id: str
+    title: str
+
+
+def root() -> Path:
+    """The folder that holds course/ and exercises/: the checkout, or what was packed into the wheel."""
+    packed = _PACKAGE / "_data"
+    return packed if packed.is_dir() else _PACKAGE.parent
+
+
+def course() -> Path:
+    return root() / "course"
+
+
+def cards() -> Path:
+    return course() / "cards"
+
+
+def chapters() -> list[Chapter]:
+    """Every chapter of the syllabus, in order."""
+    listing = yaml.safe_load((course() / "syllabus.yaml").read_text())
+    return [Chapter(entry["id"], entry["title"]) for entry in listing["chapters"]]
+
+
+def chapter_notebook(chapter: str) -> Path | None:
+    """The chapter's notebook, or None while it is not written."""
+    return next(iter(sorted(course().glob(f"{chapter}-*.ipynb"))), None)
+
+
+def exercise_notebook(name: str) -> Path:
+    """The released notebook of an exercise. Raises BadRequest if there is none."""
+    found = next(iter((root() / "exercises").glob(f"*/{name}.ipynb")), None)
+    if found is None:
+        raise BadRequest(f"the notebook of {name} is not here: {root() / 'exercises'}")
+    return found

@@ -1,0 +1,1 @@
+"""Where grading meets people: check() in a notebook, nbgrader, feedback pages, reports in the terminal."""

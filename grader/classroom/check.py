@@ -1,0 +1,208 @@
+"""check() and play(): what a notebook calls. They only ask the grading service and show what it says."""
+
+from __future__ import annotations
+
+import atexit
+import inspect
+import json
+import linecache
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from html import escape
+from typing import Any
+
+from grader.classroom import report
+from grader.submission import BadRequest
+from grader.verdict import Verdict
+
+
+class CheckFailed(AssertionError):  # noqa: N818 - learners read the name
+    """Points were lost, under `nbgrader validate`, which shows errors only."""
+
+    def _render_traceback_(self) -> list[str]:
+        """IPython: the sentence alone."""
+        return [str(self)]
+
+
+class Score(float):
+    """Points as a number, which nbgrader puts in the gradebook; shows itself as the report with its pictures."""
+
+    _html: str
+    _text: str
+
+    @classmethod
+    def of(cls, points: float, html: str, text: str) -> Score:
+        score = cls(points)
+        score._html, score._text = html, text
+        return score
+
+    def _repr_html_(self) -> str:
+        return self._html
+
+    def __repr__(self) -> str:
+        return repr(float(self))
+
+
+def check(function: Callable[..., Any], name: str | None = None, seed: int | None = None) -> Score:
+    """Grade `function`, the learner's solution of the exercise of that name: one check, or all of them.
+
+    The cell (or file) that defines the function is what is graded, in processes of its own and by the grading service:
+    nothing is decided in this kernel. Returns the points; shown as the last value of a cell, it is the report.
+    """
+    verdict = _service().grade(_exercise(function), _source(function), seed, fresh=name is None or seed is not None)
+    if name is None:
+        score = Score.of(verdict.points, report.verdict_html(verdict), _text(verdict))
+    else:
+        result = _named(verdict, name)
+        score = Score.of(result.points, report.check_html(result), result.diagnosis.message if result.diagnosis else "")
+    lost = not verdict.passed if name is None else _named(verdict, name).status != "pass"
+    if lost and os.environ.get("NBGRADER_VALIDATING"):
+        raise CheckFailed(score._text)
+    return score
+
+
+def _named(verdict: Verdict, name: str) -> Any:
+    try:
+        return verdict.check(name)
+    except KeyError:
+        known = ", ".join(check.name for check in verdict.checks)
+        raise BadRequest(f"{verdict.exercise} has no check {name!r}; it has {known}") from None
+
+
+def _text(verdict: Verdict) -> str:
+    lines = [f"{verdict.points:g} of {verdict.max_points:g} points"]
+    lines += [f"{c.title}: {c.diagnosis.message}" for c in verdict.checks if c.diagnosis]
+    return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class Played:
+    """One run of a function: its ending, what each rank returned and sent, and its picture."""
+
+    ending: str
+    message: str
+    returned: list[Any] | None
+    tensors: list[list[Any]] | None
+    bytes_sent: list[int]
+    messages_sent: list[int]
+    rounds: list[float | None]
+    output: str
+    svg: str = field(repr=False)
+
+    def _repr_html_(self) -> str:
+        head = f"<p>{report._code(self.message)}</p>" if self.message else ""
+        printed = f"<pre>{escape(self.output)}</pre>" if self.output else ""
+        return f'<div style="background:#fff;color:#1f2933">{head}{self.svg}{printed}</div>'
+
+
+def play(
+    function: Callable[..., Any],
+    ranks: int = 4,
+    tensors: Callable[[int], Any] | None = None,
+    seed: int | None = None,
+) -> Played:
+    """Run `function` on `ranks` real processes and draw what happened.
+
+    `tensors(rank)` gives each rank's argument (a tensor or array); without it the function is called without any.
+    Raises BadRequest where that cannot be done.
+    """
+    given = None
+    if tensors is not None:
+        arrays = [_array(tensors(rank)) for rank in range(ranks)]
+        given = [{"values": array.tolist(), "dtype": array.dtype.name} for array in arrays]
+    request = {"play": function.__name__, "source": _source(function), "file": "your cell", "ranks": ranks,
+               "tensors": given, "seed": seed}  # fmt: skip
+    return Played(**_service().ask(request))
+
+
+def _array(value: Any) -> Any:
+    import numpy as np
+
+    return np.asarray(value.detach().numpy() if hasattr(value, "detach") else value)
+
+
+def _exercise(function: Callable[..., Any]) -> str:
+    name = getattr(function, "__name__", None)
+    if not isinstance(name, str):
+        raise BadRequest(f"check() takes the function you wrote, not {function!r}")
+    return name
+
+
+def _source(function: Callable[..., Any]) -> str:
+    """The text of the cell or file that defines `function`."""
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    text = "".join(linecache.getlines(code.co_filename)) if code else ""
+    if not text:
+        raise BadRequest("check() needs a function that is defined in a notebook cell or a file")
+    return text
+
+
+class _Client:
+    """A grading service of this kernel's own; ends with the kernel."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._verdicts: dict[tuple[str, str], Verdict] = {}
+        self._process = subprocess.Popen(
+            [sys.executable, "-I", "-m", "grader.classroom.service"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,  # an interrupted kernel ends it by closing its stdin
+        )
+        atexit.register(self.close)
+
+    @property
+    def alive(self) -> bool:
+        return self._process.poll() is None
+
+    def grade(self, name: str, source: str, seed: int | None, fresh: bool) -> Verdict:
+        """The verdict; one that was given for the same source is given again unless `fresh`."""
+        known = self._verdicts.get((name, source))
+        if known is None or fresh:
+            known = Verdict.from_report(
+                json.dumps(self.ask({"grade": name, "source": source, "file": "your cell", "seed": seed}))
+            )
+            self._verdicts[name, source] = known
+        return known
+
+    def ask(self, request: dict[str, Any]) -> dict[str, Any]:
+        """One request and its answer. Raises BadRequest with the service's sentence."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        with self._lock:
+            try:
+                self._process.stdin.write(json.dumps(request) + "\n")
+                self._process.stdin.flush()
+                line = self._process.stdout.readline()
+            except BaseException:  # interrupted half-way: its next answer would be to the wrong question
+                self.close()
+                raise
+        if not line:
+            raise BadRequest("the grading service ended; run the cell again")
+        answer: dict[str, Any] = json.loads(line)
+        if "error" in answer:
+            raise BadRequest(answer["error"])
+        return answer
+
+    def close(self) -> None:
+        atexit.unregister(self.close)
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                pipe.close()
+        self._process.terminate()
+        self._process.wait()
+
+
+_client: _Client | None = None
+
+
+def _service() -> _Client:
+    global _client
+    if _client is None or not _client.alive:
+        _client = _Client()
+    return _client

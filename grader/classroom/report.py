@@ -1,0 +1,139 @@
+"""A verdict for people: in the terminal, and as HTML with the pictures of the learner's own runs."""
+
+from __future__ import annotations
+
+from html import escape
+
+from rich.console import Console
+from rich.markup import escape as plain
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from grader.verdict import CheckResult, Verdict
+
+_MARK = {"pass": ("✓", "green"), "fail": ("✗", "red"), "error": ("!", "magenta"), "skipped": ("-", "yellow")}
+_SHOWN_OUTPUT = 2000
+
+
+class TerminalReport:
+    """Prints checks as they are decided, and then what it comes to."""
+
+    def __init__(self) -> None:
+        self.console = Console(highlight=False)
+        self.told: dict[tuple[str, int | None], str] = {}
+
+    def check(self, result: CheckResult) -> None:
+        mark, colour = _MARK[result.status]
+        points = f"{result.points:g}/{result.max_points:g}"
+        self.console.print(f"[{colour}]{mark}[/] {points:>5}  {plain(result.title)}")
+        if result.diagnosis:
+            found = result.diagnosis
+            place = (found.kind, found.line)
+            message = _printable(found.message)
+            if found.line is not None and place in self.told:
+                message = f"at line {found.line}, as in the check {self.told[place]!r}"
+            self.told.setdefault(place, result.title)
+            self.console.print(Padding(f"[{colour}]{found.kind}[/]: {plain(message)}", (0, 0, 0, 9)))
+
+    def summary(self, verdict: Verdict) -> None:
+        colour = "green" if verdict.passed else "yellow" if verdict.points else "red"
+        self.console.print(
+            f"\n[bold {colour}]{verdict.points:g} of {verdict.max_points:g} points[/]  "
+            f"{verdict.exercise}, seed {verdict.seed}, {'+'.join(verdict.engines)}, {verdict.seconds:.1f} s"
+        )
+        failed = verdict.first_failure
+        if failed and failed.output:
+            self.console.print("\n[bold]What your ranks printed in the run that failed first:[/]")
+            self.console.print(Text(_printable(failed.output[:_SHOWN_OUTPUT])))
+
+
+def _printable(text: str) -> str:
+    """Without control characters: the text may be a learner's, and the terminal is the teacher's."""
+    return "".join(c if c == "\n" or c.isprintable() else "�" for c in text)
+
+
+def check_html(result: CheckResult) -> str:
+    """One check as a fragment of HTML, diagram included."""
+    mark, colour = _MARK[result.status]
+    parts = [
+        '<div style="font-family:system-ui,sans-serif;margin:.4em 0 1em;padding:.5em .8em;'
+        f'border-left:4px solid {colour};background:#fff;color:#1f2933">',
+        f"<b>{mark} {result.points:g} of {result.max_points:g} points</b> &nbsp; {escape(result.title)}",
+    ]
+    if result.diagnosis:
+        found = result.diagnosis
+        parts.append(f"<p><code>{escape(found.kind)}</code> {_code(_printable(found.message))}</p>")
+        if found.expected or found.got:
+            parts.append(
+                f"<p style='color:#52606d'>expected: {escape(_printable(found.expected or '-'))}<br>"
+                f"got: {escape(_printable(found.got or '-'))}</p>"
+            )
+    if result.diagnosis and result.output:
+        printed = escape(_printable(result.output[:_SHOWN_OUTPUT]))
+        parts.append(f"<details><summary>what your ranks printed</summary><pre>{printed}</pre></details>")
+    if result.diagram:
+        state = " open" if result.diagnosis else ""
+        parts.append(f"<details{state}><summary>your run</summary>{result.diagram}</details>")
+    parts.append("</div>")
+    return "\n".join(parts)
+
+
+def _code(message: str) -> str:
+    """Escaped, with what stands between backticks set as code."""
+    pieces = escape(message).split("`")
+    return "".join(f"<code>{piece}</code>" if i % 2 else piece for i, piece in enumerate(pieces))
+
+
+def verdict_html(verdict: Verdict) -> str:
+    """A whole verdict as a fragment of HTML."""
+    head = (
+        f"<p><b>{escape(verdict.exercise)}: {verdict.points:g} of {verdict.max_points:g} points</b> "
+        f"(seed {verdict.seed}, {escape('+'.join(verdict.engines))}, {verdict.seconds:.1f} s)</p>"
+    )
+    return head + "\n".join(check_html(check) for check in verdict.checks)
+
+
+def page(verdict: Verdict) -> str:
+    """A whole verdict as a page of its own."""
+    title = f"{escape(verdict.exercise)}: {verdict.points:g}/{verdict.max_points:g}"
+    return (
+        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title></head>\n'
+        f'<body style="max-width:60em;margin:2em auto;background:#f5f7fa">\n{verdict_html(verdict)}\n</body></html>\n'
+    )
+
+
+def print_catalogue() -> None:
+    """Chapters, exercises, points and progress."""
+    from grader import catalog, exercise, progress
+
+    done = progress.best()
+    by_chapter: dict[str, list[exercise.Exercise]] = {}
+    for found in exercise.catalogue():
+        by_chapter.setdefault(found.chapter, []).append(found)
+    table = Table(box=None, pad_edge=False)
+    for column in ("", "chapter / exercise", "minutes", "points", "your best", "tries"):
+        table.add_column(column, justify="left" if column in ("", "chapter / exercise") else "right")
+    for chapter in catalog.chapters():
+        written = catalog.chapter_notebook(chapter.id) is not None
+        style = "bold" if written else "dim"
+        table.add_row(chapter.id, f"[{style}]{chapter.title}[/]" + ("" if written else "[dim] (to come)[/]"))
+        for found in by_chapter.get(chapter.id, []):
+            best = done.get(found.name)
+            reached = f"{best.points:g}" if best else "-"
+            tries = str(best.attempts) if best else "0"
+            table.add_row("", f"  {found.name}", str(found.minutes), f"{found.max_points:g}", reached, tries)
+    Console(highlight=False).print(table)
+
+
+def print_doctor() -> bool:
+    """What this machine can run; True if nothing that is needed is missing."""
+    from grader import doctor
+
+    console = Console(highlight=False)
+    findings = doctor.examine()
+    marks = {"ok": "[green]✓[/]", "missing": "[red]✗[/]", "optional": "[yellow]-[/]"}
+    for finding in findings:
+        advice = f"  [dim]{plain(finding.advice)}[/]" if finding.advice else ""
+        console.print(f"{marks[finding.state]} {finding.name:<11} {plain(finding.detail)}{advice}")
+    return all(finding.state != "missing" for finding in findings)

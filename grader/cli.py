@@ -1,0 +1,149 @@
+"""`rankup ...`: thin; every command is one call into the package.
+
+Exit status: 0 full marks or success; 1 points lost, or the thing checked is wrong; 2 the request itself is bad, with
+one sentence on stderr.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from grader.submission import BadRequest
+
+app = typer.Typer(
+    help="Course and grader for interviews on distributed systems and distributed machine learning.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+cards_app = typer.Typer(help="Look at and check the flashcards.", no_args_is_help=True)
+app.add_typer(cards_app, name="cards")
+
+EXERCISE = Annotated[str, typer.Argument(help="Name of the exercise, as `rankup list` shows it.")]
+
+
+@app.command()
+def grade(
+    exercise: EXERCISE,
+    file: Annotated[Path, typer.Argument(help="The submission: a .py or an .ipynb file.")],
+    engine: Annotated[str, typer.Option(help="auto, sim, gloo, nccl or all.")] = "auto",
+    seed: Annotated[int | None, typer.Option(min=0, help="Draw the inputs from this seed.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the verdict as JSON.")] = False,
+    html: Annotated[Path | None, typer.Option(help="Also write the verdict, with diagrams, as a page.")] = None,
+) -> int:
+    """Grade a submission and say what happened."""
+    from grader.classroom import grading, report
+
+    if html is not None and not html.parent.is_dir():
+        raise BadRequest(f"{html}: no such folder to write the page to")
+    show = None if as_json else report.TerminalReport()
+    verdict = grading.grade_file(exercise, file, engine, seed, show.check if show else None)
+    if show:
+        show.summary(verdict)
+    else:
+        print(json.dumps(verdict.to_json()))
+    if html is not None:
+        html.write_text(report.page(verdict))
+    return 0 if verdict.passed else 1
+
+
+@app.command(name="list")
+def list_() -> int:
+    """Chapters, exercises, points, and how far you are."""
+    from grader.classroom import report
+
+    report.print_catalogue()
+    return 0
+
+
+@app.command()
+def doctor() -> int:
+    """What this machine can run, what is missing, and how to get it."""
+    from grader.classroom import report
+
+    return 0 if report.print_doctor() else 1
+
+
+@app.command()
+def start(exercise: EXERCISE) -> int:
+    """Put your own copy of an exercise's notebook under work/."""
+    import shutil
+
+    from grader import catalog
+    from grader.exercise import find
+
+    source = catalog.exercise_notebook(find(exercise).name)
+    target = Path("work", source.parent.name, source.name)
+    if target.exists():
+        raise BadRequest(f"{target} is there already; move it away to start anew")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy(source, target)
+    print(target)
+    return 0
+
+
+@app.command()
+def lab(chapter: Annotated[str | None, typer.Argument(help="Open this chapter, e.g. 06.")] = None) -> int:
+    """Open JupyterLab on the course."""
+    from grader import catalog
+
+    root = catalog.root()
+    target = catalog.chapter_notebook(chapter) if chapter else catalog.course()
+    if target is None:
+        raise BadRequest(f"no chapter is called {chapter!r}; `rankup list` shows them")
+    os.chdir(root)
+    os.execv(sys.executable, [sys.executable, "-m", "jupyterlab", str(target.relative_to(root))])
+
+
+@app.command()
+def quiz(
+    deck: Annotated[str | None, typer.Argument(help="A deck, e.g. 06; all of them if left out.")] = None,
+    new: Annotated[int, typer.Option(min=0, help="At most so many cards you have not seen.")] = 10,
+) -> int:
+    """Review the flashcards that are due, and learn new ones."""
+    from grader import catalog
+    from grader.quiz import session
+    from grader.quiz.deck import DeckError
+
+    try:
+        return session.run(deck, new, catalog.cards())
+    except DeckError as error:
+        raise BadRequest(str(error)) from None
+
+
+def _terminate(*_: Any) -> None:
+    raise KeyboardInterrupt
+
+
+def main() -> None:
+    """The console script."""
+    signal.signal(signal.SIGTERM, _terminate)  # end like Ctrl-C: with nothing left behind
+    status = 2
+    try:
+        status = app(standalone_mode=False) or 0
+    except BadRequest as error:
+        print(f"rankup: {error}", file=sys.stderr)
+    except typer.Exit as error:
+        status = error.exit_code
+    except typer.Abort:
+        status = 130
+    except KeyboardInterrupt:
+        status = 130
+    except BrokenPipeError:
+        with contextlib.suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        status = 1
+    except Exception as error:
+        usage = getattr(error, "format_message", None)  # click's own errors about the command line
+        if usage is None:
+            raise
+        print(f"rankup: {usage()}", file=sys.stderr)
+    sys.exit(status)

@@ -1,0 +1,272 @@
+"""An exercise, its checks and points; the registry; and the grading of one submission.
+
+A check judges runs of the learner's function. Runs are shared: all cases for one number of ranks are called in one
+world, and only where that world ended badly is each group of cases run in a world of its own, so that one mistake
+does not cost the points of checks it has nothing to do with.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import random
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from grader.ranks.processes import DEFAULT_LIMITS, BoxFailed, Processes
+from grader.ranks.program import Call, CallResult, Limits, Program, Run, Strided, outputs_text
+from grader.submission import BadRequest, Submission
+from grader.trace import diagram
+from grader.trace.events import Trace
+from grader.verdict import CheckResult, Diagnosis, Verdict
+
+LIMITS_AFTER_A_TIMEOUT = Limits(cpu_seconds=0.75, idle_seconds=3.0)
+WORLDS_AT_ONCE = 2
+
+
+@dataclass(frozen=True)
+class Case:
+    """One call that is made on every rank of a world: `tensors[rank]` is rank's argument."""
+
+    group: str
+    label: str
+    tensors: tuple[Strided, ...]
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return self.group, self.label
+
+    @property
+    def ranks(self) -> int:
+        return len(self.tensors)
+
+    @property
+    def call(self) -> Call:
+        return Call(tuple((tensor,) for tensor in self.tensors))
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A case and what came of it: the finished call, or the run that ended before it was done."""
+
+    case: Case
+    result: CallResult | None
+    run: Run
+
+    @property
+    def trace(self) -> Trace:
+        return self.result.trace if self.result else self.run.trace
+
+
+class Lost(Exception):  # noqa: N818 - reads as what happened to the points
+    """Raised by a check: points are lost, and why."""
+
+    def __init__(self, diagnosis: Diagnosis, outcome: Outcome | None = None) -> None:
+        super().__init__(diagnosis.message)
+        self.diagnosis, self.outcome = diagnosis, outcome
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that must be right. `judge` returns the outcome to draw, or raises Lost."""
+
+    name: str
+    title: str
+    points: float
+    judge: Callable[[Bench], Outcome]
+
+
+@dataclass(frozen=True)
+class Exercise:
+    """One graded exercise: what the learner writes, and what right means.
+
+    `cases` draws fresh inputs from a generator; `minutes` and `difficulty` (1 to 3) are for people.
+    """
+
+    name: str
+    chapter: str
+    title: str
+    function: str
+    parameters: tuple[str, ...]
+    minutes: int
+    difficulty: int
+    checks: tuple[Check, ...]
+    cases: Callable[[Draw], Iterable[Case]]
+    p2p_only: bool = False
+    limits: Limits = DEFAULT_LIMITS
+
+    @property
+    def max_points(self) -> float:
+        return sum(check.points for check in self.checks)
+
+
+class Draw:
+    """Fresh inputs: the same for the same seed, different for every label."""
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+
+    def generator(self, label: str) -> np.random.Generator:
+        return np.random.default_rng([self._seed, *label.encode()])
+
+
+class Bench:
+    """The runs of one grading."""
+
+    def __init__(self, exercise: Exercise, submission: Submission, engine: Processes, seed: int) -> None:
+        self.exercise, self.engine, self.seed = exercise, engine, seed
+        self.limits = exercise.limits
+        self.program = Program(
+            submission.source, submission.name, exercise.function, exercise.parameters, exercise.p2p_only
+        )
+        self._cases: dict[int, list[Case]] = {}
+        for case in exercise.cases(Draw(seed)):
+            self._cases.setdefault(case.ranks, []).append(case)
+        self._done: dict[tuple[str, str], Outcome] = {}
+        self._failed: dict[tuple[str, str], Run] = {}
+
+    def prepare(self) -> Diagnosis | None:
+        """Run every case, optimistically in one world per number of ranks. A submission that cannot even be loaded,
+        and so fails every check, gives the Diagnosis; anything else is left to the checks."""
+        sizes = sorted(self._cases)
+        first = self._run(self._cases[sizes[0]])
+        if not first.calls and first.diagnoses and first.diagnoses[0].kind in ("syntax_error", "missing_function"):
+            return first.diagnoses[0]
+        if first.finished and self._run(self._cases[sizes[1]]).finished:
+            with ThreadPoolExecutor(WORLDS_AT_ONCE) as pool:  # the largest first: it takes longest
+                list(pool.map(lambda ranks: self._run(self._cases[ranks]), sorted(sizes[2:], reverse=True)))
+        return None
+
+    def calls(self, group: str) -> Iterator[tuple[Case, CallResult]]:
+        """The finished calls of `group`, fewest ranks first. Raises Lost at the first that did not finish."""
+        for ranks in sorted(self._cases):
+            cases = [case for case in self._cases[ranks] if case.group == group]
+            if any(case.key not in self._done for case in cases):
+                self._run(cases)
+            for case in cases:
+                outcome = self._done.get(case.key)
+                if outcome is None or outcome.result is None:
+                    run = self._failed[case.key]
+                    raise Lost(run.diagnoses[0], Outcome(case, None, run))
+                yield case, outcome.result
+
+    def outcome(self, case: Case) -> Outcome:
+        return self._done[case.key]
+
+    def picture(self, group: str, ranks: int = 4) -> Outcome:
+        """The outcome of `group` to draw when all is well."""
+        cases = [case for case in self._cases.get(ranks, []) if case.group == group]
+        return self._done[cases[0].key]
+
+    def _run(self, cases: Sequence[Case]) -> Run:
+        """Call `cases` one after another in one world, and keep those that finished."""
+        run = self.engine.run(self.program, cases[0].ranks, [case.call for case in cases], self.seed, self.limits)
+        for case, result in zip(cases, run.calls, strict=False):
+            self._done[case.key] = Outcome(case, result, run)
+        if not run.finished:
+            for case in cases[len(run.calls) :]:
+                self._failed[case.key] = run
+            if run.ending == "timed_out":
+                self.limits = replace(LIMITS_AFTER_A_TIMEOUT, stdout_bytes=self.limits.stdout_bytes)
+        return run
+
+
+def draw(outcome: Outcome) -> str:
+    """The space-time diagram of an outcome, as SVG text."""
+    trace, run = outcome.trace, outcome.run
+    sent = sorted({trace.bytes_sent(rank) for rank in range(trace.ranks)})
+    each = f"{sent[0]} bytes" if len(sent) == 1 else f"{sent[0]} to {sent[-1]} bytes"
+    subtitle = f"{outcome.case.label}: each rank sent {each}"
+    if outcome.result is None:
+        return diagram.svg(
+            trace,
+            f"Your run on {trace.ranks} ranks: {run.ending.replace('_', ' ')}",
+            subtitle,
+            run.cycle,
+            dict(run.marks),
+        )
+    return diagram.svg(trace, f"Your run on {trace.ranks} ranks", subtitle)
+
+
+def grade(
+    exercise: Exercise,
+    submission: Submission,
+    engine: Processes,
+    seed: int | None = None,
+    only: Sequence[str] = (),
+    on_check: Callable[[CheckResult], None] = lambda _: None,
+) -> Verdict:
+    """Grade one submission: every check of the exercise (or those named in `only`), with inputs drawn from `seed`.
+
+    Decided here, outside the learner's processes, and fails closed: what cannot be judged gives no points.
+    """
+    started = time.monotonic()
+    seed = random.SystemRandom().randrange(2**31) if seed is None else seed
+    checks = [check for check in exercise.checks if not only or check.name in only]
+    results: list[CheckResult] = []
+    for result in _results(exercise, submission, engine, seed, checks):
+        results.append(result)
+        on_check(result)
+    return Verdict(exercise.name, tuple(results), seed, time.monotonic() - started, (engine.name,))
+
+
+def _results(
+    exercise: Exercise, submission: Submission, engine: Processes, seed: int, checks: Sequence[Check]
+) -> Iterator[CheckResult]:
+    bench = Bench(exercise, submission, engine, seed)
+    try:
+        hopeless = submission.broken or bench.prepare()
+    except BoxFailed as error:
+        yield from (_result(check, "error", Diagnosis("crash", f"Not graded: {error}.")) for check in checks)
+        return
+    for check in checks:
+        if hopeless:
+            yield _result(check, "fail", hopeless)
+            continue
+        try:
+            outcome = check.judge(bench)
+        except Lost as lost:
+            yield _result(check, "fail", lost.diagnosis, lost.outcome)
+        except BoxFailed as error:
+            yield _result(check, "error", Diagnosis("crash", f"Not graded: {error}."))
+        else:
+            yield _result(check, "pass", None, outcome)
+
+
+def _result(check: Check, status: Any, diagnosis: Diagnosis | None, outcome: Outcome | None = None) -> CheckResult:
+    points = check.points if status == "pass" else 0.0
+    picture = draw(outcome) if outcome is not None else None
+    output = outputs_text(outcome.run) if outcome is not None else ""
+    return CheckResult(check.name, check.title, points, check.points, status, diagnosis, picture, output)
+
+
+def names() -> list[str]:
+    """The names of all exercises, by chapter."""
+    return [exercise.name for exercise in catalogue()]
+
+
+def catalogue() -> list[Exercise]:
+    """Every exercise, by chapter and name."""
+    import grader.exercises
+
+    found = [find(module.name) for module in pkgutil.iter_modules(grader.exercises.__path__) if module.name[0] != "_"]
+    return sorted(found, key=lambda exercise: (exercise.chapter, exercise.name))
+
+
+def find(name: str) -> Exercise:
+    """The exercise called `name`. Raises BadRequest if there is none."""
+    if name.isidentifier() and not name.startswith("_"):
+        try:
+            module = importlib.import_module(f"grader.exercises.{name}")
+        except ModuleNotFoundError as error:
+            if error.name != f"grader.exercises.{name}":
+                raise
+        else:
+            found: Exercise = module.EXERCISE
+            return found
+    raise BadRequest(f"no exercise is called {name!r}; there is {', '.join(names())}")
