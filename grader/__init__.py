@@ -18,5 +18,6 @@ def __getattr__(name: str) -> Any:
     if name in __all__:
         from grader.classroom import check as module
 
+        module.explain_missing_functions()
         return getattr(module, name)
     raise AttributeError(f"module 'grader' has no attribute {name!r}")

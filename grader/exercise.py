@@ -25,7 +25,7 @@ from grader.trace import diagram
 from grader.trace.events import Trace
 from grader.verdict import CheckResult, Diagnosis, Verdict
 
-LIMITS_AFTER_A_TIMEOUT = Limits(cpu_seconds=0.75, idle_seconds=3.0)
+LIMITS_AFTER_A_TIMEOUT = Limits(cpu_seconds=0.5, idle_seconds=3.0)
 WORLDS_AT_ONCE = 2
 
 
@@ -146,13 +146,15 @@ class Bench:
         """The finished calls of `group`, fewest ranks first. Raises Lost at the first that did not finish."""
         for ranks in sorted(self._cases):
             cases = [case for case in self._cases[ranks] if case.group == group]
-            if any(case.key not in self._done for case in cases):
+            known = {*self._done, *self._failed}
+            if any(case.key not in known for case in cases):
                 self._run(cases)
             for case in cases:
-                outcome = self._done.get(case.key)
-                if outcome is None or outcome.result is None:
+                if case.key in self._failed:
                     run = self._failed[case.key]
                     raise Lost(run.diagnoses[0], Outcome(case, None, run))
+                outcome = self._done[case.key]
+                assert outcome.result is not None
                 yield case, outcome.result
 
     def outcome(self, case: Case) -> Outcome:
@@ -169,8 +171,7 @@ class Bench:
         for case, result in zip(cases, run.calls, strict=False):
             self._done[case.key] = Outcome(case, result, run)
         if not run.finished:
-            for case in cases[len(run.calls) :]:
-                self._failed[case.key] = run
+            self._failed[cases[len(run.calls)].key] = run
             if run.ending == "timed_out":
                 self.limits = replace(LIMITS_AFTER_A_TIMEOUT, stdout_bytes=self.limits.stdout_bytes)
         return run

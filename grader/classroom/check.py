@@ -10,14 +10,16 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from typing import Any
 
 from grader.classroom import report
 from grader.submission import BadRequest
-from grader.verdict import Verdict
+from grader.verdict import CheckResult, Verdict
+
+MIME = "application/vnd.rankup.checks+json"  # the checks as data, for programs that read a graded notebook
 
 
 class CheckFailed(AssertionError):  # noqa: N818 - learners read the name
@@ -32,16 +34,21 @@ class Score(float):
     """Points as a number, which nbgrader puts in the gradebook; shows itself as the report with its pictures."""
 
     _html: str
-    _text: str
+    _checks: list[dict[str, Any]]
 
     @classmethod
-    def of(cls, points: float, html: str, text: str) -> Score:
-        score = cls(points)
-        score._html, score._text = html, text
+    def of(cls, checks: Sequence[CheckResult], html: str) -> Score:
+        score = cls(sum(check.points for check in checks))
+        score._html, score._checks = html, [check.to_json() for check in checks]
         return score
 
-    def _repr_html_(self) -> str:
-        return self._html
+    @property
+    def text(self) -> str:
+        """The sentences on what points were lost for."""
+        return "\n".join(check["diagnosis"]["message"] for check in self._checks if check["diagnosis"])
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
+        return {"text/plain": repr(self), "text/html": self._html, MIME: self._checks}
 
     def __repr__(self) -> str:
         return repr(float(self))
@@ -55,28 +62,21 @@ def check(function: Callable[..., Any], name: str | None = None, seed: int | Non
     """
     verdict = _service().grade(_exercise(function), _source(function), seed, fresh=name is None or seed is not None)
     if name is None:
-        score = Score.of(verdict.points, report.verdict_html(verdict), _text(verdict))
+        score = Score.of(verdict.checks, report.verdict_html(verdict))
     else:
         result = _named(verdict, name)
-        score = Score.of(result.points, report.check_html(result), result.diagnosis.message if result.diagnosis else "")
-    lost = not verdict.passed if name is None else _named(verdict, name).status != "pass"
-    if lost and os.environ.get("NBGRADER_VALIDATING"):
-        raise CheckFailed(score._text)
+        score = Score.of([result], report.check_html(result))
+    if score.text and os.environ.get("NBGRADER_VALIDATING"):
+        raise CheckFailed(score.text)
     return score
 
 
-def _named(verdict: Verdict, name: str) -> Any:
+def _named(verdict: Verdict, name: str) -> CheckResult:
     try:
         return verdict.check(name)
     except KeyError:
         known = ", ".join(check.name for check in verdict.checks)
         raise BadRequest(f"{verdict.exercise} has no check {name!r}; it has {known}") from None
-
-
-def _text(verdict: Verdict) -> str:
-    lines = [f"{verdict.points:g} of {verdict.max_points:g} points"]
-    lines += [f"{c.title}: {c.diagnosis.message}" for c in verdict.checks if c.diagnosis]
-    return "\n".join(lines)
 
 
 @dataclass(frozen=True)
@@ -139,6 +139,31 @@ def _source(function: Callable[..., Any]) -> str:
     if not text:
         raise BadRequest("check() needs a function that is defined in a notebook cell or a file")
     return text
+
+
+def explain_missing_functions() -> None:
+    """In IPython: where a graded cell fails because the solution's function does not exist, say why it does not.
+
+    A solution cell with a syntax error, or one that raised half-way, defines nothing; all that `check(f)` would show is
+    a NameError. The cell still fails, and so scores nothing.
+    """
+    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+    if shell is not None:
+        shell.set_custom_exc((NameError,), _on_name_error)
+
+
+def _on_name_error(shell: Any, kind: type, error: NameError, tb: Any, tb_offset: int | None = None) -> list[str]:
+    from IPython.display import display
+
+    from grader.exercise import names
+
+    shown: list[str] = shell.InteractiveTB.structured_traceback(kind, error, tb, tb_offset=tb_offset)
+    if error.name in names():
+        cells = [cell for cell in shell.user_ns.get("In", []) if f"def {error.name}" in cell]
+        verdict = _service().grade(error.name, cells[-1] if cells else "", None, fresh=False)
+        display(Score.of(verdict.checks[:1], report.check_html(verdict.checks[0])))
+    shell._showtraceback(kind, error, shown)
+    return shown
 
 
 class _Client:

@@ -21,7 +21,7 @@ class TerminalReport:
 
     def __init__(self) -> None:
         self.console = Console(highlight=False)
-        self.told: dict[tuple[str, int | None], str] = {}
+        self.told: set[tuple[str, int | None]] = set()
 
     def check(self, result: CheckResult) -> None:
         mark, colour = _MARK[result.status]
@@ -32,8 +32,8 @@ class TerminalReport:
             place = (found.kind, found.line)
             message = _printable(found.message)
             if found.line is not None and place in self.told:
-                message = f"at line {found.line}, as in the check {self.told[place]!r}"
-            self.told.setdefault(place, result.title)
+                message = f"as above, at line {found.line}"
+            self.told.add(place)
             self.console.print(Padding(f"[{colour}]{found.kind}[/]: {plain(message)}", (0, 0, 0, 9)))
 
     def summary(self, verdict: Verdict) -> None:

@@ -99,7 +99,7 @@ def _outside(before: Strided, after: Strided) -> int | None:
 
 def _wrong(case: Case, rank: int, what: str, expected: str, got: str, file: str) -> Diagnosis:
     return Diagnosis(
-        "wrong_result", f"With {case.label}: on rank {rank} {what}.", rank=rank, file=file, expected=expected, got=got
+        "wrong_result", f"With {case.label}: on rank {rank}, {what}.", rank=rank, file=file, expected=expected, got=got
     )
 
 
@@ -108,7 +108,8 @@ def _explain(case: Case, rank: int, inputs: list[Array], expected: Array, output
     wrong = np.argwhere(np.atleast_1d(output != expected))
     where = tuple(int(i) for i in wrong[0])
     index = where if output.ndim else ()
-    share = "every element is" if len(wrong) == output.size > 1 else f"{len(wrong)} of {output.size} elements are"
+    share = "every element is" if len(wrong) == output.size else f"{len(wrong)} of {output.size} elements are"
+    share = "its only element is" if output.size == 1 else share
     place = f"element {list(where) if len(where) > 1 else where[0]}"
     what = f"{share} wrong: {_pattern(rank, inputs, expected, outputs, index, place)}"
     return _wrong(case, rank, what, f"{place} = {expected[index]!s}", f"{place} = {output[index]!s}", file)
@@ -120,6 +121,13 @@ def _pattern(
     """What the wrong values are, in words: the likeliest mistake first."""
     ranks, output = len(inputs), outputs[rank]
     bad = output != expected
+    first_bad = int(np.flatnonzero(bad.reshape(-1))[0])
+    whole_chunks = output.size // ranks * ranks
+    if first_bad >= whole_chunks and np.array_equal(output[bad], inputs[rank][bad]):
+        return (
+            f"from {place} to the end nothing was summed. {output.size} elements do not divide into {ranks} equal "
+            "chunks: the rest needs a place too"
+        )
     if all(np.array_equal(out, own) for out, own in zip(outputs, inputs, strict=True)):
         return "the tensors are unchanged. The sum must be written into the tensor that was passed in"
     if np.array_equal(output[bad] * ranks, expected[bad]):
@@ -128,13 +136,6 @@ def _pattern(
     chunk = -(-output.size // ranks)
     if ranks > 1 and all(0 < count <= chunk for count in right):
         return "each rank has only one finished chunk: a reduce-scatter, without the all-gather after it"
-    flat_bad = np.flatnonzero(bad.reshape(-1))
-    if (
-        flat_bad[0] > 0
-        and len(flat_bad) == output.size - flat_bad[0]
-        and np.array_equal(output[bad], inputs[rank][bad])
-    ):
-        return f"from {place} to the end nothing was summed. Does {output.size} divide by {ranks}?"
     terms = _as_sum([array[index] for array in inputs], output[index])
     if terms is None:
         return f"{place} is {output[index]!s} and not {expected[index]!s}"

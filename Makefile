@@ -1,0 +1,48 @@
+# make demo | test | lab | bench: each sets up what it needs, the first time and after changes of pyproject.toml.
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: help demo test lab bench lint pins release clean
+.DEFAULT_GOAL := help
+
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST)
+
+demo: $(READY) ## grade a class of ten submissions with nbgrader, and show what came out
+	@$(BIN)/python demo/run.py
+
+test: $(READY) ## run every test
+	@echo "Running the tests (about three minutes on two cores)"
+	@$(BIN)/python -m pytest -n 2 --dist worksteal
+
+lab: $(READY) ## open JupyterLab on the course
+	@$(BIN)/rankup lab
+
+bench: $(READY) ## measure, side by side with what people would use instead
+	@for each in benchmarks/[a-z]*.py; do echo "== $$each"; $(BIN)/python $$each || exit 1; done
+
+lint: $(READY) ## formatting, lint and types
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+
+release: $(READY) ## generate exercises/ from solutions/
+	@for each in solutions/*/; do \
+	  RANKUP_CLASS=build/release $(BIN)/python -m nbgrader generate_assignment --force $$(basename $$each) || exit 1; done
+
+pins: $(READY) ## write constraints.txt anew from what is installed
+	@{ sed -n '/^#/p' constraints.txt; $(BIN)/python -m pip freeze --exclude-editable | sed 's/+cpu$$//'; } > constraints.new
+	@mv constraints.new constraints.txt
+
+clean: ## remove what make made, .venv too
+	rm -rf .venv build
+
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "rankup needs Python 3.11 or newer; say which with: make PYTHON=/path/to/python3 $(MAKECMDGOALS)" >&2; exit 2; }
+	@echo "Setting up .venv (the first time: about 1 GB and a minute or two)"
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip install --constraint constraints.txt --editable '.[dev]' | grep -v '^Requirement already' || true
+	@$(BIN)/python -c 'import grader, torch, nbgrader' && touch $@

@@ -1,0 +1,129 @@
+"""The main job, end to end: a class's submissions go in, points, reasons and pictures come out.
+
+    python demo/run.py
+
+Uses nbgrader as a teacher would, with this repository's nbgrader_config.py; everything is written under build/demo.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import nbformat
+from nbgrader.api import Gradebook
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from grader.classroom.check import MIME
+
+ROOT = Path(__file__).resolve().parent.parent
+CLASS = ROOT / "build" / "demo"
+RELEASE = CLASS / "release"
+ASSIGNMENT, NOTEBOOK = "06-collectives", "ring_all_reduce"
+
+console = Console(highlight=False)
+
+
+def nbgrader(command: str, *arguments: str) -> Iterator[str]:
+    """Run one nbgrader command on the demo's class and yield its log, line by line; ends the demo if it fails."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "nbgrader", command, ASSIGNMENT, *arguments],
+        cwd=ROOT,
+        env={**os.environ, "RANKUP_CLASS": str(CLASS), "NO_COLOR": "1"},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stderr is not None
+    log = []
+    for line in process.stderr:
+        log.append(line)
+        yield line
+    if process.wait() != 0:
+        sys.exit(f"nbgrader {command} failed:\n{''.join(log[-20:])}")
+
+
+def step(title: str) -> None:
+    console.print(f"[bold]{title}[/]")
+
+
+def hand_in(source: Path) -> None:
+    """Put a learner's code into the solution cell of the released notebook, as they would have handed it in."""
+    notebook = nbformat.read(RELEASE / ASSIGNMENT / f"{NOTEBOOK}.ipynb", as_version=4)
+    cell = next(cell for cell in notebook.cells if cell.metadata.get("nbgrader", {}).get("solution"))
+    cell.source = source.read_text().rstrip()
+    folder = CLASS / "submitted" / source.stem / ASSIGNMENT
+    folder.mkdir(parents=True)
+    nbformat.write(notebook, folder / f"{NOTEBOOK}.ipynb")
+
+
+def first_reason(learner: str) -> tuple[str, str]:
+    """Kind and sentence of the first check that lost points, from the graded notebook."""
+    path = CLASS / "autograded" / learner / ASSIGNMENT / f"{NOTEBOOK}.ipynb"
+    for cell in json.loads(path.read_text())["cells"]:
+        for output in cell.get("outputs", []):
+            for check in output.get("data", {}).get(MIME, []):
+                if check["diagnosis"]:
+                    return check["diagnosis"]["kind"], check["diagnosis"]["message"]
+    return "", "everything is right"
+
+
+def table(learners: list[str]) -> Table:
+    """Who, points, kind, one sentence."""
+    rows = Table(box=None, pad_edge=False)
+    for column in ("who", "points", "kind", "what happened"):
+        rows.add_column(column, justify="right" if column == "points" else "left", overflow="fold")
+    with Gradebook(f"sqlite:///{CLASS / 'gradebook.db'}", "rankup") as book:
+        for learner in learners:
+            submission = book.find_submission_notebook(NOTEBOOK, ASSIGNMENT, learner)
+            kind, sentence = first_reason(learner)
+            first = re.split(r"(?<=\.) ", sentence)[0]
+            rows.add_row(learner, f"{submission.score:g}/{submission.max_score:g}", kind, escape(first))
+    return rows
+
+
+def main() -> None:
+    started = time.monotonic()
+    shutil.rmtree(CLASS, ignore_errors=True)
+    CLASS.mkdir(parents=True)
+    sources = sorted((ROOT / "demo" / "submissions").glob("*.py"))
+
+    step("1. Generate the assignment from solutions/ (nbgrader generate_assignment)")
+    for _ in nbgrader("generate_assignment", "--force", f"--CourseDirectory.release_directory={RELEASE}"):
+        pass
+
+    step(f"2. {len(sources)} learners hand in")
+    for source in sources:
+        hand_in(source)
+
+    step("3. Grade the class on real processes (nbgrader autograde)")
+    seen: set[str] = set()
+    for line in nbgrader("autograde"):
+        found = re.search(r"Converting notebook .*/submitted/([^/]+)/", line)
+        if found and found.group(1) not in seen:
+            seen.add(found.group(1))
+            console.print(f"   {len(seen):2} of {len(sources)}  {found.group(1)}")
+
+    step("4. Write everybody's feedback page (nbgrader generate_feedback)")
+    for _ in nbgrader("generate_feedback", "--force"):
+        pass
+
+    learners = [source.stem for source in sources]
+    console.print()
+    console.print(table(learners))
+    pages = (CLASS / "feedback").relative_to(ROOT)
+    console.print(f"\nFeedback with diagrams: {pages}/<who>/{ASSIGNMENT}/{NOTEBOOK}.html")
+    console.print(f"Gradebook: {(CLASS / 'gradebook.db').relative_to(ROOT)}   ({time.monotonic() - started:.0f} s)")
+
+
+if __name__ == "__main__":
+    main()

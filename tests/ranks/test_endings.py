@@ -1,0 +1,255 @@
+"""How runs on real processes end, and what is said about it: one small program for each way to go wrong."""
+
+from __future__ import annotations
+
+import os
+import signal
+import textwrap
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+
+from grader.ranks.processes import Processes
+from grader.ranks.program import Call, Limits, Program, Run, Strided, same_for_all
+
+QUICK = Limits(cpu_seconds=0.4, idle_seconds=0.8)
+
+
+def run(engine: Processes, body: str, ranks: int = 3, p2p_only: bool = False, limits: Limits = QUICK) -> Run:
+    """Run `body` as the function `f()` on `ranks` real processes; its first line is line 4."""
+    source = "import os, sys, time\nimport torch, torch.distributed as dist\ndef f():\n"
+    source += textwrap.indent(textwrap.dedent(body).strip() + "\n", "    ")
+    return engine.run(Program(source, "learner.py", "f", (), p2p_only), ranks, [same_for_all(ranks)], 1, limits)
+
+
+@dataclass(frozen=True)
+class Bad:
+    """A program, how it must end, the kind and line of its diagnosis, and words the sentence must have."""
+
+    body: str
+    ending: str
+    kind: str
+    line: int | None
+    words: tuple[str, ...]
+    ranks: int = 3
+    p2p_only: bool = False
+
+
+RANK = "r, n = dist.get_rank(), dist.get_world_size()\nx = torch.zeros(4)\n"
+BAD = {
+    "all send first": Bad(
+        RANK + "dist.send(x, (r + 1) % n)\ndist.recv(x, (r - 1) % n)",
+        "deadlocked", "deadlock", 6, ("cycle of 3 ranks", "16 bytes to rank 1", "isend"),
+    ),
+    "all receive first": Bad(
+        RANK + "dist.recv(x, (r - 1) % n)\ndist.send(x, (r + 1) % n)",
+        "deadlocked", "deadlock", 6, ("cycle of 3 ranks", "somebody must send first"),
+    ),
+    "a cycle of two while the third computes": Bad(
+        RANK + "if r < 2: dist.recv(x, 1 - r)\nelse: time.sleep(600)",
+        "deadlocked", "deadlock", 6, ("cycle of 2 ranks",),
+    ),
+    "tags that never meet": Bad(
+        RANK + "if r == 0: dist.send(x, 1, tag=1)\nif r == 1: dist.recv(x, 0, tag=2)\nif r == 2: dist.recv(x, 1)",
+        "deadlocked", "deadlock", 6, ("rank 0 waits to send", "rank 1 waits to receive"),
+    ),
+    "a rank returns early": Bad(
+        RANK + "if r == 2: return\nif r == 0: dist.recv(x, 2)\nif r == 1: dist.send(x, 0)",
+        "left_early", "left_early", 7, ("Rank 2 returned", "rank 0 waits to receive"),
+    ),
+    "receive from any when all others returned": Bad(
+        RANK + "if r == 0: dist.recv(x)", "left_early", "left_early", 6, ("message from any rank",),
+    ),
+    "a collective that one rank skips": Bad(
+        RANK + "if r: dist.all_reduce(x)", "left_early", "left_early", 6, ("Rank 0 returned", "all_reduce"),
+    ),
+    "an exception on one rank": Bad(
+        RANK + "if r == 1: [][1]\ndist.all_reduce(x)",
+        "crashed", "crash", 6, ("Rank 1 of 3", "IndexError", "list index out of range"),
+    ),
+    "an exception on every rank": Bad("1 / 0", "crashed", "crash", 4, ("Rank 0 of 3", "2 other ranks")),
+    "a segmentation fault": Bad(
+        RANK + "if r == 1: os.kill(os.getpid(), 11)\ndist.all_reduce(x)",
+        "crashed", "crash", None, ("Rank 1's process was killed by SIGSEGV",),
+    ),
+    "a message longer than its buffer": Bad(
+        RANK + "if r == 0: dist.send(x, 1)\nif r == 1: dist.recv(x[:2], 0)",
+        "crashed", "crash", 7, ("receives 8 bytes from rank 0", "sends 16 bytes"),
+    ),
+    "exit with status 0": Bad(
+        RANK + "if r == 1: os._exit(0)\nif r == 0: dist.recv(x, 1)",
+        "left_early", "left_early", None, ("Rank 1's process ended with exit status 0",),
+    ),
+    "exit with status 3": Bad(RANK + "os._exit(3)", "crashed", "crash", None, ("exit status 3",)),
+    "sys.exit": Bad(RANK + "sys.exit(0)", "crashed", "crash", 6, ("SystemExit",)),
+    "an infinite loop": Bad(
+        RANK + "while r == 1: pass", "timed_out", "timeout", 6, ("Rank 1 did not return", "CPU time"),
+    ),
+    "a long sleep": Bad(RANK + "if r == 2: time.sleep(600)", "timed_out", "timeout", 6, ("Rank 2", "stood still")),
+    "no memory": Bad("raise MemoryError", "out_of_memory", "out_of_memory", 4, ("MemoryError",)),
+    "a rank that does not exist": Bad(
+        RANK + "dist.send(x, 3)", "crashed", "crash", 6, ("send to rank 3", "ranks 0 to 2"),
+    ),
+    "to itself": Bad(RANK + "dist.send(x, r)", "crashed", "crash", 6, ("ValueError",)),
+    "a collective where only messages are allowed": Bad(
+        RANK + "dist.all_reduce(x)", "crashed", "forbidden_call", 6, ("dist.all_reduce", "isend"), p2p_only=True,
+    ),
+    "a forbidden call inside try": Bad(
+        RANK + "try: dist.barrier()\nexcept Exception: pass",
+        "crashed", "forbidden_call", 6, ("dist.barrier",), p2p_only=True,
+    ),
+    "endless output": Bad(
+        RANK + "while True: print('x' * 1000)", "crashed", "sandbox_violation", None, ("printed more than",),
+    ),
+    "rubbish on the frame socket": Bad(
+        "os.write(3, b'\\xff' * 100)", "crashed", "sandbox_violation", None, ("no frame",),
+    ),
+    "the keeper killed": Bad(
+        "os.kill(os.getppid(), 9)\ntime.sleep(600)", "crashed", "sandbox_violation", None, ("watches over",),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("bad", BAD.values(), ids=BAD.keys())
+def test_a_bad_ending_is_named_with_rank_and_line(engine: Processes, bad: Bad) -> None:
+    result = run(engine, bad.body, bad.ranks, bad.p2p_only)
+    assert result.diagnoses, f"ended {result.ending} without a word"
+    found = result.diagnoses[0]
+    assert (result.ending, found.kind, found.line) == (bad.ending, bad.kind, bad.line), found.message
+    for words in bad.words:
+        assert words in found.message
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ("if r == 0: dist.isend(x, 1)\nif r == 1: dist.recv(x, 0)", "returned without waiting for its isend"),
+        ("if r == 0: dist.send(x, 1)\nif r == 1: dist.irecv(x, 0)", "returned without waiting for its irecv"),
+        (
+            "if r == 0:\n    q = dist.isend(x, 1); x += 1; q.wait()\nif r == 1: dist.recv(x, 0)",
+            "changed the buffer that it was still sending",
+        ),
+        (
+            "q = dist.isend(x, (r + 1) % n); dist.recv(x, (r - 1) % n); q.wait()",
+            "receives into memory",
+        ),
+    ],
+    ids=["isend", "irecv", "changed", "received into"],
+)
+def test_a_finished_run_may_still_have_a_race(engine: Processes, body: str, words: str) -> None:
+    result = run(engine, RANK + body)
+    found = [*result.calls[0].diagnoses] if result.calls else []
+    assert result.finished
+    assert [words in race.message and race.kind == "race" for race in found][:1] == [True]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "q = dist.isend(x, (r + 1) % n); y = torch.zeros(4); dist.recv(y, (r - 1) % n); q.wait()",
+        "dist.send(x, 1) if r == 0 else None\nif r == 1: dist.recv(x)\ntime.sleep(0.3)",
+        "dist.all_reduce(x); dist.barrier(); dist.broadcast(x, 2)",
+        "if r == 0: time.sleep(0.5); dist.send(x, 1)\nif r == 1: dist.recv(x, 0)",
+        "ops = [dist.P2POp(dist.isend, x, (r+1)%n), dist.P2POp(dist.irecv, torch.zeros(4), (r-1)%n)]\n"
+        "for q in dist.batch_isend_irecv(ops): q.wait()",
+    ],
+    ids=["ring", "any source", "collectives", "a slow sender", "batch"],
+)
+def test_legal_programs_finish_without_a_word(engine: Processes, body: str) -> None:
+    result = run(engine, RANK + body)
+    assert (result.ending, result.diagnoses) == ("finished", ())
+
+
+def test_arguments_come_back_and_everything_is_counted(engine: Processes) -> None:
+    source = (
+        "import torch.distributed as dist\n"
+        "def f(x):\n    r, n = dist.get_rank(), dist.get_world_size()\n"
+        "    q = dist.isend(x.clone(), (r + 1) % n)\n    dist.recv(x, (r - 1) % n)\n    q.wait()\n    return r, {'x': x}\n"
+    )
+    tensors = [Strided.of(np.arange(5) + 10 * rank) for rank in range(4)]
+    result = engine.run(Program(source, "a.py", "f", ("x",)), 4, [Call(tuple((t,) for t in tensors))])
+    call = result.calls[0]
+    for rank in range(4):
+        np.testing.assert_array_equal(call.arguments[rank][0].view(), np.arange(5) + 10 * ((rank - 1) % 4))
+        assert call.returned[rank][0] == rank
+        assert (call.trace.bytes_sent(rank), call.trace.messages_sent(rank)) == (40, 1)
+
+
+def test_each_ranks_output_is_kept_apart(engine: Processes) -> None:
+    result = run(engine, RANK + "print('out', r); print('err', r, file=sys.stderr)")
+    assert result.stdout == ("out 0\n", "out 1\n", "out 2\n")
+    assert result.stderr == ("err 0\n", "err 1\n", "err 2\n")
+
+
+def test_ranks_do_not_share_module_state(engine: Processes) -> None:
+    source = "seen = []\ndef f():\n    seen.append(1)\n    return len(seen)\n"
+    result = engine.run(Program(source, "a.py", "f"), 3, [same_for_all(3), same_for_all(3)])
+    assert [call.returned for call in result.calls] == [(1, 1, 1), (2, 2, 2)]
+
+
+DETACH = """
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        for fd in range(3): os.close(fd)
+        open({marker!r}, "w").write(str(os.getpid()))
+        time.sleep(600)
+    os._exit(0)
+while not os.path.exists({marker!r}) or not open({marker!r}).read(): pass
+"""
+
+
+def test_a_detached_process_is_gone_after_the_run(engine: Processes, tmp_path: Path) -> None:
+    marker = tmp_path / "pid"
+    result = run(engine, DETACH.format(marker=str(marker)), ranks=1, limits=Limits())
+    assert result.finished, result.diagnoses
+    assert not psutil.pid_exists(int(marker.read_text()))
+
+
+def test_a_detached_process_is_gone_although_the_keeper_was_killed(engine: Processes, tmp_path: Path) -> None:
+    marker = tmp_path / "pid"
+    body = DETACH.format(marker=str(marker)) + "os.kill(os.getppid(), 9)\ntime.sleep(600)"
+    assert run(engine, body, ranks=1, limits=Limits()).ending == "crashed"
+    process = None
+    try:
+        process = psutil.Process(int(marker.read_text()))
+        process.wait(timeout=10)
+    except psutil.NoSuchProcess:
+        pass
+
+
+def test_a_world_of_no_ranks_is_refused(engine: Processes) -> None:
+    with pytest.raises(ValueError, match="1 to"):
+        engine.run(Program("", "a.py", "f"), 0, [])
+
+
+def test_sigkill_of_the_grading_process_leaves_nothing(tmp_path: Path) -> None:
+    """The whole tree watches its parents' sockets, so it ends however the grading process does."""
+    code = (
+        "from grader.ranks.processes import Processes\n"
+        "from grader.ranks.program import Program, same_for_all\n"
+        "source = 'import os, time\\ndef f():\\n    print(os.getpid(), flush=True)\\n    time.sleep(600)\\n'\n"
+        "import grader.ranks.processes as p\n"
+        "engine = Processes()\n"
+        "original = p._World._printed\n"
+        "def printed(self, number, rank, kind, data):\n"
+        "    original(self, number, rank, kind, data)\n"
+        "    print(data.decode().strip(), flush=True)\n"
+        "p._World._printed = printed\n"
+        "engine.run(Program(source, 'a.py', 'f'), 1, [same_for_all(1)])\n"
+    )
+    import subprocess
+    import sys
+
+    grading = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    assert grading.stdout is not None
+    rank = psutil.Process(int(grading.stdout.readline()))
+    tree = [rank, *rank.parents()[:2]]
+    grading.send_signal(signal.SIGKILL)
+    grading.wait()
+    grading.stdout.close()
+    _, alive = psutil.wait_procs(tree, timeout=10)
+    assert not alive, f"{[process.pid for process in alive]} outlived the grading process {os.getpid()}"

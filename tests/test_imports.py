@@ -1,0 +1,70 @@
+"""Who may import whom: layers of CONTRIBUTING.md, held against the imports in the code."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parent.parent / "grader"
+
+# each part may import parts of lower layers, and parts of its own; `quiz` stands alone
+LAYERS = [
+    {"verdict"},
+    {"submission", "sandbox", "trace"},
+    {"catalog", "progress", "ranks", "nodes", "jobs"},
+    {"exercise", "exercises", "doctor"},
+    {"classroom"},
+    {"cli", "__init__"},
+]
+LAYER = {part: number for number, parts in enumerate(LAYERS) for part in parts}
+TOGETHER = {("exercise", "exercises"), ("exercises", "exercise")}
+ONLY_TORCH = {"ranks/worker.py"}  # the module that runs in the box
+MODULES = sorted(PACKAGE.rglob("*.py"))
+
+
+def part(path: Path) -> str:
+    relative = path.relative_to(PACKAGE)
+    return relative.parts[0] if len(relative.parts) > 1 else relative.stem
+
+
+def imports(path: Path) -> Iterator[str]:
+    """Every module that `path` imports, wherever in the file, as a dotted name."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def used_parts(path: Path) -> set[str]:
+    names = [name.split(".") for name in imports(path) if name.split(".")[0] == "grader"]
+    return {name[1] for name in names if len(name) > 1} - {part(path)}
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_a_module_imports_lower_layers_only(path: Path) -> None:
+    me = part(path)
+    if me == "quiz":
+        assert not used_parts(path), "grader.quiz stands alone: move what it needs into it"
+        return
+    assert me in LAYER, f"{path.name} is a new part: give it a layer here and in CONTRIBUTING.md"
+    for other in used_parts(path):
+        allowed = (me, other) in TOGETHER or LAYER.get(other, 99) < LAYER[me] or (me == "cli" and other == "quiz")
+        assert allowed, f"{path.relative_to(PACKAGE)} imports grader.{other}, which is not below {me}"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_only_the_box_imports_torch(path: Path) -> None:
+    uses = {name.split(".")[0] for name in imports(path)}
+    if str(path.relative_to(PACKAGE)) not in ONLY_TORCH:
+        assert "torch" not in uses, "torch is for the learner's processes; the grading process compares raw bytes"
+    assert "pickle" not in uses, "nothing that came from a box is ever unpickled"
+
+
+def test_every_folder_says_what_lives_there() -> None:
+    for folder in [PACKAGE, *(path for path in PACKAGE.iterdir() if path.is_dir() and path.name != "__pycache__")]:
+        if any(folder.glob("*.py")):
+            assert ast.get_docstring(ast.parse((folder / "__init__.py").read_text())), f"{folder.name} has no docstring"
