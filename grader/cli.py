@@ -40,17 +40,16 @@ def grade(
     html: Annotated[Path | None, typer.Option(help="Also write the verdict, with diagrams, as a page.")] = None,
 ) -> int:
     """Grade a submission and say what happened."""
-    from grader.classroom import grading, report
+    from grader.classroom import grading
 
     if html is not None and not html.parent.is_dir():
         raise BadRequest(f"{html}: no such folder to write the page to")
-    show = None if as_json else report.TerminalReport()
-    verdict = grading.grade_file(exercise, file, engine, seed, show.check if show else None)
-    if show:
-        show.summary(verdict)
-    else:
+    verdict = grading.grade_file(exercise, file, engine, seed, show=not as_json)
+    if as_json:
         print(json.dumps(verdict.to_json()))
     if html is not None:
+        from grader.classroom import report
+
         html.write_text(report.page(verdict))
     return 0 if verdict.passed else 1
 

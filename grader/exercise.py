@@ -18,15 +18,15 @@ from typing import Any
 
 import numpy as np
 
-from grader.ranks.processes import DEFAULT_LIMITS, BoxFailed, Processes
+from grader.ranks.processes import DEFAULT_LIMITS, BoxFailed, Crew, Processes
 from grader.ranks.program import Call, CallResult, Limits, Program, Run, Strided, outputs_text
 from grader.submission import BadRequest, Submission
 from grader.trace import diagram
 from grader.trace.events import Trace
 from grader.verdict import CheckResult, Diagnosis, Verdict
 
+CREWS = 2  # worlds wait more than they compute: two at a time keep two cores busy
 LIMITS_AFTER_A_TIMEOUT = Limits(cpu_seconds=0.5, idle_seconds=3.0)
-WORLDS_AT_ONCE = 2
 
 
 @dataclass(frozen=True)
@@ -134,13 +134,24 @@ class Bench:
         """Run every case, optimistically in one world per number of ranks. A submission that cannot even be loaded,
         and so fails every check, gives the Diagnosis; anything else is left to the checks."""
         sizes = sorted(self._cases)
-        first = self._run(self._cases[sizes[0]])
-        if not first.calls and first.diagnoses and first.diagnoses[0].kind in ("syntax_error", "missing_function"):
-            return first.diagnoses[0]
-        if first.finished and self._run(self._cases[sizes[1]]).finished:
-            with ThreadPoolExecutor(WORLDS_AT_ONCE) as pool:  # the largest first: it takes longest
-                list(pool.map(lambda ranks: self._run(self._cases[ranks]), sorted(sizes[2:], reverse=True)))
+        for ranks in sizes[:2]:  # most mistakes show here, before many processes are started
+            run = self._run(self._cases[ranks])
+            if not run.calls and run.diagnoses and run.diagnoses[0].kind in ("syntax_error", "missing_function"):
+                return run.diagnoses[0]
+            if not run.finished:
+                return None
+        with ThreadPoolExecutor(CREWS) as pool:
+            list(pool.map(self._run_with_a_crew, (sizes[:1:-1][first::CREWS] for first in range(CREWS))))
         return None
+
+    def _run_with_a_crew(self, sizes: Sequence[int]) -> None:
+        """All cases of these numbers of ranks, the largest first, until a run does not finish."""
+        if not sizes:
+            return
+        with self.engine.crew(sizes[0]) as crew:
+            for ranks in sizes:
+                if not self._run(self._cases[ranks], crew).finished:
+                    return
 
     def calls(self, group: str) -> Iterator[tuple[Case, CallResult]]:
         """The finished calls of `group`, fewest ranks first. Raises Lost at the first that did not finish."""
@@ -165,9 +176,10 @@ class Bench:
         cases = [case for case in self._cases.get(ranks, []) if case.group == group]
         return self._done[cases[0].key]
 
-    def _run(self, cases: Sequence[Case]) -> Run:
+    def _run(self, cases: Sequence[Case], crew: Crew | None = None) -> Run:
         """Call `cases` one after another in one world, and keep those that finished."""
-        run = self.engine.run(self.program, cases[0].ranks, [case.call for case in cases], self.seed, self.limits)
+        calls = [case.call for case in cases]
+        run = self.engine.run(self.program, cases[0].ranks, calls, self.seed, self.limits, crew)
         for case, result in zip(cases, run.calls, strict=False):
             self._done[case.key] = Outcome(case, result, run)
         if not run.finished:

@@ -3,39 +3,53 @@
 from __future__ import annotations
 
 import contextlib
-import sqlite3
-from collections.abc import Callable
 from pathlib import Path
 
-from grader import progress, submission
+from grader import submission
 from grader.submission import BadRequest, Submission
-from grader.verdict import CheckResult, Verdict
+from grader.verdict import Verdict
 
 ENGINES = ("auto", "sim", "gloo", "nccl", "all")
 HERE = ("auto", "gloo", "all")
 
 
-def grade_file(
-    name: str, file: Path, engine: str, seed: int | None, on_check: Callable[[CheckResult], None] | None = None
-) -> Verdict:
-    """The verdict on `file` for the exercise `name`. Raises BadRequest for anything that is not a submission to it."""
+def grade_file(name: str, file: Path, engine: str, seed: int | None, show: bool = False) -> Verdict:
+    """The verdict on `file` for the exercise `name`; with `show`, printed check by check as they are decided.
+
+    Raises BadRequest for anything that is not a submission to it.
+    """
     if engine not in ENGINES:
         raise BadRequest(f"no engine is called {engine!r}; there are {', '.join(ENGINES)}")
     if engine not in HERE:
         raise BadRequest(f"the engine {engine} cannot run {name} on this machine; use auto or gloo")
     if not file.exists() or file.is_dir():
         submission.read(file, "")  # says what is wrong with it, before anything is started
-    from grader.ranks.processes import Processes
+    from grader.ranks import WORKER
+    from grader.sandbox.warm import Warm
 
-    processes = Processes()  # imports torch in the background while we import the rest
-    try:
+    with Warm(WORKER) as warm:  # imports torch in the background, while we import the rest
         from grader import exercise
+        from grader.classroom import report
+        from grader.ranks.processes import Processes
 
+        processes = Processes(warm)
         found = exercise.find(name)
         handed_in: Submission = submission.read(file, found.function)
-        verdict = exercise.grade(found, handed_in, processes, seed, on_check=on_check or (lambda _: None))
-    finally:
-        processes.close()
-    with contextlib.suppress(sqlite3.Error, OSError):  # the verdict does not depend on where progress is kept
-        progress.record(verdict)
+        if show:
+            terminal = report.TerminalReport()
+            verdict = exercise.grade(found, handed_in, processes, seed, on_check=terminal.check)
+            terminal.summary(verdict)
+        else:
+            verdict = exercise.grade(found, handed_in, processes, seed)
+    _remember(verdict)
     return verdict
+
+
+def _remember(verdict: Verdict) -> None:
+    """Record the verdict as progress; it does not depend on whether that works."""
+    import sqlite3
+
+    from grader import progress
+
+    with contextlib.suppress(sqlite3.Error, OSError):
+        progress.record(verdict)

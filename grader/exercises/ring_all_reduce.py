@@ -15,7 +15,7 @@ from grader.trace.replay import rounds
 from grader.verdict import Diagnosis
 
 WORLDS = (*range(1, 10), 16)
-SMALL_WORLDS = range(1, 6)  # where every shape is tried; larger worlds cost more than they tell
+SMALL_WORLDS = range(1, 5)  # where every shape is tried; larger worlds cost more than they tell
 
 
 def cases(draw: Draw) -> Iterator[Case]:

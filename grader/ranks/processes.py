@@ -9,21 +9,21 @@ import re
 import selectors
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from grader.ranks import blame
+from grader.ranks import WORKER, blame
 from grader.ranks.program import Call, CallResult, Ending, Limits, Program, Run, from_bytes, to_bytes
 from grader.sandbox import frames
 from grader.sandbox.warm import Box, BoxFailed, Warm
 from grader.trace.events import RECV_ANY, Operation, Step, Trace
 from grader.verdict import Diagnosis
 
-WORKER = "grader.ranks.worker"
 QUIET_SECONDS = 0.1  # how long stuck ranks must stay silent before they are called stuck
 TICK_SECONDS = 0.25
 GRACE_SECONDS = 1.0  # how long the others may go on after one rank has broken
+LOOK_AGAIN_SECONDS = 1.0
 DEFAULT_LIMITS = Limits()
 _CLOCK = os.sysconf("SC_CLK_TCK")
 
@@ -33,37 +33,92 @@ class Processes:
 
     name = "gloo"
 
-    def __init__(self) -> None:
-        self._warm = Warm(WORKER)
+    def __init__(self, warm: Warm | None = None) -> None:
+        self._warm = warm or Warm(WORKER)
         self._lock = threading.Lock()
         self._worlds = 0
         self._idle_machine = False
+        self._looked = float("-inf")
 
     def run(
-        self, program: Program, ranks: int, calls: Sequence[Call], seed: int = 0, limits: Limits = DEFAULT_LIMITS
+        self,
+        program: Program,
+        ranks: int,
+        calls: Sequence[Call],
+        seed: int = 0,
+        limits: Limits = DEFAULT_LIMITS,
+        crew: Crew | None = None,
     ) -> Run:
-        """Start `ranks` processes, load the program in each, and make the calls one after another.
+        """Load the program in each of `ranks` processes, and make the calls one after another.
 
-        The first call that does not finish ends the run. Every process is gone when this returns or raises.
-        Raises BoxFailed when no process could be started.
+        The first call that does not finish ends the run. Without a crew the processes are this run's own, and gone
+        when this returns or raises. Raises BoxFailed when no process could be started.
         """
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(self._counted())
+            box = crew.box(ranks) if crew else stack.enter_context(self._own_box(ranks))
+            world = _World(box, program, ranks, seed, limits, self._idle_machine)
+            run = world.live(calls)
+            if crew and not world.clean:
+                crew.dismiss()
+        return run
+
+    @contextlib.contextmanager
+    def crew(self, ranks: int) -> Iterator[Crew]:
+        """Processes that serve several runs of one submission, as long as each ends well; gone at the end."""
+        crew = Crew(self._warm, ranks)
+        try:
+            yield crew
+        finally:
+            crew.dismiss()
+
+    @contextlib.contextmanager
+    def _own_box(self, ranks: int) -> Iterator[Box]:
+        box = self._warm.box(ranks)
+        try:
+            yield box
+        finally:
+            box.end()
+
+    @contextlib.contextmanager
+    def _counted(self) -> Iterator[None]:
+        """Note how busy the machine is while nothing of ours runs."""
         self._warm.wait_until_ready()
         with self._lock:
-            if not self._worlds:
+            if not self._worlds and time.monotonic() - self._looked > LOOK_AGAIN_SECONDS:
                 self._idle_machine = _busy_processes() <= (os.cpu_count() or 1)
+            self._looked = time.monotonic()  # what we ran just now must not count as somebody else's
             self._worlds += 1
-        box = None
         try:
-            box = self._warm.box(ranks)
-            return _World(box, program, ranks, seed, limits, self._idle_machine).live(calls)
+            yield
         finally:
-            if box:
-                box.end()
             with self._lock:
                 self._worlds -= 1
 
     def close(self) -> None:
         self._warm.close()
+
+
+class Crew:
+    """Up to so many rank processes, started when first needed and anew after a run that did not end well."""
+
+    def __init__(self, warm: Warm, ranks: int) -> None:
+        self._warm, self._ranks = warm, ranks
+        self._box: Box | None = None
+
+    def box(self, ranks: int) -> Box:
+        """A box with at least `ranks` ranks. Raises ValueError for more than the crew has."""
+        if ranks > self._ranks:
+            raise ValueError(f"a crew of {self._ranks} cannot be {ranks} ranks")
+        if self._box is None:
+            self._box = self._warm.box(self._ranks)
+        return self._box
+
+    def dismiss(self) -> None:
+        """End every process of the crew."""
+        if self._box is not None:
+            self._box.end()
+            self._box = None
 
 
 def _busy_processes() -> int:
@@ -78,7 +133,6 @@ class _Rank:
 
     def __init__(self) -> None:
         self.reader = frames.Reader()
-        self.pid = 0
         self.state = "starting"  # starting, loaded, running, returned, raised, dead
         self.problem = ""
         self.events: list[frames.Events] = []  # read, not yet worked in
@@ -88,6 +142,7 @@ class _Rank:
         self.raised: blame.Raised | None = None
         self.status: int | None = None
         self.cpu_before = 0.0
+        self.clean = False
         self.stdout = bytearray()
         self.stderr = bytearray()
 
@@ -132,6 +187,7 @@ class _World:
         self.diagnoses: list[Diagnosis] = []
         self.finished: list[CallResult] = []
         self.ring: list[int] = []
+        self.clean = False
         self.last_news = self.first_breakage = 0.0
         self.watch = selectors.DefaultSelector()
         self.watch.register(box.keeper, selectors.EVENT_READ, ("keeper", -1))
@@ -148,6 +204,8 @@ class _World:
                 self._start()
                 for call in calls:
                     self._call(call)
+                self._read_what_was_printed()
+            self.clean = all(rank.clean for rank in self.ranks)
         except _Broken as broken:
             ending = broken.ending
             self.diagnoses = _tidy([broken.diagnosis, *self._in_rank_order()])
@@ -172,6 +230,7 @@ class _World:
             "p2p_only": self.program.p2p_only,
             "seed": self.seed,
             "yield_to_ranks": self.idle_machine,
+            "rendezvous": f"rendezvous-{self.box.next_world()}",
         }
         for rank in range(self.size):
             self._tell(rank, header)
@@ -187,7 +246,7 @@ class _World:
         self.diagnoses = []
         for number, rank in enumerate(self.ranks):
             rank.state, rank.events, rank.operations, rank.blocked, rank.result = "running", [], {}, None, None
-            rank.cpu_before = self._cpu(rank)
+            rank.cpu_before = self._cpu(number)
             tree, blob = frames.encode(list(call.arguments[number]), to_bytes)
             self._tell(number, {"arguments": tree}, blob)
         self._until_settled({"returned"})
@@ -277,9 +336,10 @@ class _World:
             return
         message = json.loads(data)
         if "pids" in message:
-            for rank, pid in zip(self.ranks, message["pids"], strict=True):
-                rank.pid = pid
+            self.box.pids = message["pids"]
             return
+        if message["rank"] >= self.size:
+            raise _Broken(self._violation("ended a process that was none of its ranks"), "crashed")
         rank = self.ranks[message["rank"]]
         while not rank.over and self._drain(message["rank"]):
             pass  # what it sent before it ended counts
@@ -336,10 +396,9 @@ class _World:
         match header.get("event"):
             case "loaded":
                 rank.state, rank.problem = "loaded", str(header.get("problem", ""))
-            case "calling":
-                pass
             case "returned":
                 rank.state, rank.result, rank.blocked = "returned", message, None
+                rank.clean = header.get("clean") is True
             case "raised":
                 line = header.get("line")
                 rank.raised = blame.Raised(
@@ -367,6 +426,11 @@ class _World:
         if len(self.diagnoses) < 100:
             self.diagnoses.append(found)
 
+    def _read_what_was_printed(self) -> None:
+        """Read what is already in the pipes: output comes by another way than the word that a rank is done."""
+        while any(key.data[0] in ("stdout", "stderr") for key, _ in self.watch.select(0)):
+            self._read(0)
+
     def _printed(self, number: int, rank: _Rank, kind: str, data: bytes) -> None:
         kept = rank.stdout if kind == "stdout" else rank.stderr
         if len(kept) < self.limits.stdout_bytes:
@@ -377,17 +441,17 @@ class _World:
 
     # ---- limits and endings
 
-    def _cpu(self, rank: _Rank) -> float:
-        """CPU seconds that the rank's process has used."""
+    def _cpu(self, number: int) -> float:
+        """CPU seconds that rank `number`'s process has used."""
         try:
-            fields = Path(f"/proc/{rank.pid}/stat").read_text().rpartition(")")[2].split()
-        except OSError:
+            fields = Path(f"/proc/{self.box.pids[number]}/stat").read_text().rpartition(")")[2].split()
+        except (OSError, IndexError):
             return 0.0
         return (int(fields[11]) + int(fields[12])) / _CLOCK
 
     def _enforce_limits(self, now: float) -> None:
         for number, rank in enumerate(self.ranks):
-            if not rank.over and self._cpu(rank) - rank.cpu_before > self.limits.cpu_seconds:
+            if not rank.over and self._cpu(number) - rank.cpu_before > self.limits.cpu_seconds:
                 raise self._timed_out(number, f"used {self.limits.cpu_seconds:g} s of CPU time")
         if now - self.last_news > self.limits.idle_seconds:
             number = next(n for n, rank in enumerate(self.ranks) if not rank.over)

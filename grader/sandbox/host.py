@@ -23,6 +23,7 @@ import shutil
 import signal
 import socket
 import sys
+import time
 import traceback
 from types import ModuleType
 
@@ -160,6 +161,13 @@ class _Host:
             for fd in fds:
                 os.close(fd)
 
+    def wait_for_keepers(self, seconds: float = 5.0) -> None:
+        """Let keepers end their worlds and remove their files: they, too, see that the grading process is gone."""
+        deadline = time.monotonic() + seconds
+        while self.keepers and time.monotonic() < deadline:
+            signal.sigtimedwait({signal.SIGCHLD}, 0.05)
+            self._reap()
+
     def _reap(self) -> None:
         """Forget keepers that ended; end whoever came to us because its keeper was killed."""
         with contextlib.suppress(ChildProcessError):
@@ -179,9 +187,11 @@ def main(argv: list[str]) -> None:
     gc.freeze()
     gc.enable()
     control.send(b"ready")
+    host = _Host(control, module)
     try:
-        _Host(control, module).serve()
+        host.serve()
     finally:
+        host.wait_for_keepers()
         end_descendants()
         os._exit(0)  # nothing to clean up, and tearing a torch process down takes time
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import textwrap
 from dataclasses import dataclass
 from pathlib import Path
@@ -167,7 +169,8 @@ def test_arguments_come_back_and_everything_is_counted(engine: Processes) -> Non
     source = (
         "import torch.distributed as dist\n"
         "def f(x):\n    r, n = dist.get_rank(), dist.get_world_size()\n"
-        "    q = dist.isend(x.clone(), (r + 1) % n)\n    dist.recv(x, (r - 1) % n)\n    q.wait()\n    return r, {'x': x}\n"
+        "    q = dist.isend(x.clone(), (r + 1) % n)\n    dist.recv(x, (r - 1) % n)\n    q.wait()\n"
+        "    return r, {'x': x}\n"
     )
     tensors = [Strided.of(np.arange(5) + 10 * rank) for rank in range(4)]
     result = engine.run(Program(source, "a.py", "f", ("x",)), 4, [Call(tuple((t,) for t in tensors))])
@@ -241,15 +244,14 @@ def test_sigkill_of_the_grading_process_leaves_nothing(tmp_path: Path) -> None:
         "p._World._printed = printed\n"
         "engine.run(Program(source, 'a.py', 'f'), 1, [same_for_all(1)])\n"
     )
-    import subprocess
-    import sys
-
-    grading = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    grading = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env=environment)
     assert grading.stdout is not None
     rank = psutil.Process(int(grading.stdout.readline()))
-    tree = [rank, *rank.parents()[:2]]
+    tree = [rank, *rank.parents()[:2]]  # the keeper and the host
     grading.send_signal(signal.SIGKILL)
     grading.wait()
     grading.stdout.close()
     _, alive = psutil.wait_procs(tree, timeout=10)
-    assert not alive, f"{[process.pid for process in alive]} outlived the grading process {os.getpid()}"
+    assert not alive, f"{[process.pid for process in alive]} outlived the grading process"
+    assert list(tmp_path.iterdir()) == [], "files of a world were left behind"

@@ -1,0 +1,127 @@
+"""nbgrader as a teacher uses it, with nothing but the repository's nbgrader_config.py."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+
+from grader import exercise
+
+ROOT = Path(__file__).parent.parent.parent
+ASSIGNMENT, NOTEBOOK = "06-collectives", "ring_all_reduce"
+
+
+def nbgrader(classroom: Path, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "nbgrader", *map(str, arguments)],
+        cwd=ROOT,
+        env={**os.environ, "RANKUP_CLASS": str(classroom)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+
+
+def cells(path: Path) -> list[Any]:
+    return list(nbformat.read(path, as_version=4).cells)
+
+
+@pytest.fixture(scope="session")
+def classroom(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A class in which the assignment was released and four learners' work was graded, and feedback written."""
+    folder = tmp_path_factory.mktemp("class")
+    release = folder / "release"
+    done = nbgrader(
+        folder, "generate_assignment", ASSIGNMENT, "--force", f"--CourseDirectory.release_directory={release}"
+    )
+    assert done.returncode == 0, done.stderr
+    for learner in ("ada", "bela", "chen", "dmitri", "judit"):
+        notebook = nbformat.read(release / ASSIGNMENT / f"{NOTEBOOK}.ipynb", as_version=4)
+        cell = next(cell for cell in notebook.cells if cell.metadata.get("nbgrader", {}).get("solution"))
+        cell.source = (ROOT / "demo" / "submissions" / f"{learner}.py").read_text()
+        target = folder / "submitted" / learner / ASSIGNMENT
+        target.mkdir(parents=True)
+        nbformat.write(notebook, target / f"{NOTEBOOK}.ipynb")
+    for command in ("autograde", "generate_feedback"):
+        done = nbgrader(folder, command, ASSIGNMENT)
+        assert done.returncode == 0, done.stderr
+    return folder
+
+
+def test_exercises_are_what_solutions_generate(classroom: Path) -> None:
+    fresh = (classroom / "release" / ASSIGNMENT / f"{NOTEBOOK}.ipynb").read_text()
+    released = (ROOT / "exercises" / ASSIGNMENT / f"{NOTEBOOK}.ipynb").read_text()
+    assert fresh == released, "exercises/ is out of date: run `make release` and commit it"
+
+
+# learner, points, kind of the first loss
+GRADES = [
+    ("ada", 20, None),
+    ("bela", 20, None),
+    ("chen", 16, "too_many_bytes"),
+    ("dmitri", 0, "deadlock"),
+    ("judit", 0, "syntax_error"),
+]
+
+
+@pytest.mark.parametrize(("learner", "points", "kind"), GRADES, ids=[grade[0] for grade in GRADES])
+def test_points_reach_the_gradebook_and_the_reason_the_learner(
+    classroom: Path, learner: str, points: float, kind: str | None
+) -> None:
+    from nbgrader.api import Gradebook
+
+    with Gradebook(f"sqlite:///{classroom / 'gradebook.db'}", "rankup") as book:
+        graded = book.find_submission_notebook(NOTEBOOK, ASSIGNMENT, learner)
+        assert (graded.score, graded.max_score) == (points, 20)
+    page = (classroom / "feedback" / learner / ASSIGNMENT / f"{NOTEBOOK}.html").read_text()
+    if kind:
+        assert f"<code>{kind}</code>" in page
+    if kind != "syntax_error":
+        assert "<svg" in page, "the feedback page has no picture of the run"
+
+
+def test_noise_on_stderr_costs_nothing(classroom: Path) -> None:
+    graded = cells(classroom / "autograded" / "bela" / ASSIGNMENT / f"{NOTEBOOK}.ipynb")
+    outputs = [o for cell in graded if cell.cell_type == "code" for o in cell.outputs if o.get("name") == "stderr"]
+    assert outputs, "this learner is there because their code is noisy"
+
+
+@pytest.mark.parametrize("learner", ["ada", "dmitri"])
+def test_validate_says_what_check_says(classroom: Path, learner: str) -> None:
+    done = nbgrader(classroom, "validate", classroom / "submitted" / learner / ASSIGNMENT / f"{NOTEBOOK}.ipynb")
+    assert done.returncode == 0, done.stderr
+    assert ("Success!" in done.stdout) == (learner == "ada"), done.stdout
+    assert ("Deadlock" in done.stdout) == (learner == "dmitri"), done.stdout
+
+
+def test_every_exercises_graded_cells_are_its_checks() -> None:
+    for found in exercise.catalogue():
+        [path] = (ROOT / "solutions").glob(f"*/{found.name}.ipynb")
+        graded = [cell for cell in cells(path) if cell.metadata.get("nbgrader", {}).get("grade")]
+        points = {
+            check.name: cell.metadata.nbgrader.points
+            for check in found.checks
+            for cell in graded
+            if f'check({found.function}, "{check.name}")' in cell.source
+        }
+        assert points == {check.name: check.points for check in found.checks}, path
+        assert len(graded) == len(found.checks)
+        assert any("BEGIN HIDDEN TESTS" in cell.source for cell in graded), "no hidden check"
+        solutions = [cell for cell in cells(path) if cell.metadata.get("nbgrader", {}).get("solution")]
+        assert len(solutions) == 1, "a learner's whole graded code is one cell"
+        assert path.parent.name.startswith(found.chapter)
+
+
+def test_notebooks_are_committed_without_outputs() -> None:
+    for folder in ("solutions", "exercises", "course"):
+        for path in (ROOT / folder).rglob("*.ipynb"):
+            for cell in json.loads(path.read_text())["cells"]:
+                assert not cell.get("outputs"), f"{path.relative_to(ROOT)} has outputs: clear them"
+                assert cell.get("execution_count") is None, f"{path.relative_to(ROOT)} has execution counts"

@@ -1,0 +1,29 @@
+"""Every rank sends with a blocking send before it receives.
+
+check: sum
+kind: deadlock
+"""
+
+import torch
+import torch.distributed as dist
+
+
+def ring_all_reduce(tensor):
+    n, rank = dist.get_world_size(), dist.get_rank()
+    right, left = (rank + 1) % n, (rank - 1) % n
+    flat = tensor.contiguous().view(-1)
+    chunks = flat.tensor_split(n)
+
+    for step in range(n - 1):
+        outgoing, own = chunks[(rank - step) % n], chunks[(rank - step - 1) % n]
+        incoming = torch.empty_like(own)
+        dist.send(outgoing, right)
+        dist.recv(incoming, left)
+        own += incoming
+
+    for step in range(n - 1):
+        dist.send(chunks[(rank + 1 - step) % n], right)
+        dist.recv(chunks[(rank - step) % n], left)
+
+    if not tensor.is_contiguous():
+        tensor.copy_(flat.view(tensor.shape))

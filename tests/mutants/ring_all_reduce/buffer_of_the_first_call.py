@@ -1,0 +1,36 @@
+"""Keeps the receive buffer of the first call for all later ones, which may be longer.
+
+check: any_length
+kind: crash
+"""
+
+import torch
+import torch.distributed as dist
+
+
+BUFFERS = {}
+
+
+def ring_all_reduce(tensor):
+    n, rank = dist.get_world_size(), dist.get_rank()
+    right, left = (rank + 1) % n, (rank - 1) % n
+    flat = tensor.contiguous().view(-1)
+    chunks = flat.tensor_split(n)
+
+    for step in range(n - 1):
+        outgoing, own = chunks[(rank - step) % n], chunks[(rank - step - 1) % n]
+        if 'incoming' not in BUFFERS:
+            BUFFERS['incoming'] = torch.empty_like(chunks[0])
+        incoming = BUFFERS['incoming'][: own.numel()]
+        request = dist.isend(outgoing, right)
+        dist.recv(incoming, left)
+        request.wait()
+        own += incoming
+
+    for step in range(n - 1):
+        request = dist.isend(chunks[(rank + 1 - step) % n], right)
+        dist.recv(chunks[(rank - step) % n], left)
+        request.wait()
+
+    if not tensor.is_contiguous():
+        tensor.copy_(flat.view(tensor.shape))

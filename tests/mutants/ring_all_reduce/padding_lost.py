@@ -1,0 +1,35 @@
+"""Where it has to pad, the sum is left in the padded copy and never written back.
+
+check: any_length
+kind: wrong_result
+only: yes
+"""
+
+import torch
+import torch.distributed as dist
+
+
+def ring_all_reduce(tensor):
+    n, rank = dist.get_world_size(), dist.get_rank()
+    right, left = (rank + 1) % n, (rank - 1) % n
+    whole = tensor.contiguous()
+    flat = whole.view(-1)
+    if flat.numel() % n:
+        flat = torch.cat([flat, flat.new_zeros(n - flat.numel() % n)])
+    chunks = flat.tensor_split(n)
+
+    for step in range(n - 1):
+        outgoing, own = chunks[(rank - step) % n], chunks[(rank - step - 1) % n]
+        incoming = torch.empty_like(own)
+        request = dist.isend(outgoing, right)
+        dist.recv(incoming, left)
+        request.wait()
+        own += incoming
+
+    for step in range(n - 1):
+        request = dist.isend(chunks[(rank + 1 - step) % n], right)
+        dist.recv(chunks[(rank - step) % n], left)
+        request.wait()
+
+    if not tensor.is_contiguous():
+        tensor.copy_(whole)

@@ -1,0 +1,35 @@
+"""Does not send empty chunks, but still waits to receive them.
+
+check: any_length
+kind: deadlock
+only: yes
+"""
+
+import torch
+import torch.distributed as dist
+
+
+def ring_all_reduce(tensor):
+    n, rank = dist.get_world_size(), dist.get_rank()
+    right, left = (rank + 1) % n, (rank - 1) % n
+    flat = tensor.contiguous().view(-1)
+    chunks = flat.tensor_split(n)
+
+    for step in range(n - 1):
+        outgoing, own = chunks[(rank - step) % n], chunks[(rank - step - 1) % n]
+        incoming = torch.empty_like(own)
+        request = dist.isend(outgoing, right) if outgoing.numel() else None
+        dist.recv(incoming, left)
+        if request:
+            request.wait()
+        own += incoming
+
+    for step in range(n - 1):
+        outgoing = chunks[(rank + 1 - step) % n]
+        request = dist.isend(outgoing, right) if outgoing.numel() else None
+        dist.recv(chunks[(rank - step) % n], left)
+        if request:
+            request.wait()
+
+    if not tensor.is_contiguous():
+        tensor.copy_(flat.view(tensor.shape))

@@ -1,0 +1,29 @@
+"""Reduces the whole storage behind the tensor, not only the elements that are its own.
+
+check: any_layout
+kind: wrong_result
+only: yes
+"""
+
+import torch
+import torch.distributed as dist
+
+
+def ring_all_reduce(tensor):
+    n, rank = dist.get_world_size(), dist.get_rank()
+    right, left = (rank + 1) % n, (rank - 1) % n
+    flat = torch.empty(0, dtype=tensor.dtype).set_(tensor.untyped_storage())
+    chunks = flat.tensor_split(n)
+
+    for step in range(n - 1):
+        outgoing, own = chunks[(rank - step) % n], chunks[(rank - step - 1) % n]
+        incoming = torch.empty_like(own)
+        request = dist.isend(outgoing, right)
+        dist.recv(incoming, left)
+        request.wait()
+        own += incoming
+
+    for step in range(n - 1):
+        request = dist.isend(chunks[(rank + 1 - step) % n], right)
+        dist.recv(chunks[(rank - step) % n], left)
+        request.wait()

@@ -1,0 +1,153 @@
+"""The console script as people use it: exit status, one sentence for bad input, nothing left behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+ROOT = Path(__file__).parent.parent
+RANKUP = str(Path(sys.executable).parent / "rankup")
+RIGHT = ROOT / "demo" / "submissions" / "ada.py"
+
+
+def rankup(*arguments: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [RANKUP, *map(str, arguments)], capture_output=True, text=True, env={**os.environ, **environment}, timeout=120
+    )
+
+
+BAD_REQUESTS = {
+    "no such file": (["grade", "ring_all_reduce", "nowhere.py"], None, "no such file"),
+    "not a notebook": (["grade", "ring_all_reduce", "a.ipynb"], b"[1]", "is not a notebook"),
+    "broken JSON": (["grade", "ring_all_reduce", "a.ipynb"], b'{"cells": [', "broken JSON"),
+    "another kind of file": (["grade", "ring_all_reduce", "a.txt"], b"", "a .py or an .ipynb file"),
+    "a folder": (["grade", "ring_all_reduce", "."], None, "a .py or an .ipynb file"),
+    "no such exercise": (["grade", "bubble_sort", "a.py"], b"", "no exercise is called 'bubble_sort'"),
+    "a private module as exercise": (["grade", "_sums", "a.py"], b"", "no exercise is called"),
+    "a path as exercise": (["grade", "../cli", "a.py"], b"", "no exercise is called"),
+    "no such engine": (["grade", "ring_all_reduce", "a.py", "--engine", "mpi"], b"", "no engine is called 'mpi'"),
+    "an engine that is not here": (["grade", "ring_all_reduce", "a.py", "--engine", "nccl"], b"", "the engine nccl"),
+    "a seed that is none": (["grade", "ring_all_reduce", "a.py", "--seed", "x"], b"", "seed"),
+    "a page nowhere": (["grade", "ring_all_reduce", "a.py", "--html", "no/such/a.html"], b"", "no such folder"),
+    "nothing to grade": (["grade"], None, "Missing argument"),
+    "no such command": (["grill"], None, "No such command"),
+    "no such deck": (["quiz", "99"], None, "99"),
+    "no such chapter": (["lab", "99"], None, "no chapter"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "data", "words"), BAD_REQUESTS.values(), ids=BAD_REQUESTS.keys())
+def test_a_bad_request_is_one_sentence_and_status_2(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], data: bytes | None, words: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    if data is not None:
+        Path(arguments[2]).write_bytes(data)
+    done = rankup(*arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.count("\n") == 1, done.stderr
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+SUBMISSIONS = {
+    "a syntax error": ("a.py", b"def ring_all_reduce(tensor)\n    pass\n", "syntax_error"),
+    "a missing function": ("a.py", b"import torch\n", "missing_function"),
+    "a wrong signature": ("a.py", b"def ring_all_reduce(tensor, group): pass\n", "missing_function"),
+    "not a function": ("a.py", b"ring_all_reduce = 3\n", "missing_function"),
+    "an empty file": ("a.py", b"", "missing_function"),
+    "no UTF-8": ("a.py", b"def ring_all_reduce(tensor):\n    x = '\xff'\n", "syntax_error"),
+    "a null byte": ("a.py", b"x = 1\0", "syntax_error"),
+    "an import that fails": ("a.py", b"import no_such_module\n", "crash"),
+    "an empty notebook": ("a.ipynb", b'{"cells": []}', "missing_function"),
+}
+
+
+@pytest.mark.parametrize(("name", "data", "kind"), SUBMISSIONS.values(), ids=SUBMISSIONS.keys())
+def test_what_cannot_run_gets_a_verdict_of_0_points(tmp_path: Path, name: str, data: bytes, kind: str) -> None:
+    path = tmp_path / name
+    path.write_bytes(data)
+    done = rankup("grade", "ring_all_reduce", path, "--json")
+    verdict = json.loads(done.stdout)
+    assert (done.returncode, verdict["points"], verdict["passed"]) == (1, 0, False), done.stderr
+    assert {check["diagnosis"]["kind"] for check in verdict["checks"]} == {kind}
+
+
+def test_two_gradings_at_once_of_the_same_file_both_finish_right() -> None:
+    command = [RANKUP, "grade", "ring_all_reduce", str(RIGHT), "--json", "--seed", "5"]
+    both = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    verdicts = [json.loads(process.communicate(timeout=120)[0]) for process in both]
+    assert [verdict["passed"] for verdict in verdicts] == [True, True]
+    assert [process.returncode for process in both] == [0, 0]
+    for verdict in verdicts:
+        del verdict["seconds"]
+    assert verdicts[0] == verdicts[1]
+
+
+def test_the_report_for_people_and_the_page(tmp_path: Path) -> None:
+    page = tmp_path / "verdict.html"
+    done = rankup("grade", "ring_all_reduce", ROOT / "demo/submissions/dmitri.py", "--html", page, NO_COLOR="1")
+    assert done.returncode == 1
+    assert "0 of 20 points" in done.stdout
+    assert "cycle of 2 ranks" in " ".join(done.stdout.split())
+    assert "<svg" in page.read_text()
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=["Ctrl-C", "SIGTERM", "SIGKILL"])
+def test_an_interrupted_grading_leaves_no_process_and_no_file(tmp_path: Path, how: signal.Signals) -> None:
+    """Interrupted while a rank runs for ever; the rank tells us through a file when that is so."""
+    marker, temporary = tmp_path / "pid", tmp_path / "tmp"
+    temporary.mkdir()
+    path = tmp_path / "a.py"
+    path.write_text(
+        "import os\ndef ring_all_reduce(tensor):\n"
+        f"    open({str(marker)!r}, 'w').write(str(os.getpid()))\n    while True: pass\n"
+    )
+    environment = {**os.environ, "TMPDIR": str(temporary)}
+    grading = subprocess.Popen([RANKUP, "grade", "ring_all_reduce", str(path)], env=environment, stdout=subprocess.PIPE)
+    while not (marker.exists() and marker.read_text()):
+        assert grading.poll() is None, "the grading ended before it was interrupted"
+    tree = psutil.Process(grading.pid).children(recursive=True)
+    assert int(marker.read_text()) in {process.pid for process in tree}
+    grading.send_signal(how)
+    grading.communicate(timeout=30)
+    _, alive = psutil.wait_procs(tree, timeout=15)
+    assert not alive
+    assert list(temporary.iterdir()) == []
+
+
+def test_list_shows_chapters_exercises_and_your_best(tmp_path: Path) -> None:
+    before = rankup("list", RANKUP_DATA=str(tmp_path), COLUMNS="120").stdout
+    rankup("grade", "ring_all_reduce", RIGHT, RANKUP_DATA=str(tmp_path))
+    after = rankup("list", RANKUP_DATA=str(tmp_path), COLUMNS="120").stdout
+    assert "Collectives and all-reduce" in before
+    line = next(line for line in after.splitlines() if "ring_all_reduce" in line)
+    assert line.split()[-3:] == ["20", "20", "1"]
+
+
+def test_grading_works_where_progress_cannot_be_kept(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    done = rankup("grade", "ring_all_reduce", RIGHT, RANKUP_DATA=str(tmp_path / "file" / "x"))
+    assert done.returncode == 0, done.stderr
+
+
+def test_doctor_names_everything_that_is_needed() -> None:
+    done = rankup("doctor", COLUMNS="120")
+    assert done.returncode == 0, done.stdout
+    for name in ("python", "torch", "nbgrader", "gloo", "bubblewrap"):
+        assert name in done.stdout
+
+
+def test_start_copies_the_notebook_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert rankup("start", "ring_all_reduce").returncode == 0
+    assert Path("work/06-collectives/ring_all_reduce.ipynb").exists()
+    again = rankup("start", "ring_all_reduce")
+    assert (again.returncode, again.stderr.count("\n")) == (2, 1)
