@@ -55,7 +55,7 @@ def stuck(trace: Trace, blocked: Mapping[int, Operation], over: Collection[int])
         if op.threaded or id(op) in met or (op.kind == RECV_ANY and (rank, op.tag) in sends_to):
             continue
         if op.collective:
-            missing = _not_joined(trace, op)
+            missing = _not_joined(trace, op) or _joined_another(trace, op)
             if missing:
                 waiting[rank] = missing
         else:
@@ -76,8 +76,47 @@ def stuck(trace: Trace, blocked: Mapping[int, Operation], over: Collection[int])
 
 def _not_joined(trace: Trace, op: Operation) -> set[int]:
     """The ranks that have posted fewer collectives than `op`'s rank had when it posted `op`."""
-    index = sum(other.collective for other in trace.operations(op.rank)[: op.number])
+    index = _index(trace, op)
     return {r for r in range(trace.ranks) if sum(o.collective for o in trace.operations(r)) <= index}
+
+
+def _index(trace: Trace, op: Operation) -> int:
+    """How many collectives `op`'s rank had posted before it."""
+    return sum(other.collective for other in trace.operations(op.rank)[: op.number])
+
+
+def _counterparts(trace: Trace, op: Operation) -> dict[int, Operation]:
+    """By rank, what the other ranks posted as the same collective in their order."""
+    index = _index(trace, op)
+    collectives = {r: [o for o in trace.operations(r) if o.collective] for r in range(trace.ranks) if r != op.rank}
+    return {rank: ops[index] for rank, ops in collectives.items() if len(ops) > index}
+
+
+def _joined_another(trace: Trace, op: Operation) -> set[int]:
+    """The ranks whose collective in that place is of another kind."""
+    return {rank for rank, other in _counterparts(trace, op).items() if other.kind != op.kind}
+
+
+def mismatched(trace: Trace, blocked: Mapping[int, Operation], source: Source) -> Diagnosis | None:
+    """The sentence for ranks that wait in different collectives where there should be one; None if none do."""
+    for rank in sorted(blocked):
+        op = blocked[rank]
+        others = {r: o for r, o in _counterparts(trace, op).items() if o.kind != op.kind} if op.collective else {}
+        if others:
+            other = others[min(others)]
+            place = _index(trace, op) + 1
+            return Diagnosis(
+                "mismatched_collective",
+                f"Collective number {place} is not the same everywhere: rank {rank} called {op.name}"
+                f"{source.quote(op.line)}, but rank {other.rank} called {other.name}{source.quote(other.line)}. "
+                "Every rank must make the same collective calls in the same order.",
+                rank=rank,
+                file=source.file,
+                line=op.line or None,
+                expected=f"{op.name} on every rank",
+                got=f"{other.name} on rank {other.rank}",
+            )
+    return None
 
 
 def cycle(waiting: Mapping[int, Collection[int]]) -> list[int]:
@@ -146,10 +185,12 @@ def left_early(
     waiter = next((rank for rank in sorted(waiting) if waiting[rank] & set(returned)), min(waiting))
     op = blocked[waiter]
     gone = min(waiting[waiter] & set(returned), default=min(waiting[waiter]))
+    rule = "Every rank must take the same number of steps, and every message sent must be received."
+    if op.collective:
+        rule = "Every rank must make every collective call."
     return Diagnosis(
         "left_early",
-        f"Rank {gone} returned, but {waits(op, source)}, and that can no longer happen. "
-        "Every rank must take the same number of steps, and every message sent must be received.",
+        f"Rank {gone} returned, but {waits(op, source)}, and that can no longer happen. {rule}",
         rank=gone,
         file=source.file,
         line=op.wait_line or op.line or None,

@@ -380,7 +380,9 @@ class _World:
             known = rank.operations.get(op_number)
             if known is None:
                 raise frames.FrameError("an event of an operation that was never posted")
-            if what == frames.WAIT:
+            if what == frames.REFUSED:
+                self.trace.steps[number].pop()
+            elif what == frames.WAIT:
                 known.waited, known.wait_line, known.threaded = at, line, bool(threads)
                 self.trace.steps[number].append(Step("wait", known))
                 rank.blocked = known if not rank.over else None
@@ -489,6 +491,9 @@ class _World:
             found = blame.raised(number, error, self.size, self.source, alike)
             return _Broken(found, blame.ENDINGS.get(found.kind, "crashed"))
         blocked = {n: r.blocked for n, r in enumerate(self.ranks) if r.blocked is not None}
+        different = blame.mismatched(self.trace, blocked, self.source)
+        if different:
+            return _Broken(different, "mismatched")
         self.ring = blame.cycle(stuck)
         if self.ring:
             return _Broken(blame.deadlock(self.ring, blocked, self.source), "deadlocked")

@@ -123,7 +123,12 @@ class Recorder:
             number, self._count = self._count, self._count + 1
             size = tensor.numel() * tensor.element_size() if tensor is not None else 0
             self._record(frames.POST, kind, line, peer, tag, number, size)
-        work = start()
+        try:
+            work = start()
+        except BaseException:
+            with self._lock:
+                self._record(frames.REFUSED, kind, line, peer, tag, number, 0)
+            raise
         if work is not None:
             held = tensor if tensor is not None and tensor.is_contiguous() else torch.empty(0)
             self._pending[id(work)] = _Pending(number, kind, peer, line, held, work)

@@ -19,7 +19,7 @@ MAX_FRAME = 256 * 2**20
 
 # one event of one rank: what happened, operation, thread flag, line, peer, tag, operation id, bytes, time in ns
 EVENT = struct.Struct("<BBHiiqIQQ")
-POST, WAIT, DONE = 1, 2, 3
+POST, WAIT, DONE, REFUSED = 1, 2, 3, 4
 
 
 class FrameError(ValueError):

@@ -14,6 +14,7 @@ from grader.trace.replay import Timed, replay
 
 LEFT, TOP, COLUMN, BOTTOM = 64, 86, 118, 58
 INK, QUIET, MESSAGE, WAIT, BAD, PAPER = "#1f2933", "#9aa5b1", "#1f5fbf", "#f2b134", "#c81e1e", "#ffffff"
+MOVING, MOVING_EDGE = "#dbe7f8", "#8fb0de"
 STUCK_ROUNDS = 1.6  # how far the bars of ranks that wait for ever reach below the last event
 
 
@@ -37,11 +38,18 @@ class _Drawing:
         self.trace, self.title, self.subtitle, self.cycle, self.marks = trace, title, subtitle, cycle, marks
         self.timed: Timed = replay(trace)
         self.stuck = [op for op, _, until in self.timed.waits if until == Timed.never]
+        pairs = {(op.rank, op.peer) for op in trace.all_operations() if op.kind == SEND}
+        pairs |= {(op.rank, op.peer) for op in self.stuck if op.receives}
+        n = trace.ranks
+        self.ring_steps = {  # +1 (as N-1 or 1, modulo N) where every rank talks to its right, or to its left
+            step % n for step in (1, -1) if n > 2 and all((rank, (rank + step) % n) in pairs for rank in range(n))
+        }
         span = self.timed.makespan + (STUCK_ROUNDS if self.stuck or marks else 0.4)
         self.span = max(span, 1.0)
         self.unit = max(min(46.0, 900 / self.span), 9.0)
         self.column = COLUMN if trace.ranks <= 8 else max(46, 940 // trace.ranks)
-        self.width = max(LEFT + self.column * trace.ranks + 24, 470)
+        legend = 16 + sum(_entry_width(text) for _, text in self._legend_entries())
+        self.width = max(LEFT + self.column * trace.ranks + 24, legend)
         self.height = TOP + self.unit * self.span + BOTTOM + (24 if self.stuck else 0)
 
     def x(self, rank: int) -> float:
@@ -106,16 +114,22 @@ class _Drawing:
                 )
 
     def _blocked(self) -> Iterator[str]:
+        """Hatched while a rank waits and nothing moves for it, light while its own message is on the way."""
         for op, since, until in self.timed.waits:
-            if until != Timed.never and until - since <= 0:
-                continue
-            top, bottom = self.y(since), self.y(until)
-            colour = BAD if op.rank in self.cycle and until == Timed.never else WAIT
-            yield (
-                f'<rect x="{self.x(op.rank) - 4.5:.1f}" y="{top:.1f}" width="9" height="{bottom - top:.1f}" '
-                f'fill="{"#fbd5d5" if colour == BAD else "url(#w)"}" stroke="{colour}" stroke-width="0.8">'
-                f"<title>{escape(_told(op))}</title></rect>"
-            )
+            moving = max(since, min(self.timed.starts.get(id(op), until), until))
+            if op.rank in self.cycle and until == Timed.never:
+                yield self._bar(op, since, until, "#fbd5d5", BAD)
+            elif moving > since:
+                yield self._bar(op, since, moving, "url(#w)", WAIT)
+            if until > moving:
+                yield self._bar(op, moving, until, MOVING, MOVING_EDGE)
+
+    def _bar(self, op: Operation, since: float, until: float, fill: str, stroke: str) -> str:
+        top, bottom = self.y(since), self.y(until)
+        return (
+            f'<rect x="{self.x(op.rank) - 4.5:.1f}" y="{top:.1f}" width="9" height="{bottom - top:.1f}" '
+            f'fill="{fill}" stroke="{stroke}" stroke-width="0.8"><title>{escape(_told(op))}</title></rect>'
+        )
 
     def _messages(self) -> Iterator[str]:
         labels = self.column > 60 and self.unit > 20
@@ -136,7 +150,7 @@ class _Drawing:
         """A straight arrow; one that closes a ring leaves at one edge and comes in at the other."""
         style = f'stroke="{colour}" stroke-width="1.6"' + (f' stroke-dasharray="{dash}"' if dash else "")
         x1, x2 = self.x(source), self.x(target)
-        if self.trace.ranks > 2 and abs(source - target) == self.trace.ranks - 1:
+        if self._closes_ring(source, target):
             reach = self.column * 0.42
             out, into = (reach, -reach) if source > target else (-reach, reach)
             middle = (top + bottom) / 2
@@ -152,8 +166,11 @@ class _Drawing:
             f'marker-end="url(#{head})">{hover}</line>'
         )
 
+    def _closes_ring(self, source: int, target: int) -> bool:
+        return abs(source - target) == self.trace.ranks - 1 and (target - source) % self.trace.ranks in self.ring_steps
+
     def _label(self, source: int, target: int, top: float, bottom: float, text: str) -> str:
-        wraps = self.trace.ranks > 2 and abs(source - target) == self.trace.ranks - 1
+        wraps = self._closes_ring(source, target)
         share = 0.5 if not wraps else 0.0
         x = self.x(source) + (self.x(target) - self.x(source)) * share
         if wraps:
@@ -186,14 +203,18 @@ class _Drawing:
                 f"{escape(word)}</text>"
             )
 
-    def _legend(self) -> Iterator[str]:
-        y = self.height - 16
+    def _legend_entries(self) -> list[tuple[str, str]]:
+        """Shape and word of each entry."""
         entries = [
             (
                 f'<line x1="0" y1="-4" x2="22" y2="-4" stroke="{MESSAGE}" stroke-width="1.6" marker-end="url(#m)"/>',
                 "message",
             ),
             (f'<rect x="6" y="-13" width="9" height="13" fill="url(#w)" stroke="{WAIT}"/>', "waits"),
+            (
+                f'<rect x="6" y="-13" width="9" height="13" fill="{MOVING}" stroke="{MOVING_EDGE}"/>',
+                "its message moves",
+            ),
             (f'<line x1="3" y1="-4" x2="19" y2="-4" stroke="{INK}" stroke-width="2"/>', "returns"),
         ]
         if self.stuck:
@@ -202,13 +223,20 @@ class _Drawing:
                 (f'<line x1="0" y1="-4" x2="22" y2="-4" stroke="{colour}" stroke-width="1.6" stroke-dasharray="4 3" '
                  f'marker-end="url(#b)"/>', "waits for, for ever")
             )  # fmt: skip
-        x = 16
-        for shape, text in entries:
+        return entries
+
+    def _legend(self) -> Iterator[str]:
+        x, y = 16, self.height - 16
+        for shape, text in self._legend_entries():
             yield (
                 f'<g transform="translate({x} {y:.0f})">{shape}<text x="30" y="0" font-size="11" fill="#52606d">'
                 f"{text}</text></g>"
             )
-            x += 46 + 7 * len(text)
+            x += _entry_width(text)
+
+
+def _entry_width(text: str) -> int:
+    return 46 + 7 * len(text)
 
 
 def _arrowhead(name: str, colour: str) -> str:

@@ -68,6 +68,10 @@ BAD = {
     "a collective that one rank skips": Bad(
         RANK + "if r: dist.all_reduce(x)", "left_early", "left_early", 6, ("Rank 0 returned", "all_reduce"),
     ),
+    "different collectives": Bad(
+        RANK + "if r: dist.barrier()\ndist.all_reduce(x)\nif r == 0: dist.barrier()",
+        "mismatched", "mismatched_collective", 7, ("rank 0 called all_reduce", "rank 1 called barrier"),
+    ),
     "an exception on one rank": Bad(
         RANK + "if r == 1: [][1]\ndist.all_reduce(x)",
         "crashed", "crash", 6, ("Rank 1 of 3", "IndexError", "list index out of range"),
@@ -179,6 +183,12 @@ def test_arguments_come_back_and_everything_is_counted(engine: Processes) -> Non
         np.testing.assert_array_equal(call.arguments[rank][0].view(), np.arange(5) + 10 * ((rank - 1) % 4))
         assert call.returned[rank][0] == rank
         assert (call.trace.bytes_sent(rank), call.trace.messages_sent(rank)) == (40, 1)
+
+
+def test_an_operation_that_gloo_refuses_is_not_in_the_trace(engine: Processes) -> None:
+    result = run(engine, RANK + "if r == 0: dist.recv(x, 1)\nif r == 1: dist.send(torch.zeros(8)[::2], 0)")
+    assert (result.ending, result.diagnoses[0].rank) == ("crashed", 1)
+    assert [op.name for op in result.trace.all_operations()] == ["recv"]
 
 
 def test_each_ranks_output_is_kept_apart(engine: Processes) -> None:
