@@ -245,13 +245,13 @@ def test_sigkill_of_the_grading_process_leaves_nothing(tmp_path: Path) -> None:
         "from grader.ranks.processes import Processes\n"
         "from grader.ranks.program import Program, same_for_all\n"
         "source = 'import os, time\\ndef f():\\n    print(os.getpid(), flush=True)\\n    time.sleep(600)\\n'\n"
-        "import grader.ranks.processes as p\n"
+        "import grader.ranks.world as w\n"
         "engine = Processes()\n"
-        "original = p._World._printed\n"
+        "original = w.World._printed\n"
         "def printed(self, number, rank, kind, data):\n"
         "    original(self, number, rank, kind, data)\n"
         "    print(data.decode().strip(), flush=True)\n"
-        "p._World._printed = printed\n"
+        "w.World._printed = printed\n"
         "engine.run(Program(source, 'a.py', 'f'), 1, [same_for_all(1)])\n"
     )
     environment = {**os.environ, "TMPDIR": str(tmp_path)}

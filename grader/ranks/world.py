@@ -1,0 +1,404 @@
+"""One world of real ranks, watched from outside until each rank has returned, broken down or is stuck for ever."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import selectors
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from grader.ranks import blame
+from grader.ranks.program import Call, CallResult, Ending, Limits, Program, Run, from_bytes, to_bytes
+from grader.sandbox import frames
+from grader.sandbox.warm import Box
+from grader.trace.events import RECV_ANY, Operation, Step, Trace
+from grader.verdict import Diagnosis
+
+QUIET_SECONDS = 0.1  # how long stuck ranks must stay silent before they are called stuck
+TICK_SECONDS = 0.25
+GRACE_SECONDS = 1.0  # how long the others may go on after one rank has broken
+_CLOCK = os.sysconf("SC_CLK_TCK")
+
+
+class _Rank:
+    """What is known of one rank."""
+
+    def __init__(self) -> None:
+        self.reader = frames.Reader()
+        self.state = "starting"  # starting, loaded, running, returned, raised, dead
+        self.problem = ""
+        self.events: list[frames.Events] = []  # read, not yet worked in
+        self.operations: dict[int, Operation] = {}
+        self.blocked: Operation | None = None
+        self.result: frames.Message | None = None
+        self.raised: blame.Raised | None = None
+        self.status: int | None = None
+        self.cpu_before = 0.0
+        self.clean = False
+        self.stdout = bytearray()
+        self.stderr = bytearray()
+
+    @property
+    def over(self) -> bool:
+        return self.state in ("returned", "raised", "dead")
+
+    @property
+    def mark(self) -> str:
+        """A word for the picture, where this rank broke."""
+        if self.state == "raised" and self.raised is not None and self.broken:
+            return f"raised {self.raised.type}"
+        return "process died" if self.state == "dead" else ""
+
+    @property
+    def fallen(self) -> bool:
+        return self.state in ("raised", "dead")
+
+    @property
+    def broken(self) -> bool:
+        """Fallen, and not only because another rank's process is gone."""
+        return self.fallen and not (self.raised is not None and self.raised.why == "peer")
+
+
+class _Broken(Exception):  # noqa: N818 - carries the diagnosis that ends the run
+    def __init__(self, diagnosis: Diagnosis, ending: Ending) -> None:
+        super().__init__(diagnosis.message)
+        self.diagnosis, self.ending = diagnosis, ending
+
+
+def _tidy(diagnoses: list[Diagnosis]) -> list[Diagnosis]:
+    return list(dict.fromkeys(diagnoses))
+
+
+class World:
+    def __init__(self, box: Box, program: Program, ranks: int, seed: int, limits: Limits, idle_machine: bool) -> None:
+        self.box, self.program, self.size, self.seed, self.limits = box, program, ranks, seed, limits
+        self.idle_machine = idle_machine
+        self.source = blame.Source(program.file, program.source)
+        self.ranks = [_Rank() for _ in range(ranks)]
+        self.trace = Trace(ranks)
+        self.diagnoses: list[Diagnosis] = []
+        self.finished: list[CallResult] = []
+        self.ring: list[int] = []
+        self.clean = False
+        self.last_news = self.first_breakage = 0.0
+        self.watch = selectors.DefaultSelector()
+        self.watch.register(box.keeper, selectors.EVENT_READ, ("keeper", -1))
+        for rank in range(ranks):
+            for kind, source in (("frames", box.frames), ("stdout", box.stdout), ("stderr", box.stderr)):
+                self.watch.register(source[rank], selectors.EVENT_READ, (kind, rank))
+
+    # ---- the life of a world
+
+    def live(self, calls: Sequence[Call]) -> Run:
+        ending: Ending = "finished"
+        try:
+            with self.watch:
+                self._start()
+                for call in calls:
+                    self._call(call)
+                self._read_what_was_printed()
+            self.clean = all(rank.clean for rank in self.ranks)
+        except _Broken as broken:
+            ending = broken.ending
+            self.diagnoses = _tidy([broken.diagnosis, *self._in_rank_order()])
+        except frames.FrameError as error:
+            ending = "crashed"
+            self.diagnoses.insert(0, self._violation(f"sent what is no frame ({error})"))
+        return Run(
+            self.size, ending, tuple(self.finished), self.trace, tuple(_tidy(self.diagnoses)),
+            tuple(bytes(rank.stdout).decode(errors="replace") for rank in self.ranks),
+            tuple(bytes(rank.stderr).decode(errors="replace") for rank in self.ranks),
+            tuple(self.ring),
+            tuple((number, word) for number, rank in enumerate(self.ranks) if (word := rank.mark)),
+        )  # fmt: skip
+
+    def _start(self) -> None:
+        header = {
+            "world": self.size,
+            "source": self.program.source,
+            "file": self.program.file,
+            "function": self.program.function,
+            "parameters": self.program.parameters,
+            "p2p_only": self.program.p2p_only,
+            "seed": self.seed,
+            "yield_to_ranks": self.idle_machine,
+            "rendezvous": f"rendezvous-{self.box.next_world()}",
+        }
+        for rank in range(self.size):
+            self._tell(rank, header)
+        self._until_settled({"loaded"})
+        problem = next((rank.problem for rank in self.ranks if rank.problem), "")
+        if problem:
+            message = f"{self.program.file} {problem}."
+            expected = f"def {self.program.function}({', '.join(self.program.parameters or ('...',))})"
+            raise _Broken(Diagnosis("missing_function", message, file=self.program.file, expected=expected), "crashed")
+
+    def _call(self, call: Call) -> None:
+        self.trace = Trace(self.size)
+        self.diagnoses = []
+        for number, rank in enumerate(self.ranks):
+            rank.state, rank.events, rank.operations, rank.blocked, rank.result = "running", [], {}, None, None
+            rank.cpu_before = self._cpu(number)
+            tree, blob = frames.encode(list(call.arguments[number]), to_bytes)
+            self._tell(number, {"arguments": tree}, blob)
+        self._until_settled({"returned"})
+        self.diagnoses = self._in_rank_order()
+        values = [self._value(rank) for rank in self.ranks]
+        self.finished.append(
+            CallResult(
+                tuple(tuple(arguments) for arguments, _ in values),
+                tuple(returned for _, returned in values),
+                self.trace,
+                tuple(_tidy(self.diagnoses)),
+            )
+        )
+
+    def _in_rank_order(self) -> list[Diagnosis]:
+        """What was noticed, so that the order in which the ranks' reports came in does not show."""
+        return sorted(self.diagnoses, key=lambda found: -1 if found.rank is None else found.rank)
+
+    def _value(self, rank: _Rank) -> tuple[list[Any], Any]:
+        assert rank.result is not None
+        value = frames.decode(rank.result.header.get("value"), rank.result.blob, from_bytes)
+        if not isinstance(value, list) or len(value) != 2 or not isinstance(value[0], list):
+            raise frames.FrameError("a result of another shape")
+        return value[0], value[1]
+
+    def _tell(self, rank: int, header: dict[str, Any], blob: bytes = b"") -> None:
+        with contextlib.suppress(OSError):  # a rank that is gone is noticed by its keeper
+            self.box.frames[rank].sendall(frames.pack_message(header, blob))
+
+    # ---- watching
+
+    def _until_settled(self, good: set[str]) -> None:
+        """Read until every rank is in a state of `good`. Raises _Broken when that cannot happen any more."""
+        started = self.last_news = time.monotonic()
+        self.first_breakage = 0.0
+        next_tick = started + TICK_SECONDS
+        while not all(rank.state in good for rank in self.ranks):
+            self._read(min(QUIET_SECONDS, max(next_tick - time.monotonic(), 0.01)))
+            now = time.monotonic()
+            if now >= next_tick:
+                next_tick = now + TICK_SECONDS
+                self._enforce_limits(now)
+            broken = any(rank.broken for rank in self.ranks)
+            self.first_breakage = self.first_breakage or (now if broken else 0.0)
+            patience_over = self.first_breakage and now - self.first_breakage > GRACE_SECONDS
+            quiet = now - self.last_news >= QUIET_SECONDS
+            if not quiet and not patience_over and not (broken and all(rank.over for rank in self.ranks)):
+                continue
+            stuck = self._stuck()
+            going = [n for n, r in enumerate(self.ranks) if not r.over and r.state not in good and n not in stuck]
+            if patience_over or blame.cycle(stuck) or (not going and (stuck or any(r.fallen for r in self.ranks))):
+                raise self._explain(stuck)
+        self._work_in_events()
+
+    def _stuck(self) -> dict[int, set[int]]:
+        """The ranks that can never go on, by what each has said up to now (see `blame.stuck`)."""
+        self._work_in_events()
+        blocked = {n: r.blocked for n, r in enumerate(self.ranks) if r.blocked is not None and not r.over}
+        if not blocked:
+            return {}
+        return blame.stuck(self.trace, blocked, {n for n, r in enumerate(self.ranks) if r.over})
+
+    def _read(self, timeout: float) -> None:
+        for key, _ in self.watch.select(timeout):
+            kind, number = key.data
+            if kind == "keeper":
+                self._keeper_says(self.box.keeper.recv(65536))
+                continue
+            rank = self.ranks[number]
+            try:
+                data = os.read(key.fd, 2**18)
+            except ConnectionResetError:
+                data = b""
+            if not data:
+                self.watch.unregister(key.fileobj)
+            elif kind == "frames":
+                self.last_news = time.monotonic()
+                self._frames(number, rank, data)
+            else:
+                self._printed(number, rank, kind, data)
+
+    def _keeper_says(self, data: bytes) -> None:
+        if not data:
+            self.watch.unregister(self.box.keeper)
+            if not all(rank.over for rank in self.ranks):
+                raise _Broken(self._violation("ended the process that watches over the ranks"), "crashed")
+            return
+        message = json.loads(data)
+        if "pids" in message:
+            self.box.pids = message["pids"]
+            return
+        if message["rank"] >= self.size:
+            raise _Broken(self._violation("ended a process that was none of its ranks"), "crashed")
+        rank = self.ranks[message["rank"]]
+        while not rank.over and self._drain(message["rank"]):
+            pass  # what it sent before it ended counts
+        if not rank.over or rank.state == "returned":
+            rank.state, rank.status, rank.blocked = "dead", message["status"], None
+        self.last_news = time.monotonic()
+
+    def _drain(self, number: int) -> bool:
+        """Read what is left in an ended rank's frame socket."""
+        try:
+            data = self.box.frames[number].recv(2**18)
+        except OSError:
+            return False
+        self._frames(number, self.ranks[number], data)
+        return bool(data)
+
+    def _frames(self, number: int, rank: _Rank, data: bytes) -> None:
+        for frame in rank.reader.feed(data):
+            if isinstance(frame, frames.Events):
+                rank.events.append(frame)
+            else:
+                self._message(number, rank, frame)
+
+    def _work_in_events(self) -> None:
+        """Bring the trace up to date; put off until somebody asks, for it costs more than reading."""
+        for number, rank in enumerate(self.ranks):
+            events, rank.events = rank.events, []
+            for event in events:
+                self._events(number, rank, event)
+
+    def _events(self, number: int, rank: _Rank, events: frames.Events) -> None:
+        for what, kind, threads, line, peer, tag, op_number, size, at in events:
+            if what == frames.POST:
+                op = Operation(number, op_number, kind, peer, tag, size, line, posted=at)
+                rank.operations[op_number] = op
+                self.trace.steps[number].append(Step("post", op))
+                continue
+            known = rank.operations.get(op_number)
+            if known is None:
+                raise frames.FrameError("an event of an operation that was never posted")
+            if what == frames.REFUSED:
+                self.trace.steps[number].pop()
+            elif what == frames.WAIT:
+                known.waited, known.wait_line, known.threaded = at, line, bool(threads)
+                self.trace.steps[number].append(Step("wait", known))
+                rank.blocked = known if not rank.over else None
+            else:
+                known.done = True
+                if known.kind == RECV_ANY:
+                    known.peer = peer
+                if rank.blocked is known:
+                    rank.blocked = None
+
+    def _message(self, number: int, rank: _Rank, message: frames.Message) -> None:
+        header = message.header
+        match header.get("event"):
+            case "loaded":
+                rank.state, rank.problem = "loaded", str(header.get("problem", ""))
+            case "returned":
+                rank.state, rank.result, rank.blocked = "returned", message, None
+                rank.clean = header.get("clean") is True
+            case "raised":
+                line = header.get("line")
+                rank.raised = blame.Raised(
+                    str(header.get("type")), str(header.get("text")), line if isinstance(line, int) else None,
+                    str(header.get("why")),
+                )  # fmt: skip
+                rank.state, rank.blocked = "raised", None
+            case "race":
+                self._race(number, header)
+            case "forbidden":
+                line = header.get("line")
+                what = f"dist.{header.get('call')}"
+                self.diagnoses.append(
+                    blame.forbidden(number, what, line if isinstance(line, int) else None, self.source)
+                )
+            case _:
+                raise frames.FrameError("a message of no known kind")
+
+    def _race(self, number: int, header: dict[str, Any]) -> None:
+        try:
+            peer, posted, line = (int(header[name]) for name in ("peer", "posted", "line"))
+            found = blame.race(number, header["how"], peer, posted, line, self.source)
+        except (KeyError, TypeError, ValueError):
+            raise frames.FrameError("a race report that does not fit") from None
+        if len(self.diagnoses) < 100:
+            self.diagnoses.append(found)
+
+    def _read_what_was_printed(self) -> None:
+        """Read what is already in the pipes: output comes by another way than the word that a rank is done."""
+        while any(key.data[0] in ("stdout", "stderr") for key, _ in self.watch.select(0)):
+            self._read(0)
+
+    def _printed(self, number: int, rank: _Rank, kind: str, data: bytes) -> None:
+        kept = rank.stdout if kind == "stdout" else rank.stderr
+        if len(kept) < self.limits.stdout_bytes:
+            kept += data[: self.limits.stdout_bytes - len(kept)]
+        if sum(len(r.stdout) for r in self.ranks) >= self.limits.stdout_bytes:
+            how = f"printed more than {self.limits.stdout_bytes} bytes"
+            raise _Broken(self._violation(how, number), "crashed")
+
+    # ---- limits and endings
+
+    def _cpu(self, number: int) -> float:
+        """CPU seconds that rank `number`'s process has used."""
+        try:
+            fields = Path(f"/proc/{self.box.pids[number]}/stat").read_text().rpartition(")")[2].split()
+        except (OSError, IndexError):
+            return 0.0
+        return (int(fields[11]) + int(fields[12])) / _CLOCK
+
+    def _enforce_limits(self, now: float) -> None:
+        for number, rank in enumerate(self.ranks):
+            if not rank.over and self._cpu(number) - rank.cpu_before > self.limits.cpu_seconds:
+                raise self._timed_out(number, f"used {self.limits.cpu_seconds:g} s of CPU time")
+        if now - self.last_news > self.limits.idle_seconds:
+            number = next(n for n, rank in enumerate(self.ranks) if not rank.over)
+            raise self._timed_out(number, f"stood still for {self.limits.idle_seconds:g} s")
+
+    def _timed_out(self, number: int, how: str) -> _Broken:
+        line = self._line_of(number)
+        return _Broken(blame.timed_out(number, line, self.trace, self.source, how), "timed_out")
+
+    def _line_of(self, number: int) -> int | None:
+        """Where rank `number` is now, by its own stack dump."""
+        self.box.ask_for_stacks()
+        dump = Path(self.box.scratch, f"stacks-{number}")
+        pattern = re.compile(rf'File "{re.escape(self.source.file)}", line (\d+)')
+        deadline = time.monotonic() + 0.5
+        while time.monotonic() < deadline:
+            with contextlib.suppress(OSError):
+                found = pattern.search(dump.read_text(errors="replace"))
+                if found:
+                    return int(found.group(1))
+            self._read(0.02)
+        return None
+
+    def _explain(self, stuck: dict[int, set[int]]) -> _Broken:
+        """Why the ranks that are not done never will be. A broken rank comes before those that wait for it."""
+        for number, rank in enumerate(self.ranks):
+            if rank.state == "dead" and rank.status not in (0, None):
+                return _Broken(blame.died(number, rank.status or 0, self.trace, self.source), "crashed")
+        gone = next((n for n, rank in enumerate(self.ranks) if rank.state == "dead"), None)
+        fallen = [(n, r.raised) for n, r in enumerate(self.ranks) if r.state == "raised" and r.raised is not None]
+        if fallen and (gone is None or any(error.why != "peer" for _, error in fallen)):
+            order = {"forbidden": 0, "peer": 2}
+            number, error = min(fallen, key=lambda pair: (order.get(pair[1].why, 1), pair[0]))
+            alike = sum(other.type == error.type for _, other in fallen) - 1
+            found = blame.raised(number, error, self.size, self.source, alike)
+            return _Broken(found, blame.ENDINGS.get(found.kind, "crashed"))
+        blocked = {n: r.blocked for n, r in enumerate(self.ranks) if r.blocked is not None}
+        different = blame.mismatched(self.trace, blocked, self.source)
+        if different:
+            return _Broken(different, "mismatched")
+        self.ring = blame.cycle(stuck)
+        if self.ring:
+            return _Broken(blame.deadlock(self.ring, blocked, self.source), "deadlocked")
+        if gone is not None:
+            return _Broken(blame.died(gone, 0, self.trace, self.source), "left_early")
+        returned = [n for n, rank in enumerate(self.ranks) if rank.state == "returned"]
+        return _Broken(blame.left_early(stuck, blocked, returned, self.source), "left_early")
+
+    def _violation(self, what: str, rank: int | None = None) -> Diagnosis:
+        who = "The submission" if rank is None else f"Rank {rank}"
+        return Diagnosis("sandbox_violation", f"{who} {what}.", rank=rank, file=self.program.file)
