@@ -18,32 +18,41 @@ from typing import Any
 
 import numpy as np
 
-from grader.ranks.processes import DEFAULT_LIMITS, BoxFailed, Crew, Processes
+from grader.ranks.engines import MOST_PROCESSES, Engines, NeedsProcesses
+from grader.ranks.network import ROUNDS, Network
+from grader.ranks.processes import DEFAULT_LIMITS, BoxFailed
 from grader.ranks.program import Call, CallResult, Limits, Program, Run, Strided, outputs_text
 from grader.submission import BadRequest, Submission
 from grader.trace import diagram
 from grader.trace.events import Trace
 from grader.verdict import CheckResult, Diagnosis, Verdict
 
-CREWS = 2  # worlds wait more than they compute: two at a time keep two cores busy
-LIMITS_AFTER_A_TIMEOUT = Limits(cpu_seconds=0.5, idle_seconds=3.0)
+WORLDS_AT_ONCE = 2
+World = tuple[int, str, Network]
+LIMITS_AFTER_A_TIMEOUT = Limits(cpu_seconds=0.5, idle_seconds=1.5, silent_seconds=3.0)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Case:
-    """One call that is made on every rank of a world: `tensors[rank]` is rank's argument."""
+    """One call that is made on every rank of a world: `tensors[rank]` is rank's argument.
+
+    `engine` and `network` say where it is run if the person who grades does not say otherwise.
+    """
 
     group: str
     label: str
     tensors: tuple[Strided, ...]
-
-    @property
-    def key(self) -> tuple[str, str]:
-        return self.group, self.label
+    engine: str = "sim"
+    network: Network = ROUNDS
 
     @property
     def ranks(self) -> int:
         return len(self.tensors)
+
+    @property
+    def world(self) -> World:
+        """Cases with the same world can be called in one run."""
+        return self.ranks, self.engine, self.network
 
     @property
     def call(self) -> Call:
@@ -116,77 +125,93 @@ class Draw:
 
 
 class Bench:
-    """The runs of one grading."""
+    """The runs of one grading. `engine` is auto (each case where it says), or the one engine for all of them."""
 
-    def __init__(self, exercise: Exercise, submission: Submission, engine: Processes, seed: int) -> None:
-        self.exercise, self.engine, self.seed = exercise, engine, seed
+    def __init__(
+        self, exercise: Exercise, submission: Submission, engines: Engines, seed: int, engine: str = "auto"
+    ) -> None:
+        self.exercise, self.engines, self.seed = exercise, engines, seed
         self.limits = exercise.limits
         self.program = Program(
             submission.source, submission.name, exercise.function, exercise.parameters, exercise.p2p_only
         )
-        self._cases: dict[int, list[Case]] = {}
+        self._worlds: dict[World, list[Case]] = {}
         for case in exercise.cases(Draw(seed)):
-            self._cases.setdefault(case.ranks, []).append(case)
-        self._done: dict[tuple[str, str], Outcome] = {}
-        self._failed: dict[tuple[str, str], Run] = {}
+            if engine != "auto":
+                case = replace(case, engine=engine)
+            if case.engine == "sim" or (case.ranks <= MOST_PROCESSES and case.network == ROUNDS):
+                self._worlds.setdefault(case.world, []).append(case)
+        self._done: dict[Case, Outcome] = {}
+        self._failed: dict[Case, Run] = {}
+        self._beyond: set[Case] = set()
+
+    @property
+    def engine_names(self) -> tuple[str, ...]:
+        """The engines that the cases are run on."""
+        used = {engine for _, engine, _ in self._worlds}
+        return tuple(name for name in ("sim", "gloo") if name in used)
 
     def prepare(self) -> Diagnosis | None:
-        """Run every case, optimistically in one world per number of ranks. A submission that cannot even be loaded,
-        and so fails every check, gives the Diagnosis; anything else is left to the checks."""
-        sizes = sorted(self._cases)
-        for ranks in sizes[:2]:  # most mistakes show here, before many processes are started
-            run = self._run(self._cases[ranks])
+        """Run every case, optimistically in one run per world. A submission that cannot even be loaded, and so fails
+        every check, gives the Diagnosis; anything else is left to the checks."""
+        worlds = sorted(self._worlds, key=lambda world: (world[0], world[1] != "sim"))
+        for world in worlds[:2]:  # most mistakes show here, before much is started
+            run = self._run(self._worlds[world])
+            if run is None:
+                continue
             if not run.calls and run.diagnoses and run.diagnoses[0].kind in ("syntax_error", "missing_function"):
                 return run.diagnoses[0]
             if not run.finished:
                 return None
-        with ThreadPoolExecutor(CREWS) as pool:
-            list(pool.map(self._run_with_a_crew, (sizes[:1:-1][first::CREWS] for first in range(CREWS))))
+        with ThreadPoolExecutor(WORLDS_AT_ONCE) as pool:  # the largest first: they take longest
+            list(pool.map(lambda world: self._run(self._worlds[world]), reversed(worlds[2:])))
         return None
-
-    def _run_with_a_crew(self, sizes: Sequence[int]) -> None:
-        """All cases of these numbers of ranks, the largest first, until a run does not finish."""
-        if not sizes:
-            return
-        with self.engine.crew(sizes[0]) as crew:
-            for ranks in sizes:
-                if not self._run(self._cases[ranks], crew).finished:
-                    return
 
     def calls(self, group: str) -> Iterator[tuple[Case, CallResult]]:
         """The finished calls of `group`, fewest ranks first. Raises Lost at the first that did not finish."""
-        for ranks in sorted(self._cases):
-            cases = [case for case in self._cases[ranks] if case.group == group]
-            known = {*self._done, *self._failed}
-            if any(case.key not in known for case in cases):
+        for world in sorted(self._worlds, key=lambda world: world[0]):
+            cases = [case for case in self._worlds[world] if case.group == group]
+            cases = [case for case in cases if case not in self._beyond]
+            if any(case not in self._done and case not in self._failed for case in cases):
                 self._run(cases)
             for case in cases:
-                if case.key in self._failed:
-                    run = self._failed[case.key]
+                if case in self._failed:
+                    run = self._failed[case]
                     raise Lost(run.diagnoses[0], Outcome(case, None, run))
-                outcome = self._done[case.key]
+                outcome = self._done[case]
                 assert outcome.result is not None
                 yield case, outcome.result
 
     def outcome(self, case: Case) -> Outcome:
-        return self._done[case.key]
+        return self._done[case]
 
     def picture(self, group: str, ranks: int = 4) -> Outcome:
-        """The outcome of `group` to draw when all is well."""
-        cases = [case for case in self._cases.get(ranks, []) if case.group == group]
-        return self._done[cases[0].key]
+        """The outcome of `group` to draw when all is well. Raises NotRun if the engine can run none of its cases."""
+        cases = [case for cases in self._worlds.values() for case in cases if case.group == group]
+        if not cases:
+            raise NotRun
+        return self._done[min(cases, key=lambda case: abs(case.ranks - ranks))]
 
-    def _run(self, cases: Sequence[Case], crew: Crew | None = None) -> Run:
+    def _run(self, cases: Sequence[Case]) -> Run | None:
         """Call `cases` one after another in one world, and keep those that finished."""
+        ranks, engine, network = cases[0].world
         calls = [case.call for case in cases]
-        run = self.engine.run(self.program, cases[0].ranks, calls, self.seed, self.limits, crew)
+        try:
+            run = self.engines.run(engine, self.program, ranks, calls, self.seed, self.limits, network)
+        except NeedsProcesses:
+            self._beyond.update(cases)  # right or wrong, it cannot be known; what fits on processes is judged there
+            return None
         for case, result in zip(cases, run.calls, strict=False):
-            self._done[case.key] = Outcome(case, result, run)
+            self._done[case] = Outcome(case, result, run)
         if not run.finished:
-            self._failed[cases[len(run.calls)].key] = run
+            self._failed[cases[len(run.calls)]] = run
             if run.ending == "timed_out":
                 self.limits = replace(LIMITS_AFTER_A_TIMEOUT, stdout_bytes=self.limits.stdout_bytes)
         return run
+
+
+class NotRun(Exception):  # noqa: N818 - says what is the case
+    """None of a check's cases can be run on the engine that was asked for."""
 
 
 def draw(outcome: Outcome) -> str:
@@ -209,29 +234,27 @@ def draw(outcome: Outcome) -> str:
 def grade(
     exercise: Exercise,
     submission: Submission,
-    engine: Processes,
+    engines: Engines,
     seed: int | None = None,
-    only: Sequence[str] = (),
+    engine: str = "auto",
     on_check: Callable[[CheckResult], None] = lambda _: None,
 ) -> Verdict:
-    """Grade one submission: every check of the exercise (or those named in `only`), with inputs drawn from `seed`.
+    """Grade one submission: every check of the exercise, with inputs drawn from `seed`.
 
     Decided here, outside the learner's processes, and fails closed: what cannot be judged gives no points.
     """
     started = time.monotonic()
     seed = random.SystemRandom().randrange(2**31) if seed is None else seed
-    checks = [check for check in exercise.checks if not only or check.name in only]
+    bench = Bench(exercise, submission, engines, seed, engine)
     results: list[CheckResult] = []
-    for result in _results(exercise, submission, engine, seed, checks):
+    for result in _results(bench, submission):
         results.append(result)
         on_check(result)
-    return Verdict(exercise.name, tuple(results), seed, time.monotonic() - started, (engine.name,))
+    return Verdict(exercise.name, tuple(results), seed, time.monotonic() - started, bench.engine_names)
 
 
-def _results(
-    exercise: Exercise, submission: Submission, engine: Processes, seed: int, checks: Sequence[Check]
-) -> Iterator[CheckResult]:
-    bench = Bench(exercise, submission, engine, seed)
+def _results(bench: Bench, submission: Submission) -> Iterator[CheckResult]:
+    checks = bench.exercise.checks
     try:
         hopeless = submission.broken or bench.prepare()
     except BoxFailed as error:
@@ -243,6 +266,9 @@ def _results(
             continue
         try:
             outcome = check.judge(bench)
+        except NotRun:
+            why = "Not run: this check needs another engine than the one that was asked for."
+            yield _result(check, "skipped", Diagnosis("unsupported_engine", why))
         except Lost as lost:
             yield _result(check, "fail", lost.diagnosis, lost.outcome)
         except BoxFailed as error:

@@ -8,15 +8,21 @@ from pathlib import Path
 
 import pytest
 
+from grader.ranks.engines import Engines
 from grader.ranks.processes import Processes
 
 
 @pytest.fixture(scope="session")
-def engine() -> Iterator[Processes]:
-    """A warm gloo engine, ended with the session."""
-    processes = Processes()
-    yield processes
-    processes.close()
+def engines() -> Iterator[Engines]:
+    """Warm engines, ended with the session."""
+    with Engines() as warm:
+        yield warm
+
+
+@pytest.fixture(scope="session")
+def engine(engines: Engines) -> Processes:
+    """The gloo engine."""
+    return engines.gloo
 
 
 @pytest.fixture(autouse=True, scope="session")

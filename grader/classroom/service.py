@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from grader import exercise
+from grader.ranks.engines import Engines
 from grader.ranks.processes import BoxFailed, Processes
 from grader.ranks.program import Call, Program, Run, Strided, outputs_text
 from grader.sandbox.frames import Other
@@ -28,23 +29,23 @@ from grader.trace.replay import rounds
 
 def main() -> None:
     """Serve requests until end of file."""
-    engine = Processes()
+    engines = Engines()
     try:
         for line in sys.stdin:
             try:
-                answer = _answer(json.loads(line), engine)
+                answer = _answer(json.loads(line), engines)
             except (BadRequest, BoxFailed, KeyError, ValueError) as error:
                 answer = json.dumps({"error": f"{error}"})
             print(answer, flush=True)
     finally:
-        engine.close()
+        engines.close()
 
 
-def _answer(request: dict[str, Any], engine: Processes) -> str:
+def _answer(request: dict[str, Any], engines: Engines) -> str:
     submission = Submission(request["source"], request["file"])
     if "grade" in request:
-        return exercise.grade(exercise.find(request["grade"]), submission, engine, request["seed"]).report_json()
-    return json.dumps(_play(request, submission, engine))
+        return exercise.grade(exercise.find(request["grade"]), submission, engines, request["seed"]).report_json()
+    return json.dumps(_play(request, submission, engines.gloo))
 
 
 def _play(request: dict[str, Any], submission: Submission, engine: Processes) -> dict[str, Any]:

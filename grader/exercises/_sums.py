@@ -69,7 +69,14 @@ def judge(case: Case, result: CallResult, file: str) -> Diagnosis | None:
         tensor = arguments[0]
         if not isinstance(tensor, Strided) or tensor.shape != case.tensors[rank].shape:
             shape = tuple(tensor.shape) if isinstance(tensor, Strided) else type(tensor).__name__
-            return _wrong(case, rank, f"its tensor now has the shape {shape}", str(expected.shape), str(shape), file)
+            return _wrong(
+                case,
+                rank,
+                f"its tensor now has the shape {shape} instead of {expected.shape}",
+                str(expected.shape),
+                str(shape),
+                file,
+            )
         if tensor.storage.dtype != expected.dtype:
             name = tensor.storage.dtype.name
             return _wrong(case, rank, f"its tensor is now {name}", expected.dtype.name, name, file)
@@ -111,31 +118,42 @@ def _explain(case: Case, rank: int, inputs: list[Array], expected: Array, output
     share = "every element is" if len(wrong) == output.size else f"{len(wrong)} of {output.size} elements are"
     share = "its only element is" if output.size == 1 else share
     place = f"element {list(where) if len(where) > 1 else where[0]}"
-    what = f"{share} wrong: {_pattern(rank, inputs, expected, outputs, index, place)}"
+    what = f"{share} wrong: {_pattern(case, rank, inputs, expected, outputs, index, place)}"
     return _wrong(case, rank, what, f"{place} = {expected[index]!s}", f"{place} = {output[index]!s}", file)
 
 
 def _pattern(
-    rank: int, inputs: list[Array], expected: Array, outputs: list[Array], index: tuple[int, ...], place: str
+    case: Case,
+    rank: int,
+    inputs: list[Array],
+    expected: Array,
+    outputs: list[Array],
+    index: tuple[int, ...],
+    place: str,
 ) -> str:
     """What the wrong values are, in words: the likeliest mistake first."""
     ranks, output = len(inputs), outputs[rank]
     bad = output != expected
     first_bad = int(np.flatnonzero(bad.reshape(-1))[0])
     whole_chunks = output.size // ranks * ranks
-    if first_bad >= whole_chunks and np.array_equal(output[bad], inputs[rank][bad]):
+    if 0 < whole_chunks <= first_bad and np.array_equal(output[bad], inputs[rank][bad]):
         return (
-            f"from {place} to the end nothing was summed. {output.size} elements do not divide into {ranks} equal "
-            "chunks: the rest needs a place too"
+            f"from {place} to the end it still has its own values. {output.size} does not divide by {ranks}: the last "
+            "elements need a chunk too"
         )
     if all(np.array_equal(out, own) for out, own in zip(outputs, inputs, strict=True)):
-        return "the tensors are unchanged. The sum must be written into the tensor that was passed in"
+        copied = ". Perhaps it is in a copy that was not copied back" if not _contiguous(case) else ""
+        return f"the tensors are unchanged. The sum must be written into the tensor that was passed in{copied}"
     if np.array_equal(output[bad] * ranks, expected[bad]):
         return f"they hold the sum divided by {ranks}. An all-reduce with sum does not average"
     right = [int(np.count_nonzero(out == expected)) for out in outputs]
     chunk = -(-output.size // ranks)
     if ranks > 1 and all(0 < count <= chunk for count in right):
         return "each rank has only one finished chunk: a reduce-scatter, without the all-gather after it"
+    off = abs(float(output[index]) - float(expected[index]))
+    if output.dtype.kind == "f" and off <= 1e-6 * abs(float(expected[index])):
+        lost = "what float32 cannot hold" if off > 1e-12 * abs(float(expected[index])) else "a rounding: did it divide?"
+        return f"{place} is right but for {lost}: {output[index]!s} and not {expected[index]!s}"
     terms = _as_sum([array[index] for array in inputs], output[index])
     if terms is None:
         return f"{place} is {output[index]!s} and not {expected[index]!s}"
@@ -150,8 +168,12 @@ def _pattern(
     return f"{place} is the sum of {names} only: {_names(missing)} never arrived there"
 
 
+def _contiguous(case: Case) -> bool:
+    return case.tensors[0].stride == Strided.of(np.empty(case.tensors[0].shape)).stride
+
+
 def _as_sum(terms: list[Any], total: Any) -> list[int] | None:
-    """Ranks whose values sum to `total`: a subset, or all of a subset with some counted twice; None if there is none."""
+    """Ranks whose values sum to `total`: a subset, or a subset with one counted twice; None if there is none."""
     ranks = range(len(terms))
     if len(terms) > 10:
         return None

@@ -105,10 +105,15 @@ class Call:
 
 @dataclass(frozen=True)
 class Limits:
-    """What one call may take: CPU seconds of one rank, seconds of waiting without progress, bytes on stdout."""
+    """What one call may take.
+
+    CPU seconds of one rank; seconds in which nobody computes or communicates; seconds in which nobody communicates,
+    whatever they do; bytes on stdout.
+    """
 
     cpu_seconds: float = 3.0
-    idle_seconds: float = 20.0
+    idle_seconds: float = 5.0
+    silent_seconds: float = 20.0
     stdout_bytes: int = 2**20
 
 
@@ -120,6 +125,7 @@ class CallResult:
     returned: tuple[Any, ...]
     trace: Trace
     diagnoses: tuple[Diagnosis, ...] = ()
+    finish: tuple[float, ...] = ()  # virtual seconds at which each rank was done; empty on real processes
 
 
 @dataclass(frozen=True)

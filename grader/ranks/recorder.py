@@ -15,12 +15,13 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch._C._distributed_c10d import Backend
 from torch.distributed import ProcessGroup, Work
 
 from grader.sandbox import frames
 from grader.trace.events import COLLECTIVE_CODES, RECV, RECV_ANY, SEND
 
-_COLLECTIVES = {
+COLLECTIVES = {
     "allreduce": "all_reduce",
     "allreduce_coalesced": "all_reduce_coalesced",
     "broadcast": "broadcast",
@@ -65,7 +66,7 @@ def _checksum(tensor: torch.Tensor) -> int:
     return zlib.crc32(flat[start : start + size].numpy().data)
 
 
-def _overlap(a: torch.Tensor, b: torch.Tensor) -> bool:
+def overlap(a: torch.Tensor, b: torch.Tensor) -> bool:
     """Whether two contiguous tensors share memory."""
     a_start, b_start = a.data_ptr(), b.data_ptr()
     a_end, b_end = a_start + a.numel() * a.element_size(), b_start + b.numel() * b.element_size()
@@ -172,16 +173,11 @@ class Recorder:
 
     def _refuse_pending_send_buffer(self, tensor: torch.Tensor, line: int) -> None:
         for pending in list(self._pending.values()):
-            if pending.kind == SEND and tensor.is_contiguous() and _overlap(tensor, pending.tensor):
+            if pending.kind == SEND and tensor.is_contiguous() and overlap(tensor, pending.tensor):
                 self._race("received_into", pending, line)
 
     def _race(self, how: str, pending: _Pending, line: int) -> None:
         self.message({"event": "race", "how": how, "line": line, "posted": pending.line, "peer": pending.peer})
-
-    @property
-    def clean(self) -> bool:
-        """Whether nothing of the learner's is still going on in this process."""
-        return not self._abandoned and threading.active_count() == 1
 
     def close_call(self) -> None:
         """At the end of a call: every request must have been waited for. Those that were not are told as races."""
@@ -222,10 +218,11 @@ def install(recorder: Recorder) -> None:
     group.send, group.recv, group.recv_anysource = sending, receiving, receiving_any
     work.wait = lambda self, *args, **kwargs: recorder.wait(self, lambda: wait(self, *args, **kwargs))
     work.is_completed = lambda self: recorder.completed(self, is_completed(self))
-    for method, name in _COLLECTIVES.items():
-        original = getattr(group, method, None)
-        if original is not None:
-            setattr(group, method, _collective(recorder, original, name))
+    for method, name in COLLECTIVES.items():
+        for owner, wrap in ((group, _collective), (Backend, _backend_collective)):
+            original = getattr(owner, method, None)
+            if original is not None:
+                setattr(owner, method, wrap(recorder, original, name))
 
 
 def _collective(recorder: Recorder, original: Any, name: str) -> Any:
@@ -233,6 +230,16 @@ def _collective(recorder: Recorder, original: Any, name: str) -> Any:
         recorder.forbid(name)
         tensor = _first_tensor(args)
         return recorder.post(COLLECTIVE_CODES[name], -1, 0, tensor, lambda: original(self, *args, **kwargs))
+
+    return call
+
+
+def _backend_collective(recorder: Recorder, original: Any, name: str) -> Any:
+    """For those who go round the group, to the backend behind it."""
+
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        recorder.forbid(name)
+        return original(self, *args, **kwargs)
 
     return call
 

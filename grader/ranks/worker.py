@@ -1,6 +1,5 @@
 """A rank: runs in a fork of the warm host. Sets up gloo, loads the submission, makes the calls it is told to.
 
-A process may serve several worlds, one after another, each with a group and a module of its own.
 Imports torch at the top: this is the module that the host keeps warm.
 """
 
@@ -30,7 +29,7 @@ MODULE = "submission"
 GROUP_TIMEOUT = timedelta(minutes=10)  # longer than any limit of ours: a hang is ours to name, not gloo's
 
 
-def _tensor(description: dict[str, Any], data: bytes) -> torch.Tensor:
+def tensor(description: dict[str, Any], data: bytes) -> torch.Tensor:
     dtype = getattr(torch, description["dtype"])
     storage = torch.empty(0, dtype=dtype)
     if data:
@@ -38,7 +37,7 @@ def _tensor(description: dict[str, Any], data: bytes) -> torch.Tensor:
     return torch.as_strided(storage, description["shape"], description["stride"], description["offset"])
 
 
-def _bytes(value: Any) -> tuple[dict[str, Any], bytes] | None:
+def tensor_bytes(value: Any) -> tuple[dict[str, Any], bytes] | None:
     """A tensor's whole storage, and the view on it."""
     if not isinstance(value, torch.Tensor):
         return None
@@ -60,7 +59,7 @@ def _where(error: BaseException, file: str) -> int | None:
     return lines[-1] if lines else None
 
 
-def _raised(error: BaseException, file: str, stage: str) -> dict[str, Any]:
+def raised(error: BaseException, file: str, stage: str) -> dict[str, Any]:
     line = error.lineno if isinstance(error, SyntaxError) and error.filename == file else _where(error, file)
     text = error.msg if isinstance(error, SyntaxError) else str(error)
     peer = "Connection closed by peer" in text or "Connection reset by peer" in text
@@ -77,7 +76,7 @@ def _raised(error: BaseException, file: str, stage: str) -> dict[str, Any]:
     }
 
 
-def _load(code: types.CodeType, source: str, file: str) -> types.ModuleType:
+def load(code: types.CodeType, source: str, file: str) -> types.ModuleType:
     module = types.ModuleType(MODULE)
     module.__file__ = file
     sys.modules[MODULE] = module
@@ -86,11 +85,16 @@ def _load(code: types.CodeType, source: str, file: str) -> types.ModuleType:
     return module
 
 
-def _function(module: types.ModuleType, name: str, parameters: list[str] | None) -> tuple[Any, str]:
+def as_the_caller_sees(arguments: list[Any]) -> list[Any]:
+    """The arguments as aliases of their memory: assigning to `tensor.data` changes the learner's handle, not these."""
+    return [value.detach() if isinstance(value, torch.Tensor) else value for value in arguments]
+
+
+def find_function(module: types.ModuleType, name: str, parameters: list[str] | None) -> tuple[Any, str]:
     """The function to call and why it cannot be called ("" if it can)."""
     function = getattr(module, name, None)
     if function is None:
-        return None, f"defines no function {name}"
+        return None, f"it defines no function {name}"
     if not callable(function):
         return None, f"{name} is a {type(function).__name__}, not a function"
     if parameters is not None:
@@ -116,7 +120,7 @@ def _let_gloo_yield() -> None:
                 os.sched_setscheduler(int(task), os.SCHED_IDLE, os.sched_param(0))
 
 
-class _Inbox:
+class Inbox:
     """Messages from the grading process, in order."""
 
     def __init__(self, channel: socket.socket) -> None:
@@ -136,59 +140,65 @@ class _Inbox:
 
 
 def main(rank: int, channel: socket.socket) -> int:
-    """Serve worlds as rank `rank`, each a "start" with the program and then call after call. Returns an exit status."""
-    inbox, recorder = _Inbox(channel), Recorder(channel)
-    install(recorder)
+    """Be rank `rank` of a world, or a whole simulated world: "start" with the program, then calls. Returns a status."""
+    inbox, recorder = Inbox(channel), Recorder(channel)
     stacks = open(f"stacks-{rank}", "w")  # noqa: SIM115 - faulthandler writes to it for as long as we live
     faulthandler.register(STACKS_SIGNAL, file=stacks, all_threads=True)
-    message = inbox.next()
-    kept = []  # the groups of earlier worlds: to take one apart costs 10 ms, and we soon end anyway
-    while message is not None:
-        message = _world(rank, message.header, inbox, recorder)
-        if message is not None and dist.is_initialized():
-            kept.append(dist.group.WORLD)
-            dist.destroy_process_group()
-    return 0
+    start = inbox.next()
+    if start is None:
+        return 0
+    if start.header.get("engine") == "sim":
+        from grader.ranks.sim import serve
+
+        return serve.world(start.header, inbox, recorder.message)
+    return _world(rank, start.header, inbox, recorder)
 
 
-def _world(rank: int, start: dict[str, Any], inbox: _Inbox, recorder: Recorder) -> frames.Message | None:
-    """One world's life. Returns the "start" of the next, or None; after an error it does not return until we end."""
+def _world(rank: int, start: dict[str, Any], inbox: Inbox, recorder: Recorder) -> int:
+    """This process is one rank: from the program to its results, until there is no further call."""
     world, file = start["world"], start["file"]
     torch.manual_seed(start["seed"])
     random.seed(start["seed"])
     os.environ.update(RANK=str(rank), WORLD_SIZE=str(world), LOCAL_RANK=str(rank), LOCAL_WORLD_SIZE=str(world))
-    store = dist.FileStore(start["rendezvous"], world)
+    store = dist.FileStore("rendezvous", world)
     dist.init_process_group("gloo", store=store, rank=rank, world_size=world, timeout=GROUP_TIMEOUT)
     if start["yield_to_ranks"]:
         _let_gloo_yield()
     recorder.begin(rank, world, file, start["p2p_only"])
+    install(recorder)
     try:
         stage = "compile"
         code = compile(start["source"], file, "exec")
         stage = "load"
-        module = _load(code, start["source"], file)
+        module = load(code, start["source"], file)
     except BaseException as error:
-        recorder.message(_raised(error, file, stage))
-        return inbox.next()
-    function, problem = _function(module, start["function"], start["parameters"])
+        recorder.message(raised(error, file, stage))
+        return _stay(inbox)
+    function, problem = find_function(module, start["function"], start["parameters"])
     recorder.message({"event": "loaded", "problem": problem})
-    while (call := inbox.next()) is not None and "arguments" in call.header:
-        arguments = frames.decode(call.header["arguments"], call.blob, _tensor)
+    while (call := inbox.next()) is not None:
+        arguments = frames.decode(call.header["arguments"], call.blob, tensor)
+        seen = as_the_caller_sees(arguments)
         try:
             returned = function(*arguments)
             recorder.close_call()
         except BaseException as error:
-            _print_traceback(error, file)
-            recorder.message(_raised(error, file, "call"))
-            # stay alive, so that the others see silence and not a broken connection
-            return inbox.next()
+            print_traceback(error, file)
+            recorder.message(raised(error, file, "call"))
+            return _stay(inbox)
         sys.stdout.flush()
-        tree, blob = frames.encode([list(arguments), returned], _bytes)
-        recorder.message({"event": "returned", "value": tree, "clean": recorder.clean}, blob)
-    return call
+        tree, blob = frames.encode([seen, returned], tensor_bytes)
+        recorder.message({"event": "returned", "value": tree}, blob)
+    return 0
 
 
-def _print_traceback(error: BaseException, file: str) -> None:
+def _stay(inbox: Inbox) -> int:
+    """Stay alive after an error, so that the others see silence and not a broken connection."""
+    inbox.next()
+    return 0
+
+
+def print_traceback(error: BaseException, file: str) -> None:
     """The traceback on stderr as Python would print it, from the learner's code on and without frames of ours."""
     if isinstance(error, ForbiddenCall):
         return

@@ -25,7 +25,7 @@ GRACE_SECONDS = 1.0  # how long the others may go on after one rank has broken
 _CLOCK = os.sysconf("SC_CLK_TCK")
 
 
-class _Rank:
+class RankState:
     """What is known of one rank."""
 
     def __init__(self) -> None:
@@ -39,7 +39,6 @@ class _Rank:
         self.raised: blame.Raised | None = None
         self.status: int | None = None
         self.cpu_before = 0.0
-        self.clean = False
         self.stdout = bytearray()
         self.stderr = bytearray()
 
@@ -64,31 +63,34 @@ class _Rank:
         return self.fallen and not (self.raised is not None and self.raised.why == "peer")
 
 
-class _Broken(Exception):  # noqa: N818 - carries the diagnosis that ends the run
+class Broken(Exception):  # noqa: N818 - carries the diagnosis that ends the run
     def __init__(self, diagnosis: Diagnosis, ending: Ending) -> None:
         super().__init__(diagnosis.message)
         self.diagnosis, self.ending = diagnosis, ending
 
 
-def _tidy(diagnoses: list[Diagnosis]) -> list[Diagnosis]:
+def tidy(diagnoses: list[Diagnosis]) -> list[Diagnosis]:
     return list(dict.fromkeys(diagnoses))
 
 
 class World:
+    """A world whose ranks are processes of a box, one each."""
+
+    shared = False  # whether all ranks are in one process of the box
+
     def __init__(self, box: Box, program: Program, ranks: int, seed: int, limits: Limits, idle_machine: bool) -> None:
         self.box, self.program, self.size, self.seed, self.limits = box, program, ranks, seed, limits
         self.idle_machine = idle_machine
         self.source = blame.Source(program.file, program.source)
-        self.ranks = [_Rank() for _ in range(ranks)]
+        self.ranks = [RankState() for _ in range(ranks)]
         self.trace = Trace(ranks)
         self.diagnoses: list[Diagnosis] = []
         self.finished: list[CallResult] = []
         self.ring: list[int] = []
-        self.clean = False
-        self.last_news = self.first_breakage = 0.0
+        self.last_news = self.last_frame = self.first_breakage = self.cpu_seen = 0.0
         self.watch = selectors.DefaultSelector()
         self.watch.register(box.keeper, selectors.EVENT_READ, ("keeper", -1))
-        for rank in range(ranks):
+        for rank in range(len(box.frames) if self.shared else ranks):
             for kind, source in (("frames", box.frames), ("stdout", box.stdout), ("stderr", box.stderr)):
                 self.watch.register(source[rank], selectors.EVENT_READ, (kind, rank))
 
@@ -102,23 +104,23 @@ class World:
                 for call in calls:
                     self._call(call)
                 self._read_what_was_printed()
-            self.clean = all(rank.clean for rank in self.ranks)
-        except _Broken as broken:
+        except Broken as broken:
             ending = broken.ending
-            self.diagnoses = _tidy([broken.diagnosis, *self._in_rank_order()])
+            self.diagnoses = tidy([broken.diagnosis, *self._in_rank_order()])
         except frames.FrameError as error:
             ending = "crashed"
             self.diagnoses.insert(0, self._violation(f"sent what is no frame ({error})"))
         return Run(
-            self.size, ending, tuple(self.finished), self.trace, tuple(_tidy(self.diagnoses)),
+            self.size, ending, tuple(self.finished), self.trace, tuple(tidy(self.diagnoses)),
             tuple(bytes(rank.stdout).decode(errors="replace") for rank in self.ranks),
             tuple(bytes(rank.stderr).decode(errors="replace") for rank in self.ranks),
             tuple(self.ring),
             tuple((number, word) for number, rank in enumerate(self.ranks) if (word := rank.mark)),
         )  # fmt: skip
 
-    def _start(self) -> None:
-        header = {
+    def _start_header(self) -> dict[str, Any]:
+        """What every rank is told first."""
+        return {
             "world": self.size,
             "source": self.program.source,
             "file": self.program.file,
@@ -127,22 +129,26 @@ class World:
             "p2p_only": self.program.p2p_only,
             "seed": self.seed,
             "yield_to_ranks": self.idle_machine,
-            "rendezvous": f"rendezvous-{self.box.next_world()}",
         }
+
+    def _start(self) -> None:
+        header = self._start_header()
         for rank in range(self.size):
             self._tell(rank, header)
         self._until_settled({"loaded"})
+        self._check_loaded()
+
+    def _check_loaded(self) -> None:
+        """Raise Broken where the program has no function that can be called."""
         problem = next((rank.problem for rank in self.ranks if rank.problem), "")
         if problem:
-            message = f"{self.program.file} {problem}."
+            message = f"{self.program.file}: {problem}."
             expected = f"def {self.program.function}({', '.join(self.program.parameters or ('...',))})"
-            raise _Broken(Diagnosis("missing_function", message, file=self.program.file, expected=expected), "crashed")
+            raise Broken(Diagnosis("missing_function", message, file=self.program.file, expected=expected), "crashed")
 
     def _call(self, call: Call) -> None:
-        self.trace = Trace(self.size)
-        self.diagnoses = []
+        self._begin_call()
         for number, rank in enumerate(self.ranks):
-            rank.state, rank.events, rank.operations, rank.blocked, rank.result = "running", [], {}, None, None
             rank.cpu_before = self._cpu(number)
             tree, blob = frames.encode(list(call.arguments[number]), to_bytes)
             self._tell(number, {"arguments": tree}, blob)
@@ -154,15 +160,21 @@ class World:
                 tuple(tuple(arguments) for arguments, _ in values),
                 tuple(returned for _, returned in values),
                 self.trace,
-                tuple(_tidy(self.diagnoses)),
+                tuple(tidy(self.diagnoses)),
             )
         )
+
+    def _begin_call(self) -> None:
+        self.trace = Trace(self.size)
+        self.diagnoses = []
+        for rank in self.ranks:
+            rank.state, rank.events, rank.operations, rank.blocked, rank.result = "running", [], {}, None, None
 
     def _in_rank_order(self) -> list[Diagnosis]:
         """What was noticed, so that the order in which the ranks' reports came in does not show."""
         return sorted(self.diagnoses, key=lambda found: -1 if found.rank is None else found.rank)
 
-    def _value(self, rank: _Rank) -> tuple[list[Any], Any]:
+    def _value(self, rank: RankState) -> tuple[list[Any], Any]:
         assert rank.result is not None
         value = frames.decode(rank.result.header.get("value"), rank.result.blob, from_bytes)
         if not isinstance(value, list) or len(value) != 2 or not isinstance(value[0], list):
@@ -176,8 +188,8 @@ class World:
     # ---- watching
 
     def _until_settled(self, good: set[str]) -> None:
-        """Read until every rank is in a state of `good`. Raises _Broken when that cannot happen any more."""
-        started = self.last_news = time.monotonic()
+        """Read until every rank is in a state of `good`. Raises Broken when that cannot happen any more."""
+        started = self.last_news = self.last_frame = time.monotonic()
         self.first_breakage = 0.0
         next_tick = started + TICK_SECONDS
         while not all(rank.state in good for rank in self.ranks):
@@ -220,7 +232,7 @@ class World:
             if not data:
                 self.watch.unregister(key.fileobj)
             elif kind == "frames":
-                self.last_news = time.monotonic()
+                self.last_news = self.last_frame = time.monotonic()
                 self._frames(number, rank, data)
             else:
                 self._printed(number, rank, kind, data)
@@ -229,14 +241,12 @@ class World:
         if not data:
             self.watch.unregister(self.box.keeper)
             if not all(rank.over for rank in self.ranks):
-                raise _Broken(self._violation("ended the process that watches over the ranks"), "crashed")
+                raise Broken(self._violation("ended the process that watches over the ranks"), "crashed")
             return
         message = json.loads(data)
         if "pids" in message:
             self.box.pids = message["pids"]
             return
-        if message["rank"] >= self.size:
-            raise _Broken(self._violation("ended a process that was none of its ranks"), "crashed")
         rank = self.ranks[message["rank"]]
         while not rank.over and self._drain(message["rank"]):
             pass  # what it sent before it ended counts
@@ -253,7 +263,7 @@ class World:
         self._frames(number, self.ranks[number], data)
         return bool(data)
 
-    def _frames(self, number: int, rank: _Rank, data: bytes) -> None:
+    def _frames(self, number: int, rank: RankState, data: bytes) -> None:
         for frame in rank.reader.feed(data):
             if isinstance(frame, frames.Events):
                 rank.events.append(frame)
@@ -267,7 +277,7 @@ class World:
             for event in events:
                 self._events(number, rank, event)
 
-    def _events(self, number: int, rank: _Rank, events: frames.Events) -> None:
+    def _events(self, number: int, rank: RankState, events: frames.Events) -> None:
         for what, kind, threads, line, peer, tag, op_number, size, at in events:
             if what == frames.POST:
                 op = Operation(number, op_number, kind, peer, tag, size, line, posted=at)
@@ -290,14 +300,13 @@ class World:
                 if rank.blocked is known:
                     rank.blocked = None
 
-    def _message(self, number: int, rank: _Rank, message: frames.Message) -> None:
+    def _message(self, number: int, rank: RankState, message: frames.Message) -> None:
         header = message.header
         match header.get("event"):
             case "loaded":
                 rank.state, rank.problem = "loaded", str(header.get("problem", ""))
             case "returned":
                 rank.state, rank.result, rank.blocked = "returned", message, None
-                rank.clean = header.get("clean") is True
             case "raised":
                 line = header.get("line")
                 rank.raised = blame.Raised(
@@ -330,13 +339,13 @@ class World:
         while any(key.data[0] in ("stdout", "stderr") for key, _ in self.watch.select(0)):
             self._read(0)
 
-    def _printed(self, number: int, rank: _Rank, kind: str, data: bytes) -> None:
+    def _printed(self, number: int, rank: RankState, kind: str, data: bytes) -> None:
         kept = rank.stdout if kind == "stdout" else rank.stderr
         if len(kept) < self.limits.stdout_bytes:
             kept += data[: self.limits.stdout_bytes - len(kept)]
         if sum(len(r.stdout) for r in self.ranks) >= self.limits.stdout_bytes:
-            how = f"printed more than {self.limits.stdout_bytes} bytes"
-            raise _Broken(self._violation(how, number), "crashed")
+            how = f"went on printing when all ranks together had printed {self.limits.stdout_bytes} bytes"
+            raise Broken(self._violation(how, number), "crashed")
 
     # ---- limits and endings
 
@@ -349,36 +358,48 @@ class World:
         return (int(fields[11]) + int(fields[12])) / _CLOCK
 
     def _enforce_limits(self, now: float) -> None:
+        used = [self._cpu(number) for number in range(self.size)]
+        if sum(used) > self.cpu_seen:
+            self.cpu_seen, self.last_news = sum(used), now  # who computes does not stand still
         for number, rank in enumerate(self.ranks):
-            if not rank.over and self._cpu(number) - rank.cpu_before > self.limits.cpu_seconds:
+            if not rank.over and used[number] - rank.cpu_before > self.limits.cpu_seconds:
                 raise self._timed_out(number, f"used {self.limits.cpu_seconds:g} s of CPU time")
-        if now - self.last_news > self.limits.idle_seconds:
-            number = next(n for n, rank in enumerate(self.ranks) if not rank.over)
-            raise self._timed_out(number, f"stood still for {self.limits.idle_seconds:g} s")
+        for seconds, since in self._silences():
+            if now - since > seconds:
+                number = next(n for n, rank in enumerate(self.ranks) if not rank.over)
+                raise self._timed_out(number, f"stood still for {seconds:g} s")
 
-    def _timed_out(self, number: int, how: str) -> _Broken:
+    def _silences(self) -> list[tuple[float, float]]:
+        """How long it may last and since when it does: that nobody does anything, and that nobody communicates."""
+        return [(self.limits.idle_seconds, self.last_news), (self.limits.silent_seconds, self.last_frame)]
+
+    def _timed_out(self, number: int, how: str) -> Broken:
         line = self._line_of(number)
-        return _Broken(blame.timed_out(number, line, self.trace, self.source, how), "timed_out")
+        return Broken(blame.timed_out(number, line, self.trace, self.source, how), "timed_out")
 
     def _line_of(self, number: int) -> int | None:
         """Where rank `number` is now, by its own stack dump."""
         self.box.ask_for_stacks()
-        dump = Path(self.box.scratch, f"stacks-{number}")
-        pattern = re.compile(rf'File "{re.escape(self.source.file)}", line (\d+)')
+        dump = Path(self.box.scratch, f"stacks-{0 if self.shared else number}")
         deadline = time.monotonic() + 0.5
         while time.monotonic() < deadline:
             with contextlib.suppress(OSError):
-                found = pattern.search(dump.read_text(errors="replace"))
-                if found:
-                    return int(found.group(1))
+                line = self._stack_of(number, dump.read_text(errors="replace"))
+                if line is not None:
+                    return line
             self._read(0.02)
         return None
 
-    def _explain(self, stuck: dict[int, set[int]]) -> _Broken:
+    def _stack_of(self, number: int, dump: str) -> int | None:
+        """The innermost line of the submission in a dump of rank `number`'s process."""
+        found = re.search(rf'File "{re.escape(self.source.file)}", line (\d+)', dump)
+        return int(found.group(1)) if found else None
+
+    def _explain(self, stuck: dict[int, set[int]]) -> Broken:
         """Why the ranks that are not done never will be. A broken rank comes before those that wait for it."""
         for number, rank in enumerate(self.ranks):
             if rank.state == "dead" and rank.status not in (0, None):
-                return _Broken(blame.died(number, rank.status or 0, self.trace, self.source), "crashed")
+                return Broken(blame.died(number, rank.status or 0, self.trace, self.source), "crashed")
         gone = next((n for n, rank in enumerate(self.ranks) if rank.state == "dead"), None)
         fallen = [(n, r.raised) for n, r in enumerate(self.ranks) if r.state == "raised" and r.raised is not None]
         if fallen and (gone is None or any(error.why != "peer" for _, error in fallen)):
@@ -386,18 +407,18 @@ class World:
             number, error = min(fallen, key=lambda pair: (order.get(pair[1].why, 1), pair[0]))
             alike = sum(other.type == error.type for _, other in fallen) - 1
             found = blame.raised(number, error, self.size, self.source, alike)
-            return _Broken(found, blame.ENDINGS.get(found.kind, "crashed"))
+            return Broken(found, blame.ENDINGS.get(found.kind, "crashed"))
         blocked = {n: r.blocked for n, r in enumerate(self.ranks) if r.blocked is not None}
         different = blame.mismatched(self.trace, blocked, self.source)
         if different:
-            return _Broken(different, "mismatched")
+            return Broken(different, "mismatched")
         self.ring = blame.cycle(stuck)
         if self.ring:
-            return _Broken(blame.deadlock(self.ring, blocked, self.source), "deadlocked")
+            return Broken(blame.deadlock(self.ring, blocked, self.source), "deadlocked")
         if gone is not None:
-            return _Broken(blame.died(gone, 0, self.trace, self.source), "left_early")
+            return Broken(blame.died(gone, 0, self.trace, self.source), "left_early")
         returned = [n for n, rank in enumerate(self.ranks) if rank.state == "returned"]
-        return _Broken(blame.left_early(stuck, blocked, returned, self.source), "left_early")
+        return Broken(blame.left_early(stuck, blocked, returned, self.source), "left_early")
 
     def _violation(self, what: str, rank: int | None = None) -> Diagnosis:
         who = "The submission" if rank is None else f"Rank {rank}"

@@ -10,6 +10,7 @@ def swap(outgoing, right, incoming, left):
         request.wait()
 
 
+@torch.no_grad()
 def ring_all_reduce(tensor):
     n, rank = dist.get_world_size(), dist.get_rank()
     chunks = [part.clone() for part in tensor.flatten().tensor_split(n)]

@@ -37,6 +37,7 @@ def ring(chunks, n, rank):
         swap(chunks[(rank + 1 - step) % n], (rank + 1) % n, chunks[(rank - step) % n], (rank - 1) % n)
 
 
+@torch.inference_mode()
 def ring_all_reduce(tensor):
     n, rank = dist.get_world_size(), dist.get_rank()
     size = -(-tensor.numel() // n)

@@ -1,4 +1,4 @@
-"""Functions imported by name, a receive from any source, a default argument, a previous send waited for in the next step."""
+"""Functions imported by name, a default argument, a previous send waited for in the next step."""
 
 import torch
 from torch.distributed import get_rank, get_world_size, isend, recv
@@ -15,7 +15,7 @@ def ring_all_reduce(tensor, *, verbose=False):
         into = chunks[(give - 1) % n]
         buffer = torch.empty_like(into)
         request = isend(chunks[give], (rank + 1) % n)
-        sender = recv(buffer)
+        sender = recv(buffer, (rank - 1) % n)
         if verbose:
             print(f"rank {rank} received {buffer.numel()} elements from {sender}")
         if previous is not None:

@@ -7,7 +7,7 @@ import torch.distributed as dist
 def ring_all_reduce(tensor):
     n, rank = dist.get_world_size(), dist.get_rank()
     to, source = (rank - 1) % n, (rank + 1) % n
-    flat = tensor.reshape(-1)
+    flat = tensor.contiguous().view(-1)
     bounds = [i * flat.numel() // n for i in range(n + 1)]
 
     def chunk(i):
@@ -22,7 +22,7 @@ def ring_all_reduce(tensor):
         sending.wait()
         into += buffer
     for step in range(1, n):
-        sending = dist.isend(chunk(rank + step - 1), to, tag=100 + step)
+        sending = dist.isend(chunk(rank + step - 1), group=dist.group.WORLD, tag=100 + step, group_dst=to)
         receiving = dist.irecv(chunk(rank + step), source, tag=100 + step)
         sending.wait()
         receiving.wait()

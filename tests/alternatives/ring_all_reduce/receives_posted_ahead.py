@@ -7,7 +7,7 @@ import torch.distributed as dist
 def ring_all_reduce(tensor):
     n, rank = dist.get_world_size(), dist.get_rank()
     right, left = (rank + 1) % n, (rank - 1) % n
-    flat = tensor.reshape(-1)
+    flat = tensor.contiguous().view(-1)
     chunks = flat.tensor_split(n)
     partial = [torch.empty_like(chunks[(rank - step - 1) % n]) for step in range(n - 1)]
     finished = [torch.empty_like(chunks[(rank - step) % n]) for step in range(n - 1)]

@@ -1,4 +1,4 @@
-"""Works on reshape(-1), which is a copy where the tensor is not contiguous, and does not write it back.
+"""Works on a contiguous copy where the tensor is not contiguous, and does not write it back.
 
 check: any_layout
 kind: wrong_result
@@ -12,7 +12,7 @@ import torch.distributed as dist
 def ring_all_reduce(tensor):
     n, rank = dist.get_world_size(), dist.get_rank()
     right, left = (rank + 1) % n, (rank - 1) % n
-    flat = tensor.reshape(-1)
+    flat = tensor.contiguous().view(-1)
     chunks = flat.tensor_split(n)
 
     for step in range(n - 1):

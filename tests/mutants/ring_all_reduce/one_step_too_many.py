@@ -1,7 +1,7 @@
-"""Takes N steps in the reduce-scatter, so that a part comes back and is added again.
+"""Takes N steps in the reduce-scatter: the surplus is overwritten later, but costs a message.
 
-check: sum
-kind: wrong_result
+check: steps
+kind: too_many_messages
 """
 
 import torch

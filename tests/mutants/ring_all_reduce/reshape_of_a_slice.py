@@ -1,7 +1,8 @@
-"""Doubles as the wrong buffer: adds its own part to the outgoing chunk after the isend was started.
+"""Relies on reshape(-1) to make x[::3] contiguous, but of a vector it is the same strided view.
 
-check: requests
-kind: race
+check: any_layout
+kind: crash
+only: yes
 """
 
 import torch
@@ -11,19 +12,20 @@ import torch.distributed as dist
 def ring_all_reduce(tensor):
     n, rank = dist.get_world_size(), dist.get_rank()
     right, left = (rank + 1) % n, (rank - 1) % n
-    flat = tensor.contiguous().view(-1)
+    flat = tensor.reshape(-1)
     chunks = flat.tensor_split(n)
+
     for step in range(n - 1):
         outgoing, own = chunks[(rank - step) % n], chunks[(rank - step - 1) % n]
         incoming = torch.empty_like(own)
         request = dist.isend(outgoing, right)
         dist.recv(incoming, left)
-        own += incoming
-        outgoing.zero_()  # sent: make room for the result
         request.wait()
+        own += incoming
+
     for step in range(n - 1):
         request = dist.isend(chunks[(rank + 1 - step) % n], right)
         dist.recv(chunks[(rank - step) % n], left)
         request.wait()
-    if not tensor.is_contiguous():
-        tensor.copy_(flat.view(tensor.shape))
+
+    tensor.copy_(flat.view(tensor.shape))

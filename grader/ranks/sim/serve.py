@@ -1,0 +1,158 @@
+"""A simulated world in this process: every rank a thread, from the program to its results.
+
+Speaks the same frames as a real rank, but for all ranks at once: after loading and after each call one message "phase"
+tells every rank's state, its trace and, where all returned, what came back.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import random
+import re
+import struct
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from grader.ranks import worker
+from grader.ranks.network import Network
+from grader.ranks.sim.group import Context, SimGroup
+from grader.ranks.sim.scheduler import Rank, Scheduler
+from grader.ranks.sim.world import RankWorld, install
+from grader.sandbox import frames
+
+Tell = Callable[..., None]
+# Only code that draws random numbers pays for keeping each rank's generators apart.
+_RANDOM = re.compile(
+    r"rand|seed|shuffle|sample|dropout|normal|uniform|bernoulli|multinomial|init\.|nn\.", re.IGNORECASE
+)
+
+
+class _Printed:
+    """sys.stdout or sys.stderr of the running rank."""
+
+    encoding = "utf-8"
+
+    def __init__(self, stream: str, scheduler: Scheduler, tell: Tell) -> None:
+        self._stream, self._scheduler, self._tell = stream, scheduler, tell
+
+    def write(self, text: str) -> int:
+        rank = self._scheduler.current.number
+        self._tell({"event": "printed", "rank": rank, "stream": self._stream, "text": text})
+        return len(text)
+
+    def flush(self) -> None:
+        pass
+
+    def isatty(self) -> bool:
+        return False
+
+
+def world(start: dict[str, Any], inbox: worker.Inbox, tell: Tell) -> int:
+    """One simulated world's life, until there is no further call. Returns an exit status."""
+    torch._C._distributed_c10d._set_thread_isolation_mode(True)
+    torch.autograd.set_multithreading_enabled(False)
+    scheduler = Scheduler(start["world"], Network.from_json(start["network"]), start["seed"])
+    context = Context(scheduler, start["file"], start["p2p_only"], tell)
+    install(lambda: scheduler.current.data["world"], lambda options, _: _group(context, options))
+    scheduler.on_switch = _switcher(start, scheduler)
+    sys.stdout, sys.stderr = _Printed("stdout", scheduler, tell), _Printed("stderr", scheduler, tell)
+    scheduler.run(lambda rank: _load(rank, start, context))
+    problem = next((rank.outcome for rank in scheduler.ranks if rank.state == "returned" and rank.outcome), "")
+    _report(scheduler, context, tell, {"problem": problem})
+    while (call := inbox.next()) is not None:
+        arguments: list[list[Any]] = frames.decode(call.header["arguments"], call.blob, worker.tensor)
+        seen = [worker.as_the_caller_sees(given) for given in arguments]
+        scheduler.run(_caller(arguments, context))
+        _report(scheduler, context, tell, {}, seen)
+    return 0
+
+
+def _group(context: Context, options: Any) -> SimGroup:
+    ranks = list(options.global_ranks_in_group) or list(range(options.group_size))
+    return SimGroup(context, str(options.group_id), options.group_rank, ranks)
+
+
+def _load(rank: Rank, start: dict[str, Any], context: Context) -> str:
+    """Make the rank's group and load the program in it. Returns why the function cannot be called, or ""."""
+    rank.data.update(world=RankWorld())
+    torch.manual_seed(start["seed"])
+    random.seed(start["seed"])
+    size = len(context.scheduler.ranks)
+    dist.init_process_group("sim", store=dist.HashStore(), rank=rank.number, world_size=size)
+    rank.data["stage"] = "compile"
+    code = compile(start["source"], start["file"], "exec")
+    rank.data["stage"] = "load"
+    module = worker.load(code, start["source"], start["file"])
+    rank.data["module"] = module
+    rank.data["stage"] = "call"
+    rank.data["function"], problem = worker.find_function(module, start["function"], start["parameters"])
+    return problem
+
+
+def _caller(arguments: list[list[Any]], context: Context) -> Callable[[Rank], Any]:
+    def call(rank: Rank) -> Any:
+        try:
+            returned = rank.data["function"](*arguments[rank.number])
+        except BaseException as error:
+            worker.print_traceback(error, context.file)
+            raise
+        context.close_call(rank.number)
+        return returned
+
+    return call
+
+
+def _report(
+    scheduler: Scheduler, context: Context, tell: Tell, header: dict[str, Any], arguments: list[list[Any]] | None = None
+) -> None:
+    """Tell how every rank stands."""
+    ranks = [_standing(rank, context.file) for rank in scheduler.ranks]
+    for rank in scheduler.ranks:
+        if rank.records:
+            tell({"event": "trace", "rank": rank.number}, bytes(rank.records))
+    tree, blob = None, b""
+    if arguments is not None and all(rank.state == "returned" for rank in scheduler.ranks):
+        values = [[list(arguments[rank.number]), rank.outcome] for rank in scheduler.ranks]
+        tree, blob = frames.encode(values, worker.tensor_bytes)
+    tell({"event": "phase", "ranks": ranks, "value": tree, **header}, blob)
+
+
+def _standing(rank: Rank, file: str) -> dict[str, Any]:
+    raised = worker.raised(rank.outcome, file, rank.data.get("stage", "load")) if rank.state == "raised" else None
+    return {
+        "state": rank.state,
+        "blocked": rank.blocked.number if rank.blocked is not None else None,
+        "raised": raised,
+        "clock": rank.clock,
+        "thread": rank.thread,
+    }
+
+
+def _switcher(start: dict[str, Any], scheduler: Scheduler) -> Callable[[Rank, Rank], None]:
+    """What happens when the baton goes from one rank to another: who runs is noted, and what is per process, kept."""
+    with open("running", "w+b") as file:
+        file.write(bytes(8))
+        file.flush()
+        running = mmap.mmap(file.fileno(), 8)
+    pack = struct.Struct("<q").pack
+    per_rank = _RANDOM.search(start["source"]) is not None
+    environment = "environ" in start["source"] or "getenv" in start["source"]
+    os.environ.update(WORLD_SIZE=str(start["world"]), LOCAL_WORLD_SIZE=str(start["world"]), RANK="0", LOCAL_RANK="0")
+
+    def switch(before: Rank, after: Rank) -> None:
+        running[:8] = pack(after.number)
+        if per_rank and before is not after:
+            before.data["random"] = (torch.get_rng_state(), random.getstate())
+            if "random" in after.data:
+                ours, python = after.data["random"]
+                torch.set_rng_state(ours)
+                random.setstate(python)
+        if environment:
+            os.environ["RANK"] = os.environ["LOCAL_RANK"] = str(after.number)
+
+    return switch

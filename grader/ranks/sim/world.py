@@ -1,0 +1,68 @@
+"""torch.distributed's own bookkeeping, one for each simulated rank.
+
+`distributed_c10d._world` holds the process groups of a process. Here ranks share a process, so it is replaced by a
+proxy to the running rank's. Private to torch: the version is pinned and tests/ranks/sim holds the seam.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch.distributed as dist
+from torch.distributed import distributed_c10d as c10d
+
+_NAMES = (
+    "default_pg",
+    "pg_map",
+    "pg_names",
+    "pg_group_ranks",
+    "pg_backend_config",
+    "group_count",
+    "tags_to_pg",
+    "pg_to_tag",
+    "pg_coalesce_state",
+    "comms",
+)
+
+
+class RankWorld:
+    """What one rank's process would hold."""
+
+    def __init__(self) -> None:
+        self.default_pg: Any = None
+        self.pg_map: dict[Any, Any] = {}
+        self.pg_names: dict[Any, str] = {}
+        self.pg_group_ranks: dict[Any, dict[int, int]] = {}
+        self.pg_backend_config: dict[Any, str] = {}
+        self.group_count = 0
+        self.tags_to_pg: dict[str, list[Any]] = {}
+        self.pg_to_tag: dict[Any, str] = {}
+        self.pg_coalesce_state: dict[Any, list[Any]] = {}
+        self.comms: list[Any] = []
+
+
+class WorldProxy:
+    """Stands in for `c10d._world`; `current` gives the running rank's."""
+
+    def __init__(self, current: Callable[[], RankWorld]) -> None:
+        object.__setattr__(self, "_current", current)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._current(), name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(self._current(), name, value)
+
+    @property
+    def pg_config_info(self) -> list[dict[str, Any]]:
+        return []
+
+
+def install(current: Callable[[], RankWorld], create: Callable[..., Any]) -> None:
+    """From now on this process's torch.distributed speaks for the running rank, and its backend "sim" is `create`."""
+    missing = [name for name in _NAMES if not hasattr(c10d._world, name)]
+    if missing:
+        raise RuntimeError(f"this torch keeps its process groups elsewhere (no {', '.join(missing)})")
+    c10d._world = WorldProxy(current)
+    dist.Backend.register_backend("sim", create, extended_api=True, devices=["cpu"])

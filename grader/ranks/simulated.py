@@ -1,0 +1,173 @@
+"""The sim engine: any number of simulated ranks in one process of a box, in virtual time."""
+
+from __future__ import annotations
+
+import re
+import struct
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from grader.ranks import WORKER, blame
+from grader.ranks.network import ROUNDS, Network
+from grader.ranks.program import Call, CallResult, Limits, Program, Run, from_bytes, to_bytes
+from grader.ranks.world import TICK_SECONDS, Broken, RankState, World, tidy
+from grader.sandbox import frames
+from grader.sandbox.warm import Box, Warm
+
+CPU_SECONDS_A_RANK = 0.05  # on top of the limit for one
+
+
+class NeedsProcesses(Exception):  # noqa: N818 - says what is the case
+    """The program does something that only real processes can do, and why."""
+
+
+class Simulator:
+    """Runs programs on simulated ranks: the same seed, the same run, on every machine. Safe from any thread."""
+
+    name = "sim"
+
+    def __init__(self, warm: Warm | None = None) -> None:
+        self._warm = warm or Warm(WORKER)
+
+    def run(
+        self,
+        program: Program,
+        ranks: int,
+        calls: Sequence[Call],
+        seed: int = 0,
+        limits: Limits | None = None,
+        network: Network = ROUNDS,
+    ) -> Run:
+        """Load the program on `ranks` simulated ranks, and make the calls one after another.
+
+        Virtual time begins anew with each call. The first call that does not finish ends the run. Raises BoxFailed when
+        no process could be started, and NeedsProcesses for a program that cannot be simulated.
+        """
+        box = self._warm.box(1)
+        try:
+            return _SimWorld(box, program, ranks, seed, limits or Limits(), network).live(calls)
+        finally:
+            box.end()
+
+    def close(self) -> None:
+        self._warm.close()
+
+
+class _SimWorld(World):
+    """Watches the one process in which all ranks are simulated."""
+
+    shared = True
+
+    def __init__(self, box: Box, program: Program, ranks: int, seed: int, limits: Limits, network: Network) -> None:
+        super().__init__(box, program, ranks, seed, limits, idle_machine=False)
+        self.network = network
+        self.phases: list[frames.Message] = []
+        self.threads: dict[int, int] = {}
+
+    def _start(self) -> None:
+        self._tell(0, {**self._start_header(), "engine": "sim", "network": self.network.to_json()})
+        self._until_phase()
+        self._check_loaded()
+
+    def _call(self, call: Call) -> None:
+        self._begin_call()
+        tree, blob = frames.encode([list(arguments) for arguments in call.arguments], to_bytes)
+        self._tell(0, {"arguments": tree}, blob)
+        phase = self._until_phase()
+        value = frames.decode(phase.header.get("value"), phase.blob, from_bytes)
+        if not isinstance(value, list) or len(value) != self.size:
+            raise frames.FrameError("results of another shape")
+        clocks = [standing["clock"] for standing in phase.header["ranks"]]
+        self.diagnoses = self._in_rank_order()
+        self.finished.append(
+            CallResult(
+                tuple(tuple(arguments) for arguments, _ in value),
+                tuple(returned for _, returned in value),
+                self.trace,
+                tuple(tidy(self.diagnoses)),
+                tuple(float(clock) for clock in clocks),
+            )
+        )
+
+    def _until_phase(self) -> frames.Message:
+        """Read until all ranks have come to rest. Raises Broken unless every one has returned."""
+        self.phases.clear()
+        started = self.last_news = self.last_frame = time.monotonic()
+        cpu_before, next_tick = self._cpu(0), started + TICK_SECONDS
+        allowed = self.limits.cpu_seconds + CPU_SECONDS_A_RANK * self.size
+        while not self.phases:
+            self._read(TICK_SECONDS)
+            now = time.monotonic()
+            if self.ranks[0].state == "dead":
+                status = self.ranks[0].status or 0
+                raise Broken(blame.died(self._running(), status, self.trace, self.source), "crashed")
+            if now >= next_tick:
+                next_tick = now + TICK_SECONDS
+                used = self._cpu(0)
+                if used > self.cpu_seen:
+                    self.cpu_seen, self.last_news = used, now
+                if used - cpu_before > allowed:
+                    raise self._timed_out(self._running(), f"used {allowed:g} s of CPU time")
+                for seconds, since in self._silences():
+                    if now - since > seconds:
+                        raise self._timed_out(self._running(), f"stood still for {seconds:g} s")
+        phase = self.phases.pop()
+        self._take_standings(phase.header)
+        self._work_in_events()
+        if not all(rank.state in ("returned", "loaded") for rank in self.ranks):
+            raise self._explain(self._stuck())
+        return phase
+
+    def _take_standings(self, header: dict[str, Any]) -> None:
+        standings = header.get("ranks")
+        if not isinstance(standings, list) or len(standings) != self.size:
+            raise frames.FrameError("not one standing a rank")
+        for number, (rank, standing) in enumerate(zip(self.ranks, standings, strict=True)):
+            try:
+                rank.state = standing["state"]
+                self.threads[number] = int(standing["thread"])
+                if standing["raised"]:
+                    self._message(number, rank, frames.Message(standing["raised"]))
+            except (KeyError, TypeError, ValueError):
+                raise frames.FrameError("a standing that does not fit") from None
+        self.ranks[0].problem = str(header.get("problem") or "")
+
+    def _message(self, number: int, rank: RankState, message: frames.Message) -> None:
+        header = message.header
+        about = header.get("rank", number)
+        if not isinstance(about, int) or not 0 <= about < self.size:
+            raise frames.FrameError("a message about no rank of this world")
+        match header.get("event"):
+            case "phase":
+                self.phases.append(message)
+            case "trace":
+                self.ranks[about].events.append(frames.Events(message.blob))
+            case "needs_processes":
+                raise NeedsProcesses(str(header.get("why")))
+            case "printed":
+                self._printed(about, self.ranks[about], str(header.get("stream")), str(header.get("text")).encode())
+            case _:
+                super()._message(about, self.ranks[about], message)
+
+    # ---- where the running rank is
+
+    def _running(self) -> int:
+        """The rank that holds the baton, by the process's own note."""
+        try:
+            (number,) = struct.unpack("<q", Path(self.box.scratch, "running").read_bytes())
+        except (OSError, struct.error):
+            return 0
+        return number if 0 <= number < self.size else 0
+
+    def _stack_of(self, number: int, dump: str) -> int | None:
+        """The line of the submission in the thread of rank `number`, in a dump of all threads."""
+        here = re.compile(rf'File "{re.escape(self.source.file)}", line (\d+)')
+        sections = re.split(r"(?=^(?:Current thread|Thread) 0x)", dump, flags=re.MULTILINE)
+        named = [s for s in sections if number in self.threads and f"0x{self.threads[number]:016x}" in s]
+        for section in [*named, *sections]:
+            found = here.search(section)
+            if found:
+                return int(found.group(1))
+        return None

@@ -1,0 +1,97 @@
+"""The checks are tested by submissions: wrong ones must lose points for the right reason, right ones lose none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from submissions import BadHeader, files, header, name
+
+from grader import submission
+from grader.exercise import find, grade, names
+from grader.ranks.engines import Engines
+from grader.verdict import Verdict
+
+SEED = 1
+MUTANTS, ALTERNATIVES = files("mutants"), files("alternatives")
+
+
+def verdict_on(path: Path, engines: Engines) -> Verdict:
+    exercise = find(path.parent.name)
+    return grade(exercise, submission.read(path, exercise.function), engines, SEED)
+
+
+def told(verdict: Verdict) -> str:
+    """Every check and what it says, for the message of a failing test."""
+    lines = [f"{verdict.exercise}, seed {verdict.seed}: {verdict.points:g} of {verdict.max_points:g} points"]
+    for check in verdict.checks:
+        found = check.diagnosis
+        what = f"{found.kind}, rank {found.rank}, line {found.line}: {found.message}" if found else ""
+        lines.append(f"  {check.name:12} {check.status} {what}".rstrip())
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize("path", MUTANTS, ids=name)
+def test_a_mutant_is_caught_by_its_check_for_its_reason(path: Path, engines: Engines) -> None:
+    expected = header(path.read_text())
+    verdict = verdict_on(path, engines)
+    by_name = {check.name: check for check in verdict.checks}
+    assert expected.check in by_name, f"{name(path)} names a check that {verdict.exercise} does not have"
+    found = by_name[expected.check].diagnosis
+    assert found is not None, f"{expected.bug}\n'{expected.check}' lets it through.\n{told(verdict)}"
+    assert found.kind == expected.kind, f"{expected.bug}\nMust be {expected.kind}.\n{told(verdict)}"
+    if expected.only:
+        lost = [check.name for check in verdict.checks if check.status != "pass"]
+        assert lost == [expected.check], f"{expected.bug}\nOnly '{expected.check}' may lose points.\n{told(verdict)}"
+
+
+@pytest.mark.parametrize("path", ALTERNATIVES, ids=name)
+def test_a_right_solution_has_full_marks(path: Path, engines: Engines) -> None:
+    verdict = verdict_on(path, engines)
+    assert verdict.passed, told(verdict)
+    assert verdict.points == verdict.max_points, told(verdict)
+
+
+@pytest.mark.parametrize("exercise", names())
+def test_every_check_has_a_mutant_that_it_alone_catches(exercise: str) -> None:
+    headers = [header(path.read_text()) for path in files("mutants", exercise)]
+    alone = {expected.check for expected in headers if expected.only}
+    assert {check.name for check in find(exercise).checks} - alone == set()
+
+
+@pytest.mark.parametrize("exercise", names())
+def test_every_exercise_has_right_solutions_of_other_kinds(exercise: str) -> None:
+    assert len(files("alternatives", exercise)) >= 2
+
+
+def test_every_example_belongs_to_an_exercise() -> None:
+    assert {path.parent.name for path in MUTANTS + ALTERNATIVES} <= set(names())
+
+
+GOOD = '"""Sends too much.\n\ncheck: bytes\nkind: too_many_bytes\nonly: yes\n"""\n'
+
+
+def test_a_header_is_read_also_where_the_rest_is_no_python() -> None:
+    expected = header(GOOD + "def f(:\n")
+    assert (expected.bug, expected.check, expected.kind, expected.only) == (
+        "Sends too much.", "bytes", "too_many_bytes", True,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("import torch\n", "does not begin with a docstring"),
+        (GOOD.replace("Sends too much.\n\n", ""), "not a sentence"),
+        (GOOD.replace("check: bytes\n", ""), "'check: ...' is missing"),
+        (GOOD.replace("kind: too_many_bytes\n", ""), "'kind: ...' is missing"),
+        (GOOD.replace("kind: too_many_bytes", "kind: too_many"), "no kind of diagnosis"),
+        (GOOD.replace("only: yes", "only: no"), "leave the line out"),
+        (GOOD.replace("only: yes", "onyl: yes"), "'onyl: yes' is none of"),
+        (GOOD.replace("only: yes", "kind: race"), "'kind: race' is none of"),
+    ],
+    ids=["no docstring", "no bug", "no check", "no kind", "unknown kind", "only: no", "misspelt", "twice"],
+)
+def test_a_mutant_without_a_proper_header_is_refused(text: str, why: str) -> None:
+    with pytest.raises(BadHeader, match=why):
+        header(text)
