@@ -47,16 +47,16 @@ def command(*arguments: str | Path, status: int = 0) -> Callable[[], None]:
 def warm_verdicts() -> dict[str, Callable[[], None]]:
     """Full verdicts with everything already imported, as a notebook or a class sees them."""
     from grader import exercise, submission
-    from grader.ranks.processes import Processes
+    from grader.ranks.engines import Engines
 
-    engine = Processes()
+    engines = Engines()
     ring = exercise.find("ring_all_reduce")
 
     def verdict(name: str, passes: bool) -> Callable[[], None]:
         handed_in = submission.read(SUBMISSIONS / f"{name}.py", ring.function)
 
         def run() -> None:
-            assert exercise.grade(ring, handed_in, engine, seed=1).passed is passes
+            assert exercise.grade(ring, handed_in, engines, seed=1).passed is passes
 
         return run
 

@@ -40,6 +40,27 @@ def chapters() -> list[Chapter]:
     return [Chapter(entry["id"], entry["title"]) for entry in listing["chapters"]]
 
 
+@dataclass(frozen=True)
+class Topic:
+    """One topic of the syllabus, and the levels at which it is asked."""
+
+    id: str
+    chapter: str
+    levels: tuple[str, ...]
+
+
+def topics() -> list[Topic]:
+    """Every topic of the syllabus."""
+    listing = yaml.safe_load((course() / "syllabus.yaml").read_text())
+    return [Topic(entry["id"], entry["chapter"], tuple(entry["levels"])) for entry in listing["topics"]]
+
+
+def questions() -> list[str]:
+    """The ids of the interview questions that the course must answer."""
+    listing = yaml.safe_load((course() / "questions.yaml").read_text())
+    return [entry["id"] for entry in listing["questions"]]
+
+
 def chapter_notebook(chapter: str) -> Path | None:
     """The chapter's notebook, or None while it is not written."""
     return next(iter(sorted(course().glob(f"{chapter}-*.ipynb"))), None)

@@ -36,7 +36,6 @@ def _database() -> Iterator[sqlite3.Connection]:
     connection = sqlite3.connect(folder / "progress.sqlite3", timeout=10)
     try:
         with connection:
-            connection.execute("PRAGMA journal_mode = WAL")
             connection.execute(
                 "CREATE TABLE IF NOT EXISTS verdict "
                 "(exercise TEXT, points REAL, max_points REAL, seed INTEGER, at TEXT)"

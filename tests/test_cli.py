@@ -151,3 +151,20 @@ def test_start_copies_the_notebook_once(tmp_path: Path, monkeypatch: pytest.Monk
     assert Path("work/06-collectives/ring_all_reduce.ipynb").exists()
     again = rankup("start", "ring_all_reduce")
     assert (again.returncode, again.stderr.count("\n")) == (2, 1)
+
+
+def test_the_courses_cards_are_fit_to_be_learnt_from() -> None:
+    done = rankup("cards", "check")
+    assert done.returncode == 0, done.stdout
+    cards = json.loads(rankup("cards", "list", "--json").stdout)
+    assert set(cards[0]) == {"id", "deck", "topic", "level", "kind", "question"}
+    assert len(cards) >= 20
+
+
+def test_a_quiz_answered_through_a_pipe_is_kept(tmp_path: Path) -> None:
+    environment = {**os.environ, "RANKUP_DATA": str(tmp_path)}
+    done = subprocess.run(
+        [RANKUP, "quiz", "06", "--new", "1"], input="\n3\nq\n", capture_output=True, text=True, env=environment
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert list(tmp_path.glob("*.sqlite3")), "no progress was written"

@@ -1,51 +1,55 @@
-"""What is wrong with the decks, all of it at once: for authors, and for a test."""
+"""What is wrong with the cards of a folder, held against the syllabus and the questions."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
-from grader.quiz import deck as decks
-from grader.quiz.deck import Card, DeckError
+from grader.quiz.deck import Deck, DeckError
+from grader.quiz.folder import duplicates, files, load_file
 
 
-def problems(cards_dir: Path, topics: Mapping[str, Collection[str]], questions: Collection[str]) -> list[str]:
-    """One sentence a problem; none if the decks are fit to be learnt from.
+def problems(
+    cards_dir: Path,
+    topics: Mapping[str, Sequence[str]],
+    questions: Collection[str],
+    *,
+    chapters: Mapping[str, str] | None = None,
+) -> list[str]:
+    """One sentence for each problem; none if all is well.
 
-    `topics` says which levels each topic must have a card for, `questions` which interview questions must have one. Both
-    are those of the chapters that have a deck: cards may name nothing else.
+    `topics` holds the levels that each topic of the syllabus needs a card for, `questions` the ids of the interview
+    questions. `chapters` says which chapter, that is which deck, a topic belongs to: topics of chapters that have no
+    deck yet need no cards. Without `chapters` every topic needs them.
     """
-    cards, found = _read(cards_dir)
-    found += decks.duplicates(cards)
-    for card in cards:
-        if card.topic not in topics:
-            found.append(f"{card.file}:{card.line}: card {card.id}: the syllabus has no topic {card.topic}")
-        if card.question is not None and card.question not in questions:
-            found.append(f"{card.file}:{card.line}: card {card.id}: no interview question is called {card.question}")
-    there = {(card.topic, card.level) for card in cards}
-    for topic, levels in topics.items():
-        found += [f"topic {topic} has no card of level {level}" for level in levels if (topic, level) not in there]
-    asked = {card.question for card in cards}
-    found += [f"question {question} has no card" for question in questions if question not in asked]
-    return found
-
-
-def _read(cards_dir: Path) -> tuple[list[Card], list[str]]:
-    """The cards of every deck that can be read, and why the others cannot."""
-    cards: list[Card] = []
     found: list[str] = []
+    decks: list[Deck] = []
     try:
-        files = decks.files(cards_dir)
+        paths = files(cards_dir)
     except DeckError as error:
-        return [], [str(error)]
-    for path in sorted(cards_dir.glob("*.md")):
-        if path not in files.values() and path.name != "README.md":
-            found.append(f"{path} is not called like 06-collectives.md, so nobody will see it")
-    if not files:
-        found.append(f"{cards_dir} has no decks")
-    for path in files.values():
+        return list(error.problems)
+    for path in paths:
         try:
-            cards.extend(decks.read(path).cards)
+            decks.append(load_file(path))
         except DeckError as error:
-            found.append(str(error))
-    return cards, found
+            found += error.problems
+    found += duplicates(decks)
+    for deck in decks:
+        for card in deck.cards:
+            here = f"{deck.file}:{card.line}: card {card.id!r}"
+            if card.topic not in topics:
+                found.append(f"{here} is about {card.topic!r}, which is no topic of the syllabus")
+            elif card.level not in topics[card.topic]:
+                found.append(f"{here} is of level {card.level}, at which {card.topic!r} is not asked")
+            if card.asks is not None and card.asks not in questions:
+                found.append(f"{here} belongs to {card.asks!r}, which is no interview question")
+    covered = {(card.topic, card.level) for deck in decks for card in deck.cards}
+    written = {deck.id for deck in decks}
+    for topic, levels in topics.items():
+        if chapters is None or chapters.get(topic) in written:
+            found += [
+                f"{cards_dir}: topic {topic!r} has no card of level {level}"
+                for level in levels
+                if (topic, level) not in covered
+            ]
+    return found

@@ -1,196 +1,182 @@
-"""One sitting with the flashcards, line by line: works in a terminal, through pipes, and when it is cut short."""
+"""A session in the terminal: plain lines, so that it works the same on a terminal, through pipes and in tests."""
 
 from __future__ import annotations
 
-import math
 import sys
-from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from rich.console import Console
 from rich.markdown import Markdown
+from rich.rule import Rule
+from rich.text import Text
 
-from grader.quiz import deck as decks
-from grader.quiz.deck import Card, Number
-from grader.quiz.schedule import Memory, Rating, is_due, plan
-from grader.quiz.store import Store, StoreError, data_folder
+from grader.quiz.deck import Card, DeckError, as_number
+from grader.quiz.folder import load_folder
+from grader.quiz.schedule import AGAIN, Memory
+from grader.quiz.store import Store, opened
 
-RATE = "1 again · 2 hard · 3 good · 4 easy · q stop"
-CHOICES = {str(int(rating)): rating for rating in Rating} | {rating.name.lower(): rating for rating in Rating}
-SPANS = {
-    "within the hour": timedelta(hours=1),
-    "within a day": timedelta(days=1),
-    "within a week": timedelta(weeks=1),
-    "within a month": timedelta(days=30),
-    "later": timedelta.max,
-}
+Clock = Callable[[], datetime]
+
+_HORIZONS = (
+    ("now", timedelta(0)),
+    ("within the hour", timedelta(hours=1)),
+    ("within a day", timedelta(days=1)),
+    ("within a week", timedelta(weeks=1)),
+    ("later", timedelta.max),
+)
 
 
-class _Stop(Exception):
-    """The learner wants to stop, or nobody is there to answer."""
+class _QuitError(Exception):
+    """The learner wants to stop."""
+
+
+def _clock() -> datetime:
+    return datetime.now(UTC)
+
+
+def _read(prompt: str) -> str:
+    if sys.stdin is None:  # closed by whoever started us
+        raise EOFError
+    try:
+        typed = input(prompt)
+    except OSError:  # the terminal is gone
+        raise EOFError from None
+    if not sys.stdin.isatty():
+        print()  # nobody pressed Enter on the screen
+    return typed
 
 
 def run(
-    deck: str | None = None,
-    new: int = 10,
-    cards_dir: Path = Path("course/cards"),
+    deck: str | None,
+    new: int,
+    cards_dir: Path,
     *,
-    data: Path | None = None,
+    now: Clock = _clock,
+    read: Callable[[str], str] = _read,
     console: Console | None = None,
-    ask: Callable[[str], str] | None = None,
-    now: Callable[[], datetime] = lambda: datetime.now(UTC),
 ) -> int:
-    """Review the due cards of a deck (None: of all decks), then at most `new` unseen ones; gives the exit status.
+    """Ask the cards of one deck, or of all: those that are due, then at most `new` that were never seen.
 
-    Every answer is stored as soon as it is given. `ask` shows a prompt and returns a line (it may raise EOFError), and
-    `data` is the folder of the progress. Status 0 however the session ended, 2 if the progress cannot be used. Raises
-    DeckError: no such deck, a broken one, no cards.
+    `read` shows a prompt and returns a line, or raises EOFError; the session then ends as with `q`. Returns the exit
+    status. Raises DeckError if there is no such deck, or the cards or the progress cannot be used.
     """
-    cards = [card for each in decks.load(cards_dir, deck) for card in each.cards]
-    console = console or Console(highlight=False)
-    try:
-        with Store(data or data_folder()) as store:
-            _sitting(cards, new, store, console, ask or _from_stdin, now)
-    except StoreError as error:
-        print(f"rankup: {error}", file=sys.stderr)
-        return 2
+    cards = _chosen(deck, cards_dir)
+    with opened() as store:
+        session = _Session(store, now, read, console or Console(highlight=False))
+        queue = plan(cards, store.memories(), new, now())
+        session.ask_all(queue)
+        session.summarise(cards, asked=bool(queue))
     return 0
 
 
-def _sitting(
-    cards: Sequence[Card],
-    new: int,
-    store: Store,
-    console: Console,
-    ask: Callable[[str], str],
-    now: Callable[[], datetime],
-) -> None:
-    memories = store.memories()
-    queue = deque((card, memories.get(card.id)) for card in plan(cards, memories, now(), new))
-    seen = sum(card.id in memories for card, _ in queue)
-    console.print(f"{_count(seen, 'card')} due, {len(queue) - seen} new. Enter shows the answer, q stops.")
-    answers: Counter[Rating] = Counter()
-    try:
-        while queue:
-            card, before = queue.popleft()
-            memory = store.memory(card.id)
-            if memory and memory != before and not is_due(memory, now()):
-                continue  # a session beside this one has asked it meanwhile
-            rating = _show(card, len(queue), console, ask)
-            memory = store.record(card.id, rating, now())
-            answers[rating] += 1
-            if rating is Rating.AGAIN:
-                queue.append((card, memory))
-                console.print("Comes back in this session.")
-            else:
-                console.print(f"Comes back in {_span(memory.due - memory.last_review)}.")
-    except (_Stop, KeyboardInterrupt):
-        console.print()
-    _summary(cards, store.memories(), answers, console, now())
+def plan(cards: Sequence[Card], memories: Mapping[str, Memory], new: int, now: datetime) -> list[Card]:
+    """The cards to ask: those due, the longest overdue first, then at most `new` unseen ones in the decks' order."""
+    due = [card for card in cards if card.id in memories and memories[card.id].due <= now]
+    unseen = [card for card in cards if card.id not in memories]
+    return sorted(due, key=lambda card: memories[card.id].due) + unseen[:new]
 
 
-def _show(card: Card, left: int, console: Console, ask: Callable[[str], str]) -> Rating:
-    """Ask one card."""
-    console.print()
-    console.rule(f"{card.level} · {card.topic} · {left} more", align="left")
-    console.print(Markdown(card.front))
-    default = None
-    if card.number:
-        default = _check(card.number, console, ask)
-    else:
-        _line(ask, "Enter: ")
-    console.print()
-    console.print(Markdown(card.back))
-    console.print(f"{card.id}, {card.file.name}:{card.line}", style="dim", markup=False)
-    hint = f" (Enter: {int(default)})" if default else ""
-    while True:
-        line = _line(ask, f"{RATE}{hint}: ").lower()
-        if line in CHOICES:
-            return CHOICES[line]
-        if not line and default:
-            return default
-        console.print("Please answer 1, 2, 3, 4 or q.")
+def _chosen(deck: str | None, cards_dir: Path) -> list[Card]:
+    decks = load_folder(cards_dir)
+    if deck is not None and deck not in {each.id for each in decks}:
+        there = ", ".join(each.id for each in decks) or "none yet"
+        raise DeckError(f"no deck is called {deck!r}; there are: {there}")
+    return [card for each in decks if deck in (None, each.id) for card in each.cards]
 
 
-def _check(number: Number, console: Console, ask: Callable[[str], str]) -> Rating:
-    """Ask for a number and judge it; gives the rating that suggests itself."""
-    unit = f" in {number.unit}" if number.unit else ""
-    while True:
-        line = _line(ask, f"Your number{unit}: ")
-        if not line:
-            console.print(f"It is {number}.", markup=False)
-            return Rating.AGAIN
-        given = _read_number(line, number.unit)
-        if given is not None:
-            break
-        console.print(f"Please give a number{unit}, like 1.5; Enter alone shows the answer.", markup=False)
-    right = number.accepts(given)
-    console.print(f"Right, {number}." if right else f"No, it is {number}.", markup=False)
-    return Rating.GOOD if right else Rating.AGAIN
+class _Session:
+    def __init__(self, store: Store, now: Clock, read: Callable[[str], str], console: Console) -> None:
+        self._store, self._now, self._read, self._console = store, now, read, console
+        self._first: dict[str, int] = {}  # the first rating of each card in this session
+        self._new: set[str] = set()
 
+    def ask_all(self, cards: Sequence[Card]) -> None:
+        """Ask until no card is left, the learner quits, or nobody answers any more."""
+        queue = deque(cards)
+        known = self._store.memories()
+        shown = 0
+        try:
+            while queue:
+                card = queue.popleft()
+                if self._store.memory(card.id) != known.get(card.id):
+                    continue  # another session asked it meanwhile
+                shown += 1
+                rating = self._ask(card, f"{shown} of {shown + len(queue)}")
+                if card.id not in known:
+                    self._new.add(card.id)
+                known[card.id] = self._store.answer(card.id, rating, self._now())
+                self._first.setdefault(card.id, rating)
+                if rating == AGAIN:
+                    queue.append(card)
+        except (_QuitError, EOFError, KeyboardInterrupt):
+            self._say("")
 
-def _read_number(line: str, unit: str) -> float | None:
-    """`1.5` or `1.5 GiB`, if GiB is the unit that was asked for."""
-    try:
-        value = float(line.removesuffix(unit))
-    except ValueError:
-        return None
-    return value if math.isfinite(value) else None
-
-
-def _line(ask: Callable[[str], str], prompt: str) -> str:
-    try:
-        line = ask(prompt).strip()
-    except EOFError:
-        raise _Stop from None
-    if line.lower() in ("q", "quit"):
-        raise _Stop
-    return line
-
-
-def _from_stdin(prompt: str) -> str:
-    """`input`, also where standard input is closed, a lost terminal, or not text."""
-    if sys.stdin is None:
-        raise EOFError
-    if hasattr(sys.stdin, "reconfigure"):
-        sys.stdin.reconfigure(errors="replace")
-    try:
-        line = input(prompt)
-    except OSError as error:
-        raise EOFError from error
-    if not sys.stdin.isatty():
-        print()  # nobody pressed Enter on the screen
-    return line
-
-
-def _summary(
-    cards: Sequence[Card], memories: dict[str, Memory], answers: Counter[Rating], console: Console, now: datetime
-) -> None:
-    given = ", ".join(f"{answers[rating]} {rating.name.lower()}" for rating in Rating)
-    console.print(f"\n{_count(answers.total(), 'answer')} kept" + (f": {given}." if answers else "."))
-    due: Counter[str] = Counter()
-    for card in cards:
-        memory = memories.get(card.id)
-        if memory is None:
-            due["not seen yet"] += 1
-        elif is_due(memory, now):
-            due["due now"] += 1
+    def _ask(self, card: Card, progress: str) -> int:
+        self._console.print(Rule(Text(f"{progress}  {card.deck} {card.topic} ({card.level})"), align="left"))
+        self._console.print(Markdown(card.question))
+        self._say("")
+        if card.number is None:
+            self._line("Enter shows the answer: ")
         else:
-            due[next(name for name, span in SPANS.items() if memory.due - now <= span)] += 1
-    order = ["due now", *SPANS, "not seen yet"]
-    console.print("Due: " + ", ".join(f"{name} {due[name]}" for name in order if due[name]) + ".")
+            self._check(card)
+        self._console.print(Markdown(card.answer))
+        self._say("")
+        while True:
+            typed = self._line("1 again  2 hard  3 good  4 easy  q quit: ")
+            if typed in ("1", "2", "3", "4"):
+                return int(typed)
+            self._say("Type 1, 2, 3 or 4.")
+
+    def _check(self, card: Card) -> None:
+        """Read a number, in the card's unit, until there is one or the learner gives up; say whether it is right."""
+        assert card.number is not None
+        right = f"{card.number.value:g} {card.number.unit}"
+        while typed := self._line(f"Your answer in {card.number.unit} (Enter if you do not know): "):
+            value = as_number(typed.removesuffix(card.number.unit).strip())
+            if value is not None:
+                verdict = "Right" if card.number.accepts(value) else f"Not {value:g}"
+                self._say(f"{verdict}: it is {right}.", "green" if card.number.accepts(value) else "red")
+                return
+            self._say("That is no number; write it like 1.5 or 2e9.")
+        self._say(f"It is {right}.")
+
+    def _line(self, prompt: str) -> str:
+        try:
+            typed = self._read(prompt).strip()
+        except UnicodeDecodeError:
+            return "?"
+        if typed.lower() == "q":
+            raise _QuitError
+        return typed
+
+    def summarise(self, cards: Sequence[Card], *, asked: bool) -> None:
+        """Say what was answered, how much of it was retained, and what is due when."""
+        if asked:
+            old = [rating for card, rating in self._first.items() if card not in self._new]
+            retained = f", {sum(rating != AGAIN for rating in old)} of them retained" if old else ""
+            self._say(f"Answered {len(self._first)}: {len(self._new)} new, {len(old)} seen before{retained}.", "bold")
+        else:
+            self._say("Nothing is due.", "bold")
+        now, known = self._now(), self._store.memories()
+        waits = [known[card.id].due - now for card in cards if card.id in known]
+        counts = dict.fromkeys((name for name, _ in _HORIZONS), 0)
+        for wait in waits:
+            counts[next(name for name, horizon in _HORIZONS if wait <= horizon)] += 1
+        parts = [f"{count} {name}" for name, count in counts.items() if count]
+        if waits:
+            self._say(f"Due: {', '.join(parts)}; the next {_in_words(min(waits))}.")
+        if unseen := len(cards) - len(waits):
+            self._say(f"Not seen yet: {unseen}.")
+
+    def _say(self, text: str, style: str = "") -> None:
+        self._console.print(text, style=style, markup=False)
 
 
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
-
-
-def _span(span: timedelta) -> str:
-    """A length of time in its largest whole unit."""
-    minutes = max(1, round(span.total_seconds() / 60))
-    for noun, size in (("day", 24 * 60), ("hour", 60)):
-        if minutes >= size:
-            return _count(round(minutes / size), noun)
-    return _count(minutes, "minute")
+def _in_words(wait: timedelta) -> str:
+    for name, unit in (("days", timedelta(days=1)), ("hours", timedelta(hours=1)), ("minutes", timedelta(minutes=1))):
+        if wait >= 2 * unit:
+            return f"in {wait // unit} {name}"
+    return "now" if wait <= timedelta(0) else "in a minute"

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
 import struct
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +33,20 @@ class Simulator:
 
     def __init__(self, warm: Warm | None = None) -> None:
         self._warm = warm or Warm(WORKER)
+        self._lock = threading.Lock()
+        self._running = dict.fromkeys(sorted(os.sched_getaffinity(0)), 0)  # worlds by processor
+
+    @contextlib.contextmanager
+    def _processor(self) -> Iterator[int]:
+        """The processor with the fewest of our worlds."""
+        with self._lock:
+            chosen = min(self._running, key=lambda processor: self._running[processor])
+            self._running[chosen] += 1
+        try:
+            yield chosen
+        finally:
+            with self._lock:
+                self._running[chosen] -= 1
 
     def run(
         self,
@@ -45,11 +62,12 @@ class Simulator:
         Virtual time begins anew with each call. The first call that does not finish ends the run. Raises BoxFailed when
         no process could be started, and NeedsProcesses for a program that cannot be simulated.
         """
-        box = self._warm.box(1)
-        try:
-            return _SimWorld(box, program, ranks, seed, limits or Limits(), network).live(calls)
-        finally:
-            box.end()
+        with self._processor() as processor:
+            box = self._warm.box(1)
+            try:
+                return _SimWorld(box, program, ranks, seed, limits or Limits(), network, processor).live(calls)
+            finally:
+                box.end()
 
     def close(self) -> None:
         self._warm.close()
@@ -60,14 +78,17 @@ class _SimWorld(World):
 
     shared = True
 
-    def __init__(self, box: Box, program: Program, ranks: int, seed: int, limits: Limits, network: Network) -> None:
+    def __init__(
+        self, box: Box, program: Program, ranks: int, seed: int, limits: Limits, network: Network, processor: int
+    ) -> None:
         super().__init__(box, program, ranks, seed, limits, idle_machine=False)
-        self.network = network
+        self.network, self.processor = network, processor
         self.phases: list[frames.Message] = []
         self.threads: dict[int, int] = {}
 
     def _start(self) -> None:
-        self._tell(0, {**self._start_header(), "engine": "sim", "network": self.network.to_json()})
+        more = {"engine": "sim", "network": self.network.to_json(), "processor": self.processor}
+        self._tell(0, {**self._start_header(), **more})
         self._until_phase()
         self._check_loaded()
 

@@ -33,12 +33,6 @@ class Box:
     stderr: list[int] = field(default_factory=list)
     scratch: str = ""
     pids: list[int] = field(default_factory=list)
-    worlds: int = 0
-
-    def next_world(self) -> int:
-        """A number for a new world in this box."""
-        self.worlds += 1
-        return self.worlds
 
     def ask_for_stacks(self) -> None:
         """Have every rank write where it is (see `worker`)."""

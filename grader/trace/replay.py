@@ -81,7 +81,7 @@ class _Replay:
             operation = step.operation
             if step.what == "post":
                 self._post(operation, self.clock[rank])
-            else:
+            elif not operation.threaded:  # what another thread waits for does not hold this one up
                 end = self.timed.ends.get(id(operation))
                 if end is None or end > self.clock[rank]:
                     self.blocked[id(operation)] = (rank, self.clock[rank])

@@ -58,7 +58,7 @@ class Context:
 
     def __init__(self, scheduler: Scheduler, file: str, p2p_only: bool, tell: Callable[[dict[str, Any]], None]) -> None:
         self.scheduler, self.file, self.p2p_only, self.tell = scheduler, file, p2p_only, tell
-        self.open: dict[int, dict[int, Op]] = {}
+        self.open: list[dict[int, Op]] = [{} for _ in scheduler.ranks]
 
     def line(self) -> int:
         frame: types.FrameType | None = sys._getframe(2)
@@ -93,12 +93,12 @@ class Context:
         if kind == RECV_ANY and not tensor.numel():
             raise RuntimeError("gloo cannot receive an empty message from any source: say from which rank it comes")
         line = self.line()
-        mine = self.open.setdefault(rank.number, {})
-        if kind != SEND:
+        mine = self.open[rank.number]
+        if kind != SEND and mine:
             for other in mine.values():
                 if other.kind == SEND and overlap(tensor, other.target):
                     self.race("received_into", other, line)
-        op = scheduler.post(kind, peer, tag, tensor.numel() * tensor.element_size(), line)
+        op = scheduler.post(kind, peer, tag, tensor.nbytes, line)
         op.target = tensor
         if kind == SEND:
             op.payload = tensor.detach().clone()
@@ -109,10 +109,9 @@ class Context:
     def wait(self, op: Op) -> None:
         if op.done:
             return
-        self.must_be_the_rank()
         line = self.line()
         self.scheduler.wait(op, line)
-        self.open.get(op.rank, {}).pop(op.number, None)
+        self.open[op.rank].pop(op.number, None)
         if op.kind == SEND:
             if not torch.equal(op.payload, op.target):
                 self.race("changed", op, line)
@@ -122,16 +121,18 @@ class Context:
     @staticmethod
     def _deliver(receive: Op, send: Op) -> None:
         """Put what was sent into the receive's buffer, byte for byte, as gloo does."""
-        data, buffer = send.payload, receive.target
+        data, buffer = send.payload, receive.target.detach()
+        send.partner = receive.partner = None  # no cycles: the garbage collector is off
         if send.size > receive.size:
             raise RuntimeError(
                 f"rank {receive.rank} receives {receive.size} bytes from rank {send.rank}, which sends {send.size}"
             )
-        with torch.no_grad():
-            if data.dtype == buffer.dtype:
-                buffer.view(-1)[: data.numel()].copy_(data.view(-1))
-            else:
-                buffer.view(-1).view(torch.uint8)[: send.size].copy_(data.view(-1).view(torch.uint8))
+        if data.dtype == buffer.dtype and data.shape == buffer.shape:
+            buffer.copy_(data)
+        elif data.dtype == buffer.dtype:
+            buffer.view(-1)[: data.numel()].copy_(data.view(-1))
+        else:
+            buffer.view(-1).view(torch.uint8)[: send.size].copy_(data.view(-1).view(torch.uint8))
 
     def race(self, how: str, op: Op, line: int) -> None:
         self.tell({"event": "race", "rank": op.rank, "how": how, "line": line, "posted": op.line, "peer": op.peer})
@@ -146,8 +147,9 @@ class Context:
 
     def close_call(self, rank: int) -> None:
         """At the end of a rank's call: what it never waited for is a race."""
-        for op in self.open.pop(rank, {}).values():
+        for op in self.open[rank].values():
             self.race("send_not_waited" if op.kind == SEND else "recv_not_waited", op, op.line)
+        self.open[rank].clear()
 
 
 class SimGroup(dist.ProcessGroup):  # type: ignore[misc]

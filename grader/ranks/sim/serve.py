@@ -6,6 +6,8 @@ tells every rank's state, its trace and, where all returned, what came back.
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import mmap
 import os
 import random
@@ -22,7 +24,7 @@ from grader.ranks import worker
 from grader.ranks.network import Network
 from grader.ranks.sim.group import Context, SimGroup
 from grader.ranks.sim.scheduler import Rank, Scheduler
-from grader.ranks.sim.world import RankWorld, install
+from grader.ranks.sim.world import RankWorld, enter, install
 from grader.sandbox import frames
 
 Tell = Callable[..., None]
@@ -56,10 +58,15 @@ def world(start: dict[str, Any], inbox: worker.Inbox, tell: Tell) -> int:
     """One simulated world's life, until there is no further call. Returns an exit status."""
     torch._C._distributed_c10d._set_thread_isolation_mode(True)
     torch.autograd.set_multithreading_enabled(False)
+    gc.disable()  # nothing of ours makes cycles, and a tenth of the time would go into looking for them
     scheduler = Scheduler(start["world"], Network.from_json(start["network"]), start["seed"])
     context = Context(scheduler, start["file"], start["p2p_only"], tell)
-    install(lambda: scheduler.current.data["world"], lambda options, _: _group(context, options))
-    scheduler.on_switch = _switcher(start, scheduler)
+    install(lambda options, _: _group(context, options))
+    for rank in scheduler.ranks:
+        rank.data["world"] = RankWorld()
+    with contextlib.suppress(OSError):  # one thread runs at a time, and the baton goes round faster on one processor
+        os.sched_setaffinity(0, {start["processor"]})
+    scheduler.on_switch = _switcher(start)
     sys.stdout, sys.stderr = _Printed("stdout", scheduler, tell), _Printed("stderr", scheduler, tell)
     scheduler.run(lambda rank: _load(rank, start, context))
     problem = next((rank.outcome for rank in scheduler.ranks if rank.state == "returned" and rank.outcome), "")
@@ -79,7 +86,6 @@ def _group(context: Context, options: Any) -> SimGroup:
 
 def _load(rank: Rank, start: dict[str, Any], context: Context) -> str:
     """Make the rank's group and load the program in it. Returns why the function cannot be called, or ""."""
-    rank.data.update(world=RankWorld())
     torch.manual_seed(start["seed"])
     random.seed(start["seed"])
     size = len(context.scheduler.ranks)
@@ -133,7 +139,7 @@ def _standing(rank: Rank, file: str) -> dict[str, Any]:
     }
 
 
-def _switcher(start: dict[str, Any], scheduler: Scheduler) -> Callable[[Rank, Rank], None]:
+def _switcher(start: dict[str, Any]) -> Callable[[Rank, Rank], None]:
     """What happens when the baton goes from one rank to another: who runs is noted, and what is per process, kept."""
     with open("running", "w+b") as file:
         file.write(bytes(8))
@@ -146,6 +152,7 @@ def _switcher(start: dict[str, Any], scheduler: Scheduler) -> Callable[[Rank, Ra
 
     def switch(before: Rank, after: Rank) -> None:
         running[:8] = pack(after.number)
+        enter(after.data["world"])
         if per_rank and before is not after:
             before.data["random"] = (torch.get_rng_state(), random.getstate())
             if "random" in after.data:

@@ -1,7 +1,7 @@
 """torch.distributed's own bookkeeping, one for each simulated rank.
 
-`distributed_c10d._world` holds the process groups of a process. Here ranks share a process, so it is replaced by a
-proxy to the running rank's. Private to torch: the version is pinned and tests/ranks/sim holds the seam.
+`distributed_c10d._world` holds the process groups of a process. Here ranks share a process, so it is exchanged
+whenever another rank begins to run. Private to torch: the version is pinned and tests/ranks/sim holds the seam.
 """
 
 from __future__ import annotations
@@ -41,28 +41,19 @@ class RankWorld:
         self.pg_coalesce_state: dict[Any, list[Any]] = {}
         self.comms: list[Any] = []
 
-
-class WorldProxy:
-    """Stands in for `c10d._world`; `current` gives the running rank's."""
-
-    def __init__(self, current: Callable[[], RankWorld]) -> None:
-        object.__setattr__(self, "_current", current)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._current(), name)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        setattr(self._current(), name, value)
-
     @property
     def pg_config_info(self) -> list[dict[str, Any]]:
         return []
 
 
-def install(current: Callable[[], RankWorld], create: Callable[..., Any]) -> None:
-    """From now on this process's torch.distributed speaks for the running rank, and its backend "sim" is `create`."""
+def install(create: Callable[..., Any]) -> None:
+    """Give torch.distributed the backend "sim", whose groups `create` makes."""
     missing = [name for name in _NAMES if not hasattr(c10d._world, name)]
     if missing:
         raise RuntimeError(f"this torch keeps its process groups elsewhere (no {', '.join(missing)})")
-    c10d._world = WorldProxy(current)
     dist.Backend.register_backend("sim", create, extended_api=True, devices=["cpu"])
+
+
+def enter(world: RankWorld) -> None:
+    """From now on this process's torch.distributed speaks for the rank of `world`."""
+    c10d._world = world

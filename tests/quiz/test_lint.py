@@ -1,0 +1,69 @@
+"""Each thing that can be wrong with the cards, and that nothing else is said."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from grader.quiz.lint import problems
+
+TOPICS = {"ring": ["mid"], "tree": ["mid", "senior"], "raft": ["mid"]}
+CHAPTERS = {"ring": "06", "tree": "06", "raft": "12"}
+
+
+def card(name: str, topic: str, level: str, more: str = "", question: str = "Q?", answer: str = "A.") -> str:
+    return f"\n## {name}\nlevel: {level}\ntopic: {topic}\nkind: qa\n{more}\n{question}\n\n---\n\n{answer}\n"
+
+
+def deck(*cards: str, number: str = "06") -> str:
+    return f'---\ndeck: "{number}"\ntitle: T\n---\n' + "".join(cards)
+
+
+GOOD = (card("a", "ring", "mid", "question: q-a\n"), card("b", "tree", "mid"), card("c", "tree", "senior"))
+CASES = {
+    "nothing": ({"06.md": deck(*GOOD)}, []),
+    "no card of a level": ({"06.md": deck(*GOOD[:2])}, ["topic 'tree' has no card of level senior"]),
+    "a chapter that got a deck": (
+        {"06.md": deck(*GOOD), "12.md": deck(number="12")},
+        ["topic 'raft' has no card of level mid"],
+    ),
+    "an unknown topic": ({"06.md": deck(*GOOD, card("d", "star", "mid"))}, ["06.md:40: card 'd' is about 'star'"]),
+    "a level not asked for": (
+        {"06.md": deck(*GOOD, card("d", "ring", "senior"))},
+        ["06.md:40: card 'd' is of level senior, at which 'ring' is not asked"],
+    ),
+    "an unknown level": ({"06.md": deck(*GOOD, card("d", "ring", "guru"))}, ["06.md:40: card 'd' has level 'guru'"]),
+    "an unknown question": (
+        {"06.md": deck(*GOOD, card("d", "ring", "mid", "question: q-z\n"))},
+        ["06.md:40: card 'd' belongs to 'q-z'"],
+    ),
+    "an empty question and an empty answer": (
+        {
+            "06.md": deck(*GOOD),
+            "07.md": deck(card("d", "ring", "mid", question=""), card("e", "ring", "mid", answer=""), number="07"),
+        },
+        ["07.md:6: card 'd' has an empty question", "07.md:17: card 'e' has an empty answer"],
+    ),
+    "one id in two decks": (
+        {"06.md": deck(*GOOD), "07.md": deck(card("a", "ring", "mid"), number="07")},
+        ["07.md:6: card 'a' is also at"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("files", "expected"), CASES.values(), ids=CASES.keys())
+def test_what_is_wrong_is_said_and_nothing_else(tmp_path: Path, files: dict[str, str], expected: list[str]) -> None:
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    found = problems(tmp_path, TOPICS, {"q-a"}, chapters=CHAPTERS)
+    assert len(found) == len([each for each in expected if any(each in one for one in found)]) == len(expected), found
+
+
+def test_without_chapters_every_topic_needs_its_cards(tmp_path: Path) -> None:
+    (tmp_path / "06.md").write_text(deck(*GOOD))
+    assert problems(tmp_path, TOPICS, {"q-a"}) == [f"{tmp_path}: topic 'raft' has no card of level mid"]
+
+
+def test_no_folder_is_one_problem(tmp_path: Path) -> None:
+    assert problems(tmp_path / "x", TOPICS, ()) == [f"{tmp_path / 'x'}: no such folder of cards"]
