@@ -43,7 +43,9 @@ PROGRAMS = {
     "empty messages": "if r == 0: dist.send(x[:0], 1)\nif r == 1: dist.recv(x[:0], 0)",
     "all send first": "dist.send(x, (r + 1) % n)\ndist.recv(x, (r - 1) % n)",
     "all receive first": "dist.recv(x, (r - 1) % n)",
-    "tags that never meet": "if r == 0: dist.send(x, 1, tag=1)\nif r == 1: dist.recv(x, 0, tag=2)\nif r == 2: dist.recv(x, 1)",
+    "tags that never meet": (
+        "if r == 0: dist.send(x, 1, tag=1)\nif r == 1: dist.recv(x, 0, tag=2)\nif r == 2: dist.recv(x, 1)"
+    ),
     "returns early": "if r == 2: return\nif r == 0: dist.recv(x, 2)\nif r == 1: dist.send(x, 0)",
     "raises on one": "if r == 1: [][1]\ndist.recv(x, 1) if r == 0 else None",
     "raises on all": "1 / 0",
