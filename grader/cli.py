@@ -16,6 +16,8 @@ from typing import Annotated, Any
 
 import typer
 
+from grader.ranks import WORKER
+from grader.sandbox.warm import Warm
 from grader.submission import BadRequest
 
 app = typer.Typer(
@@ -26,6 +28,8 @@ app = typer.Typer(
 )
 cards_app = typer.Typer(help="Look at and check the flashcards.", no_args_is_help=True)
 app.add_typer(cards_app, name="cards")
+
+_ahead: Warm | None = None  # the host for `rankup grade`, started before the command line is read
 
 EXERCISE = Annotated[str, typer.Argument(help="Name of the exercise, as `rankup list` shows it.")]
 
@@ -44,7 +48,7 @@ def grade(
 
     if html is not None and not html.parent.is_dir():
         raise BadRequest(f"{html}: no such folder to write the page to")
-    verdict = grading.grade_file(exercise, file, engine, seed, show=not as_json)
+    verdict = grading.grade_file(exercise, file, engine, seed, not as_json, _ahead)
     if as_json:
         print(json.dumps(verdict.to_json()))
     if html is not None:
@@ -166,6 +170,7 @@ def main() -> None:
     signal.signal(signal.SIGTERM, _terminate)  # end like Ctrl-C: with nothing left behind
     status = 2
     try:
+        _start_ahead(sys.argv[1:])
         status = app(standalone_mode=False) or 0
     except BadRequest as error:
         print(f"rankup: {error}", file=sys.stderr)
@@ -184,4 +189,14 @@ def main() -> None:
         if usage is None:
             raise
         print(f"rankup: {usage()}", file=sys.stderr)
+    finally:
+        if _ahead is not None:
+            _ahead.close()
     sys.exit(status)
+
+
+def _start_ahead(arguments: list[str]) -> None:
+    """Begin to import torch, in the host, while the command line is still being read: most of a verdict's wait."""
+    global _ahead
+    if arguments[:1] == ["grade"] and any(Path(argument).is_file() for argument in arguments[1:]):
+        _ahead = Warm(WORKER)

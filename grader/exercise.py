@@ -7,10 +7,12 @@ does not cost the points of checks it has nothing to do with.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import pkgutil
 import random
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -18,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from grader.ranks.engines import MOST_PROCESSES, Engines, NeedsProcesses
+from grader.ranks.engines import MOST_PROCESSES, Engines, NeedsProcesses, Session
 from grader.ranks.network import ROUNDS, Network
 from grader.ranks.processes import DEFAULT_LIMITS, BoxFailed
 from grader.ranks.program import Call, CallResult, Limits, Program, Run, Strided, outputs_text
@@ -27,8 +29,8 @@ from grader.trace import diagram
 from grader.trace.events import Trace
 from grader.verdict import CheckResult, Diagnosis, Verdict
 
-WORLDS_AT_ONCE = 2
 World = tuple[int, str, Network]
+HOPELESS = ("syntax_error", "missing_function")
 LIMITS_AFTER_A_TIMEOUT = Limits(cpu_seconds=0.5, idle_seconds=1.5, silent_seconds=3.0)
 
 
@@ -154,18 +156,27 @@ class Bench:
     def prepare(self) -> Diagnosis | None:
         """Run every case, optimistically in one run per world. A submission that cannot even be loaded, and so fails
         every check, gives the Diagnosis; anything else is left to the checks."""
-        worlds = sorted(self._worlds, key=lambda world: (world[0], world[1] != "sim"))
-        for world in worlds[:2]:  # most mistakes show here, before much is started
-            run = self._run(self._worlds[world])
-            if run is None:
-                continue
-            if not run.calls and run.diagnoses and run.diagnoses[0].kind in ("syntax_error", "missing_function"):
-                return run.diagnoses[0]
-            if not run.finished:
-                return None
-        with ThreadPoolExecutor(WORLDS_AT_ONCE) as pool:  # the largest first: they take longest
-            list(pool.map(lambda world: self._run(self._worlds[world]), reversed(worlds[2:])))
+        worlds = deque(sorted(self._worlds, key=lambda world: (world[0], world[1] != "sim")))
+        with self.engines.sim.session() as session, ThreadPoolExecutor(1) as other:
+            first = self._run(self._worlds[worlds.popleft()], session)
+            if first and not first.calls and first.diagnoses and first.diagnoses[0].kind in HOPELESS:
+                return first.diagnoses[0]
+            if first is None or first.finished:
+                helping = other.submit(self._work_off, worlds)
+                second = self._run(self._worlds[worlds.popleft()], session)
+                if second is not None and not second.finished:
+                    worlds.clear()  # most mistakes show here: the rest is judged case by case
+                self._work_off(worlds, session)
+                helping.result()
         return None
+
+    def _work_off(self, worlds: deque[World], session: Session | None = None) -> None:
+        """Run what is left of `worlds`, the largest first: they take longest."""
+        with contextlib.ExitStack() as stack:
+            mine = session or stack.enter_context(self.engines.sim.session())
+            while worlds:
+                with contextlib.suppress(IndexError):  # another thread may have taken the last one
+                    self._run(self._worlds[worlds.pop()], mine)
 
     def calls(self, group: str) -> Iterator[tuple[Case, CallResult]]:
         """The finished calls of `group`, fewest ranks first. Raises Lost at the first that did not finish."""
@@ -192,12 +203,12 @@ class Bench:
             raise NotRun
         return self._done[min(cases, key=lambda case: abs(case.ranks - ranks))]
 
-    def _run(self, cases: Sequence[Case]) -> Run | None:
+    def _run(self, cases: Sequence[Case], session: Session | None = None) -> Run | None:
         """Call `cases` one after another in one world, and keep those that finished."""
         ranks, engine, network = cases[0].world
         calls = [case.call for case in cases]
         try:
-            run = self.engines.run(engine, self.program, ranks, calls, self.seed, self.limits, network)
+            run = self.engines.run(engine, self.program, ranks, calls, self.seed, self.limits, network, session)
         except NeedsProcesses:
             self._beyond.update(cases)  # right or wrong, it cannot be known; what fits on processes is judged there
             return None

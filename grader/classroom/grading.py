@@ -6,6 +6,8 @@ import contextlib
 from pathlib import Path
 
 from grader import submission
+from grader.ranks import WORKER
+from grader.sandbox.warm import Warm
 from grader.submission import BadRequest, Submission
 from grader.verdict import Verdict
 
@@ -13,10 +15,13 @@ ENGINES = ("auto", "sim", "gloo", "nccl", "all")
 HERE = ("auto", "sim", "gloo", "all")
 
 
-def grade_file(name: str, file: Path, engine: str, seed: int | None, show: bool = False) -> Verdict:
+def grade_file(
+    name: str, file: Path, engine: str, seed: int | None, show: bool = False, warm: Warm | None = None
+) -> Verdict:
     """The verdict on `file` for the exercise `name`; with `show`, printed check by check as they are decided.
 
-    Raises BadRequest for anything that is not a submission to it.
+    `warm` is a host that somebody has started already; it is closed at the end. Raises BadRequest for anything that is
+    not a submission to it.
     """
     if engine not in ENGINES:
         raise BadRequest(f"no engine is called {engine!r}; there are {', '.join(ENGINES)}")
@@ -25,15 +30,12 @@ def grade_file(name: str, file: Path, engine: str, seed: int | None, show: bool 
         raise BadRequest(f"the engine {engine} cannot run {name} on this machine; use auto or gloo")
     if not file.exists() or file.is_dir():
         submission.read(file, "")  # says what is wrong with it, before anything is started
-    from grader.ranks import WORKER
-    from grader.sandbox.warm import Warm
-
-    with Warm(WORKER) as warm:  # imports torch in the background, while we import the rest
+    with warm or Warm(WORKER) as host:  # imports torch in the background, while we import the rest
         from grader import exercise
         from grader.classroom import report
         from grader.ranks.engines import Engines
 
-        engines = Engines(warm)
+        engines = Engines(host)
         found = exercise.find(name)
         handed_in: Submission = submission.read(file, found.function)
         if show:

@@ -9,11 +9,11 @@ from grader.ranks import WORKER
 from grader.ranks.network import ROUNDS, Network
 from grader.ranks.processes import Processes
 from grader.ranks.program import Call, Limits, Program, Run
-from grader.ranks.simulated import NeedsProcesses, Simulator
+from grader.ranks.simulated import NeedsProcesses, Session, Simulator
 from grader.sandbox.warm import Warm
 
 MOST_PROCESSES = 16  # larger worlds are simulated only
-__all__ = ["MOST_PROCESSES", "Engines", "NeedsProcesses"]
+__all__ = ["MOST_PROCESSES", "Engines", "NeedsProcesses", "Session"]
 
 
 class Engines:
@@ -33,6 +33,7 @@ class Engines:
         seed: int,
         limits: Limits,
         network: Network = ROUNDS,
+        session: Session | None = None,
     ) -> Run:
         """One world on the engine of that name. The network is the simulator's; real processes have their own.
 
@@ -41,7 +42,7 @@ class Engines:
         """
         if engine == "sim":
             try:
-                return self.sim.run(program, ranks, calls, seed, limits, network)
+                return self.sim.run(program, ranks, calls, seed, limits, network, session)
             except NeedsProcesses:
                 if ranks > MOST_PROCESSES or network != ROUNDS:
                     raise

@@ -56,21 +56,59 @@ class Simulator:
         seed: int = 0,
         limits: Limits | None = None,
         network: Network = ROUNDS,
+        session: Session | None = None,
     ) -> Run:
         """Load the program on `ranks` simulated ranks, and make the calls one after another.
+
+        Without a session the process is this run's own, and gone when this returns or raises.
 
         Virtual time begins anew with each call. The first call that does not finish ends the run. Raises BoxFailed when
         no process could be started, and NeedsProcesses for a program that cannot be simulated.
         """
-        with self._processor() as processor:
-            box = self._warm.box(1)
+        with contextlib.ExitStack() as stack:
+            session = session or stack.enter_context(self.session())
+            box = session.box()
             try:
-                return _SimWorld(box, program, ranks, seed, limits or Limits(), network, processor).live(calls)
+                world = _SimWorld(box, program, ranks, seed, limits or Limits(), network, session.processor)
+                run = world.live(calls)
+            except BaseException:
+                session.dismiss()
+                raise
+            if not run.finished:
+                session.dismiss()
+            return run
+
+    @contextlib.contextmanager
+    def session(self) -> Iterator[Session]:
+        """A process for several runs of one submission, one after another, as long as each ends well."""
+        with self._processor() as processor:
+            session = Session(self._warm, processor)
+            try:
+                yield session
             finally:
-                box.end()
+                session.dismiss()
 
     def close(self) -> None:
         self._warm.close()
+
+
+class Session:
+    """A box with one process, started when first needed, and anew after a run that did not end well."""
+
+    def __init__(self, warm: Warm, processor: int) -> None:
+        self._warm, self.processor = warm, processor
+        self._box: Box | None = None
+
+    def box(self) -> Box:
+        if self._box is None:
+            self._box = self._warm.box(1)
+        return self._box
+
+    def dismiss(self) -> None:
+        """End the process."""
+        if self._box is not None:
+            self._box.end()
+            self._box = None
 
 
 class _SimWorld(World):

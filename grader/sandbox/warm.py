@@ -66,7 +66,7 @@ class Warm:
         self._control = ours
         self._lock = threading.Lock()
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed in close()
-        self._ready = False
+        self._ready = self._closed = False
         self._process = subprocess.Popen(
             [sys.executable, "-I", "-m", "grader.sandbox.host", str(theirs.fileno()), module],
             pass_fds=[theirs.fileno()],
@@ -124,7 +124,12 @@ class Warm:
 
     def close(self) -> None:
         """End the host and everything below it."""
+        if self._closed:
+            return
+        self._closed = True
         self._control.close()
+        if not self._ready:
+            self._process.kill()  # still importing, and nothing is below it yet
         try:
             self._process.wait(timeout=5)
         except subprocess.TimeoutExpired:

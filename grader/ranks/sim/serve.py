@@ -54,8 +54,8 @@ class _Printed:
         return False
 
 
-def world(start: dict[str, Any], inbox: worker.Inbox, tell: Tell) -> int:
-    """One simulated world's life, until there is no further call. Returns an exit status."""
+def world(start: dict[str, Any], inbox: worker.Inbox, tell: Tell) -> frames.Message | None:
+    """One simulated world's life, until there is no further call. Returns the start of the next world, or None."""
     torch._C._distributed_c10d._set_thread_isolation_mode(True)
     torch.autograd.set_multithreading_enabled(False)
     gc.disable()  # nothing of ours makes cycles, and a tenth of the time would go into looking for them
@@ -71,12 +71,13 @@ def world(start: dict[str, Any], inbox: worker.Inbox, tell: Tell) -> int:
     scheduler.run(lambda rank: _load(rank, start, context))
     problem = next((rank.outcome for rank in scheduler.ranks if rank.state == "returned" and rank.outcome), "")
     _report(scheduler, context, tell, {"problem": problem})
-    while (call := inbox.next()) is not None:
+    while (call := inbox.next()) is not None and "arguments" in call.header:
         arguments: list[list[Any]] = frames.decode(call.header["arguments"], call.blob, worker.tensor)
         seen = [worker.as_the_caller_sees(given) for given in arguments]
         scheduler.run(_caller(arguments, context))
         _report(scheduler, context, tell, {}, seen)
-    return 0
+    scheduler.unwind()
+    return call
 
 
 def _group(context: Context, options: Any) -> SimGroup:

@@ -51,6 +51,7 @@ def install(create: Callable[..., Any]) -> None:
     missing = [name for name in _NAMES if not hasattr(c10d._world, name)]
     if missing:
         raise RuntimeError(f"this torch keeps its process groups elsewhere (no {', '.join(missing)})")
+    dist.Backend._plugins.pop("SIM", None)  # of the world before this one
     dist.Backend.register_backend("sim", create, extended_api=True, devices=["cpu"])
 
 
