@@ -158,16 +158,17 @@ class Bench:
         every check, gives the Diagnosis; anything else is left to the checks."""
         worlds = deque(sorted(self._worlds, key=lambda world: (world[0], world[1] != "sim")))
         with self.engines.sim.session() as session, ThreadPoolExecutor(1) as other:
-            first = self._run(self._worlds[worlds.popleft()], session)
-            if first and not first.calls and first.diagnoses and first.diagnoses[0].kind in HOPELESS:
-                return first.diagnoses[0]
-            if first is None or first.finished:
-                helping = other.submit(self._work_off, worlds)
-                second = self._run(self._worlds[worlds.popleft()], session)
-                if second is not None and not second.finished:
-                    worlds.clear()  # most mistakes show here: the rest is judged case by case
-                self._work_off(worlds, session)
-                helping.result()
+            smallest = [worlds.popleft() for _ in range(2)]
+            helping = other.submit(self._work_off, worlds)
+            for world in smallest:  # most mistakes show here: what is left is then judged case by case
+                run = self._run(self._worlds[world], session)
+                if run is not None and not run.finished:
+                    worlds.clear()
+                    break
+            self._work_off(worlds, session)
+            helping.result()
+        if run and not run.calls and run.diagnoses and run.diagnoses[0].kind in HOPELESS:
+            return run.diagnoses[0]
         return None
 
     def _work_off(self, worlds: deque[World], session: Session | None = None) -> None:

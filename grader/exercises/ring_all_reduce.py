@@ -17,7 +17,7 @@ from grader.trace.replay import rounds
 from grader.verdict import Diagnosis
 
 WORLDS = (*range(1, 10), 16)
-SMALL_WORLDS = range(1, 7)  # in which every shape is tried
+SMALL_WORLDS = range(1, 6)  # in which every shape is tried
 LARGE_WORLD = 64
 LINK = Network(alpha=10e-6, beta=1e-9)  # 10 us and 1 GB/s: a chunk's transfer and its latency weigh about the same
 
@@ -26,12 +26,13 @@ def cases(draw: Draw) -> Iterator[Case]:
     """Every case of every check. One group a check that judges values; `budget` serves the three that count."""
     for n in WORLDS:
         yield _sums.contiguous(draw, "sum", n, (3 * n,), "float64")
-        yield _sums.contiguous(draw, "any_length", n, (2 * n + 1,), "int64")
-        yield _sums.every_third(draw, "any_layout", n, 2 * n, "int64")
         yield _sums.contiguous(draw, "budget", n, (6 * n,), "int64")
-    for n in SMALL_WORLDS:
-        for length in sorted({0, 1, n - 1}):
+    for n in WORLDS[:-1]:
+        # from short to long: a buffer kept from an earlier call must not be long enough by luck
+        for length in sorted({0, 1, n - 1, 2 * n + 1}) if n in SMALL_WORLDS else (2 * n + 1,):
             yield _sums.contiguous(draw, "any_length", n, (length,), "int64")
+        yield _sums.every_third(draw, "any_layout", n, 2 * n, "int64")
+    for n in SMALL_WORLDS:
         yield _sums.contiguous(draw, "any_layout", n, (3, n), "int64")
         yield _sums.transposed(draw, "any_layout", n, (2, 2 * n), "int64")
         for shape in ((6 * n + 1,), (2, 6 * n)):

@@ -19,7 +19,7 @@ from grader.ranks.world import TICK_SECONDS, Broken, RankState, World, tidy
 from grader.sandbox import frames
 from grader.sandbox.warm import Box, Warm
 
-CPU_SECONDS_A_RANK = 0.05  # on top of the limit for one
+CPU_SECONDS_A_RANK = 0.02  # on top of the limit for one
 
 
 class NeedsProcesses(Exception):  # noqa: N818 - says what is the case

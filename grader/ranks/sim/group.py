@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 import torch
 import torch.distributed as dist
 
-from grader.ranks.recorder import COLLECTIVES, ForbiddenCall, overlap
+from grader.ranks.recorder import COLLECTIVES, ForbiddenCall
 from grader.ranks.sim.scheduler import RECV, RECV_ANY, SEND, Op, Scheduler
 
 
@@ -94,12 +94,14 @@ class Context:
             raise RuntimeError("gloo cannot receive an empty message from any source: say from which rank it comes")
         line = self.line()
         mine = self.open[rank.number]
+        begin = tensor.data_ptr()
+        end = begin + tensor.nbytes
         if kind != SEND and mine:
             for other in mine.values():
-                if other.kind == SEND and overlap(tensor, other.target):
+                if other.kind == SEND and begin < other.memory[1] and other.memory[0] < end:
                     self.race("received_into", other, line)
-        op = scheduler.post(kind, peer, tag, tensor.nbytes, line)
-        op.target = tensor
+        op = scheduler.post(kind, peer, tag, end - begin, line)
+        op.target, op.memory = tensor, (begin, end)
         if kind == SEND:
             op.payload = tensor.detach().clone()
         mine[op.number] = op

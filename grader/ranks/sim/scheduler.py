@@ -20,7 +20,8 @@ from grader.ranks.network import Network
 from grader.sandbox import frames
 from grader.trace.events import RECV, RECV_ANY, SEND
 
-NANOSECOND = 1e-9
+NANOSECONDS = 1e9
+_pack = frames.EVENT.pack
 STACK_BYTES = 2**20
 
 
@@ -36,6 +37,7 @@ class Op:
         "end",
         "kind",
         "line",
+        "memory",
         "number",
         "partner",
         "payload",
@@ -52,6 +54,7 @@ class Op:
         self.partner: Op | None = None
         self.payload: Any = None  # what a send carries; put into the receive when it is done
         self.target: Any = None  # the tensor it reads or fills
+        self.memory = (0, 0)  # where that lies: addresses from, to
         self.end: float | None = None
         self.done = False
 
@@ -189,9 +192,9 @@ class Scheduler:
     def record(self, what: int, op: Op, line: int) -> None:
         if self.tracing:
             rank = self.ranks[op.rank]
-            at = int(rank.clock / NANOSECOND)
-            tag = op.tag[1] if isinstance(op.tag, tuple) else op.tag
-            rank.records += frames.EVENT.pack(what, op.kind, 0, line, op.peer, tag, op.number, op.size, at)
+            tag = op.tag if type(op.tag) is int else op.tag[1]
+            at = int(rank.clock * NANOSECONDS)
+            rank.records += _pack(what, op.kind, 0, line, op.peer, tag, op.number, op.size, at)
 
     def post(self, kind: int, peer: int, tag: Any, size: int, line: int) -> Op:
         """The running rank posts a send or a receive."""
@@ -237,8 +240,10 @@ class Scheduler:
     def _meet(self, send: Op, receive: Op) -> None:
         send.partner, receive.partner = receive, send
         receive.peer = send.rank
-        self._queued.append(send)
-        self._start(self.current.clock)
+        if self._out_busy[send.rank] or self._in_busy[receive.rank]:
+            self._queued.append(send)
+        else:
+            self._begin(send, self.current.clock)
 
     def _start(self, now: float) -> None:
         """Start every message that has met its receive and whose ports are free."""
@@ -249,11 +254,13 @@ class Scheduler:
             if self._out_busy[send.rank] or self._in_busy[send.peer]:
                 waiting.append(send)
                 continue
-            self._out_busy[send.rank] = self._in_busy[send.peer] = True
-            end = now + self.network.cost(send.rank, send.peer, send.size)
-            self._sequence += 1
-            heapq.heappush(self._events, (end, self._sequence, send))
+            self._begin(send, now)
         self._queued = waiting
+
+    def _begin(self, send: Op, now: float) -> None:
+        self._out_busy[send.rank] = self._in_busy[send.peer] = True
+        self._sequence += 1
+        heapq.heappush(self._events, (now + self.network.cost(send.rank, send.peer, send.size), self._sequence, send))
 
     def at(self, time: float, op: Op) -> None:
         """Complete `op` at a virtual time."""
@@ -266,7 +273,8 @@ class Scheduler:
             self._out_busy[op.rank] = self._in_busy[receive.rank] = False
             self._wake(receive, time)
         self._wake(op, time)
-        self._start(time)
+        if self._queued:
+            self._start(time)
 
     def _wake(self, op: Op, time: float) -> None:
         op.end = time
