@@ -231,7 +231,7 @@ def draw(outcome: Outcome) -> str:
     trace, run = outcome.trace, outcome.run
     sent = sorted({trace.bytes_sent(rank) for rank in range(trace.ranks)})
     each = f"{sent[0]} bytes" if len(sent) == 1 else f"{sent[0]} to {sent[-1]} bytes"
-    subtitle = f"{outcome.case.label}: each rank sent {each}"
+    subtitle = f"{outcome.case.label}: each rank {'sent' if outcome.result else 'had begun to send'} {each}"
     if outcome.result is None:
         return diagram.svg(
             trace,
