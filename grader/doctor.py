@@ -52,7 +52,7 @@ def _gloo() -> Finding:
     try:
         engine = Processes()
         try:
-            run = engine.run(Program(source, "doctor.py", "hello"), 2, [same_for_all(2)])
+            run = engine.run(Program.of(source, "doctor.py", "hello"), 2, [same_for_all(2)])
         finally:
             engine.close()
     except (BoxFailed, OSError) as error:

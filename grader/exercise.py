@@ -23,7 +23,7 @@ import numpy as np
 from grader.ranks.engines import MOST_PROCESSES, Engines, NeedsProcesses, Session
 from grader.ranks.network import ROUNDS, Network
 from grader.ranks.processes import DEFAULT_LIMITS, BoxFailed
-from grader.ranks.program import Call, CallResult, Limits, Program, Run, Strided, outputs_text
+from grader.ranks.program import Call, CallResult, Function, Limits, Program, Run, Strided, outputs_text
 from grader.submission import BadRequest, Submission
 from grader.trace import diagram
 from grader.trace.events import Trace
@@ -36,20 +36,28 @@ LIMITS_AFTER_A_TIMEOUT = Limits(cpu_seconds=0.5, idle_seconds=1.5, silent_second
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """One call that is made on every rank of a world: `tensors[rank]` is rank's argument.
+    """One call that is made on every rank of a world: `arguments[rank]` are rank's positional arguments.
 
-    `engine` and `network` say where it is run if the person who grades does not say otherwise.
+    `function` is the one that is called, the exercise's first if it is empty. `engine` and `network` say where it is
+    run if the person who grades does not say otherwise. `expected` is the check's own, for its judge.
     """
 
     group: str
     label: str
-    tensors: tuple[Strided, ...]
+    arguments: tuple[tuple[Any, ...], ...]
+    function: str = ""
     engine: str = "sim"
     network: Network = ROUNDS
+    expected: Any = None
 
     @property
     def ranks(self) -> int:
-        return len(self.tensors)
+        return len(self.arguments)
+
+    @property
+    def tensors(self) -> tuple[Strided, ...]:
+        """Every rank's first argument."""
+        return tuple(arguments[0] for arguments in self.arguments)
 
     @property
     def world(self) -> World:
@@ -58,7 +66,7 @@ class Case:
 
     @property
     def call(self) -> Call:
-        return Call(tuple((tensor,) for tensor in self.tensors))
+        return Call(self.arguments, self.function)
 
 
 @dataclass(frozen=True)
@@ -96,14 +104,14 @@ class Check:
 class Exercise:
     """One graded exercise: what the learner writes, and what right means.
 
-    `cases` draws fresh inputs from a generator; `minutes` and `difficulty` (1 to 3) are for people.
+    `functions` are what the learner defines. `cases` draws fresh inputs from a generator; `minutes` and `difficulty`
+    (1 to 3) are for people.
     """
 
     name: str
     chapter: str
     title: str
-    function: str
-    parameters: tuple[str, ...]
+    functions: tuple[Function, ...]
     minutes: int
     difficulty: int
     checks: tuple[Check, ...]
@@ -114,6 +122,10 @@ class Exercise:
     @property
     def max_points(self) -> float:
         return sum(check.points for check in self.checks)
+
+    @property
+    def function_names(self) -> tuple[str, ...]:
+        return tuple(function.name for function in self.functions)
 
 
 class Draw:
@@ -134,9 +146,7 @@ class Bench:
     ) -> None:
         self.exercise, self.engines, self.seed = exercise, engines, seed
         self.limits = exercise.limits
-        self.program = Program(
-            submission.source, submission.name, exercise.function, exercise.parameters, exercise.p2p_only
-        )
+        self.program = Program(submission.source, submission.name, exercise.functions, exercise.p2p_only)
         self._worlds: dict[World, list[Case]] = {}
         for case in exercise.cases(Draw(seed)):
             if engine != "auto":
@@ -158,7 +168,7 @@ class Bench:
         every check, gives the Diagnosis; anything else is left to the checks."""
         worlds = deque(sorted(self._worlds, key=lambda world: (world[0], world[1] != "sim")))
         with self.engines.sim.session() as session, ThreadPoolExecutor(1) as other:
-            smallest = [worlds.popleft() for _ in range(2)]
+            smallest = [worlds.popleft() for _ in range(min(2, len(worlds)))]
             helping = other.submit(self._work_off, worlds)
             for world in smallest:  # most mistakes show here: what is left is then judged case by case
                 run = self._run(self._worlds[world], session)
@@ -167,7 +177,7 @@ class Bench:
                     break
             self._work_off(worlds, session)
             helping.result()
-        if run and not run.calls and run.diagnoses and run.diagnoses[0].kind in HOPELESS:
+        if run and not run.loaded and run.diagnoses and run.diagnoses[0].kind in HOPELESS:
             return run.diagnoses[0]
         return None
 
@@ -307,6 +317,17 @@ def catalogue() -> list[Exercise]:
 
     found = [find(module.name) for module in pkgutil.iter_modules(grader.exercises.__path__) if module.name[0] != "_"]
     return sorted(found, key=lambda exercise: (exercise.chapter, exercise.name))
+
+
+def owner(function: str) -> Exercise:
+    """The exercise of that name, or else the one that has a function so called. Raises BadRequest."""
+    found = [exercise for exercise in catalogue() if function in exercise.function_names]
+    if function in names() or not found:
+        return find(function)
+    if len(found) > 1:
+        which = " and ".join(exercise.name for exercise in found)
+        raise BadRequest(f"{function} belongs to {which}: say which with exercise=...")
+    return found[0]
 
 
 def find(name: str) -> Exercise:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -33,8 +34,8 @@ class Submission:
         return lines[number - 1].strip() if number and 0 < number <= len(lines) else ""
 
 
-def read(path: Path, function: str) -> Submission:
-    """Read the file a learner handed in for the exercise whose function is `function`.
+def read(path: Path, functions: Sequence[str]) -> Submission:
+    """Read the file a learner handed in for the exercise that asks for `functions`.
 
     A file that is no submission at all (missing, unreadable, not .py or .ipynb, not a notebook) raises BadRequest.
     A file that a learner could have handed in but that holds no Python text comes back as `broken`.
@@ -51,7 +52,8 @@ def read(path: Path, function: str) -> Submission:
         raise BadRequest(f"{path}: cannot be read ({error.strerror})") from None
     name = path.name
     if not data.strip():
-        return Submission("", name, Diagnosis("missing_function", f"{name} is empty: it defines no {function}."))
+        message = f"{name} is empty: it defines no {functions[0]}."
+        return Submission("", name, Diagnosis("missing_function", message))
     try:
         source = importlib.util.decode_source(data) if path.suffix == ".py" else data.decode("utf-8-sig")
     except (SyntaxError, UnicodeDecodeError) as error:
@@ -60,11 +62,12 @@ def read(path: Path, function: str) -> Submission:
         return Submission("", name, Diagnosis("syntax_error", message, file=name, line=line))
     if path.suffix == ".py":
         return Submission(source, name)
-    return Submission(_solution_cell(path, source, function), name)
+    return Submission(_solution_cell(path, source, functions), name)
 
 
-def _solution_cell(path: Path, text: str, function: str) -> str:
-    """The source of the notebook's solution cells, or where nbgrader's marks are gone, of the cell that defines it."""
+def _solution_cell(path: Path, text: str, functions: Sequence[str]) -> str:
+    """The source of the notebook's solution cells, or where nbgrader's marks are gone, of the last that defines one of
+    the functions."""
     try:
         notebook = json.loads(text)
     except (ValueError, RecursionError):
@@ -74,7 +77,7 @@ def _solution_cell(path: Path, text: str, function: str) -> str:
         raise BadRequest(f"{path}: is not a notebook (no list of cells)")
     code = [cell for cell in cells if cell.get("cell_type") == "code"]
     marked = [_text(cell) for cell in code if _is_solution(cell)]
-    defining = [_text(cell) for cell in code if f"def {function}" in _text(cell)]
+    defining = [_text(cell) for cell in code if any(f"def {function}" in _text(cell) for function in functions)]
     return "\n\n".join(marked) if marked else (defining[-1] if defining else "")
 
 

@@ -36,7 +36,7 @@ NOTEBOOKS = {
 def test_a_notebooks_solution(tmp_path: Path, data: bytes, source: str) -> None:
     path = tmp_path / "a.ipynb"
     path.write_bytes(data)
-    assert submission.read(path, "f").source == source
+    assert submission.read(path, ["f"]).source == source
 
 
 BROKEN = {
@@ -53,7 +53,7 @@ BROKEN = {
 def test_a_file_without_python_text_is_a_verdict(tmp_path: Path, name: str, data: bytes, kind: str) -> None:
     path = tmp_path / name
     path.write_bytes(data)
-    found = submission.read(path, "f").broken
+    found = submission.read(path, ["f"]).broken
     assert found is not None
     assert found.kind == kind
     assert name in found.message
@@ -62,7 +62,7 @@ def test_a_file_without_python_text_is_a_verdict(tmp_path: Path, name: str, data
 def test_a_declared_encoding_is_honoured(tmp_path: Path) -> None:
     path = tmp_path / "a.py"
     path.write_bytes("# coding: latin-1\nx = 'é'".encode("latin-1"))
-    assert "é" in submission.read(path, "f").source
+    assert "é" in submission.read(path, ["f"]).source
 
 
 BAD = {
@@ -79,11 +79,11 @@ def test_what_is_no_submission_is_a_bad_request(tmp_path: Path, name: str, data:
     path = tmp_path / name
     path.write_bytes(data)
     with pytest.raises(BadRequest, match=why):
-        submission.read(path, "f")
+        submission.read(path, ["f"])
 
 
 def test_missing_files_and_folders_are_bad_requests(tmp_path: Path) -> None:
     (tmp_path / "folder.py").mkdir()
     for name, why in (("gone.py", "no such file"), ("folder.py", "is a folder")):
         with pytest.raises(BadRequest, match=why):
-            submission.read(tmp_path / name, "f")
+            submission.read(tmp_path / name, ["f"])

@@ -54,13 +54,16 @@ class Score(float):
         return repr(float(self))
 
 
-def check(function: Callable[..., Any], name: str | None = None, seed: int | None = None) -> Score:
-    """Grade `function`, the learner's solution of the exercise of that name: one check, or all of them.
+def check(
+    function: Callable[..., Any], name: str | None = None, seed: int | None = None, exercise: str | None = None
+) -> Score:
+    """Grade `function`, a learner's function for the exercise that asks for it: one check, or all of them.
 
     The cell (or file) that defines the function is what is graded, in processes of its own and by the grading service:
     nothing is decided in this kernel. Returns the points; shown as the last value of a cell, it is the report.
     """
-    verdict = _service().grade(_exercise(function), _source(function), seed, fresh=name is None or seed is not None)
+    asked = exercise or _exercise(function)
+    verdict = _service().grade(asked, _source(function), seed, fresh=name is None or seed is not None)
     if name is None:
         score = Score.of(verdict.checks, report.verdict_html(verdict))
     else:
@@ -155,10 +158,10 @@ def explain_missing_functions() -> None:
 def _on_name_error(shell: Any, kind: type, error: NameError, tb: Any, tb_offset: int | None = None) -> list[str]:
     from IPython.display import display
 
-    from grader.exercise import names
+    from grader.exercise import catalogue
 
     shown: list[str] = shell.InteractiveTB.structured_traceback(kind, error, tb, tb_offset=tb_offset)
-    if error.name in names():
+    if error.name and any(error.name in exercise.function_names for exercise in catalogue()):
         cells = [cell for cell in shell.user_ns.get("In", []) if f"def {error.name}" in cell]
         verdict = _service().grade(error.name, cells[-1] if cells else "", None, fresh=False)
         display(Score.of(verdict.checks[:1], report.check_html(verdict.checks[0])))

@@ -37,7 +37,7 @@ def grade_file(
 
         engines = Engines(host)
         found = exercise.find(name)
-        handed_in: Submission = submission.read(file, found.function)
+        handed_in: Submission = submission.read(file, found.function_names)
         if show:
             terminal = report.TerminalReport()
             verdict = exercise.grade(found, handed_in, engines, seed, engine, terminal.check)

@@ -3,7 +3,7 @@
     python -m grader.classroom.service
 
 One JSON object a line on stdin, one on stdout; ends, with every process it started, at end of file.
-{"grade": exercise, "source", "file", "seed"} -> a verdict as `Verdict.report_json` gives it;
+{"grade": exercise or function, "source", "file", "seed"} -> a verdict as `Verdict.report_json` gives it;
 {"play": function, "source", "file", "ranks", "tensors", "seed"} -> what one run left (see `_play`);
 {"error": sentence} where a request cannot be served.
 """
@@ -44,7 +44,7 @@ def main() -> None:
 def _answer(request: dict[str, Any], engines: Engines) -> str:
     submission = Submission(request["source"], request["file"])
     if "grade" in request:
-        return exercise.grade(exercise.find(request["grade"]), submission, engines, request["seed"]).report_json()
+        return exercise.grade(exercise.owner(request["grade"]), submission, engines, request["seed"]).report_json()
     return json.dumps(_play(request, submission, engines.gloo))
 
 
@@ -54,7 +54,7 @@ def _play(request: dict[str, Any], submission: Submission, engine: Processes) ->
     arguments: list[tuple[Strided, ...]] = [()] * ranks
     if request["tensors"] is not None:
         arguments = [(Strided.of(np.array(t["values"], t["dtype"])),) for t in request["tensors"]]
-    program = Program(submission.source, submission.name, request["play"])
+    program = Program.of(submission.source, submission.name, request["play"])
     seed = request["seed"] if request["seed"] is not None else random.SystemRandom().randrange(2**31)
     run = engine.run(program, ranks, [Call(tuple(arguments))], seed)
     title = f"{request['play']} on {ranks} ranks: {run.ending.replace('_', ' ')}"

@@ -31,7 +31,7 @@ def contiguous(draw: Draw, group: str, ranks: int, shape: tuple[int, ...], dtype
     label = f"{_ranks(ranks)}, {_shape(shape)} {dtype}"
     count = int(np.prod(shape, dtype=np.int64))
     tensors = tuple(Strided.of(values(draw, label, r, count, dtype).reshape(shape)) for r in range(ranks))
-    return Case(group, label, tensors)
+    return Case(group, label, tuple((tensor,) for tensor in tensors))
 
 
 def every_third(draw: Draw, group: str, ranks: int, length: int, dtype: str) -> Case:
@@ -40,7 +40,7 @@ def every_third(draw: Draw, group: str, ranks: int, length: int, dtype: str) -> 
     return Case(
         group,
         label,
-        tuple(Strided(values(draw, label, r, 3 * length, dtype), (length,), (3,)) for r in range(ranks)),
+        tuple((Strided(values(draw, label, r, 3 * length, dtype), (length,), (3,)),) for r in range(ranks)),
     )
 
 
@@ -49,7 +49,7 @@ def transposed(draw: Draw, group: str, ranks: int, shape: tuple[int, int], dtype
     rows, columns = shape
     label = f"{_ranks(ranks)}, transpose of {rows} x {columns} {dtype}"
     storage = [values(draw, label, r, rows * columns, dtype) for r in range(ranks)]
-    return Case(group, label, tuple(Strided(flat, (columns, rows), (1, columns)) for flat in storage))
+    return Case(group, label, tuple((Strided(flat, (columns, rows), (1, columns)),) for flat in storage))
 
 
 def _ranks(ranks: int) -> str:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from grader.exercise import Bench, Case, Check, Draw, Exercise, Lost, Outcome
 from grader.exercises import _sums
 from grader.ranks.network import Network
-from grader.ranks.program import CallResult
+from grader.ranks.program import CallResult, Function
 from grader.trace.replay import rounds
 from grader.verdict import Diagnosis
 
@@ -216,8 +216,7 @@ EXERCISE = Exercise(
     name="ring_all_reduce",
     chapter="06",
     title="Ring all-reduce",
-    function="ring_all_reduce",
-    parameters=("tensor",),
+    functions=(Function("ring_all_reduce", ("tensor",)),),
     minutes=40,
     difficulty=2,
     p2p_only=True,

@@ -86,21 +86,37 @@ def from_bytes(description: dict[str, Any], data: bytes) -> Strided:
 
 
 @dataclass(frozen=True)
+class Function:
+    """A function that a program must define; with `parameters`, one that can be called with arguments so named."""
+
+    name: str
+    parameters: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True)
 class Program:
-    """A learner's source and the function in it that every rank calls."""
+    """A learner's source and the functions in it that are called."""
 
     source: str
     file: str
-    function: str
-    parameters: tuple[str, ...] | None = None
+    functions: tuple[Function, ...]
     p2p_only: bool = False
+
+    @classmethod
+    def of(
+        cls, source: str, file: str, name: str, parameters: tuple[str, ...] | None = None, p2p_only: bool = False
+    ) -> Program:
+        """A program with one function."""
+        return cls(source, file, (Function(name, parameters),), p2p_only)
 
 
 @dataclass(frozen=True)
 class Call:
-    """One call of the function on every rank: `arguments[rank]` are rank's positional arguments."""
+    """One call on every rank of the function called `function` (the program's first where that is empty):
+    `arguments[rank]` are rank's positional arguments."""
 
     arguments: tuple[tuple[Any, ...], ...]
+    function: str = ""
 
 
 @dataclass(frozen=True)
@@ -133,7 +149,7 @@ class Run:
     """One world's life.
 
     `calls` are those that finished, `trace` is that of the call in which it ended. `cycle` holds the ranks of a
-    deadlock, `marks` a word for each rank that broke.
+    deadlock, `marks` a word for each rank that broke. `loaded` says whether anything could be called.
     """
 
     ranks: int
@@ -145,6 +161,7 @@ class Run:
     stderr: tuple[str, ...] = field(default=(), repr=False)
     cycle: tuple[int, ...] = ()
     marks: tuple[tuple[int, str], ...] = ()
+    loaded: bool = True
 
     @property
     def finished(self) -> bool:

@@ -131,9 +131,9 @@ class _SimWorld(World):
         self._check_loaded()
 
     def _call(self, call: Call) -> None:
-        self._begin_call()
+        function = self._begin_call(call)
         tree, blob = frames.encode([list(arguments) for arguments in call.arguments], to_bytes)
-        self._tell(0, {"arguments": tree}, blob)
+        self._tell(0, {"function": function, "arguments": tree}, blob)
         phase = self._until_phase()
         value = frames.decode(phase.header.get("value"), phase.blob, from_bytes)
         if not isinstance(value, list) or len(value) != self.size:
@@ -191,7 +191,7 @@ class _SimWorld(World):
                     self._message(number, rank, frames.Message(standing["raised"]))
             except (KeyError, TypeError, ValueError):
                 raise frames.FrameError("a standing that does not fit") from None
-        self.ranks[0].problem = str(header.get("problem") or "")
+        self._take_problems(header.get("problems", {}))
 
     def _message(self, number: int, rank: RankState, message: frames.Message) -> None:
         header = message.header

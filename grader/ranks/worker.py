@@ -90,7 +90,19 @@ def as_the_caller_sees(arguments: list[Any]) -> list[Any]:
     return [value.detach() if isinstance(value, torch.Tensor) else value for value in arguments]
 
 
-def find_function(module: types.ModuleType, name: str, parameters: list[str] | None) -> tuple[Any, str]:
+def find_functions(
+    module: types.ModuleType, wanted: list[tuple[str, list[str] | None]]
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """By name, the functions that can be called, and why the others cannot."""
+    functions, problems = {}, {}
+    for name, parameters in wanted:
+        functions[name], problem = _find_function(module, name, parameters)
+        if problem:
+            problems[name] = problem
+    return functions, problems
+
+
+def _find_function(module: types.ModuleType, name: str, parameters: list[str] | None) -> tuple[Any, str]:
     """The function to call and why it cannot be called ("" if it can)."""
     function = getattr(module, name, None)
     if function is None:
@@ -172,13 +184,13 @@ def _world(rank: int, start: dict[str, Any], inbox: Inbox, recorder: Recorder) -
     except BaseException as error:
         recorder.message(raised(error, file, stage))
         return _stay(inbox)
-    function, problem = find_function(module, start["function"], start["parameters"])
-    recorder.message({"event": "loaded", "problem": problem})
+    functions, problems = find_functions(module, start["functions"])
+    recorder.message({"event": "loaded", "problems": problems})
     while (call := inbox.next()) is not None:
         arguments = frames.decode(call.header["arguments"], call.blob, tensor)
         seen = as_the_caller_sees(arguments)
         try:
-            returned = function(*arguments)
+            returned = functions[call.header["function"]](*arguments)
             recorder.close_call()
         except BaseException as error:
             print_traceback(error, file)

@@ -31,7 +31,6 @@ class RankState:
     def __init__(self) -> None:
         self.reader = frames.Reader()
         self.state = "starting"  # starting, loaded, running, returned, raised, dead
-        self.problem = ""
         self.events: list[frames.Events] = []  # read, not yet worked in
         self.operations: dict[int, Operation] = {}
         self.blocked: Operation | None = None
@@ -86,6 +85,8 @@ class World:
         self.trace = Trace(ranks)
         self.diagnoses: list[Diagnosis] = []
         self.finished: list[CallResult] = []
+        self.problems: dict[str, str] = {}  # by function, why it cannot be called
+        self.loaded = False
         self.ring: list[int] = []
         self.last_news = self.last_frame = self.first_breakage = self.cpu_seen = 0.0
         self.watch = selectors.DefaultSelector()
@@ -116,6 +117,7 @@ class World:
             tuple(bytes(rank.stderr).decode(errors="replace") for rank in self.ranks),
             tuple(self.ring),
             tuple((number, word) for number, rank in enumerate(self.ranks) if (word := rank.mark)),
+            self.loaded,
         )  # fmt: skip
 
     def _start_header(self) -> dict[str, Any]:
@@ -124,8 +126,7 @@ class World:
             "world": self.size,
             "source": self.program.source,
             "file": self.program.file,
-            "function": self.program.function,
-            "parameters": self.program.parameters,
+            "functions": [(function.name, function.parameters) for function in self.program.functions],
             "p2p_only": self.program.p2p_only,
             "seed": self.seed,
             "yield_to_ranks": self.idle_machine,
@@ -140,18 +141,23 @@ class World:
 
     def _check_loaded(self) -> None:
         """Raise Broken where the program has no function that can be called."""
-        problem = next((rank.problem for rank in self.ranks if rank.problem), "")
-        if problem:
-            message = f"{self.program.file}: {problem}."
-            expected = f"def {self.program.function}({', '.join(self.program.parameters or ('...',))})"
-            raise Broken(Diagnosis("missing_function", message, file=self.program.file, expected=expected), "crashed")
+        names = [function.name for function in self.program.functions]
+        self.loaded = any(name not in self.problems for name in names)
+        if not self.loaded:
+            raise self._missing(names[0])
+
+    def _missing(self, name: str) -> Broken:
+        parameters = next(function.parameters for function in self.program.functions if function.name == name)
+        message = f"{self.program.file}: {self.problems[name]}."
+        expected = f"def {name}({', '.join(('...',) if parameters is None else parameters)})"
+        return Broken(Diagnosis("missing_function", message, file=self.program.file, expected=expected), "crashed")
 
     def _call(self, call: Call) -> None:
-        self._begin_call()
+        function = self._begin_call(call)
         for number, rank in enumerate(self.ranks):
             rank.cpu_before = self._cpu(number)
             tree, blob = frames.encode(list(call.arguments[number]), to_bytes)
-            self._tell(number, {"arguments": tree}, blob)
+            self._tell(number, {"function": function, "arguments": tree}, blob)
         self._until_settled({"returned"})
         self.diagnoses = self._in_rank_order()
         values = [self._value(rank) for rank in self.ranks]
@@ -164,11 +170,23 @@ class World:
             )
         )
 
-    def _begin_call(self) -> None:
+    def _begin_call(self, call: Call) -> str:
+        """Make ready for a call. Returns the function's name. Raises Broken if it cannot be called."""
         self.trace = Trace(self.size)
         self.diagnoses = []
+        function = call.function or self.program.functions[0].name
+        if function in self.problems:
+            raise self._missing(function)
         for rank in self.ranks:
             rank.state, rank.events, rank.operations, rank.blocked, rank.result = "running", [], {}, None, None
+        return function
+
+    def _take_problems(self, told: Any) -> None:
+        """What a rank says of the functions it cannot call."""
+        wanted = {function.name for function in self.program.functions}
+        if not isinstance(told, dict) or not told.keys() <= wanted:
+            raise frames.FrameError("problems of functions that were not asked for")
+        self.problems |= {name: str(why) for name, why in told.items()}
 
     def _in_rank_order(self) -> list[Diagnosis]:
         """What was noticed, so that the order in which the ranks' reports came in does not show."""
@@ -304,7 +322,8 @@ class World:
         header = message.header
         match header.get("event"):
             case "loaded":
-                rank.state, rank.problem = "loaded", str(header.get("problem", ""))
+                rank.state = "loaded"
+                self._take_problems(header.get("problems"))
             case "returned":
                 rank.state, rank.result, rank.blocked = "returned", message, None
             case "raised":

@@ -18,7 +18,7 @@ MUTANTS, ALTERNATIVES = files("mutants"), files("alternatives")
 
 def verdict_on(path: Path, engines: Engines) -> Verdict:
     exercise = find(path.parent.name)
-    return grade(exercise, submission.read(path, exercise.function), engines, SEED)
+    return grade(exercise, submission.read(path, exercise.function_names), engines, SEED)
 
 
 def told(verdict: Verdict) -> str:

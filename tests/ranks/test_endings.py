@@ -24,7 +24,7 @@ def run(engine: Processes, body: str, ranks: int = 3, p2p_only: bool = False, li
     """Run `body` as the function `f()` on `ranks` real processes; its first line is line 4."""
     source = "import os, sys, time\nimport torch, torch.distributed as dist\ndef f():\n"
     source += textwrap.indent(textwrap.dedent(body).strip() + "\n", "    ")
-    return engine.run(Program(source, "learner.py", "f", (), p2p_only), ranks, [same_for_all(ranks)], 1, limits)
+    return engine.run(Program.of(source, "learner.py", "f", (), p2p_only), ranks, [same_for_all(ranks)], 1, limits)
 
 
 @dataclass(frozen=True)
@@ -177,7 +177,7 @@ def test_arguments_come_back_and_everything_is_counted(engine: Processes) -> Non
         "    return r, {'x': x}\n"
     )
     tensors = [Strided.of(np.arange(5) + 10 * rank) for rank in range(4)]
-    result = engine.run(Program(source, "a.py", "f", ("x",)), 4, [Call(tuple((t,) for t in tensors))])
+    result = engine.run(Program.of(source, "a.py", "f", ("x",)), 4, [Call(tuple((t,) for t in tensors))])
     call = result.calls[0]
     for rank in range(4):
         np.testing.assert_array_equal(call.arguments[rank][0].view(), np.arange(5) + 10 * ((rank - 1) % 4))
@@ -199,7 +199,7 @@ def test_each_ranks_output_is_kept_apart(engine: Processes) -> None:
 
 def test_ranks_do_not_share_module_state(engine: Processes) -> None:
     source = "seen = []\ndef f():\n    seen.append(1)\n    return len(seen)\n"
-    result = engine.run(Program(source, "a.py", "f"), 3, [same_for_all(3), same_for_all(3)])
+    result = engine.run(Program.of(source, "a.py", "f"), 3, [same_for_all(3), same_for_all(3)])
     assert [call.returned for call in result.calls] == [(1, 1, 1), (2, 2, 2)]
 
 
@@ -236,7 +236,7 @@ def test_a_detached_process_is_gone_although_the_keeper_was_killed(engine: Proce
 
 def test_a_world_of_no_ranks_is_refused(engine: Processes) -> None:
     with pytest.raises(ValueError, match="1 to"):
-        engine.run(Program("", "a.py", "f"), 0, [])
+        engine.run(Program.of("", "a.py", "f"), 0, [])
 
 
 def test_sigkill_of_the_grading_process_leaves_nothing(tmp_path: Path) -> None:
@@ -252,7 +252,7 @@ def test_sigkill_of_the_grading_process_leaves_nothing(tmp_path: Path) -> None:
         "    original(self, number, rank, kind, data)\n"
         "    print(data.decode().strip(), flush=True)\n"
         "w.World._printed = printed\n"
-        "engine.run(Program(source, 'a.py', 'f'), 1, [same_for_all(1)])\n"
+        "engine.run(Program.of(source, 'a.py', 'f'), 1, [same_for_all(1)])\n"
     )
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     grading = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env=environment)

@@ -19,7 +19,7 @@ QUICK = Limits(cpu_seconds=0.4, idle_seconds=0.8)
 
 
 def program(body: str, p2p_only: bool = False) -> Program:
-    return Program(HEAD + textwrap.indent(RANK + textwrap.dedent(body), "    "), "learner.py", "f", (), p2p_only)
+    return Program.of(HEAD + textwrap.indent(RANK + textwrap.dedent(body), "    "), "learner.py", "f", (), p2p_only)
 
 
 def simulate(engines: Engines, body: str, ranks: int = 3, seed: int = 1, network: Network = ROUNDS) -> Run:
@@ -124,7 +124,7 @@ def test_each_rank_has_its_own_random_state_and_environment(engines: Engines) ->
 
 def test_ranks_do_not_share_module_state(engines: Engines) -> None:
     source = "seen = []\ndef f():\n    seen.append(1)\n    return len(seen)\n"
-    result = engines.sim.run(Program(source, "a.py", "f"), 3, [same_for_all(3), same_for_all(3)])
+    result = engines.sim.run(Program.of(source, "a.py", "f"), 3, [same_for_all(3), same_for_all(3)])
     assert [call.returned for call in result.calls] == [(1, 1, 1), (2, 2, 2)]
 
 
@@ -135,7 +135,7 @@ def test_a_message_that_nobody_received_is_not_received_by_the_next_call(engines
         "    ",
     )
     calls = [Call(tuple((k,) for _ in range(2))) for k in (0, 7)]
-    first, second = engines.sim.run(Program(source, "a.py", "f", ("k",)), 2, calls).calls
+    first, second = engines.sim.run(Program.of(source, "a.py", "f", ("k",)), 2, calls).calls
     assert [found.kind for found in first.diagnoses] == ["race"]
     np.testing.assert_array_equal(second.returned[1].view(), np.full(4, 7.0))
 

@@ -69,12 +69,14 @@ def world(start: dict[str, Any], inbox: worker.Inbox, tell: Tell) -> frames.Mess
     scheduler.on_switch = _switcher(start)
     sys.stdout, sys.stderr = _Printed("stdout", scheduler, tell), _Printed("stderr", scheduler, tell)
     scheduler.run(lambda rank: _load(rank, start, context))
-    problem = next((rank.outcome for rank in scheduler.ranks if rank.state == "returned" and rank.outcome), "")
-    _report(scheduler, context, tell, {"problem": problem})
+    problems: dict[str, str] = next(
+        (rank.outcome for rank in scheduler.ranks if rank.state == "returned" and rank.outcome), {}
+    )
+    _report(scheduler, context, tell, {"problems": problems})
     while (call := inbox.next()) is not None and "arguments" in call.header:
         arguments: list[list[Any]] = frames.decode(call.header["arguments"], call.blob, worker.tensor)
         seen = [worker.as_the_caller_sees(given) for given in arguments]
-        scheduler.run(_caller(arguments, context))
+        scheduler.run(_caller(call.header["function"], arguments, context))
         _report(scheduler, context, tell, {}, seen)
     scheduler.unwind()
     return call
@@ -85,8 +87,8 @@ def _group(context: Context, options: Any) -> SimGroup:
     return SimGroup(context, str(options.group_id), options.group_rank, ranks)
 
 
-def _load(rank: Rank, start: dict[str, Any], context: Context) -> str:
-    """Make the rank's group and load the program in it. Returns why the function cannot be called, or ""."""
+def _load(rank: Rank, start: dict[str, Any], context: Context) -> dict[str, str]:
+    """Make the rank's group and load the program in it. Returns which functions cannot be called, and why."""
     torch.manual_seed(start["seed"])
     random.seed(start["seed"])
     size = len(context.scheduler.ranks)
@@ -97,14 +99,14 @@ def _load(rank: Rank, start: dict[str, Any], context: Context) -> str:
     module = worker.load(code, start["source"], start["file"])
     rank.data["module"] = module
     rank.data["stage"] = "call"
-    rank.data["function"], problem = worker.find_function(module, start["function"], start["parameters"])
-    return problem
+    rank.data["functions"], problems = worker.find_functions(module, start["functions"])
+    return problems
 
 
-def _caller(arguments: list[list[Any]], context: Context) -> Callable[[Rank], Any]:
+def _caller(function: str, arguments: list[list[Any]], context: Context) -> Callable[[Rank], Any]:
     def call(rank: Rank) -> Any:
         try:
-            returned = rank.data["function"](*arguments[rank.number])
+            returned = rank.data["functions"][function](*arguments[rank.number])
         except BaseException as error:
             worker.print_traceback(error, context.file)
             raise
