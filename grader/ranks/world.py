@@ -16,7 +16,7 @@ from grader.ranks import blame
 from grader.ranks.program import Call, CallResult, Ending, Limits, Program, Run, from_bytes, to_bytes
 from grader.sandbox import frames
 from grader.sandbox.warm import Box
-from grader.trace.events import RECV_ANY, Operation, Step, Trace
+from grader.trace.events import RECV_ANY, SPANS, Operation, Span, Step, Trace
 from grader.verdict import Diagnosis
 
 QUIET_SECONDS = 0.1  # how long stuck ranks must stay silent before they are called stuck
@@ -82,7 +82,7 @@ class World:
         self.idle_machine = idle_machine
         self.source = blame.Source(program.file, program.source)
         self.ranks = [RankState() for _ in range(ranks)]
-        self.trace = Trace(ranks)
+        self.trace = Trace(ranks, virtual=self.shared)
         self.diagnoses: list[Diagnosis] = []
         self.finished: list[CallResult] = []
         self.problems: dict[str, str] = {}  # by function, why it cannot be called
@@ -172,7 +172,7 @@ class World:
 
     def _begin_call(self, call: Call) -> str:
         """Make ready for a call. Returns the function's name. Raises Broken if it cannot be called."""
-        self.trace = Trace(self.size)
+        self.trace = Trace(self.size, virtual=self.shared)
         self.diagnoses = []
         function = call.function or self.program.functions[0].name
         if function in self.problems:
@@ -302,6 +302,12 @@ class World:
                 rank.operations[op_number] = op
                 self.trace.steps[number].append(Step("post", op))
                 continue
+            if what == frames.SPAN:
+                name = SPANS[kind] if kind < len(SPANS) else ""
+                if not name:
+                    raise frames.FrameError("a span of no known kind")
+                self.trace.spans.append(Span(number, name, at, size, line, peer))
+                continue
             known = rank.operations.get(op_number)
             if known is None:
                 raise frames.FrameError("an event of an operation that was never posted")
@@ -312,7 +318,9 @@ class World:
                 self.trace.steps[number].append(Step("wait", known))
                 rank.blocked = known if not rank.over else None
             else:
-                known.done = True
+                known.done, known.resumed = True, at
+                if self.shared:
+                    known.started, known.ended = tag, size
                 if known.kind == RECV_ANY:
                     known.peer = peer
                 if rank.blocked is known:

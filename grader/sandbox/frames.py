@@ -17,9 +17,11 @@ _HEAD = struct.Struct("<cI")
 _LENGTH = struct.Struct("<I")
 MAX_FRAME = 256 * 2**20
 
-# one event of one rank: what happened, operation, thread flag, line, peer, tag, operation id, bytes, time in ns
+# one event of one rank: what happened, operation, thread flag, line, peer, tag, operation id, bytes, time in ns.
+# In virtual time DONE holds when the operation began to move in place of the tag, and when it was over in place of the
+# bytes; SPAN has the kind of span in place of the operation, and its end in place of the bytes.
 EVENT = struct.Struct("<BBHiiqIQQ")
-POST, WAIT, DONE, REFUSED = 1, 2, 3, 4
+POST, WAIT, DONE, REFUSED, SPAN = 1, 2, 3, 4, 5
 
 
 class FrameError(ValueError):

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 SEND, RECV, RECV_ANY = 1, 2, 3
+SPANS = ("compute", "killed", "slowed", "delayed", "dropped", "partitioned")  # a span's code is its place here
 COLLECTIVE_CODES = {
     name: code
     for code, name in enumerate(
@@ -38,9 +39,10 @@ _NAMES = {SEND: "send", RECV: "recv", RECV_ANY: "recv from any rank"} | {c: n fo
 class Operation:
     """One operation of one rank.
 
-    `peer` is the other rank (-1: any, or none), `size` in bytes, `line` the learner's line that posted it (0: none of
-    theirs). `waits` holds the position, in the rank's own order, at which it began to wait for the operation, and
-    `done` says whether it went on. Times are nanoseconds of the machine's monotonic clock, 0 where unknown.
+    `peer` is the other rank (-1: any, or none) or a collective's root, `tag` a message's tag or a collective's group,
+    `size` in bytes, `line` the learner's line that posted it (0: none of theirs). `wait_line` is where the rank waited
+    for it, `done` says whether it went on from there. `posted`, `waited` and `resumed` are when; `started` and `ended`
+    are when it began to move and was over. Times are in nanoseconds of the trace's clock, -1 where unknown.
     """
 
     rank: int
@@ -50,9 +52,12 @@ class Operation:
     tag: int
     size: int
     line: int
-    posted: int = 0
+    posted: int = -1
     wait_line: int = 0
-    waited: int = 0
+    waited: int = -1
+    resumed: int = -1
+    started: int = -1
+    ended: int = -1
     done: bool = False
     threaded: bool = False
 
@@ -77,16 +82,41 @@ class Step:
     operation: Operation
 
 
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A stretch of one rank's time that is no operation, in nanoseconds: it computed, or a fault befell it.
+
+    `what` is "compute", or a fault: "killed", "slowed", "partitioned", "delayed", "dropped". A moment has `since` ==
+    `until`. `peer` is the other rank of a fault between two (-1: none).
+    """
+
+    rank: int
+    what: str
+    since: int
+    until: int
+    line: int = 0
+    peer: int = -1
+
+
 @dataclass
 class Trace:
-    """Every rank's steps during one call."""
+    """Every rank's steps during one call.
+
+    `virtual` says that times are a simulator's virtual time, from 0, in which every rank has `finish` (nanoseconds).
+    `groups` holds the ranks of every process group in which a collective was called; group 0 is the world.
+    """
 
     ranks: int
     steps: list[list[Step]] = field(default_factory=list)
+    spans: list[Span] = field(default_factory=list)
+    groups: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    virtual: bool = False
+    finish: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.steps:
             self.steps = [[] for _ in range(self.ranks)]
+        self.groups.setdefault(0, tuple(range(self.ranks)))
 
     def operations(self, rank: int) -> list[Operation]:
         """What `rank` posted, in order."""
@@ -107,6 +137,21 @@ class Trace:
     def messages(self) -> list[tuple[Operation, Operation]]:
         """The pairs (send, recv) that met (see `match`)."""
         return match(self.all_operations())
+
+    @cached_property
+    def collectives(self) -> list[list[Operation]]:
+        """The operations that are one collective, each rank's part: the k-th that each called in the same group.
+
+        In the order in which they were first posted by the lowest rank. Those of a mismatch stand together too.
+        """
+        found: dict[tuple[int, int], list[Operation]] = {}
+        for rank in range(self.ranks):
+            counted: dict[int, int] = defaultdict(int)
+            for op in self.operations(rank):
+                if op.collective:
+                    found.setdefault((op.tag, counted[op.tag]), []).append(op)
+                    counted[op.tag] += 1
+        return list(found.values())
 
 
 def match(operations: Iterable[Operation]) -> list[tuple[Operation, Operation]]:

@@ -45,7 +45,10 @@ class _Replay:
         self.out_free = [0.0] * trace.ranks
         self.in_free = [0.0] * trace.ranks
         self.queue: list[Operation] = []  # sends whose both sides are posted, waiting for ports
-        self.collectives: dict[tuple[int, int], list[Operation]] = {}
+        self.collectives: dict[int, list[Operation]] = {}  # by operation, those of its collective that have joined
+        for parts in trace.collectives:
+            joined: list[Operation] = []
+            self.collectives |= {id(op): joined for op in parts}
         self.events: list[tuple[float, int, Operation]] = []
         self.sequence = 0
 
@@ -98,11 +101,10 @@ class _Replay:
             self.queue.append(operation if not operation.receives else partner)
 
     def _join(self, operation: Operation, now: float) -> None:
-        """The k-th collective of every rank is one and ends alpha after the last joined."""
-        index = sum(op.collective for op in self.trace.operations(operation.rank)[: operation.number])
-        joined = self.collectives.setdefault((operation.kind, index), [])
+        """The k-th collective that every rank of a group called in it is one and ends alpha after the last joined."""
+        joined = self.collectives[id(operation)]
         joined.append(operation)
-        if len(joined) == self.trace.ranks:
+        if len(joined) == len(self.trace.groups.get(operation.tag, ())) and len({op.kind for op in joined}) == 1:
             for op in joined:
                 self.timed.starts[id(op)] = now
                 self.timed.ends[id(op)] = now + self.alpha
