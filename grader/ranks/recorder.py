@@ -11,16 +11,29 @@ import threading
 import time
 import types
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from torch._C._distributed_c10d import Backend
 from torch.distributed import ProcessGroup, Work
+from torch.distributed import distributed_c10d as c10d
 
 from grader.sandbox import frames
-from grader.trace.events import COLLECTIVE_CODES, RECV, RECV_ANY, SEND
+from grader.trace.events import (
+    COLLECTIVE_CODES,
+    DTYPE_SHIFT,
+    DTYPES,
+    RECV,
+    RECV_ANY,
+    REDUCTION_SHIFT,
+    REDUCTIONS,
+    SEND,
+)
 
+GROUP_BITS = 32  # a message's tag in the trace: the group's number above, the learner's tag below
 COLLECTIVES = {
     "allreduce": "all_reduce",
     "allreduce_coalesced": "all_reduce_coalesced",
@@ -29,18 +42,31 @@ COLLECTIVES = {
     "allgather": "all_gather",
     "_allgather_base": "all_gather_into_tensor",
     "all_gather_single": "all_gather_into_tensor",
+    "all_gather_single_coalesced": "all_gather_into_tensor",
+    "allgather_into_tensor_coalesced": "all_gather_into_tensor",
     "allgather_coalesced": "all_gather_coalesced",
     "gather": "gather",
     "scatter": "scatter",
     "reduce_scatter": "reduce_scatter",
     "_reduce_scatter_base": "reduce_scatter_tensor",
     "reduce_scatter_single": "reduce_scatter_tensor",
+    "reduce_scatter_single_coalesced": "reduce_scatter_tensor",
+    "reduce_scatter_tensor_coalesced": "reduce_scatter_tensor",
     "alltoall": "all_to_all",
     "alltoall_base": "all_to_all_single",
     "all_to_all_single": "all_to_all_single",
     "barrier": "barrier",
     "monitored_barrier": "monitored_barrier",
 }
+
+
+_DTYPE_CODES = {getattr(torch, name): code << DTYPE_SHIFT for code, name in enumerate(DTYPES) if name}
+_REDUCTION_CODES = {name: code << REDUCTION_SHIFT for code, name in enumerate(REDUCTIONS)}
+
+
+def info_of(dtype: torch.dtype, reduction: str | None = None) -> int:
+    """What the trace keeps of an operation's data type and reduction."""
+    return _DTYPE_CODES.get(dtype, 0) | _REDUCTION_CODES.get(reduction or "", 0)
 
 
 class ForbiddenCall(BaseException):
@@ -50,9 +76,10 @@ class ForbiddenCall(BaseException):
 class _Pending:
     """An operation that was posted and not yet waited for."""
 
-    __slots__ = ("checksum", "kind", "line", "number", "peer", "tensor", "work")
+    __slots__ = ("checksum", "kind", "line", "number", "peer", "ranks", "tensor", "work")
 
     def __init__(self, number: int, kind: int, peer: int, line: int, tensor: torch.Tensor, work: Any) -> None:
+        self.ranks: list[int] = []  # of the group, where any of them may be the peer
         self.number, self.kind, self.peer, self.line, self.tensor, self.work = number, kind, peer, line, tensor, work
         self.checksum = _checksum(tensor) if kind == SEND else 0
 
@@ -85,6 +112,7 @@ class Recorder:
         self._pending: dict[int, _Pending] = {}
         self._abandoned: list[_Pending] = []
         self._count = 0
+        self._groups: set[int] = set()
         self.world = self.rank = 0
 
     def begin(self, rank: int, world: int, file: str, p2p_only: bool) -> None:
@@ -102,8 +130,10 @@ class Recorder:
             self._channel.sendall(frames.pack_events(self._records))
             self._records.clear()
 
-    def _record(self, what: int, kind: int, line: int, peer: int, tag: int, number: int, size: int) -> None:
-        threads = 1 if threading.active_count() > 1 else 0
+    def _record(
+        self, what: int, kind: int, line: int, peer: int, tag: int, number: int, size: int, info: int = 0
+    ) -> None:
+        threads = info | (threading.active_count() > 1)
         self._records += frames.EVENT.pack(what, kind, threads, line, peer, tag, number, size, time.monotonic_ns())
 
     def line(self) -> int:
@@ -115,15 +145,57 @@ class Recorder:
             frame = frame.f_back
         return 0
 
-    def post(self, kind: int, peer: int, tag: int, tensor: torch.Tensor | None, start: Callable[[], Any]) -> Any:
-        """Record an operation and start it. `start` gives the Work."""
-        line = self.line()
-        if tensor is not None and kind == RECV:
-            self._refuse_pending_send_buffer(tensor, line)
+    def post(self, kind: int, peer: int, tag: int, tensor: torch.Tensor, start: Callable[[], Any]) -> Any:
+        """Record a send or a receive and start it. `start` gives the Work."""
+        if kind == RECV:
+            self._refuse_pending_send_buffer(tensor, self.line())
+        size = tensor.numel() * tensor.element_size()
+        return self._start(kind, peer, tag, size, info_of(tensor.dtype), tensor, start)
+
+    def join(self, called: Called, group: Any, start: Callable[[], Any]) -> Any:
+        """Record one rank's part of a collective and start it."""
+        number, ranks = self.group(group)
+        root = ranks[called.root] if 0 <= called.root < len(ranks) else -1
+        kind = COLLECTIVE_CODES[called.name]
+        return self._start(kind, root, number, called.size, called.info, None, start)
+
+    def new_group(self, name: str, ranks: list[int], make: Callable[[], Any]) -> Any:
+        """Record that this rank takes part in making a group: that, too, waits for all its ranks."""
+        key = self._group_number(name, ranks)
+        kind, line = COLLECTIVE_CODES["new_group"], self.line()
         with self._lock:
             number, self._count = self._count, self._count + 1
-            size = tensor.numel() * tensor.element_size() if tensor is not None else 0
-            self._record(frames.POST, kind, line, peer, tag, number, size)
+            self._record(frames.POST, kind, line, -1, key, number, 0)
+            self._record(frames.WAIT, kind, line, -1, key, number, 0)
+            self._flush()
+        made = make()
+        with self._lock:
+            self._record(frames.DONE, kind, 0, -1, 0, number, 0)
+        return made
+
+    def group(self, group: Any) -> tuple[int, list[int]]:
+        """A process group's number in the trace, and its ranks in the world's numbers."""
+        numbers = c10d._world.pg_group_ranks.get(group)
+        ranks = sorted(numbers, key=lambda rank: numbers[rank]) if numbers else list(range(self.world))
+        return self._group_number(group.group_name, ranks), ranks
+
+    def _group_number(self, name: str, ranks: list[int]) -> int:
+        if ranks == list(range(self.world)) and name in ("0", "default_pg", ""):
+            return 0
+        number = zlib.crc32(f"{name} {ranks}".encode()) & 0x7FFFFFFF or 1
+        if number not in self._groups:
+            self._groups.add(number)
+            self.message({"event": "group", "group": number, "ranks": ranks})
+        return number
+
+    def _start(
+        self, kind: int, peer: int, tag: int, size: int, info: int, tensor: torch.Tensor | None,
+        start: Callable[[], Any],
+    ) -> Any:  # fmt: skip
+        line = self.line()
+        with self._lock:
+            number, self._count = self._count, self._count + 1
+            self._record(frames.POST, kind, line, peer, tag, number, size, info)
         try:
             work = start()
         except BaseException:
@@ -134,6 +206,11 @@ class Recorder:
             held = tensor if tensor is not None and tensor.is_contiguous() else torch.empty(0)
             self._pending[id(work)] = _Pending(number, kind, peer, line, held, work)
         return work
+
+    def from_any(self, work: Any, ranks: list[int]) -> None:
+        """Note of which ranks any may be the source of a receive."""
+        if id(work) in self._pending:
+            self._pending[id(work)].ranks = ranks
 
     def forbid(self, name: str) -> None:
         """Refuse a collective where the exercise is about point-to-point messages."""
@@ -165,7 +242,7 @@ class Recorder:
         self._pending.pop(id(pending.work), None)
         peer = pending.peer
         if pending.kind == RECV_ANY:
-            peer = pending.work._source_rank()
+            peer = pending.ranks[pending.work._source_rank()]
         with self._lock:
             self._record(frames.DONE, pending.kind, 0, peer, 0, pending.number, 0)
         if pending.kind == SEND and _checksum(pending.tensor) != pending.checksum:
@@ -191,6 +268,44 @@ class Recorder:
             self._count = 0
 
 
+@dataclass(frozen=True)
+class Called:
+    """What one rank brings to a collective: `size` bytes, the root's rank in the group (-1: none), and `info`."""
+
+    name: str
+    size: int
+    root: int
+    info: int
+
+
+_SIZED_BY_OUTPUT = ("scatter",)
+_OUTPUT_FIRST = ("all_gather", "gather", "scatter", "reduce_scatter", "all_to_all")
+
+
+def called(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Called:
+    """Read it off the arguments of a process group's method, whichever way they were given."""
+    given = [*args, *kwargs.values()]
+    tensors = [found for arg in given if (found := list(_tensors(arg)))]
+    brings = tensors[0] if tensors else []
+    if name.startswith(_OUTPUT_FIRST) and name not in _SIZED_BY_OUTPUT and len(tensors) > 1:
+        brings = tensors[1]
+    elif name == "gather" and tensors:
+        brings = tensors[-1]
+    options = next((arg for arg in given if hasattr(arg, "rootRank") or hasattr(arg, "reduceOp")), None)
+    reduction = getattr(options, "reduceOp", None)
+    told = "" if reduction is None else next((n for n in REDUCTIONS[1:] if reduction == getattr(dist.ReduceOp, n)), "")
+    info = info_of(brings[0].dtype, told) if brings else 0
+    return Called(name, sum(tensor.nbytes for tensor in brings), getattr(options, "rootRank", -1), info)
+
+
+def _tensors(value: Any) -> Iterator[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, (list, tuple)):
+        for part in value:
+            yield from _tensors(part)
+
+
 def install(recorder: Recorder) -> None:
     """Wrap the operations of every process group, and Work.wait, for as long as this process lives."""
     group: Any = ProcessGroup
@@ -198,26 +313,43 @@ def install(recorder: Recorder) -> None:
     send, recv, recv_any = group.send, group.recv, group.recv_anysource
     wait, is_completed = work.wait, work.is_completed
 
-    def checked(peer: int, verb: str) -> None:
+    def checked(group: Any, peer: int, tag: int, verb: str) -> tuple[int, int]:
+        """The peer's rank in the world, and the tag with the group's number above it."""
+        number, ranks = recorder.group(group)
+        peer = ranks[peer] if 0 <= peer < len(ranks) else peer
         if not 0 <= peer < recorder.world:
             raise ValueError(f"{verb} rank {peer}, but the world has ranks 0 to {recorder.world - 1}")
         if peer == recorder.rank:
             raise ValueError(f"{verb} rank {peer}, which is this rank itself")
+        return peer, (number << GROUP_BITS) + tag
 
     def sending(self: Any, tensors: list[torch.Tensor], dst: int, tag: int = 0) -> Any:
-        checked(dst, "send to")
-        return recorder.post(SEND, dst, tag, tensors[0], lambda: send(self, tensors, dst, tag))
+        peer, full = checked(self, dst, tag, "send to")
+        return recorder.post(SEND, peer, full, tensors[0], lambda: send(self, tensors, dst, tag))
 
     def receiving(self: Any, tensors: list[torch.Tensor], src: int, tag: int = 0) -> Any:
-        checked(src, "receive from")
-        return recorder.post(RECV, src, tag, tensors[0], lambda: recv(self, tensors, src, tag))
+        peer, full = checked(self, src, tag, "receive from")
+        return recorder.post(RECV, peer, full, tensors[0], lambda: recv(self, tensors, src, tag))
 
     def receiving_any(self: Any, tensors: list[torch.Tensor], tag: int = 0) -> Any:
-        return recorder.post(RECV_ANY, -1, tag, tensors[0], lambda: recv_any(self, tensors, tag))
+        number, ranks = recorder.group(self)
+        full = (number << GROUP_BITS) + tag
+        work = recorder.post(RECV_ANY, -1, full, tensors[0], lambda: recv_any(self, tensors, tag))
+        recorder.from_any(work, ranks)
+        return work
 
     group.send, group.recv, group.recv_anysource = sending, receiving, receiving_any
     work.wait = lambda self, *args, **kwargs: recorder.wait(self, lambda: wait(self, *args, **kwargs))
     work.is_completed = lambda self: recorder.completed(self, is_completed(self))
+    make = c10d._new_process_group_helper
+
+    def making(size: int, rank: int, ranks: list[int], *args: Any, **kwargs: Any) -> Any:
+        if not ranks or recorder.rank not in ranks:
+            return make(size, rank, ranks, *args, **kwargs)
+        name = kwargs["group_name"] if "group_name" in kwargs else args[2]
+        return recorder.new_group(str(name), list(ranks), lambda: make(size, rank, ranks, *args, **kwargs))
+
+    c10d._new_process_group_helper = making
     for method, name in COLLECTIVES.items():
         for owner, wrap in ((group, _collective), (Backend, _backend_collective)):
             original = getattr(owner, method, None)
@@ -228,8 +360,7 @@ def install(recorder: Recorder) -> None:
 def _collective(recorder: Recorder, original: Any, name: str) -> Any:
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         recorder.forbid(name)
-        tensor = _first_tensor(args)
-        return recorder.post(COLLECTIVE_CODES[name], -1, 0, tensor, lambda: original(self, *args, **kwargs))
+        return recorder.join(called(name, args, kwargs), self, lambda: original(self, *args, **kwargs))
 
     return call
 
@@ -242,12 +373,3 @@ def _backend_collective(recorder: Recorder, original: Any, name: str) -> Any:
         return original(self, *args, **kwargs)
 
     return call
-
-
-def _first_tensor(args: tuple[Any, ...]) -> torch.Tensor | None:
-    for arg in args:
-        if isinstance(arg, torch.Tensor):
-            return arg
-        if isinstance(arg, (list, tuple)) and (found := _first_tensor(tuple(arg))) is not None:
-            return found
-    return None

@@ -125,7 +125,13 @@ class _SimWorld(World):
         self.threads: dict[int, int] = {}
 
     def _start(self) -> None:
-        more = {"engine": "sim", "network": self.network.to_json(), "processor": self.processor}
+        more = {
+            "engine": "sim",
+            "network": self.network.to_json(),
+            "faults": [],
+            "trace": True,
+            "processor": self.processor,
+        }
         self._tell(0, {**self._start_header(), **more})
         self._until_phase()
         self._check_loaded()

@@ -85,6 +85,7 @@ class World:
         self.trace = Trace(ranks, virtual=self.shared)
         self.diagnoses: list[Diagnosis] = []
         self.finished: list[CallResult] = []
+        self.groups: dict[int, tuple[int, ...]] = {}
         self.problems: dict[str, str] = {}  # by function, why it cannot be called
         self.loaded = False
         self.ring: list[int] = []
@@ -172,7 +173,7 @@ class World:
 
     def _begin_call(self, call: Call) -> str:
         """Make ready for a call. Returns the function's name. Raises Broken if it cannot be called."""
-        self.trace = Trace(self.size, virtual=self.shared)
+        self.trace = Trace(self.size, groups=dict(self.groups), virtual=self.shared)
         self.diagnoses = []
         function = call.function or self.program.functions[0].name
         if function in self.problems:
@@ -298,7 +299,7 @@ class World:
     def _events(self, number: int, rank: RankState, events: frames.Events) -> None:
         for what, kind, threads, line, peer, tag, op_number, size, at in events:
             if what == frames.POST:
-                op = Operation(number, op_number, kind, peer, tag, size, line, posted=at)
+                op = Operation(number, op_number, kind, peer, tag, size, line, posted=at, info=threads & ~1)
                 rank.operations[op_number] = op
                 self.trace.steps[number].append(Step("post", op))
                 continue
@@ -314,7 +315,7 @@ class World:
             if what == frames.REFUSED:
                 self.trace.steps[number].pop()
             elif what == frames.WAIT:
-                known.waited, known.wait_line, known.threaded = at, line, bool(threads)
+                known.waited, known.wait_line, known.threaded = at, line, bool(threads & 1)
                 self.trace.steps[number].append(Step("wait", known))
                 rank.blocked = known if not rank.over else None
             else:
@@ -343,6 +344,8 @@ class World:
                 rank.state, rank.blocked = "raised", None
             case "race":
                 self._race(number, header)
+            case "group":
+                self._group(header)
             case "forbidden":
                 line = header.get("line")
                 what = f"dist.{header.get('call')}"
@@ -351,6 +354,13 @@ class World:
                 )
             case _:
                 raise frames.FrameError("a message of no known kind")
+
+    def _group(self, header: dict[str, Any]) -> None:
+        number, ranks = header.get("group"), header.get("ranks")
+        if not isinstance(number, int) or not isinstance(ranks, list) or not set(ranks) <= set(range(self.size)):
+            raise frames.FrameError("a group of ranks that do not exist")
+        self.groups[number] = tuple(ranks)
+        self.trace.groups[number] = tuple(ranks)
 
     def _race(self, number: int, header: dict[str, Any]) -> None:
         try:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 
 SEND, RECV, RECV_ANY = 1, 2, 3
+# What an operation's `info` holds: bit 0 a thread of the learner's, then the data type, then the reduction
+# (0: unknown).
+DTYPES = ("", "float32", "float64", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool",
+          "complex64", "complex128")  # fmt: skip
+REDUCTIONS = ("", "SUM", "PRODUCT", "MIN", "MAX", "BAND", "BOR", "BXOR", "AVG", "PREMUL_SUM")
+DTYPE_SHIFT, REDUCTION_SHIFT = 1, 7
 SPANS = ("compute", "killed", "slowed", "delayed", "dropped", "partitioned")  # a span's code is its place here
 COLLECTIVE_CODES = {
     name: code
@@ -28,6 +34,7 @@ COLLECTIVE_CODES = {
             "all_to_all_single",
             "barrier",
             "monitored_barrier",
+            "new_group",
         ),
         start=16,
     )
@@ -60,6 +67,19 @@ class Operation:
     ended: int = -1
     done: bool = False
     threaded: bool = False
+    info: int = 0
+
+    @property
+    def dtype(self) -> str:
+        """The tensor's data type as torch calls it; empty where unknown."""
+        code = self.info >> DTYPE_SHIFT & 0x3F
+        return DTYPES[code] if code < len(DTYPES) else ""
+
+    @property
+    def reduction(self) -> str:
+        """What a collective does with values: "SUM", ...; empty where it has none."""
+        code = self.info >> REDUCTION_SHIFT & 0x1F
+        return REDUCTIONS[code] if code < len(REDUCTIONS) else ""
 
     @property
     def name(self) -> str:
@@ -135,8 +155,15 @@ class Trace:
 
     @cached_property
     def messages(self) -> list[tuple[Operation, Operation]]:
-        """The pairs (send, recv) that met (see `match`)."""
-        return match(self.all_operations())
+        """The pairs (send, recv) that met (see `match`); a send whose message a fault took met none."""
+        lost = Counter((span.rank, span.peer, span.since) for span in self.spans if span.what == "dropped")
+        going = []
+        for op in self.all_operations():
+            if op.kind == SEND and lost[op.rank, op.peer, op.posted] > 0:
+                lost[op.rank, op.peer, op.posted] -= 1
+            else:
+                going.append(op)
+        return match(going)
 
     @cached_property
     def collectives(self) -> list[list[Operation]]:

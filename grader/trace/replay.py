@@ -41,7 +41,7 @@ class _Replay:
         self.timed = Timed(finish=[0.0] * trace.ranks)
         self.position = [0] * trace.ranks
         self.clock = [0.0] * trace.ranks
-        self.blocked: dict[int, tuple[int, float]] = {}  # operation -> (rank, since)
+        self.blocked: dict[int, tuple[Operation, float]] = {}  # what a rank waits for, and since when
         self.out_free = [0.0] * trace.ranks
         self.in_free = [0.0] * trace.ranks
         self.queue: list[Operation] = []  # sends whose both sides are posted, waiting for ports
@@ -71,8 +71,7 @@ class _Replay:
             self.timed.finish[rank] = Timed.never if stuck else self.clock[rank]
         finite = [end for end in (*self.timed.ends.values(), *self.clock) if end != Timed.never]
         self.timed.makespan = max(finite, default=0.0)
-        for key, (_, since) in self.blocked.items():
-            operation = next(op for op in self.trace.all_operations() if id(op) == key)
+        for operation, since in self.blocked.values():
             self.timed.waits.append((operation, since, Timed.never))
         return self.timed
 
@@ -87,7 +86,7 @@ class _Replay:
             elif not operation.threaded:  # what another thread waits for does not hold this one up
                 end = self.timed.ends.get(id(operation))
                 if end is None or end > self.clock[rank]:
-                    self.blocked[id(operation)] = (rank, self.clock[rank])
+                    self.blocked[id(operation)] = (operation, self.clock[rank])
                     return
             self.position[rank] += 1
 
@@ -105,10 +104,11 @@ class _Replay:
         joined = self.collectives[id(operation)]
         joined.append(operation)
         if len(joined) == len(self.trace.groups.get(operation.tag, ())) and len({op.kind for op in joined}) == 1:
+            end = now if operation.name == "new_group" else now + self.alpha
             for op in joined:
                 self.timed.starts[id(op)] = now
-                self.timed.ends[id(op)] = now + self.alpha
-                self._event(now + self.alpha, op)
+                self.timed.ends[id(op)] = end
+                self._event(end, op)
 
     def _start(self, now: float) -> None:
         """Start every queued message whose ports are free at `now`."""
@@ -132,7 +132,7 @@ class _Replay:
         waiter = self.blocked.pop(id(operation), None)
         if waiter is None:
             return
-        rank, since = waiter
+        rank, since = operation.rank, waiter[1]
         self.timed.waits.append((operation, since, now))
         self.clock[rank] = now
         self.position[rank] += 1

@@ -152,11 +152,10 @@ def test_output_is_kept_apart_by_rank(engines: Engines) -> None:
 @pytest.mark.parametrize(
     "body",
     [
-        "dist.all_reduce(x)",
         "import threading\nt = threading.Thread(target=lambda: dist.send(x, (r + 1) % n)); t.start()\n"
         "dist.recv(torch.zeros(4), (r - 1) % n); t.join()",
     ],
-    ids=["a collective", "a thread that sends"],
+    ids=["a thread that sends"],
 )
 def test_what_cannot_be_simulated_says_so_and_runs_on_real_processes(engines: Engines, body: str) -> None:
     with pytest.raises(NeedsProcesses):

@@ -1,212 +1,277 @@
-"""A process group of simulated ranks: point-to-point operations and collectives on the scheduler.
+"""A process group of simulated ranks, in the place of torch's ProcessGroupGloo.
 
-A message's data is taken when the send is posted and handed over when its receive is waited for; a buffer that changed
-in between is a race.
+What torch.distributed's Python calls and what its C++ calls (DDP's reducer, functional collectives) arrive at the same
+methods. Private to torch: the version is pinned and tests/ranks/test_seam.py holds the seam.
 """
 
 from __future__ import annotations
 
-import os
-import sys
-import threading
 import types
-from collections.abc import Callable
-from typing import Any, NoReturn
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any, ClassVar
 
 import torch
 import torch.distributed as dist
+from torch.distributed import distributed_c10d as c10d
 
-from grader.ranks.recorder import COLLECTIVES, ForbiddenCall
-from grader.ranks.sim.scheduler import RECV, RECV_ANY, SEND, Op, Scheduler
-
-
-class SimWork(dist.Work):  # type: ignore[misc]
-    """The request of one simulated operation."""
-
-    def __init__(self, context: Context, op: Op) -> None:
-        super().__init__()
-        self._context, self._op = context, op
-
-    def wait(self, timeout: Any = None) -> bool:
-        self._context.wait(self._op)
-        return True
-
-    def is_completed(self) -> bool:
-        op, context = self._op, self._context
-        completed = op.end is not None and op.end <= context.scheduler.current.clock
-        if completed and not op.done:
-            context.wait(op)
-        return completed
-
-    def is_success(self) -> bool:
-        return self.is_completed()
-
-    def synchronize(self) -> None:
-        self.wait()
-
-    def _source_rank(self) -> int:
-        return self._op.peer
-
-    source_rank = _source_rank
-
-    def result(self) -> list[Any]:
-        return [self._op.target]
+from grader.ranks.recorder import COLLECTIVES, GROUP_BITS
+from grader.ranks.sim.collectives import Part, Tensors, reduction_name
+from grader.ranks.sim.context import Context, SimWork
+from grader.ranks.sim.scheduler import RECV, RECV_ANY, SEND
 
 
-class Context:
-    """What the operations of all ranks share: the scheduler, the learner's file, what is allowed, who to tell."""
-
-    def __init__(self, scheduler: Scheduler, file: str, p2p_only: bool, tell: Callable[[dict[str, Any]], None]) -> None:
-        self.scheduler, self.file, self.p2p_only, self.tell = scheduler, file, p2p_only, tell
-        self.open: list[dict[int, Op]] = [{} for _ in scheduler.ranks]
-
-    def line(self) -> int:
-        frame: types.FrameType | None = sys._getframe(2)
-        while frame is not None:
-            if frame.f_code.co_filename == self.file:
-                return frame.f_lineno
-            frame = frame.f_back
-        return 0
-
-    def must_be_the_rank(self) -> None:
-        """A thread of the learner's own cannot take part: it is no rank, and holds no baton."""
-        if threading.get_ident() != self.scheduler.current.thread:
-            self.needs_processes("it communicates in a thread of its own")
-
-    def needs_processes(self, why: str) -> NoReturn:
-        """Give the whole run up: it can be done by real processes only."""
-        self.tell({"event": "needs_processes", "why": why})
-        os._exit(0)
-
-    def start(self, kind: int, peer: int, tag: Any, tensor: torch.Tensor) -> SimWork:
-        """Post one side of a message."""
-        self.must_be_the_rank()
-        if not tensor.is_contiguous():
-            raise RuntimeError("input tensor has to be contiguous")
-        scheduler, rank = self.scheduler, self.scheduler.current
-        if kind != RECV_ANY and not 0 <= peer < len(scheduler.ranks):
-            verb = "send to" if kind == SEND else "receive from"
-            raise ValueError(f"{verb} rank {peer}, but the world has ranks 0 to {len(scheduler.ranks) - 1}")
-        if peer == rank.number:
-            verb = "send to" if kind == SEND else "receive from"
-            raise ValueError(f"{verb} rank {peer}, which is this rank itself")
-        if kind == RECV_ANY and not tensor.numel():
-            raise RuntimeError("gloo cannot receive an empty message from any source: say from which rank it comes")
-        line = self.line()
-        mine = self.open[rank.number]
-        begin = tensor.data_ptr()
-        end = begin + tensor.nbytes
-        if kind != SEND and mine:
-            for other in mine.values():
-                if other.kind == SEND and begin < other.memory[1] and other.memory[0] < end:
-                    self.race("received_into", other, line)
-        op = scheduler.post(kind, peer, tag, end - begin, line)
-        op.target, op.memory = tensor, (begin, end)
-        if kind == SEND:
-            op.payload = tensor.detach().clone()
-        mine[op.number] = op
-        scheduler.match(op)
-        return SimWork(self, op)
-
-    def wait(self, op: Op) -> None:
-        if op.done:
-            return
-        line = self.line()
-        self.scheduler.wait(op, line)
-        self.open[op.rank].pop(op.number, None)
-        if op.kind == SEND:
-            if not torch.equal(op.payload, op.target):
-                self.race("changed", op, line)
-        elif op.partner is not None:
-            self._deliver(op, op.partner)
-
-    @staticmethod
-    def _deliver(receive: Op, send: Op) -> None:
-        """Put what was sent into the receive's buffer, byte for byte, as gloo does."""
-        data, buffer = send.payload, receive.target.detach()
-        send.partner = receive.partner = None  # no cycles: the garbage collector is off
-        if send.size > receive.size:
-            raise RuntimeError(
-                f"rank {receive.rank} receives {receive.size} bytes from rank {send.rank}, which sends {send.size}"
-            )
-        if data.dtype == buffer.dtype and data.shape == buffer.shape:
-            buffer.copy_(data)
-        elif data.dtype == buffer.dtype:
-            buffer.view(-1)[: data.numel()].copy_(data.view(-1))
-        else:
-            buffer.view(-1).view(torch.uint8)[: send.size].copy_(data.view(-1).view(torch.uint8))
-
-    def race(self, how: str, op: Op, line: int) -> None:
-        self.tell({"event": "race", "rank": op.rank, "how": how, "line": line, "posted": op.line, "peer": op.peer})
-
-    def forbid(self, name: str) -> None:
-        self.must_be_the_rank()
-        if self.p2p_only:
-            line = self.line()
-            rank = self.scheduler.current.number
-            self.tell({"event": "forbidden", "rank": rank, "call": name, "line": line})
-            raise ForbiddenCall(f"dist.{name} at line {line}")
-
-    def close_call(self, rank: int) -> None:
-        """At the end of a rank's call: what it never waited for is a race."""
-        for op in self.open[rank].values():
-            self.race("send_not_waited" if op.kind == SEND else "recv_not_waited", op, op.line)
-        self.open[rank].clear()
+def install(context: Context) -> None:
+    """From now on torch.distributed's backend "gloo" is the simulator's."""
+    SimGroup.context = context
+    c10d.ProcessGroupGloo = SimGroup
 
 
 class SimGroup(dist.ProcessGroup):  # type: ignore[misc]
-    """One rank's handle on a group. `ranks` maps the group's rank numbers to the world's."""
+    """One rank's handle on a group."""
 
-    def __init__(self, context: Context, name: str, rank: int, ranks: list[int]) -> None:
-        super().__init__(rank, len(ranks))
-        self._context, self._name, self._ranks = context, name, ranks
+    context: ClassVar[Context]
+
+    def __init__(self, store: Any, rank: int, size: int, timeout: timedelta | None = None) -> None:
+        super().__init__(rank, size)
+        self.options = types.SimpleNamespace(group_name="", global_ranks_in_group=[], _timeout=timeout)
+        self._me = rank
+
+    def _set_sequence_number_for_group(self) -> None:
+        """torch calls this when the group's name and ranks are known. A new group is made by all its ranks together."""
+        ranks = list(self.options.global_ranks_in_group) or list(range(self.size()))
+        self._ranks = ranks
+        self._group = self.context.group(self.options.group_name, ranks)
+        self._tags = self._group.number << GROUP_BITS
+        if self.options.global_ranks_in_group:  # the default group is there when the program begins
+            self.context.join(self._group, Part("new_group", (), ())).wait()
+
+    # ---- what torch asks of a group
 
     @property
     def group_name(self) -> str:
-        return self._name
+        return str(self.options.group_name)
+
+    @property
+    def _device_types(self) -> list[torch.device]:
+        return [torch.device("cpu")]
 
     def getBackendName(self) -> str:  # noqa: N802 - torch calls it so
-        return "sim"
+        return "sim"  # to C++, which would look for gloo behind it
 
-    def _tag(self, tag: int) -> Any:
-        return (self._name, tag) if len(self._ranks) != len(self._context.scheduler.ranks) else tag
+    def _get_backend_name(self) -> str:
+        return "sim"  # to C++, which would look for gloo behind it
 
-    def send(self, tensors: list[torch.Tensor], dst: int, tag: int = 0) -> SimWork:
-        return self._context.start(SEND, self._world_rank(dst), self._tag(tag), tensors[0])
-
-    def recv(self, tensors: list[torch.Tensor], src: int, tag: int = 0) -> SimWork:
-        return self._context.start(RECV, self._world_rank(src), self._tag(tag), tensors[0])
-
-    def recv_anysource(self, tensors: list[torch.Tensor], tag: int = 0) -> SimWork:
-        return self._context.start(RECV_ANY, -1, self._tag(tag), tensors[0])
+    def name(self) -> str:
+        return "sim"  # to C++, which would look for gloo behind it
 
     def _get_backend(self, device: Any) -> _Backend:
-        return _Backend(self._context)
+        return _Backend(self)
+
+    def shutdown(self) -> None:
+        pass
+
+    def abort(self) -> None:
+        pass
+
+    def _set_group_name(self, name: str) -> None:
+        pass
+
+    def _set_group_desc(self, description: str) -> None:
+        pass
+
+    # ---- point-to-point
+
+    def send(self, tensors: list[torch.Tensor], dst: int, tag: int = 0) -> SimWork:
+        return self.context.start(SEND, self._world_rank(dst), self._tag(tag), tensors[0], self._ranks)
+
+    def recv(self, tensors: list[torch.Tensor], src: int, tag: int = 0) -> SimWork:
+        return self.context.start(RECV, self._world_rank(src), self._tag(tag), tensors[0], self._ranks)
+
+    def recv_anysource(self, tensors: list[torch.Tensor], tag: int = 0) -> SimWork:
+        return self.context.start(RECV_ANY, -1, self._tag(tag), tensors[0], self._ranks)
 
     def _world_rank(self, rank: int) -> int:
         return self._ranks[rank] if 0 <= rank < len(self._ranks) else rank
 
+    def _tag(self, tag: int) -> int:
+        if not 0 <= tag < 2**GROUP_BITS:
+            raise ValueError(f"a tag is 0 or more, not {tag}")
+        return self._tags + tag
+
+    # ---- collectives
+
+    def _join(self, part: Part) -> SimWork:
+        return self.context.join(self._group, part)
+
+    def allreduce(self, tensors: Any, opts: Any = None) -> SimWork:
+        tensors = _list(tensors)
+        _dense("all_reduce", tensors)
+        return self._join(Part("all_reduce", tensors, tensors, -1, _reduction(opts), waited=_sync(opts)))
+
+    def allreduce_coalesced(self, tensors: Tensors, opts: Any = None) -> SimWork:
+        return self._join(Part("all_reduce_coalesced", tensors, tensors, -1, _reduction(opts), waited=_sync(opts)))
+
+    def broadcast(self, tensors: Any, opts: Any = None) -> SimWork:
+        tensors = _list(tensors)
+        root = opts.rootRank if opts is not None and not isinstance(opts, int) else (opts or 0)
+        _dense("broadcast", tensors)
+        mine = self._me == root
+        return self._join(Part("broadcast", tensors, () if mine else tensors, root, waited=True))
+
+    def reduce(self, tensors: Any, opts: Any = None) -> SimWork:
+        tensors = _list(tensors)
+        _dense("reduce", tensors)
+        outputs = tensors if self._me == opts.rootRank else ()
+        return self._join(Part("reduce", tensors, outputs, opts.rootRank, _reduction(opts), waited=_sync(opts)))
+
+    def allgather(self, outputs: Any, inputs: Any, opts: Any = None) -> SimWork:
+        into = _list(outputs[0]) if isinstance(outputs[0], (list, tuple)) else list(outputs)
+        brought = _list(inputs)
+        self._one_each("all_gather", into, brought[0])
+        return self._join(Part("all_gather", brought, into, waited=_sync(opts)))
+
+    def allgather_coalesced(self, outputs: Any, inputs: Tensors, opts: Any = None) -> SimWork:
+        into = [tensor for of_rank in outputs for tensor in of_rank]
+        return self._join(Part("all_gather_coalesced", inputs, into, waited=_sync(opts)))
+
+    def all_gather_single(self, output: torch.Tensor, brought: torch.Tensor, opts: Any = None) -> SimWork:
+        return self.all_gather_single_coalesced([output], [brought], opts)
+
+    _allgather_base = all_gather_single
+
+    def all_gather_single_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> SimWork:
+        for output, brought in zip(outputs, inputs, strict=True):
+            if output.numel() != brought.numel() * self.size():
+                raise ValueError("output tensor size must be equal to world_size times input tensor size")
+            if brought.dim() and output.shape[1:] != brought.shape[1:]:
+                raise RuntimeError(
+                    f"gloo puts the tensors one after another along dimension 0: the output must have the shape "
+                    f"{(output.shape[0], *brought.shape[1:])}, not {tuple(output.shape)}"
+                )
+        return self._join(Part("all_gather_into_tensor", inputs, outputs, waited=_sync(opts)))
+
+    allgather_into_tensor_coalesced = all_gather_single_coalesced
+
+    def gather(self, outputs: Any, inputs: Any, opts: Any = None) -> SimWork:
+        brought = _list(inputs)
+        into = _list(outputs[0]) if self._me == opts.rootRank and outputs else ()
+        if into:
+            self._one_each("gather", into, brought[0])
+        return self._join(Part("gather", brought, into, opts.rootRank, waited=_sync(opts)))
+
+    def scatter(self, outputs: Any, inputs: Any, opts: Any = None) -> SimWork:
+        into = _list(outputs)
+        brought = _list(inputs[0]) if self._me == opts.rootRank and inputs else ()
+        if brought:
+            self._one_each("scatter", brought, into[0])
+        size = into[0].nbytes
+        return self._join(Part("scatter", brought, into, opts.rootRank, size=size, waited=_sync(opts)))
+
+    def reduce_scatter(self, outputs: Any, inputs: Any, opts: Any = None) -> SimWork:
+        into, brought = _list(outputs), _list(inputs[0])
+        self._one_each("reduce_scatter", brought, into[0])
+        return self._join(Part("reduce_scatter", brought, into, -1, _reduction(opts), waited=_sync(opts)))
+
+    def reduce_scatter_single(self, output: torch.Tensor, brought: torch.Tensor, opts: Any = None) -> SimWork:
+        return self.reduce_scatter_single_coalesced([output], [brought], opts)
+
+    _reduce_scatter_base = reduce_scatter_single
+
+    def reduce_scatter_single_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> SimWork:
+        for output, brought in zip(outputs, inputs, strict=True):
+            if output.numel() * self.size() != brought.numel():
+                raise ValueError("input tensor must be the same size as output size times world size")
+        return self._join(Part("reduce_scatter_tensor", inputs, outputs, -1, _reduction(opts), waited=_sync(opts)))
+
+    reduce_scatter_tensor_coalesced = reduce_scatter_single_coalesced
+
+    def alltoall(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> SimWork:
+        if not len(outputs) == len(inputs) == self.size():
+            raise ValueError(f"all_to_all takes lists of {self.size()} tensors, one a rank")
+        return self._join(Part("all_to_all", inputs, outputs, waited=_sync(opts)))
+
+    def all_to_all_single(
+        self,
+        output: torch.Tensor,
+        brought: torch.Tensor,
+        output_splits: Sequence[int] = (),
+        input_splits: Sequence[int] = (),
+        opts: Any = None,
+    ) -> SimWork:
+        n = self.size()
+        for tensor, splits in ((output, output_splits), (brought, input_splits)):
+            rows = tensor.shape[0] if tensor.dim() else 0
+            if splits and (len(splits) != n or sum(splits) != rows):
+                raise RuntimeError("Number of tensor splits not equal to group size, or they do not add up")
+            if not splits and rows % n:
+                raise RuntimeError("Tensor's dim 0 does not divide equally across group size")
+        splits = list(input_splits) or [brought.shape[0] // n] * n
+        return self._join(Part("all_to_all_single", [brought], [output], splits=splits, waited=_sync(opts)))
+
+    alltoall_base = all_to_all_single
+
+    def barrier(self, opts: Any = None) -> SimWork:
+        return self._join(Part("barrier", (), ()))
+
+    def monitored_barrier(self, timeout: Any = None, wait_all_ranks: bool = False) -> None:
+        self._join(Part("monitored_barrier", (), ())).wait()
+
+    def _one_each(self, name: str, tensors: Tensors, like: torch.Tensor) -> None:
+        """There must be one tensor a rank, all of the same size and type."""
+        if len(tensors) != self.size():
+            raise ValueError(f"{name} takes a list of {self.size()} tensors, one a rank, not of {len(tensors)}")
+        for tensor in tensors:
+            if tensor.dtype != like.dtype or tensor.numel() != like.numel():
+                raise ValueError(
+                    f"{name} takes tensors of one size and type: {like.numel()} {like.dtype}, and here "
+                    f"{tensor.numel()} {tensor.dtype}"
+                )
+
+    def _start_coalescing(self, device: Any) -> None:
+        self.context.needs_processes("it uses the backend's own coalescing")
+
+    def split_group(self, *_: Any, **__: Any) -> Any:
+        raise RuntimeError("gloo groups are made with new_group; split_group needs NCCL")
+
 
 class _Backend:
-    """What stands behind a group; nothing of it is simulated."""
+    """What stands behind a group: gloo has nothing more to offer than the group itself."""
 
-    supports_coalescing = False
+    supports_coalescing = supports_splitting = supports_time_estimate = False
 
-    def __init__(self, context: Context) -> None:
-        self._context = context
+    def __init__(self, group: SimGroup) -> None:
+        self._group = group
+        self.options = group.options
 
     def __getattr__(self, method: str) -> Any:
-        self._context.forbid(COLLECTIVES.get(method, method))
-        self._context.needs_processes(f"it uses the backend's own {method}")
+        if method.startswith("__"):
+            raise AttributeError(method)
+        context = self._group.context
+        context.forbid(COLLECTIVES.get(method, method))
+        found = getattr(SimGroup, method, None)
+        if found is None:
+            context.needs_processes(f"it uses the backend's own {method}")
+        return types.MethodType(found, self._group)
 
 
-def _refused(name: str) -> Any:
-    def call(self: SimGroup, *_: Any, **__: Any) -> Any:
-        self._context.forbid(name)
-        self._context.needs_processes(f"it calls dist.{name}")
-
-    return call
+def _list(tensors: Any) -> list[torch.Tensor]:
+    return [tensors] if isinstance(tensors, torch.Tensor) else list(tensors)
 
 
-for _method, _name in COLLECTIVES.items():
-    setattr(SimGroup, _method, _refused(_name))
+def _sync(opts: Any) -> bool:
+    """Whether the caller waits for it at once."""
+    return opts is not None and getattr(opts, "asyncOp", True) is False
+
+
+def _reduction(opts: Any) -> str:
+    return reduction_name(getattr(opts, "reduceOp", opts) if opts is not None else dist.ReduceOp.SUM)
+
+
+def _dense(name: str, tensors: Tensors) -> None:
+    for tensor in tensors:
+        if not tensor.is_contiguous():
+            raise RuntimeError(
+                f"{name} of a tensor that is not contiguous: gloo works on the memory behind it and gives wrong "
+                "values. Take .contiguous() first"
+            )

@@ -3,98 +3,55 @@
 Each rank is a thread; exactly one of them runs, the one that holds the baton. The next to run is the runnable rank with
 the least virtual clock (ties by the seed), after every event that comes before it. A rank's clock moves only when it
 waits or computes, so posts happen in the order of virtual time, and the same seed gives the same run.
-Messages use the one-port model of `grader.ranks.network`.
+What a message or a collective costs is `grader.ranks.network`'s; what goes wrong by order is `sim.mishaps`'.
 """
 
 from __future__ import annotations
 
 import _thread
+import functools
 import heapq
+import math
 import random
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from grader.ranks.network import Network
+from grader.ranks.sim.mishaps import Mishaps
+from grader.ranks.sim.operations import TIMER, Ended, Group, Killed, Meeting, Op, PeerGone, Rank
 from grader.sandbox import frames
-from grader.trace.events import RECV, RECV_ANY, SEND
+from grader.trace.events import RECV, RECV_ANY, SEND, SPANS
 
 NANOSECONDS = 1e9
 _pack = frames.EVENT.pack
 STACK_BYTES = 2**20
-
-
-class Ended(BaseException):
-    """Raised in a rank that is to unwind, because the run is over."""
-
-
-class Op:
-    """A send, a receive, or one rank's part of a collective. Times are virtual seconds."""
-
-    __slots__ = (
-        "done",
-        "end",
-        "kind",
-        "line",
-        "memory",
-        "number",
-        "partner",
-        "payload",
-        "peer",
-        "rank",
-        "size",
-        "tag",
-        "target",
-    )
-
-    def __init__(self, rank: int, number: int, kind: int, peer: int, tag: Any, size: int, line: int) -> None:
-        self.rank, self.number, self.kind, self.peer, self.tag = rank, number, kind, peer, tag
-        self.size, self.line = size, line
-        self.partner: Op | None = None
-        self.payload: Any = None  # what a send carries; put into the receive when it is done
-        self.target: Any = None  # the tensor it reads or fills
-        self.memory = (0, 0)  # where that lies: addresses from, to
-        self.end: float | None = None
-        self.done = False
-
-
-class Rank:
-    """One simulated rank."""
-
-    def __init__(self, number: int, tie: int) -> None:
-        self.number, self.tie = number, tie
-        self.clock = 0.0
-        self.baton = _thread.allocate_lock()
-        self.baton.acquire()
-        self.blocked: Op | None = None
-        self.state = "running"  # running, returned, raised
-        self.outcome: Any = None
-        self.posted = 0
-        self.records = bytearray()
-        self.thread = 0
-        self.data: dict[str, Any] = {}  # what the caller keeps for it
-        self.bytes_sent = self.messages_sent = 0
+COMPUTE, KILLED, DELAYED, DROPPED = (SPANS.index(name) for name in ("compute", "killed", "delayed", "dropped"))
 
 
 class Scheduler:
     """Runs a function on every rank until all have returned, raised, or are stuck for ever."""
 
-    def __init__(self, ranks: int, network: Network, seed: int, trace: bool = True) -> None:
+    def __init__(
+        self, ranks: int, network: Network, seed: int, trace: bool = True, mishaps: Mishaps | None = None
+    ) -> None:
         order = list(range(ranks))
         random.Random(seed).shuffle(order)
         self.ranks = [Rank(number, tie) for number, tie in enumerate(order)]
-        self.network, self.tracing = network, trace
+        self.network, self.tracing, self.mishaps = network, trace, mishaps
+        self.groups: list[Group] = []
+        self._uplinks = -(-ranks // network.ranks_per_node) if network.ranks_per_node else 0
         self.current = self.ranks[0]
         self.on_switch: Callable[[Rank, Rank], None] | None = None
         self._ready: list[tuple[float, int, int]] = []
         self._events: list[tuple[float, int, Op]] = []
         self._sequence = 0
-        self._sends: dict[tuple[int, int, Any], deque[Op]] = {}
-        self._receives: dict[tuple[int, int, Any], deque[Op]] = {}
-        self._out_busy = [False] * ranks
-        self._in_busy = [False] * ranks
+        self._sends: dict[tuple[int, int, int], deque[Op]] = {}
+        self._receives: dict[tuple[int, int, int], deque[Op]] = {}
+        self._busy: set[int] = set()  # ports: 2r of rank r outgoing, 2r + 1 incoming, then those of the nodes
         self._queued: list[Op] = []
+        self._collectives_over = [0.0] * ranks
         self._finished = _thread.allocate_lock()
         self._ending = False
         self._body: Callable[[Rank], Any] | None = None
@@ -111,14 +68,19 @@ class Scheduler:
             queues.clear()  # what nobody received in an earlier call is not received in this one
         self._queued.clear()
         self._events.clear()
-        self._out_busy = [False] * len(self.ranks)
-        self._in_busy = [False] * len(self.ranks)
+        self._busy.clear()
+        self._collectives_over = [0.0] * len(self.ranks)
+        for group in self.groups:  # nor does a collective that some joined in it go on
+            group.joined = dict.fromkeys(group.ranks, 0)
+            group.meetings.clear()
         fresh, self._body = self._body is None, body
         for rank in self.ranks:
             rank.clock, rank.blocked, rank.state, rank.outcome, rank.posted = 0.0, None, "running", None, 0
             rank.bytes_sent = rank.messages_sent = 0
             rank.records.clear()
             heapq.heappush(self._ready, (0.0, rank.tie, rank.number))
+        if self.mishaps is not None and not fresh:  # what befalls ranks befalls their calls, not their loading
+            self._set_kills(self.mishaps)
         if fresh:
             before = threading.stack_size(STACK_BYTES)
             for rank in self.ranks:
@@ -137,11 +99,15 @@ class Scheduler:
             assert self._body is not None
             try:
                 rank.outcome = self._body(rank)
-                rank.state = "returned"
+                if rank.state == "running":
+                    rank.state = "returned"
             except Ended:
                 return
+            except Killed:
+                rank.state = "killed"
             except BaseException as error:
-                rank.outcome, rank.state = error, "raised"
+                if rank.state != "killed":
+                    rank.outcome, rank.state = error, "raised"
             self._hand_over(self._pick())
 
     def _hand_over(self, rank: Rank | None) -> None:
@@ -160,7 +126,9 @@ class Scheduler:
                 time, _, op = heapq.heappop(self._events)
                 self._complete(op, time)
             elif self._ready:
-                return self.ranks[heapq.heappop(self._ready)[2]]
+                rank = self.ranks[heapq.heappop(self._ready)[2]]
+                if rank.state == "running":
+                    return rank
             else:
                 return None
 
@@ -174,10 +142,13 @@ class Scheduler:
         if self._ending:
             raise Ended
 
-    def compute(self, seconds: float) -> None:
+    def compute(self, seconds: float, line: int = 0) -> None:
         """The running rank computes for so long."""
         rank = self.current
-        rank.clock += seconds
+        if self.mishaps is not None:
+            seconds *= self.mishaps.slowness(rank.number)
+        since, rank.clock = rank.clock, rank.clock + seconds
+        self.span(COMPUTE, rank, since, rank.clock, line)
         heapq.heappush(self._ready, (rank.clock, rank.tie, rank.number))
         self._give_way(rank)
 
@@ -192,14 +163,32 @@ class Scheduler:
     def record(self, what: int, op: Op, line: int) -> None:
         if self.tracing:
             rank = self.ranks[op.rank]
-            tag = op.tag if type(op.tag) is int else op.tag[1]
             at = int(rank.clock * NANOSECONDS)
-            rank.records += _pack(what, op.kind, 0, line, op.peer, tag, op.number, op.size, at)
+            rank.records += _pack(what, op.kind, op.info, line, op.peer, op.tag, op.number, op.size, at)
 
-    def post(self, kind: int, peer: int, tag: Any, size: int, line: int) -> Op:
-        """The running rank posts a send or a receive."""
+    def _record_done(self, rank: Rank, op: Op) -> None:
+        if self.tracing:
+            assert op.end is not None
+            start, end = int((op.end if op.start is None else op.start) * NANOSECONDS), int(op.end * NANOSECONDS)
+            at = int(rank.clock * NANOSECONDS)
+            rank.records += _pack(frames.DONE, op.kind, 0, 0, op.peer, start, op.number, end, at)
+
+    def span(self, code: int, rank: Rank, since: float, until: float, line: int = 0, peer: int = -1) -> None:
+        """Note a stretch of a rank's time that is no operation (see `grader.trace.events.SPANS`)."""
+        if self.tracing:
+            ends = int(min(until, 2**33) * NANOSECONDS)
+            rank.records += _pack(frames.SPAN, code, 0, line, peer, 0, 0, ends, int(since * NANOSECONDS))
+
+    def post(self, kind: int, peer: int, tag: int, size: int, line: int, info: int = 0) -> Op:
+        """The running rank posts an operation."""
         rank = self.current
+        if rank.state == "killed":
+            raise Killed
+        if self.mishaps is not None and self.mishaps.dies_at_operation(rank.number, rank.posted + 1):
+            self._kill(rank, rank.clock)
+            raise Killed
         op = Op(rank.number, rank.posted, kind, peer, tag, size, line)
+        op.info = info
         rank.posted += 1
         self.record(frames.POST, op, line)
         return op
@@ -210,11 +199,15 @@ class Scheduler:
             rank = self.ranks[op.rank]
             rank.bytes_sent += op.size
             rank.messages_sent += 1
+            if self.mishaps is not None and self._befalls(op, self.mishaps):
+                return
             other = self._take(self._receives, op.rank, op.peer, op.tag) or self._take(
                 self._receives, -1, op.peer, op.tag
             )
             if other is None:
                 self._sends.setdefault((op.rank, op.peer, op.tag), deque()).append(op)
+                if op.size <= self.network.eager_bytes:
+                    self._begin_or_queue(op, self.current.clock)
                 return
             self._meet(op, other)
         elif op.kind == RECV:
@@ -233,48 +226,91 @@ class Scheduler:
             self._meet(first, op)
 
     @staticmethod
-    def _take(queues: dict[tuple[int, int, Any], deque[Op]], source: int, target: int, tag: Any) -> Op | None:
+    def _take(queues: dict[tuple[int, int, int], deque[Op]], source: int, target: int, tag: int) -> Op | None:
         queue = queues.get((source, target, tag))
         return queue.popleft() if queue else None
 
     def _meet(self, send: Op, receive: Op) -> None:
         send.partner, receive.partner = receive, send
         receive.peer = send.rank
-        if self._out_busy[send.rank] or self._in_busy[receive.rank]:
+        if send.start is None:
+            self._begin_or_queue(send, self.current.clock)
+        else:  # sent without waiting for this receive
+            receive.start = send.start
+            if send.end is not None:
+                self._at(self.current.clock, receive)
+
+    def _begin_or_queue(self, send: Op, now: float) -> None:
+        if not self._begin(send, now):
             self._queued.append(send)
-        else:
-            self._begin(send, self.current.clock)
 
     def _start(self, now: float) -> None:
-        """Start every message that has met its receive and whose ports are free."""
-        if not self._queued:
-            return
-        waiting = []
-        for send in self._queued:
-            if self._out_busy[send.rank] or self._in_busy[send.peer]:
-                waiting.append(send)
-                continue
-            self._begin(send, now)
-        self._queued = waiting
+        """Start every message that is ready to go and whose ports are free."""
+        self._queued = [send for send in self._queued if not self._begin(send, now)]
 
-    def _begin(self, send: Op, now: float) -> None:
-        self._out_busy[send.rank] = self._in_busy[send.peer] = True
-        self._sequence += 1
-        heapq.heappush(self._events, (now + self.network.cost(send.rank, send.peer, send.size), self._sequence, send))
+    def _begin(self, send: Op, now: float) -> bool:
+        """Let a message move from now on, if its ports are free."""
+        source, target, busy = send.rank, send.peer, self._busy
+        out, into = 2 * source, 2 * target + 1
+        if out in busy or into in busy:
+            return False
+        if self._uplinks and self.network.crosses(source, target):
+            base, node = 2 * len(self.ranks), self.network.node
+            up, down = base + 2 * node(source), base + 2 * node(target) + 1
+            if up in busy or down in busy:
+                return False
+            busy.update((up, down))
+        cost = self.network.cost(source, target, send.size)
+        if self.mishaps is not None:
+            until = self.mishaps.cut_until((source, target), now)
+            if until > now:
+                self._when_healed(until)
+                return False
+            cost *= self.mishaps.slowness(source, target)
+        busy.add(out)
+        busy.add(into)
+        send.start = now
+        if send.partner is not None:
+            send.partner.start = now
+        self._at(now + cost, send)
+        return True
 
-    def at(self, time: float, op: Op) -> None:
+    def _when_healed(self, until: float) -> None:
+        if until != math.inf:
+            self._at(until, Op(0, 0, TIMER, -1, 0, 0, 0))  # what waits is tried again after any event
+
+    def _at(self, time: float, op: Op) -> None:
         """Complete `op` at a virtual time."""
         self._sequence += 1
         heapq.heappush(self._events, (time, self._sequence, op))
 
     def _complete(self, op: Op, time: float) -> None:
-        receive = op.partner
-        if op.kind == SEND and receive is not None:
-            self._out_busy[op.rank] = self._in_busy[receive.rank] = False
-            self._wake(receive, time)
-        self._wake(op, time)
+        if op.kind == SEND:
+            if op.start is not None:
+                self._free_ports(op.rank, op.peer)
+            receive, late = op.partner, op.late
+            if receive is not None and late:
+                self._at(time + late, receive)
+            elif receive is not None:
+                self._wake(receive, time)
+            self._wake(op, time)
+        elif op.meeting is not None:
+            for part in op.meeting.ops.values():
+                self._wake(part, time)
+        elif op.kind == TIMER:
+            if op.payload is not None:
+                op.payload(time)
+        else:
+            self._wake(op, time)
         if self._queued:
             self._start(time)
+
+    def _free_ports(self, source: int, target: int) -> None:
+        self._busy.discard(2 * source)
+        self._busy.discard(2 * target + 1)
+        if self._uplinks and self.network.crosses(source, target):
+            base, node = 2 * len(self.ranks), self.network.node
+            self._busy.difference_update((base + 2 * node(source), base + 2 * node(target) + 1))
 
     def _wake(self, op: Op, time: float) -> None:
         op.end = time
@@ -285,14 +321,104 @@ class Scheduler:
             heapq.heappush(self._ready, (rank.clock, rank.tie, rank.number))
 
     def wait(self, op: Op, line: int) -> None:
-        """The running rank waits for an operation of its own."""
+        """The running rank waits for an operation of its own. Raises PeerGone if it can only wait for a killed one."""
         rank = self.current
         self.record(frames.WAIT, op, line)
         if op.end is None or op.end > rank.clock:
-            rank.blocked = op
-            self._give_way(rank)
+            if self.mishaps is None or not self._hopeless(op, self.mishaps):
+                rank.blocked = op
+                self._give_way(rank)
+            if op.end is None:
+                raise PeerGone("Connection closed by peer: a rank that it waits for is gone")
         op.done = True
-        self.record(frames.DONE, op, 0)
+        self._record_done(rank, op)
+
+    # ---- collectives
+
+    def group(self, ranks: Sequence[int]) -> Group:
+        """A new group of ranks, in the group's order."""
+        self.groups.append(Group(len(self.groups), ranks))
+        return self.groups[-1]
+
+    def join(self, group: Group, kind: int, name: str, root: int, size: int, line: int, info: int, agree: Any) -> Op:
+        """The running rank joins its next collective in `group`; `agree` is what all that join it must have alike.
+
+        It begins when all have joined and none is in an earlier one, and is over for all at once. Where they do not
+        agree, it never begins.
+        """
+        op = self.post(kind, root, group.number, size, line, info)
+        index = group.joined[op.rank]
+        group.joined[op.rank] = index + 1
+        meeting = group.meetings.setdefault(index, Meeting(group, (kind, agree)))
+        meeting.ops[op.rank] = op
+        meeting.agreed = meeting.agreed and meeting.signature == (kind, agree)
+        op.meeting = meeting
+        if len(meeting.ops) == len(group.ranks):
+            del group.meetings[index]
+            if meeting.agreed:
+                self._assemble(meeting, op, name)
+        return op
+
+    def _assemble(self, meeting: Meeting, last: Op, name: str) -> None:
+        ranks = meeting.group.ranks
+        begin = max(self.current.clock, *(self._collectives_over[rank] for rank in ranks))
+        cost = self.network.collective_cost(name, last.size, ranks)
+        if self.mishaps is not None:
+            begin = self.mishaps.cut_until(ranks, begin)
+            cost *= self.mishaps.slowest(ranks)
+        if begin == math.inf:
+            return
+        for part in meeting.ops.values():
+            part.start = begin
+            self._collectives_over[part.rank] = begin + cost
+        self._at(begin + cost, last)
+
+    # ---- faults
+
+    def _set_kills(self, mishaps: Mishaps) -> None:
+        mishaps.begin()
+        for fault in mishaps.kills.values():
+            if not fault.op:
+                timer = Op(fault.rank, 0, TIMER, -1, 0, 0, 0)
+                timer.payload = functools.partial(self._kill, self.ranks[fault.rank])
+                self._at(fault.since, timer)
+
+    def _kill(self, rank: Rank, time: float) -> None:
+        """A rank is gone. Those that wait for it see so, unless the fault is silent."""
+        if rank.state != "running" or self.mishaps is None:
+            return
+        rank.state, rank.blocked, rank.clock = "killed", None, time
+        self.span(KILLED, rank, time, time)
+        for queues in (self._sends, self._receives):
+            for queue in queues.values():
+                for op in [op for op in queue if op.rank == rank.number and op.start is None]:
+                    queue.remove(op)
+        if self.mishaps.kills[rank.number].silent:
+            return
+        self.mishaps.gone.add(rank.number)
+        for other in self.ranks:
+            if other.blocked is not None and self._hopeless(other.blocked, self.mishaps):
+                other.blocked, other.clock = None, max(other.clock, time)
+                heapq.heappush(self._ready, (other.clock, other.tie, other.number))
+
+    @staticmethod
+    def _hopeless(op: Op, mishaps: Mishaps) -> bool:
+        """Whether what `op` waits for could only come from a rank that is gone."""
+        if op.meeting is not None:
+            return any(rank in mishaps.gone and rank not in op.meeting.ops for rank in op.meeting.group.ranks)
+        return op.end is None and op.partner is None and op.peer in mishaps.gone
+
+    def _befalls(self, send: Op, mishaps: Mishaps) -> bool:
+        """Apply what befalls a message as it is sent. Returns whether it is lost."""
+        lost, send.late = mishaps.message(send.rank, send.peer)
+        rank = self.ranks[send.rank]
+        if lost:
+            cost = self.network.cost(send.rank, send.peer, send.size)
+            self.span(DROPPED, rank, rank.clock, rank.clock + cost, send.line, send.peer)
+            self._at(rank.clock + cost, send)
+        elif send.late:
+            self.span(DELAYED, rank, rank.clock, rank.clock + send.late, send.line, send.peer)
+        return lost
 
 
-__all__ = ["RECV", "RECV_ANY", "SEND", "Ended", "Op", "Rank", "Scheduler"]
+__all__ = ["RECV", "RECV_ANY", "SEND", "Ended", "Op", "PeerGone", "Rank", "Scheduler"]

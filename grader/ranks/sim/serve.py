@@ -21,10 +21,13 @@ import torch
 import torch.distributed as dist
 
 from grader.ranks import worker
+from grader.ranks.faults import Fault
 from grader.ranks.network import Network
-from grader.ranks.sim.group import Context, SimGroup
+from grader.ranks.sim.context import Context
+from grader.ranks.sim.group import install
+from grader.ranks.sim.mishaps import Mishaps
 from grader.ranks.sim.scheduler import Rank, Scheduler
-from grader.ranks.sim.world import RankWorld, enter, install
+from grader.ranks.sim.world import RankWorld, check, enter
 from grader.sandbox import frames
 
 Tell = Callable[..., None]
@@ -59,9 +62,18 @@ def world(start: dict[str, Any], inbox: worker.Inbox, tell: Tell) -> frames.Mess
     torch._C._distributed_c10d._set_thread_isolation_mode(True)
     torch.autograd.set_multithreading_enabled(False)
     gc.disable()  # nothing of ours makes cycles, and a tenth of the time would go into looking for them
-    scheduler = Scheduler(start["world"], Network.from_json(start["network"]), start["seed"])
+    faults = [Fault.from_json(fault) for fault in start["faults"]]
+    scheduler = Scheduler(
+        start["world"],
+        Network.from_json(start["network"]),
+        start["seed"],
+        start["trace"],
+        Mishaps(faults) if faults else None,
+    )
     context = Context(scheduler, start["file"], start["p2p_only"], tell)
-    install(lambda options, _: _group(context, options))
+    check()
+    install(context)
+    worker.allow_own_groups(lambda: begin_group(scheduler))
     for rank in scheduler.ranks:
         rank.data["world"] = RankWorld()
     with contextlib.suppress(OSError):  # one thread runs at a time, and the baton goes round faster on one processor
@@ -82,17 +94,20 @@ def world(start: dict[str, Any], inbox: worker.Inbox, tell: Tell) -> frames.Mess
     return call
 
 
-def _group(context: Context, options: Any) -> SimGroup:
-    ranks = list(options.global_ranks_in_group) or list(range(options.group_size))
-    return SimGroup(context, str(options.group_id), options.group_rank, ranks)
+_init = dist.init_process_group
+
+
+def begin_group(scheduler: Scheduler) -> None:
+    """Make the running rank's default group."""
+    size, rank = len(scheduler.ranks), scheduler.current.number
+    _init("gloo", store=dist.HashStore(), rank=rank, world_size=size)
 
 
 def _load(rank: Rank, start: dict[str, Any], context: Context) -> dict[str, str]:
     """Make the rank's group and load the program in it. Returns which functions cannot be called, and why."""
     torch.manual_seed(start["seed"])
     random.seed(start["seed"])
-    size = len(context.scheduler.ranks)
-    dist.init_process_group("sim", store=dist.HashStore(), rank=rank.number, world_size=size)
+    begin_group(context.scheduler)
     rank.data["stage"] = "compile"
     code = compile(start["source"], start["file"], "exec")
     rank.data["stage"] = "load"

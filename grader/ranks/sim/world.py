@@ -6,10 +6,8 @@ whenever another rank begins to run. Private to torch: the version is pinned and
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-import torch.distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
 _NAMES = (
@@ -46,13 +44,11 @@ class RankWorld:
         return []
 
 
-def install(create: Callable[..., Any]) -> None:
-    """Give torch.distributed the backend "sim", whose groups `create` makes."""
+def check() -> None:
+    """Raise RuntimeError if this torch keeps its process groups elsewhere."""
     missing = [name for name in _NAMES if not hasattr(c10d._world, name)]
     if missing:
         raise RuntimeError(f"this torch keeps its process groups elsewhere (no {', '.join(missing)})")
-    dist.Backend._plugins.pop("SIM", None)  # of the world before this one
-    dist.Backend.register_backend("sim", create, extended_api=True, devices=["cpu"])
 
 
 def enter(world: RankWorld) -> None:

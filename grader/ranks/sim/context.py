@@ -1,0 +1,270 @@
+"""What the operations of all simulated ranks share, and the requests they give back."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import threading
+import types
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+import torch
+import torch.distributed as dist
+
+from grader.ranks.recorder import ForbiddenCall, info_of
+from grader.ranks.sim import collectives
+from grader.ranks.sim.operations import Group
+from grader.ranks.sim.scheduler import RECV_ANY, SEND, Op, Scheduler
+from grader.trace.events import COLLECTIVE_CODES
+
+
+class SimWork(dist.Work):  # type: ignore[misc]
+    """The request of one simulated operation."""
+
+    def __init__(self, context: Context, op: Op, ranks: Sequence[int] = ()) -> None:
+        super().__init__()
+        self._context, self._op, self._ranks = context, op, ranks
+
+    def wait(self, timeout: Any = None) -> bool:
+        self._context.wait(self._op)
+        return True
+
+    def is_completed(self) -> bool:
+        op, context = self._op, self._context
+        if op.meeting is None:
+            return False  # as gloo's, of a send or a receive, for ever: one has to wait
+        completed = op.end is not None and op.end <= context.scheduler.current.clock
+        if completed and not op.done:
+            context.wait(op)
+        return completed
+
+    def is_success(self) -> bool:
+        return self.is_completed()
+
+    def synchronize(self) -> None:
+        self.wait()
+
+    def _source_rank(self) -> int:
+        return self._ranks.index(self._op.peer) if self._ranks else self._op.peer
+
+    source_rank = _source_rank
+
+    def result(self) -> list[Any]:
+        return self._context.targets(self._op)
+
+    def get_future(self) -> SimFuture:
+        """A future of the tensors that the operation fills."""
+
+        def resolve(future: SimFuture) -> None:
+            self._context.wait(self._op)
+            future.set_result(self._context.targets(self._op))
+
+        return SimFuture(self._context, resolve)
+
+
+class SimFuture(torch.futures.Future):  # type: ignore[misc]
+    """A future that is resolved by the rank that asks for it, in virtual time.
+
+    C++ (DDP's reducer) waits for futures without asking Python: at the end of a backward pass every open one is
+    resolved first, in order, by a callback of the autograd engine.
+    """
+
+    def __init__(self, context: Context, resolve: Callable[[SimFuture], None]) -> None:
+        super().__init__()
+        self._context, self._resolve, self._settled = context, resolve, False
+        self._callbacks: list[Callable[[Any], None]] = []
+        open_futures = context.futures[context.scheduler.current.number]
+        open_futures.append(self)
+        if len(open_futures) == 1:
+            with contextlib.suppress(RuntimeError):  # not in a backward pass
+                torch.autograd.Variable._execution_engine.queue_callback(context.settle)
+
+    def settle(self) -> None:
+        """Wait for what it stands for."""
+        if self._settled:
+            return
+        self._settled = True
+        with contextlib.suppress(ValueError):
+            self._context.futures[self._context.scheduler.current.number].remove(self)
+        self._resolve(self)
+        for callback in self._callbacks:
+            callback(self)
+
+    def wait(self) -> Any:
+        self.settle()
+        return super().wait()
+
+    def value(self) -> Any:
+        self.settle()
+        return super().value()
+
+    def then(self, callback: Callable[[Any], Any]) -> SimFuture:
+        def resolve(future: SimFuture) -> None:
+            self.settle()
+            try:
+                future.set_result(callback(self))
+            except Exception as error:
+                future.set_exception(error)
+
+        return SimFuture(self._context, resolve)
+
+    def add_done_callback(self, callback: Callable[[Any], None]) -> None:
+        if self._settled:
+            callback(self)
+        else:
+            self._callbacks.append(callback)
+
+
+class Context:
+    """What the operations of all ranks share: the scheduler, the learner's file, what is allowed, who to tell."""
+
+    def __init__(self, scheduler: Scheduler, file: str, p2p_only: bool, tell: Callable[..., None]) -> None:
+        self.scheduler, self.file, self.p2p_only, self.tell = scheduler, file, p2p_only, tell
+        self.open: list[dict[int, Op]] = [{} for _ in scheduler.ranks]
+        self.futures: list[list[SimFuture]] = [[] for _ in scheduler.ranks]
+        self._groups: dict[tuple[str, tuple[int, ...]], Group] = {}
+
+    # ---- where the learner's code is, and what it may do
+
+    def line(self) -> int:
+        frame: types.FrameType | None = sys._getframe(2)
+        while frame is not None:
+            if frame.f_code.co_filename == self.file:
+                return frame.f_lineno
+            frame = frame.f_back
+        return 0
+
+    def must_be_the_rank(self) -> None:
+        """A thread of the learner's own cannot take part: it is no rank, and holds no baton."""
+        if threading.get_ident() != self.scheduler.current.thread:
+            self.needs_processes("it communicates in a thread of its own")
+
+    def needs_processes(self, why: str) -> NoReturn:
+        """Give the whole run up: it can be done by real processes only."""
+        self.tell({"event": "needs_processes", "why": why})
+        os._exit(0)
+
+    def forbid(self, name: str) -> None:
+        self.must_be_the_rank()
+        if self.p2p_only:
+            line = self.line()
+            rank = self.scheduler.current.number
+            self.tell({"event": "forbidden", "rank": rank, "call": name, "line": line})
+            raise ForbiddenCall(f"dist.{name} at line {line}")
+
+    # ---- groups
+
+    def group(self, name: str, ranks: Sequence[int]) -> Group:
+        """The group of that name and ranks; the same for every rank that makes it."""
+        key = name, tuple(ranks)
+        if key not in self._groups:
+            self._groups[key] = self.scheduler.group(ranks)
+            self.tell({"event": "group", "group": self._groups[key].number, "ranks": list(ranks)})
+        return self._groups[key]
+
+    # ---- operations
+
+    def start(self, kind: int, peer: int, tag: int, tensor: torch.Tensor, ranks: Sequence[int]) -> SimWork:
+        """Post one side of a message in a group of `ranks`."""
+        self.must_be_the_rank()
+        if not tensor.is_contiguous():
+            raise RuntimeError("input tensor has to be contiguous")
+        scheduler, rank = self.scheduler, self.scheduler.current
+        if kind != RECV_ANY and not 0 <= peer < len(scheduler.ranks):
+            verb = "send to" if kind == SEND else "receive from"
+            raise ValueError(f"{verb} rank {peer}, but the world has ranks 0 to {len(scheduler.ranks) - 1}")
+        if peer == rank.number:
+            verb = "send to" if kind == SEND else "receive from"
+            raise ValueError(f"{verb} rank {peer}, which is this rank itself")
+        if kind == RECV_ANY and not tensor.numel():
+            raise RuntimeError("gloo cannot receive an empty message from any source: say from which rank it comes")
+        line = self.line()
+        mine = self.open[rank.number]
+        begin = tensor.data_ptr()
+        end = begin + tensor.nbytes
+        if kind != SEND and mine:
+            for other in mine.values():
+                if other.kind == SEND and begin < other.memory[1] and other.memory[0] < end:
+                    self.race("received_into", other, line)
+        op = scheduler.post(kind, peer, tag, end - begin, line, info_of(tensor.dtype))
+        op.target, op.memory = tensor, (begin, end)
+        if kind == SEND:
+            op.payload = tensor.detach().clone()
+        mine[op.number] = op
+        scheduler.match(op)
+        return SimWork(self, op, ranks)
+
+    def join(self, group: Group, part: collectives.Part) -> SimWork:
+        """Join the next collective of a group."""
+        if part.name != "new_group":
+            self.forbid(part.name)
+        kind, root = COLLECTIVE_CODES[part.name], group.ranks[part.root] if part.root >= 0 else -1
+        op = self.scheduler.join(group, kind, part.name, root, part.size, self.line(), part.info, part.agree)
+        op.payload = part
+        self.open[op.rank][op.number] = op
+        return SimWork(self, op)
+
+    def wait(self, op: Op) -> None:
+        if op.done:
+            return
+        line = self.line()
+        self.scheduler.wait(op, line)
+        self.open[op.rank].pop(op.number, None)
+        if op.meeting is not None:
+            if not op.payload.unchanged():
+                self.race("changed_in_collective", op, line)
+            collectives.deliver(op.meeting, op.rank)
+            op.meeting.taken += 1
+            if op.meeting.taken == len(op.meeting.ops):
+                op.meeting.ops.clear()  # no cycles: the garbage collector is off
+        elif op.kind == SEND:
+            if not collectives.same_bytes(op.payload, op.target):
+                self.race("changed", op, line)
+        elif op.partner is not None:
+            self._deliver(op, op.partner)
+
+    @staticmethod
+    def targets(op: Op) -> list[Any]:
+        """The tensors that an operation fills."""
+        return list(op.payload.outputs) if op.meeting is not None else [op.target]
+
+    @staticmethod
+    def _deliver(receive: Op, send: Op) -> None:
+        """Put what was sent into the receive's buffer, byte for byte, as gloo does."""
+        data, buffer = send.payload, receive.target.detach()
+        send.partner = receive.partner = None  # no cycles: the garbage collector is off
+        if send.size > receive.size:
+            raise RuntimeError(
+                f"rank {receive.rank} receives {receive.size} bytes from rank {send.rank}, which sends {send.size}"
+            )
+        if data.dtype == buffer.dtype and data.shape == buffer.shape:
+            buffer.copy_(data)
+        elif data.dtype == buffer.dtype:
+            buffer.view(-1)[: data.numel()].copy_(data.view(-1))
+        else:
+            buffer.view(-1).view(torch.uint8)[: send.size].copy_(data.view(-1).view(torch.uint8))
+
+    def settle(self) -> None:
+        """Resolve the running rank's open futures."""
+        mine = self.futures[self.scheduler.current.number]
+        while mine:
+            mine[0].settle()
+
+    # ---- misuse
+
+    def race(self, how: str, op: Op, line: int) -> None:
+        self.tell({"event": "race", "rank": op.rank, "how": how, "line": line, "posted": op.line, "peer": op.peer})
+
+    def close_call(self, rank: int) -> None:
+        """At the end of a rank's call: what it never waited for is a race."""
+        for op in self.open[rank].values():
+            op.partner = None
+            if op.meeting is not None:
+                self.race("collective_not_waited", op, op.line)
+                op.meeting = None
+            else:
+                self.race("send_not_waited" if op.kind == SEND else "recv_not_waited", op, op.line)
+        self.open[rank].clear()
+        self.futures[rank].clear()
