@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from types import TracebackType
 
 from grader.ranks import WORKER
+from grader.ranks.faults import Fault
 from grader.ranks.network import ROUNDS, Network
 from grader.ranks.processes import Processes
 from grader.ranks.program import Call, Limits, Program, Run
@@ -34,17 +35,18 @@ class Engines:
         limits: Limits,
         network: Network = ROUNDS,
         session: Session | None = None,
+        faults: Sequence[Fault] = (),
     ) -> Run:
-        """One world on the engine of that name. The network is the simulator's; real processes have their own.
+        """One world on the engine of that name. Network and faults are the simulator's; real processes have their own.
 
         A program that cannot be simulated is run on real processes, where so many ranks are possible; otherwise raises
         NeedsProcesses.
         """
         if engine == "sim":
             try:
-                return self.sim.run(program, ranks, calls, seed, limits, network, session)
+                return self.sim.run(program, ranks, calls, seed, limits, network, session, faults)
             except NeedsProcesses:
-                if ranks > MOST_PROCESSES or network != ROUNDS:
+                if ranks > MOST_PROCESSES or network != ROUNDS or faults:
                     raise
         return self.gloo.run(program, ranks, calls, seed, limits)
 

@@ -142,6 +142,7 @@ class CallResult:
     trace: Trace
     diagnoses: tuple[Diagnosis, ...] = ()
     finish: tuple[float, ...] = ()  # virtual seconds at which each rank was done; empty on real processes
+    peak_bytes: tuple[int, ...] = ()  # the most that each rank had of tensors it gave to track()
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from grader.ranks import WORKER, blame
+from grader.ranks.faults import Fault
 from grader.ranks.network import ROUNDS, Network
 from grader.ranks.program import Call, CallResult, Limits, Program, Run, from_bytes, to_bytes
-from grader.ranks.world import TICK_SECONDS, Broken, RankState, World, tidy
+from grader.ranks.world import TICK_SECONDS, Broken, RankState, World
 from grader.sandbox import frames
 from grader.sandbox.warm import Box, Warm
 
@@ -57,24 +58,28 @@ class Simulator:
         limits: Limits | None = None,
         network: Network = ROUNDS,
         session: Session | None = None,
+        faults: Sequence[Fault] = (),
+        trace: bool = True,
     ) -> Run:
         """Load the program on `ranks` simulated ranks, and make the calls one after another.
 
         Without a session the process is this run's own, and gone when this returns or raises.
 
-        Virtual time begins anew with each call. The first call that does not finish ends the run. Raises BoxFailed when
-        no process could be started, and NeedsProcesses for a program that cannot be simulated.
+        Virtual time begins anew with each call, and the faults befall each. Without `trace` only results are kept.
+        The first call that does not finish ends the run. Raises BoxFailed when no process could be started, and
+        NeedsProcesses for a program that cannot be simulated.
         """
         with contextlib.ExitStack() as stack:
             session = session or stack.enter_context(self.session())
             box = session.box()
             try:
                 world = _SimWorld(box, program, ranks, seed, limits or Limits(), network, session.processor)
+                world.faults, world.tracing = tuple(faults), trace
                 run = world.live(calls)
             except BaseException:
                 session.dismiss()
                 raise
-            if not run.finished:
+            if not run.finished or faults:
                 session.dismiss()
             return run
 
@@ -121,6 +126,7 @@ class _SimWorld(World):
     ) -> None:
         super().__init__(box, program, ranks, seed, limits, idle_machine=False)
         self.network, self.processor = network, processor
+        self.tracing = True
         self.phases: list[frames.Message] = []
         self.threads: dict[int, int] = {}
 
@@ -128,8 +134,8 @@ class _SimWorld(World):
         more = {
             "engine": "sim",
             "network": self.network.to_json(),
-            "faults": [],
-            "trace": True,
+            "faults": [fault.to_json() for fault in self.faults],
+            "trace": self.tracing,
             "processor": self.processor,
         }
         self._tell(0, {**self._start_header(), **more})
@@ -146,13 +152,15 @@ class _SimWorld(World):
             raise frames.FrameError("results of another shape")
         clocks = [standing["clock"] for standing in phase.header["ranks"]]
         self.diagnoses = self._in_rank_order()
+        self.trace.finish = tuple(int(clock * 1e9) for clock in clocks)
         self.finished.append(
             CallResult(
                 tuple(tuple(arguments) for arguments, _ in value),
                 tuple(returned for _, returned in value),
                 self.trace,
-                tuple(tidy(self.diagnoses)),
+                self._found(),
                 tuple(float(clock) for clock in clocks),
+                tuple(self._peak(frames.Message(standing)) for standing in phase.header["ranks"]),
             )
         )
 
@@ -181,8 +189,10 @@ class _SimWorld(World):
         phase = self.phases.pop()
         self._take_standings(phase.header)
         self._work_in_events()
-        if not all(rank.state in ("returned", "loaded") for rank in self.ranks):
+        if not all(rank.state in ("returned", "loaded", "killed") for rank in self.ranks):
             raise self._explain(self._stuck())
+        if any(rank.state == "killed" for rank in self.ranks):
+            self.diagnoses.append(self._after_a_kill({}).diagnosis)
         return phase
 
     def _take_standings(self, header: dict[str, Any]) -> None:

@@ -14,6 +14,7 @@ import os
 import random
 import socket
 import sys
+import time
 import traceback
 import types
 from collections.abc import Callable
@@ -24,6 +25,7 @@ import torch
 import torch.distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
+from grader.ranks import model
 from grader.ranks.recorder import ForbiddenCall, Recorder, install
 from grader.sandbox import frames
 from grader.sandbox.host import STACKS_SIGNAL
@@ -208,6 +210,8 @@ def _world(rank: int, start: dict[str, Any], inbox: Inbox, recorder: Recorder) -
     except BaseException as error:
         recorder.message(raised(error, file, stage))
         return _stay(inbox)
+    ledger = model.Ledger()
+    model.begin(time.sleep, lambda: ledger)
     functions, problems = find_functions(module, start["functions"])
     recorder.message({"event": "loaded", "problems": problems})
     while (call := inbox.next()) is not None:
@@ -222,7 +226,7 @@ def _world(rank: int, start: dict[str, Any], inbox: Inbox, recorder: Recorder) -
             return _stay(inbox)
         sys.stdout.flush()
         tree, blob = frames.encode([seen, returned], tensor_bytes)
-        recorder.message({"event": "returned", "value": tree}, blob)
+        recorder.message({"event": "returned", "value": tree, "peak": ledger.peak}, blob)
     return 0
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from grader.ranks import blame
+from grader.ranks.faults import Fault
 from grader.ranks.program import Call, CallResult, Ending, Limits, Program, Run, from_bytes, to_bytes
 from grader.sandbox import frames
 from grader.sandbox.warm import Box
@@ -43,14 +44,14 @@ class RankState:
 
     @property
     def over(self) -> bool:
-        return self.state in ("returned", "raised", "dead")
+        return self.state in ("returned", "raised", "dead", "killed")
 
     @property
     def mark(self) -> str:
         """A word for the picture, where this rank broke."""
         if self.state == "raised" and self.raised is not None and self.broken:
             return f"raised {self.raised.type}"
-        return "process died" if self.state == "dead" else ""
+        return {"dead": "process died", "killed": "killed"}.get(self.state, "")
 
     @property
     def fallen(self) -> bool:
@@ -86,6 +87,7 @@ class World:
         self.diagnoses: list[Diagnosis] = []
         self.finished: list[CallResult] = []
         self.groups: dict[int, tuple[int, ...]] = {}
+        self.faults: Sequence[Fault] = ()
         self.problems: dict[str, str] = {}  # by function, why it cannot be called
         self.loaded = False
         self.ring: list[int] = []
@@ -167,7 +169,8 @@ class World:
                 tuple(tuple(arguments) for arguments, _ in values),
                 tuple(returned for _, returned in values),
                 self.trace,
-                tuple(tidy(self.diagnoses)),
+                self._found(),
+                peak_bytes=tuple(self._peak(rank.result) for rank in self.ranks if rank.result is not None),
             )
         )
 
@@ -192,6 +195,19 @@ class World:
     def _in_rank_order(self) -> list[Diagnosis]:
         """What was noticed, so that the order in which the ranks' reports came in does not show."""
         return sorted(self.diagnoses, key=lambda found: -1 if found.rank is None else found.rank)
+
+    def _found(self) -> tuple[Diagnosis, ...]:
+        """What is to be said of a call that finished. Raises Broken if its collectives did not fit together."""
+        different = blame.mismatched(self.trace, self.source)
+        if different:
+            raise Broken(different, "mismatched")
+        more = [*blame.misread(self.trace, self.source), *blame.unreceived(self.trace, self.source)]
+        return tuple(tidy([*self.diagnoses, *more]))
+
+    @staticmethod
+    def _peak(result: frames.Message) -> int:
+        peak = result.header.get("peak", 0)
+        return peak if isinstance(peak, int) and peak >= 0 else 0
 
     def _value(self, rank: RankState) -> tuple[list[Any], Any]:
         assert rank.result is not None
@@ -434,6 +450,12 @@ class World:
 
     def _explain(self, stuck: dict[int, set[int]]) -> Broken:
         """Why the ranks that are not done never will be. A broken rank comes before those that wait for it."""
+        forbidden = any(rank.raised is not None and rank.raised.why == "forbidden" for rank in self.ranks)
+        different = None if forbidden else blame.mismatched(self.trace, self.source)
+        if different:
+            return Broken(different, "mismatched")
+        if any(rank.state == "killed" for rank in self.ranks):
+            return self._after_a_kill(stuck)
         for number, rank in enumerate(self.ranks):
             if rank.state == "dead" and rank.status not in (0, None):
                 return Broken(blame.died(number, rank.status or 0, self.trace, self.source), "crashed")
@@ -446,16 +468,34 @@ class World:
             found = blame.raised(number, error, self.size, self.source, alike)
             return Broken(found, blame.ENDINGS.get(found.kind, "crashed"))
         blocked = {n: r.blocked for n, r in enumerate(self.ranks) if r.blocked is not None}
-        different = blame.mismatched(self.trace, blocked, self.source)
-        if different:
-            return Broken(different, "mismatched")
         self.ring = blame.cycle(stuck)
         if self.ring:
-            return Broken(blame.deadlock(self.ring, blocked, self.source), "deadlocked")
+            return Broken(blame.deadlock(self.ring, blocked, self.trace, self.source), "deadlocked")
+        if not stuck and blocked and self.faults:
+            told = [fault.told() for fault in self.faults]
+            first = blocked[min(blocked)]
+            waiters = [blame.waits(op, self.source) for _, op in sorted(blocked.items())]
+            line = first.wait_line or first.line or None
+            return Broken(blame.stranded(told, waiters, first.rank, line, self.source), "deadlocked")
         if gone is not None:
             return Broken(blame.died(gone, 0, self.trace, self.source), "left_early")
         returned = [n for n, rank in enumerate(self.ranks) if rank.state == "returned"]
         return Broken(blame.left_early(stuck, blocked, returned, self.source), "left_early")
+
+    def _after_a_kill(self, stuck: dict[int, set[int]]) -> Broken:
+        """A fault killed a rank, and others could not go on."""
+        number = next(n for n, rank in enumerate(self.ranks) if rank.state == "killed")
+        told = next(fault.told() for fault in self.faults if fault.kind == "kill" and fault.rank == number)
+        waiters: dict[int, str] = {}
+        for n, rank in enumerate(self.ranks):
+            if n in stuck and rank.blocked is not None:
+                waiters[n] = blame.waits(rank.blocked, self.source)
+            elif rank.raised is not None:
+                where = self.source.quote(rank.raised.line)
+                waiters[n] = f"rank {n} raised {rank.raised.type}: {rank.raised.text}{where}"
+        last = self.trace.operations(number)[-1:]
+        line = next((op.line for op in last if op.line), None)
+        return Broken(blame.killed(told, number, waiters, self.source, line), "crashed")
 
     def _violation(self, what: str, rank: int | None = None) -> Diagnosis:
         who = "The submission" if rank is None else f"Rank {rank}"

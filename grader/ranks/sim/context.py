@@ -210,8 +210,8 @@ class Context:
         if op.done:
             return
         line = self.line()
-        self.scheduler.wait(op, line)
         self.open[op.rank].pop(op.number, None)
+        self.scheduler.wait(op, line)
         if op.meeting is not None:
             if not op.payload.unchanged():
                 self.race("changed_in_collective", op, line)

@@ -14,13 +14,15 @@ import random
 import re
 import struct
 import sys
+import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
 import torch
 import torch.distributed as dist
 
-from grader.ranks import worker
+from grader.ranks import model, worker
 from grader.ranks.faults import Fault
 from grader.ranks.network import Network
 from grader.ranks.sim.context import Context
@@ -73,9 +75,11 @@ def world(start: dict[str, Any], inbox: worker.Inbox, tell: Tell) -> frames.Mess
     context = Context(scheduler, start["file"], start["p2p_only"], tell)
     check()
     install(context)
+    model.begin(lambda seconds: scheduler.compute(seconds, context.line()), lambda: scheduler.current.data["ledger"])
+    _virtual_clock(scheduler)
     worker.allow_own_groups(lambda: begin_group(scheduler))
     for rank in scheduler.ranks:
-        rank.data["world"] = RankWorld()
+        rank.data["world"], rank.data["ledger"] = RankWorld(), model.Ledger()
     with contextlib.suppress(OSError):  # one thread runs at a time, and the baton goes round faster on one processor
         os.sched_setaffinity(0, {start["processor"]})
     scheduler.on_switch = _switcher(start)
@@ -88,6 +92,8 @@ def world(start: dict[str, Any], inbox: worker.Inbox, tell: Tell) -> frames.Mess
     while (call := inbox.next()) is not None and "arguments" in call.header:
         arguments: list[list[Any]] = frames.decode(call.header["arguments"], call.blob, worker.tensor)
         seen = [worker.as_the_caller_sees(given) for given in arguments]
+        for rank in scheduler.ranks:
+            rank.data["ledger"] = model.Ledger()
         scheduler.run(_caller(call.header["function"], arguments, context))
         _report(scheduler, context, tell, {}, seen)
     scheduler.unwind()
@@ -118,6 +124,19 @@ def _load(rank: Rank, start: dict[str, Any], context: Context) -> dict[str, str]
     return problems
 
 
+def _virtual_clock(scheduler: Scheduler) -> None:
+    """The program's clocks tell virtual time, and sleeping takes it."""
+    epoch = 1.7e9  # some moment, the same in every run
+
+    def sleep(seconds: float) -> None:
+        if threading.get_ident() == scheduler.current.thread:
+            scheduler.compute(seconds)
+
+    time.sleep = sleep  # type: ignore[assignment]
+    time.time = lambda: epoch + scheduler.current.clock
+    time.monotonic = time.perf_counter = lambda: scheduler.current.clock
+
+
 def _caller(function: str, arguments: list[list[Any]], context: Context) -> Callable[[Rank], Any]:
     def call(rank: Rank) -> Any:
         try:
@@ -140,7 +159,7 @@ def _report(
         if rank.records:
             tell({"event": "trace", "rank": rank.number}, bytes(rank.records))
     tree, blob = None, b""
-    if arguments is not None and all(rank.state == "returned" for rank in scheduler.ranks):
+    if arguments is not None and all(rank.state in ("returned", "killed") for rank in scheduler.ranks):
         values = [[list(arguments[rank.number]), rank.outcome] for rank in scheduler.ranks]
         tree, blob = frames.encode(values, worker.tensor_bytes)
     tell({"event": "phase", "ranks": ranks, "value": tree, **header}, blob)
@@ -153,6 +172,7 @@ def _standing(rank: Rank, file: str) -> dict[str, Any]:
         "blocked": rank.blocked.number if rank.blocked is not None else None,
         "raised": raised,
         "clock": rank.clock,
+        "peak": rank.data["ledger"].peak,
         "thread": rank.thread,
     }
 

@@ -1,0 +1,31 @@
+"""From a stuck or broken run to a sentence: who waits for whom, who is to blame, and at which of the learner's lines.
+
+Pure functions over the trace and the ranks' last states; the same for every engine.
+"""
+
+from grader.ranks.blame.broken import ENDINGS, Raised, died, forbidden, killed, raised, stranded, timed_out
+from grader.ranks.blame.buffers import misread, race, unreceived
+from grader.ranks.blame.collectives import mismatched
+from grader.ranks.blame.source import Source, waits
+from grader.ranks.blame.waiting import cycle, deadlock, left_early, stuck
+
+__all__ = [
+    "ENDINGS",
+    "Raised",
+    "Source",
+    "cycle",
+    "deadlock",
+    "died",
+    "forbidden",
+    "killed",
+    "left_early",
+    "mismatched",
+    "misread",
+    "race",
+    "raised",
+    "stranded",
+    "stuck",
+    "timed_out",
+    "unreceived",
+    "waits",
+]

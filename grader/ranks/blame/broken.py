@@ -1,0 +1,143 @@
+"""Ranks that broke: an exception, a process that died, a call that is not allowed, a loop, a fault."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from grader.ranks.blame.source import Source, in_bytes
+from grader.ranks.program import Ending
+from grader.trace.events import Trace, match
+from grader.verdict import Diagnosis, Kind
+
+ENDINGS: dict[str, Ending] = {"out_of_memory": "out_of_memory", "left_early": "left_early", "deadlock": "deadlocked"}
+
+
+@dataclass(frozen=True)
+class Raised:
+    """An exception that left the learner's function (or module) on one rank."""
+
+    type: str
+    text: str
+    line: int | None
+    why: str = ""  # "memory" | "syntax" | "forbidden" | ""
+
+
+def raised(rank: int, error: Raised, ranks: int, source: Source, others: int) -> Diagnosis:
+    """The sentence for an exception in the learner's code."""
+    place = source.quote(error.line)
+    if error.why == "forbidden":
+        return forbidden(rank, error.text.split(" at line ")[0], error.line, source)
+    if error.why == "syntax":
+        return Diagnosis(
+            "syntax_error",
+            f"{source.file} is not valid Python: {error.type}: {error.text}{place}.",
+            file=source.file,
+            line=error.line,
+        )
+    also = f", and so did {others} other rank{'s' if others > 1 else ''}" if others else ""
+    text = f": {_first_line(error.text)}" if error.text else ""
+    kind: Kind = "out_of_memory" if error.why == "memory" else "crash"
+    return Diagnosis(
+        kind,
+        f"Rank {rank} of {ranks} raised {error.type}{text}{place}{also}.",
+        rank=rank,
+        file=source.file,
+        line=error.line,
+        expected="the function returns on every rank",
+        got=error.type,
+    )
+
+
+def _first_line(text: str) -> str:
+    line = text.splitlines()[0].rstrip(".") if text else ""
+    return line if len(line) <= 200 else line[:197] + "..."
+
+
+def died(rank: int, status: int, trace: Trace, source: Source) -> Diagnosis:
+    """The sentence for a process that ended without returning."""
+    if status < 0:
+        name = signal.Signals(-status).name if -status in signal.valid_signals() else f"signal {-status}"
+        how = f"was killed by {name}"
+    else:
+        how = f"ended with exit status {status} without returning"
+    misfit = next(((s, r) for s, r in match(trace.all_operations()) if r.rank == rank and s.size > r.size), None)
+    last = trace.operations(rank)[-1:]
+    line = last[0].line if last else None
+    if misfit:
+        send, recv = misfit
+        why = (
+            f": it receives {in_bytes(recv.size)} from rank {send.rank}{source.quote(recv.line)}, but rank {send.rank} "
+            f"sends {in_bytes(send.size)}{source.quote(send.line)}"
+        )
+        line = recv.line
+    else:
+        why = f" after {last[0].name}{source.quote(line)}" if last else " before it communicated"
+    return Diagnosis(
+        "left_early" if status == 0 else "crash",
+        f"Rank {rank}'s process {how}{why}.",
+        rank=rank,
+        file=source.file,
+        line=line,
+        expected="the function returns on every rank",
+        got=how,
+    )
+
+
+def forbidden(rank: int, call: str, line: int | None, source: Source) -> Diagnosis:
+    """The sentence for a collective in an exercise about point-to-point messages."""
+    return Diagnosis(
+        "forbidden_call",
+        f"Rank {rank} called {call}{source.quote(line)}. Here only send, recv, isend, irecv and batch_isend_irecv are "
+        "allowed: the exercise is to build the collective out of them.",
+        rank=rank,
+        file=source.file,
+        line=line,
+        expected="point-to-point calls only",
+        got=call,
+    )
+
+
+def timed_out(rank: int, line: int | None, trace: Trace, source: Source, how: str) -> Diagnosis:
+    """The sentence for a rank that does not come back."""
+    done = len(trace.operations(rank))
+    talked = f"after {done} communication call{'s' if done != 1 else ''}" if done else "before any communication"
+    return Diagnosis(
+        "timeout",
+        f"Rank {rank} did not return: it {how}{source.quote(line)}, {talked}. Is there a loop that never ends?",
+        rank=rank,
+        file=source.file,
+        line=line,
+        expected="the function returns",
+        got=how,
+    )
+
+
+def killed(fault: str, rank: int, waiters: Mapping[int, str], source: Source, line: int | None) -> Diagnosis:
+    """The sentence for a rank that a fault killed; `waiters` are the others that cannot go on, and in what."""
+    then = f", and {'; '.join(list(waiters.values())[:3])}" if waiters else ", and the others went on without it"
+    never = ", which can no longer happen" if waiters else ""
+    return Diagnosis(
+        "crash",
+        f"As you asked, {fault}{then}{never}.",
+        rank=rank,
+        file=source.file,
+        line=line,
+        expected="the others find out, and go on or end",
+        got="ranks that wait for ever" if waiters else "they went on",
+    )
+
+
+def stranded(faults: Sequence[str], waiters: Sequence[str], rank: int, line: int | None, source: Source) -> Diagnosis:
+    """The sentence for ranks that wait for ever because of what befell a message or a link."""
+    return Diagnosis(
+        "deadlock",
+        f"As you asked, {', and '.join(faults)}: {'; '.join(waiters[:3])}, and nothing ends the wait. A program that "
+        "must survive this needs a time limit and a second attempt.",
+        rank=rank,
+        file=source.file,
+        line=line,
+        expected="the message, or a way to go on without it",
+        got="a wait for ever",
+    )

@@ -1,0 +1,139 @@
+"""Ranks that wait for ever: for whom, in a cycle or at the end of a chain, and why nobody comes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from grader.ranks.blame.collectives import disagree, parts
+from grader.ranks.blame.source import Source, in_bytes, waits
+from grader.trace.events import RECV_ANY, SEND, Operation, Trace, match
+from grader.verdict import Diagnosis
+
+
+def stuck(trace: Trace, blocked: Mapping[int, Operation], over: Collection[int]) -> dict[int, set[int]]:
+    """The ranks that can never go on, each with the ranks it waits for.
+
+    `blocked` maps a rank to the operation it waits in, `over` holds the ranks that have returned, raised or died.
+    A rank is stuck if its operation has met no counterpart and every rank that could post one is stuck or over.
+    """
+    met = {id(op) for pair in match(trace.all_operations()) for op in pair}
+    sends_to = {
+        (op.peer, op.tag) for op in trace.all_operations() if op.kind == SEND and not op.done and id(op) not in met
+    }
+    waiting: dict[int, set[int]] = {}
+    for rank, op in blocked.items():
+        if op.threaded or id(op) in met or (op.kind == RECV_ANY and (rank, op.tag) in sends_to):
+            continue
+        if op.collective:
+            missing = _missing(trace, op)
+            if missing:
+                waiting[rank] = missing
+        else:
+            waiting[rank] = set(range(trace.ranks)) - {rank} if op.kind == RECV_ANY else {op.peer}
+    while True:
+        gone = set(waiting) | set(over)
+        # a collective is stuck as soon as one missing rank is; a receive from any source only when all are
+        freed = [
+            rank
+            for rank, needed in waiting.items()
+            if not (needed & gone if blocked[rank].collective else needed <= gone)
+        ]
+        if not freed:
+            return waiting
+        for rank in freed:
+            del waiting[rank]
+
+
+def _missing(trace: Trace, op: Operation) -> set[int]:
+    """The ranks that a collective lacks: those that have not joined it or, if all have, that joined another."""
+    found = parts(trace, op)
+    joined = {other.rank for other in found}
+    absent = set(trace.groups.get(op.tag, range(trace.ranks))) - joined
+    return absent or {other.rank for other in found if disagree(op, other)}
+
+
+def cycle(waiting: Mapping[int, Collection[int]]) -> list[int]:
+    """Ranks that wait for one another in a ring, the lowest first; empty if the waits end in a rank that is over."""
+    for first in sorted(waiting):
+        path: list[int] = []
+        at: int | None = first
+        while at is not None and at not in path:
+            path.append(at)
+            at = min((rank for rank in waiting[at] if rank in waiting), default=None)
+        if at is not None:
+            ring = path[path.index(at) :]
+            low = ring.index(min(ring))
+            return ring[low:] + ring[:low]
+    return []
+
+
+def _astray(ring: list[int], blocked: Mapping[int, Operation], trace: Trace, source: Source) -> str:
+    """What to say of a message that a rank of the cycle has sent, and that no receive fits."""
+    met = {id(op) for pair in match(trace.all_operations()) for op in pair}
+    for rank in ring:
+        for send in trace.operations(rank):
+            if send.kind != SEND or id(send) in met:
+                continue
+            waiting = blocked.get(send.peer)
+            told = f"Rank {rank} has begun to send {in_bytes(send.size)} to rank {send.peer}{source.quote(send.line)}, "
+            if waiting is None or not waiting.receives:
+                continue
+            if waiting.peer == rank:
+                return told + f"but with tag {_tag(send)} where rank {send.peer} waits for tag {_tag(waiting)}."
+            return told + f"but rank {send.peer} receives from rank {waiting.peer}: who sends to whom does not fit."
+    return ""
+
+
+def _tag(op: Operation) -> int:
+    return op.tag & 0xFFFFFFFF
+
+
+def deadlock(ring: list[int], blocked: Mapping[int, Operation], trace: Trace, source: Source) -> Diagnosis:
+    """The sentence for a wait-for cycle."""
+    ops = [blocked[rank] for rank in ring]
+    same_line = len({op.wait_line or op.line for op in ops}) == 1
+    told = [waits(op, source if i == 0 or not same_line else Source(source.file, "")) for i, op in enumerate(ops)]
+    if len(told) > 5:
+        told = [*told[:3], f"and so on, until {told[-1]}"]
+    if all(op.kind == SEND for op in ops):
+        advice = (
+            "A send returns only when its receiver has posted the matching recv, and each of these ranks would do so "
+            "only after its own send: start the send with isend, receive, and then wait for the send."
+        )
+    elif all(op.receives for op in ops):
+        advice = _astray(ring, blocked, trace, source) or (
+            "Each waits for a message that is sent only after its own has arrived: somebody must send first."
+        )
+    else:
+        advice = "No rank can go on before another does."
+    first = ops[0]
+    return Diagnosis(
+        "deadlock",
+        f"Deadlock, a cycle of {len(ring)} ranks: {', '.join(told)}. {advice}",
+        rank=first.rank,
+        file=source.file,
+        line=first.wait_line or first.line or None,
+        expected="every send meets a recv",
+        got="a wait-for cycle " + " -> ".join(str(rank) for rank in [*ring, ring[0]]),
+    )
+
+
+def left_early(
+    waiting: Mapping[int, set[int]], blocked: Mapping[int, Operation], returned: Collection[int], source: Source
+) -> Diagnosis:
+    """The sentence for a rank that returned while another still waits for it."""
+    waiter = next((rank for rank in sorted(waiting) if waiting[rank] & set(returned)), min(waiting))
+    op = blocked[waiter]
+    gone = min(waiting[waiter] & set(returned), default=min(waiting[waiter]))
+    rule = "Every rank must take the same number of steps, and every message sent must be received."
+    if op.collective:
+        rule = "Every rank must make every collective call."
+    return Diagnosis(
+        "left_early",
+        f"Rank {gone} returned, but {waits(op, source)}, and that can no longer happen. {rule}",
+        rank=gone,
+        file=source.file,
+        line=op.wait_line or op.line or None,
+        expected="all ranks finish together",
+        got=f"rank {gone} was done, rank {waiter} was not",
+    )
