@@ -16,12 +16,16 @@ LAYERS = [
     {"submission", "sandbox", "trace"},
     {"catalog", "progress", "ranks", "nodes", "jobs"},
     {"exercise", "exercises", "doctor"},
-    {"classroom"},
+    {"classroom", "course"},
     {"cli", "__init__"},
 ]
 LAYER = {part: number for number, parts in enumerate(LAYERS) for part in parts}
 TOGETHER = {("exercise", "exercises"), ("exercises", "exercise")}
-IN_THE_BOX = {"ranks/worker.py", "ranks/recorder.py", "ranks/sim/serve.py", "ranks/sim/group.py", "ranks/sim/world.py"}
+IN_THE_BOX = {
+    "ranks/worker.py",
+    "ranks/recorder.py",
+    *(f"ranks/sim/{name}.py" for name in ("serve", "group", "world", "context", "collectives")),
+}
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
 

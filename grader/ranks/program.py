@@ -95,12 +95,16 @@ class Function:
 
 @dataclass(frozen=True)
 class Program:
-    """A learner's source and the functions in it that are called."""
+    """A learner's source and the functions in it that are called.
+
+    With `own_group` it may call init_process_group itself, as a program for torchrun does.
+    """
 
     source: str
     file: str
     functions: tuple[Function, ...]
     p2p_only: bool = False
+    own_group: bool = False
 
     @classmethod
     def of(

@@ -43,7 +43,9 @@ def tensor(description: dict[str, Any], data: bytes) -> torch.Tensor:
 
 
 def tensor_bytes(value: Any) -> tuple[dict[str, Any], bytes] | None:
-    """A tensor's whole storage, and the view on it."""
+    """A tensor's whole storage, and the view on it. A number of numpy's goes as a tensor without dimensions."""
+    if type(value).__module__ == "numpy" and hasattr(value, "item") and not getattr(value, "shape", ()):
+        value = torch.tensor(value.item())
     if not isinstance(value, torch.Tensor):
         return None
     tensor = value.detach().cpu()
@@ -124,16 +126,18 @@ def _find_function(module: types.ModuleType, name: str, parameters: list[str] | 
     return function, ""
 
 
-def allow_own_groups(begin: Callable[[], None]) -> None:
-    """Let programs that make their own default group run as they are.
+def take_over_groups(begin: Callable[[], None], own_group: bool) -> None:
+    """Let a program's own init_process_group() do what it would under torchrun.
 
-    The group is there when they begin: their init_process_group() is then taken as said; after a
-    destroy_process_group(), `begin` makes it anew.
+    The group is there when the program begins. With `own_group` making it is then taken as done; else it is an error,
+    as torch has it. After a destroy_process_group(), `begin` makes it anew.
     """
 
     def init_process_group(*_: Any, **__: Any) -> None:
         if not dist.is_initialized():
             begin()
+        elif not own_group:
+            raise ValueError("trying to initialize the default process group twice!")
 
     dist.init_process_group = c10d.init_process_group = init_process_group
 
@@ -197,7 +201,7 @@ def _world(rank: int, start: dict[str, Any], inbox: Inbox, recorder: Recorder) -
         init("gloo", store=store, rank=rank, world_size=world, timeout=GROUP_TIMEOUT)
 
     begin()
-    allow_own_groups(begin)
+    take_over_groups(begin, start["own_group"])
     if start["yield_to_ranks"]:
         _let_gloo_yield()
     recorder.begin(rank, world, file, start["p2p_only"])

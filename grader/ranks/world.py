@@ -131,6 +131,7 @@ class World:
             "file": self.program.file,
             "functions": [(function.name, function.parameters) for function in self.program.functions],
             "p2p_only": self.program.p2p_only,
+            "own_group": self.program.own_group,
             "seed": self.seed,
             "yield_to_ranks": self.idle_machine,
         }

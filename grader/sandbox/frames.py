@@ -16,6 +16,7 @@ from typing import Any
 _HEAD = struct.Struct("<cI")
 _LENGTH = struct.Struct("<I")
 MAX_FRAME = 256 * 2**20
+MAX_BITS = 1024  # of an integer
 
 # one event of one rank: what happened, operation, thread flag, line, peer, tag, operation id, bytes, time in ns.
 # In virtual time DONE holds when the operation began to move in place of the tag, and when it was over in place of the
@@ -105,8 +106,10 @@ def encode(value: Any, leaf: Callable[[Any], tuple[dict[str, Any], bytes] | None
     blobs: list[bytes] = []
 
     def walk(item: Any) -> Any:
-        if item is None or isinstance(item, (bool, int, float, str)):
+        if item is None or isinstance(item, (bool, float, str)):
             return item
+        if isinstance(item, int):
+            return item if item.bit_length() <= MAX_BITS else {"$other": f"int of {item.bit_length()} bits"}
         if isinstance(item, (list, tuple)):
             return [walk(part) for part in item]
         if isinstance(item, dict) and all(isinstance(key, str) for key in item):

@@ -165,7 +165,7 @@ class Trace:
                 going.append(op)
         return match(going)
 
-    @cached_property
+    @property
     def collectives(self) -> list[list[Operation]]:
         """The operations that are one collective, each rank's part: the k-th that each called in the same group.
 

@@ -37,11 +37,12 @@ def raised(rank: int, error: Raised, ranks: int, source: Source, others: int) ->
             line=error.line,
         )
     also = f", and so did {others} other rank{'s' if others > 1 else ''}" if others else ""
+    who = f"Rank {rank} of {ranks}" if ranks > 1 else "Your function" if error.line else "The run"
     text = f": {_first_line(error.text)}" if error.text else ""
     kind: Kind = "out_of_memory" if error.why == "memory" else "crash"
     return Diagnosis(
         kind,
-        f"Rank {rank} of {ranks} raised {error.type}{text}{place}{also}.",
+        f"{who} raised {error.type}{text}{place}{also}.",
         rank=rank,
         file=source.file,
         line=error.line,

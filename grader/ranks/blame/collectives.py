@@ -9,11 +9,6 @@ from grader.verdict import Diagnosis
 UNEVEN = ("all_to_all", "all_to_all_single", "barrier", "monitored_barrier", "new_group")
 
 
-def parts(trace: Trace, op: Operation) -> list[Operation]:
-    """The operations that are one collective with `op`, its own among them."""
-    return next(found for found in trace.collectives if any(other is op for other in found))
-
-
 def disagree(one: Operation, other: Operation) -> str:
     """In what two ranks' parts of one collective differ, in a word; empty where they agree."""
     if one.kind != other.kind:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from grader.ranks.blame.collectives import disagree, parts
+from grader.ranks.blame.collectives import disagree
 from grader.ranks.blame.source import Source, in_bytes, waits
 from grader.trace.events import RECV_ANY, SEND, Operation, Trace, match
 from grader.verdict import Diagnosis
@@ -21,11 +21,12 @@ def stuck(trace: Trace, blocked: Mapping[int, Operation], over: Collection[int])
         (op.peer, op.tag) for op in trace.all_operations() if op.kind == SEND and not op.done and id(op) not in met
     }
     waiting: dict[int, set[int]] = {}
+    together = {id(part): found for found in trace.collectives for part in found}
     for rank, op in blocked.items():
         if op.threaded or id(op) in met or (op.kind == RECV_ANY and (rank, op.tag) in sends_to):
             continue
         if op.collective:
-            missing = _missing(trace, op)
+            missing = _missing(trace, op, together.get(id(op), [op]))
             if missing:
                 waiting[rank] = missing
         else:
@@ -44,9 +45,9 @@ def stuck(trace: Trace, blocked: Mapping[int, Operation], over: Collection[int])
             del waiting[rank]
 
 
-def _missing(trace: Trace, op: Operation) -> set[int]:
-    """The ranks that a collective lacks: those that have not joined it or, if all have, that joined another."""
-    found = parts(trace, op)
+def _missing(trace: Trace, op: Operation, found: list[Operation]) -> set[int]:
+    """The ranks that a collective lacks, of which there is `found`: those that have not joined it or, if all have, that
+    joined another."""
     joined = {other.rank for other in found}
     absent = set(trace.groups.get(op.tag, range(trace.ranks))) - joined
     return absent or {other.rank for other in found if disagree(op, other)}

@@ -17,7 +17,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 import torch.distributed as dist
@@ -40,15 +40,16 @@ _RANDOM = re.compile(
 
 
 class _Printed:
-    """sys.stdout or sys.stderr of the running rank."""
+    """sys.stdout or sys.stderr of the running rank, in whichever world runs: a logger may keep it for longer."""
 
     encoding = "utf-8"
+    scheduler: ClassVar[Scheduler]
 
-    def __init__(self, stream: str, scheduler: Scheduler, tell: Tell) -> None:
-        self._stream, self._scheduler, self._tell = stream, scheduler, tell
+    def __init__(self, stream: str, tell: Tell) -> None:
+        self._stream, self._tell = stream, tell
 
     def write(self, text: str) -> int:
-        rank = self._scheduler.current.number
+        rank = self.scheduler.current.number
         self._tell({"event": "printed", "rank": rank, "stream": self._stream, "text": text})
         return len(text)
 
@@ -77,13 +78,14 @@ def world(start: dict[str, Any], inbox: worker.Inbox, tell: Tell) -> frames.Mess
     install(context)
     model.begin(lambda seconds: scheduler.compute(seconds, context.line()), lambda: scheduler.current.data["ledger"])
     _virtual_clock(scheduler)
-    worker.allow_own_groups(lambda: begin_group(scheduler))
+    worker.take_over_groups(lambda: begin_group(scheduler), start["own_group"])
     for rank in scheduler.ranks:
         rank.data["world"], rank.data["ledger"] = RankWorld(), model.Ledger()
     with contextlib.suppress(OSError):  # one thread runs at a time, and the baton goes round faster on one processor
         os.sched_setaffinity(0, {start["processor"]})
     scheduler.on_switch = _switcher(start)
-    sys.stdout, sys.stderr = _Printed("stdout", scheduler, tell), _Printed("stderr", scheduler, tell)
+    _Printed.scheduler = scheduler
+    sys.stdout, sys.stderr = _Printed("stdout", tell), _Printed("stderr", tell)
     scheduler.run(lambda rank: _load(rank, start, context))
     problems: dict[str, str] = next(
         (rank.outcome for rank in scheduler.ranks if rank.state == "returned" and rank.outcome), {}

@@ -1,0 +1,46 @@
+"""Fits in torch's default dtype, which holds seven digits.
+
+check: fit
+kind: wrong_result
+only: yes
+"""
+
+import math
+
+import torch
+
+
+def fit_alpha_beta(sizes, seconds):
+    sizes = torch.tensor(sizes, dtype=torch.float32)
+    rows = torch.stack([torch.ones_like(sizes), sizes], dim=1)
+    scale = torch.tensor([1.0, sizes.max()])
+    solution = torch.linalg.lstsq(rows / scale, torch.tensor(seconds).unsqueeze(1)).solution
+    alpha, beta = solution[:, 0] / scale
+    return alpha.item(), beta.item()
+
+
+def send_time(bytes, alpha, beta):
+    return alpha + bytes * beta
+
+
+def all_reduce_time(algorithm, bytes, n, alpha, beta):
+    if algorithm == "naive":
+        return 2 * (n - 1) * (alpha + bytes * beta)
+    if algorithm == "ring":
+        return 2 * (n - 1) * (alpha + bytes / n * beta)
+    return math.ceil(math.log2(n)) * (alpha + bytes * beta)
+
+
+def amdahl(parallel_fraction, n):
+    return 1 / (1 - parallel_fraction + parallel_fraction / n)
+
+
+def gustafson(parallel_fraction, n):
+    return 1 - parallel_fraction + parallel_fraction * n
+
+
+def best_world_size(samples, seconds_per_sample, grad_bytes, alpha, beta, max_n, batch):
+    def step(n):
+        return math.ceil(batch / n) * seconds_per_sample + 2 * (n - 1) * (alpha + grad_bytes / n * beta)
+
+    return min(range(1, max_n + 1), key=step)
