@@ -481,6 +481,8 @@ class World:
         if gone is not None:
             return Broken(blame.died(gone, 0, self.trace, self.source), "left_early")
         returned = [n for n, rank in enumerate(self.ranks) if rank.state == "returned"]
+        if not stuck:
+            raise frames.FrameError("ranks that neither go on nor wait for anything")
         return Broken(blame.left_early(stuck, blocked, returned, self.source), "left_early")
 
     def _after_a_kill(self, stuck: dict[int, set[int]]) -> Broken:

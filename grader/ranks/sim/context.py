@@ -260,7 +260,8 @@ class Context:
     def close_call(self, rank: int) -> None:
         """At the end of a rank's call: what it never waited for is a race."""
         for op in self.open[rank].values():
-            op.partner = None
+            if op.kind != SEND:  # a send may still be on its way
+                op.partner = None
             if op.meeting is not None:
                 self.race("collective_not_waited", op, op.line)
                 op.meeting = None

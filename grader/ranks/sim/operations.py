@@ -36,6 +36,7 @@ class Op:
         "number",
         "partner",
         "payload",
+        "posted",
         "peer",
         "rank",
         "size",
@@ -53,6 +54,7 @@ class Op:
         self.payload: Any = None  # what a send carries; put into the receive when it is done
         self.target: Any = None  # the tensor it reads or fills
         self.memory = (0, 0)  # where that lies: addresses from, to
+        self.posted = 0.0
         self.start: float | None = None
         self.end: float | None = None
         self.late = 0.0  # how much later than its send a message is received
@@ -96,3 +98,4 @@ class Rank:
         self.thread = 0
         self.data: dict[str, Any] = {}  # what the caller keeps for it
         self.bytes_sent = self.messages_sent = 0
+        self.mourned: set[int] = set()  # the gone ranks that a receive from any source has told of

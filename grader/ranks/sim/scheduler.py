@@ -30,6 +30,10 @@ STACK_BYTES = 2**20
 COMPUTE, KILLED, DELAYED, DROPPED = (SPANS.index(name) for name in ("compute", "killed", "delayed", "dropped"))
 
 
+def _by_posting(send: Op) -> tuple[float, int, int]:
+    return send.posted, send.rank, send.number
+
+
 class Scheduler:
     """Runs a function on every rank until all have returned, raised, or are stuck for ever."""
 
@@ -50,7 +54,8 @@ class Scheduler:
         self._sends: dict[tuple[int, int, int], deque[Op]] = {}
         self._receives: dict[tuple[int, int, int], deque[Op]] = {}
         self._busy: set[int] = set()  # ports: 2r of rank r outgoing, 2r + 1 incoming, then those of the nodes
-        self._queued: list[Op] = []
+        self._queued: list[Op] = []  # messages that are ready to go, once their ports are free
+        self._to_start: float | None = None  # the time at which to look at them again
         self._collectives_over = [0.0] * ranks
         self._finished = _thread.allocate_lock()
         self._ending = False
@@ -67,6 +72,7 @@ class Scheduler:
         for queues in (self._sends, self._receives):
             queues.clear()  # what nobody received in an earlier call is not received in this one
         self._queued.clear()
+        self._to_start = None
         self._events.clear()
         self._busy.clear()
         self._collectives_over = [0.0] * len(self.ranks)
@@ -78,6 +84,7 @@ class Scheduler:
             rank.clock, rank.blocked, rank.state, rank.outcome, rank.posted = 0.0, None, "running", None, 0
             rank.bytes_sent = rank.messages_sent = 0
             rank.records.clear()
+            rank.mourned.clear()
             heapq.heappush(self._ready, (0.0, rank.tie, rank.number))
         if self.mishaps is not None and not fresh:  # what befalls ranks befalls their calls, not their loading
             self._set_kills(self.mishaps)
@@ -120,8 +127,16 @@ class Scheduler:
         rank.baton.release()
 
     def _pick(self) -> Rank | None:
-        """The next rank to run, after the events before it; None if there is none."""
+        """The next rank to run, after the events before it; None if there is none.
+
+        Messages start when all that happens at that time has happened, so that it does not matter in which order ranks
+        ran at it: what was posted first goes first.
+        """
         while True:
+            if self._to_start is not None:
+                now = self._to_start
+                if not (self._ready and self._ready[0][0] <= now) and not (self._events and self._events[0][0] <= now):
+                    self._start(now)
             if self._events and (not self._ready or self._events[0][0] <= self._ready[0][0]):
                 time, _, op = heapq.heappop(self._events)
                 self._complete(op, time)
@@ -188,7 +203,7 @@ class Scheduler:
             self._kill(rank, rank.clock)
             raise Killed
         op = Op(rank.number, rank.posted, kind, peer, tag, size, line)
-        op.info = info
+        op.info, op.posted = info, rank.clock
         rank.posted += 1
         self.record(frames.POST, op, line)
         return op
@@ -207,7 +222,7 @@ class Scheduler:
             if other is None:
                 self._sends.setdefault((op.rank, op.peer, op.tag), deque()).append(op)
                 if op.size <= self.network.eager_bytes:
-                    self._begin_or_queue(op, self.current.clock)
+                    self._queue(op)
                 return
             self._meet(op, other)
         elif op.kind == RECV:
@@ -234,18 +249,22 @@ class Scheduler:
         send.partner, receive.partner = receive, send
         receive.peer = send.rank
         if send.start is None:
-            self._begin_or_queue(send, self.current.clock)
+            self._queue(send)
         else:  # sent without waiting for this receive
             receive.start = send.start
             if send.end is not None:
                 self._at(self.current.clock, receive)
 
-    def _begin_or_queue(self, send: Op, now: float) -> None:
-        if not self._begin(send, now):
-            self._queued.append(send)
+    def _queue(self, send: Op) -> None:
+        """A message is ready to go."""
+        self._queued.append(send)
+        if self._to_start is None:
+            self._to_start = self.current.clock
 
     def _start(self, now: float) -> None:
         """Start every message that is ready to go and whose ports are free."""
+        self._to_start = None
+        self._queued.sort(key=_by_posting)
         self._queued = [send for send in self._queued if not self._begin(send, now)]
 
     def _begin(self, send: Op, now: float) -> bool:
@@ -302,8 +321,8 @@ class Scheduler:
                 op.payload(time)
         else:
             self._wake(op, time)
-        if self._queued:
-            self._start(time)
+        if self._queued and self._to_start is None:
+            self._to_start = time
 
     def _free_ports(self, source: int, target: int) -> None:
         self._busy.discard(2 * source)
@@ -329,7 +348,8 @@ class Scheduler:
                 rank.blocked = op
                 self._give_way(rank)
             if op.end is None:
-                raise PeerGone("Connection closed by peer: a rank that it waits for is gone")
+                assert self.mishaps is not None
+                raise PeerGone(f"Connection closed by peer: rank {self._mourn(op, self.mishaps)} is gone")
         op.done = True
         self._record_done(rank, op)
 
@@ -401,12 +421,25 @@ class Scheduler:
                 other.blocked, other.clock = None, max(other.clock, time)
                 heapq.heappush(self._ready, (other.clock, other.tie, other.number))
 
-    @staticmethod
-    def _hopeless(op: Op, mishaps: Mishaps) -> bool:
+    def _hopeless(self, op: Op, mishaps: Mishaps) -> bool:
         """Whether what `op` waits for could only come from a rank that is gone."""
         if op.meeting is not None:
             return any(rank in mishaps.gone and rank not in op.meeting.ops for rank in op.meeting.group.ranks)
+        if op.kind == RECV_ANY and op.partner is None:  # told of each rank that is gone, once
+            return bool(mishaps.gone - self.ranks[op.rank].mourned)
         return op.end is None and op.partner is None and op.peer in mishaps.gone
+
+    def _mourn(self, op: Op, mishaps: Mishaps) -> int:
+        """The rank that is gone and for which `op` waits; a receive from any source that fails is taken back."""
+        if op.meeting is not None:
+            return min(mishaps.gone & set(op.meeting.group.ranks) - set(op.meeting.ops))
+        if op.kind != RECV_ANY:
+            return op.peer
+        rank = self.ranks[op.rank]
+        gone = min(mishaps.gone - rank.mourned)
+        rank.mourned.add(gone)
+        self._receives[-1, op.rank, op.tag].remove(op)
+        return gone
 
     def _befalls(self, send: Op, mishaps: Mishaps) -> bool:
         """Apply what befalls a message as it is sent. Returns whether it is lost."""
