@@ -1,21 +1,24 @@
-"""Space-time diagrams: ranks across, logical time down, an arrow for every message, blocked stretches marked.
+"""The picture of a run: a space-time diagram (Lamport 1978) for up to 16 ranks, a heat map for more.
 
-Time is that of `replay`: one unit is one communication round, so that the same run gives the same picture everywhere.
-The SVG needs no script and no font of its own, and prints.
+Ranks across, time down, an arrow for every message, a band for every collective, bars where a rank computes or waits.
+Time is that of `times`: recorded virtual time, or rounds of logical time, so that the same run gives the same picture
+everywhere. The SVG needs no script and no font of its own, and prints.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from html import escape
 
-from grader.trace.events import SEND, Operation, Trace
-from grader.trace.replay import Timed, replay
+from grader.trace import bands, cards, faults, heatmap, messages, style
+from grader.trace import scene as scenes
+from grader.trace.cards import Card
+from grader.trace.events import SEND, Trace
+from grader.trace.scene import NEVER, Scene, Wait
+from grader.trace.sheet import BAR, RIGHT, Sheet
+from grader.trace.style import BAD, COMPUTE, GRID, INK, LEGEND_ROW, MOVING, MOVING_EDGE, ODD, QUIET, SOFT, WAIT, text
 
-LEFT, TOP, COLUMN, BOTTOM = 64, 86, 118, 58
-INK, QUIET, MESSAGE, WAIT, BAD, PAPER = "#1f2933", "#9aa5b1", "#1f5fbf", "#f2b134", "#c81e1e", "#ffffff"
-MOVING, MOVING_EDGE = "#dbe7f8", "#8fb0de"
-STUCK_ROUNDS = 1.6  # how far the bars of ranks that wait for ever reach below the last event
+MOST_RANKS = 16
+MOST_PARTS = 1500  # arrows, waits and bands, beyond which a diagram is a blot
 
 
 def svg(
@@ -24,236 +27,208 @@ def svg(
     subtitle: str = "",
     cycle: Sequence[int] = (),
     marks: Mapping[int, str] | None = None,
+    unit: str = "",
 ) -> str:
-    """The space-time diagram of one call.
+    """The picture of one call, as SVG text.
 
     `cycle` names the ranks of a deadlock (drawn in red, with what each waits for), `marks` a word for ranks that broke
-    ("raised ValueError").
+    ("raised ValueError"). `unit` is that of the time axis ("round", "ns", "us", "ms", "s"; chosen where empty).
     """
-    return _Drawing(trace, title, subtitle, cycle, dict(marks or {})).text()
+    return draw(scenes.of(trace, cycle, marks, unit), title, subtitle)[0]
 
 
-class _Drawing:
-    def __init__(self, trace: Trace, title: str, subtitle: str, cycle: Sequence[int], marks: dict[int, str]) -> None:
-        self.trace, self.title, self.subtitle, self.cycle, self.marks = trace, title, subtitle, cycle, marks
-        self.timed: Timed = replay(trace)
-        self.stuck = [op for op, _, until in self.timed.waits if until == Timed.never]
-        pairs = {(op.rank, op.peer) for op in trace.all_operations() if op.kind == SEND}
-        pairs |= {(op.rank, op.peer) for op in self.stuck if op.receives}
-        n = trace.ranks
-        self.ring_steps = {  # +1 (as N-1 or 1, modulo N) where every rank talks to its right, or to its left
-            step % n for step in (1, -1) if n > 2 and all((rank, (rank + step) % n) in pairs for rank in range(n))
-        }
-        span = self.timed.makespan + (STUCK_ROUNDS if self.stuck or marks else 0.4)
-        self.span = max(span, 1.0)
-        self.unit = max(min(46.0, 900 / self.span), 9.0)
-        self.column = COLUMN if trace.ranks <= 8 else max(46, 940 // trace.ranks)
-        legend = 16 + sum(_entry_width(text) for _, text in self._legend_entries())
-        self.width = max(LEFT + self.column * trace.ranks + 24, legend)
-        self.height = TOP + self.unit * self.span + BOTTOM + (24 if self.stuck else 0)
+def draw(scene: Scene, title: str, subtitle: str = "", interactive: bool = False) -> tuple[str, list[Card]]:
+    """The picture as SVG text and, if `interactive`, what hovers over its parts (by their attribute `data-i`)."""
+    if scene.ranks > MOST_RANKS or len(scene.arrows) + len(scene.waits) + len(scene.bands) > MOST_PARTS:
+        return heatmap.draw(scene, title, subtitle, interactive)
+    right = messages.NOTE if messages.noted(scene) else RIGHT
+    sheet = Sheet(scene, title, subtitle, interactive, _zone(scene), right)
+    body = [
+        *_axis(sheet),
+        *bands.draw(sheet),
+        *_lifelines(sheet),
+        *_computing(sheet),
+        *_waiting(sheet),
+        *faults.draw(sheet),
+        *bands.joins(sheet),
+        *_breaks(sheet),
+        *messages.draw(sheet),
+        *_endings(sheet),
+    ]
+    bands.label(sheet)
+    words = messages.label(sheet)
+    rows = style.legend_rows(_legend(sheet, words), sheet.width - 32)
+    below = sheet.floor + (48 if scene.marks else 38 if scene.stuck else 12)
+    height = below + 18 + LEGEND_ROW * len(rows)
+    body += sheet.texts
+    body += style.legend(rows, 16, below + 18)
+    shown = style.document(
+        sheet.width, height, title, [*_head(sheet), *body], ' class="picture"' if interactive else ""
+    )
+    return shown, sheet.cards or []
 
-    def x(self, rank: int) -> float:
-        return LEFT + self.column * (rank + 0.5)
 
-    def y(self, time: float) -> float:
-        return TOP + self.unit * min(time, self.span)
+def _zone(scene: Scene) -> float:
+    """How far below the last event the bars of what lasts for ever reach, in pixels."""
+    if scene.stuck:
+        least = 44.0 if any(band.mismatched or band.missing for band in scene.bands) else 30.0
+        return max(30.0 + messages.LANE * (messages.lanes(scene) - 1), least)
+    return 26.0 if any(scene.finish[rank] == NEVER for rank in scene.marks) else 12.0
 
-    def text(self) -> str:
-        parts = [
-            f'<svg xmlns="http://www.w3.org/2000/svg" width="{self.width:.0f}" height="{self.height:.0f}" '
-            f'viewBox="0 0 {self.width:.0f} {self.height:.0f}" role="img" aria-label="{escape(self.title)}" '
-            f'font-family="system-ui, sans-serif" font-size="12" fill="{INK}">',
-            "<defs>",
-            *(_arrowhead(name, colour) for name, colour in (("m", MESSAGE), ("b", BAD))),
-            f'<pattern id="w" width="5" height="5" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">'
-            f'<rect width="5" height="5" fill="#fdf1d5"/><line x1="0" y1="0" x2="0" y2="5" stroke="{WAIT}" '
-            f'stroke-width="2.2"/></pattern>',
-            "</defs>",
-            f'<rect width="100%" height="100%" fill="{PAPER}"/>',
-            f'<text x="16" y="24" font-size="15" font-weight="600">{escape(self.title)}</text>',
-            f'<text x="16" y="42" fill="#52606d">{escape(self.subtitle)}</text>',
-            *self._axis(),
-            *self._lifelines(),
-            *self._blocked(),
-            *self._messages(),
-            *self._stuck(),
-            *self._marks(),
-            *self._legend(),
-            "</svg>",
-        ]
-        return "\n".join(parts)
 
-    def _axis(self) -> Iterator[str]:
-        rounds = int(self.timed.makespan)
-        step = max(1, round(24 / self.unit))
-        for number in range(0, rounds + 1, step):
-            y = self.y(number)
-            yield (
-                f'<line x1="{LEFT - 8}" y1="{y:.1f}" x2="{self.width - 16:.0f}" y2="{y:.1f}" stroke="#e4e7eb" '
-                f'stroke-width="1"/>'
-            )
-            yield (
-                f'<text x="{LEFT - 14}" y="{y + 4:.1f}" text-anchor="end" fill="#7b8794" font-size="11">{number}</text>'
-            )
-        yield f'<text x="16" y="{TOP - 14}" fill="#7b8794" font-size="11">round</text>'
+def _head(sheet: Sheet) -> Iterator[str]:
+    y = 27.0
+    for row in sheet.heads:
+        yield text(16, y, row, 15.5, more=' font-weight="600"')
+        y += 20
+    for row in sheet.subs:
+        yield text(16, y, row, 12, SOFT)
+        y += 17
 
-    def _lifelines(self) -> Iterator[str]:
-        for rank in range(self.trace.ranks):
-            x, end = self.x(rank), self.timed.finish[rank]
-            bottom = self.y(self.span if end == Timed.never or rank in self.marks else end)
-            yield f'<line x1="{x:.1f}" y1="{TOP}" x2="{x:.1f}" y2="{bottom:.1f}" stroke="{QUIET}" stroke-width="1.5"/>'
-            label = f"rank {rank}" if self.column > 60 else str(rank)
-            yield (
-                f'<text x="{x:.1f}" y="{TOP - 14}" text-anchor="middle" font-weight="600">{label}</text>'
-                f'<circle cx="{x:.1f}" cy="{TOP}" r="3" fill="{QUIET}"/>'
-            )
-            if end != Timed.never and rank not in self.marks:
-                yield (
-                    f'<line x1="{x - 7:.1f}" y1="{bottom:.1f}" x2="{x + 7:.1f}" y2="{bottom:.1f}" stroke="{INK}" '
-                    f'stroke-width="2"><title>rank {rank} returns after round {end:g}</title></line>'
-                )
 
-    def _blocked(self) -> Iterator[str]:
-        """Hatched while a rank waits and nothing moves for it, light while its own message is on the way."""
-        for op, since, until in self.timed.waits:
-            moving = max(since, min(self.timed.starts.get(id(op), until), until))
-            if op.rank in self.cycle and until == Timed.never:
-                yield self._bar(op, since, until, "#fbd5d5", BAD)
-            elif moving > since:
-                yield self._bar(op, since, moving, "url(#w)", WAIT)
-            if until > moving:
-                yield self._bar(op, moving, until, MOVING, MOVING_EDGE)
-
-    def _bar(self, op: Operation, since: float, until: float, fill: str, stroke: str) -> str:
-        top, bottom = self.y(since), self.y(until)
-        return (
-            f'<rect x="{self.x(op.rank) - 4.5:.1f}" y="{top:.1f}" width="9" height="{bottom - top:.1f}" '
-            f'fill="{fill}" stroke="{stroke}" stroke-width="0.8"><title>{escape(_told(op))}</title></rect>'
-        )
-
-    def _messages(self) -> Iterator[str]:
-        labels = self.column > 60 and self.unit > 20
-        for send, recv in self.trace.messages:
-            if id(send) not in self.timed.starts:
-                continue
-            start, end = self.y(self.timed.starts[id(send)]), self.y(self.timed.ends[id(send)])
-            hover = (
-                f"<title>{send.size} bytes from rank {send.rank}{_line(send)} to rank {recv.rank}{_line(recv)}</title>"
-            )
-            yield from self._arrow(send.rank, recv.rank, start, end, "m", MESSAGE, hover)
-            if labels:
-                yield self._label(send.rank, recv.rank, start, end, f"{send.size} B")
-
-    def _arrow(
-        self, source: int, target: int, top: float, bottom: float, head: str, colour: str, hover: str, dash: str = ""
-    ) -> Iterator[str]:
-        """A straight arrow; one that closes a ring leaves at one edge and comes in at the other."""
-        style = f'stroke="{colour}" stroke-width="1.6"' + (f' stroke-dasharray="{dash}"' if dash else "")
-        x1, x2 = self.x(source), self.x(target)
-        if self._closes_ring(source, target):
-            reach = self.column * 0.42
-            out, into = (reach, -reach) if source > target else (-reach, reach)
-            middle = (top + bottom) / 2
-            yield f'<line x1="{x1:.1f}" y1="{top:.1f}" x2="{x1 + out:.1f}" y2="{middle:.1f}" {style}>{hover}</line>'
-            yield (
-                f'<line x1="{x2 + into:.1f}" y1="{middle:.1f}" x2="{x2 - (4 if out > 0 else -4):.1f}" '
-                f'y2="{bottom:.1f}" {style} marker-end="url(#{head})">{hover}</line>'
-            )
-            return
-        shift = 4 if x2 > x1 else -4
+def _axis(sheet: Sheet) -> Iterator[str]:
+    scene = sheet.scene
+    right = sheet.width - 14
+    if scene.stuck:
         yield (
-            f'<line x1="{x1:.1f}" y1="{top:.1f}" x2="{x2 - shift:.1f}" y2="{bottom:.1f}" {style} '
-            f'marker-end="url(#{head})">{hover}</line>'
+            f'<rect x="{sheet.left - 8:.1f}" y="{sheet.bottom:.1f}" width="{right - sheet.left + 8:.1f}" '
+            f'height="{sheet.floor - sheet.bottom:.1f}" fill="#f4f5f7"/>'
+        )
+        y = (sheet.bottom + sheet.floor) / 2 + 8
+        yield text(sheet.left - 14, y, "for ever", 11, BAD if scene.cycle else ODD, "end")
+    yield f'<g stroke="{GRID}">'
+    marks = [(sheet.y(0.0), "0")] if sheet.breaks and sheet.breaks[0][0] == 0.0 else []
+    for at in range(len(sheet.times) - 1):
+        since, until = sheet.times[at], sheet.times[at + 1]
+        if (since, until) in sheet.breaks:
+            continue
+        for time, words in scene.unit.ticks(since, until, int((sheet.places[at + 1] - sheet.places[at]) / 26)):
+            if time <= scene.makespan:
+                marks.append((sheet.y(time), words))
+    last = -99.0
+    told = []
+    for y, words in marks:
+        if y - last > 13:
+            yield f'<path d="M{sheet.left - 8:.1f} {y:.1f}H{right:.1f}"/>'
+            told.append((y, words))
+            last = y
+    yield "</g>"
+    for y, words in told:
+        yield text(sheet.left - 14, y + 4, words, 11, SOFT, "end")
+    name = "round" if scene.unit.rounds else f"time, {scene.unit.name}"
+    yield text(sheet.left - 14, sheet.top - 16, name, 11, SOFT, "end")
+
+
+def _lifelines(sheet: Sheet) -> Iterator[str]:
+    scene = sheet.scene
+    killed = {stretch.span.rank for stretch in scene.faults("killed")}
+    for rank in range(scene.ranks):
+        x, end = sheet.x(rank), scene.finish[rank]
+        bottom, top = sheet.y(end), sheet.top
+        ring = rank in scene.cycle
+        heading = text(x, top - 16, f"rank {rank}", 12, BAD if ring else "", "middle", ' font-weight="600"')
+        line = f'<path d="M{x:.1f} {top:.1f}V{bottom:.1f}" stroke="{QUIET}" stroke-width="1.5"/>'
+        yield sheet.part(heading + line + f'<circle cx="{x:.1f}" cy="{top:.1f}" r="3" fill="{QUIET}"/>',
+                         cards.rank(scene, rank))  # fmt: skip
+        for side in (-BAR, BAR):
+            sheet.room.cross((x + side, top, x + side, bottom))
+        if end != NEVER and rank not in scene.marks and rank not in killed:
+            yield f'<path d="M{x - 7:.1f} {bottom:.1f}h14" stroke="{INK}" stroke-width="2.2"/>'
+
+
+def _computing(sheet: Sheet) -> Iterator[str]:
+    for stretch in sheet.scene.faults("compute"):
+        yield sheet.part(
+            _bar(sheet, stretch.span.rank, stretch.since, stretch.until, COMPUTE, COMPUTE),
+            cards.stretch(sheet.scene, stretch),
         )
 
-    def _closes_ring(self, source: int, target: int) -> bool:
-        return abs(source - target) == self.trace.ranks - 1 and (target - source) % self.trace.ranks in self.ring_steps
 
-    def _label(self, source: int, target: int, top: float, bottom: float, text: str) -> str:
-        wraps = self._closes_ring(source, target)
-        share = 0.5 if not wraps else 0.0
-        x = self.x(source) + (self.x(target) - self.x(source)) * share
-        if wraps:
-            x += self.column * (0.22 if source > target else -0.22)
-        y = top + (bottom - top) * (0.5 if not wraps else 0.25) - 5
-        return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="middle" font-size="10" fill="{MESSAGE}">{text}</text>'
-
-    def _stuck(self) -> Iterator[str]:
-        """What each rank waits for, for ever, as a dashed arrow to the rank it waits for."""
-        for op in self.stuck:
-            colour = BAD if op.rank in self.cycle else "#b7791f"
-            y = self.y(self.span) - self.unit * 0.55
-            if op.peer >= 0 and not op.collective:
-                hover = f"<title>{escape(_told(op))}, for ever</title>"
-                yield from self._arrow(op.rank, op.peer, y, y, "b", colour, hover, dash="4 3")
-            what = "send" if op.kind == SEND else "recv" if op.receives else op.name
-            line = op.wait_line or op.line
-            for row, text in enumerate((f"in {what}", f"line {line}" if line else "")):
-                yield (
-                    f'<text x="{self.x(op.rank):.1f}" y="{self.y(self.span) + 15 + 13 * row:.1f}" '
-                    f'text-anchor="middle" font-size="11" fill="{colour}">{escape(text)}</text>'
-                )
-
-    def _marks(self) -> Iterator[str]:
-        for rank, word in self.marks.items():
-            x, y = self.x(rank), self.y(self.span) - 6
-            yield (
-                f'<path d="M{x - 6:.1f} {y - 6:.1f} l12 12 m0 -12 l-12 12" stroke="{BAD}" stroke-width="2.4"/>'
-                f'<text x="{x:.1f}" y="{y + 21:.1f}" text-anchor="middle" font-size="11" fill="{BAD}">'
-                f"{escape(word)}</text>"
-            )
-
-    def _legend_entries(self) -> list[tuple[str, str]]:
-        """Shape and word of each entry."""
-        entries = [
-            (
-                f'<line x1="0" y1="-4" x2="22" y2="-4" stroke="{MESSAGE}" stroke-width="1.6" marker-end="url(#m)"/>',
-                "message",
-            ),
-            (f'<rect x="6" y="-13" width="9" height="13" fill="url(#w)" stroke="{WAIT}"/>', "waits"),
-            (
-                f'<rect x="6" y="-13" width="9" height="13" fill="{MOVING}" stroke="{MOVING_EDGE}"/>',
-                "its message moves",
-            ),
-            (f'<line x1="3" y1="-4" x2="19" y2="-4" stroke="{INK}" stroke-width="2"/>', "returns"),
-        ]
-        if self.stuck:
-            colour = BAD if self.cycle else "#b7791f"
-            entries.append(
-                (f'<line x1="0" y1="-4" x2="22" y2="-4" stroke="{colour}" stroke-width="1.6" stroke-dasharray="4 3" '
-                 f'marker-end="url(#b)"/>', "waits for, for ever")
-            )  # fmt: skip
-        return entries
-
-    def _legend(self) -> Iterator[str]:
-        x, y = 16, self.height - 16
-        for shape, text in self._legend_entries():
-            yield (
-                f'<g transform="translate({x} {y:.0f})">{shape}<text x="30" y="0" font-size="11" fill="#52606d">'
-                f"{text}</text></g>"
-            )
-            x += _entry_width(text)
+def _waiting(sheet: Sheet) -> Iterator[str]:
+    """Hatched while a rank waits and nothing moves for it, light while its own data are on the way."""
+    scene = sheet.scene
+    for wait in scene.waits:
+        rank, card = wait.op.rank, cards.wait(scene, wait)
+        if wait.until == NEVER and rank in scene.cycle:
+            yield sheet.part(_bar(sheet, rank, wait.since, NEVER, style.hatch("r"), BAD), card)
+            continue
+        shapes = []
+        if wait.moving > wait.since:
+            shapes.append(_bar(sheet, rank, wait.since, wait.moving, style.hatch("w"), WAIT))
+        if wait.until > wait.moving:
+            shapes.append(_bar(sheet, rank, wait.moving, wait.until, MOVING, MOVING_EDGE))
+        if shapes:
+            yield sheet.part(shapes, card)
 
 
-def _entry_width(text: str) -> int:
-    return 46 + 7 * len(text)
-
-
-def _arrowhead(name: str, colour: str) -> str:
+def _bar(sheet: Sheet, rank: int, since: float, until: float, fill: str, stroke: str) -> str:
+    top, bottom = sheet.y(since), sheet.y(until)
     return (
-        f'<marker id="{name}" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
-        f'<path d="M0 0.6 L8 4 L0 7.4 z" fill="{colour}"/></marker>'
+        f'<rect x="{sheet.x(rank) - BAR:.1f}" y="{top:.1f}" width="{2 * BAR:g}" height="{max(bottom - top, 1):.1f}" '
+        f'fill="{fill}" stroke="{stroke}" stroke-width="0.8"/>'
     )
 
 
-def _line(op: Operation) -> str:
-    return f" (line {op.line})" if op.line else ""
+def _breaks(sheet: Sheet) -> Iterator[str]:
+    """Where the axis is shortened: a white tear across the picture, and how much time it leaves out."""
+    for since, until in sheet.breaks:
+        middle = (sheet.y(since) + sheet.y(until)) / 2
+        left, right, wave = sheet.left - 8, sheet.width - 14, ""
+        for _ in range(int((right - left) / 16)):
+            wave += "q4 -5 8 0t8 0"
+        yield (
+            f'<path d="M{left:.1f} {middle:.1f}{wave}" stroke="{style.PAPER}" stroke-width="7" fill="none"/>'
+            f'<path d="M{left:.1f} {middle - 3:.1f}{wave}M{left:.1f} {middle + 3:.1f}{wave}" stroke="{QUIET}" '
+            f'stroke-width="0.8" fill="none"/>'
+        )
+        words = sheet.scene.unit.lasted(until - since)
+        yield text(sheet.left - 14, middle + 4, words, 11, SOFT, "end", ' font-style="italic"')
 
 
-def _told(op: Operation) -> str:
-    if op.collective:
-        return f"rank {op.rank} waits in {op.name}{_line(op)}"
-    to = "any rank" if op.peer < 0 else f"rank {op.peer}"
-    verb = "send to" if op.kind == SEND else "receive from"
-    line = op.wait_line or op.line
-    return f"rank {op.rank} waits to {verb} {to}" + (f" (line {line})" if line else "")
+def _endings(sheet: Sheet) -> Iterator[str]:
+    """What became of ranks that did not return: a cross, or what they wait in."""
+    scene = sheet.scene
+    killed = {stretch.span.rank for stretch in scene.faults("killed")}
+    for rank, word in scene.marks.items():
+        if rank in killed:
+            continue
+        x, y = sheet.x(rank), sheet.y(scene.finish[rank])
+        yield sheet.part(style.cross(x, y), cards.rank(scene, rank))
+        sheet.rows(x, sheet.floor + 19 if y > sheet.bottom - 30 else y + 19, word, BAD, 3)
+    told: dict[int, Wait] = {wait.op.rank: wait for wait in scene.stuck}
+    for rank, wait in told.items():
+        op = wait.op
+        if rank in scene.marks:
+            continue
+        what = "send" if op.kind == SEND else "recv" if op.receives else op.name
+        line, colour = op.wait_line or op.line, BAD if rank in scene.cycle else ODD
+        for row, words in enumerate((f"in {what}", f"line {line}" if line else "")):
+            if words:
+                sheet.label(sheet.narrowed(words, 11), [(sheet.x(rank), sheet.floor + 15 + 13 * row)], 11, colour,
+                            over_lines=True)  # fmt: skip
+
+
+def _legend(sheet: Sheet, words: str) -> list[tuple[str, str]]:
+    """Sample and word of each kind of thing that is in this picture."""
+    scene = sheet.scene
+    entries = []
+    if scene.arrows:
+        entries.append((style.arrow(style.MESSAGE), words))
+    if any(wait.moving > wait.since and wait.op.rank not in scene.cycle for wait in scene.waits):
+        entries.append((style.bar(style.hatch("w"), WAIT), "waits"))
+    if any(wait.until > wait.moving for wait in scene.waits if wait.until != NEVER):
+        entries.append((style.bar(MOVING, MOVING_EDGE), "its data move"))
+    if scene.faults("compute"):
+        entries.append((style.bar(COMPUTE, COMPUTE), "computes"))
+    entries += bands.legend(scene)
+    if any(wait.op.peer >= 0 and not wait.op.collective for wait in scene.stuck):
+        entries.append((style.arrow(BAD if scene.cycle else ODD, "4 3"), "waits for, for ever"))
+    entries += faults.legend(scene)
+    entries += messages.legend(scene)
+    if sheet.breaks:
+        entries.append((f'<path d="M0 -7{"q2.75 -4 5.5 0t5.5 0" * 2}M0 -2{"q2.75 -4 5.5 0t5.5 0" * 2}" fill="none" '
+                        f'stroke="{QUIET}"/>', "time left out"))  # fmt: skip
+    broken = {stretch.span.rank for stretch in scene.faults("killed")} | set(scene.marks)
+    if any(end != NEVER and rank not in broken for rank, end in enumerate(scene.finish)):
+        entries.append((f'<path d="M2 -4h18" stroke="{INK}" stroke-width="2.2"/>', "returns"))
+    return entries

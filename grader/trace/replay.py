@@ -111,8 +111,9 @@ class _Replay:
                 self._event(end, op)
 
     def _start(self, now: float) -> None:
-        """Start every queued message whose ports are free at `now`."""
+        """Start every queued message whose ports are free at `now`: those that were posted first come first."""
         waiting, self.queue = self.queue, []
+        waiting.sort(key=lambda send: (self.timed.posted[id(send)], send.rank, send.number))
         for send in waiting:
             if self.out_free[send.rank] <= now and self.in_free[send.peer] <= now:
                 end = now + self.alpha + self.beta * send.size

@@ -5,42 +5,13 @@ from __future__ import annotations
 import math
 
 import pytest
+from builders import Script
 from hypothesis import given
 from hypothesis import strategies as st
+from runs import ring
 
-from grader.trace import diagram
-from grader.trace.events import RECV, SEND, Operation, Step, Trace
+from grader.trace.events import RECV, SEND, Trace
 from grader.trace.replay import replay, rounds
-
-
-class Script:
-    """Builds a trace: what each rank posts and waits for, in order."""
-
-    def __init__(self, ranks: int) -> None:
-        self.trace = Trace(ranks)
-
-    def post(self, rank: int, kind: int, peer: int, size: int = 8) -> Operation:
-        op = Operation(rank, len(self.trace.operations(rank)), kind, peer, 0, size, line=7)
-        self.trace.steps[rank].append(Step("post", op))
-        return op
-
-    def wait(self, op: Operation) -> None:
-        op.done = True
-        self.trace.steps[op.rank].append(Step("wait", op))
-
-    def call(self, rank: int, kind: int, peer: int, size: int = 8) -> None:
-        """A blocking send or recv."""
-        self.wait(self.post(rank, kind, peer, size))
-
-
-def ring(ranks: int, steps: int, size: int = 8) -> Trace:
-    script = Script(ranks)
-    for rank in range(ranks):
-        for _ in range(steps):
-            send = script.post(rank, SEND, (rank + 1) % ranks, size)
-            script.call(rank, RECV, (rank - 1) % ranks, size)
-            script.wait(send)
-    return script.trace
 
 
 def linear_broadcast(ranks: int) -> Trace:
@@ -102,13 +73,3 @@ def test_ranks_that_wait_for_ever_never_finish() -> None:
     timed = replay(script.trace)
     assert timed.finish == [math.inf, math.inf]
     assert {op.rank for op, _, until in timed.waits if until == math.inf} == {0, 1}
-
-
-@pytest.mark.parametrize("ranks", [1, 2, 4, 9, 16])
-def test_a_diagram_has_an_arrow_a_message_and_is_the_same_each_time(ranks: int) -> None:
-    trace = ring(ranks, 2) if ranks > 1 else Trace(1)
-    picture = diagram.svg(trace, "a <title> & more")
-    wraps = 4 if ranks > 2 else 0  # an arrow that closes the ring is drawn in two pieces, each with its hover text
-    assert picture.count(" bytes from rank ") == len(trace.messages) + wraps // 2
-    assert picture == diagram.svg(trace, "a <title> & more")
-    assert "<title> &" not in picture, "text must be escaped"
