@@ -1,0 +1,6 @@
+"""What the chapters draw and print with: plots of measured numbers as SVG, and tables."""
+
+from grader.course.plot import Plot, bars, plot, si
+from grader.course.table import table
+
+__all__ = ["Plot", "bars", "plot", "si", "table"]
