@@ -52,10 +52,40 @@ def grade(
     if as_json:
         print(json.dumps(verdict.to_json()))
     if html is not None:
-        from grader.classroom import report
+        from grader.classroom import report, running
 
-        html.write_text(report.page(verdict))
+        running.write_whole(html, report.page(verdict))
     return 0 if verdict.passed else 1
+
+
+@app.command()
+def run(
+    what: Annotated[str, typer.Argument(metavar="FILE[:FUNCTION]", help="A .py or .ipynb file, and a function in it.")],
+    ranks: Annotated[int, typer.Option(min=1, help="How many ranks call it.")],
+    engine: Annotated[str, typer.Option(help="auto (sim, else gloo), sim, gloo or nccl.")] = "auto",
+    network: Annotated[str, typer.Option(help="A network by name, or alpha=10us,beta=1ns,...")] = "",
+    fault: Annotated[
+        list[str] | None, typer.Option(help="kill:2@op=5, slow:2x4, drop:0-1@op=3, ... (repeatable).")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="The seed of the schedule and of random numbers.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print what happened as JSON.")] = False,
+    trace: Annotated[Path | None, typer.Option(help="Write the run as OUT.svg, OUT.html or OUT.json.")] = None,
+) -> int:
+    """Run any function on ranks, and say and draw what happened."""
+    from grader.classroom import report, running
+
+    if trace is not None and trace.suffix not in running.PICTURES:
+        raise BadRequest(f"{trace}: a trace is written as {', '.join(running.PICTURES)}")
+    if trace is not None and not trace.parent.is_dir():
+        raise BadRequest(f"{trace}: no such folder to write the trace to")
+    done = running.run_file(what, ranks, engine, network, tuple(fault or ()), seed, _ahead)
+    if trace is not None:
+        running.write_whole(trace, done.picture(trace.suffix))
+    if as_json:
+        print(json.dumps(done.to_json()))
+    else:
+        report.print_run(done, trace)
+    return 0 if done.well else 1
 
 
 @app.command(name="list")
@@ -198,5 +228,6 @@ def main() -> None:
 def _start_ahead(arguments: list[str]) -> None:
     """Begin to import torch, in the host, while the command line is still being read: most of a verdict's wait."""
     global _ahead
-    if arguments[:1] == ["grade"] and any(Path(argument).is_file() for argument in arguments[1:]):
+    names = [argument.partition(":")[0] for argument in arguments[1:]]
+    if arguments[:1] in (["grade"], ["run"]) and any(Path(name).is_file() for name in names):
         _ahead = Warm(WORKER)

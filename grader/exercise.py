@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from grader.ranks.engines import MOST_PROCESSES, Engines, NeedsProcesses, Session
+from grader.ranks.engines import Engines, NeedsProcesses, Session, unsupported
 from grader.ranks.network import ROUNDS, Network
 from grader.ranks.processes import DEFAULT_LIMITS, BoxFailed
 from grader.ranks.program import Call, CallResult, Function, Limits, Program, Run, Strided, outputs_text
@@ -151,7 +151,7 @@ class Bench:
         for case in exercise.cases(Draw(seed)):
             if engine != "auto":
                 case = replace(case, engine=engine)
-            if case.engine == "sim" or (case.ranks <= MOST_PROCESSES and case.network == ROUNDS):
+            if case.engine == "sim" or (not unsupported(case.engine, case.ranks) and case.network == ROUNDS):
                 self._worlds.setdefault(case.world, []).append(case)
         self._done: dict[Case, Outcome] = {}
         self._failed: dict[Case, Run] = {}
@@ -161,7 +161,7 @@ class Bench:
     def engine_names(self) -> tuple[str, ...]:
         """The engines that the cases are run on."""
         used = {engine for _, engine, _ in self._worlds}
-        return tuple(name for name in ("sim", "gloo") if name in used)
+        return tuple(name for name in ("sim", "gloo", "nccl") if name in used)
 
     def prepare(self) -> Diagnosis | None:
         """Run every case, optimistically in one run per world. A submission that cannot even be loaded, and so fails
@@ -170,13 +170,18 @@ class Bench:
         with self.engines.sim.session() as session, ThreadPoolExecutor(1) as other:
             smallest = [worlds.popleft() for _ in range(min(2, len(worlds)))]
             helping = other.submit(self._work_off, worlds)
-            for world in smallest:  # most mistakes show here: what is left is then judged case by case
-                run = self._run(self._worlds[world], session)
-                if run is not None and not run.finished:
-                    worlds.clear()
-                    break
-            self._work_off(worlds, session)
-            helping.result()
+            try:
+                for world in smallest:  # most mistakes show here: what is left is then judged case by case
+                    run = self._run(self._worlds[world], session)
+                    if run is not None and not run.finished:
+                        worlds.clear()
+                        break
+                self._work_off(worlds, session)
+                helping.result()
+            except KeyboardInterrupt:
+                worlds.clear()
+                self.engines.close()  # and with it the world that the other thread waits for
+                raise
         if run and not run.loaded and run.diagnoses and run.diagnoses[0].kind in HOPELESS:
             return run.diagnoses[0]
         return None

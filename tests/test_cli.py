@@ -33,7 +33,11 @@ BAD_REQUESTS = {
     "a private module as exercise": (["grade", "_sums", "a.py"], b"", "no exercise is called"),
     "a path as exercise": (["grade", "../cli", "a.py"], b"", "no exercise is called"),
     "no such engine": (["grade", "ring_all_reduce", "a.py", "--engine", "mpi"], b"", "no engine is called 'mpi'"),
-    "an engine that is not here": (["grade", "ring_all_reduce", "a.py", "--engine", "nccl"], b"", "the engine nccl"),
+    "an engine that is not here": (
+        ["grade", "ring_all_reduce", "a.py", "--engine", "nccl"],
+        b"",
+        "nccl needs a GPU for each rank",
+    ),
     "a seed that is none": (["grade", "ring_all_reduce", "a.py", "--seed", "x"], b"", "seed"),
     "a page nowhere": (["grade", "ring_all_reduce", "a.py", "--html", "no/such/a.html"], b"", "no such folder"),
     "nothing to grade": (["grade"], None, "Missing argument"),

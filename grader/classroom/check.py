@@ -84,15 +84,22 @@ def _named(verdict: Verdict, name: str) -> CheckResult:
 
 @dataclass(frozen=True)
 class Played:
-    """One run of a function: its ending, what each rank returned and sent, and its picture."""
+    """One run of a function: its ending, what each rank returned and sent, and its picture.
+
+    `seconds` is the virtual time at which the last rank was done (None on real processes), `rounds` each rank's
+    communication rounds, `peak_bytes` the most it held of tensors given to track().
+    """
 
     ending: str
     message: str
+    engine: str
+    seconds: float | None
     returned: list[Any] | None
     tensors: list[list[Any]] | None
     bytes_sent: list[int]
     messages_sent: list[int]
     rounds: list[float | None]
+    peak_bytes: list[int | None]
     output: str
     svg: str = field(repr=False)
 
@@ -107,25 +114,39 @@ def play(
     ranks: int = 4,
     tensors: Callable[[int], Any] | None = None,
     seed: int | None = None,
+    *,
+    arguments: Callable[[int], Sequence[Any]] | None = None,
+    engine: str = "auto",
+    network: str = "",
+    faults: Sequence[str] = (),
 ) -> Played:
-    """Run `function` on `ranks` real processes and draw what happened.
+    """Run `function` on `ranks` ranks and draw what happened.
 
-    `tensors(rank)` gives each rank's argument (a tensor or array); without it the function is called without any.
-    Raises BadRequest where that cannot be done.
+    `tensors(rank)` gives each rank's one argument (a tensor or array), `arguments(rank)` all of several; without either
+    the function is called without any. `engine` is "sim" (simulated ranks, virtual time), "gloo" (real processes),
+    "nccl" or "auto" (simulated, unless that cannot be). `network` and `faults` are what `rankup run` takes. Raises
+    BadRequest where that cannot be done.
     """
     given = None
-    if tensors is not None:
-        arrays = [_array(tensors(rank)) for rank in range(ranks)]
-        given = [{"values": array.tolist(), "dtype": array.dtype.name} for array in arrays]
+    if tensors is not None or arguments is not None:
+        each = arguments or (lambda rank: (tensors(rank),) if tensors is not None else ())
+        given = [[_sendable(value) for value in each(rank)] for rank in range(ranks)]
     request = {"play": function.__name__, "source": _source(function), "file": "your cell", "ranks": ranks,
-               "tensors": given, "seed": seed}  # fmt: skip
+               "arguments": given, "engine": engine, "network": network, "faults": list(faults),
+               "seed": seed}  # fmt: skip
     return Played(**_service().ask(request))
 
 
-def _array(value: Any) -> Any:
+def _sendable(value: Any) -> Any:
+    """An argument as JSON: a tensor as {"values", "dtype"}, lists of them, or plain data."""
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, (list, tuple)):
+        return [_sendable(part) for part in value]
     import numpy as np
 
-    return np.asarray(value.detach().numpy() if hasattr(value, "detach") else value)
+    array = np.asarray(value.detach().numpy() if hasattr(value, "detach") else value)
+    return {"values": array.tolist(), "dtype": array.dtype.name}
 
 
 def _exercise(function: Callable[..., Any]) -> str:

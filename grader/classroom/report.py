@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from html import escape
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.markup import escape as plain
@@ -10,10 +11,17 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from grader.ranks.program import outputs_text
 from grader.verdict import CheckResult, Verdict
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from grader.classroom.running import Ran
 
 _MARK = {"pass": ("✓", "green"), "fail": ("✗", "red"), "error": ("!", "magenta"), "skipped": ("-", "yellow")}
 _SHOWN_OUTPUT = 2000
+_SHOWN_RANKS = 16
 
 
 class TerminalReport:
@@ -46,6 +54,39 @@ class TerminalReport:
         if failed and failed.output:
             self.console.print("\n[bold]What your ranks printed in the run that failed first:[/]")
             self.console.print(Text(_printable(failed.output[:_SHOWN_OUTPUT])))
+
+
+def print_run(ran: Ran, trace: Path | None) -> None:
+    """A run for the terminal: its ending, what was found, every rank's counts, what they printed."""
+    console = Console(highlight=False)
+    colour = "green" if ran.well else "yellow" if ran.run.finished else "red"
+    took = "" if ran.virtual_seconds is None else f", {in_seconds(ran.virtual_seconds)} of virtual time"
+    console.print(f"[bold {colour}]{plain(ran.title)}[/]  {ran.engine}, seed {ran.seed}{took}")
+    for found in ran.diagnoses:
+        console.print(Padding(f"[{colour}]{found.kind}[/]: {plain(_printable(found.message))}", (0, 0, 0, 2)))
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for head in ("rank", "bytes sent", "messages", "rounds"):
+        table.add_column(head, justify="right")
+    rows = ran.ranks()
+    for row in rows[:_SHOWN_RANKS]:
+        taken = "never done" if row["rounds"] is None else f"{row['rounds']:g}"
+        table.add_row(str(row["rank"]), f"{row['bytes_sent']:,}", f"{row['messages_sent']:,}", taken)
+    console.print(table)
+    if len(rows) > _SHOWN_RANKS:
+        console.print(f"... and {len(rows) - _SHOWN_RANKS} more ranks (--json has them all)")
+    printed = outputs_text(ran.run)
+    if printed:
+        console.print(Text("\n" + _printable(printed[:_SHOWN_OUTPUT])))
+    if trace is not None:
+        console.print(f"wrote {plain(str(trace))}")
+
+
+def in_seconds(seconds: float) -> str:
+    """A time with the unit that suits it: "12.5 us"."""
+    for size, unit in ((1.0, "s"), (1e-3, "ms"), (1e-6, "us")):
+        if seconds >= size:
+            return f"{seconds / size:.4g} {unit}"
+    return f"{seconds / 1e-9:.4g} ns" if seconds else "0 s"
 
 
 def _printable(text: str) -> str:

@@ -4,27 +4,26 @@
 
 One JSON object a line on stdin, one on stdout; ends, with every process it started, at end of file.
 {"grade": exercise or function, "source", "file", "seed"} -> a verdict as `Verdict.report_json` gives it;
-{"play": function, "source", "file", "ranks", "tensors", "seed"} -> what one run left (see `_play`);
+{"play": function, "source", "file", "ranks", "arguments", "engine", "network", "faults", "seed"} -> what one run left
+(see `_play`);
 {"error": sentence} where a request cannot be served.
 """
 
 from __future__ import annotations
 
 import json
-import random
 import sys
 from typing import Any
 
 import numpy as np
 
 from grader import exercise
+from grader.classroom import running
 from grader.ranks.engines import Engines
-from grader.ranks.processes import BoxFailed, Processes
-from grader.ranks.program import Call, Program, Run, Strided, outputs_text
+from grader.ranks.processes import BoxFailed
+from grader.ranks.program import Run, Strided, outputs_text
 from grader.sandbox.frames import Other
 from grader.submission import BadRequest, Submission
-from grader.trace import diagram
-from grader.trace.replay import rounds
 
 
 def main() -> None:
@@ -45,32 +44,40 @@ def _answer(request: dict[str, Any], engines: Engines) -> str:
     submission = Submission(request["source"], request["file"])
     if "grade" in request:
         return exercise.grade(exercise.owner(request["grade"]), submission, engines, request["seed"]).report_json()
-    return json.dumps(_play(request, submission, engines.gloo))
+    return json.dumps(_play(request, submission, engines))
 
 
-def _play(request: dict[str, Any], submission: Submission, engine: Processes) -> dict[str, Any]:
+def _play(request: dict[str, Any], submission: Submission, engines: Engines) -> dict[str, Any]:
     """One call of any function on so many ranks: ending, picture, and per rank what came back and what it sent."""
-    ranks = int(request["ranks"])
-    arguments: list[tuple[Strided, ...]] = [()] * ranks
-    if request["tensors"] is not None:
-        arguments = [(Strided.of(np.array(t["values"], t["dtype"])),) for t in request["tensors"]]
-    program = Program.of(submission.source, submission.name, request["play"])
-    seed = request["seed"] if request["seed"] is not None else random.SystemRandom().randrange(2**31)
-    run = engine.run(program, ranks, [Call(tuple(arguments))], seed)
-    title = f"{request['play']} on {ranks} ranks: {run.ending.replace('_', ' ')}"
-    call = run.calls[0] if run.calls else None
-    taken = rounds(run.trace)
+    arguments = None
+    if request["arguments"] is not None:
+        arguments = tuple(tuple(_argument(value) for value in given) for given in request["arguments"])
+    ran = running.run(
+        engines,
+        running.Wanted(
+            submission, request["play"], int(request["ranks"]), arguments, request["engine"], request["network"],
+            tuple(request["faults"]), request["seed"],
+        ),
+    )  # fmt: skip
+    call, counts = ran.call, ran.ranks()
     return {
-        "ending": run.ending,
-        "message": run.diagnoses[0].message if run.diagnoses else "",
-        "svg": diagram.svg(run.trace, title, "", run.cycle, dict(run.marks)),
+        "ending": ran.run.ending,
+        "message": ran.diagnoses[0].message if ran.diagnoses else "",
+        "svg": ran.svg(),
+        "engine": ran.engine,
+        "seconds": ran.virtual_seconds,
         "returned": [_plain(value) for value in call.returned] if call else None,
         "tensors": [[_plain(value) for value in values] for values in call.arguments] if call else None,
-        "bytes_sent": [run.trace.bytes_sent(rank) for rank in range(ranks)],
-        "messages_sent": [run.trace.messages_sent(rank) for rank in range(ranks)],
-        "rounds": [None if r == float("inf") else r for r in taken],
-        "output": outputs_text(run) if _spoke(run) else "",
+        "output": outputs_text(ran.run) if _spoke(ran.run) else "",
+        **{key: [count[key] for count in counts] for key in ("bytes_sent", "messages_sent", "rounds", "peak_bytes")},
     }
+
+
+def _argument(value: Any) -> Any:
+    """An argument as the notebook sent it: a tensor as {"values", "dtype"}, or plain data."""
+    if isinstance(value, dict) and set(value) == {"values", "dtype"}:
+        return Strided.of(np.array(value["values"], value["dtype"]))
+    return [_argument(part) for part in value] if isinstance(value, list) else value
 
 
 def _spoke(run: Run) -> bool:

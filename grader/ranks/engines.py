@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from types import TracebackType
 
 from grader.ranks import WORKER
@@ -14,16 +15,40 @@ from grader.ranks.simulated import NeedsProcesses, Session, Simulator
 from grader.sandbox.warm import Warm
 
 MOST_PROCESSES = 16  # larger worlds are simulated only
-__all__ = ["MOST_PROCESSES", "Engines", "NeedsProcesses", "Session"]
+ENGINES = ("auto", "sim", "gloo", "nccl")
+__all__ = ["ENGINES", "MOST_PROCESSES", "Engines", "NeedsProcesses", "Session", "Unsupported", "gpus"]
+
+
+class Unsupported(Exception):  # noqa: N818 - says what is the case
+    """This machine cannot run the engine that was asked for, and why."""
+
+
+def gpus() -> int:
+    """How many NVIDIA GPUs this machine has."""
+    return sum(device.name.removeprefix("nvidia").isdigit() for device in Path("/dev").glob("nvidia[0-9]*"))
+
+
+def unsupported(engine: str, ranks: int) -> str:
+    """Why this machine cannot run a world of so many ranks on an engine; empty if it can."""
+    if engine == "gloo" and ranks > MOST_PROCESSES:
+        return f"gloo runs at most {MOST_PROCESSES} ranks here, not {ranks}"
+    if engine == "nccl" and ranks > gpus():
+        has = {0: "none", 1: "one"}.get(gpus(), str(gpus()))
+        return f"nccl needs a GPU for each of the {ranks} ranks, and this machine has {has}"
+    return ""
 
 
 class Engines:
-    """`sim` (simulated ranks, virtual time) and `gloo` (real processes). Safe from any thread; close it."""
+    """`sim` (simulated ranks, virtual time), `gloo` (real processes) and `nccl` (real processes with a GPU each).
+
+    Safe from any thread; close it.
+    """
 
     def __init__(self, warm: Warm | None = None) -> None:
         self._warm = warm or Warm(WORKER)
         self.sim = Simulator(self._warm)
         self.gloo = Processes(self._warm)
+        self.nccl = Processes(self._warm, "nccl")
 
     def run(
         self,
@@ -36,19 +61,24 @@ class Engines:
         network: Network = ROUNDS,
         session: Session | None = None,
         faults: Sequence[Fault] = (),
+        strictly: bool = False,
     ) -> Run:
         """One world on the engine of that name. Network and faults are the simulator's; real processes have their own.
 
-        A program that cannot be simulated is run on real processes, where so many ranks are possible; otherwise raises
-        NeedsProcesses.
+        A program that cannot be simulated is run on real processes, where so many ranks are possible and not
+        `strictly`; otherwise raises NeedsProcesses. Raises Unsupported for what this machine cannot run.
         """
+        why = unsupported(engine, ranks)
+        if why:
+            raise Unsupported(why)
         if engine == "sim":
             try:
                 return self.sim.run(program, ranks, calls, seed, limits, network, session, faults)
             except NeedsProcesses:
-                if ranks > MOST_PROCESSES or network != ROUNDS or faults:
+                if strictly or ranks > MOST_PROCESSES or network != ROUNDS or faults:
                     raise
-        return self.gloo.run(program, ranks, calls, seed, limits)
+        processes = self.nccl if engine == "nccl" else self.gloo
+        return processes.run(program, ranks, calls, seed, limits)
 
     def close(self) -> None:
         self._warm.close()

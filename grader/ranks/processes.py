@@ -20,12 +20,11 @@ __all__ = ["BoxFailed", "Processes"]
 
 
 class Processes:
-    """Runs programs on real gloo processes, any number of worlds, from any thread."""
+    """Runs programs on real processes, any number of worlds, from any thread. `backend` is "gloo" or "nccl"."""
 
-    name = "gloo"
-
-    def __init__(self, warm: Warm | None = None) -> None:
+    def __init__(self, warm: Warm | None = None, backend: str = "gloo") -> None:
         self._warm = warm or Warm(WORKER)
+        self.name = backend
         self._lock = threading.Lock()
         self._worlds = 0
         self._idle_machine = False
@@ -42,7 +41,7 @@ class Processes:
         with self._counted():
             box = self._warm.box(ranks)
             try:
-                return World(box, program, ranks, seed, limits, self._idle_machine).live(calls)
+                return World(box, program, ranks, seed, limits, self._idle_machine, self.name).live(calls)
             finally:
                 box.end()
 

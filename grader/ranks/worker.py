@@ -193,12 +193,16 @@ def _world(rank: int, start: dict[str, Any], inbox: Inbox, recorder: Recorder) -
     torch.manual_seed(start["seed"])
     random.seed(start["seed"])
     os.environ.update(RANK=str(rank), WORLD_SIZE=str(world), LOCAL_RANK=str(rank), LOCAL_WORLD_SIZE=str(world))
+    device = torch.device("cpu")
+    if start["backend"] == "nccl":
+        device = torch.device("cuda", rank)
+        torch.cuda.set_device(device)
     attempts = itertools.count()
     init = dist.init_process_group
 
     def begin() -> None:
         store = dist.FileStore(f"rendezvous-{next(attempts)}", world)
-        init("gloo", store=store, rank=rank, world_size=world, timeout=GROUP_TIMEOUT)
+        init(start["backend"], store=store, rank=rank, world_size=world, timeout=GROUP_TIMEOUT)
 
     begin()
     take_over_groups(begin, start["own_group"])
@@ -219,7 +223,7 @@ def _world(rank: int, start: dict[str, Any], inbox: Inbox, recorder: Recorder) -
     functions, problems = find_functions(module, start["functions"])
     recorder.message({"event": "loaded", "problems": problems})
     while (call := inbox.next()) is not None:
-        arguments = frames.decode(call.header["arguments"], call.blob, tensor)
+        arguments = frames.decode(call.header["arguments"], call.blob, lambda *told: tensor(*told).to(device))
         seen = as_the_caller_sees(arguments)
         try:
             returned = functions[call.header["function"]](*arguments)

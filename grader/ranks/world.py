@@ -51,6 +51,8 @@ class RankState:
         """A word for the picture, where this rank broke."""
         if self.state == "raised" and self.raised is not None and self.broken:
             return f"raised {self.raised.type}"
+        if self.raised is not None and self.raised.type == "PeerGone":
+            return "saw it gone"
         return {"dead": "process died", "killed": "killed"}.get(self.state, "")
 
     @property
@@ -78,7 +80,17 @@ class World:
 
     shared = False  # whether all ranks are in one process of the box
 
-    def __init__(self, box: Box, program: Program, ranks: int, seed: int, limits: Limits, idle_machine: bool) -> None:
+    def __init__(
+        self,
+        box: Box,
+        program: Program,
+        ranks: int,
+        seed: int,
+        limits: Limits,
+        idle_machine: bool,
+        backend: str = "gloo",
+    ) -> None:
+        self.backend = backend
         self.box, self.program, self.size, self.seed, self.limits = box, program, ranks, seed, limits
         self.idle_machine = idle_machine
         self.source = blame.Source(program.file, program.source)
@@ -132,6 +144,7 @@ class World:
             "functions": [(function.name, function.parameters) for function in self.program.functions],
             "p2p_only": self.program.p2p_only,
             "own_group": self.program.own_group,
+            "backend": self.backend,
             "seed": self.seed,
             "yield_to_ranks": self.idle_machine,
         }
@@ -489,16 +502,17 @@ class World:
         """A fault killed a rank, and others could not go on."""
         number = next(n for n, rank in enumerate(self.ranks) if rank.state == "killed")
         told = next(fault.told() for fault in self.faults if fault.kind == "kill" and fault.rank == number)
-        waiters: dict[int, str] = {}
+        waits = [
+            blame.waits(rank.blocked, self.source) for n, rank in enumerate(self.ranks) if n in stuck and rank.blocked
+        ]
+        raised: dict[str, list[int]] = {}
         for n, rank in enumerate(self.ranks):
-            if n in stuck and rank.blocked is not None:
-                waiters[n] = blame.waits(rank.blocked, self.source)
-            elif rank.raised is not None:
+            if rank.raised is not None:
                 where = self.source.quote(rank.raised.line)
-                waiters[n] = f"rank {n} raised {rank.raised.type}: {rank.raised.text}{where}"
+                raised.setdefault(f"raised {rank.raised.type}: {rank.raised.text}{where}", []).append(n)
         last = self.trace.operations(number)[-1:]
         line = next((op.line for op in last if op.line), None)
-        return Broken(blame.killed(told, number, waiters, self.source, line), "crashed")
+        return Broken(blame.killed(told, number, waits, raised, self.source, line), "crashed")
 
     def _violation(self, what: str, rank: int | None = None) -> Diagnosis:
         who = "The submission" if rank is None else f"Rank {rank}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -147,8 +147,14 @@ class Trace:
             yield from self.operations(rank)
 
     def bytes_sent(self, rank: int) -> int:
-        """Bytes of every point-to-point message that `rank` sent."""
-        return sum(op.size for op in self.operations(rank) if op.kind == SEND)
+        """Bytes of every message that `rank` sent; a collective counts as a ring algorithm's."""
+        total = 0
+        for op in self.operations(rank):
+            if op.kind == SEND:
+                total += op.size
+            elif op.collective:
+                total += ring_bytes(op, self.groups.get(op.tag, ()))
+        return total
 
     def messages_sent(self, rank: int) -> int:
         return sum(op.kind == SEND for op in self.operations(rank))
@@ -179,6 +185,30 @@ class Trace:
                     found.setdefault((op.tag, counted[op.tag]), []).append(op)
                     counted[op.tag] += 1
         return list(found.values())
+
+
+def ring_bytes(op: Operation, group: Sequence[int]) -> int:
+    """Bytes that one rank sends in a collective of `group` where data goes round a ring, or straight to its one target.
+
+    (Thakur, Rabenseifner, Gropp 2005, section 4; for broadcast and reduce a pipeline in which all but the last pass the
+    whole tensor on.)
+    """
+    n, root = len(group), op.peer
+    if n < 2:
+        return 0
+    if op.name.startswith("all_reduce"):
+        return 2 * (n - 1) * op.size // n
+    if op.name.startswith(("reduce_scatter", "all_to_all")):
+        return (n - 1) * op.size // n
+    if op.name.startswith("all_gather"):
+        return (n - 1) * op.size
+    if op.name == "broadcast":
+        return op.size if (group.index(op.rank) + 1) % n != group.index(root) else 0
+    if op.name in ("reduce", "gather"):
+        return op.size if op.rank != root else 0
+    if op.name == "scatter":
+        return (n - 1) * op.size if op.rank == root else 0
+    return 0
 
 
 def match(operations: Iterable[Operation]) -> list[tuple[Operation, Operation]]:

@@ -24,7 +24,7 @@ class Raised:
     why: str = ""  # "memory" | "syntax" | "forbidden" | ""
 
 
-def raised(rank: int, error: Raised, ranks: int, source: Source, others: int) -> Diagnosis:
+def raised(rank: int, error: Raised, world: int, source: Source, others: int) -> Diagnosis:
     """The sentence for an exception in the learner's code."""
     place = source.quote(error.line)
     if error.why == "forbidden":
@@ -37,7 +37,7 @@ def raised(rank: int, error: Raised, ranks: int, source: Source, others: int) ->
             line=error.line,
         )
     also = f", and so did {others} other rank{'s' if others > 1 else ''}" if others else ""
-    who = f"Rank {rank} of {ranks}" if ranks > 1 else "Your function" if error.line else "The run"
+    who = f"Rank {rank} of {world}" if world > 1 else "Your function" if error.line else "The run"
     text = f": {_first_line(error.text)}" if error.text else ""
     kind: Kind = "out_of_memory" if error.why == "memory" else "crash"
     return Diagnosis(
@@ -115,19 +115,34 @@ def timed_out(rank: int, line: int | None, trace: Trace, source: Source, how: st
     )
 
 
-def killed(fault: str, rank: int, waiters: Mapping[int, str], source: Source, line: int | None) -> Diagnosis:
-    """The sentence for a rank that a fault killed; `waiters` are the others that cannot go on, and in what."""
-    then = f", and {'; '.join(list(waiters.values())[:3])}" if waiters else ", and the others went on without it"
-    never = ", which can no longer happen" if waiters else ""
+def killed(
+    fault: str, rank: int, waits: Sequence[str], raised: Mapping[str, Sequence[int]], source: Source, line: int | None
+) -> Diagnosis:
+    """The sentence for a rank that a fault killed.
+
+    `waits` tells of those that wait for it for ever; `raised` of what the others raised, and on which ranks.
+    """
+    then = [f"{ranks(which)} {what}" for what, which in list(raised.items())[:3]]
+    if waits:
+        then.append(f"{'; '.join(waits[:3])}, which can no longer happen")
     return Diagnosis(
         "crash",
-        f"As you asked, {fault}{then}{never}.",
+        f"As you asked, {fault}, and {'; '.join(then) or 'the others went on without it'}.",
         rank=rank,
         file=source.file,
         line=line,
         expected="the others find out, and go on or end",
-        got="ranks that wait for ever" if waiters else "they went on",
+        got="ranks that wait for ever" if waits else "ranks that raised" if raised else "they went on",
     )
+
+
+def ranks(numbers: Sequence[int]) -> str:
+    """ "rank 3", "ranks 0, 2 and 3", "ranks 0, 2, 3 and 60 more"."""
+    if len(numbers) == 1:
+        return f"rank {numbers[0]}"
+    if len(numbers) > 6:
+        return f"ranks {', '.join(map(str, numbers[:3]))} and {len(numbers) - 3} more"
+    return f"ranks {', '.join(map(str, numbers[:-1]))} and {numbers[-1]}"
 
 
 def stranded(faults: Sequence[str], waiters: Sequence[str], rank: int, line: int | None, source: Source) -> Diagnosis:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from grader.ranks.faults import Fault
+
+MOST_PAIRS = 64  # of a partition, in a picture
 
 
 class Mishaps:
@@ -55,6 +58,15 @@ class Mishaps:
 
         lost = any(befalls(fault) for fault in self._lost)
         return lost, sum(fault.seconds for fault in self._late if befalls(fault))
+
+    def lasting(self) -> Iterator[tuple[str, int, int, float, float]]:
+        """What befell for a while, for the picture: what, on which rank, from which peer, since and until when."""
+        for fault in self._slow:
+            yield "slowed", fault.rank, fault.peer, 0.0, math.inf
+        for fault in self._partitions:
+            left, right = fault.sides
+            for rank, peer in itertools.islice(itertools.product(left, right), MOST_PAIRS):
+                yield "partitioned", rank, peer, fault.since, fault.until
 
     def cut_until(self, ranks: Sequence[int], now: float) -> float:
         """When the partitions that separate any of `ranks` at `now` are over; `now` if there is none."""

@@ -20,6 +20,8 @@ class Killed(BaseException):
 class PeerGone(RuntimeError):  # noqa: N818 - learners read the name
     """What a rank sees of a peer that was killed."""
 
+    __module__ = "builtins"  # in a traceback: nothing of ours
+
 
 class Op:
     """A send, a receive, or one rank's part of a collective. Times are virtual seconds."""
@@ -36,8 +38,8 @@ class Op:
         "number",
         "partner",
         "payload",
-        "posted",
         "peer",
+        "posted",
         "rank",
         "size",
         "start",

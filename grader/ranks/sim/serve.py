@@ -28,9 +28,11 @@ from grader.ranks.network import Network
 from grader.ranks.sim.context import Context
 from grader.ranks.sim.group import install
 from grader.ranks.sim.mishaps import Mishaps
+from grader.ranks.sim.operations import Killed
 from grader.ranks.sim.scheduler import Rank, Scheduler
 from grader.ranks.sim.world import RankWorld, check, enter
 from grader.sandbox import frames
+from grader.trace.events import SPANS
 
 Tell = Callable[..., None]
 # Only code that draws random numbers pays for keeping each rank's generators apart.
@@ -97,6 +99,7 @@ def world(start: dict[str, Any], inbox: worker.Inbox, tell: Tell) -> frames.Mess
         for rank in scheduler.ranks:
             rank.data["ledger"] = model.Ledger()
         scheduler.run(_caller(call.header["function"], arguments, context))
+        _note_faults(scheduler)
         _report(scheduler, context, tell, {}, seen)
     scheduler.unwind()
     return call
@@ -126,6 +129,16 @@ def _load(rank: Rank, start: dict[str, Any], context: Context) -> dict[str, str]
     return problems
 
 
+def _note_faults(scheduler: Scheduler) -> None:
+    """What befell ranks and links for a while belongs into the trace, up to the end of the run."""
+    if scheduler.mishaps is None:
+        return
+    last = max(rank.clock for rank in scheduler.ranks)
+    for what, rank, peer, since, until in scheduler.mishaps.lasting():
+        if since <= last:
+            scheduler.span(SPANS.index(what), scheduler.ranks[rank], since, min(until, last), peer=peer)
+
+
 def _virtual_clock(scheduler: Scheduler) -> None:
     """The program's clocks tell virtual time, and sleeping takes it."""
     epoch = 1.7e9  # some moment, the same in every run
@@ -143,6 +156,8 @@ def _caller(function: str, arguments: list[list[Any]], context: Context) -> Call
     def call(rank: Rank) -> Any:
         try:
             returned = rank.data["functions"][function](*arguments[rank.number])
+        except Killed:
+            raise
         except BaseException as error:
             worker.print_traceback(error, context.file)
             raise

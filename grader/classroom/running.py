@@ -1,0 +1,214 @@
+"""Run any function on ranks, and tell what happened: `rankup run` and play()."""
+
+from __future__ import annotations
+
+import ast
+import os
+import random
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from grader import submission
+from grader.ranks import WORKER, faults, network
+from grader.ranks.engines import ENGINES, MOST_PROCESSES, Engines, NeedsProcesses, Unsupported
+from grader.ranks.network import ROUNDS, BadNetwork, Network
+from grader.ranks.program import Call, CallResult, Function, Limits, Program, Run
+from grader.sandbox.warm import Warm
+from grader.submission import BadRequest, Submission
+from grader.trace import diagram, page, perfetto
+from grader.trace.events import Trace
+from grader.trace.replay import rounds
+from grader.verdict import Diagnosis
+
+LIMITS = Limits(cpu_seconds=30, idle_seconds=20, silent_seconds=120)
+MOST_RANKS = 16384
+PICTURES = (".svg", ".html", ".json")
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is to be run: a function of a submission, on how many ranks, with which arguments, and where.
+
+    `network` and `faults` are texts as `grader.ranks.network.parse` and `grader.ranks.faults.parse` take them.
+    """
+
+    submission: Submission
+    function: str
+    ranks: int
+    arguments: tuple[tuple[Any, ...], ...] | None = None
+    engine: str = "auto"
+    network: str = ""
+    faults: tuple[str, ...] = ()
+    seed: int | None = None
+
+
+@dataclass(frozen=True)
+class Ran:
+    """A run and where it happened. `simulated` says whether times are virtual."""
+
+    run: Run
+    title: str
+    seed: int
+    engine: str
+    unit: str
+    source: str
+    diagnoses: tuple[Diagnosis, ...]
+
+    @property
+    def call(self) -> CallResult | None:
+        return self.run.calls[0] if self.run.calls else None
+
+    @property
+    def trace(self) -> Trace:
+        return self.call.trace if self.call else self.run.trace
+
+    @property
+    def virtual_seconds(self) -> float | None:
+        """When the last rank was done, in virtual time; None on real processes and where a rank never was."""
+        return max(self.call.finish, default=None) if self.call else None
+
+    @property
+    def well(self) -> bool:
+        return self.run.finished and not self.diagnoses
+
+    def to_json(self) -> dict[str, Any]:
+        """The run as `rankup run --json` prints it."""
+        return {
+            "ending": self.run.ending,
+            "diagnoses": [asdict(diagnosis) for diagnosis in self.diagnoses],
+            "virtual_seconds": self.virtual_seconds,
+            "seed": self.seed,
+            "engine": self.engine,
+            "ranks": self.ranks(),
+        }
+
+    def ranks(self) -> list[dict[str, Any]]:
+        """Per rank what it sent, its rounds (None: it was never done), and the most it held of tracked tensors."""
+        taken = rounds(self.trace)
+        peak = self.call.peak_bytes if self.call else ()
+        return [
+            {
+                "rank": rank,
+                "bytes_sent": self.trace.bytes_sent(rank),
+                "messages_sent": self.trace.messages_sent(rank),
+                "rounds": None if taken[rank] == float("inf") else taken[rank],
+                "peak_bytes": peak[rank] if rank < len(peak) else None,
+            }
+            for rank in range(self.run.ranks)
+        ]
+
+    def svg(self) -> str:
+        return diagram.svg(self.trace, self.title, "", self.run.cycle, dict(self.run.marks), self.unit)
+
+    def picture(self, suffix: str) -> str:
+        """The trace as a drawing (.svg), a page (.html) or a Chrome trace (.json)."""
+        marks = dict(self.run.marks)
+        if suffix == ".html":
+            return page.html(self.trace, self.title, "", self.run.cycle, marks, self.source, self.unit)
+        if suffix == ".json":
+            return perfetto.chrome_json(self.trace, self.title, self.run.cycle, marks, self.unit)
+        return self.svg()
+
+
+def run(engines: Engines, wanted: Wanted) -> Ran:
+    """Run it. Raises BadRequest for what cannot be run."""
+    if not 1 <= wanted.ranks <= MOST_RANKS:
+        raise BadRequest(f"a world has 1 to {MOST_RANKS} ranks, not {wanted.ranks}")
+    if wanted.engine not in ENGINES:
+        raise BadRequest(f"no engine is called {wanted.engine!r}; there are {', '.join(ENGINES)}")
+    try:
+        wires = network.parse(wanted.network) if wanted.network else ROUNDS
+        befalls = [faults.parse(text, wanted.ranks) for text in wanted.faults]
+    except BadNetwork as error:
+        raise BadRequest(str(error)) from None
+    engine = "sim" if wanted.engine == "auto" else wanted.engine
+    if engine != "sim" and (wanted.network or befalls):
+        raise BadRequest(f"a network or a fault can only be simulated, not put on real processes ({engine})")
+    if engine == "gloo" and wanted.ranks > MOST_PROCESSES:
+        raise BadRequest(f"gloo runs at most {MOST_PROCESSES} ranks here; --engine sim runs {wanted.ranks}")
+    program = Program(wanted.submission.source, wanted.submission.name, (Function(wanted.function),), own_group=True)
+    seed = random.SystemRandom().randrange(2**31) if wanted.seed is None else wanted.seed
+    calls = [Call(wanted.arguments or ((),) * wanted.ranks)]
+    try:
+        done, engine = _run(engines, engine, program, wanted, calls, seed, wires, befalls)
+    except (NeedsProcesses, Unsupported) as error:
+        raise BadRequest(str(error)) from None
+    found = done.calls[0].diagnoses if done.calls else done.diagnoses
+    title = f"{wanted.function} on {wanted.ranks} rank{'s' * (wanted.ranks > 1)}: {done.ending.replace('_', ' ')}"
+    times = done.calls[0].finish if done.calls else ()
+    unit = "round" if wires == ROUNDS and engine == "sim" and all(time == int(time) for time in times) else ""
+    return Ran(done, title, seed, engine, unit, wanted.submission.source, found)
+
+
+def _run(
+    engines: Engines, engine: str, program: Program, wanted: Wanted, calls: Sequence[Call], seed: int, wires: Network,
+    befalls: Sequence[faults.Fault],
+) -> tuple[Run, str]:  # fmt: skip
+    """The run, and the engine it came to."""
+    try:
+        done = engines.run(engine, program, wanted.ranks, calls, seed, LIMITS, wires, faults=befalls, strictly=True)
+    except NeedsProcesses as error:
+        if wanted.engine != "auto" or wanted.network or befalls or wanted.ranks > MOST_PROCESSES:
+            raise NeedsProcesses(f"{program.file} cannot be simulated: {error}") from None
+        engine = "gloo"
+        done = engines.run(engine, program, wanted.ranks, calls, seed, LIMITS)
+    return done, engine
+
+
+def run_file(
+    what: str, ranks: int, engine: str, wires: str, befalls: tuple[str, ...], seed: int | None, warm: Warm | None
+) -> Ran:
+    """Run FILE or FILE:FUNCTION. `warm` is a host that somebody has started already; it is closed at the end."""
+    name, _, function = what.rpartition(":") if not Path(what).exists() else (what, "", "")
+    path = Path(name or what)
+    handed_in = submission.read(path, [function or "main"])
+    if handed_in.broken is not None:
+        raise BadRequest(handed_in.broken.message.rstrip("."))
+    called = function_of(handed_in, function or None)
+    with warm or Warm(WORKER) as host:
+        return run(Engines(host), Wanted(handed_in, called, ranks, None, engine, wires, befalls, seed))
+
+
+def function_of(handed_in: Submission, name: str | None) -> str:
+    """The function to call: the one called `name`, or else the file's main(), or else its only one.
+
+    Raises BadRequest if there is none, or if it cannot be called without arguments.
+    """
+    try:
+        tree = ast.parse(handed_in.source)
+    except (SyntaxError, ValueError, RecursionError):
+        return name or "main"  # the run says what is wrong with the text
+    defined = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
+    if name is None:
+        free = [found for found, node in defined.items() if not _required(node)]
+        name = "main" if "main" in defined else free[0] if len(free) == 1 else None
+        if name is None:
+            which = ", ".join(free) or "none that takes no arguments"
+            raise BadRequest(f"say which function to run: FILE:FUNCTION ({handed_in.name} has {which})")
+    node = defined.get(name)
+    if node is not None and _required(node):
+        raise BadRequest(
+            f"{name}({', '.join(_required(node))}) takes arguments: write a function without any that makes them and "
+            f"calls {name}"
+        )
+    return name
+
+
+def _required(node: ast.FunctionDef) -> list[str]:
+    """The names of a function's parameters that have no default."""
+    plain = [arg.arg for arg in (*node.args.posonlyargs, *node.args.args)]
+    keyword = [arg.arg for arg, value in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True) if value is None]
+    return plain[: len(plain) - len(node.args.defaults)] + keyword
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file so that it is there whole or not at all. Raises BadRequest."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        beside.write_text(text)
+        beside.replace(path)
+    except OSError as error:
+        beside.unlink(missing_ok=True)
+        raise BadRequest(f"{path}: cannot be written ({error.strerror})") from None
