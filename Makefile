@@ -1,10 +1,10 @@
-# make demo | test | lab | bench: each sets up what it needs, the first time and after changes of pyproject.toml.
+# make demo | test | test-all | lab | bench: each sets up what it needs, the first time and after changes of pyproject.toml.
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test lab bench lint pins release clean
+.PHONY: help demo test test-all test-gpu lab bench lint pins release clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -13,9 +13,15 @@ help: ## this list
 demo: $(READY) ## grade a class of ten submissions with nbgrader, and show what came out
 	@$(BIN)/python demo/run.py
 
-test: $(READY) ## run every test
-	@echo "Running the tests (about three minutes on two cores)"
+test: $(READY) ## run the tests
+	@echo "Running the tests (some minutes on two cores)"
 	@$(BIN)/python -m pytest -n 2 --dist worksteal
+
+test-all: $(READY) ## run also the tests that take long: every mutant, every seed, thousands of random programs
+	@$(BIN)/python -m pytest -n 2 --dist worksteal -m "not gpu"
+
+test-gpu: $(READY) ## run the tests that need an NVIDIA GPU
+	@$(BIN)/python -m pytest -m gpu
 
 lab: $(READY) ## open JupyterLab on the course
 	@$(BIN)/rankup lab

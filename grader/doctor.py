@@ -6,6 +6,7 @@ import importlib.metadata
 import os
 import shutil
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -25,7 +26,7 @@ class Finding:
 
 def examine() -> list[Finding]:
     """Look at everything that the course's parts need. Starts a real run of two ranks."""
-    return [_python(), _package("torch"), _package("nbgrader"), _package("jupyterlab"), _gloo(), _cores(), _memory(),
+    return [_python(), _package("torch"), _package("nbgrader"), _package("jupyterlab"), *_ranks(), _cores(), _memory(),
             _bubblewrap(), _java(), _gpus()]  # fmt: skip
 
 
@@ -40,27 +41,29 @@ def _package(name: str) -> Finding:
         return Finding(name, "missing", "not installed", "run make demo, which sets up .venv")
 
 
-def _gloo() -> Finding:
-    """Two real ranks send each other a tensor."""
-    from grader.ranks.processes import BoxFailed, Processes
+def _ranks() -> Iterator[Finding]:
+    """Two real ranks, and 64 simulated ones, sum a tensor."""
+    from grader.ranks.engines import Engines
+    from grader.ranks.processes import BoxFailed
     from grader.ranks.program import Program, same_for_all
 
     source = (
         "import torch\nimport torch.distributed as dist\n"
         "def hello():\n    t = torch.ones(1)\n    dist.all_reduce(t)\n    return t.item()\n"
     )
-    try:
-        engine = Processes()
-        try:
-            run = engine.run(Program.of(source, "doctor.py", "hello"), 2, [same_for_all(2)])
-        finally:
-            engine.close()
-    except (BoxFailed, OSError) as error:
-        return Finding("gloo", "missing", str(error), "real ranks cannot be started here; is this Linux?")
-    if run.finished and run.calls[0].returned == (2.0, 2.0):
-        return Finding("gloo", "ok", "two ranks met")
-    why = run.diagnoses[0].message if run.diagnoses else "two ranks disagreed"
-    return Finding("gloo", "missing", why, "check that the loopback interface is up")
+    program = Program.of(source, "doctor.py", "hello")
+    with Engines() as engines:
+        for name, engine, ranks in (("gloo", engines.gloo, 2), ("simulator", engines.sim, 64)):
+            try:
+                run = engine.run(program, ranks, [same_for_all(ranks)])
+            except (BoxFailed, OSError) as error:
+                yield Finding(name, "missing", str(error), "ranks cannot be started here; is this Linux?")
+                continue
+            if run.finished and run.calls[0].returned == (float(ranks),) * ranks:
+                yield Finding(name, "ok", f"{ranks} ranks met")
+                continue
+            why = run.diagnoses[0].message if run.diagnoses else f"{ranks} ranks disagreed"
+            yield Finding(name, "missing", why, "check that the loopback interface is up")
 
 
 def _cores() -> Finding:
@@ -97,7 +100,8 @@ def _java() -> Finding:
 
 
 def _gpus() -> Finding:
-    devices = sorted(Path("/dev").glob("nvidia[0-9]*"))
-    if devices:
-        return Finding("gpus", "ok", f"{len(devices)} NVIDIA")
+    from grader.ranks.engines import gpus
+
+    if gpus():
+        return Finding("gpus", "ok", f"{gpus()} NVIDIA")
     return Finding("gpus", "optional", "none", "everything runs on gloo; NCCL needs a GPU per rank")

@@ -40,6 +40,28 @@ BAD_REQUESTS = {
     ),
     "a seed that is none": (["grade", "ring_all_reduce", "a.py", "--seed", "x"], b"", "seed"),
     "a page nowhere": (["grade", "ring_all_reduce", "a.py", "--html", "no/such/a.html"], b"", "no such folder"),
+    "a run of nothing": (["run", "no.py", "--ranks", "2"], None, "no such file"),
+    "a run without ranks": (["run", "a.py"], None, "Missing option '--ranks'"),
+    "a trace of no kind": (["run", "--ranks=2", "a.py", "--trace", "a.gif"], b"def main(): pass", ".svg, .html, .json"),
+    "a trace nowhere": (["run", "--ranks=2", "a.py", "--trace", "no/a.svg"], b"def main(): pass", "no such folder"),
+    "a network that is none": (["run", "--ranks=2", "a.py", "--network", "lan"], b"def main(): pass", "'lan'"),
+    "a fault that is none": (["run", "--ranks=2", "a.py", "--fault", "burn:1"], b"def main(): pass", "'burn'"),
+    "a fault on real processes": (
+        ["run", "--ranks=2", "a.py", "--fault", "kill:1@op=1", "--engine", "gloo"],
+        b"def main(): pass",
+        "can only be simulated",
+    ),
+    "too many real ranks": (
+        ["run", "--ranks=17", "a.py", "--engine", "gloo"],
+        b"def main(): pass",
+        "at most 16 ranks",
+    ),
+    "a function with parameters": (
+        ["run", "--ranks=2", "a.py"],
+        b"def main(x): pass",
+        "main(x) takes arguments",
+    ),
+    "two functions": (["run", "--ranks=2", "a.py"], b"def f(): pass\ndef g(): pass", "say which function to run"),
     "nothing to grade": (["grade"], None, "Missing argument"),
     "no such command": (["grill"], None, "No such command"),
     "no such deck": (["quiz", "99"], None, "99"),
@@ -172,3 +194,81 @@ def test_a_quiz_answered_through_a_pipe_is_kept(tmp_path: Path) -> None:
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert list(tmp_path.glob("*.sqlite3")), "no progress was written"
+
+
+PROGRAM = b"""import torch
+import torch.distributed as dist
+
+
+def main():
+    x = torch.ones(6) * dist.get_rank()
+    dist.all_reduce(x)
+    print(int(x[0]))
+
+
+def hang():
+    dist.recv(torch.zeros(1), (dist.get_rank() + 1) % dist.get_world_size())
+
+
+def script():
+    dist.init_process_group("gloo")
+    dist.barrier()
+    dist.destroy_process_group()
+"""
+
+
+@pytest.fixture
+def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    Path("a.py").write_bytes(PROGRAM)
+    return tmp_path
+
+
+@pytest.mark.parametrize("engine", ["sim", "gloo"])
+def test_run_tells_what_every_rank_sent(program: Path, engine: str) -> None:
+    done = rankup("run", "a.py", "--ranks", "3", "--engine", engine, "--seed", "5", "--json")
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert (told["ending"], told["diagnoses"], told["seed"]) == ("finished", [], 5)
+    assert [rank["bytes_sent"] for rank in told["ranks"]] == [2 * 2 * 24 // 3] * 3
+    assert (told["virtual_seconds"] is None) == (engine == "gloo")
+
+
+def test_run_measures_virtual_time_on_a_network(program: Path) -> None:
+    done = rankup("run", "a.py", "--ranks", "4", "--network", "alpha=1ms,beta=1ms", "--json")
+    assert json.loads(done.stdout)["virtual_seconds"] == pytest.approx(2 * 3 * (1e-3 + 24 / 4 * 1e-3))
+
+
+@pytest.mark.parametrize("engine", ["sim", "gloo"])
+def test_run_of_a_function_that_hangs_is_status_1(program: Path, engine: str) -> None:
+    done = rankup("run", "a.py:hang", "--ranks", "3", "--engine", engine, "--json")
+    told = json.loads(done.stdout)
+    assert (done.returncode, told["ending"], told["virtual_seconds"]) == (1, "deadlocked", None)
+    assert told["diagnoses"][0]["line"] == 12
+
+
+def test_run_takes_a_program_for_torchrun_as_it_is(program: Path) -> None:
+    done = rankup("run", "a.py:script", "--ranks", "2")
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize(("suffix", "begins"), [("svg", "<svg"), ("html", "<!doctype html>"), ("json", "{")])
+def test_run_draws_what_happened(program: Path, suffix: str, begins: str) -> None:
+    done = rankup("run", "a.py:hang", "--ranks", "3", "--trace", f"out.{suffix}")
+    assert done.returncode == 1
+    assert Path(f"out.{suffix}").read_text().lower().startswith(begins)
+    assert sorted(path.name for path in program.iterdir()) == ["a.py", f"out.{suffix}"]
+
+
+def test_run_of_what_cannot_be_simulated_uses_real_processes(program: Path) -> None:
+    body = "import threading\ndef main():\n    t = threading.Thread(target=dist.barrier); t.start(); t.join()\n"
+    Path("a.py").write_text("import torch.distributed as dist\n" + body)
+    assert json.loads(rankup("run", "a.py", "--ranks", "2", "--json").stdout)["engine"] == "gloo"
+    done = rankup("run", "a.py", "--ranks", "2", "--fault", "kill:1@op=1")
+    assert (done.returncode, "cannot be simulated" in done.stderr) == (2, True)
+
+
+def test_run_with_a_fault_says_what_became_of_the_others(program: Path) -> None:
+    done = rankup("run", "a.py", "--ranks", "3", "--fault", "kill:1@op=1")
+    assert done.returncode == 1
+    assert "rank 1 was killed" in " ".join(done.stdout.split())
