@@ -12,11 +12,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from grader.ranks import WORKER, blame
+from grader.ranks import WORKER, blame, endings
+from grader.ranks.account import Broken, RankState
 from grader.ranks.faults import Fault
 from grader.ranks.network import ROUNDS, Network
 from grader.ranks.program import Call, CallResult, Limits, Program, Run, from_bytes, to_bytes
-from grader.ranks.world import TICK_SECONDS, Broken, RankState, World
+from grader.ranks.world import TICK_SECONDS, World
 from grader.sandbox import frames
 from grader.sandbox.warm import Box, Warm
 
@@ -190,9 +191,9 @@ class _SimWorld(World):
         self._take_standings(phase.header)
         self._work_in_events()
         if not all(rank.state in ("returned", "loaded", "killed") for rank in self.ranks):
-            raise self._explain(self._stuck())
+            raise endings.explain(self, self._stuck())
         if any(rank.state == "killed" for rank in self.ranks):
-            self.diagnoses.append(self._after_a_kill({}).diagnosis)
+            self.diagnoses.append(endings.after_a_kill(self, {}).diagnosis)
         return phase
 
     def _take_standings(self, header: dict[str, Any]) -> None:

@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from grader.ranks import blame
-from grader.ranks.faults import Fault
+from grader.ranks import blame, endings
+from grader.ranks.account import Account, Broken, RankState, tidy
 from grader.ranks.program import Call, CallResult, Ending, Limits, Program, Run, from_bytes, to_bytes
 from grader.sandbox import frames
 from grader.sandbox.warm import Box
-from grader.trace.events import RECV_ANY, SPANS, Operation, Span, Step, Trace
+from grader.trace.events import Trace
 from grader.verdict import Diagnosis
 
 QUIET_SECONDS = 0.1  # how long stuck ranks must stay silent before they are called stuck
@@ -26,59 +26,8 @@ GRACE_SECONDS = 1.0  # how long the others may go on after one rank has broken
 _CLOCK = os.sysconf("SC_CLK_TCK")
 
 
-class RankState:
-    """What is known of one rank."""
-
-    def __init__(self) -> None:
-        self.reader = frames.Reader()
-        self.state = "starting"  # starting, loaded, running, returned, raised, dead
-        self.events: list[frames.Events] = []  # read, not yet worked in
-        self.operations: dict[int, Operation] = {}
-        self.blocked: Operation | None = None
-        self.result: frames.Message | None = None
-        self.raised: blame.Raised | None = None
-        self.status: int | None = None
-        self.cpu_before = 0.0
-        self.stdout = bytearray()
-        self.stderr = bytearray()
-
-    @property
-    def over(self) -> bool:
-        return self.state in ("returned", "raised", "dead", "killed")
-
-    @property
-    def mark(self) -> str:
-        """A word for the picture, where this rank broke."""
-        if self.state == "raised" and self.raised is not None and self.broken:
-            return f"raised {self.raised.type}"
-        if self.raised is not None and self.raised.type == "PeerGone":
-            return "saw it gone"
-        return {"dead": "process died", "killed": "killed"}.get(self.state, "")
-
-    @property
-    def fallen(self) -> bool:
-        return self.state in ("raised", "dead")
-
-    @property
-    def broken(self) -> bool:
-        """Fallen, and not only because another rank's process is gone."""
-        return self.fallen and not (self.raised is not None and self.raised.why == "peer")
-
-
-class Broken(Exception):  # noqa: N818 - carries the diagnosis that ends the run
-    def __init__(self, diagnosis: Diagnosis, ending: Ending) -> None:
-        super().__init__(diagnosis.message)
-        self.diagnosis, self.ending = diagnosis, ending
-
-
-def tidy(diagnoses: list[Diagnosis]) -> list[Diagnosis]:
-    return list(dict.fromkeys(diagnoses))
-
-
-class World:
+class World(Account):
     """A world whose ranks are processes of a box, one each."""
-
-    shared = False  # whether all ranks are in one process of the box
 
     def __init__(
         self,
@@ -91,18 +40,11 @@ class World:
         backend: str = "gloo",
     ) -> None:
         self.backend = backend
-        self.box, self.program, self.size, self.seed, self.limits = box, program, ranks, seed, limits
+        super().__init__(program, ranks)
+        self.box, self.seed, self.limits = box, seed, limits
         self.idle_machine = idle_machine
-        self.source = blame.Source(program.file, program.source)
-        self.ranks = [RankState() for _ in range(ranks)]
-        self.trace = Trace(ranks, virtual=self.shared)
-        self.diagnoses: list[Diagnosis] = []
         self.finished: list[CallResult] = []
-        self.groups: dict[int, tuple[int, ...]] = {}
-        self.faults: Sequence[Fault] = ()
-        self.problems: dict[str, str] = {}  # by function, why it cannot be called
         self.loaded = False
-        self.ring: list[int] = []
         self.last_news = self.last_frame = self.first_breakage = self.cpu_seen = 0.0
         self.watch = selectors.DefaultSelector()
         self.watch.register(box.keeper, selectors.EVENT_READ, ("keeper", -1))
@@ -199,25 +141,6 @@ class World:
             rank.state, rank.events, rank.operations, rank.blocked, rank.result = "running", [], {}, None, None
         return function
 
-    def _take_problems(self, told: Any) -> None:
-        """What a rank says of the functions it cannot call."""
-        wanted = {function.name for function in self.program.functions}
-        if not isinstance(told, dict) or not told.keys() <= wanted:
-            raise frames.FrameError("problems of functions that were not asked for")
-        self.problems |= {name: str(why) for name, why in told.items()}
-
-    def _in_rank_order(self) -> list[Diagnosis]:
-        """What was noticed, so that the order in which the ranks' reports came in does not show."""
-        return sorted(self.diagnoses, key=lambda found: -1 if found.rank is None else found.rank)
-
-    def _found(self) -> tuple[Diagnosis, ...]:
-        """What is to be said of a call that finished. Raises Broken if its collectives did not fit together."""
-        different = blame.mismatched(self.trace, self.source)
-        if different:
-            raise Broken(different, "mismatched")
-        more = [*blame.misread(self.trace, self.source), *blame.unreceived(self.trace, self.source)]
-        return tuple(tidy([*self.diagnoses, *more]))
-
     @staticmethod
     def _peak(result: frames.Message) -> int:
         peak = result.header.get("peak", 0)
@@ -256,16 +179,8 @@ class World:
             stuck = self._stuck()
             going = [n for n, r in enumerate(self.ranks) if not r.over and r.state not in good and n not in stuck]
             if patience_over or blame.cycle(stuck) or (not going and (stuck or any(r.fallen for r in self.ranks))):
-                raise self._explain(stuck)
+                raise endings.explain(self, stuck)
         self._work_in_events()
-
-    def _stuck(self) -> dict[int, set[int]]:
-        """The ranks that can never go on, by what each has said up to now (see `blame.stuck`)."""
-        self._work_in_events()
-        blocked = {n: r.blocked for n, r in enumerate(self.ranks) if r.blocked is not None and not r.over}
-        if not blocked:
-            return {}
-        return blame.stuck(self.trace, blocked, {n for n, r in enumerate(self.ranks) if r.over})
 
     def _read(self, timeout: float) -> None:
         for key, _ in self.watch.select(timeout):
@@ -318,88 +233,6 @@ class World:
                 rank.events.append(frame)
             else:
                 self._message(number, rank, frame)
-
-    def _work_in_events(self) -> None:
-        """Bring the trace up to date; put off until somebody asks, for it costs more than reading."""
-        for number, rank in enumerate(self.ranks):
-            events, rank.events = rank.events, []
-            for event in events:
-                self._events(number, rank, event)
-
-    def _events(self, number: int, rank: RankState, events: frames.Events) -> None:
-        for what, kind, threads, line, peer, tag, op_number, size, at in events:
-            if what == frames.POST:
-                op = Operation(number, op_number, kind, peer, tag, size, line, posted=at, info=threads & ~1)
-                rank.operations[op_number] = op
-                self.trace.steps[number].append(Step("post", op))
-                continue
-            if what == frames.SPAN:
-                name = SPANS[kind] if kind < len(SPANS) else ""
-                if not name:
-                    raise frames.FrameError("a span of no known kind")
-                self.trace.spans.append(Span(number, name, at, size, line, peer))
-                continue
-            known = rank.operations.get(op_number)
-            if known is None:
-                raise frames.FrameError("an event of an operation that was never posted")
-            if what == frames.REFUSED:
-                self.trace.steps[number].pop()
-            elif what == frames.WAIT:
-                known.waited, known.wait_line, known.threaded = at, line, bool(threads & 1)
-                self.trace.steps[number].append(Step("wait", known))
-                rank.blocked = known if not rank.over else None
-            else:
-                known.done, known.resumed = True, at
-                if self.shared:
-                    known.started, known.ended = tag, size
-                if known.kind == RECV_ANY:
-                    known.peer = peer
-                if rank.blocked is known:
-                    rank.blocked = None
-
-    def _message(self, number: int, rank: RankState, message: frames.Message) -> None:
-        header = message.header
-        match header.get("event"):
-            case "loaded":
-                rank.state = "loaded"
-                self._take_problems(header.get("problems"))
-            case "returned":
-                rank.state, rank.result, rank.blocked = "returned", message, None
-            case "raised":
-                line = header.get("line")
-                rank.raised = blame.Raised(
-                    str(header.get("type")), str(header.get("text")), line if isinstance(line, int) else None,
-                    str(header.get("why")),
-                )  # fmt: skip
-                rank.state, rank.blocked = "raised", None
-            case "race":
-                self._race(number, header)
-            case "group":
-                self._group(header)
-            case "forbidden":
-                line = header.get("line")
-                what = f"dist.{header.get('call')}"
-                self.diagnoses.append(
-                    blame.forbidden(number, what, line if isinstance(line, int) else None, self.source)
-                )
-            case _:
-                raise frames.FrameError("a message of no known kind")
-
-    def _group(self, header: dict[str, Any]) -> None:
-        number, ranks = header.get("group"), header.get("ranks")
-        if not isinstance(number, int) or not isinstance(ranks, list) or not set(ranks) <= set(range(self.size)):
-            raise frames.FrameError("a group of ranks that do not exist")
-        self.groups[number] = tuple(ranks)
-        self.trace.groups[number] = tuple(ranks)
-
-    def _race(self, number: int, header: dict[str, Any]) -> None:
-        try:
-            peer, posted, line = (int(header[name]) for name in ("peer", "posted", "line"))
-            found = blame.race(number, header["how"], peer, posted, line, self.source)
-        except (KeyError, TypeError, ValueError):
-            raise frames.FrameError("a race report that does not fit") from None
-        if len(self.diagnoses) < 100:
-            self.diagnoses.append(found)
 
     def _read_what_was_printed(self) -> None:
         """Read what is already in the pipes: output comes by another way than the word that a rank is done."""
@@ -461,59 +294,3 @@ class World:
         """The innermost line of the submission in a dump of rank `number`'s process."""
         found = re.search(rf'File "{re.escape(self.source.file)}", line (\d+)', dump)
         return int(found.group(1)) if found else None
-
-    def _explain(self, stuck: dict[int, set[int]]) -> Broken:
-        """Why the ranks that are not done never will be. A broken rank comes before those that wait for it."""
-        forbidden = any(rank.raised is not None and rank.raised.why == "forbidden" for rank in self.ranks)
-        different = None if forbidden else blame.mismatched(self.trace, self.source)
-        if different:
-            return Broken(different, "mismatched")
-        if any(rank.state == "killed" for rank in self.ranks):
-            return self._after_a_kill(stuck)
-        for number, rank in enumerate(self.ranks):
-            if rank.state == "dead" and rank.status not in (0, None):
-                return Broken(blame.died(number, rank.status or 0, self.trace, self.source), "crashed")
-        gone = next((n for n, rank in enumerate(self.ranks) if rank.state == "dead"), None)
-        fallen = [(n, r.raised) for n, r in enumerate(self.ranks) if r.state == "raised" and r.raised is not None]
-        if fallen and (gone is None or any(error.why != "peer" for _, error in fallen)):
-            order = {"forbidden": 0, "peer": 2}
-            number, error = min(fallen, key=lambda pair: (order.get(pair[1].why, 1), pair[0]))
-            alike = sum(other.type == error.type for _, other in fallen) - 1
-            found = blame.raised(number, error, self.size, self.source, alike)
-            return Broken(found, blame.ENDINGS.get(found.kind, "crashed"))
-        blocked = {n: r.blocked for n, r in enumerate(self.ranks) if r.blocked is not None}
-        self.ring = blame.cycle(stuck)
-        if self.ring:
-            return Broken(blame.deadlock(self.ring, blocked, self.trace, self.source), "deadlocked")
-        if not stuck and blocked and self.faults:
-            told = [fault.told() for fault in self.faults]
-            first = blocked[min(blocked)]
-            waiters = [blame.waits(op, self.source) for _, op in sorted(blocked.items())]
-            line = first.wait_line or first.line or None
-            return Broken(blame.stranded(told, waiters, first.rank, line, self.source), "deadlocked")
-        if gone is not None:
-            return Broken(blame.died(gone, 0, self.trace, self.source), "left_early")
-        returned = [n for n, rank in enumerate(self.ranks) if rank.state == "returned"]
-        if not stuck:
-            raise frames.FrameError("ranks that neither go on nor wait for anything")
-        return Broken(blame.left_early(stuck, blocked, returned, self.source), "left_early")
-
-    def _after_a_kill(self, stuck: dict[int, set[int]]) -> Broken:
-        """A fault killed a rank, and others could not go on."""
-        number = next(n for n, rank in enumerate(self.ranks) if rank.state == "killed")
-        told = next(fault.told() for fault in self.faults if fault.kind == "kill" and fault.rank == number)
-        waits = [
-            blame.waits(rank.blocked, self.source) for n, rank in enumerate(self.ranks) if n in stuck and rank.blocked
-        ]
-        raised: dict[str, list[int]] = {}
-        for n, rank in enumerate(self.ranks):
-            if rank.raised is not None:
-                where = self.source.quote(rank.raised.line)
-                raised.setdefault(f"raised {rank.raised.type}: {rank.raised.text}{where}", []).append(n)
-        last = self.trace.operations(number)[-1:]
-        line = next((op.line for op in last if op.line), None)
-        return Broken(blame.killed(told, number, waits, raised, self.source, line), "crashed")
-
-    def _violation(self, what: str, rank: int | None = None) -> Diagnosis:
-        who = "The submission" if rank is None else f"Rank {rank}"
-        return Diagnosis("sandbox_violation", f"{who} {what}.", rank=rank, file=self.program.file)

@@ -1,0 +1,196 @@
+"""What is known of a world: what each rank has said up to now, the trace of it, and what was noticed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from grader.ranks import blame
+from grader.ranks.faults import Fault
+from grader.ranks.program import Ending, Program
+from grader.sandbox import frames
+from grader.trace.events import RECV_ANY, SPANS, Operation, Span, Step, Trace
+from grader.verdict import Diagnosis
+
+
+class RankState:
+    """What is known of one rank."""
+
+    def __init__(self) -> None:
+        self.reader = frames.Reader()
+        self.state = "starting"  # starting, loaded, running, returned, raised, dead
+        self.events: list[frames.Events] = []  # read, not yet worked in
+        self.operations: dict[int, Operation] = {}
+        self.blocked: Operation | None = None
+        self.result: frames.Message | None = None
+        self.raised: blame.Raised | None = None
+        self.status: int | None = None
+        self.cpu_before = 0.0
+        self.stdout = bytearray()
+        self.stderr = bytearray()
+
+    @property
+    def over(self) -> bool:
+        return self.state in ("returned", "raised", "dead", "killed")
+
+    @property
+    def mark(self) -> str:
+        """A word for the picture, where this rank broke."""
+        if self.state == "raised" and self.raised is not None and self.broken:
+            return f"raised {self.raised.type}"
+        if self.raised is not None and self.raised.type == "PeerGone":
+            return "saw it gone"
+        return {"dead": "process died", "killed": "killed"}.get(self.state, "")
+
+    @property
+    def fallen(self) -> bool:
+        return self.state in ("raised", "dead")
+
+    @property
+    def broken(self) -> bool:
+        """Fallen, and not only because another rank's process is gone."""
+        return self.fallen and not (self.raised is not None and self.raised.why == "peer")
+
+
+class Broken(Exception):  # noqa: N818 - carries the diagnosis that ends the run
+    def __init__(self, diagnosis: Diagnosis, ending: Ending) -> None:
+        super().__init__(diagnosis.message)
+        self.diagnosis, self.ending = diagnosis, ending
+
+
+def tidy(diagnoses: list[Diagnosis]) -> list[Diagnosis]:
+    return list(dict.fromkeys(diagnoses))
+
+
+class Account:
+    """The ranks' states, the trace and the diagnoses of one world, made of the frames that come from its box."""
+
+    shared = False  # whether all ranks are in one process of the box
+
+    def __init__(self, program: Program, ranks: int) -> None:
+        self.program, self.size = program, ranks
+        self.source = blame.Source(program.file, program.source)
+        self.ranks = [RankState() for _ in range(ranks)]
+        self.groups: dict[int, tuple[int, ...]] = {}
+        self.trace = Trace(ranks, virtual=self.shared)
+        self.diagnoses: list[Diagnosis] = []
+        self.problems: dict[str, str] = {}  # by function, why it cannot be called
+        self.faults: Sequence[Fault] = ()
+        self.ring: list[int] = []
+
+    # ---- what the ranks say
+
+    def _message(self, number: int, rank: RankState, message: frames.Message) -> None:
+        header = message.header
+        match header.get("event"):
+            case "loaded":
+                rank.state = "loaded"
+                self._take_problems(header.get("problems"))
+            case "returned":
+                rank.state, rank.result, rank.blocked = "returned", message, None
+            case "raised":
+                line = header.get("line")
+                rank.raised = blame.Raised(
+                    str(header.get("type")), str(header.get("text")), line if isinstance(line, int) else None,
+                    str(header.get("why")),
+                )  # fmt: skip
+                rank.state, rank.blocked = "raised", None
+            case "race":
+                self._race(number, header)
+            case "group":
+                self._group(header)
+            case "forbidden":
+                line = header.get("line")
+                what = f"dist.{header.get('call')}"
+                self.diagnoses.append(
+                    blame.forbidden(number, what, line if isinstance(line, int) else None, self.source)
+                )
+            case _:
+                raise frames.FrameError("a message of no known kind")
+
+    def _group(self, header: dict[str, Any]) -> None:
+        number, ranks = header.get("group"), header.get("ranks")
+        if not isinstance(number, int) or not isinstance(ranks, list) or not set(ranks) <= set(range(self.size)):
+            raise frames.FrameError("a group of ranks that do not exist")
+        self.groups[number] = tuple(ranks)
+        self.trace.groups[number] = tuple(ranks)
+
+    def _race(self, number: int, header: dict[str, Any]) -> None:
+        try:
+            peer, posted, line = (int(header[name]) for name in ("peer", "posted", "line"))
+            found = blame.race(number, header["how"], peer, posted, line, self.source)
+        except (KeyError, TypeError, ValueError):
+            raise frames.FrameError("a race report that does not fit") from None
+        if len(self.diagnoses) < 100:
+            self.diagnoses.append(found)
+
+    def _take_problems(self, told: Any) -> None:
+        """What a rank says of the functions it cannot call."""
+        wanted = {function.name for function in self.program.functions}
+        if not isinstance(told, dict) or not told.keys() <= wanted:
+            raise frames.FrameError("problems of functions that were not asked for")
+        self.problems |= {name: str(why) for name, why in told.items()}
+
+    def _work_in_events(self) -> None:
+        """Bring the trace up to date; put off until somebody asks, for it costs more than reading."""
+        for number, rank in enumerate(self.ranks):
+            events, rank.events = rank.events, []
+            for event in events:
+                self._events(number, rank, event)
+
+    def _events(self, number: int, rank: RankState, events: frames.Events) -> None:
+        for what, kind, threads, line, peer, tag, op_number, size, at in events:
+            if what == frames.POST:
+                op = Operation(number, op_number, kind, peer, tag, size, line, posted=at, info=threads & ~1)
+                rank.operations[op_number] = op
+                self.trace.steps[number].append(Step("post", op))
+                continue
+            if what == frames.SPAN:
+                name = SPANS[kind] if kind < len(SPANS) else ""
+                if not name:
+                    raise frames.FrameError("a span of no known kind")
+                self.trace.spans.append(Span(number, name, at, size, line, peer))
+                continue
+            known = rank.operations.get(op_number)
+            if known is None:
+                raise frames.FrameError("an event of an operation that was never posted")
+            if what == frames.REFUSED:
+                self.trace.steps[number].pop()
+            elif what == frames.WAIT:
+                known.waited, known.wait_line, known.threaded = at, line, bool(threads & 1)
+                self.trace.steps[number].append(Step("wait", known))
+                rank.blocked = known if not rank.over else None
+            else:
+                known.done, known.resumed = True, at
+                if self.shared:
+                    known.started, known.ended = tag, size
+                if known.kind == RECV_ANY:
+                    known.peer = peer
+                if rank.blocked is known:
+                    rank.blocked = None
+
+    # ---- what follows from it
+
+    def _stuck(self) -> dict[int, set[int]]:
+        """The ranks that can never go on, by what each has said up to now (see `blame.stuck`)."""
+        self._work_in_events()
+        blocked = {n: r.blocked for n, r in enumerate(self.ranks) if r.blocked is not None and not r.over}
+        if not blocked:
+            return {}
+        return blame.stuck(self.trace, blocked, {n for n, r in enumerate(self.ranks) if r.over})
+
+    def _in_rank_order(self) -> list[Diagnosis]:
+        """What was noticed, so that the order in which the ranks' reports came in does not show."""
+        return sorted(self.diagnoses, key=lambda found: -1 if found.rank is None else found.rank)
+
+    def _found(self) -> tuple[Diagnosis, ...]:
+        """What is to be said of a call that finished. Raises Broken if its collectives did not fit together."""
+        different = blame.mismatched(self.trace, self.source)
+        if different:
+            raise Broken(different, "mismatched")
+        more = [*blame.misread(self.trace, self.source), *blame.unreceived(self.trace, self.source)]
+        return tuple(tidy([*self.diagnoses, *more]))
+
+    def _violation(self, what: str, rank: int | None = None) -> Diagnosis:
+        who = "The submission" if rank is None else f"Rank {rank}"
+        return Diagnosis("sandbox_violation", f"{who} {what}.", rank=rank, file=self.program.file)

@@ -1,0 +1,61 @@
+"""Why a world's ranks will never be done: from what is known of them to the one diagnosis that ends the run."""
+
+from __future__ import annotations
+
+from grader.ranks import blame
+from grader.ranks.account import Account, Broken
+from grader.sandbox import frames
+
+
+def explain(account: Account, stuck: dict[int, set[int]]) -> Broken:
+    """Why the ranks that are not done never will be. A broken rank comes before those that wait for it."""
+    forbidden = any(rank.raised is not None and rank.raised.why == "forbidden" for rank in account.ranks)
+    different = None if forbidden else blame.mismatched(account.trace, account.source)
+    if different:
+        return Broken(different, "mismatched")
+    if any(rank.state == "killed" for rank in account.ranks):
+        return after_a_kill(account, stuck)
+    for number, rank in enumerate(account.ranks):
+        if rank.state == "dead" and rank.status not in (0, None):
+            return Broken(blame.died(number, rank.status or 0, account.trace, account.source), "crashed")
+    gone = next((n for n, rank in enumerate(account.ranks) if rank.state == "dead"), None)
+    fallen = [(n, r.raised) for n, r in enumerate(account.ranks) if r.state == "raised" and r.raised is not None]
+    if fallen and (gone is None or any(error.why != "peer" for _, error in fallen)):
+        order = {"forbidden": 0, "peer": 2}
+        number, error = min(fallen, key=lambda pair: (order.get(pair[1].why, 1), pair[0]))
+        alike = sum(other.type == error.type for _, other in fallen) - 1
+        found = blame.raised(number, error, account.size, account.source, alike)
+        return Broken(found, blame.ENDINGS.get(found.kind, "crashed"))
+    blocked = {n: r.blocked for n, r in enumerate(account.ranks) if r.blocked is not None}
+    account.ring = blame.cycle(stuck)
+    if account.ring:
+        return Broken(blame.deadlock(account.ring, blocked, account.trace, account.source), "deadlocked")
+    if not stuck and blocked and account.faults:
+        told = [fault.told() for fault in account.faults]
+        first = blocked[min(blocked)]
+        waiters = [blame.waits(op, account.source) for _, op in sorted(blocked.items())]
+        line = first.wait_line or first.line or None
+        return Broken(blame.stranded(told, waiters, first.rank, line, account.source), "deadlocked")
+    if gone is not None:
+        return Broken(blame.died(gone, 0, account.trace, account.source), "left_early")
+    returned = [n for n, rank in enumerate(account.ranks) if rank.state == "returned"]
+    if not stuck:
+        raise frames.FrameError("ranks that neither go on nor wait for anything")
+    return Broken(blame.left_early(stuck, blocked, returned, account.source), "left_early")
+
+
+def after_a_kill(account: Account, stuck: dict[int, set[int]]) -> Broken:
+    """A fault killed a rank, and others could not go on."""
+    number = next(n for n, rank in enumerate(account.ranks) if rank.state == "killed")
+    told = next(fault.told() for fault in account.faults if fault.kind == "kill" and fault.rank == number)
+    waits = [
+        blame.waits(rank.blocked, account.source) for n, rank in enumerate(account.ranks) if n in stuck and rank.blocked
+    ]
+    raised: dict[str, list[int]] = {}
+    for n, rank in enumerate(account.ranks):
+        if rank.raised is not None:
+            where = account.source.quote(rank.raised.line)
+            raised.setdefault(f"raised {rank.raised.type}: {rank.raised.text}{where}", []).append(n)
+    last = account.trace.operations(number)[-1:]
+    line = next((op.line for op in last if op.line), None)
+    return Broken(blame.killed(told, number, waits, raised, account.source, line), "crashed")
