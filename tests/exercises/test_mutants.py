@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from _pytest.mark import ParameterSet
 from submissions import BadHeader, files, header, name
 
 from grader import submission
@@ -13,7 +16,18 @@ from grader.ranks.engines import Engines
 from grader.verdict import Verdict
 
 SEED = 1
-MUTANTS, ALTERNATIVES = files("mutants"), files("alternatives")
+ALTERNATIVES = files("alternatives")
+OF_EACH_CHECK = 2  # mutants of every check that are always tried; `make test-all` tries every one
+
+
+def mutants() -> Iterator[ParameterSet]:
+    """Every mutant; for each check, those that it alone catches come first, and only the first are not heavy."""
+    tried: dict[tuple[str, str], int] = defaultdict(int)
+    by_worth = sorted(files("mutants"), key=lambda path: (not header(path.read_text()).only, path))
+    for path in by_worth:
+        expected = path.parent.name, header(path.read_text()).check
+        tried[expected] += 1
+        yield pytest.param(path, id=name(path), marks=[pytest.mark.heavy] * (tried[expected] > OF_EACH_CHECK))
 
 
 def verdict_on(path: Path, engines: Engines) -> Verdict:
@@ -31,7 +45,7 @@ def told(verdict: Verdict) -> str:
     return "\n".join(lines)
 
 
-@pytest.mark.parametrize("path", MUTANTS, ids=name)
+@pytest.mark.parametrize("path", list(mutants()))
 def test_a_mutant_is_caught_by_its_check_for_its_reason(path: Path, engines: Engines) -> None:
     expected = header(path.read_text())
     verdict = verdict_on(path, engines)
@@ -65,7 +79,7 @@ def test_every_exercise_has_right_solutions_of_other_kinds(exercise: str) -> Non
 
 
 def test_every_example_belongs_to_an_exercise() -> None:
-    assert {path.parent.name for path in MUTANTS + ALTERNATIVES} <= set(names())
+    assert {path.parent.name for path in files("mutants") + ALTERNATIVES} <= set(names())
 
 
 GOOD = '"""Sends too much.\n\ncheck: bytes\nkind: too_many_bytes\nonly: yes\n"""\n'
