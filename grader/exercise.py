@@ -27,7 +27,7 @@ from grader.ranks.program import Call, CallResult, Function, Limits, Program, Ru
 from grader.submission import BadRequest, Submission
 from grader.trace import diagram
 from grader.trace.events import Trace
-from grader.verdict import CheckResult, Diagnosis, Verdict
+from grader.verdict import CheckResult, Diagnosis, Kind, Verdict
 
 World = tuple[int, str, Network]
 HOPELESS = ("syntax_error", "missing_function")
@@ -211,6 +211,13 @@ class Bench:
 
     def outcome(self, case: Case) -> Outcome:
         return self._done[case]
+
+    def lost(
+        self, case: Case, kind: Kind, message: str, rank: int | None = None, expected: str = "", got: str = ""
+    ) -> Lost:
+        """What a check raises where the finished call of `case` loses its points."""
+        found = Diagnosis(kind, message, rank, self.program.file, None, expected or None, got or None)
+        return Lost(found, self.outcome(case))
 
     def picture(self, group: str, ranks: int = 4) -> Outcome:
         """The outcome of `group` to draw when all is well. Raises NotRun if the engine can run none of its cases."""

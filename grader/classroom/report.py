@@ -61,6 +61,8 @@ def print_run(ran: Ran, trace: Path | None) -> None:
     console = Console(highlight=False)
     colour = "green" if ran.well else "yellow" if ran.run.finished else "red"
     took = "" if ran.virtual_seconds is None else f", {in_seconds(ran.virtual_seconds)} of virtual time"
+    if took and ran.unit == "round":
+        took = f", {ran.virtual_seconds:g} rounds"
     console.print(f"[bold {colour}]{plain(ran.title)}[/]  {ran.engine}, seed {ran.seed}{took}")
     for found in ran.diagnoses:
         console.print(Padding(f"[{colour}]{found.kind}[/]: {plain(_printable(found.message))}", (0, 0, 0, 2)))

@@ -91,17 +91,14 @@ def _bytes(bench: Bench) -> Outcome:
         _enough_bytes(bench, case, result)
         worst = max(range(n), key=lambda rank: sent[rank])
         if sent[worst] > allowed:
-            raise Lost(
-                Diagnosis(
-                    "too_many_bytes",
-                    f"With {case.label}: the sum is right, but rank {worst} sent {sent[worst]} bytes for a tensor of "
-                    f"{size} bytes; a ring all-reduce needs 2(N-1)/N x {size} = {allowed}. {_habit(sent, size, n)}",
-                    rank=worst,
-                    file=bench.program.file,
-                    expected=f"at most {allowed} bytes",
-                    got=f"{sent[worst]} bytes",
-                ),
-                bench.outcome(case),
+            raise bench.lost(
+                case,
+                "too_many_bytes",
+                f"With {case.label}: the sum is right, but rank {worst} sent {sent[worst]} bytes for a tensor of "
+                f"{size} bytes; a ring all-reduce needs 2(N-1)/N x {size} = {allowed}. {_habit(sent, size, n)}",
+                worst,
+                f"at most {allowed} bytes",
+                f"{sent[worst]} bytes",
             )
     return bench.picture("budget")
 
@@ -112,17 +109,14 @@ def _enough_bytes(bench: Bench, case: Case, result: CallResult) -> None:
     sent = [result.trace.bytes_sent(rank) for rank in range(case.ranks)]
     least = min(range(case.ranks), key=lambda rank: sent[rank])
     if case.ranks > 1 and sent[least] < size:
-        raise Lost(
-            Diagnosis(
-                "too_few_bytes",
-                f"With {case.label}: the sum is right, but rank {least} sent only {sent[least]} bytes. Its own {size} "
-                "bytes must have reached the others some other way than by messages between ranks.",
-                rank=least,
-                file=bench.program.file,
-                expected=f"at least {size} bytes",
-                got=f"{sent[least]} bytes",
-            ),
-            bench.outcome(case),
+        raise bench.lost(
+            case,
+            "too_few_bytes",
+            f"With {case.label}: the sum is right, but rank {least} sent only {sent[least]} bytes. Its own {size} "
+            "bytes must have reached the others some other way than by messages between ranks.",
+            least,
+            f"at least {size} bytes",
+            f"{sent[least]} bytes",
         )
 
 
@@ -143,31 +137,25 @@ def _steps(bench: Bench) -> Outcome:
         taken = rounds(result.trace)
         most, slowest = max(range(n), key=lambda r: messages[r]), max(range(n), key=lambda r: taken[r])
         if messages[most] > allowed:
-            raise Lost(
-                Diagnosis(
-                    "too_many_messages",
-                    f"With {case.label}: rank {most} sent {messages[most]} messages where 2(N-1) = {allowed} are "
-                    "enough. Every message costs a latency: send one chunk a step.",
-                    rank=most,
-                    file=bench.program.file,
-                    expected=f"at most {allowed} messages",
-                    got=f"{messages[most]} messages",
-                ),
-                bench.outcome(case),
+            raise bench.lost(
+                case,
+                "too_many_messages",
+                f"With {case.label}: rank {most} sent {messages[most]} messages where 2(N-1) = {allowed} are "
+                "enough. Every message costs a latency: send one chunk a step.",
+                most,
+                f"at most {allowed} messages",
+                f"{messages[most]} messages",
             )
         if taken[slowest] > allowed:
-            raise Lost(
-                Diagnosis(
-                    "too_many_rounds",
-                    f"With {case.label}: it takes {taken[slowest]:g} rounds where 2(N-1) = {allowed} are enough: "
-                    f"rank {slowest} waits while others talk. In every step all ranks must send and receive at the "
-                    "same time (isend, recv, then wait).",
-                    rank=slowest,
-                    file=bench.program.file,
-                    expected=f"at most {allowed} rounds",
-                    got=f"{taken[slowest]:g} rounds",
-                ),
-                bench.outcome(case),
+            raise bench.lost(
+                case,
+                "too_many_rounds",
+                f"With {case.label}: it takes {taken[slowest]:g} rounds where 2(N-1) = {allowed} are enough: "
+                f"rank {slowest} waits while others talk. In every step all ranks must send and receive at the "
+                "same time (isend, recv, then wait).",
+                slowest,
+                f"at most {allowed} rounds",
+                f"{taken[slowest]:g} rounds",
             )
     _time(bench)
     return bench.picture("budget")
@@ -183,17 +171,14 @@ def _time(bench: Bench) -> None:
         if max(result.trace.bytes_sent(rank) for rank in range(n)) > 2 * (n - 1) * size // n:
             return  # too many bytes take too long: the check `bytes` says so
         if result.finish[slowest] > 1.05 * ideal:
-            raise Lost(
-                Diagnosis(
-                    "too_slow",
-                    f"With {case.label}, 10 us and 1 GB/s a link: it takes {result.finish[slowest] * 1e3:.3f} ms of "
-                    f"virtual time, an ideal ring 2(N-1)(alpha + S/N beta) = {ideal * 1e3:.3f} ms.",
-                    rank=slowest,
-                    file=bench.program.file,
-                    expected=f"at most {1.05 * ideal * 1e3:.3f} ms",
-                    got=f"{result.finish[slowest] * 1e3:.3f} ms",
-                ),
-                bench.outcome(case),
+            raise bench.lost(
+                case,
+                "too_slow",
+                f"With {case.label}, 10 us and 1 GB/s a link: it takes {result.finish[slowest] * 1e3:.3f} ms of "
+                f"virtual time, an ideal ring 2(N-1)(alpha + S/N beta) = {ideal * 1e3:.3f} ms.",
+                slowest,
+                f"at most {1.05 * ideal * 1e3:.3f} ms",
+                f"{result.finish[slowest] * 1e3:.3f} ms",
             )
 
 

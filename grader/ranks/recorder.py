@@ -232,7 +232,9 @@ class Recorder:
         return result
 
     def completed(self, work: Any, answer: bool) -> bool:
-        """Note that a request was seen completed without a wait."""
+        """Note that a request was seen completed without a wait. Who asks may do so for ever: tell what was posted."""
+        with self._lock:
+            self._flush()
         pending = self._pending.get(id(work))
         if answer and pending is not None:
             self._finish(pending)
