@@ -1,0 +1,62 @@
+"""The parts of torch that are private to it and that the simulator and the recorder lean on.
+
+When this fails after torch was upgraded, look here first: what moved is named.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+SEAM = {
+    "torch.distributed.distributed_c10d": (
+        "_world",
+        "ProcessGroupGloo",
+        "_new_process_group_helper",
+        "_get_default_group",
+        "init_process_group",
+    ),
+    "torch._C._distributed_c10d": ("_set_thread_isolation_mode", "Backend", "ProcessGroup", "Work"),
+    "torch.autograd": ("set_multithreading_enabled", "Variable"),
+    "torch.futures": ("Future",),
+}
+
+
+@pytest.fixture(scope="module")
+def answers() -> dict[str, str]:
+    """What a fresh process with torch says; this one does not import it."""
+    program = f"""
+import importlib, inspect, torch
+from torch.distributed import distributed_c10d as c10d
+from torch._C._distributed_c10d import ProcessGroup
+from grader.ranks.recorder import COLLECTIVES
+from grader.ranks.sim import world
+world.check()
+missing = [f"{{m}}.{{n}}" for m, names in {SEAM!r}.items() for n in names
+           if not hasattr(importlib.import_module(m), n)]
+print("missing=" + ",".join(missing))
+print("helper=" + ",".join(list(inspect.signature(c10d._new_process_group_helper).parameters)[:6]))
+print("methods=" + ",".join(name for name in COLLECTIVES if not hasattr(ProcessGroup, name)))
+print("queue=" + str(hasattr(torch.autograd.Variable._execution_engine, "queue_callback")))
+print("source=" + str("ProcessGroupGloo(" in inspect.getsource(c10d._new_process_group_helper)
+                      and "_set_sequence_number_for_group()" in inspect.getsource(c10d._new_process_group_helper)))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return dict(line.split("=", 1) for line in done.stdout.splitlines())
+
+
+def test_what_we_reach_into_is_there(answers: dict[str, str]) -> None:
+    assert answers["missing"] == ""
+    assert answers["queue"] == "True"
+
+
+def test_every_collective_is_a_method_of_a_group(answers: dict[str, str]) -> None:
+    assert answers["methods"] == ""
+
+
+def test_groups_are_made_as_we_expect(answers: dict[str, str]) -> None:
+    assert answers["helper"] == "group_size,group_rank,global_ranks_in_group,backend,store,group_name"
+    assert answers["source"] == "True"
