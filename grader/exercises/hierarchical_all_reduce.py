@@ -178,11 +178,11 @@ def _crossing(bench: Bench) -> Outcome:
         nodes, size = case.ranks // k, case.tensors[0].numel * case.tensors[0].storage.itemsize
         worst = max(range(nodes), key=lambda node: leaving[node])
         if leaving[worst] > allowed:
-            enough = 2 * (nodes - 1) * size // nodes
+            enough, ranks = 2 * (nodes - 1) * size // nodes, _sums._names(range(worst * k, (worst + 1) * k))
             what = (
-                f"the sum is right, but node {worst} ({_sums._names(range(worst * k, (worst + 1) * k))}) sent "
-                f"{leaving[worst]} bytes to other nodes; for M = {nodes} nodes 2(M-1)/M x {size} = {enough} are enough, "
-                f"and {allowed - enough} more are free. {_habit(case, result, size)}"
+                f"the sum is right, but node {worst} ({ranks}) sent {leaving[worst]} bytes to other nodes; with M = "
+                f"{nodes} nodes, 2(M-1)/M x {size} = {enough} are enough and {allowed - enough} more are free. "
+                f"{_habit(case, result, size)}"
             )
             texts = f"at most {allowed} bytes", f"{leaving[worst]} bytes"
             raise _lost(bench, case, "too_many_bytes", what, worst * k, texts)
@@ -211,16 +211,16 @@ def _habit(case: Case, result: CallResult, size: int) -> str:
         hub = set.intersection(*places)
         if len(hub) == 1:
             return f"All messages between nodes begin or end on {name} {min(hub)}: its uplink is the bottleneck."
-    if k > 1 and all(sum(op.size for op in sent) >= size for sent in out if sent):
-        whole = "whole tensors" if max(op.size for sent in out for op in sent) >= size else "as much as a whole tensor"
-        return (
-            f"Ranks send {whole} out of their node: sum up inside first, then a rank need send no more than its shard."
-        )
+    nodes = n // k
+    if k > 1 and all(sum(op.size for op in sent) * nodes >= 2 * (nodes - 1) * size for sent in out if sent):
+        return "It is whole tensors that leave the node: sum up inside first, and let a rank send its shard of the sum."
     if any(op.peer % k != rank % k for rank in range(n) for op in out[rank]):
         return "Between nodes a rank should talk only to the ranks with its own index, and only about its own shard."
     largest, piece = max(op.size for sent in out for op in sent), -(-size // n)
     if largest > piece:
-        return f"There are messages of {largest} bytes between nodes, and 1/M of a shard is {piece}: pass on such pieces."
+        return (
+            f"There are messages of {largest} bytes between nodes, and 1/M of a shard is {piece}: pass on such pieces."
+        )
     return "Between nodes a rank need send no more than 2(M-1) messages, each 1/M of its shard."
 
 
@@ -259,15 +259,16 @@ def _speed(bench: Bench) -> Outcome:
         if taken > FASTER * flat:
             what = (
                 f"on 1 us and 100 GB/s inside nodes, 5 us and 10 GB/s between them, it takes {taken * 1e6:.1f} us of "
-                f"virtual time; the flat ring takes {flat * 1e6:.1f} us. {_where_time_goes(case, result, taken - flat)}"
+                f"virtual time, and must take less than the flat ring's {flat * 1e6:.1f} us. "
+                f"{_where_time_goes(case, result, taken, flat)}"
             )
             texts = f"less than {flat * 1e6:.1f} us", f"{taken * 1e6:.1f} us"
             raise _lost(bench, case, "too_slow", what, slowest, texts)
     return bench.picture("speed")
 
 
-def _where_time_goes(case: Case, result: CallResult, late: float) -> str:
-    """Why it is slow, `late` seconds slower than the flat ring."""
+def _where_time_goes(case: Case, result: CallResult, taken: float, flat: float) -> str:
+    """Why it takes longer than the `flat` ring."""
     k, network, allowed, leaving = _ranks_per_node(case), case.network, _allowed(case), _bytes_leaving(case, result)
     if max(leaving) > allowed:
         return f"Up to {max(leaving)} bytes leave a node, where {allowed} are enough."
@@ -281,21 +282,21 @@ def _where_time_goes(case: Case, result: CallResult, late: float) -> str:
                 ports[rank] += seconds
                 ports[op.peer] += seconds
     count = max(sum(len(_leaving(result.trace, node * k + i, k)) for i in range(k)) for node in range(len(uplinks)))
-    if max(uplinks) > result.finish[0] - late:
+    if max(uplinks) > flat:
         return (
             f"The uplink of one node alone is in use for {max(uplinks) * 1e6:.1f} us, with {count} messages, each of "
             "which costs 5 us before its first byte: send fewer and larger ones."
         )
     busiest = max(range(case.ranks), key=lambda rank: ports[rank])
     shard = case.tensors[0].numel * case.tensors[0].storage.itemsize // k
-    if ports[busiest] - 4 * (k - 1) * (network.alpha + shard * network.beta) > late:
+    if ports[busiest] - 4 * (k - 1) * (network.alpha + shard * network.beta) > taken - flat:
         return (
             f"Rank {busiest} is busy for {ports[busiest] * 1e6:.1f} us with sending and receiving inside its node: do "
             "not send everything through one rank."
         )
     return (
-        f"An uplink is in use for {max(uplinks) * 1e6:.1f} us of that and idle for the rest: all nodes must send at the "
-        "same time, and receive while they send."
+        f"An uplink is in use for {max(uplinks) * 1e6:.1f} us of that and idle for the rest: all nodes must send at "
+        "the same time, and receive while they send."
     )
 
 

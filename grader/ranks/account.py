@@ -154,7 +154,11 @@ class Account:
             known = rank.operations.get(op_number)
             if known is None:
                 raise frames.FrameError("an event of an operation that was never posted")
-            if what == frames.REFUSED:
+            if what == frames.FAILED:
+                known.failed, known.resumed = True, at
+                if rank.blocked is known:
+                    rank.blocked = None
+            elif what == frames.REFUSED:
                 self.trace.steps[number].pop()
             elif what == frames.WAIT:
                 known.waited, known.wait_line, known.threaded = at, line, bool(threads & 1)

@@ -227,7 +227,13 @@ class Recorder:
         with self._lock:
             self._record(frames.WAIT, pending.kind, self.line(), pending.peer, 0, pending.number, 0)
             self._flush()
-        result = wait()
+        try:
+            result = wait()
+        except BaseException:
+            self._pending.pop(id(work), None)
+            with self._lock:
+                self._record(frames.FAILED, pending.kind, 0, pending.peer, 0, pending.number, 0)
+            raise
         self._finish(pending)
         return result
 

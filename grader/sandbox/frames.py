@@ -22,7 +22,7 @@ MAX_BITS = 1024  # of an integer
 # In virtual time DONE holds when the operation began to move in place of the tag, and when it was over in place of the
 # bytes; SPAN has the kind of span in place of the operation, and its end in place of the bytes.
 EVENT = struct.Struct("<BBHiiqIQQ")
-POST, WAIT, DONE, REFUSED, SPAN = 1, 2, 3, 4, 5
+POST, WAIT, DONE, REFUSED, SPAN, FAILED = 1, 2, 3, 4, 5, 6
 
 
 class FrameError(ValueError):

@@ -48,8 +48,9 @@ class Operation:
 
     `peer` is the other rank (-1: any, or none) or a collective's root, `tag` a message's tag or a collective's group,
     `size` in bytes, `line` the learner's line that posted it (0: none of theirs). `wait_line` is where the rank waited
-    for it, `done` says whether it went on from there. `posted`, `waited` and `resumed` are when; `started` and `ended`
-    are when it began to move and was over. Times are in nanoseconds of the trace's clock, -1 where unknown.
+    for it, `done` says whether it went on from there, `failed` that its wait ended in an error. `posted`, `waited` and
+    `resumed` are when; `started` and `ended` are when it began to move and was over. Times are in nanoseconds of the
+    trace's clock, -1 where unknown.
     """
 
     rank: int
@@ -66,6 +67,7 @@ class Operation:
     started: int = -1
     ended: int = -1
     done: bool = False
+    failed: bool = False
     threaded: bool = False
     info: int = 0
 
@@ -193,8 +195,8 @@ def ring_bytes(op: Operation, group: Sequence[int]) -> int:
     (Thakur, Rabenseifner, Gropp 2005, section 4; for broadcast and reduce a pipeline in which all but the last pass the
     whole tensor on.)
     """
-    n, root = len(group), op.peer
-    if n < 2:
+    n, root = len(group), op.peer if op.peer in group else min(group, default=-1)
+    if n < 2 or op.rank not in group:
         return 0
     if op.name.startswith("all_reduce"):
         return 2 * (n - 1) * op.size // n

@@ -83,7 +83,7 @@ class _Replay:
             operation = step.operation
             if step.what == "post":
                 self._post(operation, self.clock[rank])
-            elif not operation.threaded:  # what another thread waits for does not hold this one up
+            elif not operation.threaded and not operation.failed:  # nor does another thread's wait hold this one up
                 end = self.timed.ends.get(id(operation))
                 if end is None or end > self.clock[rank]:
                     self.blocked[id(operation)] = (operation, self.clock[rank])

@@ -53,7 +53,7 @@ def _from_record(trace: Trace) -> Timed:
             if step.what != "wait" or op.threaded:
                 continue
             since = (op.waited if op.waited >= 0 else op.posted) / NANOSECONDS
-            until = op.resumed / NANOSECONDS if op.done else killed.get(rank, Timed.never)
+            until = op.resumed / NANOSECONDS if op.done or op.failed else killed.get(rank, Timed.never)
             if op.done and op.resumed < 0:
                 until = max(since, timed.ends[id(op)])
             if until > since:

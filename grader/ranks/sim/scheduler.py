@@ -349,6 +349,7 @@ class Scheduler:
                 self._give_way(rank)
             if op.end is None:
                 assert self.mishaps is not None
+                self.record(frames.FAILED, op, 0)
                 raise PeerGone(f"Connection closed by peer: rank {self._mourn(op, self.mishaps)} is gone")
         op.done = True
         self._record_done(rank, op)
