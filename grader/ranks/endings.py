@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from grader.ranks import blame
 from grader.ranks.account import Account, Broken
+from grader.ranks.faults import kills
 from grader.sandbox import frames
 
 
@@ -30,7 +31,7 @@ def explain(account: Account, stuck: dict[int, set[int]]) -> Broken:
     account.ring = blame.cycle(stuck)
     if account.ring:
         return Broken(blame.deadlock(account.ring, blocked, account.trace, account.source), "deadlocked")
-    if not stuck and blocked and account.faults:
+    if blocked and any(fault.kind in ("drop", "partition") for fault in account.faults):
         told = [fault.told() for fault in account.faults]
         first = blocked[min(blocked)]
         waiters = [blame.waits(op, account.source) for _, op in sorted(blocked.items())]
@@ -47,7 +48,7 @@ def explain(account: Account, stuck: dict[int, set[int]]) -> Broken:
 def after_a_kill(account: Account, stuck: dict[int, set[int]]) -> Broken:
     """A fault killed a rank, and others could not go on."""
     number = next(n for n, rank in enumerate(account.ranks) if rank.state == "killed")
-    told = next(fault.told() for fault in account.faults if fault.kind == "kill" and fault.rank == number)
+    told = kills(account.faults)[number].told()
     waits = [
         blame.waits(rank.blocked, account.source) for n, rank in enumerate(account.ranks) if n in stuck and rank.blocked
     ]

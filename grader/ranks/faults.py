@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -67,12 +67,21 @@ class Fault:
         return f"{message} from rank {self.rank} to rank {self.peer} {lost}"
 
 
+def kills(faults: Sequence[Fault]) -> dict[int, Fault]:
+    """By rank, the fault that kills it: of several by time the first to come, or else the first that is named."""
+    found: dict[int, Fault] = {}
+    for fault in sorted(faults, key=lambda fault: fault.since):
+        if fault.kind == "kill":
+            found.setdefault(fault.rank, fault)
+    return found
+
+
 _PATTERNS = {
     "kill": r"(?P<rank>\d+)@(?:op=(?P<op>\d+)|t=(?P<since>[^,]+))(?P<silent>,silent)?",
     "slow": r"(?P<rank>\d+)(?:-(?P<peer>\d+))?x(?P<factor>[0-9.]+)",
     "delay": r"(?P<rank>\d+)-(?P<peer>\d+)=(?P<seconds>[^@]+)(?:@op=(?P<op>\d+))?",
     "drop": r"(?P<rank>\d+)-(?P<peer>\d+)(?:@op=(?P<op>\d+))?",
-    "partition": r"(?P<left>\d+(?:,\d+)*)\|(?P<right>\d+(?:,\d+)*)(?:@t=(?P<since>[^.]+?)(?:\.\.(?P<until>.+))?)?",
+    "partition": r"(?P<left>\d+(?:,\d+)*)\|(?P<right>\d+(?:,\d+)*)(?:@t=(?P<since>.+?)(?:\.\.(?P<until>.+))?)?",
 }
 _EXAMPLES = {
     "kill": "kill:2@op=5 or kill:2@t=10ms",

@@ -26,6 +26,7 @@ from grader.trace.events import (
     COLLECTIVE_CODES,
     DTYPE_SHIFT,
     DTYPES,
+    GROUP_BITS,
     RECV,
     RECV_ANY,
     REDUCTION_SHIFT,
@@ -33,7 +34,6 @@ from grader.trace.events import (
     SEND,
 )
 
-GROUP_BITS = 32  # a message's tag in the trace: the group's number above, the learner's tag below
 COLLECTIVES = {
     "allreduce": "all_reduce",
     "allreduce_coalesced": "all_reduce_coalesced",
@@ -157,12 +157,17 @@ class Recorder:
         number, ranks = self.group(group)
         root = ranks[called.root] if 0 <= called.root < len(ranks) else -1
         kind = COLLECTIVE_CODES[called.name]
+        if called.name == "monitored_barrier":  # it gives no request: it waits by itself
+            return self._waits_by_itself(kind, number, start)
         return self._start(kind, root, number, called.size, called.info, None, start)
 
     def new_group(self, name: str, ranks: list[int], make: Callable[[], Any]) -> Any:
         """Record that this rank takes part in making a group: that, too, waits for all its ranks."""
-        key = self._group_number(name, ranks)
-        kind, line = COLLECTIVE_CODES["new_group"], self.line()
+        return self._waits_by_itself(COLLECTIVE_CODES["new_group"], self._group_number(name, ranks), make)
+
+    def _waits_by_itself(self, kind: int, key: int, make: Callable[[], Any]) -> Any:
+        """Record a call in a group that returns only when all have made it."""
+        line = self.line()
         with self._lock:
             number, self._count = self._count, self._count + 1
             self._record(frames.POST, kind, line, -1, key, number, 0)
@@ -196,6 +201,8 @@ class Recorder:
         with self._lock:
             number, self._count = self._count, self._count + 1
             self._record(frames.POST, kind, line, peer, tag, number, size, info)
+            if tensor is None:  # a collective: gloo may abort the process for what does not fit
+                self._flush()
         try:
             work = start()
         except BaseException:

@@ -12,6 +12,7 @@ import itertools
 import linecache
 import os
 import random
+import signal
 import socket
 import sys
 import time
@@ -28,7 +29,7 @@ from torch.distributed import distributed_c10d as c10d
 from grader.ranks import model
 from grader.ranks.recorder import ForbiddenCall, Recorder, install
 from grader.sandbox import frames
-from grader.sandbox.host import STACKS_SIGNAL
+from grader.sandbox.host import STACKS_SIGNAL, TRACE_SIGNAL
 
 MODULE = "submission"
 GROUP_TIMEOUT = timedelta(minutes=10)  # longer than any limit of ours: a hang is ours to name, not gloo's
@@ -178,6 +179,7 @@ def main(rank: int, channel: socket.socket) -> int:
     """Be rank `rank` of a world, or a whole simulated world: "start" with the program, then calls. Returns a status."""
     inbox, recorder = Inbox(channel), Recorder(channel)
     stacks = open(f"stacks-{rank}", "w")  # noqa: SIM115 - faulthandler writes to it for as long as we live
+    signal.signal(TRACE_SIGNAL, signal.SIG_IGN)
     faulthandler.register(STACKS_SIGNAL, file=stacks, all_threads=True)
     start = inbox.next()
     while start is not None and start.header.get("engine") == "sim":
@@ -244,15 +246,22 @@ def _stay(inbox: Inbox) -> int:
     return 0
 
 
+def _hide_ours(told: traceback.TracebackException) -> None:
+    """Take frames of ours out of a traceback, and out of those it came from."""
+    ours = os.path.dirname(os.path.dirname(__file__))
+    left = [entry for entry in told.stack if not entry.filename.startswith(ours)]
+    told.stack = traceback.StackSummary.from_list(left)
+    for earlier in (told.__cause__, told.__context__):
+        if earlier is not None:
+            _hide_ours(earlier)
+
+
 def print_traceback(error: BaseException, file: str) -> None:
     """The traceback on stderr as Python would print it, from the learner's code on and without frames of ours."""
     if isinstance(error, ForbiddenCall):
         return
     told = traceback.TracebackException.from_exception(error)
-    ours = os.path.dirname(os.path.dirname(__file__))
-    told.stack = traceback.StackSummary.from_list(
-        [entry for entry in told.stack if not entry.filename.startswith(ours)]
-    )
+    _hide_ours(told)
     print("".join(told.format()), end="", file=sys.stderr, flush=True)
 
 

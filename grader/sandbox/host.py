@@ -30,6 +30,7 @@ from types import ModuleType
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 MAX_RANKS = 80
 STACKS_SIGNAL = signal.SIGUSR2
+TRACE_SIGNAL = signal.SIGUSR1  # a rank that has not told everything it recorded is to do so
 
 
 def _prctl(option: int, value: int) -> None:
@@ -118,6 +119,7 @@ def _keep(descriptors: list[int], ranks: int, scratch: str, module: ModuleType) 
                     if command == b"stacks":
                         for pid in pids:
                             with contextlib.suppress(ProcessLookupError):
+                                os.kill(pid, TRACE_SIGNAL)
                                 os.kill(pid, STACKS_SIGNAL)
                     else:
                         return

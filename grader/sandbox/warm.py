@@ -68,7 +68,7 @@ class Warm:
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed in close()
         self._ready = self._closed = False
         self._process = subprocess.Popen(
-            [sys.executable, "-I", "-m", "grader.sandbox.host", str(theirs.fileno()), module],
+            [sys.executable, "-s", "-P", "-m", "grader.sandbox.host", str(theirs.fileno()), module],
             pass_fds=[theirs.fileno()],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
@@ -156,6 +156,5 @@ def _environment() -> dict[str, str]:
         "MKL_NUM_THREADS": "1",
         "GLOO_SOCKET_IFNAME": "lo",
         # a heap in huge pages has fewer page table entries to copy: forks and exits take half the time
-        "PYTHONMALLOC": "malloc",
         "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
     }

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 SEND, RECV, RECV_ANY = 1, 2, 3
+GROUP_BITS = 32  # a message's tag here: its group's number above, the learner's tag below
 # What an operation's `info` holds: bit 0 a thread of the learner's, then the data type, then the reduction
 # (0: unknown).
 DTYPES = ("", "float32", "float64", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool",

@@ -16,9 +16,12 @@ def stuck(trace: Trace, blocked: Mapping[int, Operation], over: Collection[int])
     `blocked` maps a rank to the operation it waits in, `over` holds the ranks that have returned, raised or died.
     A rank is stuck if its operation has met no counterpart and every rank that could post one is stuck or over.
     """
+    lost = {(span.rank, span.peer, span.since) for span in trace.spans if span.what == "dropped"}
     met = {id(op) for pair in match(trace.all_operations()) for op in pair}
     sends_to = {
-        (op.peer, op.tag) for op in trace.all_operations() if op.kind == SEND and not op.done and id(op) not in met
+        (op.peer, op.tag)
+        for op in trace.all_operations()
+        if op.kind == SEND and not op.done and id(op) not in met and (op.rank, op.peer, op.posted) not in lost
     }
     waiting: dict[int, set[int]] = {}
     together = {id(part): found for found in trace.collectives for part in found}

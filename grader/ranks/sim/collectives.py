@@ -90,11 +90,11 @@ def reduction_name(reduction: Any) -> str:
 
 def reduced(tensors: Sequence[torch.Tensor], reduction: str) -> torch.Tensor:
     """The tensors of all ranks combined, in rank order."""
-    total = tensors[0].clone()
+    total = tensors[0].reshape(-1).clone()
     if total.dtype == torch.bool and reduction in ("SUM", "PRODUCT"):
         reduction = "BOR" if reduction == "SUM" else "BAND"
     for tensor in tensors[1:]:
-        _REDUCTIONS[reduction](total, tensor)
+        _REDUCTIONS[reduction](total, tensor.reshape(-1))
     if reduction == "AVG":
         return total.div_(len(tensors))
     return total

@@ -36,7 +36,9 @@ class SimWork(dist.Work):  # type: ignore[misc]
         if op.meeting is None:
             return False  # as gloo's, of a send or a receive, for ever: one has to wait
         completed = op.end is not None and op.end <= context.scheduler.current.clock
-        if completed and not op.done:
+        if not completed:
+            context.scheduler.poll()
+        elif not op.done:
             context.wait(op)
         return completed
 
@@ -216,9 +218,7 @@ class Context:
             if not op.payload.unchanged():
                 self.race("changed_in_collective", op, line)
             collectives.deliver(op.meeting, op.rank)
-            op.meeting.taken += 1
-            if op.meeting.taken == len(op.meeting.ops):
-                op.meeting.ops.clear()  # no cycles: the garbage collector is off
+            op.meeting.take()
         elif op.kind == SEND:
             if not collectives.same_bytes(op.payload, op.target):
                 self.race("changed", op, line)
@@ -264,7 +264,7 @@ class Context:
                 op.partner = None
             if op.meeting is not None:
                 self.race("collective_not_waited", op, op.line)
-                op.meeting = None
+                op.meeting.take()
             else:
                 self.race("send_not_waited" if op.kind == SEND else "recv_not_waited", op, op.line)
         self.open[rank].clear()

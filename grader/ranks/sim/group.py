@@ -15,10 +15,11 @@ import torch
 import torch.distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
-from grader.ranks.recorder import COLLECTIVES, GROUP_BITS
+from grader.ranks.recorder import COLLECTIVES
 from grader.ranks.sim.collectives import Part, Tensors, reduction_name
 from grader.ranks.sim.context import Context, SimWork
 from grader.ranks.sim.scheduler import RECV, RECV_ANY, SEND
+from grader.trace.events import GROUP_BITS
 
 
 def install(context: Context) -> None:

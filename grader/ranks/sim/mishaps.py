@@ -7,7 +7,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from grader.ranks.faults import Fault
+from grader.ranks.faults import Fault, kills
 
 MOST_PAIRS = 64  # of a partition, in a picture
 
@@ -16,7 +16,7 @@ class Mishaps:
     """What the faults of a run say about a rank or a message, asked as the run goes on."""
 
     def __init__(self, faults: Sequence[Fault]) -> None:
-        self.kills = {fault.rank: fault for fault in faults if fault.kind == "kill"}
+        self.kills = kills(faults)
         self._slow = [fault for fault in faults if fault.kind == "slow"]
         self._late = [fault for fault in faults if fault.kind == "delay"]
         self._lost = [fault for fault in faults if fault.kind == "drop"]

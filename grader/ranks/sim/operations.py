@@ -83,6 +83,12 @@ class Meeting:
         self.taken = 0  # how many have got their results
         self.result: Any = None  # made by the first that needs it
 
+    def take(self) -> None:
+        """One more has got its results, or will never ask for them."""
+        self.taken += 1
+        if self.taken == len(self.group.ranks):
+            self.ops.clear()  # no cycles: the garbage collector is off
+
 
 class Rank:
     """One simulated rank."""
@@ -100,4 +106,5 @@ class Rank:
         self.thread = 0
         self.data: dict[str, Any] = {}  # what the caller keeps for it
         self.bytes_sent = self.messages_sent = 0
+        self.unwound = False  # killed, and its thread is out of the learner's code
         self.mourned: set[int] = set()  # the gone ranks that a receive from any source has told of

@@ -13,6 +13,7 @@ import functools
 import heapq
 import math
 import random
+import signal
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -22,11 +23,13 @@ from grader.ranks.network import Network
 from grader.ranks.sim.mishaps import Mishaps
 from grader.ranks.sim.operations import TIMER, Ended, Group, Killed, Meeting, Op, PeerGone, Rank
 from grader.sandbox import frames
-from grader.trace.events import RECV, RECV_ANY, SEND, SPANS
+from grader.sandbox.host import TRACE_SIGNAL
+from grader.trace.events import GROUP_BITS, RECV, RECV_ANY, SEND, SPANS
 
 NANOSECONDS = 1e9
 _pack = frames.EVENT.pack
 STACK_BYTES = 2**20
+LONGEST = 1e8  # seconds: virtual times are kept as nanoseconds in 64 bits
 COMPUTE, KILLED, DELAYED, DROPPED = (SPANS.index(name) for name in ("compute", "killed", "delayed", "dropped"))
 
 
@@ -85,13 +88,16 @@ class Scheduler:
             rank.bytes_sent = rank.messages_sent = 0
             rank.records.clear()
             rank.mourned.clear()
+            rank.unwound = False
             heapq.heappush(self._ready, (0.0, rank.tie, rank.number))
         if self.mishaps is not None and not fresh:  # what befalls ranks befalls their calls, not their loading
             self._set_kills(self.mishaps)
         if fresh:
             before = threading.stack_size(STACK_BYTES)
+            mask = signal.pthread_sigmask(signal.SIG_BLOCK, {TRACE_SIGNAL})  # which the main thread is to get
             for rank in self.ranks:
                 _thread.start_new_thread(self._thread, (rank,))
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
             threading.stack_size(before)
         self._hand_over(self._pick())
         self._finished.acquire()
@@ -105,6 +111,8 @@ class Scheduler:
                 return
             assert self._body is not None
             try:
+                if rank.state == "killed":
+                    raise Killed
                 rank.outcome = self._body(rank)
                 if rank.state == "running":
                     rank.state = "returned"
@@ -144,28 +152,45 @@ class Scheduler:
                 rank = self.ranks[heapq.heappop(self._ready)[2]]
                 if rank.state == "running":
                     return rank
+                if rank.state == "killed" and not rank.unwound:  # it runs once more, to unwind
+                    rank.unwound = True
+                    return rank
             else:
                 return None
 
     def _give_way(self, rank: Rank) -> None:
         """Let others run, and come back when it is `rank`'s turn again."""
         following = self._pick()
-        if following is rank:
-            return
-        self._hand_over(following)
-        rank.baton.acquire()
-        if self._ending:
-            raise Ended
+        if following is not rank:
+            self._hand_over(following)
+            rank.baton.acquire()
+            if self._ending:
+                raise Ended
+        if rank.state == "killed":
+            raise Killed
 
     def compute(self, seconds: float, line: int = 0) -> None:
-        """The running rank computes for so long."""
+        """The running rank computes for so long. Raises ValueError for what is no time."""
         rank = self.current
+        if not 0 <= seconds <= LONGEST:
+            raise ValueError(f"a rank computes or sleeps for 0 to {LONGEST:g} seconds, not {seconds}")
         if self.mishaps is not None:
             seconds *= self.mishaps.slowness(rank.number)
         since, rank.clock = rank.clock, rank.clock + seconds
         self.span(COMPUTE, rank, since, rank.clock, line)
         heapq.heappush(self._ready, (rank.clock, rank.tie, rank.number))
         self._give_way(rank)
+
+    def poll(self) -> None:
+        """The running rank looks again when the next thing has happened."""
+        rank = self.current
+        if not self._events and not self._ready and self._to_start is not None:
+            self._start(self._to_start)
+        queue = self._events or self._ready
+        if queue:  # after all that run at that time: others may look as well
+            rank.clock = max(rank.clock, queue[0][0])
+            heapq.heappush(self._ready, (rank.clock, len(self.ranks) + rank.tie, rank.number))
+            self._give_way(rank)
 
     def unwind(self) -> None:
         """End every rank's thread; one that is stuck in the learner's code unwinds from there."""
@@ -200,7 +225,7 @@ class Scheduler:
         if rank.state == "killed":
             raise Killed
         if self.mishaps is not None and self.mishaps.dies_at_operation(rank.number, rank.posted + 1):
-            self._kill(rank, rank.clock)
+            self._kill(rank, rank.clock, unwinds=True)
             raise Killed
         op = Op(rank.number, rank.posted, kind, peer, tag, size, line)
         op.info, op.posted = info, rank.clock
@@ -296,7 +321,12 @@ class Scheduler:
 
     def _when_healed(self, until: float) -> None:
         if until != math.inf:
-            self._at(until, Op(0, 0, TIMER, -1, 0, 0, 0))  # what waits is tried again after any event
+            self._call_at(until, None)  # what waits is tried again after any event
+
+    def _call_at(self, time: float, what: Callable[[float], None] | None) -> None:
+        timer = Op(0, 0, TIMER, -1, 0, 0, 0)
+        timer.payload = what
+        self._at(time, timer)
 
     def _at(self, time: float, op: Op) -> None:
         """Complete `op` at a virtual time."""
@@ -313,9 +343,6 @@ class Scheduler:
             elif receive is not None:
                 self._wake(receive, time)
             self._wake(op, time)
-        elif op.meeting is not None:
-            for part in op.meeting.ops.values():
-                self._wake(part, time)
         elif op.kind == TIMER:
             if op.payload is not None:
                 op.payload(time)
@@ -392,7 +419,11 @@ class Scheduler:
         for part in meeting.ops.values():
             part.start = begin
             self._collectives_over[part.rank] = begin + cost
-        self._at(begin + cost, last)
+        self._call_at(begin + cost, functools.partial(self._conclude, list(meeting.ops.values())))
+
+    def _conclude(self, parts: list[Op], time: float) -> None:
+        for part in parts:
+            self._wake(part, time)
 
     # ---- faults
 
@@ -400,16 +431,19 @@ class Scheduler:
         mishaps.begin()
         for fault in mishaps.kills.values():
             if not fault.op:
-                timer = Op(fault.rank, 0, TIMER, -1, 0, 0, 0)
-                timer.payload = functools.partial(self._kill, self.ranks[fault.rank])
-                self._at(fault.since, timer)
+                self._call_at(fault.since, functools.partial(self._kill, self.ranks[fault.rank]))
 
-    def _kill(self, rank: Rank, time: float) -> None:
-        """A rank is gone. Those that wait for it see so, unless the fault is silent."""
+    def _kill(self, rank: Rank, time: float, unwinds: bool = False) -> None:
+        """A rank is gone. Those that wait for it see so, unless the fault is silent.
+
+        Unless it `unwinds` by itself, being the one that runs, it gets the baton once more to do so.
+        """
         if rank.state != "running" or self.mishaps is None:
             return
         rank.state, rank.blocked, rank.clock = "killed", None, time
         self.span(KILLED, rank, time, time)
+        if not unwinds:
+            heapq.heappush(self._ready, (time, rank.tie, rank.number))
         for queues in (self._sends, self._receives):
             for queue in queues.values():
                 for op in [op for op in queue if op.rank == rank.number and op.start is None]:
@@ -426,8 +460,8 @@ class Scheduler:
         """Whether what `op` waits for could only come from a rank that is gone."""
         if op.meeting is not None:
             return any(rank in mishaps.gone and rank not in op.meeting.ops for rank in op.meeting.group.ranks)
-        if op.kind == RECV_ANY and op.partner is None:  # told of each rank that is gone, once
-            return bool(mishaps.gone - self.ranks[op.rank].mourned)
+        if op.kind == RECV_ANY and op.partner is None:  # told of each rank of its group that is gone, once
+            return bool(self._unmourned(op, mishaps))
         return op.end is None and op.partner is None and op.peer in mishaps.gone
 
     def _mourn(self, op: Op, mishaps: Mishaps) -> int:
@@ -436,11 +470,14 @@ class Scheduler:
             return min(mishaps.gone & set(op.meeting.group.ranks) - set(op.meeting.ops))
         if op.kind != RECV_ANY:
             return op.peer
-        rank = self.ranks[op.rank]
-        gone = min(mishaps.gone - rank.mourned)
-        rank.mourned.add(gone)
+        gone = min(self._unmourned(op, mishaps))
+        self.ranks[op.rank].mourned.add(gone)
         self._receives[-1, op.rank, op.tag].remove(op)
         return gone
+
+    def _unmourned(self, op: Op, mishaps: Mishaps) -> set[int]:
+        members = self.groups[op.tag >> GROUP_BITS].ranks if self.groups else range(len(self.ranks))
+        return (mishaps.gone - self.ranks[op.rank].mourned).intersection(members)
 
     def _befalls(self, send: Op, mishaps: Mishaps) -> bool:
         """Apply what befalls a message as it is sent. Returns whether it is lost."""

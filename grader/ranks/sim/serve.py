@@ -7,11 +7,14 @@ tells every rank's state, its trace and, where all returned, what came back.
 from __future__ import annotations
 
 import contextlib
+import functools
 import gc
+import itertools
 import mmap
 import os
 import random
 import re
+import signal
 import struct
 import sys
 import threading
@@ -32,9 +35,11 @@ from grader.ranks.sim.operations import Killed
 from grader.ranks.sim.scheduler import Rank, Scheduler
 from grader.ranks.sim.world import RankWorld, check, enter
 from grader.sandbox import frames
+from grader.sandbox.host import TRACE_SIGNAL
 from grader.trace.events import SPANS
 
 Tell = Callable[..., None]
+CALLS_BETWEEN_COLLECTIONS = 16  # of garbage that torch and the program make
 # Only code that draws random numbers pays for keeping each rank's generators apart.
 _RANDOM = re.compile(
     r"rand|seed|shuffle|sample|dropout|normal|uniform|bernoulli|multinomial|init\.|nn\.", re.IGNORECASE
@@ -66,7 +71,8 @@ def world(start: dict[str, Any], inbox: worker.Inbox, tell: Tell) -> frames.Mess
     """One simulated world's life, until there is no further call. Returns the start of the next world, or None."""
     torch._C._distributed_c10d._set_thread_isolation_mode(True)
     torch.autograd.set_multithreading_enabled(False)
-    gc.disable()  # nothing of ours makes cycles, and a tenth of the time would go into looking for them
+    gc.collect()  # of the world before this one; in a world nothing of ours makes cycles,
+    gc.disable()  # and a tenth of the time would go into looking for them
     faults = [Fault.from_json(fault) for fault in start["faults"]]
     scheduler = Scheduler(
         start["world"],
@@ -80,6 +86,7 @@ def world(start: dict[str, Any], inbox: worker.Inbox, tell: Tell) -> frames.Mess
     install(context)
     model.begin(lambda seconds: scheduler.compute(seconds, context.line()), lambda: scheduler.current.data["ledger"])
     _virtual_clock(scheduler)
+    signal.signal(TRACE_SIGNAL, lambda *_: _tell_trace(scheduler, tell))
     worker.take_over_groups(lambda: begin_group(scheduler), start["own_group"])
     for rank in scheduler.ranks:
         rank.data["world"], rank.data["ledger"] = RankWorld(), model.Ledger()
@@ -93,7 +100,12 @@ def world(start: dict[str, Any], inbox: worker.Inbox, tell: Tell) -> frames.Mess
         (rank.outcome for rank in scheduler.ranks if rank.state == "returned" and rank.outcome), {}
     )
     _report(scheduler, context, tell, {"problems": problems})
-    while (call := inbox.next()) is not None and "arguments" in call.header:
+    for number in itertools.count(1):
+        call = inbox.next()
+        if call is None or "arguments" not in call.header:
+            break
+        if number % CALLS_BETWEEN_COLLECTIONS == 0:
+            gc.collect()
         arguments: list[list[Any]] = frames.decode(call.header["arguments"], call.blob, worker.tensor)
         seen = [worker.as_the_caller_sees(given) for given in arguments]
         for rank in scheduler.ranks:
@@ -102,6 +114,9 @@ def world(start: dict[str, Any], inbox: worker.Inbox, tell: Tell) -> frames.Mess
         _note_faults(scheduler)
         _report(scheduler, context, tell, {}, seen)
     scheduler.unwind()
+    for rank in scheduler.ranks:
+        rank.data.clear()
+    _Printed.scheduler = Scheduler(1, Network(), 0)  # nothing of this world is to be kept
     return call
 
 
@@ -110,8 +125,9 @@ _init = dist.init_process_group
 
 def begin_group(scheduler: Scheduler) -> None:
     """Make the running rank's default group."""
-    size, rank = len(scheduler.ranks), scheduler.current.number
+    size, rank, hook = len(scheduler.ranks), scheduler.current.number, sys.excepthook
     _init("gloo", store=dist.HashStore(), rank=rank, world_size=size)
+    sys.excepthook = hook  # torch puts its own around it, once for every group
 
 
 def _load(rank: Rank, start: dict[str, Any], context: Context) -> dict[str, str]:
@@ -172,14 +188,20 @@ def _report(
 ) -> None:
     """Tell how every rank stands."""
     ranks = [_standing(rank, context.file) for rank in scheduler.ranks]
-    for rank in scheduler.ranks:
-        if rank.records:
-            tell({"event": "trace", "rank": rank.number}, bytes(rank.records))
+    _tell_trace(scheduler, tell)
     tree, blob = None, b""
     if arguments is not None and all(rank.state in ("returned", "killed") for rank in scheduler.ranks):
         values = [[list(arguments[rank.number]), rank.outcome] for rank in scheduler.ranks]
         tree, blob = frames.encode(values, worker.tensor_bytes)
     tell({"event": "phase", "ranks": ranks, "value": tree, **header}, blob)
+
+
+def _tell_trace(scheduler: Scheduler, tell: Tell) -> None:
+    """Tell what was recorded since the last time."""
+    for rank in scheduler.ranks:
+        records, rank.records = rank.records, bytearray()
+        if records:
+            tell({"event": "trace", "rank": rank.number}, bytes(records))
 
 
 def _standing(rank: Rank, file: str) -> dict[str, Any]:
@@ -194,12 +216,18 @@ def _standing(rank: Rank, file: str) -> dict[str, Any]:
     }
 
 
-def _switcher(start: dict[str, Any]) -> Callable[[Rank, Rank], None]:
-    """What happens when the baton goes from one rank to another: who runs is noted, and what is per process, kept."""
+@functools.cache
+def _running_page() -> mmap.mmap:
+    """Eight bytes of a file, in which this process notes which rank runs."""
     with open("running", "w+b") as file:
         file.write(bytes(8))
         file.flush()
-        running = mmap.mmap(file.fileno(), 8)
+        return mmap.mmap(file.fileno(), 8)
+
+
+def _switcher(start: dict[str, Any]) -> Callable[[Rank, Rank], None]:
+    """What happens when the baton goes from one rank to another: who runs is noted, and what is per process, kept."""
+    running = _running_page()
     pack = struct.Struct("<q").pack
     per_rank = _RANDOM.search(start["source"]) is not None
     environment = "environ" in start["source"] or "getenv" in start["source"]
