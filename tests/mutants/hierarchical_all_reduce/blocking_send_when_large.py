@@ -1,0 +1,54 @@
+"""Messages above 1 MiB are sent with a blocking send first, as if only small ones could hang.
+
+check: large
+kind: deadlock
+only: yes
+"""
+
+import torch
+import torch.distributed as dist
+
+
+SMALL = 2**20  # bytes: above that a second message in flight seemed a waste
+
+
+def exchange(outgoing, right, incoming, left):
+    if outgoing.numel() * outgoing.element_size() <= SMALL:
+        request = dist.isend(outgoing, right)
+        dist.recv(incoming, left)
+        request.wait()
+    else:
+        dist.send(outgoing, right)
+        dist.recv(incoming, left)
+
+
+def reduce_scatter(chunks, ranks):
+    size, place = len(ranks), ranks.index(dist.get_rank())
+    for step in range(1, size):
+        own = chunks[(place - step - 1) % size]
+        incoming = torch.empty_like(own)
+        exchange(chunks[(place - step) % size], ranks[(place + 1) % size], incoming, ranks[(place - 1) % size])
+        own += incoming
+
+
+def all_gather(chunks, ranks):
+    size, place = len(ranks), ranks.index(dist.get_rank())
+    for step in range(size - 1):
+        own = chunks[(place - step - 1) % size]
+        exchange(chunks[(place - step) % size], ranks[(place + 1) % size], own, ranks[(place - 1) % size])
+
+
+def hierarchical_all_reduce(tensor, ranks_per_node):
+    n, rank = dist.get_world_size(), dist.get_rank()
+    node, local = divmod(rank, ranks_per_node)
+    inside = range(node * ranks_per_node, (node + 1) * ranks_per_node)
+    peers = range(local, n, ranks_per_node)
+    flat = tensor.contiguous().view(-1)
+    shards = flat.tensor_split(len(inside))
+    pieces = shards[local].tensor_split(len(peers))
+    reduce_scatter(shards, inside)
+    reduce_scatter(pieces, peers)
+    all_gather(pieces, peers)
+    all_gather(shards, inside)
+    if not tensor.is_contiguous():
+        tensor.copy_(flat.view(tensor.shape))

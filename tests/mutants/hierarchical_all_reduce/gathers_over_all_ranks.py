@@ -1,0 +1,46 @@
+"""The way there has stages, the way back is one flat all-gather over all ranks.
+
+check: crossing
+kind: too_many_bytes
+only: yes
+"""
+
+import torch
+import torch.distributed as dist
+
+
+def reduce_scatter(chunks, ranks):
+    size, place = len(ranks), ranks.index(dist.get_rank())
+    for step in range(1, size):
+        own = chunks[(place - step - 1) % size]
+        incoming = torch.empty_like(own)
+        request = dist.isend(chunks[(place - step) % size], ranks[(place + 1) % size])
+        dist.recv(incoming, ranks[(place - 1) % size])
+        request.wait()
+        own += incoming
+
+
+def all_gather(chunks, ranks):
+    size, place = len(ranks), ranks.index(dist.get_rank())
+    for step in range(size - 1):
+        request = dist.isend(chunks[(place - step) % size], ranks[(place + 1) % size])
+        dist.recv(chunks[(place - step - 1) % size], ranks[(place - 1) % size])
+        request.wait()
+
+
+def hierarchical_all_reduce(tensor, ranks_per_node):
+    n, rank = dist.get_world_size(), dist.get_rank()
+    node, local = divmod(rank, ranks_per_node)
+    inside = range(node * ranks_per_node, (node + 1) * ranks_per_node)
+    peers = range(local, n, ranks_per_node)
+    flat = tensor.contiguous().view(-1)
+    shards = flat.tensor_split(len(inside))
+    pieces = shards[local].tensor_split(len(peers))
+    reduce_scatter(shards, inside)
+    reduce_scatter(pieces, peers)
+    order = [i * ranks_per_node + j for j in range(ranks_per_node) for i in range(len(peers))]
+    parts = [part for shard in shards for part in shard.tensor_split(len(peers))]  # as their owners stand in `order`
+    by_rank = sorted(range(n), key=lambda i: order[i])
+    all_gather([parts[i] for i in by_rank], range(n))
+    if not tensor.is_contiguous():
+        tensor.copy_(flat.view(tensor.shape))

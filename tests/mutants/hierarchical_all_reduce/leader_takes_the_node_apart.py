@@ -1,0 +1,60 @@
+"""One rank of each node adds up for all of it and deals out the shards, and collects them again at the end.
+
+check: speed
+kind: too_slow
+only: yes
+"""
+
+import torch
+import torch.distributed as dist
+
+
+def reduce_scatter(chunks, ranks):
+    size, place = len(ranks), ranks.index(dist.get_rank())
+    for step in range(1, size):
+        own = chunks[(place - step - 1) % size]
+        incoming = torch.empty_like(own)
+        request = dist.isend(chunks[(place - step) % size], ranks[(place + 1) % size])
+        dist.recv(incoming, ranks[(place - 1) % size])
+        request.wait()
+        own += incoming
+
+
+def all_gather(chunks, ranks):
+    size, place = len(ranks), ranks.index(dist.get_rank())
+    for step in range(size - 1):
+        request = dist.isend(chunks[(place - step) % size], ranks[(place + 1) % size])
+        dist.recv(chunks[(place - step - 1) % size], ranks[(place - 1) % size])
+        request.wait()
+
+
+def hierarchical_all_reduce(tensor, ranks_per_node):
+    n, rank = dist.get_world_size(), dist.get_rank()
+    node, local = divmod(rank, ranks_per_node)
+    inside = range(node * ranks_per_node, (node + 1) * ranks_per_node)
+    peers = range(local, n, ranks_per_node)
+    flat = tensor.contiguous().view(-1)
+    shards = flat.tensor_split(len(inside))
+    pieces = shards[local].tensor_split(len(peers))
+    leader, incoming = inside[0], torch.empty_like(flat)
+    if rank != leader:
+        dist.send(flat, leader)
+        dist.recv(shards[local], leader)
+    else:
+        for other in inside[1:]:
+            dist.recv(incoming, other)
+            flat += incoming
+        for other in inside[1:]:
+            dist.send(shards[other - leader], other)
+    reduce_scatter(pieces, peers)
+    all_gather(pieces, peers)
+    if rank != leader:
+        dist.send(shards[local], leader)
+        dist.recv(flat, leader)
+    else:
+        for other in inside[1:]:
+            dist.recv(shards[other - leader], other)
+        for other in inside[1:]:
+            dist.send(flat, other)
+    if not tensor.is_contiguous():
+        tensor.copy_(flat.view(tensor.shape))

@@ -1,0 +1,58 @@
+"""Where the nodes are a power of two it exchanges whole shards by recursive doubling, to save latency.
+
+check: crossing
+kind: too_many_bytes
+only: yes
+"""
+
+import torch
+import torch.distributed as dist
+
+
+def reduce_scatter(chunks, ranks):
+    size, place = len(ranks), ranks.index(dist.get_rank())
+    for step in range(1, size):
+        own = chunks[(place - step - 1) % size]
+        incoming = torch.empty_like(own)
+        request = dist.isend(chunks[(place - step) % size], ranks[(place + 1) % size])
+        dist.recv(incoming, ranks[(place - 1) % size])
+        request.wait()
+        own += incoming
+
+
+def all_gather(chunks, ranks):
+    size, place = len(ranks), ranks.index(dist.get_rank())
+    for step in range(size - 1):
+        request = dist.isend(chunks[(place - step) % size], ranks[(place + 1) % size])
+        dist.recv(chunks[(place - step - 1) % size], ranks[(place - 1) % size])
+        request.wait()
+
+
+def double(shard, ranks, place):
+    distance = 1
+    while distance < len(ranks):
+        incoming = torch.empty_like(shard)
+        request = dist.isend(shard, ranks[place ^ distance])
+        dist.recv(incoming, ranks[place ^ distance])
+        request.wait()
+        shard += incoming
+        distance *= 2
+
+
+def hierarchical_all_reduce(tensor, ranks_per_node):
+    n, rank = dist.get_world_size(), dist.get_rank()
+    node, local = divmod(rank, ranks_per_node)
+    inside = range(node * ranks_per_node, (node + 1) * ranks_per_node)
+    peers = range(local, n, ranks_per_node)
+    flat = tensor.contiguous().view(-1)
+    shards = flat.tensor_split(len(inside))
+    pieces = shards[local].tensor_split(len(peers))
+    reduce_scatter(shards, inside)
+    if len(peers) & (len(peers) - 1):
+        reduce_scatter(pieces, peers)
+        all_gather(pieces, peers)
+    else:
+        double(shards[local], peers, node)
+    all_gather(shards, inside)
+    if not tensor.is_contiguous():
+        tensor.copy_(flat.view(tensor.shape))
