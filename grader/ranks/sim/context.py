@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import sys
 import threading
@@ -18,6 +19,12 @@ from grader.ranks.sim import collectives
 from grader.ranks.sim.operations import Group
 from grader.ranks.sim.scheduler import RECV_ANY, SEND, Op, Scheduler
 from grader.trace.events import COLLECTIVE_CODES
+
+_get_ident = threading.get_ident
+_bytes_at = ctypes.string_at
+_memmove = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t)(
+    ctypes.cast(ctypes.CDLL(None).memmove, ctypes.c_void_p).value or 0
+)
 
 
 class SimWork(dist.Work):  # type: ignore[misc]
@@ -64,6 +71,30 @@ class SimWork(dist.Work):  # type: ignore[misc]
             future.set_result(self._context.targets(self._op))
 
         return SimFuture(self._context, resolve)
+
+
+class SimMessage:
+    """The request of a simulated send or receive: a SimWork to Python, without what C++ would need."""
+
+    __slots__ = ("_context", "_op", "_ranks")
+
+    def __init__(self, context: Context, op: Op, ranks: Sequence[int]) -> None:
+        self._context, self._op, self._ranks = context, op, ranks
+
+    def wait(self, timeout: Any = None) -> bool:
+        if not self._op.done:
+            self._context.wait_message(self._op)
+        return True
+
+    def is_completed(self) -> bool:
+        return False  # as gloo's, for ever: one has to wait
+
+    is_success = is_completed
+    synchronize = SimWork.synchronize
+    _source_rank = source_rank = SimWork._source_rank
+    result = SimWork.result
+    get_future = SimWork.get_future
+    __class__ = property(lambda self: SimWork)
 
 
 class SimFuture(torch.futures.Future):  # type: ignore[misc]
@@ -126,7 +157,7 @@ class Context:
         self.scheduler, self.file, self.p2p_only, self.tell = scheduler, file, p2p_only, tell
         self.open: list[dict[int, Op]] = [{} for _ in scheduler.ranks]
         self.futures: list[list[SimFuture]] = [[] for _ in scheduler.ranks]
-        self._groups: dict[tuple[str, tuple[int, ...]], Group] = {}
+        self._groups: dict[tuple[str, Sequence[int]], Group] = {}
 
     # ---- where the learner's code is, and what it may do
 
@@ -160,7 +191,7 @@ class Context:
 
     def group(self, name: str, ranks: Sequence[int]) -> Group:
         """The group of that name and ranks; the same for every rank that makes it."""
-        key = name, tuple(ranks)
+        key = name, ranks  # a range or a tuple: a range's hash does not grow with it
         if key not in self._groups:
             self._groups[key] = self.scheduler.group(ranks)
             self.tell({"event": "group", "group": self._groups[key].number, "ranks": list(ranks)})
@@ -168,35 +199,39 @@ class Context:
 
     # ---- operations
 
-    def start(self, kind: int, peer: int, tag: int, tensor: torch.Tensor, ranks: Sequence[int]) -> SimWork:
+    def start(self, kind: int, peer: int, tag: int, tensor: torch.Tensor, ranks: Sequence[int]) -> SimMessage:
         """Post one side of a message in a group of `ranks`."""
-        self.must_be_the_rank()
+        scheduler = self.scheduler
+        rank = scheduler.current
+        me = rank.number
+        if _get_ident() != rank.thread:
+            self.must_be_the_rank()
         if not tensor.is_contiguous():
             raise RuntimeError("input tensor has to be contiguous")
-        scheduler, rank = self.scheduler, self.scheduler.current
-        if kind != RECV_ANY and not 0 <= peer < len(scheduler.ranks):
-            verb = "send to" if kind == SEND else "receive from"
-            raise ValueError(f"{verb} rank {peer}, but the world has ranks 0 to {len(scheduler.ranks) - 1}")
-        if peer == rank.number:
-            verb = "send to" if kind == SEND else "receive from"
-            raise ValueError(f"{verb} rank {peer}, which is this rank itself")
-        if kind == RECV_ANY and not tensor.numel():
+        if kind != RECV_ANY:
+            if peer == me or not 0 <= peer < len(scheduler.ranks):
+                verb = "send to" if kind == SEND else "receive from"
+                if peer == me:
+                    raise ValueError(f"{verb} rank {peer}, which is this rank itself")
+                raise ValueError(f"{verb} rank {peer}, but the world has ranks 0 to {len(scheduler.ranks) - 1}")
+        elif not tensor.numel():
             raise RuntimeError("gloo cannot receive an empty message from any source: say from which rank it comes")
-        line = self.line()
-        mine = self.open[rank.number]
-        begin = tensor.data_ptr()
-        end = begin + tensor.nbytes
+        tracing = scheduler.tracing
+        line = self.line() if tracing else 0
+        mine = self.open[me]
+        begin, size = tensor.data_ptr(), tensor.nbytes
+        end = begin + size
         if kind != SEND and mine:
             for other in mine.values():
                 if other.kind == SEND and begin < other.memory[1] and other.memory[0] < end:
                     self.race("received_into", other, line)
-        op = scheduler.post(kind, peer, tag, end - begin, line, info_of(tensor.dtype))
+        op = scheduler.post(kind, peer, tag, size, line, info_of(tensor.dtype) if tracing else 0)
         op.target, op.memory = tensor, (begin, end)
         if kind == SEND:
-            op.payload = tensor.detach().clone()
+            op.payload = _bytes_at(begin, size)
         mine[op.number] = op
         scheduler.match(op)
-        return SimWork(self, op, ranks)
+        return SimMessage(self, op, ranks)
 
     def join(self, group: Group, part: collectives.Part) -> SimWork:
         """Join the next collective of a group."""
@@ -208,22 +243,31 @@ class Context:
         self.open[op.rank][op.number] = op
         return SimWork(self, op)
 
+    def wait_message(self, op: Op) -> None:
+        """Wait for a send or a receive that was not waited for."""
+        line = self.line() if self.scheduler.tracing else 0
+        self.open[op.rank].pop(op.number, None)
+        self.scheduler.wait(op, line)
+        if op.kind == SEND:
+            target = op.target  # it may have been resized
+            if target.nbytes < op.size or op.payload != _bytes_at(target.data_ptr(), op.size):
+                self.race("changed", op, line)
+        elif op.partner is not None:
+            self._deliver(op, op.partner)
+
     def wait(self, op: Op) -> None:
         if op.done:
+            return
+        if op.meeting is None:
+            self.wait_message(op)
             return
         line = self.line()
         self.open[op.rank].pop(op.number, None)
         self.scheduler.wait(op, line)
-        if op.meeting is not None:
-            if not op.payload.unchanged():
-                self.race("changed_in_collective", op, line)
-            collectives.deliver(op.meeting, op.rank)
-            op.meeting.take()
-        elif op.kind == SEND:
-            if not collectives.same_bytes(op.payload, op.target):
-                self.race("changed", op, line)
-        elif op.partner is not None:
-            self._deliver(op, op.partner)
+        if not op.payload.unchanged():
+            self.race("changed_in_collective", op, line)
+        collectives.deliver(op.meeting, op.rank)
+        op.meeting.take()
 
     @staticmethod
     def targets(op: Op) -> list[Any]:
@@ -233,18 +277,14 @@ class Context:
     @staticmethod
     def _deliver(receive: Op, send: Op) -> None:
         """Put what was sent into the receive's buffer, byte for byte, as gloo does."""
-        data, buffer = send.payload, receive.target.detach()
         send.partner = receive.partner = None  # no cycles: the garbage collector is off
         if send.size > receive.size:
             raise RuntimeError(
                 f"rank {receive.rank} receives {receive.size} bytes from rank {send.rank}, which sends {send.size}"
             )
-        if data.dtype == buffer.dtype and data.shape == buffer.shape:
-            buffer.copy_(data)
-        elif data.dtype == buffer.dtype:
-            buffer.view(-1)[: data.numel()].copy_(data.view(-1))
-        else:
-            buffer.view(-1).view(torch.uint8)[: send.size].copy_(data.view(-1).view(torch.uint8))
+        target = receive.target
+        if target.nbytes >= send.size:  # it may have been resized
+            _memmove(target.data_ptr(), send.payload, send.size)
 
     def settle(self) -> None:
         """Resolve the running rank's open futures."""

@@ -17,7 +17,7 @@ from torch.distributed import distributed_c10d as c10d
 
 from grader.ranks.recorder import COLLECTIVES
 from grader.ranks.sim.collectives import Part, Tensors, reduction_name
-from grader.ranks.sim.context import Context, SimWork
+from grader.ranks.sim.context import Context, SimMessage, SimWork
 from grader.ranks.sim.scheduler import RECV, RECV_ANY, SEND
 from grader.trace.events import GROUP_BITS
 
@@ -40,9 +40,10 @@ class SimGroup(dist.ProcessGroup):  # type: ignore[misc]
 
     def _set_sequence_number_for_group(self) -> None:
         """torch calls this when the group's name and ranks are known. A new group is made by all its ranks together."""
-        ranks = list(self.options.global_ranks_in_group) or list(range(self.size()))
-        self._ranks = ranks
-        self._group = self.context.group(self.options.group_name, ranks)
+        self._group = self.context.group(
+            self.options.group_name, tuple(self.options.global_ranks_in_group) or range(self.size())
+        )
+        self._ranks = self._group.ranks
         self._tags = self._group.number << GROUP_BITS
         if self.options.global_ranks_in_group:  # the default group is there when the program begins
             self.context.join(self._group, Part("new_group", (), ())).wait()
@@ -83,13 +84,13 @@ class SimGroup(dist.ProcessGroup):  # type: ignore[misc]
 
     # ---- point-to-point
 
-    def send(self, tensors: list[torch.Tensor], dst: int, tag: int = 0) -> SimWork:
+    def send(self, tensors: list[torch.Tensor], dst: int, tag: int = 0) -> SimMessage:
         return self.context.start(SEND, self._world_rank(dst), self._tag(tag), tensors[0], self._ranks)
 
-    def recv(self, tensors: list[torch.Tensor], src: int, tag: int = 0) -> SimWork:
+    def recv(self, tensors: list[torch.Tensor], src: int, tag: int = 0) -> SimMessage:
         return self.context.start(RECV, self._world_rank(src), self._tag(tag), tensors[0], self._ranks)
 
-    def recv_anysource(self, tensors: list[torch.Tensor], tag: int = 0) -> SimWork:
+    def recv_anysource(self, tensors: list[torch.Tensor], tag: int = 0) -> SimMessage:
         return self.context.start(RECV_ANY, -1, self._tag(tag), tensors[0], self._ranks)
 
     def _world_rank(self, rank: int) -> int:

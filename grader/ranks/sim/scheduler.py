@@ -12,6 +12,7 @@ import _thread
 import functools
 import heapq
 import math
+import operator
 import random
 import signal
 import threading
@@ -33,8 +34,7 @@ LONGEST = 1e8  # seconds: virtual times are kept as nanoseconds in 64 bits
 COMPUTE, KILLED, DELAYED, DROPPED = (SPANS.index(name) for name in ("compute", "killed", "delayed", "dropped"))
 
 
-def _by_posting(send: Op) -> tuple[float, int, int]:
-    return send.posted, send.rank, send.number
+_by_posting = operator.attrgetter("posted", "rank", "number")
 
 
 class Scheduler:
@@ -140,16 +140,16 @@ class Scheduler:
         Messages start when all that happens at that time has happened, so that it does not matter in which order ranks
         ran at it: what was posted first goes first.
         """
+        events, ready = self._events, self._ready
         while True:
-            if self._to_start is not None:
-                now = self._to_start
-                if not (self._ready and self._ready[0][0] <= now) and not (self._events and self._events[0][0] <= now):
-                    self._start(now)
-            if self._events and (not self._ready or self._events[0][0] <= self._ready[0][0]):
-                time, _, op = heapq.heappop(self._events)
+            now = self._to_start
+            if now is not None and not (ready and ready[0][0] <= now) and not (events and events[0][0] <= now):
+                self._start(now)
+            if events and (not ready or events[0][0] <= ready[0][0]):
+                time, _, op = heapq.heappop(events)
                 self._complete(op, time)
-            elif self._ready:
-                rank = self.ranks[heapq.heappop(self._ready)[2]]
+            elif ready:
+                rank = self.ranks[heapq.heappop(ready)[2]]
                 if rank.state == "running":
                     return rank
                 if rank.state == "killed" and not rank.unwound:  # it runs once more, to unwind
@@ -230,7 +230,8 @@ class Scheduler:
         op = Op(rank.number, rank.posted, kind, peer, tag, size, line)
         op.info, op.posted = info, rank.clock
         rank.posted += 1
-        self.record(frames.POST, op, line)
+        if self.tracing:
+            self.record(frames.POST, op, line)
         return op
 
     def match(self, op: Op) -> None:
@@ -241,21 +242,27 @@ class Scheduler:
             rank.messages_sent += 1
             if self.mishaps is not None and self._befalls(op, self.mishaps):
                 return
-            other = self._take(self._receives, op.rank, op.peer, op.tag) or self._take(
-                self._receives, -1, op.peer, op.tag
-            )
+            key = op.rank, op.peer, op.tag
+            queue = self._receives.get(key)
+            other = queue.popleft() if queue else self._take(self._receives, -1, op.peer, op.tag)
             if other is None:
-                self._sends.setdefault((op.rank, op.peer, op.tag), deque()).append(op)
+                if key in self._sends:
+                    self._sends[key].append(op)
+                else:
+                    self._sends[key] = deque((op,))
                 if op.size <= self.network.eager_bytes:
                     self._queue(op)
                 return
             self._meet(op, other)
         elif op.kind == RECV:
-            other = self._take(self._sends, op.peer, op.rank, op.tag)
-            if other is None:
-                self._receives.setdefault((op.peer, op.rank, op.tag), deque()).append(op)
-                return
-            self._meet(other, op)
+            key = op.peer, op.rank, op.tag
+            queue = self._sends.get(key)
+            if queue:
+                self._meet(queue.popleft(), op)
+            elif key in self._receives:
+                self._receives[key].append(op)
+            else:
+                self._receives[key] = deque((op,))
         else:
             waiting = [q[0] for (src, dst, tag), q in self._sends.items() if q and dst == op.rank and tag == op.tag]
             if not waiting:
@@ -274,7 +281,9 @@ class Scheduler:
         send.partner, receive.partner = receive, send
         receive.peer = send.rank
         if send.start is None:
-            self._queue(send)
+            self._queued.append(send)
+            if self._to_start is None:
+                self._to_start = self.current.clock
         else:  # sent without waiting for this receive
             receive.start = send.start
             if send.end is not None:
@@ -290,7 +299,24 @@ class Scheduler:
         """Start every message that is ready to go and whose ports are free."""
         self._to_start = None
         self._queued.sort(key=_by_posting)
-        self._queued = [send for send in self._queued if not self._begin(send, now)]
+        if self._uplinks or self.mishaps is not None:
+            self._queued = [send for send in self._queued if not self._begin(send, now)]
+            return
+        busy, events, later = self._busy, self._events, []
+        alpha, beta, sequence = self.network.alpha, self.network.beta, self._sequence
+        for send in self._queued:  # as _begin does, where nothing is shared and nothing goes wrong
+            out, into = 2 * send.rank, 2 * send.peer + 1
+            if out in busy or into in busy:
+                later.append(send)
+                continue
+            busy.add(out)
+            busy.add(into)
+            send.start = now
+            if send.partner is not None:
+                send.partner.start = now
+            sequence += 1
+            heapq.heappush(events, (now + (alpha + send.size * beta), sequence, send))
+        self._queued, self._sequence = later, sequence
 
     def _begin(self, send: Op, now: float) -> bool:
         """Let a message move from now on, if its ports are free."""
@@ -336,7 +362,10 @@ class Scheduler:
     def _complete(self, op: Op, time: float) -> None:
         if op.kind == SEND:
             if op.start is not None:
-                self._free_ports(op.rank, op.peer)
+                self._busy.discard(2 * op.rank)
+                self._busy.discard(2 * op.peer + 1)
+                if self._uplinks:
+                    self._free_uplinks(op.rank, op.peer)
             receive, late = op.partner, op.late
             if receive is not None and late:
                 self._at(time + late, receive)
@@ -351,10 +380,8 @@ class Scheduler:
         if self._queued and self._to_start is None:
             self._to_start = time
 
-    def _free_ports(self, source: int, target: int) -> None:
-        self._busy.discard(2 * source)
-        self._busy.discard(2 * target + 1)
-        if self._uplinks and self.network.crosses(source, target):
+    def _free_uplinks(self, source: int, target: int) -> None:
+        if self.network.crosses(source, target):
             base, node = 2 * len(self.ranks), self.network.node
             self._busy.difference_update((base + 2 * node(source), base + 2 * node(target) + 1))
 
@@ -363,13 +390,15 @@ class Scheduler:
         rank = self.ranks[op.rank]
         if rank.blocked is op:
             rank.blocked = None
-            rank.clock = max(rank.clock, time)
+            if time > rank.clock:
+                rank.clock = time
             heapq.heappush(self._ready, (rank.clock, rank.tie, rank.number))
 
     def wait(self, op: Op, line: int) -> None:
         """The running rank waits for an operation of its own. Raises PeerGone if it can only wait for a killed one."""
         rank = self.current
-        self.record(frames.WAIT, op, line)
+        if self.tracing:
+            self.record(frames.WAIT, op, line)
         if op.end is None or op.end > rank.clock:
             if self.mishaps is None or not self._hopeless(op, self.mishaps):
                 rank.blocked = op
@@ -379,7 +408,8 @@ class Scheduler:
                 self.record(frames.FAILED, op, 0)
                 raise PeerGone(f"Connection closed by peer: rank {self._mourn(op, self.mishaps)} is gone")
         op.done = True
-        self._record_done(rank, op)
+        if self.tracing:
+            self._record_done(rank, op)
 
     # ---- collectives
 

@@ -24,6 +24,7 @@ from typing import Any, ClassVar
 
 import torch
 import torch.distributed as dist
+from torch.distributed import distributed_c10d as c10d
 
 from grader.ranks import model, worker
 from grader.ranks.faults import Fault
@@ -33,7 +34,7 @@ from grader.ranks.sim.group import install
 from grader.ranks.sim.mishaps import Mishaps
 from grader.ranks.sim.operations import Killed
 from grader.ranks.sim.scheduler import Rank, Scheduler
-from grader.ranks.sim.world import RankWorld, check, enter
+from grader.ranks.sim.world import RankWorld, check
 from grader.sandbox import frames
 from grader.sandbox.host import TRACE_SIGNAL
 from grader.trace.events import SPANS
@@ -90,6 +91,8 @@ def world(start: dict[str, Any], inbox: worker.Inbox, tell: Tell) -> frames.Mess
     worker.take_over_groups(lambda: begin_group(scheduler), start["own_group"])
     for rank in scheduler.ranks:
         rank.data["world"], rank.data["ledger"] = RankWorld(), model.Ledger()
+    with contextlib.suppress(OSError):
+        os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
     with contextlib.suppress(OSError):  # one thread runs at a time, and the baton goes round faster on one processor
         os.sched_setaffinity(0, {start["processor"]})
     scheduler.on_switch = _switcher(start)
@@ -128,6 +131,13 @@ def begin_group(scheduler: Scheduler) -> None:
     size, rank, hook = len(scheduler.ranks), scheduler.current.number, sys.excepthook
     _init("gloo", store=dist.HashStore(), rank=rank, world_size=size)
     sys.excepthook = hook  # torch puts its own around it, once for every group
+    c10d._world.pg_group_ranks[dist.group.WORLD] = _places(size)
+
+
+@functools.cache
+def _places(size: int) -> dict[int, int]:
+    """The default group's places of ranks, one table for all: one each would be a million entries on 1,024 ranks."""
+    return {rank: rank for rank in range(size)}
 
 
 def _load(rank: Rank, start: dict[str, Any], context: Context) -> dict[str, str]:
@@ -228,14 +238,14 @@ def _running_page() -> mmap.mmap:
 def _switcher(start: dict[str, Any]) -> Callable[[Rank, Rank], None]:
     """What happens when the baton goes from one rank to another: who runs is noted, and what is per process, kept."""
     running = _running_page()
-    pack = struct.Struct("<q").pack
+    pack_into = struct.Struct("<q").pack_into
     per_rank = _RANDOM.search(start["source"]) is not None
     environment = "environ" in start["source"] or "getenv" in start["source"]
     os.environ.update(WORLD_SIZE=str(start["world"]), LOCAL_WORLD_SIZE=str(start["world"]), RANK="0", LOCAL_RANK="0")
 
     def switch(before: Rank, after: Rank) -> None:
-        running[:8] = pack(after.number)
-        enter(after.data["world"])
+        pack_into(running, 0, after.number)
+        c10d._world = after.data["world"]
         if per_rank and before is not after:
             before.data["random"] = (torch.get_rng_state(), random.getstate())
             if "random" in after.data:

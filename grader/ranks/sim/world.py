@@ -49,8 +49,3 @@ def check() -> None:
     missing = [name for name in _NAMES if not hasattr(c10d._world, name)]
     if missing:
         raise RuntimeError(f"this torch keeps its process groups elsewhere (no {', '.join(missing)})")
-
-
-def enter(world: RankWorld) -> None:
-    """From now on this process's torch.distributed speaks for the rank of `world`."""
-    c10d._world = world
