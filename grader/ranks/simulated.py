@@ -21,6 +21,7 @@ from grader.ranks.world import TICK_SECONDS, World
 from grader.sandbox import frames
 from grader.sandbox.warm import Box, Warm
 
+LATEST_TRACE_SECONDS = 3.0  # how long to wait for the trace of a run that does not end
 CPU_SECONDS_A_RANK = 0.02  # on top of the limit for one
 
 
@@ -128,6 +129,7 @@ class _SimWorld(World):
         super().__init__(box, program, ranks, seed, limits, idle_machine=False)
         self.network, self.processor = network, processor
         self.tracing = True
+        self.traced = False  # whether it has told, out of turn, what its ranks have done
         self.phases: list[frames.Message] = []
         self.threads: dict[int, int] = {}
 
@@ -220,12 +222,19 @@ class _SimWorld(World):
                 self.phases.append(message)
             case "trace":
                 self.ranks[about].events.append(frames.Events(message.blob))
+            case "traced":
+                self.traced = True
             case "needs_processes":
                 raise NeedsProcesses(str(header.get("why")))
             case "printed":
                 self._printed(about, self.ranks[about], str(header.get("stream")), str(header.get("text")).encode())
             case _:
                 super()._message(about, self.ranks[about], message)
+
+    def _hear_what_was_done(self) -> None:
+        deadline = time.monotonic() + LATEST_TRACE_SECONDS
+        while not self.traced and time.monotonic() < deadline:
+            self._read(0.02)
 
     # ---- where the running rank is
 

@@ -275,12 +275,13 @@ class World(Account):
 
     def _timed_out(self, number: int, how: str) -> Broken:
         line = self._line_of(number)
-        deadline = time.monotonic() + 0.5
-        while self.shared and not any(rank.events for rank in self.ranks) and time.monotonic() < deadline:
-            self._read(0.02)  # a simulated world tells with its stacks what its ranks have done
+        self._hear_what_was_done()
         with contextlib.suppress(frames.FrameError):
             self._work_in_events()
         return Broken(blame.timed_out(number, line, self.trace, self.source, how), "timed_out")
+
+    def _hear_what_was_done(self) -> None:
+        """Have everything been told that the ranks have recorded; real ranks tell before they block."""
 
     def _line_of(self, number: int) -> int | None:
         """Where rank `number` is now, by its own stack dump."""

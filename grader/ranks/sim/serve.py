@@ -87,7 +87,7 @@ def world(start: dict[str, Any], inbox: worker.Inbox, tell: Tell) -> frames.Mess
     install(context)
     model.begin(lambda seconds: scheduler.compute(seconds, context.line()), lambda: scheduler.current.data["ledger"])
     _virtual_clock(scheduler)
-    signal.signal(TRACE_SIGNAL, lambda *_: _tell_trace(scheduler, tell))
+    signal.signal(TRACE_SIGNAL, lambda *_: _tell_out_of_turn(scheduler, tell))
     worker.take_over_groups(lambda: begin_group(scheduler), start["own_group"])
     for rank in scheduler.ranks:
         rank.data["world"], rank.data["ledger"] = RankWorld(), model.Ledger()
@@ -212,6 +212,11 @@ def _tell_trace(scheduler: Scheduler, tell: Tell) -> None:
         records, rank.records = rank.records, bytearray()
         if records:
             tell({"event": "trace", "rank": rank.number}, bytes(records))
+
+
+def _tell_out_of_turn(scheduler: Scheduler, tell: Tell) -> None:
+    _tell_trace(scheduler, tell)
+    tell({"event": "traced"})
 
 
 def _standing(rank: Rank, file: str) -> dict[str, Any]:
