@@ -116,6 +116,8 @@ def world(start: dict[str, Any], inbox: worker.Inbox, tell: Tell) -> frames.Mess
         scheduler.run(_caller(call.header["function"], arguments, context))
         _note_faults(scheduler)
         _report(scheduler, context, tell, {}, seen)
+    if call is not None and all(rank.state == "returned" for rank in scheduler.ranks):
+        scheduler.run(_leave)
     scheduler.unwind()
     for rank in scheduler.ranks:
         rank.data.clear()
@@ -138,6 +140,12 @@ def begin_group(scheduler: Scheduler) -> None:
 def _places(size: int) -> dict[int, int]:
     """The default group's places of ranks, one table for all: one each would be a million entries on 1,024 ranks."""
     return {rank: rank for rank in range(size)}
+
+
+def _leave(_: Rank) -> None:
+    """Another world is to follow: torch's own record of this one's groups must not stay."""
+    if dist.is_initialized():
+        dist.destroy_process_group()
 
 
 def _load(rank: Rank, start: dict[str, Any], context: Context) -> dict[str, str]:
