@@ -18,7 +18,7 @@ class RankState:
 
     def __init__(self) -> None:
         self.reader = frames.Reader()
-        self.state = "starting"  # starting, loaded, running, returned, raised, dead
+        self.state = "starting"  # starting, loaded, running, returned, raised, killed (by a fault), dead
         self.events: list[frames.Events] = []  # read, not yet worked in
         self.operations: dict[int, Operation] = {}
         self.blocked: Operation | None = None

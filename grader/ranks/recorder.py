@@ -69,6 +69,16 @@ def info_of(dtype: torch.dtype, reduction: str | None = None) -> int:
     return _DTYPE_CODES.get(dtype, 0) | _REDUCTION_CODES.get(reduction or "", 0)
 
 
+def line_in(file: str) -> int:
+    """The line of `file` that is being run: that of its innermost frame; 0 if there is none."""
+    frame: types.FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if frame.f_code.co_filename == file:
+            return frame.f_lineno
+        frame = frame.f_back
+    return 0
+
+
 class ForbiddenCall(BaseException):
     """Raised in the learner's code at a call the exercise does not allow; `except Exception` does not swallow it."""
 
@@ -137,13 +147,7 @@ class Recorder:
         self._records += frames.EVENT.pack(what, kind, threads, line, peer, tag, number, size, time.monotonic_ns())
 
     def line(self) -> int:
-        """The line of the submission that is being run: the innermost frame of its file."""
-        frame: types.FrameType | None = sys._getframe(1)
-        while frame is not None:
-            if frame.f_code.co_filename == self._file:
-                return frame.f_lineno
-            frame = frame.f_back
-        return 0
+        return line_in(self._file)
 
     def post(self, kind: int, peer: int, tag: int, tensor: torch.Tensor, start: Callable[[], Any]) -> Any:
         """Record a send or a receive and start it. `start` gives the Work."""

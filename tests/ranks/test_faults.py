@@ -159,3 +159,17 @@ def test_a_bad_fault_is_one_sentence(text: str, says: str) -> None:
 @pytest.mark.parametrize("name", network.PRESETS)
 def test_presets_survive_json(name: str) -> None:
     assert Network.from_json(network.parse(name).to_json()) == network.PRESETS[name][0]
+
+
+def test_a_partition_between_nodes_gives_the_uplinks_back(engines: Engines) -> None:
+    body = "if r in (0, 2): dist.send(x, 2) if r == 0 else dist.recv(x, 0)"
+    assert finish(simulate(engines, body, 4, NODES, "partition:0,1|2,3@t=0..100")) == [110, 0, 110, 0]
+
+
+def test_an_uneven_exchange_takes_as_long_whoever_comes_last(engines: Engines) -> None:
+    body = (
+        "give = [torch.zeros(8 if r else 1)] * n\ntake = [torch.zeros(1 if k == 0 else 8) for k in range(n)]\n"
+        "compute({late})\ndist.all_to_all(take, give)"
+    )
+    first, last = (finish(simulate(engines, body.format(late=late), 2)) for late in ("r", "1 - r"))
+    assert first == last

@@ -5,20 +5,18 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
-import sys
 import threading
-import types
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 import torch
 import torch.distributed as dist
 
-from grader.ranks.recorder import ForbiddenCall, info_of
+from grader.ranks.recorder import ForbiddenCall, info_of, line_in
 from grader.ranks.sim import collectives
-from grader.ranks.sim.operations import Group
-from grader.ranks.sim.scheduler import RECV_ANY, SEND, Op, Scheduler
-from grader.trace.events import COLLECTIVE_CODES
+from grader.ranks.sim.operations import Group, Meeting, Op
+from grader.ranks.sim.scheduler import Scheduler
+from grader.trace.events import COLLECTIVE_CODES, RECV_ANY, SEND
 
 _get_ident = threading.get_ident
 _bytes_at = ctypes.string_at
@@ -28,11 +26,11 @@ _memmove = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p, 
 
 
 class SimWork(dist.Work):  # type: ignore[misc]
-    """The request of one simulated operation."""
+    """The request of a simulated collective."""
 
-    def __init__(self, context: Context, op: Op, ranks: Sequence[int] = ()) -> None:
+    def __init__(self, context: Context, op: Op) -> None:
         super().__init__()
-        self._context, self._op, self._ranks = context, op, ranks
+        self._context, self._op = context, op
 
     def wait(self, timeout: Any = None) -> bool:
         self._context.wait(self._op)
@@ -40,8 +38,6 @@ class SimWork(dist.Work):  # type: ignore[misc]
 
     def is_completed(self) -> bool:
         op, context = self._op, self._context
-        if op.meeting is None:
-            return False  # as gloo's, of a send or a receive, for ever: one has to wait
         completed = op.end is not None and op.end <= context.scheduler.current.clock
         if not completed:
             context.scheduler.poll()
@@ -54,11 +50,6 @@ class SimWork(dist.Work):  # type: ignore[misc]
 
     def synchronize(self) -> None:
         self.wait()
-
-    def _source_rank(self) -> int:
-        return self._ranks.index(self._op.peer) if self._ranks else self._op.peer
-
-    source_rank = _source_rank
 
     def result(self) -> list[Any]:
         return self._context.targets(self._op)
@@ -74,7 +65,7 @@ class SimWork(dist.Work):  # type: ignore[misc]
 
 
 class SimMessage:
-    """The request of a simulated send or receive: a SimWork to Python, without what C++ would need."""
+    """The request of a simulated send or receive: to Python a SimWork too, without what C++ would need."""
 
     __slots__ = ("_context", "_op", "_ranks")
 
@@ -83,15 +74,19 @@ class SimMessage:
 
     def wait(self, timeout: Any = None) -> bool:
         if not self._op.done:
-            self._context.wait_message(self._op)
+            self._context.wait_for_message(self._op)
         return True
 
     def is_completed(self) -> bool:
         return False  # as gloo's, for ever: one has to wait
 
     is_success = is_completed
+
+    def _source_rank(self) -> int:
+        return self._ranks.index(self._op.peer)
+
+    source_rank = _source_rank
     synchronize = SimWork.synchronize
-    _source_rank = source_rank = SimWork._source_rank
     result = SimWork.result
     get_future = SimWork.get_future
     __class__ = property(lambda self: SimWork)
@@ -162,12 +157,7 @@ class Context:
     # ---- where the learner's code is, and what it may do
 
     def line(self) -> int:
-        frame: types.FrameType | None = sys._getframe(2)
-        while frame is not None:
-            if frame.f_code.co_filename == self.file:
-                return frame.f_lineno
-            frame = frame.f_back
-        return 0
+        return line_in(self.file)
 
     def must_be_the_rank(self) -> None:
         """A thread of the learner's own cannot take part: it is no rank, and holds no baton."""
@@ -243,8 +233,16 @@ class Context:
         self.open[op.rank][op.number] = op
         return SimWork(self, op)
 
-    def wait_message(self, op: Op) -> None:
-        """Wait for a send or a receive that was not waited for."""
+    def wait(self, op: Op) -> None:
+        """Wait for an operation of the running rank, if that was not done."""
+        if op.done:
+            return
+        if op.meeting is None:
+            self.wait_for_message(op)
+        else:
+            self._wait_for_collective(op, op.meeting)
+
+    def wait_for_message(self, op: Op) -> None:
         line = self.line() if self.scheduler.tracing else 0
         self.open[op.rank].pop(op.number, None)
         self.scheduler.wait(op, line)
@@ -255,19 +253,14 @@ class Context:
         elif op.partner is not None:
             self._deliver(op, op.partner)
 
-    def wait(self, op: Op) -> None:
-        if op.done:
-            return
-        if op.meeting is None:
-            self.wait_message(op)
-            return
+    def _wait_for_collective(self, op: Op, meeting: Meeting) -> None:
         line = self.line()
         self.open[op.rank].pop(op.number, None)
         self.scheduler.wait(op, line)
         if not op.payload.unchanged():
             self.race("changed_in_collective", op, line)
-        collectives.deliver(op.meeting, op.rank)
-        op.meeting.take()
+        collectives.deliver(meeting, op.rank)
+        meeting.take()
 
     @staticmethod
     def targets(op: Op) -> list[Any]:

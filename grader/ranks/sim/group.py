@@ -18,8 +18,7 @@ from torch.distributed import distributed_c10d as c10d
 from grader.ranks.recorder import COLLECTIVES
 from grader.ranks.sim.collectives import Part, Tensors, reduction_name
 from grader.ranks.sim.context import Context, SimMessage, SimWork
-from grader.ranks.sim.scheduler import RECV, RECV_ANY, SEND
-from grader.trace.events import GROUP_BITS
+from grader.trace.events import GROUP_BITS, RECV, RECV_ANY, SEND
 
 
 def install(context: Context) -> None:

@@ -95,16 +95,20 @@ class Rank:
 
     def __init__(self, number: int, tie: int) -> None:
         self.number, self.tie = number, tie
-        self.clock = 0.0
         self.baton = _thread.allocate_lock()
         self.baton.acquire()
+        self.thread = 0
+        self.records = bytearray()
+        self.data: dict[str, Any] = {}  # what the caller keeps for it
+        self.begin()
+
+    def begin(self) -> None:
+        """A new call begins."""
+        self.clock = 0.0
         self.blocked: Op | None = None
         self.state = "running"  # running, returned, raised, killed
         self.outcome: Any = None
         self.posted = 0
-        self.records = bytearray()
-        self.thread = 0
-        self.data: dict[str, Any] = {}  # what the caller keeps for it
-        self.bytes_sent = self.messages_sent = 0
         self.unwound = False  # killed, and its thread is out of the learner's code
         self.mourned: set[int] = set()  # the gone ranks that a receive from any source has told of
+        self.records.clear()
