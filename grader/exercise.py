@@ -155,7 +155,7 @@ class Bench:
                 self._worlds.setdefault(case.world, []).append(case)
         self._done: dict[Case, Outcome] = {}
         self._failed: dict[Case, Run] = {}
-        self._beyond: set[Case] = set()
+        self._beyond: dict[Case, str] = {}  # what cannot be judged, and why
 
     @property
     def engine_names(self) -> tuple[str, ...]:
@@ -190,24 +190,42 @@ class Bench:
         """Run what is left of `worlds`, the largest first: they take longest."""
         with contextlib.ExitStack() as stack:
             mine = session or stack.enter_context(self.engines.sim.session())
-            while worlds:
-                with contextlib.suppress(IndexError):  # another thread may have taken the last one
-                    self._run(self._worlds[worlds.pop()], mine)
+            while True:
+                try:
+                    world = worlds.pop()
+                except IndexError:  # another thread may have taken the last one
+                    return
+                self._run(self._worlds[world], mine)
 
     def calls(self, group: str) -> Iterator[tuple[Case, CallResult]]:
-        """The finished calls of `group`, fewest ranks first. Raises Lost at the first that did not finish."""
+        """The finished calls of `group`, fewest ranks first.
+
+        Raises Lost at the first that did not finish, and NotRun if not one of them can be judged.
+        """
+        judged = False
         for world in sorted(self._worlds, key=lambda world: world[0]):
-            cases = [case for case in self._worlds[world] if case.group == group]
-            cases = [case for case in cases if case not in self._beyond]
+            cases = [case for case in self._worlds[world] if case.group == group and case not in self._beyond]
             if any(case not in self._done and case not in self._failed for case in cases):
                 self._run(cases)
             for case in cases:
+                if case in self._beyond:
+                    continue
                 if case in self._failed:
                     run = self._failed[case]
                     raise Lost(run.diagnoses[0], Outcome(case, None, run))
                 outcome = self._done[case]
                 assert outcome.result is not None
+                judged = True
                 yield case, outcome.result
+        if not judged:
+            raise self._not_run(group)
+
+    def _not_run(self, group: str) -> NotRun:
+        why = next((why for case, why in self._beyond.items() if case.group == group), "")
+        if why:
+            file = self.program.file
+            return NotRun(f"Not judged: {file} cannot be simulated ({why}), and this check is about simulated time.")
+        return NotRun("Not run: this check needs another engine than the one that was asked for.")
 
     def outcome(self, case: Case) -> Outcome:
         return self._done[case]
@@ -220,10 +238,10 @@ class Bench:
         return Lost(found, self.outcome(case))
 
     def picture(self, group: str, ranks: int = 4) -> Outcome:
-        """The outcome of `group` to draw when all is well. Raises NotRun if the engine can run none of its cases."""
-        cases = [case for cases in self._worlds.values() for case in cases if case.group == group]
+        """The outcome of `group` to draw when all is well. Raises NotRun if not one of its cases can be judged."""
+        cases = [case for case in self._done if case.group == group]
         if not cases:
-            raise NotRun
+            raise self._not_run(group)
         return self._done[min(cases, key=lambda case: abs(case.ranks - ranks))]
 
     def _run(self, cases: Sequence[Case], session: Session | None = None) -> Run | None:
@@ -232,8 +250,8 @@ class Bench:
         calls = [case.call for case in cases]
         try:
             run = self.engines.run(engine, self.program, ranks, calls, self.seed, self.limits, network, session)
-        except NeedsProcesses:
-            self._beyond.update(cases)  # right or wrong, it cannot be known; what fits on processes is judged there
+        except NeedsProcesses as error:
+            self._beyond |= dict.fromkeys(cases, str(error))  # what fits on processes is judged there
             return None
         for case, result in zip(cases, run.calls, strict=False):
             self._done[case] = Outcome(case, result, run)
@@ -245,7 +263,7 @@ class Bench:
 
 
 class NotRun(Exception):  # noqa: N818 - says what is the case
-    """None of a check's cases can be run on the engine that was asked for."""
+    """Not one of a check's cases can be judged, and why: no points."""
 
 
 def draw(outcome: Outcome) -> str:
@@ -300,9 +318,8 @@ def _results(bench: Bench, submission: Submission) -> Iterator[CheckResult]:
             continue
         try:
             outcome = check.judge(bench)
-        except NotRun:
-            why = "Not run: this check needs another engine than the one that was asked for."
-            yield _result(check, "skipped", Diagnosis("unsupported_engine", why))
+        except NotRun as error:
+            yield _result(check, "skipped", Diagnosis("unsupported_engine", str(error)))
         except Lost as lost:
             yield _result(check, "fail", lost.diagnosis, lost.outcome)
         except BoxFailed as error:
