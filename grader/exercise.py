@@ -256,7 +256,7 @@ class Bench:
         for case, result in zip(cases, run.calls, strict=False):
             self._done[case] = Outcome(case, result, run)
         if not run.finished:
-            self._failed[cases[len(run.calls)]] = run
+            self._failed[cases[min(len(run.calls), len(cases) - 1)]] = run  # it may end after the last call
             if run.ending == "timed_out":
                 self.limits = replace(LIMITS_AFTER_A_TIMEOUT, stdout_bytes=self.limits.stdout_bytes)
         return run
@@ -266,9 +266,11 @@ class NotRun(Exception):  # noqa: N818 - says what is the case
     """Not one of a check's cases can be judged, and why: no points."""
 
 
-def draw(outcome: Outcome) -> str:
-    """The space-time diagram of an outcome, as SVG text."""
+def draw(outcome: Outcome) -> str | None:
+    """The space-time diagram of an outcome, as SVG text; None of one rank that communicates with nobody."""
     trace, run = outcome.trace, outcome.run
+    if trace.ranks == 1 and not trace.operations(0):
+        return None
     sent = sorted({trace.bytes_sent(rank) for rank in range(trace.ranks)})
     each = f"{sent[0]} bytes" if len(sent) == 1 else f"{sent[0]} to {sent[-1]} bytes"
     subtitle = f"{outcome.case.label}: each rank {'sent' if outcome.result else 'had begun to send'} {each}"

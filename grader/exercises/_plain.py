@@ -80,12 +80,6 @@ def apart(got: float, right: float) -> tuple[str, str]:
     return texts
 
 
-def lost(bench: Bench, case: Case, message: str, expected: str, got: str) -> Lost:
-    """The wrong result of one call."""
-    found = Diagnosis("wrong_result", message, file=bench.program.file, expected=expected, got=got)
-    return Lost(found, bench.outcome(case))
-
-
 def results(
     bench: Bench, group: str, read: Callable[[Any], T | None], wanted: str
 ) -> tuple[list[tuple[Case, T]], Lost | None]:
@@ -120,4 +114,5 @@ def _no_such_value(bench: Bench, case: Case, value: Any, wanted: str) -> Lost:
     elif isinstance(value, Other) or (isinstance(value, list) and any(isinstance(part, Other) for part in value)):
         advice = " Plain Python numbers are asked for, such as float(x) or int(x)."
     made = call(case.function, case.arguments[0])
-    return lost(bench, case, f"`{made}` returned {got}; it must return {wanted}.{advice}", wanted, got)
+    message = f"`{made}` returned {got}; it must return {wanted}.{advice}"
+    return bench.lost(case, "wrong_result", message, None, wanted, got)

@@ -1,9 +1,8 @@
-"""What the messages of a trace alone tell: who can know of whom, and how many rounds they take."""
+"""What the messages of a trace alone tell: who can know of whom."""
 
 from __future__ import annotations
 
 from grader.trace.events import RECV_ANY, Trace
-from grader.trace.replay import _Replay
 
 
 def heard(trace: Trace) -> list[set[int]]:
@@ -51,18 +50,3 @@ def _places(trace: Trace) -> tuple[dict[int, int], dict[int, int]]:
             if id(op) in received:
                 received[id(op)] = max(alike)
     return posted, received
-
-
-def rounds(trace: Trace) -> list[float]:
-    """Per rank, the communication rounds until it was done, where a rank's messages leave in the order it posted them.
-
-    Without that order it is left to chance which child of a tree is served first when a rank starts all its sends at
-    once.
-    """
-    return _InOrder(trace, alpha=1.0, beta=0.0).run().finish
-
-
-class _InOrder(_Replay):
-    def _start(self, now: float) -> None:
-        self.queue.sort(key=lambda send: (self.timed.posted[id(send)], send.rank, send.number))
-        super()._start(now)

@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from grader.exercise import Bench, Case, Check, Draw, Exercise, Lost, Outcome
+from grader.exercises import _judging
 from grader.exercises._collectives import Expected, barrier, case, judge, least_bytes, log2
-from grader.exercises._reach import rounds
 from grader.ranks.program import CallResult, Function
+from grader.trace.replay import rounds
 from grader.verdict import Diagnosis, Kind
 
 MOVING = ("broadcast", "scatter", "gather", "all_gather", "all_to_all")
@@ -56,8 +57,7 @@ def _values(bench: Bench, group: str) -> Iterator[tuple[Case, CallResult]]:
     """The calls of `group`, each found right. Raises Lost at the first that is not."""
     strict = group not in ("rounds", "bytes", "requests")
     for each, result in bench.calls(group):
-        found = next((found for found in result.diagnoses if found.kind == "forbidden_call"), None)
-        found = found or judge(each, result, strict)
+        found = _judging.forbidden(result) or judge(each, result, strict)
         if found and found.kind == "wrong_result" and result.diagnoses:
             found = result.diagnoses[0]  # a race: the wrong result is its consequence
         elif found and found.kind == "wrong_result" and not strict:
@@ -66,15 +66,6 @@ def _values(bench: Bench, group: str) -> Iterator[tuple[Case, CallResult]]:
         if found:
             raise Lost(replace(found, file=bench.program.file), bench.outcome(each))
         yield each, result
-
-
-def _right(group: str) -> Callable[[Bench], Outcome]:
-    def check(bench: Bench) -> Outcome:
-        for _ in _values(bench, group):
-            pass
-        return bench.picture(group)
-
-    return check
 
 
 def _size(each: Case) -> int:
@@ -115,8 +106,7 @@ def _rounds(bench: Bench) -> Outcome:
                 f"ceil(log2 {each.ranks}) = {allowed} are enough. {_shape(each, result)}"
             )
             texts = (f"at most {allowed} rounds", f"{taken[slowest]:g} rounds")
-            found = _counted("too_many_rounds", each, slowest, what, texts)
-            raise Lost(replace(found, file=bench.program.file), bench.outcome(each))
+            raise bench.lost(each, "too_many_rounds", f"With {each.label}: {what}", slowest, *texts)
     return bench.picture("rounds")
 
 
@@ -154,8 +144,7 @@ def _bytes(bench: Bench) -> Outcome:
                 f"{others * size} are enough (headers of up to {HEADER} bytes not counted). {_waste(each, sent, size)}"
             )
             texts = (f"at most {others * size} bytes", f"{sent[worst]} bytes")
-            found = _counted("too_many_bytes", each, worst, what, texts)
-            raise Lost(replace(found, file=bench.program.file), bench.outcome(each))
+            raise bench.lost(each, "too_many_bytes", f"With {each.label}: {what}", worst, *texts)
     return bench.picture("bytes")
 
 
@@ -174,14 +163,6 @@ def _waste(each: Case, sent: list[int], size: int) -> str:
 
 def _counted(kind: Kind, each: Case, rank: int, what: str, texts: tuple[str, str]) -> Diagnosis:
     return Diagnosis(kind, f"With {each.label}: {what}", rank=rank, expected=texts[0], got=texts[1])
-
-
-def _requests(bench: Bench) -> Outcome:
-    """Every request is waited for, and no buffer is touched while it is being sent."""
-    for each, result in _values(bench, "requests"):
-        if result.diagnoses:
-            raise Lost(result.diagnoses[0], bench.outcome(each))
-    return bench.picture("requests")
 
 
 EXERCISE = Exercise(
@@ -203,18 +184,18 @@ EXERCISE = Exercise(
     p2p_only=True,
     cases=cases,
     checks=(
-        Check("broadcast", "broadcast: the root's tensor on 1 to 9 ranks, any root and dtype", 3, _right("broadcast")),
-        Check("reduce", "reduce: the sum on the root, the others' tensors untouched", 3, _right("reduce")),
+        Check("broadcast", "broadcast: the root's tensor on 1 to 9 ranks, any root and dtype", 3, _judging.right(_values, "broadcast")),
+        Check("reduce", "reduce: the sum on the root, the others' tensors untouched", 3, _judging.right(_values, "reduce")),
         Check(
-            "scatter", "scatter: to each rank its chunk, shape and dtype known to the root only", 2, _right("scatter")
+            "scatter", "scatter: to each rank its chunk, shape and dtype known to the root only", 2, _judging.right(_values, "scatter")
         ),
-        Check("gather", "gather: all tensors in rank order on the root, None elsewhere", 2, _right("gather")),
-        Check("all_gather", "all_gather: all tensors in rank order on every rank", 2, _right("all_gather")),
-        Check("reduce_scatter", "reduce_scatter: to each rank the sum of its chunks", 3, _right("reduce_scatter")),
-        Check("all_to_all", "all_to_all: from each rank the chunk for this one", 2, _right("all_to_all")),
-        Check("barrier", "barrier: no rank leaves before the last has come", 2, _right("barrier")),
+        Check("gather", "gather: all tensors in rank order on the root, None elsewhere", 2, _judging.right(_values, "gather")),
+        Check("all_gather", "all_gather: all tensors in rank order on every rank", 2, _judging.right(_values, "all_gather")),
+        Check("reduce_scatter", "reduce_scatter: to each rank the sum of its chunks", 3, _judging.right(_values, "reduce_scatter")),
+        Check("all_to_all", "all_to_all: from each rank the chunk for this one", 2, _judging.right(_values, "all_to_all")),
+        Check("barrier", "barrier: no rank leaves before the last has come", 2, _judging.right(_values, "barrier")),
         Check("rounds", "broadcast, reduce and barrier in at most ceil(log2 N) rounds", 2, _rounds),
         Check("bytes", "At most N-1 tensors or chunks sent by each rank", 2, _bytes),
-        Check("requests", "Every request waited for, no buffer touched too soon", 1, _requests),
+        Check("requests", "Every request waited for, no buffer touched too soon", 1, _judging.waited(_values, "requests")),
     ),
 )

@@ -216,7 +216,7 @@ def _wrong_number(bench: Bench, wrong: list[tuple[Case, float]]) -> Lost:
         if n == 1:
             source, why = "one rank has nobody to talk to and takes no time", ""
     message = f"`{case.label}` returned {got_text}, but {source}. {why}".strip()
-    return _plain.lost(bench, case, message, right_text, got_text)
+    return bench.lost(case, "wrong_result", message, None, right_text, got_text)
 
 
 def _explains(mistake: Callable[..., float], wrong: list[tuple[Right, float]]) -> bool:
@@ -251,7 +251,7 @@ def _wrong_fit(bench: Bench, case: Case, got: tuple[float, float]) -> Lost:
         said += f", and least squares over all the points is well within {within}"
     else:
         said += ", and every point lies on its line"
-    return _plain.lost(bench, case, f"{said}. {_fit_habit(case, got)}", right, found)
+    return bench.lost(case, "wrong_result", f"{said}. {_fit_habit(case, got)}", None, right, found)
 
 
 def _fit_habit(case: Case, got: tuple[float, float]) -> str:
@@ -292,7 +292,7 @@ def _best(bench: Bench) -> Outcome:
             ways = (*_costs.CHOICES, _costs.INDEX)
             why = next((why for way, why in ways if all(way(other.expected) == n for other, n in results)), "")
             said = f"`{case.label}` returned {got:g}; the best n is {best}. {_against(case.expected, got)} {why}"
-            raise _plain.lost(bench, case, said.strip(), f"{best}", f"{got:g}")
+            raise bench.lost(case, "wrong_result", said.strip(), None, f"{best}", f"{got:g}")
     if lost:
         raise lost
     return bench.picture("best_world_size")

@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from grader.exercise import Bench, Case, Check, Draw, Exercise, Lost, Outcome
-from grader.exercises import _sums
+from grader.exercises import _judging, _sums
 from grader.ranks.network import Network
 from grader.ranks.program import CallResult, Function, Strided
 from grader.trace.events import SEND, Operation, Trace
@@ -98,8 +98,7 @@ def _values(bench: Bench, group: str) -> Iterator[tuple[Case, CallResult]]:
 
 def _found(case: Case, result: CallResult, file: str, counted: bool) -> Diagnosis | None:
     """What is wrong with one call that finished."""
-    forbidden = next((found for found in result.diagnoses if found.kind == "forbidden_call"), None)
-    found = forbidden or _judge(case, result, file)
+    found = _judging.forbidden(result) or _judge(case, result, file)
     if found and found.kind == "wrong_result":
         if result.diagnoses:
             return result.diagnoses[0]  # a race: the wrong sum is its consequence
@@ -147,15 +146,6 @@ def _stage(rank: int, inputs: list[_sums.Array], outputs: list[_sums.Array], cas
     if all(len(bad) // n < count <= -(-len(bad) // k) for count in right):
         return "as on every other, only its own shard is finished: the all-gather inside the node is missing or wrong"
     return None
-
-
-def _right(group: str) -> Callable[[Bench], Outcome]:
-    def judge(bench: Bench) -> Outcome:
-        for _ in _values(bench, group):
-            pass
-        return bench.picture(group)
-
-    return judge
 
 
 def _leaving(trace: Trace, rank: int, k: int) -> list[Operation]:
@@ -297,14 +287,6 @@ def _where_time_goes(case: Case, result: CallResult, taken: float, flat: float) 
     )
 
 
-def _requests(bench: Bench) -> Outcome:
-    """Every request is waited for, and no buffer is touched while it is being sent."""
-    for case, result in _values(bench, "crossing"):
-        if result.diagnoses:
-            raise Lost(result.diagnoses[0], bench.outcome(case))
-    return bench.picture("crossing")
-
-
 EXERCISE = Exercise(
     name="hierarchical_all_reduce",
     chapter="06",
@@ -315,12 +297,12 @@ EXERCISE = Exercise(
     p2p_only=True,
     cases=cases,
     checks=(
-        Check("sum", "The sum, in place, on 1 to 9 and 12 ranks, any nodes", 4, _right("sum")),
-        Check("any_length", "Lengths 0, 1, N-1 and not divisible", 2, _right("any_length")),
-        Check("any_layout", "Matrices, transposes and every third element", 2, _right("any_layout")),
+        Check("sum", "The sum, in place, on 1 to 9 and 12 ranks, any nodes", 4, _judging.right(_values, "sum")),
+        Check("any_length", "Lengths 0, 1, N-1 and not divisible", 2, _judging.right(_values, "any_length")),
+        Check("any_layout", "Matrices, transposes and every third element", 2, _judging.right(_values, "any_layout")),
         Check("crossing", "At most 2(M-1)/M of the tensor sent out of each of M nodes", 4, _crossing),
         Check("speed", "Faster than the flat ring where nodes share an uplink", 3, _speed),
-        Check("requests", "Every request waited for, no buffer touched too soon", 1, _requests),
-        Check("large", "4 MiB on 2 nodes of 2, real gloo processes unless --engine says sim", 2, _right("large")),
+        Check("requests", "Every request waited for, no buffer touched too soon", 1, _judging.waited(_values, "crossing")),
+        Check("large", "4 MiB on 2 nodes of 2, real gloo processes unless --engine says sim", 2, _judging.right(_values, "large")),
     ),
 )

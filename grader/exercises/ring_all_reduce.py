@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from grader.exercise import Bench, Case, Check, Draw, Exercise, Lost, NotRun, Outcome
-from grader.exercises import _sums
+from grader.exercises import _judging, _sums
 from grader.ranks.network import Network
 from grader.ranks.program import CallResult, Function
 from grader.trace.replay import rounds
@@ -47,7 +47,7 @@ def _values(bench: Bench, group: str) -> Iterator[tuple[Case, CallResult]]:
     """The calls of `group`, each found right. Raises Lost at the first that is not: a budget that a wrong sum keeps
     is worth nothing."""
     for case, result in bench.calls(group):
-        found = _cause(result) or _sums.judge(case, result, bench.program.file)
+        found = _judging.forbidden(result) or _sums.judge(case, result, bench.program.file)
         if found and found.kind == "wrong_result" and result.diagnoses:
             found = result.diagnoses[0]  # a race: the wrong sum is its consequence
         elif found and found.kind == "wrong_result" and group in ("budget", "time"):
@@ -55,20 +55,6 @@ def _values(bench: Bench, group: str) -> Iterator[tuple[Case, CallResult]]:
         if found:
             raise Lost(found, bench.outcome(case))
         yield case, result
-
-
-def _cause(result: CallResult) -> Diagnosis | None:
-    """A call that is not allowed, in a call that finished all the same: in a thread, or caught."""
-    return next((found for found in result.diagnoses if found.kind == "forbidden_call"), None)
-
-
-def _right(group: str) -> Callable[[Bench], Outcome]:
-    def judge(bench: Bench) -> Outcome:
-        for _ in _values(bench, group):
-            pass
-        return bench.picture(group)
-
-    return judge
 
 
 def _counted(bench: Bench) -> Iterator[tuple[Case, CallResult]]:
@@ -183,14 +169,6 @@ def _time(bench: Bench) -> None:
             )
 
 
-def _requests(bench: Bench) -> Outcome:
-    """Every request is waited for, and no buffer is touched while it is being sent."""
-    for case, result in _values(bench, "budget"):
-        if result.diagnoses:
-            raise Lost(result.diagnoses[0], bench.outcome(case))
-    return bench.picture("budget")
-
-
 def _large(bench: Bench) -> Outcome:
     """Right on real processes too, and by messages."""
     for case, result in _values(bench, "large"):
@@ -208,12 +186,12 @@ EXERCISE = Exercise(
     p2p_only=True,
     cases=cases,
     checks=(
-        Check("sum", "The sum, in place, on 1 to 9, 16 and 64 ranks", 4, _right("sum")),
-        Check("any_length", "Lengths 0, 1, N-1 and not divisible by N", 3, _right("any_length")),
-        Check("any_layout", "Matrices, transposes and every third element", 2, _right("any_layout")),
+        Check("sum", "The sum, in place, on 1 to 9, 16 and 64 ranks", 4, _judging.right(_values, "sum")),
+        Check("any_length", "Lengths 0, 1, N-1 and not divisible by N", 3, _judging.right(_values, "any_length")),
+        Check("any_layout", "Matrices, transposes and every third element", 2, _judging.right(_values, "any_layout")),
         Check("bytes", "At most 2(N-1)/N of the tensor sent by each rank", 4, _bytes),
         Check("steps", "At most 2(N-1) messages and rounds, at an ideal ring's speed", 3, _steps),
-        Check("requests", "Every request waited for, no buffer touched too soon", 2, _requests),
+        Check("requests", "Every request waited for, no buffer touched too soon", 2, _judging.waited(_values, "budget")),
         Check("large", "One MiB on 4 ranks, real gloo processes unless --engine says sim", 2, _large),
     ),
 )
