@@ -26,6 +26,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
+import psutil
 
 from grader.ranks.network import Network
 from grader.ranks.program import Call, Limits, Program, Strided
@@ -135,6 +136,14 @@ class Failed(Exception):  # noqa: N818 - reads as what happened
     """A run that did not come to its end, and why."""
 
 
+def rank_of(simulator: Simulator) -> int:
+    """The process in which the ranks are simulated: the last of the chain that begins with the warm process."""
+    process = psutil.Process(simulator._warm._process.pid)
+    while below := process.children():
+        process = below[0]
+    return process.pid
+
+
 def rankup(work: Work) -> Measured:
     """Raises Failed."""
     program = Program.of(PROGRAM, "scale.py", work.name, ("x",))
@@ -146,7 +155,7 @@ def rankup(work: Work) -> Measured:
             if not run.finished:
                 told = run.diagnoses[0].message if run.diagnoses else ""
                 raise Failed(f"{run.ending} {told}")
-            measured = of_process(session.box().pids[0], max(run.calls[0].finish))
+            measured = of_process(rank_of(simulator), max(run.calls[0].finish))
     finally:
         simulator.close()
     expected = work.ranks * (work.ranks - 1) / 2

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from grader.sandbox.frames import FrameError
+from grader.sandbox.limits import BoxLimits
 from grader.trace.events import Trace
 from grader.verdict import Diagnosis
 
@@ -123,18 +124,22 @@ class Call:
     function: str = ""
 
 
+BOX = BoxLimits()
+
+
 @dataclass(frozen=True)
 class Limits:
     """What one call may take.
 
     CPU seconds of one rank; seconds in which nobody computes or communicates; seconds in which nobody communicates,
-    whatever they do; bytes on stdout.
+    whatever they do; bytes on stdout. `box` is what the whole run may take of the machine.
     """
 
     cpu_seconds: float = 3.0
     idle_seconds: float = 5.0
     silent_seconds: float = 20.0
     stdout_bytes: int = 2**20
+    box: BoxLimits = BOX
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,10 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import struct
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 from grader.ranks import WORKER, blame, endings
@@ -19,9 +18,11 @@ from grader.ranks.network import ROUNDS, Network
 from grader.ranks.program import Call, CallResult, Limits, Program, Run, from_bytes, to_bytes
 from grader.ranks.world import TICK_SECONDS, World
 from grader.sandbox import frames
+from grader.sandbox.limits import BoxLimits
 from grader.sandbox.warm import Box, Warm
 
 LATEST_TRACE_SECONDS = 3.0  # how long to wait for the trace of a run that does not end
+ROOM = 128  # for ranks, in a session's process
 CPU_SECONDS_A_RANK = 0.02  # on top of the limit for one
 
 
@@ -72,10 +73,10 @@ class Simulator:
         NeedsProcesses for a program that cannot be simulated.
         """
         with contextlib.ExitStack() as stack:
-            session = session or stack.enter_context(self.session())
-            box = session.box()
+            session, limits = session or stack.enter_context(self.session()), limits or Limits()
+            box = session.box(limits.box, ranks)
             try:
-                world = _SimWorld(box, program, ranks, seed, limits or Limits(), network, session.processor)
+                world = _SimWorld(box, program, ranks, seed, limits, network, session.processor)
                 world.faults, world.tracing = tuple(faults), trace
                 run = world.live(calls)
             except BaseException:
@@ -105,10 +106,14 @@ class Session:
     def __init__(self, warm: Warm, processor: int) -> None:
         self._warm, self.processor = warm, processor
         self._box: Box | None = None
+        self._room = 0
 
-    def box(self) -> Box:
-        if self._box is None:
-            self._box = self._warm.box(1)
+    def box(self, limits: BoxLimits, ranks: int) -> Box:
+        """The box, anew if it has no room for so many ranks, which are a thread each."""
+        if self._box is None or ranks > self._room:
+            self.dismiss()
+            self._room = max(ranks, ROOM)
+            self._box = self._warm.box(1, replace(limits, processes=limits.processes + self._room))
         return self._box
 
     def dismiss(self) -> None:
@@ -240,10 +245,7 @@ class _SimWorld(World):
 
     def _running(self) -> int:
         """The rank that holds the baton, by the process's own note."""
-        try:
-            (number,) = struct.unpack("<q", Path(self.box.scratch, "running").read_bytes())
-        except (OSError, struct.error):
-            return 0
+        number = self.box.number_of(0)
         return number if 0 <= number < self.size else 0
 
     def _stack_of(self, number: int, dump: str) -> int | None:

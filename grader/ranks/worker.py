@@ -6,6 +6,7 @@ Imports torch at the top: this is the module that the host keeps warm.
 from __future__ import annotations
 
 import contextlib
+import errno
 import faulthandler
 import inspect
 import itertools
@@ -29,7 +30,7 @@ from torch.distributed import distributed_c10d as c10d
 from grader.ranks import model
 from grader.ranks.recorder import ForbiddenCall, Recorder, install
 from grader.sandbox import frames
-from grader.sandbox.host import STACKS_SIGNAL, TRACE_SIGNAL
+from grader.sandbox.keeper import NOTE, STACKS_SIGNAL, STORE, TRACE_SIGNAL
 
 MODULE = "submission"
 GROUP_TIMEOUT = timedelta(minutes=10)  # longer than any limit of ours: a hang is ours to name, not gloo's
@@ -73,7 +74,7 @@ def raised(error: BaseException, file: str, stage: str) -> dict[str, Any]:
     peer = "Connection closed by peer" in text or "Connection reset by peer" in text
     memory = isinstance(error, MemoryError) or "can't allocate memory" in str(error)
     syntax = stage == "compile"  # also ValueError and RecursionError: null bytes, nesting too deep
-    why = "syntax" if syntax else "memory" if memory else "peer" if peer else ""
+    why = "syntax" if syntax else "memory" if memory else "peer" if peer else _limit(error, text)
     return {
         "event": "raised",
         "stage": stage,
@@ -82,6 +83,20 @@ def raised(error: BaseException, file: str, stage: str) -> dict[str, Any]:
         "line": line,
         "why": "forbidden" if isinstance(error, ForbiddenCall) else why,
     }
+
+
+_LIMITS = {
+    errno.ENOSPC: "disk", errno.EDQUOT: "disk", errno.EFBIG: "file", errno.EMFILE: "files", errno.ENFILE: "files",
+    errno.EPERM: "denied", errno.EACCES: "denied", errno.EROFS: "denied",
+}  # fmt: skip
+
+
+def _limit(error: BaseException, text: str) -> str:
+    """The limit of the box that an error of the operating system tells of; "" for other errors."""
+    if isinstance(error, OSError):
+        forked = error.errno == errno.EAGAIN and error.filename is None
+        return "processes" if forked else _LIMITS.get(error.errno or 0, "")
+    return "processes" if isinstance(error, RuntimeError) and "can't start new thread" in text else ""
 
 
 def load(code: types.CodeType, source: str, file: str) -> types.ModuleType:
@@ -175,21 +190,21 @@ class Inbox:
         return message
 
 
-def main(rank: int, channel: socket.socket) -> int:
+def main(rank: int, channel: socket.socket, port: int) -> int:
     """Be rank `rank` of a world, or a whole simulated world: "start" with the program, then calls. Returns a status."""
     inbox, recorder = Inbox(channel), Recorder(channel)
-    stacks = open(f"stacks-{rank}", "w")  # noqa: SIM115 - faulthandler writes to it for as long as we live
+    os.lseek(NOTE, 8, os.SEEK_SET)  # after the number of the running rank
     signal.signal(TRACE_SIGNAL, signal.SIG_IGN)
-    faulthandler.register(STACKS_SIGNAL, file=stacks, all_threads=True)
+    faulthandler.register(STACKS_SIGNAL, file=NOTE, all_threads=True)
     start = inbox.next()
     while start is not None and start.header.get("engine") == "sim":
         start = serve.world(start.header, inbox, recorder.message)
     if start is None:
         return 0
-    return _world(rank, start.header, inbox, recorder)
+    return _world(rank, start.header, inbox, recorder, port)
 
 
-def _world(rank: int, start: dict[str, Any], inbox: Inbox, recorder: Recorder) -> int:
+def _world(rank: int, start: dict[str, Any], inbox: Inbox, recorder: Recorder, port: int) -> int:
     """This process is one rank: from the program to its results, until there is no further call."""
     world, file = start["world"], start["file"]
     torch.manual_seed(start["seed"])
@@ -200,10 +215,15 @@ def _world(rank: int, start: dict[str, Any], inbox: Inbox, recorder: Recorder) -
         device = torch.device("cuda", rank)
         torch.cuda.set_device(device)
     attempts = itertools.count()
-    init = dist.init_process_group
+    init, first = dist.init_process_group, rank == 0
+    meeting = dist.HashStore()
+    if world > 1:  # the ranks share a network and no folder
+        meeting = dist.TCPStore(
+            "127.0.0.1", port, world, first, wait_for_workers=False, master_listen_fd=STORE if first else None
+        )
 
     def begin() -> None:
-        store = dist.FileStore(f"rendezvous-{next(attempts)}", world)
+        store = dist.PrefixStore(f"{next(attempts)}", meeting)
         init(start["backend"], store=store, rank=rank, world_size=world, timeout=GROUP_TIMEOUT)
 
     begin()

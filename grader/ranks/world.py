@@ -7,9 +7,9 @@ import json
 import os
 import re
 import selectors
+import socket
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from grader.ranks import blame, endings
@@ -23,7 +23,6 @@ from grader.verdict import Diagnosis
 QUIET_SECONDS = 0.1  # how long stuck ranks must stay silent before they are called stuck
 TICK_SECONDS = 0.25
 GRACE_SECONDS = 1.0  # how long the others may go on after one rank has broken
-_CLOCK = os.sysconf("SC_CLK_TCK")
 
 
 class World(Account):
@@ -46,6 +45,8 @@ class World(Account):
         self.finished: list[CallResult] = []
         self.loaded = False
         self.last_news = self.last_frame = self.first_breakage = self.cpu_seen = 0.0
+        for channel in box.frames:
+            channel.settimeout(limits.idle_seconds)  # for a rank that does not read what it is sent
         self.watch = selectors.DefaultSelector()
         self.watch.register(box.keeper, selectors.EVENT_READ, ("keeper", -1))
         for rank in range(len(box.frames) if self.shared else ranks):
@@ -191,6 +192,8 @@ class World(Account):
             rank = self.ranks[number]
             try:
                 data = os.read(key.fd, 2**18)
+            except BlockingIOError:
+                continue
             except ConnectionResetError:
                 data = b""
             if not data:
@@ -208,9 +211,13 @@ class World(Account):
                 raise Broken(self._violation("ended the process that watches over the ranks"), "crashed")
             return
         message = json.loads(data)
-        if "pids" in message:
-            self.box.pids = message["pids"]
+        if "up" in message:
             return
+        if "cpu" in message:
+            self.box.cpu = message["cpu"]
+            return
+        if "limit" in message:
+            raise self._beyond(message)
         rank = self.ranks[message["rank"]]
         while not rank.over and self._drain(message["rank"]):
             pass  # what it sent before it ended counts
@@ -218,10 +225,23 @@ class World(Account):
             rank.state, rank.status, rank.blocked = "dead", message["status"], None
         self.last_news = time.monotonic()
 
+    def _beyond(self, told: dict[str, Any]) -> Broken:
+        """The box as a whole took more than it may, and was ended."""
+        number = min(told["rank"], self.size - 1) if not self.shared else self._running()
+        line = self._stack_of(number, self.box.text_of(told["rank"]))
+        with contextlib.suppress(frames.FrameError):
+            self._work_in_events()
+        found, ending = blame.beyond(told["limit"], told["used"], told["allowed"], number, line, self.source)
+        return Broken(found, ending)
+
+    def _running(self) -> int:
+        """In a world whose ranks share a process, the one that runs."""
+        return 0
+
     def _drain(self, number: int) -> bool:
         """Read what is left in an ended rank's frame socket."""
         try:
-            data = self.box.frames[number].recv(2**18)
+            data = self.box.frames[number].recv(2**18, socket.MSG_DONTWAIT)  # a child of it may hold the other end
         except OSError:
             return False
         self._frames(number, self.ranks[number], data)
@@ -250,12 +270,8 @@ class World(Account):
     # ---- limits and endings
 
     def _cpu(self, number: int) -> float:
-        """CPU seconds that rank `number`'s process has used."""
-        try:
-            fields = Path(f"/proc/{self.box.pids[number]}/stat").read_text().rpartition(")")[2].split()
-        except (OSError, IndexError):
-            return 0.0
-        return (int(fields[11]) + int(fields[12])) / _CLOCK
+        """CPU seconds that rank `number`'s process has used, by its keeper's latest word."""
+        return self.box.cpu[number]
 
     def _enforce_limits(self, now: float) -> None:
         used = [self._cpu(number) for number in range(self.size)]
@@ -286,13 +302,11 @@ class World(Account):
     def _line_of(self, number: int) -> int | None:
         """Where rank `number` is now, by its own stack dump."""
         self.box.ask_for_stacks()
-        dump = Path(self.box.scratch, f"stacks-{0 if self.shared else number}")
         deadline = time.monotonic() + 0.5
         while time.monotonic() < deadline:
-            with contextlib.suppress(OSError):
-                line = self._stack_of(number, dump.read_text(errors="replace"))
-                if line is not None:
-                    return line
+            line = self._stack_of(number, self.box.text_of(0 if self.shared else number))
+            if line is not None:
+                return line
             self._read(0.02)
         return None
 

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import shutil
 import signal
 import socket
+import struct
 import subprocess
-import sys
 import tempfile
 import threading
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import TracebackType
 
-from grader.sandbox.host import MAX_RANKS
+from grader.sandbox import bwrap, modes
+from grader.sandbox.host import MAX_RANKS, REFUSED
+from grader.sandbox.limits import BoxLimits
+
+NOTE_BYTES = 2**20
+NUMBER_BYTES = 8  # a note begins with a number, and goes on with text
 
 
 class BoxFailed(Exception):  # noqa: N818 - reads as what happened
@@ -25,14 +30,28 @@ class BoxFailed(Exception):  # noqa: N818 - reads as what happened
 
 @dataclass
 class Box:
-    """One world's processes: a frame socket, stdout and stderr per rank, and the keeper that ends them."""
+    """One world's processes: a frame socket, stdout, stderr and note per rank, and the keeper that ends them.
+
+    `cpu` is what the keeper last said of the ranks' CPU seconds.
+    """
 
     keeper: socket.socket
     frames: list[socket.socket] = field(default_factory=list)
     stdout: list[int] = field(default_factory=list)
     stderr: list[int] = field(default_factory=list)
+    notes: list[int] = field(default_factory=list)
     scratch: str = ""
-    pids: list[int] = field(default_factory=list)
+    cpu: list[float] = field(default_factory=list)
+
+    def number_of(self, rank: int) -> int:
+        """The number in the rank's note."""
+        (number,) = struct.unpack("<q", os.pread(self.notes[rank], NUMBER_BYTES, 0))
+        return int(number)
+
+    def text_of(self, rank: int) -> str:
+        """The text in the rank's note."""
+        text = os.pread(self.notes[rank], NOTE_BYTES, NUMBER_BYTES)
+        return text.rstrip(b"\0").decode(errors="replace")
 
     def ask_for_stacks(self) -> None:
         """Have every rank write where it is (see `worker`)."""
@@ -49,43 +68,58 @@ class Box:
         self.keeper.close()
         for sock in self.frames:
             sock.close()
-        for fd in (*self.stdout, *self.stderr):
+        for fd in (*self.stdout, *self.stderr, *self.notes):
             os.close(fd)
-        self.frames, self.stdout, self.stderr = [], [], []
-        shutil.rmtree(self.scratch, ignore_errors=True)
+        self.frames, self.stdout, self.stderr, self.notes = [], [], [], []
+        if self.scratch:
+            shutil.rmtree(self.scratch, ignore_errors=True)
 
 
 class Warm:
     """A host process that has imported `module` and forks worlds on request. Safe to use from several threads.
 
     The module is imported in the background: the constructor returns at once, and the first world waits for it.
+    Boxes are made in the best mode that works here (see `modes`); `mode` says which, once it is ready.
     """
 
     def __init__(self, module: str) -> None:
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._control = ours
+        self._module = module
         self._lock = threading.Lock()
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed in close()
         self._ready = self._closed = False
+        self._modes = [mode for mode in modes.wanted() if mode != "full" or bwrap.program()]
+        self._start()
+
+    @property
+    def mode(self) -> modes.Mode:
+        return self._modes[0]
+
+    def _start(self) -> None:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._control = ours
         self._process = subprocess.Popen(
-            [sys.executable, "-s", "-P", "-m", "grader.sandbox.host", str(theirs.fileno()), module],
+            modes.command(self.mode, str(theirs.fileno()), self._module, self.mode),
             pass_fds=[theirs.fileno()],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=self._errors,
-            env=_environment(),
+            # a heap in huge pages has fewer page table entries to copy: forks and exits take half the time
+            env={**bwrap.environment(), "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"},
             start_new_session=True,  # Ctrl-C in the terminal is ours to handle
         )
         theirs.close()
 
-    def box(self, ranks: int) -> Box:
-        """A new world of `ranks` processes. Raises BoxFailed when the host is gone."""
+    def box(self, ranks: int, limits: BoxLimits | None = None) -> Box:
+        """A new box with `ranks` processes. Raises BoxFailed when the host is gone."""
         if not 1 <= ranks <= MAX_RANKS:
             raise ValueError(f"a world of {ranks} real processes: 1 to {MAX_RANKS} are possible")
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        box = Box(ours, scratch=tempfile.mkdtemp(prefix="rankup-"))
+        box = Box(ours, cpu=[0.0] * ranks)
         give = [theirs.detach()]
         try:
+            self.wait_until_ready()
+            if self.mode != "full":
+                box.scratch = tempfile.mkdtemp(prefix="rankup-")
             for _ in range(ranks):
                 mine, yours = socket.socketpair()
                 box.frames.append(mine)
@@ -94,8 +128,10 @@ class Warm:
                     read, write = os.pipe()
                     ends.append(read)
                     give.append(write)
-            request = json.dumps({"ranks": ranks, "scratch": box.scratch}).encode()
-            self.wait_until_ready()
+                box.notes.append(_note())
+                give.append(os.dup(box.notes[-1]))
+            allowed = (limits or BoxLimits()).to_json()
+            request = json.dumps({"ranks": ranks, "limits": allowed, "scratch": box.scratch}).encode()
             with self._lock:
                 socket.send_fds(self._control, [request], give)
         except OSError:
@@ -112,8 +148,12 @@ class Warm:
     def wait_until_ready(self) -> None:
         """Wait until the module is imported. Raises BoxFailed if that failed."""
         with self._lock:
-            if not self._ready and self._control.recv(64) != b"ready":
-                raise BoxFailed(self._why())
+            while not self._ready and self._control.recv(64) != b"ready":
+                if self._process.wait() != REFUSED or len(self._modes) == 1:
+                    raise BoxFailed(self._why())
+                self._control.close()
+                self._modes.pop(0)
+                self._start()
             self._ready = True
 
     def _why(self) -> str:
@@ -144,17 +184,9 @@ class Warm:
         self.close()
 
 
-def _environment() -> dict[str, str]:
-    """What a learner's code sees: nothing of the caller's environment but where programs and temporary files are."""
-    kept = {name: os.environ[name] for name in ("PATH", "TMPDIR", "LD_LIBRARY_PATH") if name in os.environ}
-    return {
-        **kept,
-        "HOME": str(Path(tempfile.gettempdir())),
-        "LANG": "C.UTF-8",
-        "PYTHONHASHSEED": "0",
-        "OMP_NUM_THREADS": "1",  # a fork after a multi-threaded tensor operation hangs in matmul
-        "MKL_NUM_THREADS": "1",
-        "GLOO_SOCKET_IFNAME": "lo",
-        # a heap in huge pages has fewer page table entries to copy: forks and exits take half the time
-        "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
-    }
+def _note() -> int:
+    """Memory to share with a rank, of a size that it cannot change."""
+    fd = os.memfd_create("note", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    os.ftruncate(fd, NUMBER_BYTES + NOTE_BYTES)
+    fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL)
+    return fd

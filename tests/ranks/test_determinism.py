@@ -17,7 +17,7 @@ from grader.ranks import faults
 from grader.ranks.engines import Engines
 from grader.ranks.network import ROUNDS, Network
 from grader.ranks.program import Limits, Program, Run, Strided, same_for_all
-from grader.sandbox import warm
+from grader.sandbox import bwrap, warm
 
 HEAD = """\
 import random, time
@@ -226,8 +226,8 @@ def test_another_seed_changes_no_result_where_messages_name_their_source(engines
 
 def _elsewhere() -> None:
     """Print the hashes, with ranks that hash as this process does: by itself the host takes nothing from us."""
-    given, launch = warm._environment, subprocess.Popen
-    warm._environment = lambda: {**given(), "PYTHONHASHSEED": os.environ["PYTHONHASHSEED"]}
+    given, launch = bwrap.environment, subprocess.Popen
+    bwrap.environment = lambda: {**given(), "PYTHONHASHSEED": os.environ["PYTHONHASHSEED"]}
 
     def as_told(command: list[str], **more: Any) -> subprocess.Popen[bytes]:
         return launch([part for part in command if part != "-I"], **more)  # -I ignores PYTHONHASHSEED

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from grader.ranks.engines import Engines, Session
+from grader.ranks.engines import Engines
 from grader.ranks.program import Limits, Program, same_for_all
+from tests import processes
 
 MIB = 2**20
 FIRST = 20  # worlds after which everything that is made once has been made
@@ -68,7 +69,7 @@ def growth(engines: Engines, body: str, worlds: int, big: int = 4096, calls: int
         def world() -> int:
             run = engines.sim.run(code, 4, [same_for_all(4)] * calls, limits=limits, session=session)
             assert run.finished, run.diagnoses
-            return _pid(session)
+            return _pid(engines)
 
         pid = {world() for _ in range(FIRST)}.pop()
         before = resident(pid), descriptors(pid), threads(pid)
@@ -78,8 +79,8 @@ def growth(engines: Engines, body: str, worlds: int, big: int = 4096, calls: int
     return after[0] - before[0], after[1] - before[1], after[2] - before[2]
 
 
-def _pid(session: Session) -> int:
-    (pid,) = session.box().pids
+def _pid(engines: Engines) -> int:
+    (pid,) = processes.ranks(engines.sim._warm)
     return pid
 
 
@@ -110,7 +111,7 @@ def test_a_world_keeps_nothing_of_a_call(engines: Engines, name: str) -> None:
         for calls in (20, 100):
             run = engines.sim.run(code, 4, [same_for_all(4)] * calls, limits=limits, session=session)
             assert run.finished, run.diagnoses
-            sizes.append(resident(_pid(session)))
+            sizes.append(resident(_pid(engines)))
     assert sizes[1] - sizes[0] < 2 * MOST_GROWTH, f"{(sizes[1] - sizes[0]) / MIB:.1f} MiB"
 
 

@@ -6,6 +6,7 @@ Pure functions over the trace and the ranks' last states; the same for every eng
 from grader.ranks.blame.broken import ENDINGS, Raised, died, forbidden, killed, raised, stranded, timed_out
 from grader.ranks.blame.buffers import misread, race, unreceived
 from grader.ranks.blame.collectives import mismatched
+from grader.ranks.blame.limits import beyond
 from grader.ranks.blame.source import Source, waits
 from grader.ranks.blame.waiting import cycle, deadlock, left_early, stuck
 
@@ -13,6 +14,7 @@ __all__ = [
     "ENDINGS",
     "Raised",
     "Source",
+    "beyond",
     "cycle",
     "deadlock",
     "died",

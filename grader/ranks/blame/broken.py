@@ -6,6 +6,7 @@ import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from grader.ranks.blame.limits import REASONS
 from grader.ranks.blame.source import Source, in_bytes
 from grader.ranks.program import Ending
 from grader.trace.events import Trace, match
@@ -40,9 +41,12 @@ def raised(rank: int, error: Raised, world: int, source: Source, others: int) ->
     who = f"Rank {rank} of {world}" if world > 1 else "Your function" if error.line else "The run"
     text = f": {_first_line(error.text)}" if error.text else ""
     kind: Kind = "out_of_memory" if error.why == "memory" else "crash"
+    reason = ""
+    if error.why in REASONS:
+        kind, reason = "sandbox_violation", f" In the box that it runs in, {REASONS[error.why]}."
     return Diagnosis(
         kind,
-        f"{who} raised {error.type}{text}{place}{also}.",
+        f"{who} raised {error.type}{text}{place}{also}.{reason}",
         rank=rank,
         file=source.file,
         line=error.line,

@@ -36,7 +36,7 @@ from grader.ranks.sim.operations import Killed, Rank
 from grader.ranks.sim.scheduler import Scheduler
 from grader.ranks.sim.world import RankWorld, check
 from grader.sandbox import frames
-from grader.sandbox.host import TRACE_SIGNAL
+from grader.sandbox.keeper import NOTE, TRACE_SIGNAL
 from grader.trace.events import SPANS
 
 Tell = Callable[..., None]
@@ -241,11 +241,8 @@ def _standing(rank: Rank, file: str) -> dict[str, Any]:
 
 @functools.cache
 def _running_page() -> mmap.mmap:
-    """Eight bytes of a file, in which this process notes which rank runs."""
-    with open("running", "w+b") as file:
-        file.write(bytes(8))
-        file.flush()
-        return mmap.mmap(file.fileno(), 8)
+    """Eight bytes, shared with the grading process, in which this process notes which rank runs."""
+    return mmap.mmap(NOTE, 8)
 
 
 def _switcher(start: dict[str, Any]) -> Callable[[Rank, Rank], None]:

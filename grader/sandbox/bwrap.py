@@ -1,0 +1,112 @@
+"""What is seen of the machine in a box: the interpreter, its packages and this package's own runtime, read-only.
+
+As arguments for bubblewrap (full isolation), or as lists of paths for Landlock (the next best thing). Nothing of the
+course's checks, of other submissions, of the gradebook or of anybody's home folder is among them.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import grader
+
+PROGRAM = "bwrap"
+HOME = "/tmp"  # in a box: scratch, and gone with it
+# what a submission's processes are made of; whatever knows the answers (exercises, classroom) is left out
+RUNTIME = ("__init__.py", "submission.py", "verdict.py", "ranks", "sandbox", "trace", "course")
+SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
+SETTINGS = ("/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/localtime", "/etc/alternatives",
+            "/etc/mime.types", "/etc/ssl/openssl.cnf")  # fmt: skip
+DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
+
+
+def program() -> str | None:
+    """Where bubblewrap is; None if it is not installed."""
+    return shutil.which(PROGRAM)
+
+
+def package() -> Path:
+    """The folder of this package."""
+    return Path(grader.__file__).resolve().parent
+
+
+def runtime(more: Sequence[str] = ()) -> list[Path]:
+    """The parts of this package that a box sees."""
+    return [path for name in (*RUNTIME, *more) if (path := package() / name).exists()]
+
+
+def interpreter() -> list[Path]:
+    """Where Python and its packages are: the environment, and what it was made from."""
+    found = [Path(sys.prefix), Path(sys.base_prefix), Path(sys.executable).resolve().parent.parent]
+    found += [Path(sys.executable).parent.parent]
+    outermost: list[Path] = []
+    for path in sorted(set(found)):
+        if not any(path.is_relative_to(outer) for outer in (*outermost, *map(Path, SYSTEM))):
+            outermost.append(path)
+    return outermost
+
+
+def gpus() -> list[Path]:
+    return sorted(Path("/dev").glob("nvidia*"))
+
+
+def readable(more: Sequence[str] = ()) -> list[Path]:
+    """Everything that is seen in a box, for Landlock."""
+    there = [Path(path) for path in (*SYSTEM, *SETTINGS)]
+    return [path for path in (*there, *interpreter(), *runtime(more)) if path.exists()]
+
+
+def view(more: Sequence[str] = ()) -> list[str]:
+    """Bubblewrap's arguments for what a box sees; `more` names further parts of this package."""
+    arguments: list[str] = []
+    for name in SYSTEM:
+        path = Path(name)
+        if path.is_symlink():
+            arguments += ["--symlink", os.readlink(path), name]
+        elif path.exists():
+            arguments += ["--ro-bind", name, name]
+    for name in SETTINGS:
+        arguments += ["--ro-bind-try", name, name]
+    for path in sorted((package() / "sandbox" / "etc").iterdir()):  # who and where one is: nothing of this machine
+        arguments += ["--ro-bind", str(path), f"/etc/{path.name}"]
+    for path in interpreter():
+        arguments += ["--ro-bind", str(path), str(path)]
+    arguments += ["--tmpfs", str(package())]  # also where the package is installed among the others
+    for path in runtime(more):
+        arguments += ["--ro-bind", str(path), str(path)]
+    # root's own /proc is partly covered by bubblewrap, and the kernel then allows no fresh one in a box within
+    arguments += ["--bind", "/proc", "/proc"] if os.geteuid() == 0 else ["--proc", "/proc"]
+    arguments += ["--dev", "/dev"]
+    for path in gpus():
+        arguments += ["--dev-bind-try", str(path), str(path)]
+    return arguments
+
+
+def walls() -> list[str]:
+    """Bubblewrap's arguments for what is shut off: every namespace, every capability, the terminal."""
+    return ["--unshare-user", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts",
+            "--unshare-cgroup-try", "--uid", "1000", "--gid", "1000", "--hostname", "box", "--cap-drop", "ALL",
+            "--die-with-parent", "--new-session"]  # fmt: skip
+
+
+def environment() -> dict[str, str]:
+    """What a box sees of the environment: nothing of the caller's but where programs are."""
+    kept = {name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH") if name in os.environ}
+    return {
+        **kept,
+        "HOME": HOME,
+        "TMPDIR": "/tmp",
+        "USER": "learner",
+        "LOGNAME": "learner",
+        "LANG": "C.UTF-8",
+        "PYTHONHASHSEED": "0",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "OMP_NUM_THREADS": "1",  # a fork after a multi-threaded tensor operation hangs in matmul
+        "MKL_NUM_THREADS": "1",
+        "GLOO_SOCKET_IFNAME": "lo",
+        "TORCH_CPP_LOG_LEVEL": "ERROR",  # it warns of host names that it cannot look up
+    }
