@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from grader import twins
 from grader.ranks.engines import Engines, NeedsProcesses, Session, unsupported
 from grader.ranks.network import ROUNDS, Network
 from grader.ranks.processes import DEFAULT_LIMITS, BoxFailed
@@ -31,7 +32,8 @@ from grader.verdict import CheckResult, Diagnosis, Kind, Verdict
 
 World = tuple[int, str, Network]
 HOPELESS = ("syntax_error", "missing_function")
-LIMITS_AFTER_A_TIMEOUT = Limits(cpu_seconds=0.5, idle_seconds=1.5, silent_seconds=3.0)
+LIMITS_AFTER_A_TIMEOUT = Limits(cpu_seconds=0.4, idle_seconds=1.0, silent_seconds=2.0)
+MOST_TIMEOUTS = 3  # runs that never ended, after which no further one is tried
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,13 +150,16 @@ class Bench:
         self.limits = exercise.limits
         self.program = Program(submission.source, submission.name, exercise.functions, exercise.p2p_only)
         self._worlds: dict[World, list[Case]] = {}
-        for case in exercise.cases(Draw(seed)):
+        cases = list(exercise.cases(Draw(seed)))
+        self._twins = twins.twins(cases, seed) if exercise.p2p_only and engine == "auto" else {}
+        for case in (*self._twins.values(), *cases):
             if engine != "auto":
                 case = replace(case, engine=engine)
             if case.engine == "sim" or (not unsupported(case.engine, case.ranks) and case.network == ROUNDS):
                 self._worlds.setdefault(case.world, []).append(case)
         self._done: dict[Case, Outcome] = {}
         self._failed: dict[Case, Run] = {}
+        self._endless: list[Run] = []
         self._beyond: dict[Case, str] = {}  # what cannot be judged, and why
 
     @property
@@ -208,17 +213,34 @@ class Bench:
             if any(case not in self._done and case not in self._failed for case in cases):
                 self._run(cases)
             for case in cases:
-                if case in self._beyond:
+                if case in self._beyond or case in self._twins.values():
                     continue
                 if case in self._failed:
                     run = self._failed[case]
                     raise Lost(run.diagnoses[0], Outcome(case, None, run))
                 outcome = self._done[case]
                 assert outcome.result is not None
+                if case in self._twins:
+                    self._compare(case, outcome.result)
                 judged = True
                 yield case, outcome.result
         if not judged:
             raise self._not_run(group)
+
+    def _compare(self, case: Case, simulated: CallResult) -> None:
+        """Raise Lost where a simulated call's twin on real processes did otherwise."""
+        twin = self._twins[case]
+        if twin not in self._done and twin not in self._failed:
+            self._run([twin])
+        if twin in self._failed:
+            run = self._failed[twin]
+            found = run.diagnoses[0]
+            raise Lost(replace(found, message=f"On real processes: {found.message}"), Outcome(twin, None, run))
+        real = self._done[twin]
+        assert real.result is not None
+        found_different = twins.difference(case, simulated, real.result, self.program.file)
+        if found_different:
+            raise Lost(found_different, real)
 
     def _not_run(self, group: str) -> NotRun:
         why = next((why for case, why in self._beyond.items() if case.group == group), "")
@@ -239,7 +261,7 @@ class Bench:
 
     def picture(self, group: str, ranks: int = 4) -> Outcome:
         """The outcome of `group` to draw when all is well. Raises NotRun if not one of its cases can be judged."""
-        cases = [case for case in self._done if case.group == group]
+        cases = [case for case in self._done if case.group == group and case not in self._twins.values()]
         if not cases:
             raise self._not_run(group)
         return self._done[min(cases, key=lambda case: abs(case.ranks - ranks))]
@@ -247,6 +269,9 @@ class Bench:
     def _run(self, cases: Sequence[Case], session: Session | None = None) -> Run | None:
         """Call `cases` one after another in one world, and keep those that finished."""
         ranks, engine, network = cases[0].world
+        if len(self._endless) >= MOST_TIMEOUTS:
+            self._failed |= dict.fromkeys(cases, self._endless[-1])
+            return self._endless[-1]
         calls = [case.call for case in cases]
         try:
             run = self.engines.run(engine, self.program, ranks, calls, self.seed, self.limits, network, session)
@@ -258,7 +283,9 @@ class Bench:
         if not run.finished:
             self._failed[cases[min(len(run.calls), len(cases) - 1)]] = run  # it may end after the last call
             if run.ending == "timed_out":
-                self.limits = replace(LIMITS_AFTER_A_TIMEOUT, stdout_bytes=self.limits.stdout_bytes)
+                self._endless.append(run)
+                printed, box = self.limits.stdout_bytes, self.limits.box
+                self.limits = replace(LIMITS_AFTER_A_TIMEOUT, stdout_bytes=printed, box=box)
         return run
 
 

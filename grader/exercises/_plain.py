@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 from grader.exercise import Bench, Case, Lost
 from grader.ranks.program import Strided
 from grader.sandbox.frames import Other
-from grader.verdict import Diagnosis
 
 T = TypeVar("T")
 BROKEN_OFF = ("crash", "timeout", "out_of_memory")

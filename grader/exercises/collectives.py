@@ -6,7 +6,7 @@ byte bounds what must leave a rank in any case (Chan, Heimlich, Purkayastha and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 
 from grader.exercise import Bench, Case, Check, Draw, Exercise, Lost, Outcome
@@ -184,18 +184,47 @@ EXERCISE = Exercise(
     p2p_only=True,
     cases=cases,
     checks=(
-        Check("broadcast", "broadcast: the root's tensor on 1 to 9 ranks, any root and dtype", 3, _judging.right(_values, "broadcast")),
-        Check("reduce", "reduce: the sum on the root, the others' tensors untouched", 3, _judging.right(_values, "reduce")),
         Check(
-            "scatter", "scatter: to each rank its chunk, shape and dtype known to the root only", 2, _judging.right(_values, "scatter")
+            "broadcast",
+            "broadcast: the root's tensor on 1 to 9 ranks, any root and dtype",
+            3,
+            _judging.right(_values, "broadcast"),
         ),
-        Check("gather", "gather: all tensors in rank order on the root, None elsewhere", 2, _judging.right(_values, "gather")),
-        Check("all_gather", "all_gather: all tensors in rank order on every rank", 2, _judging.right(_values, "all_gather")),
-        Check("reduce_scatter", "reduce_scatter: to each rank the sum of its chunks", 3, _judging.right(_values, "reduce_scatter")),
-        Check("all_to_all", "all_to_all: from each rank the chunk for this one", 2, _judging.right(_values, "all_to_all")),
+        Check(
+            "reduce", "reduce: the sum on the root, the others' tensors untouched", 3, _judging.right(_values, "reduce")
+        ),
+        Check(
+            "scatter",
+            "scatter: to each rank its chunk, shape and dtype known to the root only",
+            2,
+            _judging.right(_values, "scatter"),
+        ),
+        Check(
+            "gather",
+            "gather: all tensors in rank order on the root, None elsewhere",
+            2,
+            _judging.right(_values, "gather"),
+        ),
+        Check(
+            "all_gather",
+            "all_gather: all tensors in rank order on every rank",
+            2,
+            _judging.right(_values, "all_gather"),
+        ),
+        Check(
+            "reduce_scatter",
+            "reduce_scatter: to each rank the sum of its chunks",
+            3,
+            _judging.right(_values, "reduce_scatter"),
+        ),
+        Check(
+            "all_to_all", "all_to_all: from each rank the chunk for this one", 2, _judging.right(_values, "all_to_all")
+        ),
         Check("barrier", "barrier: no rank leaves before the last has come", 2, _judging.right(_values, "barrier")),
         Check("rounds", "broadcast, reduce and barrier in at most ceil(log2 N) rounds", 2, _rounds),
         Check("bytes", "At most N-1 tensors or chunks sent by each rank", 2, _bytes),
-        Check("requests", "Every request waited for, no buffer touched too soon", 1, _judging.waited(_values, "requests")),
+        Check(
+            "requests", "Every request waited for, no buffer touched too soon", 1, _judging.waited(_values, "requests")
+        ),
     ),
 )

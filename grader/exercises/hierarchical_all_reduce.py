@@ -7,7 +7,7 @@ decomposition in stages that keeps it is that of Cho, Finkler, Kung and Hunter 2
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -302,7 +302,14 @@ EXERCISE = Exercise(
         Check("any_layout", "Matrices, transposes and every third element", 2, _judging.right(_values, "any_layout")),
         Check("crossing", "At most 2(M-1)/M of the tensor sent out of each of M nodes", 4, _crossing),
         Check("speed", "Faster than the flat ring where nodes share an uplink", 3, _speed),
-        Check("requests", "Every request waited for, no buffer touched too soon", 1, _judging.waited(_values, "crossing")),
-        Check("large", "4 MiB on 2 nodes of 2, real gloo processes unless --engine says sim", 2, _judging.right(_values, "large")),
+        Check(
+            "requests", "Every request waited for, no buffer touched too soon", 1, _judging.waited(_values, "crossing")
+        ),
+        Check(
+            "large",
+            "4 MiB on 2 nodes of 2, real gloo processes unless --engine says sim",
+            2,
+            _judging.right(_values, "large"),
+        ),
     ),
 )

@@ -6,7 +6,7 @@ Budgets are those of the bandwidth-optimal ring (Patarasuk and Yuan 2009, sectio
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 
 from grader.exercise import Bench, Case, Check, Draw, Exercise, Lost, NotRun, Outcome
@@ -14,7 +14,6 @@ from grader.exercises import _judging, _sums
 from grader.ranks.network import Network
 from grader.ranks.program import CallResult, Function
 from grader.trace.replay import rounds
-from grader.verdict import Diagnosis
 
 WORLDS = (*range(1, 10), 16)
 SMALL_WORLDS = range(1, 6)  # in which every shape is tried
@@ -191,7 +190,9 @@ EXERCISE = Exercise(
         Check("any_layout", "Matrices, transposes and every third element", 2, _judging.right(_values, "any_layout")),
         Check("bytes", "At most 2(N-1)/N of the tensor sent by each rank", 4, _bytes),
         Check("steps", "At most 2(N-1) messages and rounds, at an ideal ring's speed", 3, _steps),
-        Check("requests", "Every request waited for, no buffer touched too soon", 2, _judging.waited(_values, "budget")),
+        Check(
+            "requests", "Every request waited for, no buffer touched too soon", 2, _judging.waited(_values, "budget")
+        ),
         Check("large", "One MiB on 4 ranks, real gloo processes unless --engine says sim", 2, _large),
     ),
 )

@@ -135,9 +135,9 @@ class Limits:
     whatever they do; bytes on stdout. `box` is what the whole run may take of the machine.
     """
 
-    cpu_seconds: float = 3.0
+    cpu_seconds: float = 2.0
     idle_seconds: float = 5.0
-    silent_seconds: float = 20.0
+    silent_seconds: float = 10.0
     stdout_bytes: int = 2**20
     box: BoxLimits = BOX
 

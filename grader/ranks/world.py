@@ -12,9 +12,10 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from grader.ranks import blame, endings
+from grader.ranks import blame, endings, traffic
 from grader.ranks.account import Account, Broken, RankState, tidy
 from grader.ranks.program import Call, CallResult, Ending, Limits, Program, Run, from_bytes, to_bytes
+from grader.ranks.traffic import Traffic
 from grader.sandbox import frames
 from grader.sandbox.warm import Box
 from grader.trace.events import Trace
@@ -44,6 +45,7 @@ class World(Account):
         self.idle_machine = idle_machine
         self.finished: list[CallResult] = []
         self.loaded = False
+        self.traffic: Traffic | None = None
         self.last_news = self.last_frame = self.first_breakage = self.cpu_seen = 0.0
         for channel in box.frames:
             channel.settimeout(limits.idle_seconds)  # for a rank that does not read what it is sent
@@ -98,6 +100,7 @@ class World(Account):
             self._tell(rank, header)
         self._until_settled({"loaded"})
         self._check_loaded()
+        self.traffic = self._traffic() if self.program.p2p_only else None
 
     def _check_loaded(self) -> None:
         """Raise Broken where the program has no function that can be called."""
@@ -119,6 +122,7 @@ class World(Account):
             tree, blob = frames.encode(list(call.arguments[number]), to_bytes)
             self._tell(number, {"function": function, "arguments": tree}, blob)
         self._until_settled({"returned"})
+        self._compare_traffic()
         self.diagnoses = self._in_rank_order()
         values = [self._value(rank) for rank in self.ranks]
         self.finished.append(
@@ -130,6 +134,27 @@ class World(Account):
                 peak_bytes=tuple(self._peak(rank.result) for rank in self.ranks if rank.result is not None),
             )
         )
+
+    def _traffic(self) -> Traffic | None:
+        """What the kernel has counted up to now in this box's network; None where others share it."""
+        self.heard: list[Traffic | None] = []
+        with contextlib.suppress(OSError):
+            self.box.keeper.send(b"traffic")
+        deadline = time.monotonic() + self.limits.idle_seconds
+        while not self.heard and time.monotonic() < deadline:
+            self._read(TICK_SECONDS)
+        return self.heard[0] if self.heard else None
+
+    def _compare_traffic(self) -> None:
+        """Raise Broken where the kernel counted other bytes than the ranks recorded."""
+        if self.traffic is None:
+            return
+        before, self.traffic = self.traffic, self._traffic()
+        if self.traffic is None:
+            raise Broken(self._violation("could not be watched"), "crashed")
+        found = traffic.contradiction(self.traffic.since(before), self.trace)
+        if found:
+            raise Broken(blame.not_what_was_carried(found, self.source), "crashed")
 
     def _begin_call(self, call: Call) -> str:
         """Make ready for a call. Returns the function's name. Raises Broken if it cannot be called."""
@@ -212,6 +237,10 @@ class World(Account):
             return
         message = json.loads(data)
         if "up" in message:
+            return
+        if "carried" in message:
+            told = message["carried"]
+            self.heard = [None if told is None else Traffic(told, tuple(message["received"]))]
             return
         if "cpu" in message:
             self.box.cpu = message["cpu"]

@@ -7,7 +7,8 @@ how they end. Over its socket the keeper tells
   {"rank": r, "status": s}                      a rank ended
   {"cpu": [seconds, ...]}                       CPU time per rank, when it has changed
   {"limit": name, "used", "allowed", "rank"}    a limit of the whole box was passed, and the box has been ended
-  {"traffic": bytes, "sockets": {...}}          after "traffic": what the box's loopback has carried
+  {"carried": bytes, "received": [bytes, ...]}  after "traffic": what the box's loopback has carried, and what the
+                                                sockets that each rank has open have received; or {"carried": null}
 and takes "stacks", "traffic" and "kill"; at the end of file it ends the box too. When it is gone, so is every process
 of the box: they die with the first process of their namespace; in a box without one, the keeper is the subreaper of
 those that detached themselves, and goes on until it has no child left.
@@ -420,12 +421,14 @@ class _Keeper:
             _send(self.boss, {"cpu": self.cpu})
 
     def _traffic(self) -> dict[str, Any]:
-        """Bytes that the box's loopback has carried, and per rank those that its open sockets have sent."""
+        """What the kernel has counted in this box's network; nobody shares a network with it only in "full" mode."""
         if not self.wanted.full:
-            return {"traffic": None, "sent": []}
+            return {"carried": None}
         with open("/proc/thread-self/net/dev") as counters:
             carried = netlink.loopback_bytes(counters.read())
-        return {"traffic": carried, "sent": []}
+        by_inode = {each.inode: each.bytes_received for each in netlink.sockets()}
+        received = [sum(by_inode.get(inode, 0) for inode in usage.sockets(self.folder, pid)) for pid in self.pids]
+        return {"carried": carried, "received": received}
 
 
 def _private(processes: list[usage.Process], pid: int) -> int:

@@ -68,6 +68,22 @@ def below(folder: int, root: int) -> list[Process]:
     return tree
 
 
+def sockets(folder: int, pid: int) -> list[int]:
+    """The inodes of the sockets that a process has open."""
+    found: list[int] = []
+    with contextlib.suppress(OSError):
+        fd = os.open(f"{pid}/fd", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder)
+        try:
+            for name in os.listdir(fd):
+                with contextlib.suppress(OSError):
+                    kind, _, inode = os.readlink(name, dir_fd=fd).partition(":")
+                    if kind == "socket":
+                        found.append(int(inode.strip("[]")))
+        finally:
+            os.close(fd)
+    return found
+
+
 def proportional_bytes(folder: int, pids: list[int]) -> int:
     """The processes' memory, what several share divided among them (proportional set size)."""
     total = 0

@@ -6,7 +6,7 @@ Pure functions over the trace and the ranks' last states; the same for every eng
 from grader.ranks.blame.broken import ENDINGS, Raised, died, forbidden, killed, raised, stranded, timed_out
 from grader.ranks.blame.buffers import misread, race, unreceived
 from grader.ranks.blame.collectives import mismatched
-from grader.ranks.blame.limits import beyond
+from grader.ranks.blame.limits import beyond, not_what_was_carried
 from grader.ranks.blame.source import Source, waits
 from grader.ranks.blame.waiting import cycle, deadlock, left_early, stuck
 
@@ -23,6 +23,7 @@ __all__ = [
     "left_early",
     "mismatched",
     "misread",
+    "not_what_was_carried",
     "race",
     "raised",
     "stranded",

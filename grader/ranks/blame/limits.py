@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from grader.ranks.blame.source import Source
 from grader.ranks.program import Ending
+from grader.ranks.traffic import Contradiction
 from grader.verdict import Diagnosis
 
 # by the word with which a rank reports an error of the operating system (see `worker.raised`)
@@ -14,6 +15,19 @@ REASONS = {
     "processes": "it has more processes and threads than a box may",
     "denied": "a submission sees Python, its packages and a scratch folder of its own, and nothing else of the machine",
 }
+
+
+def not_what_was_carried(found: Contradiction, source: Source) -> Diagnosis:
+    """The sentence for ranks whose messages are not what the kernel saw in their network."""
+    return Diagnosis(
+        "sandbox_violation",
+        f"The messages that were recorded are not what went over the network: {found.told}. Ranks tell each other "
+        "things by dist.send and dist.recv alone, and what counts them is not to be touched.",
+        rank=found.rank,
+        file=source.file,
+        expected=f"{found.recorded:,} bytes",
+        got=f"{found.counted:,} bytes",
+    )
 
 
 def beyond(

@@ -1,0 +1,60 @@
+"""What the kernel counted in a box's network during a call, against what the ranks' trace says they sent.
+
+A rank's own code could change what is recorded in its process; the counters of the box's loopback and of its sockets
+are the kernel's. Only point-to-point messages are compared: how many bytes a collective moves is gloo's to choose.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from grader.trace.events import SEND, Trace
+
+# What gloo's headers, TCP's and a store's chatter may add
+HEADER, HEADERS = 256, 1024  # bytes a message, in a socket and on the loopback
+PER_CALL = 8 * 1024
+SHARE, SHARE_CARRIED = 1.02, 1.25  # the loopback also carries what acknowledges
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """Bytes that the loopback has carried, headers included, and that each rank's open sockets have received."""
+
+    carried: int
+    received: tuple[int, ...]
+
+    def since(self, earlier: Traffic) -> Traffic:
+        pairs = zip(self.received, earlier.received, strict=True)
+        return Traffic(self.carried - earlier.carried, tuple(now - before for now, before in pairs))
+
+
+@dataclass(frozen=True)
+class Contradiction:
+    """Where counters and trace cannot both be right: on which rank (None: on all together), and both counts."""
+
+    rank: int | None
+    recorded: int
+    counted: int
+
+    @property
+    def told(self) -> str:
+        if self.rank is None:
+            return f"all messages together were {self.recorded:,} bytes, and the network carried {self.counted:,}"
+        return f"rank {self.rank} received {self.recorded:,} bytes in messages, and its sockets {self.counted:,}"
+
+
+def contradiction(traffic: Traffic, trace: Trace) -> Contradiction | None:
+    """The first contradiction, by rank; None if there is none.
+
+    A message that is still on its way may have been carried or not.
+    """
+    sent = [op for op in trace.all_operations() if op.kind == SEND]
+    done = [send for send, recv in trace.messages if send.done and recv.done]
+    for rank in range(trace.ranks):
+        least, to_it = sum(op.size for op in done if op.peer == rank), [op.size for op in sent if op.peer == rank]
+        if not least <= traffic.received[rank] <= SHARE * sum(to_it) + HEADER * len(to_it) + PER_CALL:
+            return Contradiction(rank, sum(to_it), traffic.received[rank])
+    least, total = sum(op.size for op in done), sum(op.size for op in sent)
+    if not least <= traffic.carried <= SHARE_CARRIED * total + HEADERS * len(sent) + PER_CALL * trace.ranks:
+        return Contradiction(None, total, traffic.carried)
+    return None

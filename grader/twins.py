@@ -1,0 +1,93 @@
+"""Simulated ranks against real ones: the same call on both must send the same messages and come to the same result.
+
+Simulated ranks share a process, so code there could take what it wants from another rank without a message, and have
+messages for show. Real ranks share nothing but a network. One case of each group therefore has a twin on processes.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from grader.ranks.network import ROUNDS
+from grader.ranks.program import CallResult, Strided
+from grader.sandbox.frames import Other
+from grader.verdict import Diagnosis
+
+if TYPE_CHECKING:
+    from grader.exercise import Case
+
+RANKS = (4, 3, 2)  # of a twin, the first of them that a group has
+
+
+def twins(cases: Iterable[Case], seed: int) -> dict[Case, Case]:
+    """For one simulated case of each group, drawn from `seed`, the same case on real processes."""
+    groups: dict[str, list[Case]] = {}
+    for case in cases:
+        if case.engine == "sim":
+            groups.setdefault(case.group, []).append(case)
+    drawn = random.Random(seed)
+    found = {}
+    for group in groups.values():
+        ranks = next((n for n in RANKS if any(case.ranks == n for case in group)), None)
+        if ranks is not None:
+            chosen = drawn.choice([case for case in group if case.ranks == ranks])
+            found[chosen] = replace(chosen, engine="gloo", network=ROUNDS)
+    return found
+
+
+def difference(case: Case, simulated: CallResult, real: CallResult, file: str) -> Diagnosis | None:
+    """How the twins' calls differ, if they do."""
+    for rank in range(case.ranks):
+        there, here = _counts(simulated, rank), _counts(real, rank)
+        if there != here:
+            simply, really = (f"{size:,} bytes in {k} message{'s' if k != 1 else ''}" for size, k in (there, here))
+            return Diagnosis(
+                "sandbox_violation",
+                f"With {case.label}: rank {rank} sent {simply} when it was simulated, and {really} as a real process. "
+                "The same call must send the same messages wherever it runs.",
+                rank, file, None, simply, really,
+            )  # fmt: skip
+    if simulated.diagnoses:
+        return None  # a race may end in one way here and in another there
+    for rank in range(case.ranks):
+        mine = [simulated.arguments[rank], simulated.returned[rank]], [real.arguments[rank], real.returned[rank]]
+        if not _same(*mine):
+            return Diagnosis(
+                "sandbox_violation",
+                f"With {case.label}: rank {rank} came to another result as a real process than when it was simulated, "
+                "after the same messages. What a rank knows of the others must come from messages.",
+                rank, file,
+            )  # fmt: skip
+    return None
+
+
+def _counts(result: CallResult, rank: int) -> tuple[int, int]:
+    return result.trace.bytes_sent(rank), result.trace.messages_sent(rank)
+
+
+def _same(one: Any, other: Any) -> bool:
+    if isinstance(one, Strided) and isinstance(other, Strided):
+        return _close(one.view(), other.view())
+    if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):
+        return len(one) == len(other) and all(_same(a, b) for a, b in zip(one, other, strict=True))
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(_same(one[key], other[key]) for key in one)
+    if isinstance(one, float) and isinstance(other, float):
+        return _close(np.array(one), np.array(other))
+    if isinstance(one, Other) and isinstance(other, Other):
+        return one == other
+    return type(one) is type(other) and bool(one == other)
+
+
+def _close(one: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> bool:
+    """Equal up to the order of additions, which may depend on the order of arrival."""
+    if one.shape != other.shape or one.dtype != other.dtype:
+        return False
+    if one.dtype.kind in "fc":
+        return bool(np.allclose(one, other, rtol=1e-4, atol=1e-6, equal_nan=True))
+    return bool(np.array_equal(one, other))
