@@ -15,6 +15,7 @@ from grader.ranks import WORKER, faults, network
 from grader.ranks.engines import ENGINES, MOST_PROCESSES, Engines, NeedsProcesses, Unsupported
 from grader.ranks.network import ROUNDS, BadNetwork, Network
 from grader.ranks.program import Call, CallResult, Function, Limits, Program, Run
+from grader.sandbox.limits import BoxLimits
 from grader.sandbox.warm import Warm
 from grader.submission import BadRequest, Submission
 from grader.trace import diagram, page, perfetto
@@ -22,7 +23,16 @@ from grader.trace.events import Trace
 from grader.trace.replay import rounds
 from grader.verdict import Diagnosis
 
-LIMITS = Limits(cpu_seconds=30, idle_seconds=20, silent_seconds=120)
+GIB = 2**30
+LIMITS = Limits(
+    cpu_seconds=30,
+    idle_seconds=20,
+    silent_seconds=120,
+    frame_bytes=4 * GIB,
+    box=BoxLimits(
+        memory_bytes=8 * GIB, processes=2000, disk_bytes=2 * GIB, inodes=2**16, file_bytes=2 * GIB, cpu_seconds=3600
+    ),
+)
 MOST_RANKS = 16384
 PICTURES = (".svg", ".html", ".json")
 
@@ -207,7 +217,7 @@ def write_whole(path: Path, text: str) -> None:
     """Write a file so that it is there whole or not at all. Raises BadRequest."""
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        beside.write_text(text)
+        beside.write_text(text, encoding="utf-8")
         beside.replace(path)
     except OSError as error:
         beside.unlink(missing_ok=True)

@@ -132,13 +132,15 @@ class Limits:
     """What one call may take.
 
     CPU seconds of one rank; seconds in which nobody computes or communicates; seconds in which nobody communicates,
-    whatever they do; bytes on stdout. `box` is what the whole run may take of the machine.
+    whatever they do; bytes on stdout; bytes that all ranks together may send to the grading process, as results and as
+    records of what they did. `box` is what the whole run may take of the machine.
     """
 
     cpu_seconds: float = 2.0
     idle_seconds: float = 5.0
     silent_seconds: float = 10.0
     stdout_bytes: int = 2**20
+    frame_bytes: int = 2**27
     box: BoxLimits = BOX
 
 

@@ -44,7 +44,7 @@ class World(Account):
         self.box, self.seed, self.limits = box, seed, limits
         self.idle_machine = idle_machine
         self.finished: list[CallResult] = []
-        self.loaded = False
+        self.loaded, self.received = False, 0
         self.traffic: Traffic | None = None
         self.last_news = self.last_frame = self.first_breakage = self.cpu_seen = 0.0
         for channel in box.frames:
@@ -159,7 +159,7 @@ class World(Account):
     def _begin_call(self, call: Call) -> str:
         """Make ready for a call. Returns the function's name. Raises Broken if it cannot be called."""
         self.trace = Trace(self.size, groups=dict(self.groups), virtual=self.shared)
-        self.diagnoses = []
+        self.diagnoses, self.received = [], 0
         function = call.function or self.program.functions[0].name
         if function in self.problems:
             raise self._missing(function)
@@ -277,6 +277,10 @@ class World(Account):
         return bool(data)
 
     def _frames(self, number: int, rank: RankState, data: bytes) -> None:
+        self.received += len(data)
+        if self.received > self.limits.frame_bytes:
+            how = f"went on sending results and records beyond {self.limits.frame_bytes / 2**20:g} MiB"
+            raise Broken(self._violation(how, number), "crashed")
         for frame in rank.reader.feed(data):
             if isinstance(frame, frames.Events):
                 rank.events.append(frame)

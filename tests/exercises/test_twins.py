@@ -1,0 +1,60 @@
+"""Code that does one thing when it is simulated and another as a real process earns nothing by either."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from grader import exercise
+from grader.ranks.engines import Engines
+from grader.submission import Submission
+from grader.twins import twins
+
+RING = (Path(__file__).parents[2] / "demo" / "submissions" / "ada.py").read_text()
+# real ranks run in the main thread, simulated ones do not
+PEEK = """
+import gc, threading
+honest = ring_all_reduce
+def ring_all_reduce(tensor):
+    if threading.current_thread() is threading.main_thread():
+        return REAL
+    return honest(tensor)
+"""
+REALLY = {
+    "sends other messages": ("other(tensor)", "sandbox_violation"),
+    "comes to another result": ("[honest(tensor), tensor.mul_(2)][0]", "sandbox_violation"),
+    "does not end": ("dist.recv(tensor, (dist.get_rank() + 1) % dist.get_world_size())", "deadlock"),
+    "raises": ("1 / 0", "crash"),
+}
+OTHER = """
+def other(tensor):
+    n, r = dist.get_world_size(), dist.get_rank()
+    mine, got = tensor.clone(), torch.empty_like(tensor)
+    for k in range(1, n):
+        q = dist.isend(mine, (r + k) % n)
+        dist.recv(got, (r - k) % n)
+        q.wait()
+        tensor += got
+"""
+
+
+@pytest.mark.parametrize("how", REALLY)
+def test_no_check_is_passed_by_simulated_ranks_alone(engines: Engines, how: str) -> None:
+    real, kind = REALLY[how]
+    source = f"{RING}\n{OTHER}\n{PEEK.replace('REAL', real)}"
+    verdict = exercise.grade(exercise.find("ring_all_reduce"), Submission(source, "a.py"), engines, 3)
+    won = [check.name for check in verdict.checks if check.points]
+    assert not set(won) - {"large"}, won  # which real ranks alone decide
+    kinds = {check.diagnosis.kind for check in verdict.checks if check.diagnosis and check.name != "large"}
+    assert kind in kinds, kinds
+
+
+def test_every_group_with_a_small_world_has_one_twin() -> None:
+    found = exercise.find("ring_all_reduce")
+    cases = list(found.cases(exercise.Draw(1)))
+    made = twins(cases, 1)
+    groups = {case.group for case in cases if case.engine == "sim" and 2 <= case.ranks <= 4}
+    assert {case.group for case in made} == groups
+    assert all(twin.engine == "gloo" and twin.arguments == case.arguments for case, twin in made.items())
+    assert made.keys() == twins(cases, 1).keys()

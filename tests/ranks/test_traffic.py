@@ -1,0 +1,95 @@
+"""What the kernel counted against what was recorded: as a table of traces, and in a real box."""
+
+from __future__ import annotations
+
+import pytest
+
+from grader.ranks.engines import Engines
+from grader.ranks.program import Program, same_for_all
+from grader.ranks.traffic import Traffic, contradiction
+from grader.trace.events import RECV, SEND, Operation, Step, Trace
+
+SIZE = 2**20
+
+
+def trace(done: bool = True) -> Trace:
+    """Rank 0 sends a MiB to rank 1, and rank 1 one to rank 0."""
+    made = Trace(2)
+    for rank in range(2):
+        for number, kind in enumerate((SEND, RECV)):
+            op = Operation(rank, number, kind, 1 - rank, 0, SIZE, 0, posted=number, info=0)
+            op.done = done
+            made.steps[rank].append(Step("post", op))
+    return made
+
+
+@pytest.mark.parametrize(
+    ("carried", "received", "about"),
+    [
+        (2 * SIZE + 6000, (SIZE + 144, SIZE + 144), ()),
+        (2 * SIZE + 6000, (SIZE - 1, SIZE + 144), (0,)),
+        (2 * SIZE + 6000, (SIZE + 144, 0), (1,)),
+        (3 * SIZE + 6000, (SIZE + 144, 2 * SIZE), (1,)),
+        (4 * SIZE, (SIZE + 144, SIZE + 144), (None,)),
+        (SIZE, (SIZE + 144, SIZE + 144), (None,)),
+    ],
+    ids=[
+        "as recorded",
+        "less to rank 0",
+        "nothing to rank 1",
+        "more to rank 1",
+        "more by other sockets",
+        "less in all",
+    ],
+)
+def test_counters_and_records_that_cannot_both_be_right(
+    carried: int, received: tuple[int, int], about: tuple[int | None, ...]
+) -> None:
+    found = contradiction(Traffic(carried, received), trace())
+    assert (() if found is None else (found.rank,)) == about
+
+
+def test_what_is_still_on_its_way_may_have_been_carried_or_not() -> None:
+    for received in (0, SIZE):
+        assert contradiction(Traffic(2 * received + 500, (received, received)), trace(done=False)) is None
+    assert contradiction(Traffic(4 * SIZE, (2 * SIZE, 2 * SIZE)), trace(done=False)) is not None
+
+
+HEAD = """import socket, torch, torch.distributed as dist
+
+def f():
+    r = dist.get_rank()
+    x = torch.ones(2**17)
+"""
+HONEST = "    q = dist.isend(x, 1 - r); y = torch.empty_like(x); dist.recv(y, 1 - r); q.wait()\n"
+OWN_SOCKET = """
+    server = socket.create_server(("127.0.0.1", 0))
+    port = torch.tensor(server.getsockname()[1]); other = torch.zeros_like(port)
+    q = dist.isend(port, 1 - r); dist.recv(other, 1 - r); q.wait()
+    out = socket.create_connection(("127.0.0.1", int(other)))
+    out.sendall(bytes(100_000))
+    taken, _ = server.accept()
+    got = 0
+    while got < 100_000: got += len(taken.recv(2**16))
+"""
+STORE = """
+    store = dist.distributed_c10d._get_default_store()
+    store.set(f"{r}", bytes(100_000))
+    store.get(f"{1 - r}")
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "ending"),
+    [(HONEST, "finished"), (HONEST * 5, "finished"), (OWN_SOCKET, "crashed"), (STORE, "crashed")],
+    ids=["one message", "five messages", "a socket of its own", "the store"],
+)
+def test_the_kernel_sees_what_is_not_recorded(engines: Engines, body: str, ending: str) -> None:
+    program = Program.of(HEAD + body, "learner.py", "f", (), p2p_only=True)
+    run = engines.gloo.run(program, 2, [same_for_all(2)] * 2)
+    if engines.gloo._warm.mode != "full":
+        pytest.skip("without full isolation others share the network, and its counters say nothing")
+    assert run.ending == ending, run.diagnoses
+    if ending == "crashed":
+        assert run.diagnoses[0].kind == "sandbox_violation"
+        assert "went over the network" in run.diagnoses[0].message
