@@ -27,7 +27,7 @@ class Finding:
 def examine() -> list[Finding]:
     """Look at everything that the course's parts need. Starts a real run of two ranks."""
     return [_python(), _package("torch"), _package("nbgrader"), _package("jupyterlab"), *_ranks(), _cores(), _memory(),
-            _bubblewrap(), _java(), _gpus()]  # fmt: skip
+            _isolation(), _java(), _gpus()]  # fmt: skip
 
 
 def _python() -> Finding:
@@ -84,12 +84,14 @@ def _memory() -> Finding:
     return Finding("memory", "optional", f"{gib:.1f} GiB available", "4 GiB are recommended")
 
 
-def _bubblewrap() -> Finding:
-    path = shutil.which("bwrap")
-    if path:
-        return Finding("bubblewrap", "ok", path)
-    advice = "install it with the system's package manager before you grade strangers' code"
-    return Finding("bubblewrap", "optional", "not installed", advice)
+def _isolation() -> Finding:
+    """How well submissions are kept apart from this machine; it is tried, not guessed."""
+    from grader.sandbox import modes
+
+    mode = modes.mode()
+    if mode == "full":
+        return Finding("isolation", "ok", "full: strangers' code can be graded here")
+    return Finding("isolation", "optional", f"{mode}: {modes.NOT_ISOLATED[mode]}", modes.advice(mode))
 
 
 def _java() -> Finding:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import psutil
 
 from grader.sandbox.warm import Warm
@@ -27,3 +29,16 @@ def left_of_boxes(warm: Warm) -> list[psutil.Process]:
     for _ in range(2 if warm.mode == "full" else 0):  # bubblewrap, outside and inside
         (host,) = host.children()
     return psutil.wait_procs(host.children(recursive=True), timeout=5)[1]
+
+
+def computing(root: int) -> bool:
+    """Whether a rank below the process `root` has computed for a while."""
+    with contextlib.suppress(psutil.Error):
+        top = psutil.Process(root)
+        above = len(top.parents())
+        for each in top.children(recursive=True):
+            if (
+                len(each.parents()) - above >= 4 and each.cpu_times().user > 0.1
+            ):
+                return True
+    return False

@@ -15,12 +15,12 @@ LAYERS = [
     {"verdict"},
     {"submission", "sandbox", "trace"},
     {"catalog", "progress", "ranks", "nodes", "jobs"},
-    {"exercise", "exercises", "doctor"},
+    {"exercise", "exercises", "twins", "doctor"},
     {"classroom", "course"},
     {"cli", "__init__"},
 ]
 LAYER = {part: number for number, parts in enumerate(LAYERS) for part in parts}
-TOGETHER = {("exercise", "exercises"), ("exercises", "exercise")}
+TOGETHER = {(one, other) for one in ("exercise", "exercises", "twins") for other in ("exercise", "exercises", "twins")}
 IN_THE_BOX = {
     "ranks/worker.py",
     "ranks/recorder.py",

@@ -401,7 +401,7 @@ class _Keeper:
 
     def _memory(self, processes: list[usage.Process]) -> int:
         """Bytes: an upper bound that is cheap to have while it is below the limit, else the exact sum."""
-        most = sum(each.private_bytes for each in processes)
+        most = sum(each.memory_bytes for each in processes)
         if most <= self.wanted.limits.memory_bytes:
             return most
         now = time.monotonic()
@@ -432,7 +432,7 @@ class _Keeper:
 
 
 def _private(processes: list[usage.Process], pid: int) -> int:
-    return next((each.private_bytes for each in processes if each.pid == pid), 0)
+    return next((each.memory_bytes for each in processes if each.pid == pid), 0)
 
 
 def _send(to: socket.socket, message: dict[str, Any]) -> None:

@@ -10,20 +10,19 @@ import os
 from dataclasses import dataclass
 
 _TICKS = os.sysconf("SC_CLK_TCK")
-_PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 @dataclass(frozen=True)
 class Process:
-    """One process: its parent, threads, CPU seconds (its own, and of children it waited for), and bytes that are not
-    shared with a file, which counts what a fork shares with its parent in full."""
+    """One process: its parent, threads, CPU seconds (its own, and of children it waited for), and bytes of memory that
+    are no file's; what it shares with others counts in full."""
 
     pid: int
     parent: int
     threads: int
     cpu_seconds: float
     reaped_cpu_seconds: float
-    private_bytes: int
+    memory_bytes: int
 
 
 def read(folder: int, pid: int, name: str) -> str:
@@ -39,12 +38,13 @@ def process(folder: int, pid: int) -> Process | None:
     """One process; None if it is gone."""
     try:
         fields = read(folder, pid, "stat").rpartition(")")[2].split()
-        resident, shared = read(folder, pid, "statm").split()[1:3]
+        kept = dict(line.split(":", 1) for line in read(folder, pid, "status").splitlines() if line.startswith("Rss"))
+        memory = sum(int(kept[name].split()[0]) * 1024 for name in ("RssAnon", "RssShmem") if name in kept)
     except (OSError, ValueError):
         return None
     return Process(
         pid, int(fields[1]), int(fields[17]), (int(fields[11]) + int(fields[12])) / _TICKS,
-        (int(fields[13]) + int(fields[14])) / _TICKS, (int(resident) - int(shared)) * _PAGE,
+        (int(fields[13]) + int(fields[14])) / _TICKS, memory,
     )  # fmt: skip
 
 

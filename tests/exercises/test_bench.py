@@ -8,7 +8,7 @@ from grader.exercise import find, grade
 from grader.ranks.engines import Engines
 from grader.submission import Submission
 
-IN_A_THREAD = '''
+IN_A_THREAD = """
 
 _inner = hierarchical_all_reduce
 
@@ -19,7 +19,7 @@ def hierarchical_all_reduce(tensor, ranks_per_node):
     thread = threading.Thread(target=_inner, args=(tensor, ranks_per_node))
     thread.start()
     thread.join()
-'''
+"""
 
 
 def test_a_speed_that_cannot_be_simulated_gives_no_points(engines: Engines) -> None:

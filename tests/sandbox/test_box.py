@@ -200,6 +200,10 @@ BEYOND = {
         "for _ in range(4):\n    if os.fork() == 0:\n        x = torch.ones(2**26)\n        break\ntime.sleep(60)",
         "out_of_memory", "out_of_memory", ("512 MiB",),
     ),
+    "memory that is shared": (
+        "import mmap\nx = mmap.mmap(-1, 2**31)\nfor k in range(0, 2**31, 2**20): x[k] = 1; x.write(bytes(2**20))",
+        "out_of_memory", "out_of_memory", ("512 MiB",),
+    ),
     "processes": (
         "while True:\n    if os.fork() == 0: time.sleep(60)", "sandbox_violation", "crashed", ("processes",),
     ),
