@@ -16,8 +16,8 @@ ENGINES = ("auto", "sim", "gloo", "nccl", "all")
 
 def grade_file(
     name: str, file: Path, engine: str, seed: int | None, show: bool = False, warm: Warm | None = None
-) -> Verdict:
-    """The verdict on `file` for the exercise `name`; with `show`, printed check by check as they are decided.
+) -> tuple[Verdict, Submission]:
+    """The verdict on `file` for the exercise `name`, and what was graded; with `show`, printed check by check.
 
     `warm` is a host that somebody has started already; it is closed at the end. Raises BadRequest for anything that is
     not a submission to it.
@@ -46,7 +46,7 @@ def grade_file(
         else:
             verdict = exercise.grade(found, handed_in, engines, seed, engine)
     _remember(verdict)
-    return verdict
+    return verdict, handed_in
 
 
 def _remember(verdict: Verdict) -> None:

@@ -1,4 +1,4 @@
-"""A verdict for people: in the terminal, and as HTML with the pictures of the learner's own runs."""
+"""A verdict for people: in the terminal, and in a notebook with the pictures of the learner's own runs."""
 
 from __future__ import annotations
 
@@ -135,15 +135,6 @@ def verdict_html(verdict: Verdict) -> str:
         f"(seed {verdict.seed}, {escape('+'.join(verdict.engines))}, {verdict.seconds:.1f} s)</p>"
     )
     return head + "\n".join(check_html(check) for check in verdict.checks)
-
-
-def page(verdict: Verdict) -> str:
-    """A whole verdict as a page of its own."""
-    title = f"{escape(verdict.exercise)}: {verdict.points:g}/{verdict.max_points:g}"
-    return (
-        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title></head>\n'
-        f'<body style="max-width:60em;margin:2em auto;background:#f5f7fa">\n{verdict_html(verdict)}\n</body></html>\n'
-    )
 
 
 def print_catalogue() -> None:

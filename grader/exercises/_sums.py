@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import combinations
 from typing import Any
 
@@ -18,6 +18,7 @@ Array = np.ndarray[Any, Any]
 # neither float32 nor a shortcut through int32 can hold them.
 _VALUES = 2**46
 _SCALE = 2.0**-8
+TOLD_WHOLE = 12  # elements up to which a wrong tensor and the right one are told whole
 
 
 def values(draw: Draw, label: str, rank: int, count: int, dtype: str) -> Array:
@@ -119,7 +120,41 @@ def _explain(case: Case, rank: int, inputs: list[Array], expected: Array, output
     share = "its only element is" if output.size == 1 else share
     place = f"element {list(where) if len(where) > 1 else where[0]}"
     what = f"{share} wrong: {_pattern(case, rank, inputs, expected, outputs, index, place)}"
-    return _wrong(case, rank, what, f"{place} = {expected[index]!s}", f"{place} = {output[index]!s}", file)
+    texts = f"{place} = {expected[index]!s}", f"{place} = {output[index]!s}"
+    if output.ndim and output.size <= TOLD_WHOLE:
+        texts = side_by_side(expected, output, inputs)
+    return _wrong(case, rank, what, *texts, file)
+
+
+def side_by_side(expected: Array, output: Array, inputs: Sequence[Array]) -> tuple[str, str]:
+    """All values of two tensors as nested lists: "[1.5, 4.0]" and "[1.5, 3.0 (rank 1 alone)]".
+
+    In the second, every element that differs has in parentheses whose values it is the sum of, or else "wrong".
+    """
+
+    def told(index: tuple[int, ...]) -> str:
+        if output[index] == expected[index]:
+            return f"{output[index]!s}"
+        return f"{output[index]!s} ({_whose([array[index] for array in inputs], output[index])})"
+
+    return _nested(expected.shape, lambda index: f"{expected[index]!s}"), _nested(output.shape, told)
+
+
+def _nested(shape: tuple[int, ...], told: Callable[[tuple[int, ...]], str], at: tuple[int, ...] = ()) -> str:
+    if len(at) == len(shape):
+        return told(at)
+    return f"[{', '.join(_nested(shape, told, (*at, place)) for place in range(shape[len(at)]))}]"
+
+
+def _whose(terms: list[Any], total: Any) -> str:
+    """Whose values `total` is the sum of, in a few words."""
+    found = _as_sum(terms, total)
+    if found is None:
+        return "wrong"
+    twice = sorted({rank for rank in found if found.count(rank) > 1})
+    if twice:
+        return f"{_names(twice)} twice"
+    return f"{_names(found)} alone" if len(found) == 1 else f"{_names(found)} only"
 
 
 def _pattern(

@@ -1,0 +1,61 @@
+"""The diagrams' colours after dark: what each colour of `grader.trace` becomes on a dark page.
+
+Diagrams carry their colours as attributes, made for paper. A rule of a style sheet wins over an attribute, so one rule
+for each colour is all it takes. A picture with a colour that is not told here stays as it is, on a light card.
+"""
+
+from __future__ import annotations
+
+import re
+
+from grader.trace import style
+
+_AFTER_DARK = {
+    style.INK: "#e3e8ee",
+    style.SOFT: "#a9b4c0",
+    style.QUIET: "#6f7c8a",
+    style.GRID: "#2c343d",
+    style.PAPER: "#171c22",
+    style.MESSAGE: "#7db0f5",
+    style.MOVING: "#1f3a5f",
+    style.MOVING_EDGE: "#5b86c2",
+    style.WAIT: "#e9a23b",
+    style.WAIT_PALE: "#42331a",
+    style.COMPUTE: "#8797aa",
+    style.BAND: "#44386a",
+    style.BAND_PALE: "#241f33",
+    style.BAND_EDGE: "#a48bd6",
+    style.BAND_INK: "#d3c4f5",
+    style.BAD: "#ff7b72",
+    style.BAD_PALE: "#4a2020",
+    style.ODD: "#e0a458",
+    "#f4f5f7": "#1e242b",  # what lasts for ever
+    "#3f7fd6": "#3f7fd6",  # the heat map: moves, waits, has returned, waits for ever, gone
+    "#f6b73c": "#c98f2b",
+    "#eceff2": "#262d35",
+    "#b7791f": "#8a5f1f",
+    "#6b1111": "#ffb3ad",
+    "#dbe8fa": "#1b2a40",  # the matrix, from few bytes to many: light towards dark on paper, dark towards light here
+    "#b5d0f3": "#20406b",
+    "#8ab4ea": "#27578f",
+    "#5b94dc": "#3375c6",
+    "#3375c6": "#5b94dc",
+    "#17549f": "#8ab4ea",
+    "#0b3570": "#cfe2fb",
+}
+_COLOUR = re.compile(r'(?:fill|stroke)="(#[0-9a-fA-F]{3,8})"')
+
+
+def follows(svg: str) -> bool:
+    """Whether every colour of the picture has one for dark pages."""
+    return set(_COLOUR.findall(svg)) <= _AFTER_DARK.keys()
+
+
+def dark_rules() -> str:
+    """The style sheet's rules for pictures, on dark screens only."""
+    rules = "".join(
+        f'  .follows [{what}="{light}"] {{ {what}: {dark}; }}\n'
+        for light, dark in _AFTER_DARK.items()
+        for what in ("fill", "stroke")
+    )
+    return f"@media screen and (prefers-color-scheme: dark) {{\n{rules}}}\n"
