@@ -25,6 +25,34 @@ c.CourseDirectory.autograded_directory = str(classroom / "autograded")
 c.CourseDirectory.feedback_directory = str(classroom / "feedback")
 c.CourseDirectory.db_url = f"sqlite:///{classroom / 'gradebook.db'}"
 
+# What a submission says is not believed: its notebook runs in a box, and the grading service's record decides.
+c.Autograde.exporter_class = "grader.classroom.autograde.Exporter"
+c.Autograde.sanitize_preprocessors = [
+    "grader.classroom.restore.Restore",
+    "nbgrader.preprocessors.ClearOutput",
+    "nbgrader.preprocessors.DeduplicateIds",
+    "nbgrader.preprocessors.OverwriteKernelspec",
+    "nbgrader.preprocessors.OverwriteCells",
+    "nbgrader.preprocessors.CheckCellMetadata",
+]
+c.Autograde.autograde_preprocessors = [
+    "grader.classroom.autograde.Execute",
+    "nbgrader.preprocessors.IgnorePattern",
+    "nbconvert.preprocessors.ClearMetadataPreprocessor",
+    "nbgrader.preprocessors.LimitOutput",
+    "grader.classroom.autograde.Record",
+    "nbgrader.preprocessors.SaveAutoGrades",
+    "nbgrader.preprocessors.AssignLatePenalties",
+    "nbgrader.preprocessors.CheckCellMetadata",
+]
+
+# Nor is it shown as it is, to its author or to the teacher: no scripts, in feedback and in formgrader.
+c.HTMLExporter.sanitize_html = True
+c.HTMLExporter.filters = {
+    "clean_html": "grader.classroom.clean.html",
+    "strip_files_prefix": "grader.classroom.clean.markdown",
+}
+
 # A check has its own limits and always answers; a cell that hangs is the learner's own.
-c.Execute.timeout = 120
+c.Execute.timeout = 60
 c.ClearSolutions.code_stub = {"python": "# YOUR CODE HERE\nraise NotImplementedError()"}

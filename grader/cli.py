@@ -11,6 +11,7 @@ import json
 import os
 import signal
 import sys
+import time
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -28,6 +29,8 @@ app = typer.Typer(
 )
 cards_app = typer.Typer(help="Look at and check the flashcards.", no_args_is_help=True)
 app.add_typer(cards_app, name="cards")
+class_app = typer.Typer(help="Grade a whole class.", no_args_is_help=True)
+app.add_typer(class_app, name="class")
 
 _ahead: Warm | None = None  # the host for `rankup grade`, started before the command line is read
 
@@ -48,13 +51,15 @@ def grade(
 
     if html is not None and not html.parent.is_dir():
         raise BadRequest(f"{html}: no such folder to write the page to")
-    verdict = grading.grade_file(exercise, file, engine, seed, not as_json, _ahead)
+    verdict, handed_in = grading.grade_file(exercise, file, engine, seed, not as_json, _ahead)
     if as_json:
         print(json.dumps(verdict.to_json()))
     if html is not None:
-        from grader.classroom import report, running
+        from grader.classroom import running
+        from grader.classroom.pages import feedback
 
-        running.write_whole(html, report.page(verdict))
+        when = time.strftime("%d %B %Y, %H:%M").lstrip("0")
+        running.write_whole(html, feedback.page(verdict, handed_in.source, learner=file.name, when=when))
     return 0 if verdict.passed else 1
 
 
@@ -189,6 +194,23 @@ def list_cards(as_json: Annotated[bool, typer.Option("--json", help="Print the c
         for row in rows:
             print(f"{row['deck']}  {row['level']:<9} {row['topic']:<22} {row['id']}")
     return 0
+
+
+@class_app.command("grade")
+def grade_class(
+    assignment: Annotated[str, typer.Argument(help="The assignment, e.g. 06-collectives.")],
+    workers: Annotated[int | None, typer.Option(min=1, help="How many at a time; one a core if left out.")] = None,
+    engine: Annotated[str, typer.Option(help="local (this machine) or ray (a cluster).")] = "local",
+    address: Annotated[str, typer.Option(help="The Ray cluster's address.")] = "",
+    trust: Annotated[bool, typer.Option("--trust-submissions", help="Grade also without full isolation.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Grade all anew, not only what is new or changed.")] = False,
+    db: Annotated[str | None, typer.Option(help="URL of the gradebook, if not the class's own.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Draw everybody's inputs from this seed.")] = None,
+) -> int:
+    """Grade what a class handed in: scores into nbgrader's gradebook, a page for everyone, a summary."""
+    from grader.classroom.batch import run
+
+    return run.grade_class(run.Wanted(assignment, workers, engine, address, trust, force, db, seed))
 
 
 def _terminate(*_: Any) -> None:

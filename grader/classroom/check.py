@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import inspect
 import json
 import linecache
 import os
+import socket
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from html import escape
-from typing import Any
+from typing import IO, Any
 
 from grader.classroom import report
 from grader.submission import BadRequest
 from grader.verdict import CheckResult, Verdict
 
 MIME = "application/vnd.rankup.checks+json"  # the checks as data, for programs that read a graded notebook
+SERVICE = "RANKUP_SERVICE"  # the environment variable that names the grading service's socket
 
 
 class CheckFailed(AssertionError):  # noqa: N818 - learners read the name
@@ -179,35 +182,54 @@ def explain_missing_functions() -> None:
 def _on_name_error(shell: Any, kind: type, error: NameError, tb: Any, tb_offset: int | None = None) -> list[str]:
     from IPython.display import display
 
-    from grader.exercise import catalogue
-
     shown: list[str] = shell.InteractiveTB.structured_traceback(kind, error, tb, tb_offset=tb_offset)
-    if error.name and any(error.name in exercise.function_names for exercise in catalogue()):
-        cells = [cell for cell in shell.user_ns.get("In", []) if f"def {error.name}" in cell]
-        verdict = _service().grade(error.name, cells[-1] if cells else "", None, fresh=False)
-        display(Score.of(verdict.checks[:1], report.check_html(verdict.checks[0])))
+    cells: list[str] = shell.user_ns.get("In", [])
+    if error.name and cells and f"check({error.name}" in cells[-1]:
+        defining = [cell for cell in cells if f"def {error.name}" in cell]
+        with contextlib.suppress(BadRequest):  # no exercise asks for a function so called
+            verdict = _service().grade(error.name, defining[-1] if defining else "", None, fresh=False)
+            display(Score.of(verdict.checks[:1], report.check_html(verdict.checks[0])))
     shell._showtraceback(kind, error, shown)
     return shown
 
 
 class _Client:
-    """A grading service of this kernel's own; ends with the kernel."""
+    """The grading service that this kernel asks.
+
+    The one at the socket that the environment names, if it does; else one of its own, which ends with the kernel.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._verdicts: dict[tuple[str, str], Verdict] = {}
-        self._process = subprocess.Popen(
-            [sys.executable, "-I", "-m", "grader.classroom.service"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            start_new_session=True,  # an interrupted kernel ends it by closing its stdin
-        )
+        self._process: subprocess.Popen[str] | None = None
+        self._closed = False
+        if SERVICE in os.environ:
+            connection = socket.socket(socket.AF_UNIX)
+            try:
+                connection.connect(os.environ[SERVICE])
+            except OSError as error:
+                connection.close()
+                raise BadRequest(f"the grading service cannot be reached ({error.strerror})") from None
+            with connection:  # the two files keep it open
+                self._to: IO[str] = connection.makefile("w", encoding="utf-8")
+                self._from: IO[str] = connection.makefile("r", encoding="utf-8")
+        else:
+            self._process = subprocess.Popen(
+                [sys.executable, "-I", "-m", "grader.classroom.service"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+                start_new_session=True,  # an interrupted kernel ends it by closing its stdin
+            )
+            assert self._process.stdin is not None
+            assert self._process.stdout is not None
+            self._to, self._from = self._process.stdin, self._process.stdout
         atexit.register(self.close)
 
     @property
     def alive(self) -> bool:
-        return self._process.poll() is None
+        return not self._closed and (self._process is None or self._process.poll() is None)
 
     def grade(self, name: str, source: str, seed: int | None, fresh: bool) -> Verdict:
         """The verdict; one that was given for the same source is given again unless `fresh`."""
@@ -221,17 +243,18 @@ class _Client:
 
     def ask(self, request: dict[str, Any]) -> dict[str, Any]:
         """One request and its answer. Raises BadRequest with the service's sentence."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
         with self._lock:
             try:
-                self._process.stdin.write(json.dumps(request) + "\n")
-                self._process.stdin.flush()
-                line = self._process.stdout.readline()
+                self._to.write(json.dumps(request) + "\n")
+                self._to.flush()
+                line = self._from.readline()
+            except OSError:
+                line = ""
             except BaseException:  # interrupted half-way: its next answer would be to the wrong question
                 self.close()
                 raise
         if not line:
+            self.close()
             raise BadRequest("the grading service ended; run the cell again")
         answer: dict[str, Any] = json.loads(line)
         if "error" in answer:
@@ -239,12 +262,14 @@ class _Client:
         return answer
 
     def close(self) -> None:
+        self._closed = True
         atexit.unregister(self.close)
-        for pipe in (self._process.stdin, self._process.stdout):
-            if pipe is not None:
+        for pipe in (self._to, self._from):
+            with contextlib.suppress(OSError):  # what was not sent yet has nobody to go to
                 pipe.close()
-        self._process.terminate()
-        self._process.wait()
+        if self._process is not None:
+            self._process.terminate()
+            self._process.wait()
 
 
 _client: _Client | None = None

@@ -1,18 +1,22 @@
-"""The grading service: a process that notebooks ask for verdicts, so that nothing is decided in the learner's kernel.
+"""The grading service: whom notebooks ask for verdicts, so that nothing is decided in the learner's kernel.
 
-    python -m grader.classroom.service
+    python -m grader.classroom.service [--socket PATH]
 
-One JSON object a line on stdin, one on stdout; ends, with every process it started, at end of file.
+One JSON object a line, one line as the answer, on stdin and stdout, or over connections to a unix socket at PATH (see
+`door`), once "ready" was printed. Ends, with every process it started, at the end of stdin.
 {"grade": exercise or function, "source", "file", "seed"} -> a verdict as `Verdict.report_json` gives it;
 {"play": function, "source", "file", "ranks", "arguments", "engine", "network", "faults", "seed"} -> what one run left
 (see `_play`);
-{"error": sentence} where a request cannot be served.
+{"error": sentence} where a request cannot be served. Whoever asks may be hostile: requests are plain data, never code.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+import threading
+from collections.abc import Sequence
+from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -21,79 +25,198 @@ from grader import exercise
 from grader.classroom import running
 from grader.ranks.engines import Engines
 from grader.ranks.processes import BoxFailed
-from grader.ranks.program import Run, Strided, outputs_text
+from grader.ranks.program import Call, Limits, Program, Run, Strided, outputs_text
 from grader.sandbox.frames import Other
 from grader.submission import BadRequest, Submission
+from grader.verdict import Verdict
+
+FILE = "your cell"
+MOST_VALUES = 2**20  # of all tensors that one play() takes, or shows
+DTYPES = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64", "complex64",
+          "complex128")  # fmt: skip
 
 
-def main() -> None:
+class _Limited(Engines):
+    """Somebody else's engines, with these limits on whatever is run."""
+
+    def __init__(self, engines: Engines, limits: Limits) -> None:
+        self._theirs, self._limits = engines, limits
+
+    def run(
+        self, engine: str, program: Program, ranks: int, calls: Sequence[Call], seed: int, limits: Limits, *more: Any,
+        **options: Any,
+    ) -> Run:  # fmt: skip
+        return self._theirs.run(engine, program, ranks, calls, seed, self._limits, *more, **options)
+
+
+class Service:
+    """Grades and plays, on engines of its own. Safe to use from several threads; close it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._engines: Engines | None = None
+
+    @property
+    def engines(self) -> Engines:
+        with self._lock:
+            self._engines = self._engines or Engines()
+            return self._engines
+
+    def warm_up(self) -> None:
+        """Start the engines: they import torch in the background."""
+        self.engines.sim  # noqa: B018
+
+    def grade(self, name: str, submission: Submission, seed: int | None = None) -> Verdict:
+        """The verdict for the exercise of that name, or that has a function so called. Raises BadRequest.
+
+        What could not be graded because the box failed is graded once more, in a new one.
+        """
+        found = exercise.owner(name)
+        engines = self.engines
+        verdict = exercise.grade(found, submission, engines, seed)
+        if any(check.status == "error" for check in verdict.checks):
+            self._renew(engines)
+            verdict = exercise.grade(found, submission, self.engines, seed)
+        return verdict
+
+    def answer(self, request: Any, limits: Limits | None = None) -> str:
+        """One line of JSON for one request. What it plays has these limits, if they are given."""
+        try:
+            if not isinstance(request, dict):
+                raise BadRequest("a request is a JSON object")
+            submission = Submission(_text(request, "source"), _text(request, "file"))
+            if "grade" in request:
+                return self.grade(_text(request, "grade"), submission, _seed(request)).report_json()
+            return json.dumps(_play(request, submission, self, limits))
+        except (BadRequest, BoxFailed) as error:
+            return refusal(str(error))
+        except Exception as error:  # whatever a request brought about: the next one is served
+            return refusal(f"this cannot be done ({type(error).__name__}: {error})")
+
+    def _renew(self, broken: Engines) -> None:
+        with self._lock:
+            if self._engines is broken:
+                self._engines = None
+                broken.close()
+
+    def close(self) -> None:
+        """End every process that was started."""
+        with self._lock:
+            if self._engines is not None:
+                self._engines.close()
+            self._engines = None
+
+    def __enter__(self) -> Service:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self.close()
+
+
+def refusal(sentence: str) -> str:
+    """The answer to a request that is not served."""
+    return json.dumps({"error": sentence})
+
+
+def main(argv: list[str]) -> None:
     """Serve requests until end of file."""
-    engines = Engines()
-    try:
+    with Service() as service:
+        service.warm_up()
+        if argv[1:2] == ["--socket"]:
+            from grader.classroom.door import Door
+
+            with Door(service, argv[2]):
+                print("ready", flush=True)
+                sys.stdin.read()
+            return
         for line in sys.stdin:
             try:
-                answer = _answer(json.loads(line), engines)
-            except (BadRequest, BoxFailed, KeyError, ValueError) as error:
-                answer = json.dumps({"error": f"{error}"})
-            print(answer, flush=True)
-    finally:
-        engines.close()
+                request = json.loads(line)
+            except (ValueError, RecursionError):
+                print(refusal("a request is a JSON object"), flush=True)
+                continue
+            print(service.answer(request), flush=True)
 
 
-def _answer(request: dict[str, Any], engines: Engines) -> str:
-    submission = Submission(request["source"], request["file"])
-    if "grade" in request:
-        return exercise.grade(exercise.owner(request["grade"]), submission, engines, request["seed"]).report_json()
-    return json.dumps(_play(request, submission, engines))
+def _text(request: dict[str, Any], name: str) -> str:
+    value = request.get(name)
+    if not isinstance(value, str):
+        raise BadRequest(f"{name} must be a text")
+    return value
 
 
-def _play(request: dict[str, Any], submission: Submission, engines: Engines) -> dict[str, Any]:
+def _seed(request: dict[str, Any]) -> int | None:
+    seed = request.get("seed")
+    if seed is not None and (not isinstance(seed, int) or not 0 <= seed < 2**63):
+        raise BadRequest("a seed is a number from 0 to 2**63 - 1")
+    return seed
+
+
+def _play(request: dict[str, Any], submission: Submission, service: Service, limits: Limits | None) -> dict[str, Any]:
     """One call of any function on so many ranks: ending, picture, and per rank what came back and what it sent."""
     arguments = None
     if request["arguments"] is not None:
-        arguments = tuple(tuple(_argument(value) for value in given) for given in request["arguments"])
-    ran = running.run(
-        engines,
-        running.Wanted(
-            submission, request["play"], int(request["ranks"]), arguments, request["engine"], request["network"],
-            tuple(request["faults"]), request["seed"],
-        ),
+        taken = _Values("takes")
+        arguments = tuple(tuple(_argument(value, taken) for value in given) for given in request["arguments"])
+    wanted = running.Wanted(
+        submission, _text(request, "play"), int(request["ranks"]), arguments, request["engine"], request["network"],
+        tuple(request["faults"]), _seed(request),
     )  # fmt: skip
-    call, counts = ran.call, ran.ranks()
+    engines = service.engines
+    ran = running.run(_Limited(engines, limits) if limits else engines, wanted)
+    call, counts, shown = ran.call, ran.ranks(), _Values("shows")
     return {
         "ending": ran.run.ending,
         "message": ran.diagnoses[0].message if ran.diagnoses else "",
         "svg": ran.svg(),
         "engine": ran.engine,
         "seconds": ran.virtual_seconds,
-        "returned": [_plain(value) for value in call.returned] if call else None,
-        "tensors": [[_plain(value) for value in values] for values in call.arguments] if call else None,
+        "returned": [_plain(value, shown) for value in call.returned] if call else None,
+        "tensors": [[_plain(value, shown) for value in values] for values in call.arguments] if call else None,
         "output": outputs_text(ran.run) if _spoke(ran.run) else "",
         **{key: [count[key] for count in counts] for key in ("bytes_sent", "messages_sent", "rounds", "peak_bytes")},
     }
 
 
-def _argument(value: Any) -> Any:
+class _Values:
+    """Counts the values of tensors: as JSON each takes many times the memory."""
+
+    def __init__(self, verb: str) -> None:
+        self.count, self.verb = 0, verb
+
+    def add(self, values: int) -> None:
+        self.count += values
+        if self.count > MOST_VALUES:
+            raise BadRequest(f"play() {self.verb} tensors of {MOST_VALUES:,} values at most, all ranks together")
+
+
+def _argument(value: Any, taken: _Values) -> Any:
     """An argument as the notebook sent it: a tensor as {"values", "dtype"}, or plain data."""
     if isinstance(value, dict) and set(value) == {"values", "dtype"}:
-        return Strided.of(np.array(value["values"], value["dtype"]))
-    return [_argument(part) for part in value] if isinstance(value, list) else value
+        if value["dtype"] not in DTYPES:
+            raise BadRequest(f"play() takes tensors of {', '.join(DTYPES)}, not of {value['dtype']}")
+        array = np.array(value["values"], value["dtype"])
+        taken.add(array.size)
+        return Strided.of(array)
+    return [_argument(part, taken) for part in value] if isinstance(value, list) else value
 
 
 def _spoke(run: Run) -> bool:
     return any(run.stdout) or any(run.stderr)
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Any, shown: _Values) -> Any:
     """A value that came out of the box, as JSON: tensors as nested lists."""
     if isinstance(value, Strided):
-        return value.view().tolist()
+        view = value.view()
+        shown.add(view.size)
+        return view.tolist()
     if isinstance(value, list):
-        return [_plain(part) for part in value]
+        return [_plain(part, shown) for part in value]
     if isinstance(value, dict):
-        return {key: _plain(part) for key, part in value.items()}
+        return {key: _plain(part, shown) for key, part in value.items()}
     return f"<{value.type_name}>" if isinstance(value, Other) else value
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv)

@@ -3,56 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import nbformat
 import pytest
+from hand_ins import ASSIGNMENT, NOTEBOOK, ROOT, nbgrader
 
 from grader import exercise
-
-ROOT = Path(__file__).parent.parent.parent
-ASSIGNMENT, NOTEBOOK = "06-collectives", "ring_all_reduce"
-
-
-def nbgrader(classroom: Path, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "nbgrader", *map(str, arguments)],
-        cwd=ROOT,
-        env={**os.environ, "RANKUP_CLASS": str(classroom)},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
 
 
 def cells(path: Path) -> list[Any]:
     return list(nbformat.read(path, as_version=4).cells)
-
-
-@pytest.fixture(scope="session")
-def classroom(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A class in which the assignment was released and four learners' work was graded, and feedback written."""
-    folder = tmp_path_factory.mktemp("class")
-    release = folder / "release"
-    done = nbgrader(
-        folder, "generate_assignment", ASSIGNMENT, "--force", f"--CourseDirectory.release_directory={release}"
-    )
-    assert done.returncode == 0, done.stderr
-    for learner in ("ada", "bela", "chen", "dmitri", "judit"):
-        notebook = nbformat.read(release / ASSIGNMENT / f"{NOTEBOOK}.ipynb", as_version=4)
-        cell = next(cell for cell in notebook.cells if cell.metadata.get("nbgrader", {}).get("solution"))
-        cell.source = (ROOT / "demo" / "submissions" / f"{learner}.py").read_text()
-        target = folder / "submitted" / learner / ASSIGNMENT
-        target.mkdir(parents=True)
-        nbformat.write(notebook, target / f"{NOTEBOOK}.ipynb")
-    for command in ("autograde", "generate_feedback"):
-        done = nbgrader(folder, command, ASSIGNMENT)
-        assert done.returncode == 0, done.stderr
-    return folder
 
 
 def test_exercises_are_what_solutions_generate(classroom: Path) -> None:

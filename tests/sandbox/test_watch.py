@@ -115,6 +115,7 @@ GREEDY: list[tuple[str, str, Exceeded]] = [
         "for _ in range(4):\n    if os.fork() == 0: break\nheld = bytearray(60 * 2**20)\ntime.sleep(1000)",
         "memory",
     ),
+    ("shared memory", "held = mmap.mmap(-1, 2**29)\nheld.write(bytes(2**28))\ntime.sleep(1000)", "memory"),
     ("processes", "while True:\n    if os.fork() == 0: time.sleep(1000)", "processes"),
     ("threads", "while True: threading.Thread(target=time.sleep, args=(1000,)).start()", "processes"),
 ]
@@ -123,7 +124,7 @@ GREEDY: list[tuple[str, str, Exceeded]] = [
 @pytest.mark.parametrize(("program", "reason"), [case[1:] for case in GREEDY], ids=[case[0] for case in GREEDY])
 def test_what_takes_too_much_is_ended_and_why_is_known(program: str, reason: str) -> None:
     limits = BoxLimits(memory_bytes=200 * MIB, processes=30)
-    with running(f'import os, threading, time\nprint("ready", flush=True)\n{program}') as (process, read):
+    with running(f'import mmap, os, threading, time\nprint("ready", flush=True)\n{program}') as (process, read):
         with Watch(process.pid, limits) as watch:
             assert process.wait() == -signal.SIGKILL
             assert os.read(read, 1) == b""

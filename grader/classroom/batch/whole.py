@@ -1,0 +1,97 @@
+"""A learner's notebook made whole: which text is graded, and the teacher's cells as they were given out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from grader.classroom.batch.assignment import Notebook, SourceCell
+from grader.classroom.batch.collect import Cell
+
+
+@dataclass(frozen=True)
+class Whole:
+    """The text that is graded, the notebook's cells with the teacher's own put right, and what had to be done."""
+
+    source: str
+    cells: tuple[tuple[Cell, SourceCell | None], ...]
+    odd: tuple[str, ...]
+
+
+def make(cells: Sequence[Cell], notebook: Notebook, functions: Sequence[str]) -> Whole:
+    """A learner's cells for `notebook`, where the exercise asks for `functions`."""
+    odd: list[str] = []
+    known = {cell.name: cell for cell in notebook.cells}
+    last = {cell.grade_id: number for number, cell in enumerate(cells)}
+    twice = sorted({cell.grade_id for number, cell in enumerate(cells) if number != last[cell.grade_id]} & set(known))
+    if twice:
+        odd.append(f"{_cells(twice)} there more than once: the last one counts")
+    placed: list[tuple[Cell, SourceCell | None]] = []
+    edited = []
+    for number, cell in enumerate(cells):
+        mine = known.get(cell.grade_id) if last[cell.grade_id] == number else None
+        if mine is not None and mine.locked:
+            if mine.points is not None and _edited(cell, mine):
+                edited.append(mine.name)
+            cell = Cell(mine.kind, mine.source)
+        placed.append((cell, mine))
+    if edited:
+        odd.append(f"graded {_cells(edited)} edited: put back as given out")
+    missing = _put_back(placed, notebook.cells)
+    if missing:
+        odd.append(f"graded {_cells(missing)} missing: put back")
+    source, remark = _solution(placed, notebook, functions)
+    return Whole(source, tuple(placed), (*odd, *remark))
+
+
+def _cells(names: Sequence[str]) -> str:
+    return f"cell {names[0]} was" if len(names) == 1 else f"cells {', '.join(names)} were"
+
+
+def _edited(cell: Cell, given: SourceCell) -> bool:
+    return cell.kind != given.kind or cell.source.strip() not in (given.released.strip(), given.source.strip())
+
+
+def _put_back(placed: list[tuple[Cell, SourceCell | None]], given: Sequence[SourceCell]) -> list[str]:
+    """Insert the graded cells that are missing, each behind the one that it was given out behind; their names."""
+    missing = []
+    behind = 0
+    for cell in given:
+        place = next((number for number, (_, mine) in enumerate(placed) if mine is cell), None)
+        if place is not None:
+            behind = place + 1
+        elif cell.points is not None and cell.locked:
+            placed.insert(behind, (Cell(cell.kind, cell.source), cell))
+            behind += 1
+            missing.append(cell.name)
+    return missing
+
+
+def _solution(
+    placed: Iterable[tuple[Cell, SourceCell | None]], notebook: Notebook, functions: Sequence[str]
+) -> tuple[str, list[str]]:
+    """The text to grade, and a remark if it is not simply what stands in the solution cell."""
+    placed = list(placed)
+    marked = [cell for cell, mine in placed if mine is not None and mine.solution and mine.kind == "code"]
+    own = [cell for cell, mine in placed if cell.kind == "code" and (mine is None or not mine.locked)]
+    text = "\n\n".join(cell.source for cell in marked)
+    if not functions or defines(text, functions):
+        return text, []
+    elsewhere = [cell for cell in own if defines(cell.source, functions)]
+    if elsewhere:
+        what = "the solution cell defines nothing that is asked for" if marked else "the solution cell is missing"
+        return elsewhere[-1].source, [f"{what}: graded the last cell that defines {_or(functions)}"]
+    if not marked:
+        return "", ["the solution cell is missing"]
+    return text, []
+
+
+def _or(functions: Sequence[str]) -> str:
+    return functions[0] if len(functions) == 1 else "one of its functions"
+
+
+def defines(text: str, functions: Sequence[str]) -> bool:
+    """Whether a text, though it may not even parse, looks as if it defined one of the functions."""
+    names = "|".join(map(re.escape, functions))
+    return re.search(rf"^(?:async\s+)?(?:def\s+(?:{names})\b|(?:{names})\s*=)", text, re.MULTILINE) is not None

@@ -1,0 +1,124 @@
+"""The last step before a command runs in its box: give up what it is not to have, and become it.
+
+    python -m grader.sandbox.launch '{"mode", "limits", "folder", "read", "write"}' -- COMMAND ...
+
+In a full box (bubblewrap) this process becomes the command. Elsewhere it stays as the command's keeper: it ends every
+process that the command leaves behind, also those that detached themselves, and ends with the command, on SIGTERM, or
+when the process that started it ends. Exit status 77: the box cannot be made here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import resource
+import signal
+import sys
+from types import FrameType
+from typing import Any
+
+from grader.sandbox import capabilities, landlock, seccomp
+from grader.sandbox.limits import BoxLimits
+
+REFUSED = 77
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
+
+
+def main(argv: list[str]) -> None:
+    """Never returns."""
+    wanted = json.loads(argv[1])
+    command = argv[argv.index("--") + 1 :]
+    os.environ.pop("JPY_PARENT_PID", None)  # of a process that the box does not see: a kernel would end itself
+    limits = BoxLimits.from_json(wanted["limits"])
+    if wanted["mode"] != "full":
+        _keep()
+    try:
+        os.chdir(wanted["folder"])
+        _limit(limits, own_count=wanted["mode"] == "full")
+        if wanted["mode"] != "none":
+            _shut(wanted)
+    except OSError as error:
+        print(f"no box could be made: {error}", file=sys.stderr)
+        os._exit(REFUSED)
+    try:
+        os.execvp(command[0], command)
+    except OSError as error:
+        print(f"{command[0]} could not be started: {error}", file=sys.stderr)
+        os._exit(127)
+
+
+def _limit(limits: BoxLimits, own_count: bool) -> None:
+    most = {
+        resource.RLIMIT_CORE: 0,
+        resource.RLIMIT_NOFILE: limits.open_files,
+        resource.RLIMIT_FSIZE: limits.file_bytes,
+        resource.RLIMIT_CPU: limits.cpu_seconds,
+        resource.RLIMIT_DATA: 2 * limits.memory_bytes,  # what is really used is watched from outside
+        resource.RLIMIT_MEMLOCK: 2**16,
+    }
+    if own_count:
+        most[resource.RLIMIT_NPROC] = limits.processes  # elsewhere it would count all processes of the user
+    for name, value in most.items():
+        hard = resource.getrlimit(name)[1]
+        value = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        resource.setrlimit(name, (value, value))
+
+
+def _shut(wanted: dict[str, Any]) -> None:
+    full = wanted["mode"] == "full"
+    if not full:
+        landlock.restrict(read=[*wanted["read"], "/proc/self"], write=wanted["write"])
+        capabilities.drop_all()
+    seccomp.install(seccomp.program(unix_sockets=True, metadata=full))
+
+
+def _keep() -> None:
+    """Fork; the child returns, and becomes the command. The parent never returns."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    started_by = os.getppid()
+    child = os.fork()
+    if child == 0:
+        os.setsid()
+        return
+    status = 1
+    try:
+        signal.signal(signal.SIGTERM, _end)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+        if os.getppid() == started_by:
+            while True:
+                pid, ended = os.waitpid(-1, 0)
+                if pid == child:
+                    status = os.waitstatus_to_exitcode(ended)
+                    break
+    except SystemExit:
+        status = 128 + signal.SIGTERM
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        _end_descendants()
+        os._exit(status if status >= 0 else 128 - status)
+
+
+def _end(number: int, frame: FrameType | None) -> None:
+    raise SystemExit
+
+
+def _end_descendants() -> None:
+    """Kill every descendant, and wait until there is none (orphans come to us: we are their subreaper)."""
+    from grader.sandbox.watch import tree
+
+    while True:
+        for pid in tree(os.getpid())[1:]:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        try:
+            os.waitpid(-1, 0)
+        except ChildProcessError:
+            return
+
+
+if __name__ == "__main__":
+    main(sys.argv)
