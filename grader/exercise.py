@@ -32,7 +32,7 @@ from grader.verdict import CheckResult, Diagnosis, Kind, Verdict
 
 World = tuple[int, str, Network]
 HOPELESS = ("syntax_error", "missing_function")
-LIMITS_AFTER_A_TIMEOUT = Limits(cpu_seconds=0.4, idle_seconds=1.0, silent_seconds=2.0)
+LIMITS_AFTER_A_TIMEOUT = Limits(cpu_seconds=0.4, idle_seconds=1.0, silent_seconds=4.0)
 MOST_TIMEOUTS = 3  # runs that never ended, after which no further one is tried
 
 
@@ -174,13 +174,13 @@ class Bench:
         worlds = deque(sorted(self._worlds, key=lambda world: (world[0], world[1] != "sim")))
         with self.engines.sim.session() as session, ThreadPoolExecutor(1) as other:
             smallest = [worlds.popleft() for _ in range(min(2, len(worlds)))]
-            helping = other.submit(self._work_off, worlds)
             try:
                 for world in smallest:  # most mistakes show here: what is left is then judged case by case
                     run = self._run(self._worlds[world], session)
                     if run is not None and not run.finished:
                         worlds.clear()
                         break
+                helping = other.submit(self._work_off, worlds)
                 self._work_off(worlds, session)
                 helping.result()
             except KeyboardInterrupt:

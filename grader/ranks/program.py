@@ -140,7 +140,7 @@ class Limits:
     idle_seconds: float = 5.0
     silent_seconds: float = 10.0
     stdout_bytes: int = 2**20
-    frame_bytes: int = 2**27
+    frame_bytes: int = 2**29
     box: BoxLimits = BOX
 
 

@@ -191,9 +191,9 @@ class _SimWorld(World):
                     self.cpu_seen, self.last_news = used, now
                 if used - cpu_before > allowed:
                     raise self._timed_out(self._running(), f"used {allowed:g} s of CPU time")
-                for seconds, since in self._silences():
-                    if now - since > seconds:
-                        raise self._timed_out(self._running(), f"stood still for {seconds:g} s")
+                how = self._too_silent(now)
+                if how:
+                    raise self._timed_out(self._running(), how)
         phase = self.phases.pop()
         self._take_standings(phase.header)
         self._work_in_events()

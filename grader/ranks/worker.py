@@ -30,7 +30,7 @@ from torch.distributed import distributed_c10d as c10d
 from grader.ranks import model
 from grader.ranks.recorder import ForbiddenCall, Recorder, install
 from grader.sandbox import frames
-from grader.sandbox.keeper import NOTE, STACKS_SIGNAL, STORE, TRACE_SIGNAL
+from grader.sandbox.first import NOTE, STACKS_SIGNAL, STORE, TRACE_SIGNAL
 
 MODULE = "submission"
 GROUP_TIMEOUT = timedelta(minutes=10)  # longer than any limit of ours: a hang is ours to name, not gloo's

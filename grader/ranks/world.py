@@ -313,14 +313,17 @@ class World(Account):
         for number, rank in enumerate(self.ranks):
             if not rank.over and used[number] - rank.cpu_before > self.limits.cpu_seconds:
                 raise self._timed_out(number, f"used {self.limits.cpu_seconds:g} s of CPU time")
-        for seconds, since in self._silences():
-            if now - since > seconds:
-                number = next(n for n, rank in enumerate(self.ranks) if not rank.over)
-                raise self._timed_out(number, f"stood still for {seconds:g} s")
+        how = self._too_silent(now)
+        if how:
+            raise self._timed_out(next(n for n, rank in enumerate(self.ranks) if not rank.over), how)
 
-    def _silences(self) -> list[tuple[float, float]]:
-        """How long it may last and since when it does: that nobody does anything, and that nobody communicates."""
-        return [(self.limits.idle_seconds, self.last_news), (self.limits.silent_seconds, self.last_frame)]
+    def _too_silent(self, now: float) -> str:
+        """What lasted for too long: that nobody did anything, or that nobody communicated. "" if neither did."""
+        if now - self.last_news > self.limits.idle_seconds:
+            return f"stood still for {self.limits.idle_seconds:g} s"
+        if now - self.last_frame > self.limits.silent_seconds:
+            return f"neither sent nor received anything for {self.limits.silent_seconds:g} s"
+        return ""
 
     def _timed_out(self, number: int, how: str) -> Broken:
         line = self._line_of(number)

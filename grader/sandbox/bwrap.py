@@ -15,7 +15,7 @@ from pathlib import Path
 import grader
 
 PROGRAM = "bwrap"
-HOME = "/tmp"  # in a box: scratch, and gone with it
+SCRATCH, TEMPORARY = "/scratch", "/tmp"  # in a box: empty, and gone with it
 # what a submission's processes are made of; whatever knows the answers (exercises, classroom) is left out
 RUNTIME = ("__init__.py", "submission.py", "verdict.py", "ranks", "sandbox", "trace", "course")
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
@@ -86,6 +86,12 @@ def view(more: Sequence[str] = ()) -> list[str]:
     return arguments
 
 
+def scratch() -> list[str]:
+    """Bubblewrap's arguments for room to write in, also under the usual name unless we ourselves are there."""
+    ours = any(path.is_relative_to(TEMPORARY) for path in readable())
+    return ["--tmpfs", SCRATCH, *(() if ours else ("--symlink", SCRATCH, TEMPORARY))]
+
+
 def walls() -> list[str]:
     """Bubblewrap's arguments for what is shut off: every namespace, every capability, the terminal."""
     return ["--unshare-user", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts",
@@ -98,11 +104,12 @@ def environment() -> dict[str, str]:
     kept = {name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH") if name in os.environ}
     return {
         **kept,
-        "HOME": HOME,
-        "TMPDIR": "/tmp",
+        "HOME": SCRATCH,
+        "TMPDIR": SCRATCH,
         "USER": "learner",
         "LOGNAME": "learner",
         "LANG": "C.UTF-8",
+        "PYTHONPATH": str(package().parent),  # of several copies of this package, this one
         "PYTHONHASHSEED": "0",
         "PYTHONDONTWRITEBYTECODE": "1",
         "OMP_NUM_THREADS": "1",  # a fork after a multi-threaded tensor operation hangs in matmul

@@ -109,9 +109,10 @@ def _bubblewrap(
 ) -> Wrapped:  # fmt: skip
     told, tell = os.pipe()
     start = str(Path(scratch, folder))
-    places = dict.fromkeys((bwrap.HOME, "/dev/shm", scratch))
-    walls = [bwrap.program() or bwrap.PROGRAM, *bwrap.walls(), *bwrap.view(more), "--proc", "/proc"]
-    walls += [part for place in places for part in ("--size", str(limits.disk_bytes), "--tmpfs", place)]
+    size = ("--size", str(limits.disk_bytes), "--tmpfs")
+    # the temporary folder comes first: our own files may be seen in it
+    walls = [bwrap.program() or bwrap.PROGRAM, *bwrap.walls(), *size, bwrap.TEMPORARY, *bwrap.view(more)]
+    walls += ["--proc", "/proc", *size, "/dev/shm", *size, scratch]
     walls += ["--dir", start]
     walls += [part for name, path in files.items() for part in ("--ro-bind", str(path), str(Path(scratch, name)))]
     walls += ["--remount-ro", "/dev", "--remount-ro", "/", "--info-fd", str(tell)]

@@ -4,7 +4,7 @@
 
 FD is a SOCK_SEQPACKET socket. Each request is a JSON object {"ranks": N, "limits": {...}, "scratch": folder} with
 1 + 4N descriptors: the keeper's own socket, then per rank its frame socket, its stdout, its stderr and its note (see
-`keeper`). MODE says how boxes are shut: "full" (this process runs inside bubblewrap, and every box gets namespaces of
+`first`). MODE says how boxes are shut: "full" (this process runs inside bubblewrap, and every box gets namespaces of
 its own), "partial" (Landlock) or "none". The whole tree ends when the grading process closes its sockets, or dies.
 
     python -m grader.sandbox.host --probe MODE
@@ -25,7 +25,7 @@ import sys
 import time
 from types import ModuleType
 
-from grader.sandbox import keeper
+from grader.sandbox import first, keeper
 from grader.sandbox.limits import BoxLimits
 
 MAX_RANKS = 56  # as many descriptors as one message can carry
@@ -44,7 +44,7 @@ class _Host:
             if not data:
                 return
             request = json.loads(data)
-            wanted = keeper.Wanted(
+            wanted = first.Wanted(
                 request["ranks"], BoxLimits.from_json(request["limits"]), request["scratch"], self.mode
             )
             signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
@@ -94,10 +94,10 @@ def main(argv: list[str]) -> None:
     if probe(mode):
         os._exit(REFUSED)
     gc.disable()  # a third of the time of `import torch` is garbage collection that finds nothing
-    keeper.become_subreaper()
+    first.become_subreaper()
     control = socket.socket(fileno=int(argv[1]))
     module = importlib.import_module(argv[2])
-    keeper.prepare(mode == "full")
+    first.prepare(mode == "full")
     gc.freeze()
     gc.enable()
     control.send(b"ready")

@@ -37,7 +37,7 @@ def command(mode: Mode, *arguments: str) -> list[str]:
     if mode != "full":
         return python
     walls = [bwrap.program() or bwrap.PROGRAM, *bwrap.walls(), *bwrap.view()]
-    return [*walls, "--tmpfs", bwrap.HOME, "--remount-ro", "/dev", "--remount-ro", "/", "--", *python]
+    return [*walls, *bwrap.scratch(), "--remount-ro", "/dev", "--remount-ro", "/", "--", *python]
 
 
 @functools.cache

@@ -10,11 +10,12 @@ from __future__ import annotations
 import ctypes
 import os
 
+from grader.sandbox.bwrap import SCRATCH
 from grader.sandbox.limits import BoxLimits
 
 NEWNS, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET = 0x20000, 0x4000000, 0x8000000, 0x10000000, 0x20000000, 0x40000000
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REC, MS_PRIVATE = 1, 2, 4, 8, 0x4000, 0x40000
-SCRATCH, SHARED_MEMORY = "/tmp", "/dev/shm"
+SHARED_MEMORY = "/dev/shm"
 INODES_OF_SHARED_MEMORY = 256
 
 _libc = ctypes.CDLL(None, use_errno=True)

@@ -1,4 +1,4 @@
-"""What the processes of one box use, read from /proc. Processes may vanish while they are being counted.
+"""What processes use, read from /proc. Processes may vanish while they are being counted.
 
 Everything goes through a descriptor of a /proc folder: a box has one of its own, in which only its processes are.
 """
@@ -7,29 +7,42 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 
+MANY_THREADS = 32  # of one process: then one look at all processes costs less than one at each thread's children
+_PAGE = os.sysconf("SC_PAGE_SIZE")
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True)
 class Process:
-    """One process: its parent, threads, CPU seconds (its own, and of children it waited for), and bytes of memory that
-    are no file's; what it shares with others counts in full."""
+    """One process: its parent, threads, CPU seconds (its own, and of children it waited for), and bytes of memory;
+    files that it has mapped, and what it shares with others, count in full."""
 
     pid: int
     parent: int
     threads: int
     cpu_seconds: float
     reaped_cpu_seconds: float
-    memory_bytes: int
+    resident_bytes: int
 
 
-def read(folder: int, pid: int, name: str) -> str:
+@contextlib.contextmanager
+def machine() -> Iterator[int]:
+    """A descriptor of the /proc folder that this process itself sees."""
+    folder = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield folder
+    finally:
+        os.close(folder)
+
+
+def read(folder: int, pid: int, name: str) -> bytes:
     """A file of a process below the /proc folder with descriptor `folder`. Raises OSError."""
     fd = os.open(f"{pid}/{name}", os.O_RDONLY | os.O_CLOEXEC, dir_fd=folder)
     try:
-        return os.read(fd, 2**16).decode(errors="replace")
+        return b"".join(iter(lambda: os.read(fd, 2**16), b""))  # the kernel gives long lists in parts
     finally:
         os.close(fd)
 
@@ -37,58 +50,106 @@ def read(folder: int, pid: int, name: str) -> str:
 def process(folder: int, pid: int) -> Process | None:
     """One process; None if it is gone."""
     try:
-        fields = read(folder, pid, "stat").rpartition(")")[2].split()
-        kept = dict(line.split(":", 1) for line in read(folder, pid, "status").splitlines() if line.startswith("Rss"))
-        memory = sum(int(kept[name].split()[0]) * 1024 for name in ("RssAnon", "RssShmem") if name in kept)
-    except (OSError, ValueError):
+        fields = read(folder, pid, "stat").rpartition(b")")[2].split()  # the name before may hold anything
+    except OSError:
         return None
+    own, reaped = (int(fields[i]) + int(fields[i + 1]) for i in (11, 13))
     return Process(
-        pid, int(fields[1]), int(fields[17]), (int(fields[11]) + int(fields[12])) / _TICKS,
-        (int(fields[13]) + int(fields[14])) / _TICKS, memory,
+        pid, int(fields[1]), max(1, int(fields[17])), own / _TICKS, reaped / _TICKS, int(fields[21]) * _PAGE
     )  # fmt: skip
 
 
-def pids(folder: int) -> list[int]:
-    """The processes in a /proc folder."""
-    return [int(name) for name in os.listdir(folder) if name.isdigit()]
+def everybody(folder: int) -> list[Process]:
+    """All processes in a /proc folder, in no order."""
+    found = (process(folder, int(name)) for name in os.listdir(folder) if name.isdigit())
+    return [each for each in found if each is not None]
 
 
-def below(folder: int, root: int) -> list[Process]:
-    """The descendants of `root`, in no order."""
-    found = [each for pid in pids(folder) if (each := process(folder, pid)) is not None]
-    children: dict[int, list[Process]] = {}
+def tree(folder: int, pid: int) -> list[Process]:
+    """A process and everything below it, parents first; empty if it is gone."""
+    top = process(folder, pid)
+    if top is None:
+        return []
+    found, known = [top], {pid}
+    for each in found:  # grows while it is read
+        below = None if each.threads > MANY_THREADS else _children(folder, each.pid)
+        if below is None:
+            return _tree_of_all(folder, top)
+        for child in below - known:
+            known.add(child)
+            if there := process(folder, child):
+                found.append(there)
+    return found
+
+
+def _tree_of_all(folder: int, top: Process) -> list[Process]:
+    """The same from the parents of all processes in the folder."""
+    below: dict[int, list[Process]] = {}
+    for each in everybody(folder):
+        below.setdefault(each.parent, []).append(each)
+    found = [top]
     for each in found:
-        children.setdefault(each.parent, []).append(each)
-    tree: list[Process] = []
-    todo = [root]
-    while todo:
-        more = children.pop(todo.pop(), [])
-        tree += more
-        todo += [each.pid for each in more]
-    return tree
+        found += below.pop(each.pid, [])
+    return found
+
+
+def _children(folder: int, pid: int) -> set[int] | None:
+    """A process's children, of every thread; None where this kernel does not tell."""
+    found: set[int] = set()
+    try:
+        threads = _listed(folder, f"{pid}/task")
+    except OSError:
+        return found
+    for thread in threads:
+        try:
+            found |= {int(child) for child in read(folder, pid, f"task/{thread}/children").split()}
+        except FileNotFoundError:
+            with contextlib.suppress(OSError):
+                os.stat(f"{pid}/task/{thread}/stat", dir_fd=folder)
+                return None
+        except OSError:
+            continue
+    return found
+
+
+def own_bytes(folder: int, pid: int) -> int:
+    """A process's memory that is no file's; what it shares with others counts in full. Nothing if it is gone."""
+    try:
+        lines = read(folder, pid, "status").splitlines()
+    except OSError:
+        return 0
+    return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith((b"RssAnon:", b"RssShmem:")))
+
+
+def proportional_bytes(folder: int, pid: int) -> tuple[int, int] | None:
+    """A process's memory, what several share divided among them (proportional set size), and how much of it is shared
+    memory or files in memory. Takes milliseconds. Nothing if it is gone; None where it may not be read."""
+    try:
+        lines = read(folder, pid, "smaps_rollup").splitlines()[1:]
+    except (FileNotFoundError, ProcessLookupError):
+        return 0, 0
+    except OSError:
+        return None
+    fields = dict(line.split(b":", 1) for line in lines)
+    pss, shared = (int(fields.get(name, b"0 kB").split()[0]) * 1024 for name in (b"Pss", b"Pss_Shmem"))
+    return pss, shared
 
 
 def sockets(folder: int, pid: int) -> list[int]:
     """The inodes of the sockets that a process has open."""
     found: list[int] = []
     with contextlib.suppress(OSError):
-        fd = os.open(f"{pid}/fd", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder)
-        try:
-            for name in os.listdir(fd):
-                with contextlib.suppress(OSError):
-                    kind, _, inode = os.readlink(name, dir_fd=fd).partition(":")
-                    if kind == "socket":
-                        found.append(int(inode.strip("[]")))
-        finally:
-            os.close(fd)
+        for name in _listed(folder, f"{pid}/fd"):
+            with contextlib.suppress(OSError):
+                kind, _, inode = os.readlink(f"{pid}/fd/{name}", dir_fd=folder).partition(":")
+                if kind == "socket":
+                    found.append(int(inode.strip("[]")))
     return found
 
 
-def proportional_bytes(folder: int, pids: list[int]) -> int:
-    """The processes' memory, what several share divided among them (proportional set size)."""
-    total = 0
-    for pid in pids:
-        with contextlib.suppress(OSError, ValueError, StopIteration):
-            lines = read(folder, pid, "smaps_rollup").splitlines()
-            total += int(next(line for line in lines if line.startswith("Pss:")).split()[1]) * 1024
-    return total
+def _listed(folder: int, name: str) -> list[str]:
+    fd = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder)
+    try:
+        return os.listdir(fd)
+    finally:
+        os.close(fd)

@@ -1,4 +1,4 @@
-"""What a tree of processes takes of the machine, from /proc, and the watchdog that ends one that takes too much."""
+"""What a tree of processes takes of the machine, and the watchdog that ends one that takes too much."""
 
 from __future__ import annotations
 
@@ -13,16 +13,15 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Literal
 
+from grader.sandbox import usage as proc
 from grader.sandbox.limits import BoxLimits
 
 Exceeded = Literal["memory", "processes", "inodes"]
 
 INTERVAL_SECONDS = 0.05
 GROWTH_BYTES_PER_SECOND = 2 * 2**30 * (os.cpu_count() or 1)  # no process gets memory faster than that
-MANY_THREADS = 32  # of one process: then one look at all processes costs less than one at each thread's children
 KILL_ROUNDS = 50
 _PAGE = os.sysconf("SC_PAGE_SIZE")
-_TICKS = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True)
@@ -36,24 +35,19 @@ class Usage:
     pss_bytes: int
 
 
-@dataclass(frozen=True)
-class _Process:
-    pid: int
-    parent: int
-    threads: int
-    cpu_seconds: float
-    rss_bytes: int
-
-
 def usage(pid: int) -> Usage:
     """What process `pid` and everything below it take now; all zero if it is gone. A few ms a process of 200 MB."""
-    there = _tree(pid)
-    return _sum(there, sum(_memory(process)[0] for process in there))
+    with proc.machine() as folder:
+        there = proc.tree(folder, pid)
+        pss = sum(_memory(folder, process)[0] for process in there)
+    cpu = sum(process.cpu_seconds + process.reaped_cpu_seconds for process in there)
+    return Usage(len(there), sum(process.threads for process in there), cpu, pss)
 
 
 def tree(pid: int) -> list[int]:
     """Process `pid` and everything below it, parents first; empty if it is gone."""
-    return [process.pid for process in _tree(pid)]
+    with proc.machine() as folder:
+        return [process.pid for process in proc.tree(folder, pid)]
 
 
 def kill_tree(pid: int, seconds: float = 5.0) -> None:
@@ -107,85 +101,10 @@ def scratch(pid: int, folders: Sequence[str], at_most: int) -> tuple[int, int]:
     return used, inodes
 
 
-def _sum(there: Sequence[_Process], pss: int) -> Usage:
-    cpu = sum(process.cpu_seconds for process in there)
-    return Usage(len(there), sum(process.threads for process in there), cpu, pss)
-
-
-def _tree(pid: int) -> list[_Process]:
-    top = _process(pid)
-    if top is None:
-        return []
-    found = [top]
-    known = {pid}
-    for process in found:  # grows while it is read
-        children = None if process.threads > MANY_THREADS else _children(process.pid)
-        if children is None:
-            return _scan(top)
-        for child in children - known:
-            known.add(child)
-            if below := _process(child):
-                found.append(below)
-    return found
-
-
-def _scan(top: _Process) -> list[_Process]:
-    """The same from the parents of all processes of the machine."""
-    below: dict[int, list[_Process]] = {}
-    for name in os.listdir("/proc"):
-        if name.isdigit() and (process := _process(int(name))):
-            below.setdefault(process.parent, []).append(process)
-    found = [top]
-    for process in found:
-        found += below.pop(process.pid, [])
-    return found
-
-
-def _process(pid: int) -> _Process | None:
-    """None if it is gone."""
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as stat:
-            text = stat.read()
-    except OSError:
-        return None
-    after = text[text.rindex(b")") + 2 :].split()  # the name before may hold anything
-    ticks = sum(int(field) for field in after[11:15])
-    return _Process(pid, int(after[1]), max(1, int(after[17])), ticks / _TICKS, int(after[21]) * _PAGE)
-
-
-def _children(pid: int) -> set[int] | None:
-    """Its children, of every thread; None where this kernel does not tell."""
-    found: set[int] = set()
-    try:
-        threads = os.listdir(f"/proc/{pid}/task")
-    except OSError:
-        return found
-    for thread in threads:
-        try:
-            with open(f"/proc/{pid}/task/{thread}/children", "rb") as listing:
-                found |= {int(child) for child in listing.read().split()}
-        except FileNotFoundError:
-            if os.path.exists(f"/proc/{pid}/task/{thread}/stat"):
-                return None
-        except OSError:
-            continue
-    return found
-
-
-def _memory(process: _Process) -> tuple[int, int]:
-    """A process's proportional set size, and how much of it is shared memory or files in memory, in bytes.
-
-    Where that may not be read, all that it has mapped counts.
-    """
-    try:
-        with open(f"/proc/{process.pid}/smaps_rollup", "rb") as rollup:
-            fields = dict(line.split(b":", 1) for line in rollup.read().splitlines()[1:])
-    except (FileNotFoundError, ProcessLookupError):
-        return 0, 0
-    except (OSError, ValueError):
-        return process.rss_bytes, 0
-    pss, shared = (int(fields.get(name, b"0 kB").split()[0]) * 1024 for name in (b"Pss", b"Pss_Shmem"))
-    return pss, shared
+def _memory(folder: int, process: proc.Process) -> tuple[int, int]:
+    """As `usage.proportional_bytes`; where that may not be read, all that the process has mapped counts."""
+    found = proc.proportional_bytes(folder, process.pid)
+    return (process.resident_bytes, 0) if found is None else found
 
 
 class Watch:
@@ -215,28 +134,29 @@ class Watch:
 
     def _run(self) -> None:
         while not self._stopped.wait(INTERVAL_SECONDS):
-            there = _tree(self.pid)
-            if not there:
-                return
-            self.exceeded = self._too_much(there)
+            with proc.machine() as folder:
+                there = proc.tree(folder, self.pid)
+                if not there:
+                    return
+                self.exceeded = self._too_much(folder, there)
             if self.exceeded:
                 kill_tree(self.pid)
                 if self._on_exceeded:
                     self._on_exceeded()
                 return
 
-    def _too_much(self, there: Sequence[_Process]) -> Exceeded | None:
+    def _too_much(self, folder: int, there: Sequence[proc.Process]) -> Exceeded | None:
         if sum(process.threads for process in there) > self.limits.processes:
             return "processes"
         files, inodes = scratch(there[-1].pid, self.scratch, self.limits.disk_bytes)
         if inodes > self.limits.inodes:
             return "inodes"
         most = self.limits.memory_bytes
-        mapped = sum(process.rss_bytes for process in there) + files  # never less than the memory: costs nothing
+        mapped = sum(process.resident_bytes for process in there) + files  # never less than the memory: costs nothing
         now, (before, mapped_before) = time.monotonic(), self._measured
         if mapped <= most or (now < self._measure_at and mapped - mapped_before < (most - before) / 2):
             return None
-        sizes = [_memory(process) for process in there]
+        sizes = [_memory(folder, process) for process in there]
         pss, shared = (sum(size[kind] for size in sizes) for kind in (0, 1))
         took = pss + max(0, files - shared)
         self._measured = took, mapped

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 from grader.ranks.sim.operations import TIMER, Ended, Killed, Op, Rank
-from grader.sandbox.keeper import TRACE_SIGNAL
+from grader.sandbox.first import TRACE_SIGNAL
 
 STACK_BYTES = 2**20
 

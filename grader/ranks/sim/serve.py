@@ -36,7 +36,7 @@ from grader.ranks.sim.operations import Killed, Rank
 from grader.ranks.sim.scheduler import Scheduler
 from grader.ranks.sim.world import RankWorld, check
 from grader.sandbox import frames
-from grader.sandbox.keeper import NOTE, TRACE_SIGNAL
+from grader.sandbox.first import NOTE, TRACE_SIGNAL
 from grader.trace.events import SPANS
 
 Tell = Callable[..., None]

@@ -1,0 +1,218 @@
+"""A box's first process: it forks the ranks, each of which gives up what its code is not to have, and reaps.
+
+What the box uses, and when it is to end, is the business of its keeper outside (see `keeper`).
+
+Every rank has four descriptors: 0 to 2 as usual, 3 its frames, 4 its note: memory shared with the grading process, 8
+bytes for a number and then stack dumps; rank 0 of several also 5, a listening socket for their store.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import resource
+import selectors
+import signal
+import socket
+import sys
+import tempfile
+import traceback
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+from grader.sandbox import bwrap, capabilities, landlock, namespaces, seccomp
+from grader.sandbox.limits import BoxLimits
+
+PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER = 1, 4, 36
+STACKS_SIGNAL = signal.SIGUSR2
+TRACE_SIGNAL = signal.SIGUSR1  # a rank that has not told everything it recorded is to do so
+NOTE, STORE = 4, 5
+
+HARMLESS = ("/proc/self", "/proc/cpuinfo", "/proc/meminfo", "/sys/bus/pci", "/sys/class/net", "/sys/devices",
+            "/etc/hosts", "/etc/nsswitch.conf", "/etc/passwd")  # fmt: skip
+
+_filter = b""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A box to be made: how many ranks, what they may use, where their files are (unless "full"), and the mode."""
+
+    ranks: int
+    limits: BoxLimits
+    scratch: str
+    mode: str
+
+    @property
+    def full(self) -> bool:
+        return self.mode == "full"
+
+
+def _prctl(option: int, value: int) -> None:
+    ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0)
+
+
+def become_subreaper() -> None:
+    """Orphans among our descendants come to us."""
+    _prctl(PR_SET_CHILD_SUBREAPER, 1)
+
+
+def prepare(full: bool) -> None:
+    """Make once what every box needs. What only Landlock keeps apart must not change files' modes and owners."""
+    global _filter
+    _filter = seccomp.program(unix_sockets=False, metadata=full)
+
+
+def tell(to: socket.socket, message: dict[str, Any]) -> None:
+    """Tell somebody who may be gone already."""
+    with contextlib.suppress(OSError):
+        to.send(json.dumps(message).encode())
+
+
+class First:
+    """The box's first process: forks the ranks, tells of their ends, reaps whatever else ends."""
+
+    def __init__(
+        self,
+        keeper: socket.socket,
+        descriptors: list[int],
+        wanted: Wanted,
+        module: ModuleType,
+        store: socket.socket | None,
+    ) -> None:
+        self.keeper, self.descriptors, self.wanted, self.module, self.store = (
+            keeper, descriptors, wanted, module, store,
+        )  # fmt: skip
+        self.ranks: dict[int, int] = {}  # by process id
+
+    def live(self) -> None:
+        """Never returns."""
+        try:
+            _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+            become_subreaper()
+            if self.wanted.full:
+                namespaces.furnish(self.wanted.limits)
+                os.chdir(bwrap.SCRATCH)
+            else:
+                os.chdir(self.wanted.scratch)
+            woken, waker = socket.socketpair()
+            woken.setblocking(False)
+            waker.setblocking(False)
+            signal.signal(signal.SIGCHLD, lambda *_: None)
+            signal.set_wakeup_fd(waker.fileno(), warn_on_full_buffer=False)
+            for number in range(self.wanted.ranks):
+                os.mkdir(f"rank-{number}")
+                pid = os.fork()
+                if pid == 0:
+                    signal.set_wakeup_fd(-1)
+                    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+                    self._rank(number)
+                self.ranks[pid] = number
+            for fd in self.descriptors:
+                os.close(fd)
+            if self.store is not None:
+                self.store.close()
+            self._announce()
+            if self.wanted.full:
+                capabilities.drop_all()
+                _prctl(PR_SET_DUMPABLE, 0)
+            self._wait(woken)
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(0)
+
+    def _announce(self) -> None:
+        """Tell the keeper who the ranks are, and give it this box's /proc."""
+        folder = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY)
+        socket.send_fds(self.keeper, [json.dumps({"pids": list(self.ranks)}).encode()], [folder])
+        os.close(folder)
+
+    def _wait(self, woken: socket.socket) -> None:
+        watch = selectors.DefaultSelector()
+        watch.register(self.keeper, selectors.EVENT_READ)
+        watch.register(woken, selectors.EVENT_READ)
+        while True:
+            self._reap()
+            for key, _ in watch.select():
+                if key.fileobj is woken:
+                    with contextlib.suppress(BlockingIOError):
+                        woken.recv(4096)
+                elif not self.keeper.recv(64):
+                    return
+                else:
+                    for pid in self.ranks:
+                        with contextlib.suppress(ProcessLookupError):
+                            os.kill(pid, TRACE_SIGNAL)
+                            os.kill(pid, STACKS_SIGNAL)
+
+    def _reap(self) -> None:
+        with contextlib.suppress(ChildProcessError):
+            while (ended := os.waitpid(-1, os.WNOHANG))[0] != 0:
+                if ended[0] in self.ranks:
+                    rank = self.ranks.pop(ended[0])
+                    tell(self.keeper, {"rank": rank, "status": os.waitstatus_to_exitcode(ended[1])})
+
+    def _rank(self, number: int) -> None:
+        """In a fresh fork: become a rank. Never returns."""
+        status = 70
+        try:
+            frames, out, err, note = self.descriptors[4 * number : 4 * number + 4]
+            os.setsid()
+            _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+            port = self.store.getsockname()[1] if self.store is not None else 0
+            last = NOTE
+            if self.store is not None and number == 0:
+                last = STORE
+            wanted = [os.open(os.devnull, os.O_RDONLY), out, err, frames, note]
+            if last == STORE and self.store is not None:
+                wanted.append(self.store.fileno())
+            spare = [os.dup(fd) for fd in wanted]  # none of them is then below 6, to be overwritten
+            for target, fd in enumerate(spare):
+                os.dup2(fd, target)
+            os.closerange(last + 1, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+            os.chdir(f"rank-{number}")
+            _shut(self.wanted, os.getcwd())
+            status = self.module.main(number, socket.socket(fileno=3), port)
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(status)
+
+
+def _shut(wanted: Wanted, folder: str) -> None:
+    """Give up, in a rank, whatever its code is not to have. Nothing that is given up here can be had again."""
+    os.environ.update(HOME=folder, TMPDIR=folder)
+    tempfile.tempdir = None
+    limits = wanted.limits
+    most = {
+        resource.RLIMIT_CORE: 0,
+        resource.RLIMIT_NOFILE: limits.open_files,
+        resource.RLIMIT_FSIZE: limits.file_bytes,
+        resource.RLIMIT_CPU: limits.cpu_seconds,
+        resource.RLIMIT_DATA: 2 * limits.memory_bytes,  # what is really used is the keeper's to watch
+        resource.RLIMIT_MEMLOCK: 2**16,
+    }
+    if wanted.full:
+        most[resource.RLIMIT_NPROC] = limits.processes  # elsewhere it would count all processes of the user
+    for name, value in most.items():
+        hard = resource.getrlimit(name)[1]
+        value = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        resource.setrlimit(name, (value, value))
+    if wanted.mode == "none":
+        return
+    if landlock.abi():
+        alone = [bwrap.SCRATCH, namespaces.SHARED_MEMORY] if wanted.full and wanted.ranks == 1 else []
+        # several ranks share nothing but the network: what they tell each other is counted there
+        read = [*map(str, bwrap.readable()), *(("/proc", "/etc") if wanted.full else HARMLESS)]
+        landlock.restrict(read=read, write=[folder, *alone, *bwrap.DEVICES, *map(str, bwrap.gpus())], execute=read)
+    if wanted.full:
+        capabilities.drop_all()
+    seccomp.install(_filter)
+
+
+if sys.platform != "linux":
+    raise ImportError("rankup runs learners' code on Linux only")
