@@ -9,8 +9,11 @@ from grader.ranks import blame
 from grader.ranks.faults import Fault
 from grader.ranks.program import Ending, Program
 from grader.sandbox import frames
-from grader.trace.events import RECV_ANY, SPANS, Operation, Span, Step, Trace
+from grader.trace.events import COLLECTIVE_CODES, RECV, RECV_ANY, SEND, SPANS, Operation, Span, Step, Trace
 from grader.verdict import Diagnosis
+
+COLLECTIVES = frozenset(COLLECTIVE_CODES.values())
+MOST_BYTES = 2**50  # of an operation
 
 
 class RankState:
@@ -119,7 +122,7 @@ class Account:
         try:
             peer, posted, line = (int(header[name]) for name in ("peer", "posted", "line"))
             found = blame.race(number, header["how"], peer, posted, line, self.source)
-        except (KeyError, TypeError, ValueError):
+        except (KeyError, TypeError, ValueError, OverflowError):
             raise frames.FrameError("a race report that does not fit") from None
         if len(self.diagnoses) < 100:
             self.diagnoses.append(found)
@@ -141,14 +144,16 @@ class Account:
     def _events(self, number: int, rank: RankState, events: frames.Events) -> None:
         for what, kind, threads, line, peer, tag, op_number, size, at in events:
             if what == frames.POST:
+                if not self._possible(kind, peer, size) or op_number in rank.operations:
+                    raise frames.FrameError("an operation that cannot be")
                 op = Operation(number, op_number, kind, peer, tag, size, line, posted=at, info=threads & ~1)
                 rank.operations[op_number] = op
                 self.trace.steps[number].append(Step("post", op))
                 continue
             if what == frames.SPAN:
                 name = SPANS[kind] if kind < len(SPANS) else ""
-                if not name:
-                    raise frames.FrameError("a span of no known kind")
+                if not name or not -1 <= peer < self.size:
+                    raise frames.FrameError("a span that cannot be")
                 self.trace.spans.append(Span(number, name, at, size, line, peer))
                 continue
             known = rank.operations.get(op_number)
@@ -159,6 +164,8 @@ class Account:
                 if rank.blocked is known:
                     rank.blocked = None
             elif what == frames.REFUSED:
+                if not self.trace.steps[number] or self.trace.steps[number][-1].operation is not known:
+                    raise frames.FrameError("an operation that was refused before another was posted")
                 self.trace.steps[number].pop()
             elif what == frames.WAIT:
                 known.waited, known.wait_line, known.threaded = at, line, bool(threads & 1)
@@ -169,9 +176,19 @@ class Account:
                 if self.shared:
                     known.started, known.ended = tag, size
                 if known.kind == RECV_ANY:
+                    if not 0 <= peer < self.size:
+                        raise frames.FrameError("a message of no rank")
                     known.peer = peer
                 if rank.blocked is known:
                     rank.blocked = None
+
+    def _possible(self, kind: int, peer: int, size: int) -> bool:
+        """Whether there is such an operation in this world."""
+        if size > MOST_BYTES:
+            return False
+        if kind in (SEND, RECV):
+            return 0 <= peer < self.size
+        return (kind == RECV_ANY and peer == -1) or (kind in COLLECTIVES and -1 <= peer < self.size)
 
     # ---- what follows from it
 
@@ -192,6 +209,11 @@ class Account:
         different = blame.mismatched(self.trace, self.source)
         if different:
             raise Broken(different, "mismatched")
+        if self.program.p2p_only:  # what is forbidden in the rank's process may be allowed there again
+            for op in self.trace.all_operations():
+                if op.collective:
+                    self.diagnoses.append(blame.forbidden(op.rank, f"dist.{op.name}", op.line or None, self.source))
+                    break
         more = [*blame.misread(self.trace, self.source), *blame.unreceived(self.trace, self.source)]
         return tuple(tidy([*self.diagnoses, *more]))
 

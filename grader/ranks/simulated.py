@@ -22,6 +22,7 @@ from grader.sandbox.limits import BoxLimits
 from grader.sandbox.warm import Box, Warm
 
 LATEST_TRACE_SECONDS = 3.0  # how long to wait for the trace of a run that does not end
+LATEST = 1e9  # virtual seconds
 ROOM = 128  # for ranks, in a session's process
 CPU_SECONDS_A_RANK = 0.02  # on top of the limit for one
 
@@ -158,7 +159,9 @@ class _SimWorld(World):
         value = frames.decode(phase.header.get("value"), phase.blob, from_bytes)
         if not isinstance(value, list) or len(value) != self.size:
             raise frames.FrameError("results of another shape")
-        clocks = [standing["clock"] for standing in phase.header["ranks"]]
+        clocks = [float(standing["clock"]) for standing in phase.header["ranks"]]
+        if not all(0 <= clock <= LATEST for clock in clocks):
+            raise frames.FrameError("times that cannot be")
         self.diagnoses = self._in_rank_order()
         self.trace.finish = tuple(int(clock * 1e9) for clock in clocks)
         self.finished.append(

@@ -26,6 +26,9 @@ TICK_SECONDS = 0.25
 GRACE_SECONDS = 1.0  # how long the others may go on after one rank has broken
 
 
+NONSENSE = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, RecursionError)
+
+
 class World(Account):
     """A world whose ranks are processes of a box, one each."""
 
@@ -68,8 +71,10 @@ class World(Account):
         except Broken as broken:
             ending = broken.ending
             self.diagnoses = tidy([broken.diagnosis, *self._in_rank_order()])
-        except frames.FrameError as error:
+        except NONSENSE as error:  # what ranks say is theirs to make up; whatever does not fit is no answer
             ending = "crashed"
+            if not isinstance(error, frames.FrameError):
+                error = frames.FrameError(f"{type(error).__name__} when it was read")
             self.diagnoses.insert(0, self._violation(f"sent what is no frame ({error})"))
         return Run(
             self.size, ending, tuple(self.finished), self.trace, tuple(tidy(self.diagnoses)),

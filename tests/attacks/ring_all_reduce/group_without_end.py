@@ -1,0 +1,15 @@
+"""A process group in which rank 0 is eleven times: a message that is JSON and of a known kind, and that a careless reader breaks on.
+
+family: forged_frames
+tries: harm
+earned: 20
+ends: any
+uses: won, ring, frames
+"""
+
+TEXT = r"""{"event": "group", "group": true, "ranks": [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]}"""
+
+
+def ring_all_reduce(tensor):
+    honest_ring(tensor)
+    send_all(message(None, text=TEXT))

@@ -1,0 +1,15 @@
+"""Says late, and in lists, that its function cannot be called: a message that is JSON and of a known kind, and that a careless reader breaks on.
+
+family: forged_frames
+tries: harm
+earned: 20
+ends: any
+uses: won, ring, frames
+"""
+
+TEXT = r"""{"event": "loaded", "problems": {"ring_all_reduce": [[[]]]}}"""
+
+
+def ring_all_reduce(tensor):
+    honest_ring(tensor)
+    send_all(message(None, text=TEXT))

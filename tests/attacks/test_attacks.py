@@ -1,0 +1,158 @@
+"""Submissions that try to win points or to do harm: none gets more than it earned, none leaves or changes anything.
+
+What is asserted is the same for all; what each does, and what it may get, it says itself (see `corpus`). Seconds and
+endings are kept in build/attacks.json.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+from collections import Counter
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+import readable
+from conftest import Arena
+from corpus import FAMILIES, HERE, Attack, BadHeader, attacks, parse
+from watch import REPOSITORY, Guard, Hung, Watch
+
+from grader.exercise import find, grade
+from grader.submission import Submission
+from grader.submission import read as read_submission
+from grader.verdict import Verdict
+
+SEED = 20
+HANG_SECONDS = 60.0  # far more than any limit of ours: only against a grader that would wait for ever
+KEPT = REPOSITORY / "build" / "attacks.json"
+ATTACKS = attacks()
+RIGHT = {"ring_all_reduce": "batches", "cost_model": "numpy_polyfit"}
+
+
+def right(exercise: str) -> Submission:
+    path = REPOSITORY / "tests" / "alternatives" / exercise / f"{RIGHT[exercise]}.py"
+    return read_submission(path, find(exercise).function_names)
+
+
+def keep(attack: Attack, verdict: Verdict | None, seconds: float, problems: list[str]) -> None:
+    """One more row of the table of all attacks; several test processes may write it."""
+    row = {
+        "family": attack.family,
+        "tries": attack.tries,
+        "earned": attack.earned,
+        "points": None if verdict is None else verdict.points,
+        "max_points": find(attack.exercise).max_points,
+        "seconds": round(seconds, 2),
+        "kinds": dict(Counter(check.diagnosis.kind for check in verdict.checks if check.diagnosis)) if verdict else {},
+        "problems": problems,
+    }
+    KEPT.parent.mkdir(exist_ok=True)
+    with KEPT.open("a+") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        file.seek(0)
+        rows = json.loads(file.read() or "{}")
+        rows[attack.name] = row
+        file.truncate(0)
+        file.write(json.dumps(rows, indent=1))
+
+
+def told(verdict: Verdict) -> str:
+    lines = [f"{verdict.points:g} of {verdict.max_points:g} points"]
+    lines += [
+        f"  {check.name:16} {check.status:7} {check.diagnosis.kind if check.diagnosis else ''} "
+        f"{check.diagnosis.message[:300] if check.diagnosis else ''}"
+        for check in verdict.checks
+    ]
+    return "\n".join(lines)
+
+
+def judge(attack: Attack, verdict: Verdict) -> list[str]:
+    """What is wrong with the verdict on an attack."""
+    found = []
+    if verdict.points > attack.earned:
+        found.append(f"it won: {verdict.points:g} points, and it earned {attack.earned:g}")
+    if attack.paid and verdict.points < attack.earned:
+        found.append(f"it got {verdict.points:g} points, and it earned {attack.earned:g}")
+    kinds = {check.diagnosis.kind for check in verdict.checks if check.diagnosis}
+    if attack.ends is not None and not kinds <= attack.ends:
+        found.append(f"points were lost for {', '.join(sorted(kinds - attack.ends))}")
+    if any(check.status == "error" for check in verdict.checks):
+        found.append("the grader says that it failed itself")
+    return found + readable.problems(verdict)
+
+
+@pytest.mark.parametrize(
+    "attack",
+    [pytest.param(each, id=each.name, marks=[pytest.mark.heavy] * each.heavy) for each in ATTACKS],
+)
+def test_an_attack_wins_nothing_and_harms_nobody(attack: Attack, arena: Arena, tmp_path: Path) -> None:
+    exercise, engines = find(attack.exercise), arena.engines
+    guard, verdict, problems = Guard(HANG_SECONDS, arena.close), None, []
+    with Watch(tmp_path) as watch:
+        try:
+            with guard:
+                verdict = grade(exercise, attack.submission(watch.words), engines, SEED)
+        except (Exception, Hung) as error:
+            problems.append(f"grading it raised {type(error).__name__}: {error}"[:300])
+        if guard.rang:
+            problems.append(f"grading it would have hung: it was broken off after {HANG_SECONDS:g} s")
+        text = verdict.report_json() if verdict else ""
+        problems += (judge(attack, verdict) if verdict else []) + watch.problems(text)
+    problems += after(arena, "ring_all_reduce" if attack.tries == "harm" else "cost_model")
+    keep(attack, verdict, guard.seconds, problems)
+    if problems:
+        arena.close()  # the next one gets fresh engines
+    assert not problems, f"{attack.told}\n- " + "\n- ".join(problems) + (f"\n{told(verdict)}" if verdict else "")
+
+
+def after(arena: Arena, name: str) -> list[str]:
+    """What is wrong with the verdict on a right submission that comes after an attack, on the same engines."""
+    try:
+        with Guard(HANG_SECONDS, arena.close):
+            verdict = grade(find(name), right(name), arena.engines, SEED)
+    except (Exception, Hung) as error:
+        return [f"grading the next submission raised {type(error).__name__}: {error}"[:300]]
+    return [] if verdict.passed else [f"the next submission, which is right, got\n{told(verdict)}"]
+
+
+def test_there_are_attacks_of_every_family() -> None:
+    families = Counter(attack.family for attack in ATTACKS)
+    assert set(families) == set(FAMILIES)
+    assert len(ATTACKS) >= 70
+    assert len({attack.name for attack in ATTACKS}) == len(ATTACKS)
+
+
+def test_every_snippet_is_used() -> None:
+    used = {name for attack in ATTACKS for name in attack.uses}
+    assert used == {path.stem for path in (HERE / "snippets").glob("*.py")}
+
+
+GOOD = '"""Says yes.\n\nfamily: bombs\ntries: harm\nearned: 0\nends: timeout, crash\n"""\n'
+
+
+def test_a_header_is_read_also_where_the_rest_is_no_python() -> None:
+    attack = parse(GOOD + "def f(:\n", "ring_all_reduce/x", "ring_all_reduce", "x.py")
+    assert (attack.told, attack.earned, attack.ends, attack.paid) == ("Says yes.", 0, {"timeout", "crash"}, False)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("import os\n", "does not begin with a docstring"),
+        (GOOD.replace("tries: harm\n", ""), "no field 'tries'"),
+        (GOOD.replace("bombs", "bomb"), "no such family"),
+        (GOOD.replace("timeout", "time_out"), "no kind of diagnosis"),
+        (GOOD.replace("tries:", "trys:"), "'trys: harm' is none of the fields"),
+    ],
+    ids=["no docstring", "no aim", "unknown family", "unknown kind", "misspelt"],
+)
+def test_an_attack_without_a_proper_header_is_refused(text: str, why: str) -> None:
+    with pytest.raises(BadHeader, match=why):
+        parse(text, "ring_all_reduce/x", "ring_all_reduce", "x.py")
+
+
+def test_the_reports_on_all_attacks_are_looked_through() -> None:
+    """A picture that is no XML would not be shown; that `readable` sees it is shown here."""
+    with pytest.raises(ElementTree.ParseError):
+        ElementTree.fromstring("<svg>\x00</svg>")
