@@ -37,8 +37,6 @@ def computing(root: int) -> bool:
         top = psutil.Process(root)
         above = len(top.parents())
         for each in top.children(recursive=True):
-            if (
-                len(each.parents()) - above >= 4 and each.cpu_times().user > 0.1
-            ):
+            if len(each.parents()) - above >= 4 and each.cpu_times().user > 0.1:
                 return True
     return False

@@ -15,12 +15,13 @@ LAYERS = [
     {"verdict"},
     {"submission", "sandbox", "trace"},
     {"catalog", "progress", "ranks", "nodes", "jobs"},
-    {"exercise", "exercises", "twins", "doctor"},
+    {"exercise", "exercises", "bench", "twins", "doctor"},
     {"classroom", "course"},
     {"cli", "__init__"},
 ]
 LAYER = {part: number for number, parts in enumerate(LAYERS) for part in parts}
-TOGETHER = {(one, other) for one in ("exercise", "exercises", "twins") for other in ("exercise", "exercises", "twins")}
+GRADING = ("exercise", "exercises", "bench", "twins")
+TOGETHER = {(one, other) for one in GRADING for other in GRADING}
 IN_THE_BOX = {
     "ranks/worker.py",
     "ranks/recorder.py",

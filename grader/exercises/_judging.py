@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from grader.exercise import Bench, Case, Lost, Outcome
+from grader.bench import Bench, Lost, Outcome
+from grader.exercise import Case
 from grader.ranks.program import CallResult
 from grader.verdict import Diagnosis
 

@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from grader.exercise import Bench, Case, Lost
+from grader.bench import Bench, Lost
+from grader.exercise import Case
 from grader.ranks.program import Strided
 from grader.sandbox.frames import Other
 

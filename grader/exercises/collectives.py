@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from grader.exercise import Bench, Case, Check, Draw, Exercise, Lost, Outcome
+from grader.bench import Bench, Lost, Outcome
+from grader.exercise import Case, Check, Draw, Exercise
 from grader.exercises import _judging
 from grader.exercises._collectives import Expected, barrier, case, judge, least_bytes, log2
 from grader.ranks.program import CallResult, Function

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from grader.exercise import Bench, Case, Check, Draw, Exercise, Lost, Outcome
+from grader.bench import Bench, Lost, Outcome
+from grader.exercise import Case, Check, Draw, Exercise
 from grader.exercises import _costs, _plain
 from grader.exercises._costs import Job
 from grader.ranks.program import Function

@@ -12,7 +12,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from grader.exercise import Bench, Case, Check, Draw, Exercise, Lost, Outcome
+from grader.bench import Bench, Lost, Outcome
+from grader.exercise import Case, Check, Draw, Exercise
 from grader.exercises import _judging, _sums
 from grader.ranks.network import Network
 from grader.ranks.program import CallResult, Function, Strided

@@ -9,7 +9,8 @@ import contextlib
 from collections.abc import Iterator
 from dataclasses import replace
 
-from grader.exercise import Bench, Case, Check, Draw, Exercise, Lost, NotRun, Outcome
+from grader.bench import Bench, Lost, NotRun, Outcome
+from grader.exercise import Case, Check, Draw, Exercise
 from grader.exercises import _judging, _sums
 from grader.ranks.network import Network
 from grader.ranks.program import CallResult, Function

@@ -26,7 +26,9 @@ def _minus() -> str:
 
 
 def _control_characters() -> str:
-    return "".join(f"# {chr(c)}\n" for c in range(1, 32) if c not in (10, 13)) + "raise ValueError('\x1b]0;owned\x07')\n"
+    return (
+        "".join(f"# {chr(c)}\n" for c in range(1, 32) if c not in (10, 13)) + "raise ValueError('\x1b]0;owned\x07')\n"
+    )
 
 
 _MADE: dict[str, tuple[str, str, str, Callable[[], str]]] = {

@@ -17,7 +17,20 @@ from grader.verdict import Verdict
 
 MOST_CHARACTERS = 3_000_000  # of a report with all its pictures
 MOST_MESSAGE = 2_000
-_TAGS = {"script", "iframe", "object", "embed", "img", "link", "form", "base", "meta", "foreignobject", "video", "audio"}
+_TAGS = {
+    "script",
+    "iframe",
+    "object",
+    "embed",
+    "img",
+    "link",
+    "form",
+    "base",
+    "meta",
+    "foreignobject",
+    "video",
+    "audio",
+}
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")  # what rich itself writes: colours
 
 
@@ -73,7 +86,7 @@ def problems(verdict: Verdict) -> list[str]:
 
 def _terminal(verdict: Verdict) -> str:
     written = io.StringIO()
-    with mock.patch.object(report, "Console", lambda **_: Console(file=written, force_terminal=True, width=120)):
+    with mock.patch.object(report, "Console", return_value=Console(file=written, force_terminal=True, width=120)):
         shown = report.TerminalReport()
     for check in verdict.checks:
         shown.check(check)

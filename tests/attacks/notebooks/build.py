@@ -1,0 +1,110 @@
+"""Notebooks that try to win points or to do harm under `nbgrader autograde`: the released one, changed as an attack says.
+
+An attack is a file of this folder that begins with a docstring: a paragraph, and then the fields
+
+    tries: points|harm
+    earned: POINTS          that its solution cell honestly earns: the gradebook must not have more
+    paid: yes               only where it must not have less either
+
+After that come parts, each begun by a line `# %% WHAT`:
+
+    # %% solution           what stands in the solution cell
+    # %% first              a cell before all others
+    # %% playground         in place of the cell that calls play(), in which learners try what they like
+    # %% graded NAME        in place of what the graded cell with that grade_id holds
+    # %% last               a cell after all others
+    # %% markdown           a Markdown cell after all others
+    # %% edit               no cell, but code of the test's own, which changes `notebook` (an nbformat node): what a
+                            learner does to the file
+
+An attack that has no part `solution` keeps the released stub there. @TOKEN@, @CANARY@ and so on are replaced as in
+`corpus`; where an attack sees from inside that it went through, it prints WON.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from nbformat.v4 import new_code_cell, new_markdown_cell
+
+HERE = Path(__file__).parent
+_PART = re.compile(r"^# %% (\w+)(?: ([\w-]+))?$", re.MULTILINE)
+_HEADER = re.compile(r'\A"""(.+?)"""', re.DOTALL)
+_FIELD = re.compile(r"^(\w+): (.+)$", re.MULTILINE)
+_KINDS = ("solution", "first", "playground", "graded", "last", "markdown", "edit")
+
+
+@dataclass(frozen=True)
+class NotebookAttack:
+    """One attack: what it says of itself, and its parts as (what, which, text)."""
+
+    name: str
+    told: str
+    tries: str
+    earned: float
+    paid: bool
+    parts: tuple[tuple[str, str, str], ...]
+
+
+def read(path: Path) -> NotebookAttack:
+    """The attack in a file. Raises ValueError for one that is not written as it must be."""
+    text = path.read_text()
+    header = _HEADER.match(text)
+    if not header:
+        raise ValueError(f"{path.name} does not begin with a docstring")
+    told, _, rest = header[1].strip().partition("\n\n")
+    fields = dict(_FIELD.findall(rest))
+    if not {"tries", "earned"} <= fields.keys() <= {"tries", "earned", "paid"}:
+        raise ValueError(f"{path.name} has the fields {sorted(fields)}")
+    found = list(_PART.finditer(text))
+    ends = [part.start() for part in found[1:]] + [len(text)]
+    parts = tuple(
+        (part[1], part[2] or "", text[part.end() : end].strip("\n")) for part, end in zip(found, ends, strict=True)
+    )
+    if unknown := [what for what, _, _ in parts if what not in _KINDS]:
+        raise ValueError(f"{path.name}: no part is called {unknown[0]}")
+    return NotebookAttack(
+        path.stem, " ".join(told.split()), fields["tries"], float(fields["earned"]), fields.get("paid") == "yes", parts
+    )
+
+
+def attacks() -> list[NotebookAttack]:
+    """Every attack of this folder."""
+    return [read(path) for path in sorted(HERE.glob("*.py")) if path.stem != "build"]
+
+
+def notebook(attack: NotebookAttack, released: Any, words: Mapping[str, str] | None = None) -> Any:
+    """The notebook that is handed in: `released` (an nbformat node, left as it is) changed as the attack says."""
+    made = copy.deepcopy(released)
+    for what, which, text in attack.parts:
+        for word, value in (words or {}).items():
+            text = text.replace(f"@{word}@", value)
+        match what:
+            case "solution":
+                _cell(made, lambda mark, _: mark.get("solution") and not mark.get("grade")).source = text
+            case "playground":
+                _cell(made, lambda mark, source: not mark.get("grade") and "play(" in source).source = text
+            case "graded":
+                _cell(made, lambda mark, _, name=which: mark.get("grade_id") == name).source = text
+            case "first":
+                made.cells.insert(0, new_code_cell(text))
+            case "last":
+                made.cells.append(new_code_cell(text))
+            case "markdown":
+                made.cells.append(new_markdown_cell(text))
+            case "edit":
+                exec(text, {"notebook": made})
+    return made
+
+
+def _cell(made: Any, wanted: Any) -> Any:
+    """The code cell that is wanted, by its nbgrader mark and its text. Raises ValueError if there is none."""
+    for cell in made.cells:
+        if cell.cell_type == "code" and wanted(cell.metadata.get("nbgrader", {}), cell.source):
+            return cell
+    raise ValueError("the released notebook has no such cell")
