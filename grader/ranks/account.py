@@ -211,7 +211,7 @@ class Account:
             raise Broken(different, "mismatched")
         if self.program.p2p_only:  # what is forbidden in the rank's process may be allowed there again
             for op in self.trace.all_operations():
-                if op.collective:
+                if op.collective and op.name != "new_group":
                     self.diagnoses.append(blame.forbidden(op.rank, f"dist.{op.name}", op.line or None, self.source))
                     break
         more = [*blame.misread(self.trace, self.source), *blame.unreceived(self.trace, self.source)]

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from grader.trace.events import SEND, Trace
 
 # What gloo's headers, TCP's and a store's chatter may add
-HEADER, HEADERS = 256, 1024  # bytes a message, in a socket and on the loopback
-PER_CALL = 8 * 1024
-SHARE, SHARE_CARRIED = 1.02, 1.25  # the loopback also carries what acknowledges
+HEADER, HEADERS = 144, 1024  # bytes a message: in a socket three of gloo's headers, on the loopback TCP's too
+PER_CALL, PER_CALL_CARRIED = 512, 8 * 1024
+PER_GROUP = 4 * 1024  # and rank that makes it: its ranks find each other by the store
+SHARE_CARRIED = 1.25  # the loopback also carries what acknowledges
 
 
 @dataclass(frozen=True)
@@ -50,11 +51,16 @@ def contradiction(traffic: Traffic, trace: Trace) -> Contradiction | None:
     """
     sent = [op for op in trace.all_operations() if op.kind == SEND]
     done = [send for send, recv in trace.messages if send.done and recv.done]
+    meeting = PER_GROUP * sum(op.name == "new_group" for op in trace.all_operations())
     for rank in range(trace.ranks):
         least, to_it = sum(op.size for op in done if op.peer == rank), [op.size for op in sent if op.peer == rank]
-        if not least <= traffic.received[rank] <= SHARE * sum(to_it) + HEADER * len(to_it) + PER_CALL:
+        if not least <= traffic.received[rank] <= sum(to_it) + HEADER * len(to_it) + PER_CALL + meeting:
             return Contradiction(rank, sum(to_it), traffic.received[rank])
     least, total = sum(op.size for op in done), sum(op.size for op in sent)
-    if not least <= traffic.carried <= SHARE_CARRIED * total + HEADERS * len(sent) + PER_CALL * trace.ranks:
+    if (
+        not least
+        <= traffic.carried
+        <= SHARE_CARRIED * total + HEADERS * len(sent) + PER_CALL_CARRIED * trace.ranks + 2 * meeting
+    ):
         return Contradiction(None, total, traffic.carried)
     return None

@@ -209,8 +209,7 @@ def _shut(wanted: Wanted, folder: str) -> None:
         # several ranks share nothing but the network: what they tell each other is counted there
         read = [*map(str, bwrap.readable()), *(("/proc", "/etc") if wanted.full else HARMLESS)]
         landlock.restrict(read=read, write=[folder, *alone, *bwrap.DEVICES, *map(str, bwrap.gpus())], execute=read)
-    if wanted.full:
-        capabilities.drop_all()
+    capabilities.drop_all()
     seccomp.install(_filter)
 
 

@@ -84,7 +84,10 @@ def judge(attack: Attack, verdict: Verdict) -> list[str]:
 
 @pytest.mark.parametrize(
     "attack",
-    [pytest.param(each, id=each.name, marks=[pytest.mark.heavy] * each.heavy) for each in ATTACKS],
+    [
+        pytest.param(each, id=each.name, marks=[pytest.mark.heavy] * (each.heavy or each.family == "bombs"))
+        for each in ATTACKS
+    ],
 )
 def test_an_attack_wins_nothing_and_harms_nobody(attack: Attack, arena: Arena, tmp_path: Path) -> None:
     exercise, engines = find(attack.exercise), arena.engines

@@ -30,7 +30,7 @@ BOX = BoxLimits(
     file_bytes=16 * MIB,
     cpu_seconds=3,
 )
-QUICK = Limits(cpu_seconds=1.0, idle_seconds=1.5, box=BOX)
+QUICK = Limits(cpu_seconds=1.0, idle_seconds=1.5, silent_seconds=30, box=BOX)
 HEAD = "import ctypes, os, signal, socket, sys, tempfile, threading, time\nimport torch, torch.distributed as dist\n\n"
 
 

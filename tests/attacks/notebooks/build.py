@@ -17,8 +17,9 @@ After that come parts, each begun by a line `# %% WHAT`:
     # %% edit               no cell, but code of the test's own, which changes `notebook` (an nbformat node): what a
                             learner does to the file
 
-An attack that has no part `solution` keeps the released stub there. @TOKEN@, @CANARY@ and so on are replaced as in
-`corpus`; where an attack sees from inside that it went through, it prints WON.
+An attack that has no part `solution` keeps the released stub there. @RING@ and @NAIVE@ stand for a right solution and for
+one that is right but too dear; @TOKEN@, @CANARY@ and so on are replaced as in `corpus`. Where an attack sees from inside
+that it went through, it prints WON.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ HERE = Path(__file__).parent
 _PART = re.compile(r"^# %% (\w+)(?: ([\w-]+))?$", re.MULTILINE)
 _HEADER = re.compile(r'\A"""(.+?)"""', re.DOTALL)
 _FIELD = re.compile(r"^(\w+): (.+)$", re.MULTILINE)
+SNIPPETS = {"RING": ("ring", "honest_ring"), "NAIVE": ("naive", "naive_all_reduce")}
 _KINDS = ("solution", "first", "playground", "graded", "last", "markdown", "edit")
 
 
@@ -81,8 +83,9 @@ def attacks() -> list[NotebookAttack]:
 def notebook(attack: NotebookAttack, released: Any, words: Mapping[str, str] | None = None) -> Any:
     """The notebook that is handed in: `released` (an nbformat node, left as it is) changed as the attack says."""
     made = copy.deepcopy(released)
+    known = {**(words or {}), **{word: _right(*where) for word, where in SNIPPETS.items()}}
     for what, which, text in attack.parts:
-        for word, value in (words or {}).items():
+        for word, value in known.items():
             text = text.replace(f"@{word}@", value)
         match what:
             case "solution":
@@ -100,6 +103,10 @@ def notebook(attack: NotebookAttack, released: Any, words: Mapping[str, str] | N
             case "edit":
                 exec(text, {"notebook": made})
     return made
+
+
+def _right(snippet: str, function: str) -> str:
+    return (HERE.parent / "snippets" / f"{snippet}.py").read_text().replace(function, "ring_all_reduce")
 
 
 def _cell(made: Any, wanted: Any) -> Any:
