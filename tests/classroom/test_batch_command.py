@@ -7,14 +7,13 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import nbformat
 import psutil
 import pytest
-from batch_class import ASSIGNMENT, NOTEBOOK, ROOT, Class, empty, released, settings, words
+from batch_class import ASSIGNMENT, NOTEBOOK, RIGHT, ROOT, WRONG, Class, empty, generate, released, settings, words
 
 RANKUP = str(Path(sys.executable).parent / "rankup")
 # learner, points, kinds of what they lost points to
@@ -68,102 +67,74 @@ def records(room: Class) -> dict[str, Any]:
     return found
 
 
-@dataclass
-class Story:
-    """One class, graded in three runs: interrupted after a submission, killed after another one, and to the end."""
-
-    room: Class
-    interrupted: int
-    killed: int
-    kept: Sequence[dict[str, Any]]
-    last: tuple[int, str, str]
+def kinds(room: Class, learner: str) -> list[str]:
+    checks = room.record(learner)["verdict"]["verdict"]["checks"]
+    return [check["diagnosis"]["kind"] for check in checks if check["diagnosis"]]
 
 
-@pytest.fixture(scope="module")
-def story(tmp_path_factory: pytest.TempPathFactory) -> Story:
-    room = empty(tmp_path_factory.mktemp("real-class"))
+def test_a_class_is_graded_in_three_runs_interrupted_killed_and_to_the_end(tmp_path: Path) -> None:
+    """One test: each run takes up what the one before it left."""
+    room = empty(tmp_path)
     for learner, _, _ in GRADES:
         room.hand_in(learner, (ROOT / "demo" / "submissions" / f"{learner}.py").read_text())
+
     run = start(room)
     until(run, "1 of 6")
-    interrupted = stop(run, signal.SIGINT)
-    kept = [records(room)]
+    assert stop(run, signal.SIGINT) == 130
+    first = records(room)
+
     run = start(room)
     until(run, "1 of ")
-    killed = stop(run, signal.SIGKILL)
-    kept.append(records(room))
+    assert stop(run, signal.SIGKILL) == -9
+    second = records(room)
+
     run = start(room)
-    last = run.communicate(timeout=300)
-    return Story(room, interrupted, killed, kept, (run.returncode, *last))
+    said, error = run.communicate(timeout=300)
+    assert (run.returncode, error) == (0, "")
+    last = records(room)
+    assert 1 <= len(first) < len(second) <= len(last) == len(GRADES)
+    assert {student: last[student] for student in first} == first, "graded twice"
+    assert {student: last[student] for student in second} == second, "graded twice"
+    assert not list(room.folder.rglob("*.new")), "a half-written file was left"
+
+    assert [(who, *room.score(who), kinds(room, who)) for who, _, _ in GRADES] == [
+        (who, points, False, lost) for who, points, lost in GRADES
+    ]
+    assert all(room.page(who).read_text().startswith("<!doctype html>") for who, _, _ in GRADES)
+    assert "6 of 6 graded: mean 12.2 of 20, median 16.5, 2 with all points" in words(said)
+    assert "bytes 3/6 too_many_bytes 1, deadlock 1, syntax_error 1" in words(said)
+    assert str(room.folder / "overview" / f"{ASSIGNMENT}.html") in said
 
 
-def test_what_was_graded_is_kept_and_not_graded_again(story: Story) -> None:
-    assert (story.interrupted, story.killed, story.last[0]) == (130, -9, 0), story.last
-    final = records(story.room)
-    first, second = story.kept
-    assert 1 <= len(first) < len(second) <= len(final) == len(GRADES)
-    assert {student: final[student] for student in first} == first
-    assert {student: final[student] for student in second} == second
-
-
-@pytest.mark.parametrize(("learner", "points", "kinds"), GRADES, ids=[grade[0] for grade in GRADES])
-def test_points_and_reasons(story: Story, learner: str, points: float, kinds: list[str]) -> None:
-    assert story.room.score(learner) == (points, False)
-    record = story.room.record(learner)
-    checks = record["verdict"]["verdict"]["checks"]
-    assert [check["diagnosis"]["kind"] for check in checks if check["diagnosis"]] == kinds
-    assert story.room.page(learner).read_text().startswith("<!doctype html>")
-
-
-def test_what_is_said_at_the_end(story: Story) -> None:
-    said = words(story.last[1])
-    assert "6 of 6 graded: mean 12.2 of 20, median 16.5, 2 with all points" in said
-    assert "bytes 3/6 too_many_bytes 1, deadlock 1, syntax_error 1" in said
-    assert str(story.room.folder / "overview" / f"{ASSIGNMENT}.html") in said
-    assert story.last[2] == ""
-
-
-def test_nothing_is_left_behind(story: Story) -> None:
-    assert not list(story.room.folder.rglob("*.new"))
-
-
-@pytest.fixture(scope="module")
-def coursedir(story: Story) -> Any:
-    """nbgrader's own view of the class."""
+@pytest.mark.filterwarnings("ignore")
+def test_nbgrader_goes_on_from_there(tmp_path: Path) -> None:
+    """Its formgrader sees the class, and it writes its own feedback from what was graded."""
+    from nbgrader.apps import NbGraderAPI
+    from nbgrader.converters import GenerateFeedback
     from nbgrader.coursedir import CourseDirectory
 
-    place = settings(story.room.folder)
-    place.config.CourseDirectory.assignment_id = ASSIGNMENT
-    return CourseDirectory(config=place.config)
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_nbgrader_writes_its_feedback_from_what_was_graded(story: Story, coursedir: Any, tmp_path: Path) -> None:
-    from nbgrader.converters import GenerateFeedback
-
-    before, coursedir.feedback_directory = coursedir.feedback_directory, str(tmp_path)
-    GenerateFeedback(coursedir=coursedir, config=coursedir.config).start()
-    coursedir.feedback_directory = before
-    page = (tmp_path / "chen" / ASSIGNMENT / f"{NOTEBOOK}.html").read_text()
-    assert "too_many_bytes" in page
-    assert "(Score: 16.0 / 20.0)" in page
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_formgrader_sees_the_class(coursedir: Any) -> None:
-    from nbgrader.apps import NbGraderAPI
+    room = empty(tmp_path)
+    room.hand_in("ada", RIGHT)
+    room.hand_in("bo", WRONG)
+    assert room.grade() == (0, ["ada", "bo"])
+    config = settings(tmp_path).config
+    config.CourseDirectory.assignment_id = ASSIGNMENT
+    config.CourseDirectory.feedback_directory = str(tmp_path / "again")
+    coursedir = CourseDirectory(config=config)
 
     seen = {each["student"]: each for each in NbGraderAPI(coursedir).get_submissions(ASSIGNMENT)}
-    assert {student: each["score"] for student, each in seen.items()} == {who: points for who, points, _ in GRADES}
+    assert {student: each["score"] for student, each in seen.items()} == {"ada": 20, "bo": 0}
     assert all(each["autograded"] and not each["needs_manual_grade"] for each in seen.values())
+
+    GenerateFeedback(coursedir=coursedir, config=config).start()
+    page = (tmp_path / "again" / "bo" / ASSIGNMENT / f"{NOTEBOOK}.html").read_text()
+    assert "Deadlock: rank 0 waits for rank 1" in page
+    assert "(Score: 0.0 / 20.0)" in page
 
 
 @pytest.mark.filterwarnings("ignore")
 def test_code_of_the_teachers_own_is_run_by_nbgrader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A graded cell with an assert beside the checks: it takes a kernel."""
-    import nbformat
-    from batch_class import generate
-
     source = tmp_path / "source" / ASSIGNMENT / f"{NOTEBOOK}.ipynb"
     source.parent.mkdir(parents=True)
     notebook = nbformat.read(ROOT / "solutions" / ASSIGNMENT / f"{NOTEBOOK}.ipynb", as_version=4)
@@ -185,10 +156,9 @@ def test_code_of_the_teachers_own_is_run_by_nbgrader(tmp_path: Path, monkeypatch
     assert room.grade() == (0, [])
     assert room.score("chen") == (21, False)
     assert "too_many_bytes" in (tmp_path / "overview" / f"{ASSIGNMENT}.html").read_text()
-    for path in (room.graded("chen"), room.page("chen")):
-        written = path.stat().st_mtime_ns
-        assert room.grade() == (0, [])
-        assert path.stat().st_mtime_ns == written, "it was run again"
-        path.unlink()
-        assert room.grade() == (0, [])
-        assert path.is_file()
+    written = room.graded("chen").stat().st_mtime_ns
+    assert room.grade() == (0, [])
+    assert room.graded("chen").stat().st_mtime_ns == written, "it was run again"
+    room.page("chen").unlink()
+    assert room.grade() == (0, [])
+    assert room.page("chen").is_file()

@@ -95,9 +95,15 @@ def link(path: Path) -> None:
 
 
 def linked_folder(path: Path) -> None:
-    target = path.parent.parent.parent.parent / "elsewhere"
+    target = path.parents[3] / "elsewhere"
     path.parent.rename(target)
     path.parent.symlink_to(target)
+
+
+def linked_student(path: Path) -> None:
+    target = path.parents[3] / "elsewhere too"
+    path.parents[1].rename(target)
+    path.parents[1].symlink_to(target)
 
 
 def pipe(path: Path) -> None:
@@ -136,6 +142,7 @@ BROKEN: dict[str, tuple[Callable[[Path], object], str]] = {
     "too large": (sparse, "has 200 MB; 100 MB is the most that is read"),
     "a link": (link, "is a link, and links are not followed"),
     "a link to a folder": (linked_folder, "the folder is a link, and links are not followed"),
+    "a link to a student": (linked_student, "the folder is a link, and links are not followed"),
     "a pipe": (pipe, "is not a regular file"),
     "a folder": (folder, "is a folder"),
 }
@@ -170,7 +177,7 @@ def student(table: str, case: str) -> str:
     return f"{table} {case}"
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def odd(tmp_path_factory: pytest.TempPathFactory) -> Graded:
     room = empty(tmp_path_factory.mktemp("odd-class"))
     for case, (notebook, _, _) in ODD.items():

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import nbformat
 from nbgrader.converters import Autograde, GenerateFeedback
-from nbgrader.converters.base import NbGraderException
 from nbgrader.coursedir import CourseDirectory
 from traitlets.config import Config
 
@@ -49,11 +48,11 @@ def autograde(course: Course, assignment: str, task: Task, others: list[str]) ->
             config.CourseDirectory.assignment_id = assignment
             config.CourseDirectory.student_id = glob.escape(student)
             config.CourseDirectory.notebook_id = glob.escape(notebook.name)
-            run = converter(coursedir=CourseDirectory(config=config), config=config)
-            run.force = True
             try:
+                run = converter(coursedir=CourseDirectory(config=config), config=config)
+                run.force = True
                 run.start()
-            except (NbGraderException, SystemExit) as error:
+            except (Exception, SystemExit) as error:  # it lets through whatever its parts raise
                 raise KernelFailed(f"nbgrader: {said[0] if said else error}") from None
 
 

@@ -154,7 +154,8 @@ def write_whole(path: Path, data: bytes, mode: int = 0o644) -> None:
 def version(exercise: Exercise | None) -> str:
     """Stands for all that decides an exercise's verdicts: it is another one when one of these files is changed."""
     package = Path(grader.__file__).parent
-    sources = [package / "exercise.py", *sorted((package / "exercises").glob("_*.py"))]
+    parts = (package / name for name in ("exercise.py", "bench.py"))
+    sources = [*(part for part in parts if part.exists()), *sorted((package / "exercises").glob("_*.py"))]
     if exercise is not None:
         sources.append(package / "exercises" / f"{exercise.name}.py")
     try:

@@ -31,6 +31,7 @@ from grader.classroom.batch.pool import Job
 
 LOSSES = 3  # how often a job may go down with a slot or a whole machine before it is taken for the cause
 STARTS = 4  # how often in a row a slot is started without getting a job done
+START_SECONDS = 60.0  # how long to count on a slot that is being started
 FREE_SECONDS = 120.0  # how long to wait for a first processor, if others use the cluster too
 GRACE_SECONDS = 60.0  # beyond a job's deadline, which the slot itself sees to
 _TICK = 0.2  # seconds for which a new line on stdin may go unnoticed
@@ -54,7 +55,7 @@ class Task:
 class Place:
     """A slot on a machine. `ref` is what it was asked last: to get ready if `task` is None, else to grade.
 
-    It is idle with neither, and `until` is when an answer must be there.
+    It is idle with neither, and `until` is when an answer can be expected.
     """
 
     machine: Machine
@@ -128,6 +129,7 @@ class Work:
         place.starts += 1
         place.actor = self._actor.options(scheduling_strategy=place.machine.here).remote()
         place.ref, place.task = place.actor.get_ready.remote(), None
+        place.until = time.monotonic() + START_SECONDS
 
     def _serving(self) -> list[Place]:
         """Those that are ready, or grade."""
@@ -135,8 +137,9 @@ class Work:
 
     def _give(self, place: Place) -> None:
         """Hand it the first job that has not failed on its machine, unless there is no other machine to try it on."""
-        here = place.machine.node
-        alone = all(other.machine.node == here for other in self._serving())
+        here, now = place.machine.node, time.monotonic()
+        coming = [other for other in self._places if other.ref is not None and other.task is None and now < other.until]
+        alone = all(other.machine.node == here for other in (*self._serving(), *coming))
         task = next((task for task in self._waiting if alone or task.failed_on != here), None)
         if task is None:
             return
@@ -160,6 +163,7 @@ class Work:
         if "problem" in said and task.tries < TRIES:
             task.failed_on = place.machine.node
             self._waiting.appendleft(task)
+            self.start(1)
         else:
             self._say({"number": task.number, **said, "seconds": task.seconds, "worker": place.name})
 

@@ -11,7 +11,7 @@ import ray
 from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-LOOK_SECONDS = 60.0
+LOOK_SECONDS = 90.0  # most of it is taken by Ray's own start of a process
 
 
 class Refused(Exception):  # noqa: N818 - reads as what happened
@@ -82,7 +82,7 @@ def look() -> list[Machine]:
     for node in ray.nodes():
         processors = int(node.get("Resources", {}).get("CPU", 0))
         if node["Alive"] and processors:
-            name = f"{node['NodeManagerHostname']} ({node['NodeManagerAddress']})"
+            name = f"{node['NodeManagerHostname']} ({node['NodeName']})"  # the latter is its address, if not named
             machine = Machine(node["NodeID"], name, processors)
             remote = ray.remote(num_cpus=0, max_retries=0, scheduling_strategy=machine.here)(look_there)
             asked[remote.remote()] = machine

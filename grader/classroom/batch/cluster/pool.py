@@ -26,7 +26,7 @@ from grader.submission import BadRequest
 from grader.verdict import Verdict
 
 DRIVER = (sys.executable, "-I", "-m", "grader.classroom.batch.cluster.driver")
-CONNECT_SECONDS = 120.0  # Ray itself gives up earlier, if it does
+CONNECT_SECONDS = 180.0  # with a look at every machine; Ray itself gives up earlier, if it does
 _REACH_SECONDS = 10.0
 _END_SECONDS = 10.0
 _ADDRESS = re.compile(r"(?P<host>[^/\s:]+|\[[0-9a-fA-F:.]+\]):(?P<port>[0-9]{1,5})")

@@ -46,8 +46,9 @@ def _release(name: str) -> str:
 
 def look() -> str:
     """What there is here, as JSON: the version, how well submissions are isolated, how many can be graded at a time."""
-    why = modes.why_not("full") if modes.mode() != "full" else ""
-    return json.dumps({"version": version(), "mode": modes.mode(), "why": why, "cores": cores()})
+    mode = modes.mode()
+    why = "" if mode == "full" else modes.why_not("full") or f"the mode is {mode}"
+    return json.dumps({"version": version(), "mode": mode, "why": why, "cores": cores()})
 
 
 class Slot:

@@ -1,0 +1,103 @@
+"""What runs on a machine of a cluster: one try at a job, whatever the worker does, and what grades there."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+import grader
+from grader.classroom.batch.cluster import slot
+from grader.classroom.batch.pool import Job
+
+JOB = Job("ada", "notebook", "exercise", "grades", "your cell", 5, 60.0)
+WORKER = """
+import json, os, signal, sys
+for line in sys.stdin:
+    what = json.loads(line)["source"]
+    if what == "dies":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if what == "hangs":
+        signal.pause()
+    verdict = {"exercise": str(os.getpid()), "checks": [], "seed": 5, "seconds": 1.0, "engines": []}
+    print(json.dumps({"verdict": {"verdict": verdict, "extra": []}}), flush=True)
+"""
+
+
+def tried(where: slot.Slot, **changes: Any) -> dict[str, Any]:
+    """What is answered to a job."""
+    answer: dict[str, Any] = json.loads(where.grade(replace(JOB, **changes).to_json()))
+    assert answer["seconds"] >= 0
+    return answer
+
+
+FAILURES = {
+    "dies": ({"source": "dies"}, "the worker was ended by SIGKILL"),
+    "hangs": ({"source": "hangs", "deadline": 0.2}, "it was not done after 0.2 seconds"),
+}
+
+
+@pytest.mark.parametrize(("changes", "problem"), FAILURES.values(), ids=FAILURES.keys())
+def test_a_worker_that_fails_is_replaced(
+    monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any], problem: str
+) -> None:
+    monkeypatch.setattr(slot, "COMMAND", [sys.executable, "-S", "-c", WORKER])
+    where = slot.Slot()
+    where.get_ready()
+    first, again = (tried(where)["verdict"]["verdict"]["exercise"] for _ in range(2))
+    assert first == again  # it is warm
+    assert tried(where, **changes)["problem"] == problem
+    last = tried(where)["verdict"]["verdict"]["exercise"]
+    assert not psutil.pid_exists(int(first))
+    tried(where, source="dies")
+    assert not psutil.pid_exists(int(last))
+
+
+def test_a_worker_that_cannot_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slot, "COMMAND", ["/no/such/program"])
+    where = slot.Slot()
+    where.get_ready()
+    assert tried(where)["problem"] == "no worker can be started (No such file or directory)"
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A package that stands for this one."""
+    (tmp_path / "exercises").mkdir()
+    (tmp_path / "_data").mkdir()
+    for name in ("__init__.py", "exercises/a.py", "exercises/b.py", "_data/c.py", "d.txt"):
+        (tmp_path / name).write_text(name)
+    monkeypatch.setattr(grader, "__file__", str(tmp_path / "__init__.py"))
+    return tmp_path
+
+
+# what is done to a file of the package, and whether that makes it another one
+CHANGES = {
+    "nothing": (lambda path: None, "exercises/a.py", False),
+    "a comment": (lambda path: path.write_text("# x"), "exercises/a.py", True),
+    "another name": (lambda path: path.rename(path.with_name("x.py")), "exercises/a.py", True),
+    "one less": (lambda path: path.unlink(), "exercises/b.py", True),
+    "course material": (lambda path: path.write_text("# x"), "_data/c.py", False),
+    "no source": (lambda path: path.write_text("x"), "d.txt", False),
+}
+
+
+@pytest.mark.parametrize(("change", "name", "differs"), CHANGES.values(), ids=CHANGES.keys())
+def test_another_source_is_another_version(package: Path, change: Any, name: str, differs: bool) -> None:
+    version = slot.version.__wrapped__
+    before = version()
+    change(package / name)
+    assert (version() != before) == differs
+
+
+def test_what_there_is_here() -> None:
+    found = json.loads(slot.look())
+    assert re.fullmatch(r"rankup .+ \([0-9a-f]{12}\), torch [0-9.]+", found["version"])
+    assert found["cores"] >= 1
+    assert bool(found["why"]) == (found["mode"] != "full")
