@@ -23,7 +23,7 @@ c.CourseDirectory.release_directory = "exercises"
 c.CourseDirectory.submitted_directory = str(classroom / "submitted")
 c.CourseDirectory.autograded_directory = str(classroom / "autograded")
 c.CourseDirectory.feedback_directory = str(classroom / "feedback")
-c.CourseDirectory.db_url = f"sqlite:///{classroom / 'gradebook.db'}"
+c.CourseDirectory.db_url = os.environ.get("RANKUP_DB") or f"sqlite:///{classroom / 'gradebook.db'}"
 
 # What a submission says is not believed: its notebook runs in a box, and the grading service's record decides.
 c.Autograde.exporter_class = "grader.classroom.autograde.Exporter"

@@ -1,7 +1,8 @@
 """How well this machine can keep submissions apart from itself: the mode, and what would make it better.
 
 "full": bubblewrap and namespaces; "partial": Landlock, seccomp and limits only, so the network and the list of
-processes are shared; "none": limits only. RANKUP_SANDBOX names a mode that is not to be exceeded, for tests.
+processes are shared; "none": limits only. RANKUP_SANDBOX names a mode that is not to be exceeded, for tests;
+RANKUP_SANDBOX_LEAST one that is not to be fallen short of, for a class.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from grader.sandbox import bwrap
 
 Mode = Literal["full", "partial", "none"]
 MODES: tuple[Mode, ...] = get_args(Mode)
+MOST, LEAST = "RANKUP_SANDBOX", "RANKUP_SANDBOX_LEAST"
 
 NOT_ISOLATED = {
     "full": "",
@@ -27,8 +29,15 @@ NOT_ISOLATED = {
 
 def wanted() -> tuple[Mode, ...]:
     """The modes that may be used, best first."""
-    most = os.environ.get("RANKUP_SANDBOX", "")
-    return MODES[MODES.index(most) :] if most in MODES else MODES
+    most, least = os.environ.get(MOST, ""), os.environ.get(LEAST, "")
+    first = MODES.index(most) if most in MODES else 0
+    last = MODES.index(least) if least in MODES else len(MODES) - 1
+    return MODES[first : max(first, last) + 1]
+
+
+def require_full() -> None:
+    """From now on, here and in the processes that we start: no box at all rather than one that is not shut."""
+    os.environ[LEAST] = "full"
 
 
 def command(mode: Mode, *arguments: str) -> list[str]:

@@ -83,11 +83,13 @@ class Warm:
     """
 
     def __init__(self, module: str) -> None:
+        self._modes = [mode for mode in modes.wanted() if mode != "full" or bwrap.program()]
+        if not self._modes:
+            raise BoxFailed(modes.why_not("full"))
         self._module = module
         self._lock = threading.Lock()
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed in close()
         self._ready = self._closed = False
-        self._modes = [mode for mode in modes.wanted() if mode != "full" or bwrap.program()]
         self._start()
 
     @property

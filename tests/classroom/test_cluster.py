@@ -209,13 +209,17 @@ def test_stopping_ends_the_workers_and_leaves_the_cluster(machines: Cluster, poo
 
 
 @pytest.mark.heavy
-def test_a_machine_with_another_version_is_refused(machines: Cluster, tmp_path: Path) -> None:
-    shutil.copytree(ROOT / "grader", tmp_path / "grader", ignore=shutil.ignore_patterns("__pycache__"))
-    with open(tmp_path / "grader" / "exercise.py", "a") as source:
+@pytest.mark.parametrize(("files", "found"), [("*", "rankup "), ("__init__.py", "no rankup, or an older one")])
+def test_a_machine_with_another_version_is_refused(machines: Cluster, tmp_path: Path, files: str, found: str) -> None:
+    copy = tmp_path / "grader"
+    copy.mkdir()
+    for each in (ROOT / "grader").glob(files):
+        (shutil.copytree if each.is_dir() else shutil.copy)(each, copy / each.name)
+    with open(copy / "__init__.py", "a") as source:
         source.write("# more points for everybody\n")
     with machines.third(PYTHONPATH=str(tmp_path)), pytest.raises(BadRequest) as raised:
         cluster.open_pool(machines.address, trust=True)
-    assert "(third) has rankup " in str(raised.value)
+    assert f"(third) has {found}" in str(raised.value)
     assert str(raised.value).endswith(": install the same on all machines of the cluster")
 
 

@@ -109,6 +109,7 @@ def test_a_bad_address(monkeypatch: pytest.MonkeyPatch, address: str, said: str,
     with closing(socket.socket()) as held:
         held.bind(("127.0.0.1", 0))  # nobody listens to it
         address = address.replace("CLOSED", f"127.0.0.1:{held.getsockname()[1]}")
+        monkeypatch.setattr(importlib.util, "find_spec", bool)  # Ray may be here or not
         monkeypatch.setenv("RAY_ADDRESS", address if by_environment else "another:1")
         with pytest.raises(BadRequest) as raised:
             open_pool("" if by_environment else address)

@@ -82,6 +82,8 @@ def _isolated(trusted: bool, console: Console) -> None:
     """Raises BadRequest where strangers' code would not be kept from this machine, unless it is `trusted`."""
     mode = modes.mode()
     if mode == "full":
+        if not trusted:
+            modes.require_full()
         return
     why = modes.why_not("full") or f"the mode is {mode}"
     if not trusted:
