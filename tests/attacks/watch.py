@@ -21,7 +21,7 @@ import psutil
 
 REPOSITORY = Path(__file__).parents[2]
 SETTLE_SECONDS = 5.0  # within which processes that were told to end must be gone
-MOST_MEMORY = 600 * 2**20  # bytes that grading one submission may add to the grading process
+MOST_MEMORY = 1000 * 2**20  # bytes that grading one submission may add to the grading process
 MOST_DESCRIPTORS = 16
 RING_AGAIN_SECONDS = 5.0
 MOST_MORE_MEMORY = 3 * 2**30  # of address space, beyond which the grading process gets a MemoryError

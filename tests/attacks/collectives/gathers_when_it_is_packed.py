@@ -1,9 +1,10 @@
 """Returns tensors of a class of its own, which look for the other ranks' tensors only when they are packed: by then
-every rank has returned. The messages are as many as a ring's, and hold nothing. Honest on real processes.
+every rank has returned. The messages are as many as a ring's, and hold nothing. Honest on real
+processes, and so it has earned what all_gather earns.
 
 family: odd_objects
 tries: points
-earned: 0
+earned: 2
 ends: any
 uses: won, peek
 """

@@ -3,7 +3,7 @@ and too dear, on real processes.
 
 family: peeking_at_siblings
 tries: points
-earned: 2
+earned: 11
 ends: any
 uses: won, ring, peek
 """

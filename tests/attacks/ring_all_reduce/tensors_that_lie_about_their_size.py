@@ -4,7 +4,7 @@ gloo does not. A thread of its own forces real processes.
 family: patched_counters
 tries: points
 earned: 16
-ends: too_many_bytes, too_slow, crash
+ends: too_many_bytes, too_slow, crash, sandbox_violation
 uses: won
 """
 
