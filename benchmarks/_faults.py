@@ -23,7 +23,7 @@ from grader.sandbox import watch
 WORKER, HOST = "grader.classroom.batch.worker", "grader.sandbox.host"
 KINDS = {
     "worker": "a worker killed",
-    "host": "a warm host killed, or what is around it",
+    "host": "a warm host killed, or the walls around it",
     "disk": "the disk full",
     "lock": "the gradebook locked",
     "command": "the whole command killed",
@@ -64,9 +64,21 @@ def command_line(pid: int) -> list[str]:
         return []
 
 
-def processes_of(pid: int, module: str) -> list[int]:
-    """Which processes below `pid` run a module, by their command line; forks of them have the same one."""
-    return [each for each in watch.tree(pid)[1:] if module in command_line(each)]
+def workers(run: int) -> list[int]:
+    """The workers of a run."""
+    return [pid for pid in watch.tree(run)[1:] if WORKER in command_line(pid)]
+
+
+def hosts(worker: int) -> list[int]:
+    """A worker's warm host, last, and before it the processes of its walls, where it has any."""
+    found = []
+    for pid in watch.tree(worker)[1:]:  # parents first: what comes after the host is below it
+        line = command_line(pid)
+        if HOST in line:
+            found.append(pid)
+            if "bwrap" not in os.path.basename(line[0]):
+                return found
+    return found
 
 
 @dataclass
@@ -129,7 +141,9 @@ class Injector:
         if fault.kind == "command":
             run.kill()
             return True
-        victims = processes_of(run.pid, WORKER if fault.kind == "worker" else HOST)
+        victims = workers(run.pid)
+        if fault.kind == "host":
+            victims = [pid for worker in victims for pid in hosts(worker)]
         with contextlib.suppress(IndexError, ProcessLookupError):
             os.kill(self._draw.choice(victims), signal.SIGKILL)
             return True

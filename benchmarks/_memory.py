@@ -8,9 +8,7 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
-from _faults import HOST, WORKER, command_line
-
-from grader.sandbox import watch
+from _faults import hosts, workers
 
 _EVERY = 1.0  # seconds between two looks
 _PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -57,12 +55,10 @@ class Follower:
             return
         self._looked = now
         self._see(pid, "command", now)
-        for below in watch.tree(pid)[1:]:
-            if WORKER in command_line(below):
-                self._see(below, "worker", now)
-                host = next((each for each in watch.tree(below)[1:] if _is_host(each)), None)
-                if host is not None:
-                    self._see(host, "host", now)
+        for worker in workers(pid):
+            self._see(worker, "worker", now)
+            for host in hosts(worker)[-1:]:
+                self._see(host, "host", now)
 
     def _see(self, pid: int, kind: str, now: float) -> None:
         try:
@@ -82,9 +78,3 @@ class Follower:
             if lives:
                 found.append(max(lives, key=lambda life: life.seconds).told())
         return found
-
-
-def _is_host(pid: int) -> bool:
-    """Whether it is the host itself, and not what makes its walls: the first Python program below a worker."""
-    line = command_line(pid)
-    return HOST in line and "bwrap" not in os.path.basename(line[0])

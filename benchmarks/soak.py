@@ -56,6 +56,7 @@ PATIENCE = 30.0  # seconds for what a run started to be gone after it
 MOST_RUNS_IN_VAIN = 5
 FLAT = 1.2  # last memory of a process against what it had early in its life
 MORE_FILES = 8
+LONG_ENOUGH = 120.0  # seconds that a process must have lived to have its memory judged
 _LINE = re.compile(r"\s*\d+ of \d+  (\S+)\s+(.*)")
 
 
@@ -157,6 +158,14 @@ class Soak:
             self.problems.append(f"graded twice, or lost, by run {len(self.statuses)}: {', '.join(twice)}")
         self.kept = now
 
+    def _told(self, student: str) -> str:
+        """What a verdict says."""
+        if student not in self.kept:
+            return ", and has no verdict"
+        points, _, _, verdict = self.kept[student]
+        said = {check["diagnosis"]["message"] for check in verdict["checks"] if check["diagnosis"]}
+        return f", and has {points:g}: {' '.join(sorted(said))}"
+
     def check(self, points: dict[str, float], before: set[str]) -> None:
         """Compare what there is with what there should be; `before` are the files that were there at first."""
         last = self.run()
@@ -167,7 +176,9 @@ class Soak:
         for each in self.students:
             right = points[each.name]
             if self.kept.get(each.student, (None,))[0] != right:
-                self.problems.append(f"{each.student} ({each.name}) has a wrong verdict: not {right:g} points")
+                self.problems.append(
+                    f"{each.student} ({each.name}) should have {right:g} points{self._told(each.student)}"
+                )
             has, should = grades.get(each.student), (1, checks, right, 0)
             if has != should:
                 what = "notebooks, grades, points, by hand"
@@ -281,12 +292,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(f"         {problem}")
     goals = []
     for life in lives:
-        goals.append(
-            goal(f"memory of the {life['kind']}, last to first", life["last_bytes"] / life["first_bytes"], FLAT, " x")
-        )
-        goals.append(
-            goal(f"more open files of the {life['kind']}", life["last_files"] - life["first_files"], MORE_FILES, "")
-        )
+        if life["seconds"] < LONG_ENOUGH:
+            print(f"         the memory of a {life['kind']} that lived for {life['seconds']:.0f} s is not judged")
+            continue
+        growth, more = life["last_bytes"] / life["first_bytes"], life["last_files"] - life["first_files"]
+        goals.append(goal(f"memory of the longest lived {life['kind']}, last to first", growth, FLAT, " x"))
+        goals.append(goal(f"more open files of the longest lived {life['kind']}", more, MORE_FILES, ""))
     data = {"runs": runs, "seed": given.seed, "seconds": seconds, "statuses": soak.statuses, "problems": soak.problems}
     data |= {"injected": dict(injector.done), "seen": dict(soak.said), "lives": lives, "goals": goals, "bytes": size}
     save("soak", data)

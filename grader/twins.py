@@ -70,6 +70,8 @@ def difference(case: Case, simulated: CallResult, real: CallResult, file: str) -
             )  # fmt: skip
     if simulated.diagnoses:
         return None  # a race may end in one way here and in another there
+    if real.diagnoses:
+        return real.diagnoses[0]
     for rank in range(case.ranks):
         mine = [simulated.arguments[rank], simulated.returned[rank]], [real.arguments[rank], real.returned[rank]]
         if not _same(*mine):

@@ -28,6 +28,7 @@ LIMITS = Limits(
     cpu_seconds=30,
     idle_seconds=20,
     silent_seconds=120,
+    wall_seconds=3600,
     frame_bytes=4 * GIB,
     box=BoxLimits(
         memory_bytes=8 * GIB, processes=2000, disk_bytes=2 * GIB, inodes=2**16, file_bytes=2 * GIB, cpu_seconds=3600

@@ -157,6 +157,13 @@ def _time(bench: Bench) -> None:
         slowest = max(range(n), key=lambda rank: result.finish[rank])
         if max(result.trace.bytes_sent(rank) for rank in range(n)) > 2 * (n - 1) * size // n:
             return  # too many bytes take too long: the check `bytes` says so
+        if result.finish[slowest] < 0.99 * 2 * (n - 1) / n * size * LINK.beta:
+            raise bench.lost(
+                case,
+                "sandbox_violation",
+                f"With {case.label}: it took {result.finish[slowest] * 1e3:.3f} ms of virtual time, in which the links "
+                "can not have carried what every rank needs. Clocks and links are not to be touched.",
+            )
         if result.finish[slowest] > 1.05 * ideal:
             raise bench.lost(
                 case,

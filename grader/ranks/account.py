@@ -13,6 +13,7 @@ from grader.trace.events import COLLECTIVE_CODES, RECV, RECV_ANY, SEND, SPANS, O
 from grader.verdict import Diagnosis
 
 COLLECTIVES = frozenset(COLLECTIVE_CODES.values())
+MOST_DIAGNOSES, MOST_TEXT = 100, 4000
 MOST_BYTES = 2**50  # of an operation
 
 
@@ -61,6 +62,11 @@ class Broken(Exception):  # noqa: N818 - carries the diagnosis that ends the run
         self.diagnosis, self.ending = diagnosis, ending
 
 
+def _plain(told: Any) -> str:
+    """Text that a rank made up, without what would be an order to a terminal or no XML."""
+    return "".join(c if c.isprintable() or c == "\n" else "�" for c in str(told)[:MOST_TEXT])
+
+
 def tidy(diagnoses: list[Diagnosis]) -> list[Diagnosis]:
     return list(dict.fromkeys(diagnoses))
 
@@ -94,7 +100,7 @@ class Account:
             case "raised":
                 line = header.get("line")
                 rank.raised = blame.Raised(
-                    str(header.get("type")), str(header.get("text")), line if isinstance(line, int) else None,
+                    _plain(header.get("type")), _plain(header.get("text")), line if isinstance(line, int) else None,
                     str(header.get("why")),
                 )  # fmt: skip
                 rank.state, rank.blocked = "raised", None
@@ -105,9 +111,9 @@ class Account:
             case "forbidden":
                 line = header.get("line")
                 what = f"dist.{header.get('call')}"
-                self.diagnoses.append(
-                    blame.forbidden(number, what, line if isinstance(line, int) else None, self.source)
-                )
+                found = blame.forbidden(number, what, line if isinstance(line, int) else None, self.source)
+                if len(self.diagnoses) < MOST_DIAGNOSES:
+                    self.diagnoses.append(found)
             case _:
                 raise frames.FrameError("a message of no known kind")
 
@@ -124,7 +130,7 @@ class Account:
             found = blame.race(number, header["how"], peer, posted, line, self.source)
         except (KeyError, TypeError, ValueError, OverflowError):
             raise frames.FrameError("a race report that does not fit") from None
-        if len(self.diagnoses) < 100:
+        if len(self.diagnoses) < MOST_DIAGNOSES:
             self.diagnoses.append(found)
 
     def _take_problems(self, told: Any) -> None:

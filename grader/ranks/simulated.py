@@ -178,7 +178,7 @@ class _SimWorld(World):
     def _until_phase(self) -> frames.Message:
         """Read until all ranks have come to rest. Raises Broken unless every one has returned."""
         self.phases.clear()
-        started = self.last_news = self.last_frame = time.monotonic()
+        started = self.started = self.last_news = self.last_frame = time.monotonic()
         cpu_before, next_tick = self._cpu(0), started + TICK_SECONDS
         allowed = self.limits.cpu_seconds + CPU_SECONDS_A_RANK * self.size
         while not self.phases:

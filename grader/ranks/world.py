@@ -49,7 +49,7 @@ class World(Account):
         self.finished: list[CallResult] = []
         self.loaded, self.received = False, 0
         self.traffic: Traffic | None = None
-        self.last_news = self.last_frame = self.first_breakage = self.cpu_seen = 0.0
+        self.started = self.last_news = self.last_frame = self.first_breakage = self.cpu_seen = 0.0
         for channel in box.frames:
             channel.settimeout(limits.idle_seconds)  # for a rank that does not read what it is sent
         self.watch = selectors.DefaultSelector()
@@ -192,7 +192,7 @@ class World(Account):
 
     def _until_settled(self, good: set[str]) -> None:
         """Read until every rank is in a state of `good`. Raises Broken when that cannot happen any more."""
-        started = self.last_news = self.last_frame = time.monotonic()
+        started = self.started = self.last_news = self.last_frame = time.monotonic()
         self.first_breakage = 0.0
         next_tick = started + TICK_SECONDS
         while not all(rank.state in good for rank in self.ranks):
@@ -328,6 +328,8 @@ class World(Account):
             return f"stood still for {self.limits.idle_seconds:g} s"
         if now - self.last_frame > self.limits.silent_seconds:
             return f"neither sent nor received anything for {self.limits.silent_seconds:g} s"
+        if now - self.started > self.limits.wall_seconds:
+            return f"was not done after {self.limits.wall_seconds:g} s"
         return ""
 
     def _timed_out(self, number: int, how: str) -> Broken:

@@ -32,6 +32,7 @@ SCRIPT = Path(__file__).with_name("ray_cluster.py")
 WORKER, SLOT = "grader.classroom.batch.worker", "ray::Slot"
 QUICK = ("ada", "chen", "dmitri")  # all marks, some, none
 QUICKEST = "judit"
+TRUST = modes.mode() != "full"  # without it there is none to grade with
 LONG = "ivan"  # never ends: its grading takes seconds
 
 
@@ -131,7 +132,7 @@ def machines() -> Iterator[Cluster]:
 @pytest.fixture
 def pool(machines: Cluster) -> Iterator[ClusterPool]:
     """A worker on each machine, both warm; they are gone at the end."""
-    with closing(cluster.open_pool(machines.address, trust=True)) as made:
+    with closing(cluster.open_pool(machines.address, trust=TRUST)) as made:
         seen: set[str] = set()
         while len(seen) < 2:
             seen |= {done.worker for done in made.results([job("a", QUICKEST), job("b", QUICKEST)])}
@@ -204,7 +205,7 @@ def test_stopping_ends_the_workers_and_leaves_the_cluster(machines: Cluster, poo
     assert [each.problem for each in results] == ["the run was stopped"] * 2
     assert len(slots) == 2
     assert gone(there)
-    with closing(cluster.open_pool(machines.address, 1, trust=True)) as again:
+    with closing(cluster.open_pool(machines.address, 1, trust=TRUST)) as again:
         assert again.about == "1 worker on 1 machine of a Ray cluster"
 
 
@@ -224,7 +225,7 @@ def test_a_machine_with_another_version_is_refused(machines: Cluster, tmp_path: 
 
 
 @pytest.mark.heavy
-@pytest.mark.skipif(modes.mode() != "full", reason="no machine can isolate submissions here")
+@pytest.mark.skipif(TRUST, reason="no machine can isolate submissions here")
 def test_a_machine_that_cannot_isolate_is_used_on_request_only(machines: Cluster) -> None:
     with machines.third(RANKUP_SANDBOX="partial"):
         with closing(cluster.open_pool(machines.address)) as pool:
@@ -244,7 +245,8 @@ def test_a_class_is_graded_on_a_cluster(
         room.hand_in(name, job(name, name).source)
     monkeypatch.setenv("RANKUP_CLASS", str(tmp_path))
     monkeypatch.setenv("RAY_ADDRESS", machines.address)
-    assert run.grade_class(run.Wanted(batch_class.ASSIGNMENT, engine="ray", trust=True, seed=5)) == 0
+    monkeypatch.setenv(modes.LEAST, "")
+    assert run.grade_class(run.Wanted(batch_class.ASSIGNMENT, engine="ray", trust=TRUST, seed=5)) == 0
     assert [room.score(name)[0] for name in QUICK] == [20, 16, 0]
     printed = capfd.readouterr()
     assert "2 workers on 2 machines of a Ray cluster" in batch_class.words(printed.out)

@@ -135,7 +135,7 @@ class FakeRay:
 
     def remote(self, **_: Any) -> Any:
         def options(scheduling_strategy: Any) -> Any:
-            return SimpleNamespace(remote=lambda: FakeActor(scheduling_strategy.node_id))
+            return SimpleNamespace(remote=lambda _: FakeActor(scheduling_strategy.node_id))
 
         return lambda _: SimpleNamespace(options=options)
 
@@ -190,7 +190,7 @@ def test_who_grades_what(
         monkeypatch.setattr(driver, "FREE_SECONDS", 0 if NONE_FREE in expected else 60)
     jobs = [Job("ada", "n", "e", source, "f", 5, -100.0 if source == "hangs" else 60.0) for source in sources]
     said: list[dict[str, Any]] = []
-    work = driver.Work(driver.places([replace(A, cores=1), replace(B, cores=1)], None), said.append)
+    work = driver.Work(driver.places([replace(A, cores=1), replace(B, cores=1)], None), False, said.append)
     assert work.about == "2 workers on 2 machines of a Ray cluster"
     work.start(1)
     work.add(jobs)

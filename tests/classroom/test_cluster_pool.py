@@ -118,5 +118,5 @@ def test_a_bad_address(monkeypatch: pytest.MonkeyPatch, address: str, said: str,
 
 def test_ray_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
-    with pytest.raises(BadRequest, match=r"pip install 'rankup\[jobs\]'"):
+    with pytest.raises(BadRequest, match=r"pip install 'rankup\[cluster\]'"):
         open_pool()

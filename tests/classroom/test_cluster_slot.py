@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 from dataclasses import replace
@@ -15,6 +16,7 @@ import pytest
 import grader
 from grader.classroom.batch.cluster import slot
 from grader.classroom.batch.pool import Job
+from grader.sandbox import modes
 
 JOB = Job("ada", "notebook", "exercise", "grades", "your cell", 5, 60.0)
 WORKER = """
@@ -48,7 +50,7 @@ def test_a_worker_that_fails_is_replaced(
     monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any], problem: str
 ) -> None:
     monkeypatch.setattr(slot, "COMMAND", [sys.executable, "-S", "-c", WORKER])
-    where = slot.Slot()
+    where = slot.Slot(trust=True)
     where.get_ready()
     first, again = (tried(where)["verdict"]["verdict"]["exercise"] for _ in range(2))
     assert first == again  # it is warm
@@ -61,9 +63,16 @@ def test_a_worker_that_fails_is_replaced(
 
 def test_a_worker_that_cannot_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slot, "COMMAND", ["/no/such/program"])
-    where = slot.Slot()
+    where = slot.Slot(trust=True)
     where.get_ready()
     assert tried(where)["problem"] == "no worker can be started (No such file or directory)"
+
+
+@pytest.mark.parametrize(("trust", "least"), [(True, ""), (False, "full")])
+def test_only_trusted_submissions_go_without_a_box(monkeypatch: pytest.MonkeyPatch, trust: bool, least: str) -> None:
+    monkeypatch.setenv(modes.LEAST, "")
+    slot.Slot(trust)
+    assert os.environ[modes.LEAST] == least
 
 
 @pytest.fixture

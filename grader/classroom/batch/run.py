@@ -101,6 +101,8 @@ def _pool(wanted: Wanted, console: Console) -> Pool:
         return local.LocalPool(wanted.workers or local.cores())
     if wanted.trust:
         os.environ[_TRUST] = "1"  # for notebooks that nbgrader runs, on this machine
+    else:
+        modes.require_full()
     pool = cluster.open_pool(wanted.address, wanted.workers, wanted.trust)  # what machines isolate, it asks them
     for remark in pool.remarks:
         console.print(remark, style="yellow", markup=False, soft_wrap=True)

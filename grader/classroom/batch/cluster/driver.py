@@ -77,8 +77,8 @@ def places(found: Sequence[Machine], most: int | None) -> list[Place]:
 class Work:
     """Hands jobs out to slots, and says what comes of them. One thread's."""
 
-    def __init__(self, slots: list[Place], say: Say) -> None:
-        self._places, self._say = slots, say
+    def __init__(self, slots: list[Place], trust: bool, say: Say) -> None:
+        self._places, self._trust, self._say = slots, trust, say
         self._waiting: deque[Task] = deque()
         self._served = time.monotonic()  # when a slot was ready last
         self._why = ""  # what became of the last slot that was lost
@@ -127,7 +127,7 @@ class Work:
 
     def _start(self, place: Place) -> None:
         place.starts += 1
-        place.actor = self._actor.options(scheduling_strategy=place.machine.here).remote()
+        place.actor = self._actor.options(scheduling_strategy=place.machine.here).remote(self._trust)
         place.ref, place.task = place.actor.get_ready.remote(), None
         place.until = time.monotonic() + START_SECONDS
 
@@ -208,7 +208,7 @@ def main() -> None:
     except machines.Refused as error:
         say({"refused": str(error)})
         return
-    work = Work(places(found, wanted["workers"]), say)
+    work = Work(places(found, wanted["workers"]), wanted["trust"], say)
     say({"about": work.about, "remarks": remarks})
     while True:
         try:

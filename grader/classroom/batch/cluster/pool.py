@@ -42,7 +42,7 @@ def open_pool(address: str = "", workers: int | None = None, trust: bool = False
     `address` is HOST:PORT, or empty for $RAY_ADDRESS or else the cluster that runs on this machine. Raises BadRequest.
     """
     if importlib.util.find_spec("ray") is None:
-        raise BadRequest("--engine ray needs Ray, which is not installed: pip install 'rankup[jobs]'")
+        raise BadRequest("--engine ray needs Ray, which is not installed: pip install 'rankup[cluster]'")
     address = address or os.environ.get("RAY_ADDRESS") or "auto"
     _reachable(address)
     wanted = json.dumps({"address": address, "workers": workers, "trust": trust})

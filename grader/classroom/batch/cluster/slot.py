@@ -52,9 +52,14 @@ def look() -> str:
 
 
 class Slot:
-    """Grades one job at a time, in a worker process that stays warm."""
+    """Grades one job at a time, in a worker process that stays warm; in a process of its own.
 
-    def __init__(self) -> None:
+    Unless submissions are trusted there is no box at all rather than one that is not shut.
+    """
+
+    def __init__(self, trust: bool) -> None:
+        if not trust:
+            modes.require_full()
         self._worker: Worker | None = None
 
     def get_ready(self) -> None:
