@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from grader.trace.events import SEND, Trace
 
 # What gloo's headers, TCP's and a store's chatter may add
-HEADER, HEADERS = 144, 1024  # bytes a message: in a socket three of gloo's headers, on the loopback TCP's too
+HEADER, HEADERS = 144, 1024  # bytes a message: in its receiver's socket, and on the loopback with TCP's headers
+ANSWER = 48  # bytes for each message in its sender's socket: "ready to receive"
 PER_CALL, PER_CALL_CARRIED = 512, 8 * 1024
 PER_GROUP = 4 * 1024  # and rank that makes it: its ranks find each other by the store
 SHARE_CARRIED = 1.25  # the loopback also carries what acknowledges
@@ -54,7 +55,9 @@ def contradiction(traffic: Traffic, trace: Trace) -> Contradiction | None:
     meeting = PER_GROUP * sum(op.name == "new_group" for op in trace.all_operations())
     for rank in range(trace.ranks):
         least, to_it = sum(op.size for op in done if op.peer == rank), [op.size for op in sent if op.peer == rank]
-        if not least <= traffic.received[rank] <= sum(to_it) + HEADER * len(to_it) + PER_CALL + meeting:
+        answers = ANSWER * sum(op.rank == rank for op in sent)
+        most = HEADER * len(to_it) + answers + PER_CALL + meeting
+        if not least <= traffic.received[rank] <= sum(to_it) + most:
             return Contradiction(rank, sum(to_it), traffic.received[rank])
     least, total = sum(op.size for op in done), sum(op.size for op in sent)
     if (
