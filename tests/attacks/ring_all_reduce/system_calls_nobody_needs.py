@@ -14,8 +14,7 @@ CALLS = {"bpf": (321, 99, 0, 0), "userfaultfd": (323, 0x7FFFFFFF), "perf_event_o
          "init_module": (175, 0, 0, 0), "delete_module": (176, 0, 0), "personality": (135, 0x0040000), "iopl": (172, 9),
          "quotactl": (179, 0, 0, 0, 0), "acct": (163, 1), "swapon": (167, 1, 0), "reboot": (169, 0, 0, 0), "syslog": (103, 10),
          "clock_settime": (227, 99, 0), "settimeofday": (164, 1, 1), "pivot_root": (155, 1, 1), "move_mount": (429, -1, 0, -1, 0, 0),
-         "fsopen": (430, 0, 0), "setns": (308, -1, 0), "mbind": (237, 0, 0, 99, 0, 0, 0), "move_pages": (279, 0, -1, 0, 0, 0, 0),
-         "process_madvise": (440, -1, 0, 0, 0, 0), "kcmp": (312, 0, 0, 99, 0, 0), "modify_ldt": (154, 99, 0, 0)}  # fmt: skip
+         "fsopen": (430, 0, 0), "setns": (308, -1, 0), "process_madvise": (440, -1, 0, 0, 0, 0), "kcmp": (312, 0, 0, 99, 0, 0), "modify_ldt": (154, 99, 0, 0)}  # fmt: skip
 REFUSED = (1, 13, 38)  # EPERM, EACCES, ENOSYS
 
 
