@@ -192,7 +192,7 @@ def why_not_inside() -> str:
     tried = subprocess.run([*own, "true"], capture_output=True, text=True)
     if tried.returncode == 0:
         sys.stdout.flush()
-        os.execve(own[0], [*own, sys.executable, *sys.argv], {**os.environ, _INSIDE: "yes"})
+        os.execve(own[0], [*own, sys.executable, *sys.orig_argv[1:]], {**os.environ, _INSIDE: "yes"})
     return tried.stderr.strip() or "unshare fails"
 
 
