@@ -201,7 +201,9 @@ def grade_class(
     assignment: Annotated[str, typer.Argument(help="The assignment, e.g. 06-collectives.")],
     workers: Annotated[int | None, typer.Option(min=1, help="How many at a time; one a core if left out.")] = None,
     engine: Annotated[str, typer.Option(help="local (this machine) or ray (a cluster).")] = "local",
-    address: Annotated[str, typer.Option(help="The Ray cluster's address.")] = "",
+    address: Annotated[
+        str, typer.Option(help="HOST:PORT of a Ray cluster; left out: $RAY_ADDRESS, or the one on this machine.")
+    ] = "",
     trust: Annotated[bool, typer.Option("--trust-submissions", help="Grade also without full isolation.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Grade all anew, not only what is new or changed.")] = False,
     db: Annotated[str | None, typer.Option(help="URL of the gradebook, if not the class's own.")] = None,

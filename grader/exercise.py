@@ -32,7 +32,8 @@ class Case:
     """One call that is made on every rank of a world: `arguments[rank]` are rank's positional arguments.
 
     `function` is the one that is called, the exercise's first if it is empty. `engine` and `network` say where it is
-    run if the person who grades does not say otherwise. `expected` is the check's own, for its judge.
+    run if the person who grades does not say otherwise. `expected` is the check's own, for its judge. `telling` is
+    whether what is special about the exercise shows in it: other cases are not compared with real processes.
     """
 
     group: str
@@ -42,6 +43,7 @@ class Case:
     engine: str = "sim"
     network: Network = ROUNDS
     expected: Any = None
+    telling: bool = True
 
     @property
     def ranks(self) -> int:

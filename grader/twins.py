@@ -16,6 +16,7 @@ import numpy as np
 from grader.ranks.network import ROUNDS
 from grader.ranks.program import CallResult, Strided
 from grader.sandbox.frames import Other
+from grader.trace.events import SEND
 from grader.verdict import Diagnosis
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ def twins(cases: Iterable[Case], seed: int) -> dict[Case, Case]:
     """For one simulated case of each group, drawn from `seed`, the same case on real processes."""
     groups: dict[str, list[Case]] = {}
     for case in cases:
-        if case.engine == "sim":
+        if case.engine == "sim" and case.telling:
             groups.setdefault(case.group, []).append(case)
     drawn = random.Random(seed)
     order = (*drawn.sample(RANKS, len(RANKS)), *FEWER)
@@ -59,13 +60,17 @@ def _tensors(value: Any) -> Iterator[Strided]:
 def difference(case: Case, simulated: CallResult, real: CallResult, file: str) -> Diagnosis | None:
     """How the twins' calls differ, if they do."""
     for rank in range(case.ranks):
-        there, here = _counts(simulated, rank), _counts(real, rank)
+        there, here = _sent(simulated, rank), _sent(real, rank)
         if there != here:
-            simply, really = (f"{size:,} bytes in {k} message{'s' if k != 1 else ''}" for size, k in (there, here))
+            to = next(peer for peer in sorted({*there, *here}) if there.get(peer) != here.get(peer))
+            simply, really = (
+                f"{sum(sizes):,} bytes in {len(sizes)} message{'s' if len(sizes) != 1 else ''}"
+                for sizes in (there.get(to, ()), here.get(to, ()))
+            )
             return Diagnosis(
                 "sandbox_violation",
-                f"With {case.label}: rank {rank} sent {simply} when it was simulated, and {really} as a real process. "
-                "The same call must send the same messages wherever it runs.",
+                f"With {case.label}: rank {rank} sent rank {to} {simply} when it was simulated, and {really} as a real "
+                "process. The same call must send the same messages wherever it runs.",
                 rank, file, None, simply, really,
             )  # fmt: skip
     if simulated.diagnoses:
@@ -84,8 +89,13 @@ def difference(case: Case, simulated: CallResult, real: CallResult, file: str) -
     return None
 
 
-def _counts(result: CallResult, rank: int) -> tuple[int, int]:
-    return result.trace.bytes_sent(rank), result.trace.messages_sent(rank)
+def _sent(result: CallResult, rank: int) -> dict[int, list[int]]:
+    """The sizes of what a rank sent, by whom it was sent to."""
+    found: dict[int, list[int]] = {}
+    for op in result.trace.operations(rank):
+        if op.kind == SEND:
+            found.setdefault(op.peer, []).append(op.size)
+    return {peer: sorted(sizes) for peer, sizes in found.items()}
 
 
 def _same(one: Any, other: Any) -> bool:

@@ -53,11 +53,12 @@ class Wanted:
     network: str = ""
     faults: tuple[str, ...] = ()
     seed: int | None = None
+    limits: Limits = LIMITS
 
 
 @dataclass(frozen=True)
 class Ran:
-    """A run and where it happened. `simulated` says whether times are virtual."""
+    """A run, and the engine that it happened on; `unit` is that of its virtual times."""
 
     run: Run
     title: str
@@ -159,12 +160,14 @@ def _run(
 ) -> tuple[Run, str]:  # fmt: skip
     """The run, and the engine it came to."""
     try:
-        done = engines.run(engine, program, wanted.ranks, calls, seed, LIMITS, wires, faults=befalls, strictly=True)
+        done = engines.run(
+            engine, program, wanted.ranks, calls, seed, wanted.limits, wires, faults=befalls, strictly=True
+        )
     except NeedsProcesses as error:
         if wanted.engine != "auto" or wanted.network or befalls or wanted.ranks > MOST_PROCESSES:
             raise NeedsProcesses(f"{program.file} cannot be simulated: {error}") from None
         engine = "gloo"
-        done = engines.run(engine, program, wanted.ranks, calls, seed, LIMITS)
+        done = engines.run(engine, program, wanted.ranks, calls, seed, wanted.limits)
     return done, engine
 
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 import json
 import sys
 import threading
-from collections.abc import Sequence
 from types import TracebackType
 from typing import Any
 
@@ -25,7 +24,7 @@ from grader import exercise
 from grader.classroom import running
 from grader.ranks.engines import Engines
 from grader.ranks.processes import BoxFailed
-from grader.ranks.program import Call, Limits, Program, Run, Strided, outputs_text
+from grader.ranks.program import Limits, Run, Strided, outputs_text
 from grader.sandbox.frames import Other
 from grader.submission import BadRequest, Submission
 from grader.verdict import Verdict
@@ -34,19 +33,6 @@ FILE = "your cell"
 MOST_VALUES = 2**20  # of all tensors that one play() takes, or shows
 DTYPES = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64", "complex64",
           "complex128")  # fmt: skip
-
-
-class _Limited(Engines):
-    """Somebody else's engines, with these limits on whatever is run."""
-
-    def __init__(self, engines: Engines, limits: Limits) -> None:
-        self._theirs, self._limits = engines, limits
-
-    def run(
-        self, engine: str, program: Program, ranks: int, calls: Sequence[Call], seed: int, limits: Limits, *more: Any,
-        **options: Any,
-    ) -> Run:  # fmt: skip
-        return self._theirs.run(engine, program, ranks, calls, seed, self._limits, *more, **options)
 
 
 class Service:
@@ -79,8 +65,8 @@ class Service:
             verdict = exercise.grade(found, submission, self.engines, seed)
         return verdict
 
-    def answer(self, request: Any, limits: Limits | None = None) -> str:
-        """One line of JSON for one request. What it plays has these limits, if they are given."""
+    def answer(self, request: Any, limits: Limits = running.LIMITS) -> str:
+        """One line of JSON for one request. What it plays has these limits."""
         try:
             if not isinstance(request, dict):
                 raise BadRequest("a request is a JSON object")
@@ -152,7 +138,7 @@ def _seed(request: dict[str, Any]) -> int | None:
     return seed
 
 
-def _play(request: dict[str, Any], submission: Submission, service: Service, limits: Limits | None) -> dict[str, Any]:
+def _play(request: dict[str, Any], submission: Submission, service: Service, limits: Limits) -> dict[str, Any]:
     """One call of any function on so many ranks: ending, picture, and per rank what came back and what it sent."""
     arguments = None
     if request["arguments"] is not None:
@@ -160,10 +146,9 @@ def _play(request: dict[str, Any], submission: Submission, service: Service, lim
         arguments = tuple(tuple(_argument(value, taken) for value in given) for given in request["arguments"])
     wanted = running.Wanted(
         submission, _text(request, "play"), int(request["ranks"]), arguments, request["engine"], request["network"],
-        tuple(request["faults"]), _seed(request),
+        tuple(request["faults"]), _seed(request), limits,
     )  # fmt: skip
-    engines = service.engines
-    ran = running.run(_Limited(engines, limits) if limits else engines, wanted)
+    ran = running.run(service.engines, wanted)
     call, counts, shown = ran.call, ran.ranks(), _Values("shows")
     return {
         "ending": ran.run.ending,

@@ -57,7 +57,8 @@ def cases(draw: Draw) -> Iterator[Case]:
 def _on_nodes(case: Case, k: int) -> Case:
     """The same case with `k` ranks a node."""
     ranks, _, what = case.label.partition(", ")
-    return replace(case, label=f"{ranks}, {k} a node, {what}", arguments=tuple((*given, k) for given in case.arguments))
+    given = tuple((*given, k) for given in case.arguments)
+    return replace(case, label=f"{ranks}, {k} a node, {what}", arguments=given, telling=k not in (1, case.ranks))
 
 
 def _ranks_per_node(case: Case) -> int:

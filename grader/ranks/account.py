@@ -13,8 +13,9 @@ from grader.trace.events import COLLECTIVE_CODES, RECV, RECV_ANY, SEND, SPANS, O
 from grader.verdict import Diagnosis
 
 COLLECTIVES = frozenset(COLLECTIVE_CODES.values())
-MOST_DIAGNOSES, MOST_TEXT = 100, 4000
+MOST_DIAGNOSES, MOST_NAME, MOST_TEXT = 100, 100, 1500
 MOST_BYTES = 2**50  # of an operation
+MOST_REPORTS = 20_000  # of a call's ranks together; of more than MOST_DIAGNOSES nothing is kept
 
 
 class RankState:
@@ -62,9 +63,9 @@ class Broken(Exception):  # noqa: N818 - carries the diagnosis that ends the run
         self.diagnosis, self.ending = diagnosis, ending
 
 
-def _plain(told: Any) -> str:
+def _plain(told: Any, most: int = MOST_TEXT) -> str:
     """Text that a rank made up, without what would be an order to a terminal or no XML."""
-    return "".join(c if c.isprintable() or c == "\n" else "�" for c in str(told)[:MOST_TEXT])
+    return "".join(c if c.isprintable() or c == "\n" else "�" for c in str(told)[:most])
 
 
 def tidy(diagnoses: list[Diagnosis]) -> list[Diagnosis]:
@@ -83,6 +84,7 @@ class Account:
         self.groups: dict[int, tuple[int, ...]] = {}
         self.trace = Trace(ranks, virtual=self.shared)
         self.diagnoses: list[Diagnosis] = []
+        self.reports = 0
         self.problems: dict[str, str] = {}  # by function, why it cannot be called
         self.faults: Sequence[Fault] = ()
         self.ring: list[int] = []
@@ -100,7 +102,7 @@ class Account:
             case "raised":
                 line = header.get("line")
                 rank.raised = blame.Raised(
-                    _plain(header.get("type")), _plain(header.get("text")), line if isinstance(line, int) else None,
+                    _plain(header.get("type"), MOST_NAME), _plain(header.get("text")), line if isinstance(line, int) else None,
                     str(header.get("why")),
                 )  # fmt: skip
                 rank.state, rank.blocked = "raised", None
@@ -109,10 +111,9 @@ class Account:
             case "group":
                 self._group(header)
             case "forbidden":
-                line = header.get("line")
-                what = f"dist.{header.get('call')}"
-                found = blame.forbidden(number, what, line if isinstance(line, int) else None, self.source)
-                if len(self.diagnoses) < MOST_DIAGNOSES:
+                line, what = header.get("line"), f"dist.{_plain(header.get('call'), MOST_NAME)}"
+                if self._is_kept():
+                    found = blame.forbidden(number, what, line if isinstance(line, int) else None, self.source)
                     self.diagnoses.append(found)
             case _:
                 raise frames.FrameError("a message of no known kind")
@@ -124,21 +125,29 @@ class Account:
         self.groups[number] = tuple(ranks)
         self.trace.groups[number] = tuple(ranks)
 
+    def _is_kept(self) -> bool:
+        """Whether one more report is kept. Raises FrameError for a flood of them."""
+        self.reports += 1
+        if self.reports > MOST_REPORTS:
+            raise frames.FrameError(f"more than {MOST_REPORTS} reports")
+        return len(self.diagnoses) < MOST_DIAGNOSES
+
     def _race(self, number: int, header: dict[str, Any]) -> None:
+        if not self._is_kept():
+            return
         try:
             peer, posted, line = (int(header[name]) for name in ("peer", "posted", "line"))
             found = blame.race(number, header["how"], peer, posted, line, self.source)
         except (KeyError, TypeError, ValueError, OverflowError):
             raise frames.FrameError("a race report that does not fit") from None
-        if len(self.diagnoses) < MOST_DIAGNOSES:
-            self.diagnoses.append(found)
+        self.diagnoses.append(found)
 
     def _take_problems(self, told: Any) -> None:
         """What a rank says of the functions it cannot call."""
         wanted = {function.name for function in self.program.functions}
         if not isinstance(told, dict) or not told.keys() <= wanted:
             raise frames.FrameError("problems of functions that were not asked for")
-        self.problems |= {name: str(why) for name, why in told.items()}
+        self.problems |= {name: _plain(why, MOST_NAME) for name, why in told.items()}
 
     def _work_in_events(self) -> None:
         """Bring the trace up to date; put off until somebody asks, for it costs more than reading."""

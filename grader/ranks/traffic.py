@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from grader.trace.events import SEND, Trace
 
 # What gloo's headers, TCP's and a store's chatter may add
+UNIT = 48  # bytes of each of gloo's headers, of which at least two belong to a message
 HEADER, HEADERS = 144, 1024  # bytes a message: in its receiver's socket, and on the loopback with TCP's headers
 ANSWER = 48  # bytes for each message in its sender's socket: "ready to receive"
 PER_CALL, PER_CALL_CARRIED = 512, 8 * 1024
@@ -48,16 +49,19 @@ class Contradiction:
 def contradiction(traffic: Traffic, trace: Trace) -> Contradiction | None:
     """The first contradiction, by rank; None if there is none.
 
-    A message that is still on its way may have been carried or not.
+    A message that is still on its way may have been carried or not. Where none is, and no group was made, what comes on
+    top of the messages is a whole number of headers.
     """
     sent = [op for op in trace.all_operations() if op.kind == SEND]
     done = [send for send, recv in trace.messages if send.done and recv.done]
     meeting = PER_GROUP * sum(op.name == "new_group" for op in trace.all_operations())
+    exact = not meeting and len(done) == len(sent)
     for rank in range(trace.ranks):
-        least, to_it = sum(op.size for op in done if op.peer == rank), [op.size for op in sent if op.peer == rank]
+        came, to_it = [op.size for op in done if op.peer == rank], [op.size for op in sent if op.peer == rank]
         answers = ANSWER * sum(op.rank == rank for op in sent)
-        most = HEADER * len(to_it) + answers + PER_CALL + meeting
-        if not least <= traffic.received[rank] <= sum(to_it) + most:
+        more, most = traffic.received[rank] - sum(to_it), HEADER * len(to_it) + answers + PER_CALL + meeting
+        too_few = traffic.received[rank] < sum(came) + 2 * UNIT * len(came)
+        if too_few or more > most or (exact and more % UNIT):
             return Contradiction(rank, sum(to_it), traffic.received[rank])
     least, total = sum(op.size for op in done), sum(op.size for op in sent)
     if (

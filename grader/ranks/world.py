@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import os
 import re
 import selectors
@@ -21,6 +22,7 @@ from grader.sandbox.warm import Box
 from grader.trace.events import Trace
 from grader.verdict import Diagnosis
 
+LOG = logging.getLogger(__name__)
 QUIET_SECONDS = 0.1  # how long stuck ranks must stay silent before they are called stuck
 TICK_SECONDS = 0.25
 GRACE_SECONDS = 1.0  # how long the others may go on after one rank has broken
@@ -73,6 +75,7 @@ class World(Account):
             self.diagnoses = tidy([broken.diagnosis, *self._in_rank_order()])
         except NONSENSE as error:  # what ranks say is theirs to make up; whatever does not fit is no answer
             ending = "crashed"
+            LOG.info("what a rank sent could not be read", exc_info=error)
             if not isinstance(error, frames.FrameError):
                 error = frames.FrameError(f"{type(error).__name__} when it was read")
             self.diagnoses.insert(0, self._violation(f"sent what is no frame ({error})"))
@@ -164,7 +167,7 @@ class World(Account):
     def _begin_call(self, call: Call) -> str:
         """Make ready for a call. Returns the function's name. Raises Broken if it cannot be called."""
         self.trace = Trace(self.size, groups=dict(self.groups), virtual=self.shared)
-        self.diagnoses, self.received = [], 0
+        self.diagnoses, self.received, self.reports = [], 0, 0
         function = call.function or self.program.functions[0].name
         if function in self.problems:
             raise self._missing(function)

@@ -187,21 +187,7 @@ def _shut(wanted: Wanted, folder: str) -> None:
     """Give up, in a rank, whatever its code is not to have. Nothing that is given up here can be had again."""
     os.environ.update(HOME=folder, TMPDIR=folder)
     tempfile.tempdir = None
-    limits = wanted.limits
-    most = {
-        resource.RLIMIT_CORE: 0,
-        resource.RLIMIT_NOFILE: limits.open_files,
-        resource.RLIMIT_FSIZE: limits.file_bytes,
-        resource.RLIMIT_CPU: limits.cpu_seconds,
-        resource.RLIMIT_DATA: 2 * limits.memory_bytes,  # what is really used is the keeper's to watch
-        resource.RLIMIT_MEMLOCK: 2**16,
-    }
-    if wanted.full:
-        most[resource.RLIMIT_NPROC] = limits.processes  # elsewhere it would count all processes of the user
-    for name, value in most.items():
-        hard = resource.getrlimit(name)[1]
-        value = value if hard == resource.RLIM_INFINITY else min(value, hard)
-        resource.setrlimit(name, (value, value))
+    wanted.limits.impose(alone=wanted.full)
     if wanted.mode == "none":
         return
     if landlock.abi():

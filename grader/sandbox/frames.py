@@ -17,6 +17,7 @@ _HEAD = struct.Struct("<cI")
 _LENGTH = struct.Struct("<I")
 MAX_FRAME = 256 * 2**20
 MAX_BITS = 1024  # of an integer
+MOST_NAME = 100  # characters of a type's name
 
 # one event of one rank: what happened, operation, thread flag, line, peer, tag, operation id, bytes, time in ns.
 # In virtual time DONE holds when the operation began to move in place of the tag, and when it was over in place of the
@@ -144,7 +145,7 @@ def decode(tree: Any, blob: bytes, leaf: Callable[[dict[str, Any], bytes], Any])
                 raise FrameError("fewer tensor bytes than announced")
             position += size
             return leaf(item["$tensor"], data)
-        return Other(str(item.get("$other")))
+        return Other(str(item.get("$other"))[:MOST_NAME])
 
     try:
         return walk(tree)

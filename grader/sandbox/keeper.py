@@ -36,7 +36,8 @@ from grader.sandbox.limits import BoxLimits
 TICK_SECONDS = 0.05
 CPU_NEWS_SECONDS = 0.1
 EXACT_SECONDS = 0.2  # between two exact sums of memory, which take milliseconds a process
-LAST_WORDS_SECONDS = 0.02  # for the stacks of a box that passed a limit
+LAST_WORDS_SECONDS = 0.5  # at most, for the stack of a rank whose box passed a limit
+POLL_SECONDS = 0.005
 
 
 def refused(mode: str) -> str:
@@ -101,11 +102,12 @@ def keep(descriptors: list[int], wanted: Wanted, module: ModuleType) -> None:
             os.close(descriptors[0])
             First(theirs, descriptors[1:], wanted, module, store).live()
         theirs.close()
-        for fd in descriptors[1:]:
+        notes = descriptors[4::4]  # descriptors[1:] are four for each rank, its note the last of them
+        for fd in set(descriptors[1:]) - set(notes):
             os.close(fd)
         if store is not None:
             store.close()
-        _Keeper(socket.socket(fileno=descriptors[0]), ours, first, wanted).watch()
+        _Keeper(socket.socket(fileno=descriptors[0]), ours, first, wanted, notes).watch()
     except BaseException:
         traceback.print_exc()
     finally:
@@ -131,13 +133,14 @@ def _room(wanted: Wanted) -> socket.socket | None:
 class _Keeper:
     """Watches a box from outside, and ends it."""
 
-    def __init__(self, boss: socket.socket, box: socket.socket, first: int, wanted: Wanted) -> None:
-        self.boss, self.box, self.first, self.wanted = boss, box, first, wanted
+    def __init__(self, boss: socket.socket, box: socket.socket, first: int, wanted: Wanted, notes: list[int]) -> None:
+        self.boss, self.box, self.first, self.wanted, self.notes = boss, box, first, wanted, notes
         self.pids: list[int] = []  # of the ranks, as the box's /proc has them
         self.folder = -1
         self.cpu: list[float] = []
         self.told: tuple[float, list[float]] = (0.0, [])
         self.exact_at, self.exact_for = 0.0, 0
+        self.much_too_much = 1.5 * wanted.limits.memory_bytes
 
     def watch(self) -> None:
         """Until the box is to end, or has ended."""
@@ -196,15 +199,24 @@ class _Keeper:
         allowed = {"processes": limits.processes, "cpu": limits.cpu_seconds, "memory": limits.memory_bytes}
         for name in ("memory", "processes", "cpu"):
             if used[name] > allowed[name]:
-                largest = max(self.pids, key=lambda pid: own.get(pid, 0))
-                with contextlib.suppress(OSError):
-                    self.box.send(b"stacks")
-                time.sleep(LAST_WORDS_SECONDS)
+                rank = self.pids.index(max(self.pids, key=lambda pid: own.get(pid, 0)))
+                self._last_words(rank)
                 os.kill(self.first, signal.SIGKILL)
-                rank = self.pids.index(largest)
                 tell(self.boss, {"limit": name, "used": used[name], "allowed": allowed[name], "rank": rank})
                 return False
         return True
+
+    def _last_words(self, rank: int) -> None:
+        """Have the ranks write where they are, and wait until this one has, but not until the machine has no room."""
+        before = words = os.lseek(self.notes[rank], 0, os.SEEK_CUR)
+        with contextlib.suppress(OSError):
+            self.box.send(b"stacks")
+        until = time.monotonic() + LAST_WORDS_SECONDS
+        while time.monotonic() < until and usage.own_bytes(self.folder, self.pids[rank]) < self.much_too_much:
+            time.sleep(POLL_SECONDS)
+            last, words = words, os.lseek(self.notes[rank], 0, os.SEEK_CUR)
+            if before < last == words:
+                return
 
     def _memory(self, own: dict[int, int]) -> int:
         """Bytes: an upper bound that is cheap to have while it is below the limit, else the exact sum."""

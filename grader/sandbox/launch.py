@@ -13,7 +13,6 @@ import contextlib
 import ctypes
 import json
 import os
-import resource
 import signal
 import sys
 from types import FrameType
@@ -31,12 +30,11 @@ def main(argv: list[str]) -> None:
     wanted = json.loads(argv[1])
     command = argv[argv.index("--") + 1 :]
     os.environ.pop("JPY_PARENT_PID", None)  # of a process that the box does not see: a kernel would end itself
-    limits = BoxLimits.from_json(wanted["limits"])
     if wanted["mode"] != "full":
         _keep()
     try:
         os.chdir(wanted["folder"])
-        _limit(limits, own_count=wanted["mode"] == "full")
+        BoxLimits.from_json(wanted["limits"]).impose(alone=wanted["mode"] == "full")
         if wanted["mode"] != "none":
             _shut(wanted)
     except OSError as error:
@@ -47,23 +45,6 @@ def main(argv: list[str]) -> None:
     except OSError as error:
         print(f"{command[0]} could not be started: {error}", file=sys.stderr)
         os._exit(127)
-
-
-def _limit(limits: BoxLimits, own_count: bool) -> None:
-    most = {
-        resource.RLIMIT_CORE: 0,
-        resource.RLIMIT_NOFILE: limits.open_files,
-        resource.RLIMIT_FSIZE: limits.file_bytes,
-        resource.RLIMIT_CPU: limits.cpu_seconds,
-        resource.RLIMIT_DATA: 2 * limits.memory_bytes,  # what is really used is watched from outside
-        resource.RLIMIT_MEMLOCK: 2**16,
-    }
-    if own_count:
-        most[resource.RLIMIT_NPROC] = limits.processes  # elsewhere it would count all processes of the user
-    for name, value in most.items():
-        hard = resource.getrlimit(name)[1]
-        value = value if hard == resource.RLIM_INFINITY else min(value, hard)
-        resource.setrlimit(name, (value, value))
 
 
 def _shut(wanted: dict[str, Any]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -31,3 +32,23 @@ class BoxLimits:
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> BoxLimits:
         return cls(**data)
+
+    def impose(self, alone: bool) -> None:
+        """Give this process, for good, what the kernel keeps of these limits. Raises OSError.
+
+        `alone` says whether its user's processes are counted in a namespace of the box's own.
+        """
+        most = {
+            resource.RLIMIT_CORE: 0,
+            resource.RLIMIT_NOFILE: self.open_files,
+            resource.RLIMIT_FSIZE: self.file_bytes,
+            resource.RLIMIT_CPU: self.cpu_seconds,
+            resource.RLIMIT_DATA: 2 * self.memory_bytes,  # what is really used is watched from outside
+            resource.RLIMIT_MEMLOCK: 2**16,
+        }
+        if alone:
+            most[resource.RLIMIT_NPROC] = self.processes
+        for name, value in most.items():
+            hard = resource.getrlimit(name)[1]
+            value = value if hard == resource.RLIM_INFINITY else min(value, hard)
+            resource.setrlimit(name, (value, value))

@@ -94,7 +94,9 @@ def check(grown: tuple[int, int, int], worlds: int) -> None:
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_the_ranks_process_keeps_nothing_of_a_world(engines: Engines, name: str) -> None:
-    check(growth(engines, PROGRAMS[name], 60), 60)
+    size, files, more_threads = growth(engines, PROGRAMS[name], 60, big=2**16)  # 256 KiB, which one must not keep
+    assert size < 40 * 2**18, f"{size / MIB:.1f} MiB"
+    check((0, files, more_threads), 60)
 
 
 @pytest.mark.heavy

@@ -27,6 +27,9 @@ def trace(done: bool = True) -> Trace:
     ("carried", "received", "about"),
     [
         (2 * SIZE + 6000, (SIZE + 144, SIZE + 144), ()),
+        (2 * SIZE + 6000, (SIZE + 96, SIZE + 192), ()),
+        (2 * SIZE + 6000, (SIZE + 150, SIZE + 144), (0,)),
+        (2 * SIZE + 6000, (SIZE, SIZE + 144), (0,)),
         (2 * SIZE + 6000, (SIZE - 1, SIZE + 144), (0,)),
         (2 * SIZE + 6000, (SIZE + 144, 0), (1,)),
         (3 * SIZE + 6000, (SIZE + 144, 2 * SIZE), (1,)),
@@ -35,6 +38,9 @@ def trace(done: bool = True) -> Trace:
     ],
     ids=[
         "as recorded",
+        "with one header less, and one more",
+        "no whole number of headers",
+        "no header",
         "less to rank 0",
         "nothing to rank 1",
         "more to rank 1",

@@ -7,6 +7,7 @@ import socket
 import textwrap
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -30,6 +31,8 @@ BOX = BoxLimits(
     file_bytes=16 * MIB,
     cpu_seconds=3,
 )
+SLOW_BOX = replace(BOX, cpu_seconds=30)
+SLOW = Limits(cpu_seconds=20, idle_seconds=20, silent_seconds=30, box=SLOW_BOX)  # memory is slow the first time
 QUICK = Limits(cpu_seconds=1.0, idle_seconds=1.5, silent_seconds=30, box=BOX)
 HEAD = "import ctypes, os, signal, socket, sys, tempfile, threading, time\nimport torch, torch.distributed as dist\n\n"
 
@@ -236,7 +239,7 @@ def test_every_limit_has_its_own_ending_and_sentence(boxes: Processes, name: str
     body, kind, ending, words = BEYOND[name]
     if name in ("disk", "inodes"):
         only_full(boxes)
-    done = run(boxes, body)
+    done = run(boxes, body, limits=SLOW if kind == "out_of_memory" else QUICK)
     assert done.diagnoses, done.ending
     found = done.diagnoses[0]
     assert (done.ending, found.kind) == (ending, kind), found.message
@@ -247,7 +250,7 @@ def test_every_limit_has_its_own_ending_and_sentence(boxes: Processes, name: str
 
 def test_the_simulators_process_has_the_same_limits(boxes: Processes) -> None:
     source = HEAD + "def f():\n    x = []\n    while True: x.append(torch.ones(2**22))\n"
-    done = Simulator(boxes._warm).run(Program.of(source, "a.py", "f", ()), 4, [same_for_all(4)], 1, QUICK)
+    done = Simulator(boxes._warm).run(Program.of(source, "a.py", "f", ()), 4, [same_for_all(4)], 1, SLOW)
     assert (done.ending, done.diagnoses[0].kind) == ("out_of_memory", "out_of_memory"), done.diagnoses
 
 
