@@ -100,11 +100,10 @@ class Account:
             case "returned":
                 rank.state, rank.result, rank.blocked = "returned", message, None
             case "raised":
-                line = header.get("line")
+                line, name = header.get("line"), _plain(header.get("type"), MOST_NAME)
                 rank.raised = blame.Raised(
-                    _plain(header.get("type"), MOST_NAME), _plain(header.get("text")), line if isinstance(line, int) else None,
-                    str(header.get("why")),
-                )  # fmt: skip
+                    name, _plain(header.get("text")), line if isinstance(line, int) else None, str(header.get("why"))
+                )
                 rank.state, rank.blocked = "raised", None
             case "race":
                 self._race(number, header)
