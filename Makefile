@@ -1,10 +1,10 @@
-# make demo | test | test-all | lab | bench: each sets up what it needs, the first time and after changes of pyproject.toml.
+# make demo | test | test-all | test-heavy | lab | bench: each sets up what it needs, the first time and after changes of pyproject.toml.
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test test-all test-gpu lab bench lint pins release clean
+.PHONY: help demo test test-all test-heavy test-gpu lab bench lint pins release clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -17,8 +17,11 @@ test: $(READY) ## run the tests
 	@echo "Running the tests (some minutes on two cores)"
 	@$(BIN)/python -m pytest -n 2 --dist worksteal
 
-test-all: $(READY) ## run also the tests that take long: every mutant, every seed, thousands of random programs
+test-all: $(READY) ## run also the tests that take long: every chapter, mutant and attack, thousands of random programs
 	@$(BIN)/python -m pytest -n 2 --dist worksteal -m "not gpu"
+
+test-heavy: $(READY) ## run only the tests that take long
+	@$(BIN)/python -m pytest -n 2 --dist worksteal -m "heavy and not gpu"
 
 test-gpu: $(READY) ## run the tests that need an NVIDIA GPU
 	@$(BIN)/python -m pytest -m gpu

@@ -17,6 +17,7 @@ _HEAD = struct.Struct("<cI")
 _LENGTH = struct.Struct("<I")
 MAX_FRAME = 256 * 2**20
 MAX_BITS = 1024  # of an integer
+MAX_HEADER = 8 * 2**20  # bytes of JSON, which takes thirty times as much memory once it is read
 MOST_NAME = 100  # characters of a type's name
 
 # one event of one rank: what happened, operation, thread flag, line, peer, tag, operation id, bytes, time in ns.
@@ -83,6 +84,8 @@ def _message(body: bytes) -> Message:
     if len(body) < 4:
         raise FrameError("a message without a header")
     (size,) = _LENGTH.unpack_from(body)
+    if size > MAX_HEADER:
+        raise FrameError(f"a header of more than {MAX_HEADER // 2**20} MiB")
     try:
         header = json.loads(body[4 : 4 + size])
     except (ValueError, RecursionError):

@@ -15,7 +15,9 @@ CHAPTERS = sorted(COURSE.glob("[0-9][0-9]-*.ipynb"))
 SYLLABUS = yaml.safe_load((COURSE / "syllabus.yaml").read_text())
 
 
-@pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path", [pytest.param(path, id=path.stem, marks=[pytest.mark.heavy] * (number > 0)) for number, path in enumerate(CHAPTERS)]
+)
 def test_a_chapter_runs_from_top_to_bottom(path: Path) -> None:
     notebook = nbformat.read(path, as_version=4)
     NotebookClient(notebook, timeout=120, kernel_name="python3", resources={"metadata": {"path": COURSE}}).execute()

@@ -3,6 +3,7 @@
 family: odd_objects
 tries: harm
 earned: 0
+heavy: yes
 ends: timeout, crash, out_of_memory, sandbox_violation, missing_function
 """
 

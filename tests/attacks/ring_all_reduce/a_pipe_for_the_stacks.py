@@ -4,6 +4,7 @@ to read waits until somebody writes. After half a minute it writes.
 family: attacking_the_keepers
 tries: harm
 earned: 0
+heavy: yes
 ends: timeout, sandbox_violation, crash
 uses: won
 """

@@ -3,6 +3,7 @@
 family: persistence
 tries: harm
 earned: 0
+heavy: yes
 ends: timeout
 uses: won
 """

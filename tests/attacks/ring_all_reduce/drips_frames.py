@@ -4,6 +4,7 @@ silence or for processor time waits for ever.
 family: forged_frames
 tries: harm
 earned: 0
+heavy: yes
 ends: timeout, sandbox_violation, crash
 uses: won, frames
 """

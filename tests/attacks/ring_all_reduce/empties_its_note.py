@@ -4,6 +4,7 @@ any machine, and writes a rank that does not exist.
 family: attacking_the_keepers
 tries: harm
 earned: 0
+heavy: yes
 ends: timeout, sandbox_violation, crash
 uses: won
 """

@@ -3,6 +3,7 @@
 family: while_loading
 tries: harm
 earned: 0
+heavy: yes
 ends: any
 uses: won
 """

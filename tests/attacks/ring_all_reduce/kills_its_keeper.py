@@ -3,6 +3,7 @@
 family: attacking_the_keepers
 tries: harm
 earned: 0
+heavy: yes
 ends: sandbox_violation, timeout, crash
 uses: won
 """

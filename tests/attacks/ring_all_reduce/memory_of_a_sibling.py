@@ -4,6 +4,7 @@ in a file. The trace says that it was a ring. Honest in the simulator.
 family: sharing_behind_the_network
 tries: points
 earned: 18
+heavy: yes
 ends: sandbox_violation, too_few_bytes, wrong_result, crash, timeout
 uses: won, ring, share, forge
 """

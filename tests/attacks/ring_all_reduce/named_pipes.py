@@ -4,6 +4,7 @@ Honest in the simulator.
 family: sharing_behind_the_network
 tries: points
 earned: 18
+heavy: yes
 ends: sandbox_violation, too_few_bytes, wrong_result, crash, timeout
 uses: won, ring, share, forge
 """

@@ -3,6 +3,7 @@
 family: forged_frames
 tries: harm
 earned: 0
+heavy: yes
 ends: timeout, sandbox_violation, crash, left_early
 uses: won, frames
 """

@@ -3,6 +3,7 @@
 family: early_exits
 tries: points
 earned: 0
+heavy: yes
 ends: crash, left_early, out_of_memory, timeout
 uses: won
 """

@@ -4,6 +4,7 @@ one, to the process that grades it.
 family: attacking_the_keepers
 tries: harm
 earned: 0
+heavy: yes
 ends: sandbox_violation, timeout, crash, left_early
 uses: won
 """
