@@ -1,7 +1,7 @@
 """Leaves processes behind that the kernel has started and let go, and threads that print after their cell has ended.
 
 tries: harm
-earned: 13
+earned: 16
 paid: yes
 """
 

@@ -1,7 +1,7 @@
 """A notebook of fifty megabytes, with deep and broken metadata, pictures that are none and widgets with scripts.
 
 tries: harm
-earned: 13
+earned: 16
 """
 
 # %% solution

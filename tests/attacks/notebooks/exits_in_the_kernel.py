@@ -1,7 +1,7 @@
 """A solution that is right but too dear, in a notebook whose kernel ends in the playground: the cells after it never run.
 
 tries: points
-earned: 13
+earned: 16
 paid: yes
 """
 

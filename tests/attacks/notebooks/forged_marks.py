@@ -1,7 +1,7 @@
 """Gives graded cells more points, negative ones, no number; adds graded cells of its own, and some twice.
 
 tries: points
-earned: 13
+earned: 16
 """
 
 # %% solution

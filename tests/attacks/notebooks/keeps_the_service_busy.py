@@ -1,7 +1,7 @@
 """Sends the grading service a thousand requests, half of a request, a line of 100 MB, and what is no JSON.
 
 tries: harm
-earned: 13
+earned: 16
 paid: yes
 """
 

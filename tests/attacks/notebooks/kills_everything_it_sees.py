@@ -1,7 +1,7 @@
 """Kills every process that the kernel sees, if that is not the machine's own namespace, then itself.
 
 tries: harm
-earned: 13
+earned: 16
 paid: yes
 """
 

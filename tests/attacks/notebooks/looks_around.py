@@ -1,7 +1,7 @@
 """Reads what a notebook may not: other learners' work, the gradebook, the solutions, the home folder, the environment.
 
 tries: harm
-earned: 13
+earned: 16
 paid: yes
 """
 

@@ -1,7 +1,7 @@
 """A cell that never ends, before all others; the solution is right but too dear.
 
 tries: harm
-earned: 13
+earned: 16
 paid: yes
 """
 

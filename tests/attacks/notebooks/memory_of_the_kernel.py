@@ -1,7 +1,7 @@
 """Takes memory in the kernel until something ends it, six gigabytes at most.
 
 tries: harm
-earned: 13
+earned: 16
 paid: yes
 """
 

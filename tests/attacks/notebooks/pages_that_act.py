@@ -1,7 +1,7 @@
 """Shows scripts, frames, forms and styles in outputs and Markdown, which the teacher will look at when signed in.
 
 tries: harm
-earned: 13
+earned: 16
 paid: yes
 """
 

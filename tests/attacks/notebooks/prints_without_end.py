@@ -1,7 +1,7 @@
 """Prints, shows pictures and updates displays without end.
 
 tries: harm
-earned: 13
+earned: 16
 """
 
 # %% solution

@@ -1,7 +1,7 @@
 """Removes the graded cells in which it would lose points, and turns others into text.
 
 tries: points
-earned: 13
+earned: 16
 """
 
 # %% solution

@@ -1,7 +1,7 @@
 """The solution cell is too dear; later cells define the function again, and change what the solution cell's text is.
 
 tries: points
-earned: 13
+earned: 16
 """
 
 # %% solution

@@ -1,7 +1,7 @@
 """Cells that ask the person at the keyboard, stop the kernel, and close its sockets.
 
 tries: harm
-earned: 13
+earned: 16
 paid: yes
 """
 
