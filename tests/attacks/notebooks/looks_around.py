@@ -13,7 +13,7 @@ import glob
 import os
 
 PLACES = ("@CANARY@/*", "@REPOSITORY@/solutions/*", "@REPOSITORY@/class/*", "@REPOSITORY@/tests/*", "@HOME@/.ssh/*", "/root/*",
-          "@REPOSITORY@/grader/exercises/*.py", "../*.ipynb", "../../*")
+          "@REPOSITORY@/grader/exercises/*.py", "../*.ipynb", "../../submitted/*", "../../autograded/*")
 for place in PLACES:
     for path in glob.glob(place)[:3]:
         if not path.startswith(os.getcwd()):
