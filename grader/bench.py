@@ -27,7 +27,9 @@ if TYPE_CHECKING:
     from grader.exercise import Case, Exercise, World
 
 HOPELESS = ("syntax_error", "missing_function")
-LIMITS_AFTER_A_TIMEOUT = Limits(cpu_seconds=0.4, idle_seconds=1.0, silent_seconds=4.0, wall_seconds=8.0)
+LIMITS_AFTER_A_TIMEOUT = Limits(
+    cpu_seconds=0.4, load_cpu_seconds=0.8, idle_seconds=1.0, silent_seconds=4.0, wall_seconds=8.0
+)
 MOST_TIMEOUTS = 3  # runs that never ended, after which no further one is tried
 
 

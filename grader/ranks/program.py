@@ -131,12 +131,14 @@ BOX = BoxLimits()
 class Limits:
     """What one call may take.
 
-    CPU seconds of one rank; seconds in all; seconds in which nobody computes or communicates; seconds in which nobody
-    communicates, whatever they do; bytes on stdout; bytes that all ranks together may send to the grading process, as
-    results and as records of what they did. `box` is what the whole run may take of the machine.
+    CPU seconds of one rank, and of one that loads the program; seconds in all; seconds in which nobody computes or
+    communicates; seconds in which nobody communicates, whatever they do; bytes on stdout; bytes that all ranks together
+    may send to the grading process, as results and as records of what they did. `box` is what the whole run may take of
+    the machine.
     """
 
-    cpu_seconds: float = 2.0
+    cpu_seconds: float = 1.0
+    load_cpu_seconds: float = 3.0
     wall_seconds: float = 20.0
     idle_seconds: float = 5.0
     silent_seconds: float = 10.0

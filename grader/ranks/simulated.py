@@ -148,14 +148,14 @@ class _SimWorld(World):
             "processor": self.processor,
         }
         self._tell(0, {**self._start_header(), **more})
-        self._until_phase()
+        self._until_phase(self.limits.load_cpu_seconds)
         self._check_loaded()
 
     def _call(self, call: Call) -> None:
         function = self._begin_call(call)
         tree, blob = frames.encode([list(arguments) for arguments in call.arguments], to_bytes)
         self._tell(0, {"function": function, "arguments": tree}, blob)
-        phase = self._until_phase()
+        phase = self._until_phase(self.limits.cpu_seconds)
         value = frames.decode(phase.header.get("value"), phase.blob, from_bytes)
         if not isinstance(value, list) or len(value) != self.size:
             raise frames.FrameError("results of another shape")
@@ -175,12 +175,12 @@ class _SimWorld(World):
             )
         )
 
-    def _until_phase(self) -> frames.Message:
-        """Read until all ranks have come to rest. Raises Broken unless every one has returned."""
+    def _until_phase(self, cpu_seconds: float) -> frames.Message:
+        """Read until all ranks have come to rest; `cpu_seconds` is for one. Raises Broken unless all returned."""
         self.phases.clear()
         started = self.started = self.last_news = self.last_frame = time.monotonic()
         cpu_before, next_tick = self._cpu(0), started + TICK_SECONDS
-        allowed = self.limits.cpu_seconds + CPU_SECONDS_A_RANK * self.size
+        allowed = cpu_seconds + CPU_SECONDS_A_RANK * self.size
         while not self.phases:
             self._read(TICK_SECONDS)
             now = time.monotonic()

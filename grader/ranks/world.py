@@ -24,7 +24,7 @@ from grader.verdict import Diagnosis
 
 LOG = logging.getLogger(__name__)
 QUIET_SECONDS = 0.1  # how long stuck ranks must stay silent before they are called stuck
-TICK_SECONDS = 0.25
+TICK_SECONDS = 0.1
 GRACE_SECONDS = 1.0  # how long the others may go on after one rank has broken
 
 
@@ -319,8 +319,10 @@ class World(Account):
         if sum(used) > self.cpu_seen:
             self.cpu_seen, self.last_news = sum(used), now  # who computes does not stand still
         for number, rank in enumerate(self.ranks):
-            if not rank.over and used[number] - rank.cpu_before > self.limits.cpu_seconds:
-                raise self._timed_out(number, f"used {self.limits.cpu_seconds:g} s of CPU time")
+            loading = rank.state == "starting"
+            allowed = self.limits.load_cpu_seconds if loading else self.limits.cpu_seconds
+            if not rank.over and used[number] - rank.cpu_before > allowed:
+                raise self._timed_out(number, f"used {allowed:g} s of CPU time")
         how = self._too_silent(now)
         if how:
             raise self._timed_out(next(n for n, rank in enumerate(self.ranks) if not rank.over), how)
