@@ -71,7 +71,10 @@ class Bench:
     ) -> None:
         self.exercise, self.engines, self.seed = exercise, engines, seed
         self.limits = exercise.limits
-        self.program = Program(submission.source, submission.name, exercise.functions, exercise.p2p_only)
+        self.program = Program(
+            submission.source, submission.name, exercise.functions, exercise.p2p_only,
+            harness=exercise.harness, banned=exercise.banned,
+        )  # fmt: skip
         self._worlds: dict[World, list[Case]] = {}
         self._told_seed = _one_way(seed)
         cases = exercise.drawn(seed)

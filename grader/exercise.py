@@ -31,9 +31,10 @@ World = tuple[int, str, Network]
 class Case:
     """One call that is made on every rank of a world: `arguments[rank]` are rank's positional arguments.
 
-    `function` is the one that is called, the exercise's first if it is empty. `engine` and `network` say where it is
-    run if the person who grades does not say otherwise. `expected` is the check's own, for its judge. `telling` is
-    whether what is special about the exercise shows in it: other cases are not compared with real processes.
+    `function` is the one that is called, the exercise's first if it is empty, and `by` the harness's function that
+    calls it, if one does. `engine` and `network` say where it is run if the person who grades does not say otherwise.
+    `expected` is the check's own, for its judge. `telling` is whether what is special about the exercise shows in it:
+    other cases are not compared with real processes.
     """
 
     group: str
@@ -44,6 +45,7 @@ class Case:
     network: Network = ROUNDS
     expected: Any = None
     telling: bool = True
+    by: str = ""
 
     @property
     def ranks(self) -> int:
@@ -61,7 +63,7 @@ class Case:
 
     @property
     def call(self) -> Call:
-        return Call(self.arguments, self.function)
+        return Call(self.arguments, self.function, self.by)
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,7 @@ class Exercise:
     """One graded exercise: what the learner writes, and what right means.
 
     `functions` are what the learner defines. `cases` draws fresh inputs from a generator; `minutes` and `difficulty`
-    (1 to 3) are for people.
+    (1 to 3) are for people. `harness` and `banned` are as a Program has them.
     """
 
     name: str
@@ -92,6 +94,8 @@ class Exercise:
     cases: Callable[[Draw], Iterable[Case]]
     p2p_only: bool = False
     limits: Limits = DEFAULT_LIMITS
+    harness: str = ""
+    banned: tuple[str, ...] = ()
 
     @property
     def max_points(self) -> float:

@@ -110,7 +110,7 @@ class Account:
             case "group":
                 self._group(header)
             case "forbidden":
-                line, what = header.get("line"), f"dist.{_plain(header.get('call'), MOST_NAME)}"
+                line, what = header.get("line"), _plain(header.get("call"), MOST_NAME)
                 if self._is_kept():
                     found = blame.forbidden(number, what, line if isinstance(line, int) else None, self.source)
                     self.diagnoses.append(found)

@@ -98,7 +98,8 @@ class Function:
 class Program:
     """A learner's source and the functions in it that are called.
 
-    With `own_group` it may call init_process_group itself, as a program for torchrun does.
+    With `own_group` it may call init_process_group itself, as a program for torchrun does. `harness` is the text of a
+    module whose functions calls may go through, and `banned` are dotted names of what must not be used (see `harness`).
     """
 
     source: str
@@ -106,6 +107,8 @@ class Program:
     functions: tuple[Function, ...]
     p2p_only: bool = False
     own_group: bool = False
+    harness: str = ""
+    banned: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -118,10 +121,12 @@ class Program:
 @dataclass(frozen=True)
 class Call:
     """One call on every rank of the function called `function` (the program's first where that is empty):
-    `arguments[rank]` are rank's positional arguments."""
+    `arguments[rank]` are rank's positional arguments. `by` names a function of the harness that is called in its place,
+    with the function itself before the arguments."""
 
     arguments: tuple[tuple[Any, ...], ...]
     function: str = ""
+    by: str = ""
 
 
 BOX = BoxLimits()

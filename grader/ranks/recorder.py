@@ -226,9 +226,13 @@ class Recorder:
     def forbid(self, name: str) -> None:
         """Refuse a collective where the exercise is about point-to-point messages."""
         if self._p2p_only:
-            line = self.line()
-            self.message({"event": "forbidden", "call": name, "line": line})
-            raise ForbiddenCall(f"dist.{name} at line {line}")
+            self.refuse(f"dist.{name}")
+
+    def refuse(self, name: str) -> None:
+        """Tell of a call that is not allowed, and end the rank's."""
+        line = self.line()
+        self.message({"event": "forbidden", "call": name, "line": line})
+        raise ForbiddenCall(f"{name} at line {line}")
 
     def wait(self, work: Any, wait: Callable[[], Any]) -> Any:
         """Record that this rank now blocks in an operation, wait, and record that it goes on."""

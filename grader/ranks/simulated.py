@@ -154,7 +154,7 @@ class _SimWorld(World):
     def _call(self, call: Call) -> None:
         function = self._begin_call(call)
         tree, blob = frames.encode([list(arguments) for arguments in call.arguments], to_bytes)
-        self._tell(0, {"function": function, "arguments": tree}, blob)
+        self._tell(0, {"function": function, "by": call.by, "arguments": tree}, blob)
         phase = self._until_phase(self.limits.cpu_seconds)
         value = frames.decode(phase.header.get("value"), phase.blob, from_bytes)
         if not isinstance(value, list) or len(value) != self.size:

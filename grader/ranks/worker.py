@@ -27,7 +27,7 @@ import torch
 import torch.distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
-from grader.ranks import model
+from grader.ranks import harness, model
 from grader.ranks.recorder import ForbiddenCall, Recorder, install
 from grader.sandbox import frames
 from grader.sandbox.first import NOTE, STACKS_SIGNAL, STORE, TRACE_SIGNAL
@@ -232,6 +232,7 @@ def _world(rank: int, start: dict[str, Any], inbox: Inbox, recorder: Recorder, p
         _let_gloo_yield()
     recorder.begin(rank, world, file, start["p2p_only"])
     install(recorder)
+    harness.ban(start["banned"], recorder.refuse)
     try:
         stage = "compile"
         code = compile(start["source"], file, "exec")
@@ -243,12 +244,13 @@ def _world(rank: int, start: dict[str, Any], inbox: Inbox, recorder: Recorder, p
     ledger = model.Ledger()
     model.begin(time.sleep, lambda: ledger)
     functions, problems = find_functions(module, start["functions"])
+    functions["$harness"] = harness.load(start["harness"], module)
     recorder.message({"event": "loaded", "problems": problems})
     while (call := inbox.next()) is not None:
         arguments = frames.decode(call.header["arguments"], call.blob, lambda *told: tensor(*told).to(device))
         seen = as_the_caller_sees(arguments)
         try:
-            returned = functions[call.header["function"]](*arguments)
+            returned = harness.called(functions, call.header)(*arguments)
             recorder.close_call()
         except BaseException as error:
             print_traceback(error, file)
@@ -269,7 +271,7 @@ def _stay(inbox: Inbox) -> int:
 def _hide_ours(told: traceback.TracebackException) -> None:
     """Take frames of ours out of a traceback, and out of those it came from."""
     ours = os.path.dirname(os.path.dirname(__file__))
-    left = [entry for entry in told.stack if not entry.filename.startswith(ours)]
+    left = [entry for entry in told.stack if not entry.filename.startswith((ours, harness.FILE))]
     told.stack = traceback.StackSummary.from_list(left)
     for earlier in (told.__cause__, told.__context__):
         if earlier is not None:

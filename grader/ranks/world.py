@@ -97,6 +97,8 @@ class World(Account):
             "functions": [(function.name, function.parameters) for function in self.program.functions],
             "p2p_only": self.program.p2p_only,
             "own_group": self.program.own_group,
+            "harness": self.program.harness,
+            "banned": self.program.banned,
             "backend": self.backend,
             "seed": self.seed,
             "yield_to_ranks": self.idle_machine,
@@ -128,7 +130,7 @@ class World(Account):
         for number, rank in enumerate(self.ranks):
             rank.cpu_before = self._cpu(number)
             tree, blob = frames.encode(list(call.arguments[number]), to_bytes)
-            self._tell(number, {"function": function, "arguments": tree}, blob)
+            self._tell(number, {"function": function, "by": call.by, "arguments": tree}, blob)
         self._until_settled({"returned"})
         self._compare_traffic()
         self.diagnoses = self._in_rank_order()

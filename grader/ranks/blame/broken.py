@@ -91,7 +91,17 @@ def died(rank: int, status: int, trace: Trace, source: Source) -> Diagnosis:
 
 
 def forbidden(rank: int, call: str, line: int | None, source: Source) -> Diagnosis:
-    """The sentence for a collective in an exercise about point-to-point messages."""
+    """The sentence for a collective in an exercise about point-to-point messages, or for what does the whole job."""
+    if not call.startswith("dist."):
+        return Diagnosis(
+            "forbidden_call",
+            f"Rank {rank} used {call}{source.quote(line)}, which does the whole job: the exercise is to build it.",
+            rank=rank,
+            file=source.file,
+            line=line,
+            expected=f"no {call}",
+            got=call,
+        )
     return Diagnosis(
         "forbidden_call",
         f"Rank {rank} called {call}{source.quote(line)}. Here only send, recv, isend, irecv and batch_isend_irecv are "

@@ -172,10 +172,13 @@ class Context:
     def forbid(self, name: str) -> None:
         self.must_be_the_rank()
         if self.p2p_only:
-            line = self.line()
-            rank = self.scheduler.current.number
-            self.tell({"event": "forbidden", "rank": rank, "call": name, "line": line})
-            raise ForbiddenCall(f"dist.{name} at line {line}")
+            self.refuse(f"dist.{name}")
+
+    def refuse(self, name: str) -> None:
+        """Tell of a call that is not allowed, and end the rank's."""
+        line, rank = self.line(), self.scheduler.current.number
+        self.tell({"event": "forbidden", "rank": rank, "call": name, "line": line})
+        raise ForbiddenCall(f"{name} at line {line}")
 
     # ---- groups
 

@@ -26,7 +26,7 @@ import torch
 import torch.distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
-from grader.ranks import model, worker
+from grader.ranks import harness, model, worker
 from grader.ranks.faults import Fault
 from grader.ranks.network import Network
 from grader.ranks.sim.context import Context
@@ -85,6 +85,7 @@ def world(start: dict[str, Any], inbox: worker.Inbox, tell: Tell) -> frames.Mess
     context = Context(scheduler, start["file"], start["p2p_only"], tell)
     check()
     install(context)
+    harness.ban(start["banned"], context.refuse)
     model.begin(lambda seconds: scheduler.compute(seconds, context.line()), lambda: scheduler.current.data["ledger"])
     _virtual_clock(scheduler)
     signal.signal(TRACE_SIGNAL, lambda *_: _tell_out_of_turn(scheduler, tell))
@@ -113,7 +114,7 @@ def world(start: dict[str, Any], inbox: worker.Inbox, tell: Tell) -> frames.Mess
         seen = [worker.as_the_caller_sees(given) for given in arguments]
         for rank in scheduler.ranks:
             rank.data["ledger"] = model.Ledger()
-        scheduler.run(_caller(call.header["function"], arguments, context))
+        scheduler.run(_caller(call.header, arguments, context))
         _note_faults(scheduler)
         _report(scheduler, context, tell, {}, seen)
     if call is not None and all(rank.state == "returned" for rank in scheduler.ranks):
@@ -160,6 +161,7 @@ def _load(rank: Rank, start: dict[str, Any], context: Context) -> dict[str, str]
     rank.data["module"] = module
     rank.data["stage"] = "call"
     rank.data["functions"], problems = worker.find_functions(module, start["functions"])
+    rank.data["functions"]["$harness"] = harness.load(start["harness"], module)
     return problems
 
 
@@ -186,10 +188,10 @@ def _virtual_clock(scheduler: Scheduler) -> None:
     time.monotonic = time.perf_counter = lambda: scheduler.current.clock
 
 
-def _caller(function: str, arguments: list[list[Any]], context: Context) -> Callable[[Rank], Any]:
+def _caller(header: dict[str, Any], arguments: list[list[Any]], context: Context) -> Callable[[Rank], Any]:
     def call(rank: Rank) -> Any:
         try:
-            returned = rank.data["functions"][function](*arguments[rank.number])
+            returned = harness.called(rank.data["functions"], header)(*arguments[rank.number])
         except Killed:
             raise
         except BaseException as error:
@@ -249,7 +251,7 @@ def _switcher(start: dict[str, Any]) -> Callable[[Rank, Rank], None]:
     """What happens when the baton goes from one rank to another: who runs is noted, and what is per process, kept."""
     running = _running_page()
     pack_into = struct.Struct("<q").pack_into
-    per_rank = _RANDOM.search(start["source"]) is not None
+    per_rank = _RANDOM.search(start["source"] + start["harness"]) is not None
     environment = "environ" in start["source"] or "getenv" in start["source"]
     os.environ.update(WORLD_SIZE=str(start["world"]), LOCAL_WORLD_SIZE=str(start["world"]), RANK="0", LOCAL_RANK="0")
 

@@ -1,0 +1,74 @@
+"""What an exercise brings into the ranks: its harness calls the learner's functions, and what is banned is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from grader.ranks.engines import Engines
+from grader.ranks.program import Call, Function, Limits, Program, Strided
+
+BANNED = ("torch.nn.parallel.DistributedDataParallel", "torch.distributed.fsdp.fully_shard")
+LIMITS = Limits(cpu_seconds=10)
+SOURCE = """\
+import torch
+from torch.distributed.fsdp import fully_shard
+from torch.nn.parallel import DistributedDataParallel
+
+class Model(torch.nn.Module):
+    def __init__(self, module):
+        super().__init__()
+        self.module = module
+    def forward(self, x):
+        return self.module(x)
+
+def all_done(module):
+    return DistributedDataParallel(module)
+
+def sharded(module):
+    try:
+        return fully_shard(module)
+    except Exception:
+        return module
+"""
+HARNESS = """\
+import torch, torch.distributed as dist
+
+def train(make, x):
+    model = make(torch.nn.Linear(3, 1))
+    model(x).sum().backward()
+    (weight, _) = model.parameters()
+    return {"grad": weight.grad, "ranks": dist.get_world_size(), "module": submission.__name__}
+"""
+PROGRAM = Program(
+    SOURCE, "a.py", (Function("Model"), Function("all_done"), Function("sharded")), harness=HARNESS, banned=BANNED
+)
+GIVEN = ((Strided.of(np.ones((2, 3), np.float32)),),) * 2
+
+
+@pytest.mark.parametrize("engine", ["sim", "gloo"])
+def test_a_call_goes_through_the_harness(engines: Engines, engine: str) -> None:
+    run = engines.run(engine, PROGRAM, 2, [Call(GIVEN, "Model", "train")] * 2, 1, LIMITS)
+    assert run.finished, run.diagnoses
+    for returned in run.calls[1].returned:
+        assert (returned["ranks"], returned["module"]) == (2, "submission")
+        assert returned["grad"].view().tolist() == [[2, 2, 2]]
+
+
+@pytest.mark.parametrize("engine", ["sim", "gloo"])
+@pytest.mark.parametrize(
+    ("function", "name", "line"),
+    [("all_done", "DistributedDataParallel", 13), ("sharded", "fully_shard", 17)],
+)
+def test_what_does_the_whole_job_is_refused(engines: Engines, engine: str, function: str, name: str, line: int) -> None:
+    run = engines.run(engine, PROGRAM, 2, [Call(GIVEN, function, "train")], 1, LIMITS)
+    found = run.diagnoses[0]
+    assert (found.kind, found.rank, found.line, found.got) == ("forbidden_call", 0, line, name)
+    assert "the exercise is to build it" in found.message
+
+
+def test_a_mistake_of_the_learners_in_the_harness_is_told_at_their_line(engines: Engines) -> None:
+    source = SOURCE.replace("return self.module(x)", "return self.modul(x)")
+    program = Program(source, "a.py", (Function("Model"),), harness=HARNESS)
+    found = engines.run("sim", program, 2, [Call(GIVEN, "Model", "train")], 1, LIMITS).diagnoses[0]
+    assert (found.kind, found.line) == ("crash", 10)
