@@ -11,7 +11,7 @@ from grader.verdict import KINDS
 TESTS = Path(__file__).parents[1]
 _DOCSTRING = re.compile(r'\A"""(.+?)"""', re.DOTALL)  # not by ast: a mutant may be no Python
 _FIELD = re.compile(r"^(\w+): *(.*)$")
-_FIELDS = {"check", "kind", "only"}
+_FIELDS = {"check", "kind", "only", "heavy"}
 
 
 class BadHeader(Exception):  # noqa: N818 - reads as what is wrong with the file
@@ -23,13 +23,14 @@ class Expected:
     """A mutant's header: its bug in a sentence, the check that must catch it and the kind of that diagnosis.
 
     There are several kinds ("timeout or too_few_bytes") where it depends on how well the machine can keep ranks apart.
-    `only` says that no other check may lose points.
+    `only` says that no other check may lose points, `heavy` that it takes long.
     """
 
     bug: str
     check: str
     kinds: tuple[str, ...]
     only: bool
+    heavy: bool
 
 
 def header(text: str) -> Expected:
@@ -44,7 +45,7 @@ def header(text: str) -> Expected:
     for line in filter(None, map(str.strip, rest)):
         field = _FIELD.match(line)
         if not field or field[1] not in _FIELDS or field[1] in fields:
-            raise BadHeader(f"{line!r} is none of 'check: NAME', 'kind: KIND', 'only: yes', each once")
+            raise BadHeader(f"{line!r} is none of 'check: NAME', 'kind: KIND', 'only: yes', 'heavy: yes', each once")
         fields[field[1]] = field[2]
     for name in ("check", "kind"):
         if not fields.get(name):
@@ -52,9 +53,10 @@ def header(text: str) -> Expected:
     kinds = tuple(fields["kind"].split(" or "))
     if not KINDS.issuperset(kinds):
         raise BadHeader(f"{fields['kind']!r} is no kind of diagnosis")
-    if fields.get("only", "yes") != "yes":
-        raise BadHeader(f"'only: {fields['only']}': leave the line out or write 'only: yes'")
-    return Expected(bug, fields["check"], kinds, "only" in fields)
+    for name in ("only", "heavy"):
+        if fields.get(name, "yes") != "yes":
+            raise BadHeader(f"'{name}: {fields[name]}': leave the line out or write '{name}: yes'")
+    return Expected(bug, fields["check"], kinds, "only" in fields, "heavy" in fields)
 
 
 def files(folder: str, exercise: str | None = None) -> list[Path]:

@@ -25,9 +25,11 @@ def mutants() -> Iterator[ParameterSet]:
     tried: dict[tuple[str, str], int] = defaultdict(int)
     by_worth = sorted(files("mutants"), key=lambda path: (not header(path.read_text()).only, path))
     for path in by_worth:
-        expected = path.parent.name, header(path.read_text()).check
-        tried[expected] += 1
-        yield pytest.param(path, id=name(path), marks=[pytest.mark.heavy] * (tried[expected] > OF_EACH_CHECK))
+        expected = header(path.read_text())
+        which = path.parent.name, expected.check
+        tried[which] += not expected.heavy
+        heavy = expected.heavy or tried[which] > OF_EACH_CHECK
+        yield pytest.param(path, id=name(path), marks=[pytest.mark.heavy] * heavy)
 
 
 def verdict_on(path: Path, engines: Engines) -> Verdict:

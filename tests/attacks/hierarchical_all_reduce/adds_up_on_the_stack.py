@@ -4,6 +4,7 @@ and too dear, on real processes.
 family: peeking_at_siblings
 tries: points
 earned: 11
+heavy: yes
 ends: any
 uses: won, ring, peek
 """

@@ -3,6 +3,7 @@
 family: persistence
 tries: harm
 earned: 20
+heavy: yes
 ends: any
 uses: won, ring
 """

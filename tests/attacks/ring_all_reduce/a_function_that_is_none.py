@@ -4,6 +4,7 @@ end.
 family: while_loading
 tries: harm
 earned: 0
+heavy: yes
 ends: timeout, crash, missing_function, left_early
 uses: won
 """

@@ -4,6 +4,7 @@ was started. Right otherwise.
 family: poisoned_environment
 tries: harm
 earned: 20
+heavy: yes
 paid: yes
 ends: none
 uses: won, ring

@@ -3,6 +3,7 @@
 family: forged_frames
 tries: harm
 earned: 2
+heavy: yes
 ends: any
 uses: won, ring, frames
 """

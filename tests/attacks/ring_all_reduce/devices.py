@@ -3,6 +3,7 @@
 family: escaping
 tries: harm
 earned: 20
+heavy: yes
 paid: yes
 ends: none
 uses: won, ring

@@ -4,6 +4,7 @@ that were sent.
 family: persistence
 tries: harm
 earned: 20
+heavy: yes
 paid: yes
 ends: none
 uses: won, ring

@@ -3,6 +3,7 @@
 family: attacking_the_keepers
 tries: harm
 earned: 20
+heavy: yes
 ends: any
 uses: won, ring
 """

@@ -3,6 +3,7 @@
 family: attacking_the_keepers
 tries: harm
 earned: 0
+heavy: yes
 ends: timeout, sandbox_violation, crash
 uses: won
 """

@@ -3,6 +3,7 @@
 family: early_exits
 tries: points
 earned: 0
+heavy: yes
 ends: crash, left_early, sandbox_violation
 uses: won
 """

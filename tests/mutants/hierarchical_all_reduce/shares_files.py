@@ -1,6 +1,7 @@
 """Exchanges what the other nodes have through files in the working folder.
 
 check: large
+heavy: yes
 kind: timeout or too_few_bytes
 """
 

@@ -1,6 +1,7 @@
 """Exchanges the tensors through files in the working folder, without a single message.
 
 check: large
+heavy: yes
 kind: timeout or too_few_bytes
 """
 
