@@ -39,7 +39,7 @@ class Processes:
         Raises BoxFailed when no process could be started.
         """
         with self._counted():
-            box = self._warm.box(ranks, limits.box)
+            box = self._warm.box(ranks, limits.box, program.imported)
             try:
                 return World(box, program, ranks, seed, limits, self._idle_machine, self.name).live(calls)
             finally:

@@ -100,6 +100,7 @@ class Program:
 
     With `own_group` it may call init_process_group itself, as a program for torchrun does. `harness` is the text of a
     module whose functions calls may go through, and `banned` are dotted names of what must not be used (see `harness`).
+    Modules in `imported` are slow to import, and are there before it starts.
     """
 
     source: str
@@ -109,6 +110,7 @@ class Program:
     own_group: bool = False
     harness: str = ""
     banned: tuple[str, ...] = ()
+    imported: tuple[str, ...] = ()
 
     @classmethod
     def of(

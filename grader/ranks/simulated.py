@@ -75,7 +75,7 @@ class Simulator:
         """
         with contextlib.ExitStack() as stack:
             session, limits = session or stack.enter_context(self.session()), limits or Limits()
-            box = session.box(limits.box, ranks)
+            box = session.box(limits.box, ranks, program.imported)
             try:
                 world = _SimWorld(box, program, ranks, seed, limits, network, session.processor)
                 world.faults, world.tracing = tuple(faults), trace
@@ -109,12 +109,12 @@ class Session:
         self._box: Box | None = None
         self._room = 0
 
-    def box(self, limits: BoxLimits, ranks: int) -> Box:
+    def box(self, limits: BoxLimits, ranks: int, imported: Sequence[str]) -> Box:
         """The box, anew if it has no room for so many ranks, which are a thread each."""
         if self._box is None or ranks > self._room:
             self.dismiss()
             self._room = max(ranks, ROOM)
-            self._box = self._warm.box(1, replace(limits, processes=limits.processes + self._room))
+            self._box = self._warm.box(1, replace(limits, processes=limits.processes + self._room), imported)
         return self._box
 
     def dismiss(self) -> None:

@@ -13,6 +13,7 @@ import struct
 import subprocess
 import tempfile
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 
@@ -90,6 +91,7 @@ class Warm:
         self._lock = threading.Lock()
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed in close()
         self._ready = self._closed = False
+        self._imported: set[str] = set()
         self._start()
 
     @property
@@ -111,8 +113,9 @@ class Warm:
         )
         theirs.close()
 
-    def box(self, ranks: int, limits: BoxLimits | None = None) -> Box:
-        """A new box with `ranks` processes. Raises BoxFailed when the host is gone."""
+    def box(self, ranks: int, limits: BoxLimits | None = None, imported: Sequence[str] = ()) -> Box:
+        """A new box with `ranks` processes, in which these modules are there already. Raises BoxFailed when the host is
+        gone."""
         if not 1 <= ranks <= MAX_RANKS:
             raise ValueError(f"a world of {ranks} real processes: 1 to {MAX_RANKS} are possible")
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -135,6 +138,7 @@ class Warm:
             allowed = (limits or BoxLimits()).to_json()
             request = json.dumps({"ranks": ranks, "limits": allowed, "scratch": box.scratch}).encode()
             with self._lock:
+                self._import([name for name in imported if name not in self._imported])
                 socket.send_fds(self._control, [request], give)
         except OSError:
             box.end()
@@ -157,6 +161,14 @@ class Warm:
                 self._modes.pop(0)
                 self._start()
             self._ready = True
+
+    def _import(self, names: Sequence[str]) -> None:
+        """Have the host import modules, and wait for it. Raises OSError when it is gone."""
+        if names:
+            self._control.send(json.dumps({"import": list(names)}).encode())
+            if self._control.recv(64) != b"imported":
+                raise ConnectionError("the host ended")
+            self._imported.update(names)
 
     def _why(self) -> str:
         self._process.wait()

@@ -72,3 +72,13 @@ def test_a_mistake_of_the_learners_in_the_harness_is_told_at_their_line(engines:
     program = Program(source, "a.py", (Function("Model"),), harness=HARNESS)
     found = engines.run("sim", program, 2, [Call(GIVEN, "Model", "train")], 1, LIMITS).diagnoses[0]
     assert (found.kind, found.line) == ("crash", 10)
+
+
+@pytest.mark.parametrize("engine", ["sim", "gloo"])
+def test_slow_modules_are_there_before_the_program_starts(engines: Engines, engine: str) -> None:
+    source = "import sys\n\ndef f():\n    return [name in sys.modules for name in ('tabnanny', 'no_such_module')]\n"
+    program = Program(source, "a.py", (Function("f"),), imported=("tabnanny", "no_such_module"))
+    for _ in range(2):
+        run = engines.run(engine, program, 2, [Call(((), ()))], 1, LIMITS)
+        assert run.finished, run.diagnoses
+        assert run.calls[0].returned == ([True, False], [True, False])
