@@ -26,6 +26,7 @@ IN_THE_BOX = {
     "ranks/worker.py",
     "ranks/recorder.py",
     *(f"ranks/sim/{name}.py" for name in ("serve", "group", "world", "context", "collectives")),
+    *(f"exercises/harness/{path.name}" for path in (PACKAGE / "exercises" / "harness").glob("*.py")),  # text for it
 }
 MODULES = sorted(PACKAGE.rglob("*.py"))
 

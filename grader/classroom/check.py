@@ -160,12 +160,14 @@ def _exercise(function: Callable[..., Any]) -> str:
 
 
 def _source(function: Callable[..., Any]) -> str:
-    """The text of the cell or file that defines `function`."""
-    code = getattr(inspect.unwrap(function), "__code__", None)
-    text = "".join(linecache.getlines(code.co_filename)) if code else ""
-    if not text:
-        raise BadRequest("check() needs a function that is defined in a notebook cell or a file")
-    return text
+    """The text of the cell or file that defines `function`, which may be a class."""
+    made = vars(function).values() if isinstance(function, type) else [inspect.unwrap(function)]
+    for each in made:
+        code = getattr(getattr(each, "__func__", each), "__code__", None)  # of a classmethod its function's
+        text = "".join(linecache.getlines(code.co_filename)) if code else ""
+        if text and (not isinstance(function, type) or f"class {function.__name__}" in text):
+            return text
+    raise BadRequest("check() needs a function or a class that is defined in a notebook cell or a file")
 
 
 def explain_missing_functions() -> None:
@@ -185,7 +187,7 @@ def _on_name_error(shell: Any, kind: type, error: NameError, tb: Any, tb_offset:
     shown: list[str] = shell.InteractiveTB.structured_traceback(kind, error, tb, tb_offset=tb_offset)
     cells: list[str] = shell.user_ns.get("In", [])
     if error.name and cells and f"check({error.name}" in cells[-1]:
-        defining = [cell for cell in cells if f"def {error.name}" in cell]
+        defining = [cell for cell in cells if f"def {error.name}" in cell or f"class {error.name}" in cell]
         with contextlib.suppress(BadRequest):  # no exercise asks for a function so called
             verdict = _service().grade(error.name, defining[-1] if defining else "", None, fresh=False)
             display(Score.of(verdict.checks[:1], report.check_html(verdict.checks[0])))

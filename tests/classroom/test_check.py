@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import nbformat
 import pytest
 from nbclient import NotebookClient
 from nbformat.v4 import new_code_cell, new_notebook
 
 from grader.classroom.check import MIME
 
-SUBMISSIONS = Path(__file__).parent.parent.parent / "demo" / "submissions"
+ROOT = Path(__file__).parent.parent.parent
+SUBMISSIONS, SOLUTIONS = ROOT / "demo" / "submissions", ROOT / "solutions"
 
 
 @pytest.fixture(scope="module")
@@ -78,3 +80,12 @@ def test_other_name_errors_are_left_alone(executed: list[list[dict[str, object]]
 def test_play_without_tensors_calls_without_arguments(executed: list[list[dict[str, object]]]) -> None:
     [result] = executed[11]
     assert result["data"]["text/plain"] == "[0, 1]"
+
+
+def test_check_and_play_take_a_class_too() -> None:
+    solved = nbformat.read(SOLUTIONS / "08-tensor-pipeline-3d" / "tensor_parallel.ipynb", as_version=4)
+    source = next(cell.source for cell in solved.cells if cell.metadata.get("nbgrader", {}).get("solution"))
+    asked = ["from grader import check, play", 'check(RowParallelLinear, "row")', "play(demo, ranks=2).returned"]
+    notebook = new_notebook(cells=[new_code_cell(text) for text in (source, *asked)])
+    NotebookClient(notebook, timeout=120, kernel_name="python3").execute()
+    assert [cell.outputs[0]["data"]["text/plain"] for cell in notebook.cells[2:]] == ["4.0", "[True, True]"]
