@@ -1,0 +1,157 @@
+"""What a sampler of shards must hand out: torch's DistributedSampler in numpy, and what others do instead.
+
+The permutation is torch.randperm's on the CPU: a Fisher-Yates shuffle from the front, whose i-th draw is a raw 32-bit
+output of the Mersenne Twister (Matsumoto and Nishimura 1998), modulo what is left.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+Lists = Sequence[Sequence[int]]  # what each rank hands out in one epoch
+
+
+@lru_cache(maxsize=256)
+def permutation(size: int, seed: int) -> tuple[int, ...]:
+    """torch.randperm(size) of a torch.Generator with that seed (of at most 32 bits)."""
+    order = list(range(size))
+    twister = np.random.RandomState(seed)
+    draws = twister.randint(0, 2**32, size=max(size - 1, 0), dtype=np.uint64).tolist()
+    for place, drawn in enumerate(draws):
+        other = place + drawn % (size - place)
+        order[place], order[other] = order[other], order[place]
+    return tuple(order)
+
+
+@dataclass(frozen=True)
+class Job:
+    """The arguments of the samplers of all ranks."""
+
+    size: int
+    replicas: int
+    shuffle: bool = True
+    seed: int = 0
+    drop_last: bool = False
+
+    @property
+    def each(self) -> int:
+        """How many samples every rank gets."""
+        return self.size // self.replicas if self.drop_last else -(-self.size // self.replicas)
+
+    @property
+    def padding(self) -> int:
+        """How many samples are handed out once more than they need be."""
+        return max(self.each * self.replicas - self.size, 0)
+
+    def order(self, epoch: int = 0) -> tuple[int, ...]:
+        """The data set in this epoch's order."""
+        return permutation(self.size, self.seed + epoch) if self.shuffle else tuple(range(self.size))
+
+    def lists(self, epoch: int = 0) -> list[list[int]]:
+        """What each rank hands out."""
+        order = list(itertools.islice(itertools.cycle(self.order(epoch)), self.each * self.replicas))
+        return [order[rank :: self.replicas] for rank in range(self.replicas)]
+
+
+def round_robin(lists: Lists) -> list[int]:
+    """What the ranks hand out together: everybody's first, then everybody's second, ..."""
+    rows = itertools.zip_longest(*lists)
+    return [index for row in rows for index in row if index is not None]
+
+
+def difference(lists: Lists, right: Lists, places: int) -> tuple[int, int] | None:
+    """The first rank and position, among the first `places` of the round-robin order, where `lists` is not `right`."""
+    replicas = len(right)
+    for place in range(places):
+        position, rank = divmod(place, replicas)
+        if list(lists[rank][position : position + 1]) != list(right[rank][position : position + 1]):
+            return rank, position
+    return None
+
+
+def missing(lists: Lists, size: int) -> list[int]:
+    """The samples that are on no rank."""
+    return sorted(set(range(size)).difference(*lists))
+
+
+def repeated(lists: Lists) -> list[int]:
+    """The samples that are handed out more than once."""
+    return sorted(index for index, times in Counter(itertools.chain(*lists)).items() if times > 1)
+
+
+def counted(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def holders(lists: Lists, index: int) -> str:
+    """Who hands out `index`, in words."""
+    ranks = [rank for rank, indices in enumerate(lists) for one in indices if one == index]
+    if len(set(ranks)) == 1:
+        return f"{len(ranks)} times on rank {ranks[0]}"
+    return f"on ranks {', '.join(map(str, ranks[:-1]))} and {ranks[-1]}"
+
+
+def habit(lists: Lists, job: Job, epoch: int = 0) -> str:
+    """The mistake that gives just these lists, in a sentence; empty for none that is known."""
+    return next((said for made, said in _HABITS if made(job, epoch) == [list(indices) for indices in lists]), "")
+
+
+def _blocks(order: Sequence[int], job: Job, each: int) -> list[list[int]]:
+    return [list(order[rank * each : (rank + 1) * each]) for rank in range(job.replicas)]
+
+
+def _padded(job: Job, epoch: int) -> list[int]:
+    return list(itertools.islice(itertools.cycle(job.order(epoch)), job.each * job.replicas))
+
+
+def _per_rank_seed(job: Job, epoch: int) -> list[list[int]]:
+    """Every rank's share of a permutation of its own."""
+    shares = []
+    for rank in range(job.replicas):
+        own = Job(job.size, job.replicas, job.shuffle, job.seed + rank, job.drop_last)
+        shares.append(own.lists(epoch)[rank])
+    return shares
+
+
+def _other_seed(seed: Callable[[Job, int], int]) -> Callable[[Job, int], list[list[int]]]:
+    return lambda job, epoch: Job(job.size, job.replicas, job.shuffle, seed(job, epoch), job.drop_last).lists()
+
+
+_HABITS: tuple[tuple[Callable[[Job, int], list[list[int]]], str], ...] = (
+    (
+        lambda job, epoch: Job(job.size, job.replicas, False).lists(),
+        "Those are the samples in the data set's own order: with shuffle=True, the default, they are to be permuted.",
+    ),
+    (
+        lambda job, epoch: _blocks(_padded(job, epoch), job, job.each),
+        "Every rank has one contiguous block of the order: deal it out round robin: rank r gets places r, r + N, "
+        "r + 2N, ...",
+    ),
+    (
+        lambda job, epoch: _blocks(job.order(epoch), job, job.size // job.replicas),
+        "Every rank has one contiguous block of size // num_replicas samples, and the tail is lost: pad the order "
+        "first, then deal it out round robin: rank r gets places r, r + N, r + 2N, ...",
+    ),
+    (
+        lambda job, epoch: _blocks(job.order(epoch), job, job.each),
+        "Every rank has one contiguous block of the order, the last a shorter one: deal the padded order out round "
+        "robin: rank r gets places r, r + N, r + 2N, ...",
+    ),
+    (
+        lambda job, epoch: [list(job.order(epoch)[rank :: job.replicas]) for rank in range(job.replicas)],
+        "The order is dealt out as it is, so that some ranks get a sample less: it must be made divisible first.",
+    ),
+    (_per_rank_seed, "Each rank permutes with a seed of its own (seed + rank): the rank must not touch the seed."),
+    (
+        lambda job, epoch: [list(permutation(job.size, job.seed + epoch))] * job.replicas,
+        "Every rank has the whole data set: it must take only its own places of the order.",
+    ),
+    (_other_seed(lambda job, epoch: job.seed), "That is the order of epoch 0: set_epoch has no effect."),
+    (_other_seed(lambda job, epoch: epoch), "That is the order without the seed: the generator's is seed + epoch."),
+)

@@ -1,0 +1,79 @@
+"""Makes samplers, a whole set or the rank's own, and writes down what they hand out."""
+
+from __future__ import annotations
+
+import itertools
+import operator
+import random
+from typing import Any
+
+import numpy as np
+import torch
+import torch.distributed as dist
+
+
+def hand_out(
+    make: Any, size: int, replicas: int, options: dict[str, Any], epochs: list[int | None], extra: list[int]
+) -> dict[str, Any]:
+    """What all ranks' samplers hand out in `epochs` (None: without set_epoch), made as in processes of their own.
+
+    `extra[rank]` is how often that rank has gone through its sampler before.
+    """
+    samplers = []
+    for rank in range(replicas):
+        _other_process(rank)
+        samplers.append(make(size, replicas, rank, **options))
+    rows: list[list[Any]] = [[] for _ in epochs]
+    for rank, sampler in enumerate(samplers):
+        _other_process(replicas + rank)
+        for _ in range(extra[rank]):
+            _indices(sampler, size, replicas)
+        for row, epoch in zip(rows, epochs, strict=True):
+            if epoch is not None:
+                sampler.set_epoch(epoch)
+            row.append(_indices(sampler, size, replicas))
+    return {"orders": rows}
+
+
+def lengths(make: Any, size: int, replicas: int, options: dict[str, Any]) -> dict[str, Any]:
+    """What all ranks' samplers hand out, and their len()."""
+    samplers = [make(size, replicas, rank, **options) for rank in range(replicas)]
+    before = [len(sampler) for sampler in samplers]
+    return {"orders": [[_indices(sampler, size, replicas) for sampler in samplers]], "lengths": before}
+
+
+def with_the_rest(make: Any, size: int, replicas: int, options: dict[str, Any]) -> dict[str, Any]:
+    """What all ranks' samplers hand out with drop_last=True, and what they do without."""
+    both = [hand_out(make, size, replicas, {**options, "drop_last": drop}, [None], [0] * replicas) for drop in (1, 0)]
+    return {"orders": both[0]["orders"] + both[1]["orders"]}
+
+
+def own(make: Any, size: int, options: dict[str, Any], epochs: list[int]) -> dict[str, Any]:
+    """What this rank's sampler hands out in `epochs`."""
+    rank, replicas = dist.get_rank(), dist.get_world_size()
+    _other_process(rank)
+    sampler = make(size, replicas, rank, **options)
+    rows = []
+    for epoch in epochs:
+        sampler.set_epoch(epoch)
+        rows.append([_indices(sampler, size, replicas)])
+    return {"orders": rows}
+
+
+def _other_process(number: int) -> None:
+    """Leave the global generators as no other process has them."""
+    torch.manual_seed(1000003 + number)
+    random.seed(1000003 + number)
+    np.random.seed(1000003 + number)
+
+
+def _indices(sampler: Any, size: int, replicas: int) -> list[Any]:
+    """What one pass hands out, and not much more than it may."""
+    return [_index(index) for index in itertools.islice(sampler, 2 * size + 4 * replicas)]
+
+
+def _index(value: Any) -> Any:
+    try:
+        return operator.index(value)
+    except TypeError:
+        return value
