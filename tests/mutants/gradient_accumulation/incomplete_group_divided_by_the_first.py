@@ -1,0 +1,31 @@
+"""Divides by the number of micro-batches of the first call.
+
+check: incomplete
+kind: wrong_result
+only: yes
+"""
+
+import contextlib
+
+import torch
+
+
+def targets_that_count(targets):
+    """How many targets the mean loss is over: for classes those that are not -100."""
+    return targets.numel() if targets.is_floating_point() else int((targets != -100).sum())
+
+
+def train_step(model, optimizer, micro_batches, loss_fn):
+    """One step on all micro-batches as if they were one batch; returns their mean loss."""
+    size = model.__dict__.setdefault("size", len(micro_batches))
+    counts = [targets_that_count(targets) for _, targets in micro_batches]
+    optimizer.zero_grad()
+    mean = 0.0
+    for number, ((inputs, targets), count) in enumerate(zip(micro_batches, counts)):
+        last = number == len(micro_batches) - 1
+        with contextlib.nullcontext() if last else model.no_sync():
+            loss = loss_fn(model(inputs), targets) * (count / sum(counts)) * (len(micro_batches) / size)
+            loss.backward()
+        mean += loss.item()
+    optimizer.step()
+    return mean
