@@ -1,0 +1,187 @@
+"""What is trained for zero_optimizer, and what must come of it: the update rules of the optimizers, in numpy.
+
+SGD with momentum as PyTorch has it, Adam (Kingma and Ba 2015, algorithm 1), AdamW (Loshchilov and Hutter 2019,
+algorithm 2). All act on each element alone, which is why their state can be cut anywhere.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+Options = dict[str, float]
+
+
+@dataclass(frozen=True)
+class Group:
+    """Some of the parameters, and the options that the group has of its own; `before` is the step it is added at."""
+
+    params: tuple[int, ...]
+    options: Options
+    before: int = 0
+
+    def told(self) -> dict[str, Any]:
+        return {"params": list(self.params), "options": self.options, "before": self.before}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One training: the parameters' shapes, the optimizer, and what happens at which step.
+
+    `rates` are (step, group, lr), set in param_groups; `skipped` are (step, parameter) without a gradient; at the step
+    `discarded` a backward pass is thrown away by zero_grad().
+    """
+
+    optimizer: str
+    options: Options
+    stage: int
+    shapes: tuple[tuple[int, ...], ...]
+    groups: tuple[Group, ...]
+    added: Group | None = None
+    rates: tuple[tuple[int, int, float], ...] = ()
+    skipped: tuple[tuple[int, int], ...] = ()
+    steps: int = 10
+    discarded: int = -1
+
+    def told(self) -> dict[str, Any]:
+        """What the harness is told."""
+        return {
+            "optimizer": self.optimizer,
+            "options": self.options,
+            "stage": self.stage,
+            "shapes": [list(shape) for shape in self.shapes],
+            "groups": [group.told() for group in self.groups],
+            "added": self.added.told() if self.added else None,
+            "rates": [list(rate) for rate in self.rates],
+            "skipped": [list(pair) for pair in self.skipped],
+            "discarded": self.discarded,
+        }
+
+    @property
+    def sizes(self) -> list[int]:
+        return [math.prod(shape) for shape in self.shapes]
+
+    @property
+    def slices(self) -> list[slice]:
+        """Where each parameter stands in the row of all of them."""
+        ends = np.cumsum(self.sizes)
+        return [slice(int(end) - size, int(end)) for end, size in zip(ends, self.sizes, strict=True)]
+
+    @property
+    def bytes(self) -> int:
+        """Of all parameters; a gradient has as many."""
+        return 4 * sum(self.sizes)
+
+    @property
+    def state_bytes(self) -> int:
+        """Of the unsharded optimizer: Adam keeps two moments of every element, SGD one momentum."""
+        return self.bytes * (1 if self.optimizer == "SGD" else 2)
+
+
+@dataclass(frozen=True)
+class Given:
+    """What the ranks start with: parameters in a row, and each rank's rows of gradients, [rank, step, element]."""
+
+    plan: Plan
+    start: Array
+    gradients: Array
+
+    @property
+    def mean(self) -> Array:
+        return np.asarray(self.gradients.mean(0))
+
+    def rows(self, plan: Plan | None = None, gradients: Array | None = None) -> Array:
+        """All parameters after every step of the unsharded optimizer: [step, element], float64."""
+        return np.stack(list(_trained(plan or self.plan, self.start, self.mean if gradients is None else gradients)))
+
+
+def _trained(plan: Plan, start: Array, gradients: Array) -> Iterator[Array]:
+    row = start.astype(np.float64)
+    groups = [*plan.groups, *([plan.added] if plan.added else [])]
+    options = [{**plan.options, **group.options} for group in groups]
+    states: dict[int, dict[str, Any]] = {}
+    for step, gradient in enumerate(gradients.astype(np.float64)):
+        for when, number, rate in plan.rates:
+            if when == step:
+                options[number]["lr"] = rate
+        for group, chosen in zip(groups, options, strict=True):
+            for index in group.params if step >= group.before else ():
+                where = plan.slices[index]
+                if (step, index) not in plan.skipped:
+                    state = states.setdefault(index, {"step": 0, "m": 0.0, "v": 0.0})
+                    row[where] = _updated(plan.optimizer, chosen, state, row[where], gradient[where])
+        yield row.copy()
+
+
+def _updated(optimizer: str, options: Options, state: dict[str, Any], p: Array, g: Array) -> Array:
+    """One parameter's values after one step; `state` is changed."""
+    rate, decay = options["lr"], options.get("weight_decay", 0.01 if optimizer == "AdamW" else 0.0)
+    if optimizer == "AdamW":
+        p = p * (1 - rate * decay)
+    else:
+        g = g + decay * p
+    state["step"] += 1
+    if optimizer == "SGD":
+        state["m"] = options["momentum"] * state["m"] + g
+        return np.asarray(p - rate * state["m"])
+    state["m"] = 0.9 * state["m"] + 0.1 * g
+    state["v"] = 0.999 * state["v"] + 0.001 * g * g
+    m, v = state["m"] / (1 - 0.9 ** state["step"]), state["v"] / (1 - 0.999 ** state["step"])
+    return np.asarray(p - rate * m / (np.sqrt(v) + 1e-8))
+
+
+def mistakes(given: Given) -> Iterator[tuple[Array, str]]:
+    """What the parameters would be by each of the usual mistakes, and the sentence that names it."""
+    plan, mean = given.plan, given.mean
+    n = len(given.gradients)
+    if plan.stage == 2 and n > 1:
+        yield (
+            given.rows(gradients=n * mean),
+            "Those are the parameters of a step with the SUM of the ranks' gradients: divide by the number of ranks.",
+        )
+    elif n > 1:
+        yield given.rows(gradients=n * mean), "The gradients, averaged already in stage 1, were summed over the ranks."
+        yield given.rows(gradients=mean / n), "The gradients, averaged already in stage 1, were divided once more."
+    if plan.discarded >= 0:
+        gradients = mean.copy()
+        gradients[plan.discarded] *= -2
+        yield given.rows(gradients=gradients), "The gradients were accumulated: zero_grad() left the old ones there."
+        yield (
+            given.rows(gradients=np.cumsum(gradients, 0)),
+            "The gradients were accumulated over the steps: zero_grad() left the old ones there.",
+        )
+    bare = tuple(replace(group, options={}) for group in plan.groups)
+    if any(group.options for group in plan.groups):
+        yield given.rows(replace(plan, groups=bare)), "Every group was trained with the same options: its own are lost."
+        for group in plan.groups:
+            alike = replace(plan, groups=tuple(replace(g, options=group.options) for g in plan.groups))
+            yield given.rows(alike), "All groups were trained with one group's options: each has its own."
+    if plan.rates:
+        yield (
+            given.rows(replace(plan, rates=())),
+            "The lr that was set in param_groups had no effect: the optimizer inside has groups of its own.",
+        )
+    if plan.added:
+        yield (
+            given.rows(replace(plan, added=replace(plan.added, before=plan.steps))),
+            "The group that add_param_group() added is not trained.",
+        )
+        yield (
+            given.rows(replace(plan, added=replace(plan.added, options={}))),
+            "The group that add_param_group() added is trained without its own options.",
+        )
+    if plan.skipped:
+        zeros = mean.copy()
+        for step, index in plan.skipped:
+            zeros[step, plan.slices[index]] = 0
+        yield (
+            given.rows(replace(plan, skipped=()), zeros),
+            "A parameter whose gradient is None was stepped with zeros: momentum and weight decay moved it.",
+        )
+        every = tuple((step, index) for step, _ in plan.skipped for index in range(len(plan.shapes)))
+        yield given.rows(replace(plan, skipped=every)), "One parameter without a gradient kept all from being stepped."

@@ -1,0 +1,120 @@
+"""Trains a few parameters with the learner's ZeroOptimizer, and tells what they, the state and the gradients became.
+
+Runs in every rank. It judges nothing: the exercise does, outside, by what is returned and by the trace.
+"""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+from grader import compute
+
+MARK = 0.001  # virtual seconds that begin a step: the trace is cut there
+
+_made: list[weakref.ref[Any]] = []  # every instance of the classes below, also copies and those of subclasses
+
+
+def _remembered(base: Any) -> Any:
+    def new(cls: Any, *_: Any, **__: Any) -> Any:
+        made = object.__new__(cls)
+        _made.append(weakref.ref(made))
+        return made
+
+    return type(base.__name__, (base,), {"__new__": new, "__module__": base.__module__})
+
+
+CLASSES = {base.__name__: _remembered(base) for base in (torch.optim.AdamW, torch.optim.Adam, torch.optim.SGD)}
+
+
+def train(make: Callable[..., Any], plan: dict[str, Any], start: torch.Tensor, gradients: torch.Tensor) -> Any:
+    """Train by `plan`; `start` holds all parameters in a row, `gradients` such a row for every step."""
+    _made.clear()
+    sizes = [int(torch.Size(shape).numel()) for shape in plan["shapes"]]
+    parts = zip(start.clone().split(sizes), plan["shapes"], strict=True)
+    parameters = [torch.nn.Parameter(part.clone().view(shape)) for part, shape in parts]
+    keywords = {"stage": plan["stage"]} if plan["stage"] != 1 else {}
+    optimizer = make(_given(plan, parameters), CLASSES[plan["optimizer"]], **keywords, **plan["options"])
+    trained = [index for group in plan["groups"] for index in group["params"]]
+    rows, held = [], 0
+    for step, row in enumerate(gradients):
+        compute(MARK)
+        if plan["added"] and step == plan["added"]["before"]:
+            optimizer.add_param_group(_group(plan["added"], parameters))
+            trained += plan["added"]["params"]
+        for when, group, rate in plan["rates"]:
+            if step == when:
+                optimizer.param_groups[group]["lr"] = rate
+        wanted = [view.view(shape) for view, shape in zip(row.split(sizes), plan["shapes"], strict=True)]
+        skipped = [index for when, index in plan["skipped"] if when == step]
+        using = [index for index in trained if index not in skipped]
+        if step == plan["discarded"]:
+            _backward(parameters, [-3 * gradient for gradient in wanted], using)
+        optimizer.zero_grad()
+        for index in skipped:
+            parameters[index].grad = None  # also where zero_grad() fills with zeros
+        _backward(parameters, wanted, using)
+        last = step == len(gradients) - 1
+        before = [_weak(parameter.grad) for parameter in parameters if parameter.grad is not None and last]
+        optimizer.step()
+        rows.append(torch.cat([parameter.detach().reshape(-1) for parameter in parameters]))
+        if last:
+            held = _held(before, parameters)
+            if held:
+                gc.collect()
+                held = _held(before, parameters)
+    if len(_made) > 1:
+        gc.collect()
+    return {"parameters": torch.stack(rows), "state": _state_bytes(), "instances": len(_made), "gradients": held}
+
+
+def _group(group: dict[str, Any], parameters: list[Any]) -> dict[str, Any]:
+    return {"params": [parameters[index] for index in group["params"]], **group["options"]}
+
+
+def _given(plan: dict[str, Any], parameters: list[Any]) -> Any:
+    """What the constructor is given: groups, or as model.parameters() an iterator that can be read once."""
+    if len(plan["groups"]) > 1:
+        return [_group(group, parameters) for group in plan["groups"]]
+    return (parameters[index] for index in plan["groups"][0]["params"])
+
+
+def _backward(parameters: list[Any], gradients: list[Any], using: list[int]) -> None:
+    torch.stack([(parameters[index] * gradients[index]).sum() for index in using]).sum().backward()
+
+
+def _state_bytes() -> int:
+    """Bytes of all state tensors of more than one element, of every instance that is still alive."""
+    alive = [optimizer for made in _made if (optimizer := made()) is not None]
+    return sum(
+        tensor.numel() * tensor.element_size()
+        for optimizer in alive
+        for tensor in _tensors(list(optimizer.state.values()))
+        if tensor.numel() > 1
+    )
+
+
+def _tensors(value: Any) -> Iterator[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, (list, tuple)):
+        for part in value:
+            yield from _tensors(part)
+    elif isinstance(value, dict):
+        yield from _tensors(list(value.values()))
+
+
+def _weak(gradient: torch.Tensor) -> int:
+    """A handle on a gradient's memory that does not keep it alive."""
+    return int(gradient.untyped_storage()._weak_ref())
+
+
+def _held(before: list[int], parameters: list[Any]) -> int:
+    """Bytes of gradients that are still there after a step: those of before it, and what hangs at parameters now."""
+    alive = [torch.UntypedStorage._new_with_weak_ptr(handle) for handle in before]
+    now = [parameter.grad.untyped_storage() for parameter in parameters if parameter.grad is not None]
+    return sum({storage._cdata: storage.nbytes() for storage in (*alive, *now) if storage is not None}.values())
