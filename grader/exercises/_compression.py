@@ -1,0 +1,190 @@
+"""What top-k compression with error feedback returns, and what comes of the usual mistakes, in numpy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What is sent, what is kept and how it is added up: the defaults are right.
+
+    `selects` is by what: "magnitude", "value" (the sign counts), "smallest", "rank 0" (whose places all use), "mean"
+    (the places that the mean over ranks has) or "all". `residual` is "unsent", "none", "everything" (not reduced by
+    what was sent), "mean" (reduced by the mean), "added late" (after the selection) or "zeroed" (where others have
+    sent, too). `divides` is by "ranks", "nobody" or "senders"; "last" is by ranks where
+    the last that sent counts alone. `keys` are "name", "size" or "nothing".
+    """
+
+    selects: str = "magnitude"
+    residual: str = "unsent"
+    divides: str = "ranks"
+    keys: str = "name"
+    rounds: str = "down"
+
+
+@dataclass(frozen=True)
+class Job:
+    """Gradients for objects with these ratios: of each call which object is meant, the name and each rank's gradient.
+
+    `lowest` is the least distance, relative to the gradient, between what is sent and what is not.
+    """
+
+    ranks: int
+    ratios: tuple[float, ...]
+    calls: tuple[tuple[int, str, tuple[Array, ...]], ...]
+    expected: list[Array] = field(default_factory=list, compare=False)
+
+    def elements(self, call: int) -> int:
+        return int(self.calls[call][2][0].size)
+
+    def sent(self, call: int) -> int:
+        """How many elements each rank sends."""
+        return kept(self.ratios[self.calls[call][0]], self.elements(call))
+
+
+def kept(ratio: float, elements: int, rounds: str = "down") -> int:
+    exact = ratio * elements
+    k = {"down": int(exact), "up": int(np.ceil(exact)), "nearest": round(exact)}[rounds]
+    return min(max(1, k), elements)
+
+
+RIGHT = Rule()
+HABITS = (
+    (Rule(residual="none"), "The residual is missing: what is not sent must be added to the next gradient."),
+    (Rule(residual="everything"), "The residual is not reduced by what was sent: that is then sent again and again."),
+    (Rule(selects="rank 0"), "All ranks sent the places that rank 0 selected: each selects its own, and sends them."),
+    (Rule(divides="nobody"), "That is the sum over ranks: divide by their number."),
+    (Rule(divides="senders"), "Each element was divided by the ranks that sent it: divide by N; who did not send it "
+     "has sent 0."),
+    (Rule(divides="last"), "Where several ranks sent an element, only the last of them counts: add them up."),
+    (Rule(selects="all"), "That is the mean of the whole gradients: only k elements of each rank may count."),
+    (Rule(selects="value"), "The largest values were selected: it is the largest magnitudes that count, also negative "
+     "ones."),
+    (Rule(selects="smallest"), "The smallest magnitudes were selected: the largest are to be sent."),
+    (Rule(selects="mean"), "The k largest of the mean were selected: each rank is to select from its own gradient."),
+    (Rule(residual="mean"), "The residual was reduced by the mean over ranks: reduce it by what this rank has sent."),
+    (Rule(residual="zeroed"), "The residual was set to zero where other ranks have sent: only what this rank has sent "
+     "leaves its residual."),
+    (Rule(residual="added late"), "The residual was added after the selection: add it to the gradient first, then "
+     "select."),
+    (Rule(keys="nothing"), "The residual of another name was added: keep one for each name."),
+    (Rule(keys="size"), "The residual of another name of the same shape was added: keep one for each name."),
+    (Rule(rounds="up"), "k was rounded up: it is max(1, int(ratio * numel))."),
+    (Rule(rounds="nearest"), "k was rounded to the nearest: it is max(1, int(ratio * numel))."),
+)  # fmt: skip
+
+
+def largest(values: Array, k: int) -> Array:
+    """The places of the k largest of a vector."""
+    return np.argsort(-values, kind="stable")[:k]
+
+
+def _places(rule: Rule, sums: list[Array], k: int) -> list[Array]:
+    """What each rank sends, of gradients to which the residuals have been added."""
+    if rule.selects == "all":
+        return [np.arange(one.size) for one in sums]
+    if rule.selects == "value":
+        return [largest(one, k) for one in sums]
+    if rule.selects == "smallest":
+        return [largest(-np.abs(one), k) for one in sums]
+    if rule.selects == "rank 0":
+        return [largest(np.abs(sums[0]), k)] * len(sums)
+    if rule.selects == "mean":
+        return [largest(np.abs(np.sum(sums, axis=0)), k)] * len(sums)
+    return [largest(np.abs(one), k) for one in sums]
+
+
+def outputs(job: Job, rule: Rule = RIGHT) -> list[Array]:
+    """What every call returns."""
+    residuals: dict[tuple[object, int], Array] = {}
+    found: list[Array] = []
+    for which, name, gradients in job.calls:
+        flat = [gradient.astype(np.float64).reshape(-1) for gradient in gradients]
+        size = flat[0].size
+        key: object = {"name": (which, name), "size": (which, size), "nothing": which}[rule.keys]
+        k = kept(job.ratios[which], size, rule.rounds)
+        old = [residuals.get((key, rank), np.zeros(size)) for rank in range(job.ranks)]
+        if any(one.size != size for one in old):
+            return found  # this rule cannot go on
+        sums = [one + more for one, more in zip(flat, old, strict=True)]
+        places = _places(rule, flat if rule.residual == "added late" else sums, k)
+        sent = [np.zeros(size) for _ in flat]
+        for one, all_of_it, where in zip(sent, sums, places, strict=True):
+            one[where] = all_of_it[where]
+        count = np.sum([np.bincount(where, minlength=size) for where in places], axis=0)
+        by = {"nobody": 1, "senders": np.maximum(count, 1)}.get(rule.divides, job.ranks)
+        mean = np.sum(sent, axis=0) / by
+        if rule.divides == "last":
+            for one, where in zip(sent, places, strict=True):
+                mean[where] = one[where] / job.ranks
+        for rank, all_of_it in enumerate(sums):
+            left = {
+                "unsent": all_of_it - sent[rank],
+                "added late": all_of_it - sent[rank],
+                "none": np.zeros(size),
+                "everything": all_of_it,
+                "mean": all_of_it - mean,
+                "zeroed": np.where(count > 0, 0.0, all_of_it),
+            }[rule.residual]
+            residuals[key, rank] = left
+        found.append(mean.reshape(gradients[0].shape))
+    return found
+
+
+def without_ties(job: Job) -> bool:
+    """Whether there is never a doubt what the k largest are, whatever rounding does."""
+    residuals: dict[tuple[int, str, int], Array] = {}
+    for number, (which, name, gradients) in enumerate(job.calls):
+        k = job.sent(number)
+        for rank, gradient in enumerate(gradients):
+            total = gradient.astype(np.float64).reshape(-1) + residuals.get((which, name, rank), 0.0)
+            by_size = np.sort(np.abs(total))[::-1]
+            if k < total.size and by_size[k - 1] - by_size[k] < 1e-5 * by_size[0]:
+                return False
+            total[largest(np.abs(total), k)] = 0.0
+            residuals[which, name, rank] = total
+    return True
+
+
+def habit(job: Job, call: int, got: Array) -> str:
+    """The mistake that gives this result, in a sentence; empty for none that is known."""
+    for rule, said in HABITS:
+        found = outputs(job, rule)
+        if call < len(found) and close(got, found[call]):
+            return said
+    return ""
+
+
+def close(got: Array, right: Array) -> bool:
+    return got.shape == right.shape and bool(np.allclose(got, right, rtol=1e-5, atol=1e-5))
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Least squares of which every rank has some of the data; the parameters are in two tensors."""
+
+    inputs: tuple[Array, ...]
+    targets: tuple[Array, ...]
+    start: Array
+    rate: float
+    steps: int
+    ratio: float
+    names: tuple[tuple[str, int], ...]  # and how many of the parameters
+
+    def loss(self, parameters: Array) -> float:
+        pairs = zip(self.inputs, self.targets, strict=True)
+        return float(np.mean([np.mean((x.astype(np.float64) @ parameters - y) ** 2) / 2 for x, y in pairs]))
+
+    def dense(self) -> Array:
+        """The parameters after training with the mean of the whole gradients."""
+        w = self.start.astype(np.float64)
+        pairs = [(x.astype(np.float64), y) for x, y in zip(self.inputs, self.targets, strict=True)]
+        for _ in range(self.steps):
+            w = w - self.rate * np.mean([x.T @ (x @ w - y) / len(x) for x, y in pairs], axis=0)
+        return w
