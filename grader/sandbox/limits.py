@@ -22,7 +22,7 @@ class BoxLimits:
     processes: int = 400
     disk_bytes: int = 256 * MIB
     inodes: int = 4096
-    open_files: int = 1024
+    open_files: int = 512  # sockets that nobody reads are a MiB of the kernel's memory each
     file_bytes: int = 128 * MIB
     cpu_seconds: int = 120
 
