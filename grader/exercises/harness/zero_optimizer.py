@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from grader import compute
+from grader.ranks.model import compute
 
 MARK = 0.001  # virtual seconds that begin a step: the trace is cut there
 
