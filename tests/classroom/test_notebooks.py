@@ -87,3 +87,14 @@ def test_notebooks_are_committed_without_outputs() -> None:
             for cell in json.loads(path.read_text())["cells"]:
                 assert not cell.get("outputs"), f"{path.relative_to(ROOT)} has outputs: clear them"
                 assert cell.get("execution_count") is None, f"{path.relative_to(ROOT)} has execution counts"
+
+
+@pytest.mark.parametrize("name", exercise.names())
+def test_a_released_cell_runs_and_defines_all_that_is_asked_for(name: str) -> None:
+    """A stub at the top of a cell would leave learners without the skeleton, and end the cell."""
+    [path] = (ROOT / "exercises").glob(f"*/{name}.ipynb")
+    [source] = [cell.source for cell in cells(path) if cell.metadata.get("nbgrader", {}).get("solution")]
+    defined: dict[str, Any] = {}
+    exec(source, defined)
+    assert set(exercise.find(name).function_names) <= defined.keys()
+    assert "raise NotImplementedError()" in source, "the solution was released"
