@@ -51,7 +51,7 @@ clean: ## remove what make made, .venv too
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "rankup needs Python 3.11 or newer; say which with: make PYTHON=/path/to/python3 $(MAKECMDGOALS)" >&2; exit 2; }
-	@echo "Setting up .venv (the first time: about 1 GB and a minute or two)"
+	@echo "Setting up .venv (the first time: 1.7 GB and a minute or two)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@$(BIN)/python -m pip install --constraint constraints.txt --editable '.[dev]' | grep -v '^Requirement already' || true
 	@$(BIN)/python -c 'import grader, torch, nbgrader' && touch $@
