@@ -61,5 +61,4 @@ def _refusal(name: str) -> Callable[..., NoReturn]:
         _forbid(name)
         raise AssertionError("a forbidden call goes on")
 
-    refuse.__dict__["banned"] = True
     return refuse

@@ -154,8 +154,9 @@ def write_whole(path: Path, data: bytes, mode: int = 0o644) -> None:
 def version(exercise: Exercise | None) -> str:
     """Stands for all that decides an exercise's verdicts: it is another one when one of these files is changed."""
     package = Path(grader.__file__).parent
-    parts = (package / name for name in ("exercise.py", "bench.py"))
-    sources = [*(part for part in parts if part.exists()), *sorted((package / "exercises").glob("_*.py"))]
+    sources = [package / name for name in ("exercise.py", "bench.py", "twins.py")]
+    for folder, which in (("exercises", "_*.py"), ("ranks", "**/*.py"), ("trace", "**/*.py")):
+        sources += sorted((package / folder).glob(which))
     if exercise is not None:
         sources.append(package / "exercises" / f"{exercise.name}.py")
     try:
@@ -164,4 +165,6 @@ def version(exercise: Exercise | None) -> str:
         total = hashlib.sha256()
     for source in sources:
         total.update(source.read_bytes())
+    if exercise is not None:
+        total.update(exercise.harness.encode())
     return total.hexdigest()[:16]
