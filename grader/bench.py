@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -30,7 +30,7 @@ HOPELESS = ("syntax_error", "missing_function")
 LIMITS_AFTER_A_TIMEOUT = Limits(
     cpu_seconds=0.4, load_cpu_seconds=0.8, idle_seconds=1.0, silent_seconds=4.0, wall_seconds=8.0
 )
-MOST_TIMEOUTS = 3  # runs that never ended, after which no further one is tried
+MOST_TIMEOUTS = 3  # runs on one engine that never ended, after which no further one is tried there
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class Bench:
                 self._worlds.setdefault(case.world, []).append(case)
         self._done: dict[Case, Outcome] = {}
         self._failed: dict[Case, Run] = {}
-        self._endless: list[Run] = []
+        self._endless: dict[str, list[Run]] = defaultdict(list)  # by engine
         self._beyond: dict[Case, str] = {}  # what cannot be judged, and why
 
     @property
@@ -196,9 +196,10 @@ class Bench:
     def _run(self, cases: Sequence[Case], session: Session | None = None) -> Run | None:
         """Call `cases` one after another in one world, and keep those that finished."""
         ranks, engine, network = cases[0].world
-        if len(self._endless) >= MOST_TIMEOUTS:
-            self._failed |= dict.fromkeys(cases, self._endless[-1])
-            return self._endless[-1]
+        endless = self._endless[engine]
+        if len(endless) >= MOST_TIMEOUTS:
+            self._failed |= dict.fromkeys(cases, endless[-1])
+            return endless[-1]
         calls = [case.call for case in cases]
         try:
             run = self.engines.run(engine, self.program, ranks, calls, self._told_seed, self.limits, network, session)
@@ -210,7 +211,7 @@ class Bench:
         if not run.finished:
             self._failed[cases[min(len(run.calls), len(cases) - 1)]] = run  # it may end after the last call
             if run.ending == "timed_out":
-                self._endless.append(run)
+                endless.append(run)
                 printed, box = self.limits.stdout_bytes, self.limits.box
                 self.limits = replace(LIMITS_AFTER_A_TIMEOUT, stdout_bytes=printed, box=box)
         return run

@@ -1,7 +1,7 @@
 """Exchanges what the other nodes have through the group's key-value store.
 
 check: large
-kind: too_few_bytes or timeout
+kind: too_few_bytes or sandbox_violation
 """
 
 import pickle
