@@ -73,7 +73,7 @@ class Bench:
         self.limits = exercise.limits
         self.program = Program(
             submission.source, submission.name, exercise.functions, exercise.p2p_only,
-            harness=exercise.harness, banned=exercise.banned, imported=exercise.imported,
+            harness=exercise.harness, banned=exercise.banned, imported=exercise.imported, apart=exercise.apart,
         )  # fmt: skip
         self._worlds: dict[World, list[Case]] = {}
         self._told_seed = _one_way(seed)

@@ -81,8 +81,7 @@ class Exercise:
     """One graded exercise: what the learner writes, and what right means.
 
     `functions` are what the learner defines. `cases` draws fresh inputs from a generator; `minutes` and `difficulty`
-    (1 to 3) are for people. `harness`, `banned` and `imported` are as a Program has
-    them.
+    (1 to 3) are for people. `harness`, `banned`, `imported` and `apart` are as a Program has them.
     """
 
     name: str
@@ -98,6 +97,7 @@ class Exercise:
     harness: str = ""
     banned: tuple[str, ...] = ()
     imported: tuple[str, ...] = ()
+    apart: bool = False
 
     @property
     def max_points(self) -> float:

@@ -23,6 +23,7 @@ LAYER = {part: number for number, parts in enumerate(LAYERS) for part in parts}
 GRADING = ("exercise", "exercises", "bench", "twins")
 TOGETHER = {(one, other) for one in GRADING for other in GRADING}
 IN_THE_BOX = {
+    "ranks/lives/life.py",
     "ranks/worker.py",
     "ranks/recorder.py",
     *(f"ranks/sim/{name}.py" for name in ("serve", "group", "world", "context", "collectives")),

@@ -7,6 +7,7 @@ import os
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from grader.ranks import WORKER
 from grader.ranks.program import Call, Limits, Program, Run
@@ -39,7 +40,7 @@ class Processes:
         Raises BoxFailed when no process could be started.
         """
         with self._counted():
-            box = self._warm.box(ranks, limits.box, program.imported)
+            box = self._warm.box(ranks, replace(limits.box, proc=program.apart), program.imported)
             try:
                 return World(box, program, ranks, seed, limits, self._idle_machine, self.name).live(calls)
             finally:

@@ -100,7 +100,8 @@ class Program:
 
     With `own_group` it may call init_process_group itself, as a program for torchrun does. `harness` is the text of a
     module whose functions calls may go through, and `banned` are dotted names of what must not be used (see `harness`).
-    Modules in `imported` are slow to import, and are there before it starts.
+    Modules in `imported` are slow to import, and are there before it starts. `apart`: the one rank is a supervisor and
+    does not load the program; its harness makes processes that do (see `lives`), and every call is the harness's.
     """
 
     source: str
@@ -111,6 +112,7 @@ class Program:
     harness: str = ""
     banned: tuple[str, ...] = ()
     imported: tuple[str, ...] = ()
+    apart: bool = False
 
     @classmethod
     def of(

@@ -73,6 +73,8 @@ class Simulator:
         The first call that does not finish ends the run. Raises BoxFailed when no process could be started, and
         NeedsProcesses for a program that cannot be simulated.
         """
+        if program.apart:
+            raise NeedsProcesses("it is about processes that are killed")
         with contextlib.ExitStack() as stack:
             session, limits = session or stack.enter_context(self.session()), limits or Limits()
             box = session.box(limits.box, ranks, program.imported)

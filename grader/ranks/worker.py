@@ -206,6 +206,8 @@ def main(rank: int, channel: socket.socket, port: int) -> int:
 
 def _world(rank: int, start: dict[str, Any], inbox: Inbox, recorder: Recorder, port: int) -> int:
     """This process is one rank: from the program to its results, until there is no further call."""
+    if start["apart"]:
+        return _supervise(start, inbox, recorder)
     world, file = start["world"], start["file"]
     torch.manual_seed(start["seed"])
     random.seed(start["seed"])
@@ -262,6 +264,33 @@ def _world(rank: int, start: dict[str, Any], inbox: Inbox, recorder: Recorder, p
     return 0
 
 
+def _supervise(start: dict[str, Any], inbox: Inbox, recorder: Recorder) -> int:
+    """This process makes lives of the program, which it does not load itself: calls are of the harness alone."""
+    file = start["file"]
+    stage = "compile"
+    try:
+        code = compile(start["source"], file, "exec")
+        stage = "call"
+        made = lives.Lives(code, start["source"], file, start["functions"], start["seed"])
+        by_name = harness.load(start["harness"], types.ModuleType(MODULE))
+        problems = made.run(lambda functions: functions["$problems"]).values[0]
+        recorder.message({"event": "loaded", "problems": problems})
+        while (call := inbox.next()) is not None:
+            arguments = frames.decode(call.header["arguments"], call.blob, tensor)
+            seen = as_the_caller_sees(arguments)
+            returned = by_name[call.header["by"]](made, *arguments)
+            tree, blob = frames.encode([seen, returned], tensor_bytes)
+            recorder.message({"event": "returned", "value": tree, "peak": 0}, blob)
+    except lives.Raised as told:
+        recorder.message(told.event)
+        return _stay(inbox)
+    except BaseException as error:
+        print_traceback(error, file)
+        recorder.message(raised(error, file, stage))
+        return _stay(inbox)
+    return 0
+
+
 def _stay(inbox: Inbox) -> int:
     """Stay alive after an error, so that the others see silence and not a broken connection."""
     inbox.next()
@@ -287,4 +316,5 @@ def print_traceback(error: BaseException, file: str) -> None:
     print("".join(told.format()), end="", file=sys.stderr, flush=True)
 
 
+from grader.ranks import lives  # noqa: E402 - as below
 from grader.ranks.sim import serve  # noqa: E402 - it uses what stands above; imported here so that the host has it warm

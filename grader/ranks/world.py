@@ -97,6 +97,7 @@ class World(Account):
             "functions": [(function.name, function.parameters) for function in self.program.functions],
             "p2p_only": self.program.p2p_only,
             "own_group": self.program.own_group,
+            "apart": self.program.apart,
             "harness": self.program.harness,
             "banned": self.program.banned,
             "backend": self.backend,

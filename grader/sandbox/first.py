@@ -194,6 +194,7 @@ def _shut(wanted: Wanted, folder: str) -> None:
         alone = [bwrap.SCRATCH, namespaces.SHARED_MEMORY] if wanted.full and wanted.ranks == 1 else []
         # several ranks share nothing but the network: what they tell each other is counted there
         read = [*map(str, bwrap.readable()), *(("/proc", "/etc") if wanted.full else HARMLESS)]
+        read += ["/proc"] * wanted.limits.proc
         landlock.restrict(read=read, write=[folder, *alone, *bwrap.DEVICES, *map(str, bwrap.gpus())], execute=read)
     capabilities.drop_all()
     seccomp.install(_filter)

@@ -22,7 +22,7 @@ class Raised:
     type: str
     text: str
     line: int | None
-    why: str = ""  # "memory" | "syntax" | "forbidden" | ""
+    why: str = ""  # "memory" | "syntax" | "forbidden" | "stuck" | "ended" | ""
 
 
 def raised(rank: int, error: Raised, world: int, source: Source, others: int) -> Diagnosis:
@@ -37,10 +37,14 @@ def raised(rank: int, error: Raised, world: int, source: Source, others: int) ->
             file=source.file,
             line=error.line,
         )
+    kind: Kind
+    if error.why in ("stuck", "ended"):
+        kind = "timeout" if error.why == "stuck" else "crash"
+        return Diagnosis(kind, f"{source.file}: {error.text}.", rank=rank, file=source.file, line=error.line)
     also = f", and so did {others} other rank{'s' if others > 1 else ''}" if others else ""
     who = f"Rank {rank} of {world}" if world > 1 else "Your function" if error.line else "The run"
     text = f": {_first_line(error.text)}" if error.text else ""
-    kind: Kind = "out_of_memory" if error.why == "memory" else "crash"
+    kind = "out_of_memory" if error.why == "memory" else "crash"
     reason = ""
     if error.why in REASONS:
         kind, reason = "sandbox_violation", f" In the box that it runs in, {REASONS[error.why]}."

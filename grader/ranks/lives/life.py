@@ -1,0 +1,178 @@
+"""A supervisor in a box: it forks processes that run the learner's program, and kills them where it is told to.
+
+The supervisor is a rank that never loads the program itself, so what it says of a life is its own. A life's processes
+are ranks of a group of their own; before each file operation in the watched folder the supervisor is asked (see
+`listener`), and it may hold the operation, or end everybody there: what a power cut or SIGKILL does at that moment.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import random
+import resource
+import shutil
+import signal
+import socket
+import sys
+import tempfile
+import types
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import torch.distributed as dist
+
+from grader.ranks import worker
+from grader.ranks.lives.disk import Files
+from grader.ranks.lives.listener import listen
+from grader.ranks.lives.watch import Process, Step, Watch
+from grader.sandbox import frames
+
+_PR_SET_PDEATHSIG = 1
+CPU_SECONDS = 20
+_FRAMES = 3  # a rank's descriptor to the grading process, which is the supervisor's alone
+
+
+class Raised(Exception):  # noqa: N818 - says what happened
+    """A life did not come to its end: the event that the grading process is told."""
+
+    def __init__(self, event: dict[str, Any]) -> None:
+        super().__init__(str(event.get("text")))
+        self.event = event
+
+
+@dataclass
+class Life:
+    """What came of one life: per rank what it returned or how it ended, and every file operation in the folder."""
+
+    processes: list[Process]
+    steps: list[Step]
+    killed: bool  # at the operation that was named
+    after_a_power_cut: Files = field(default_factory=dict)
+
+    @property
+    def values(self) -> list[Any]:
+        """What each rank returned. Raises Raised where one of them did not."""
+        for process in self.processes:
+            if process.event.get("event") != "returned":
+                raise Raised(process.event)
+        return [process.value for process in self.processes]
+
+
+class Lives:
+    """Makes lives of one program. Every life is in folders of its own, and has other random seeds than the last."""
+
+    def __init__(self, code: types.CodeType, source: str, file: str, functions: list[Any], seed: int) -> None:
+        self._code, self._source, self._file, self._functions, self._seed = code, source, file, functions, seed
+        self._lives = 0
+
+    def run(
+        self,
+        act: Callable[..., Any],
+        *arguments: Any,
+        ranks: int = 1,
+        folder: Path | None = None,
+        kill: tuple[int, int] | None = None,
+        gate: bool = False,
+    ) -> Life:
+        """Call `act(functions, *arguments)` in fresh processes, and wait for them.
+
+        `functions` are the learner's, by name. With `folder`, operations on files in it are watched: `kill` is the rank
+        and the number, from 0, of the operation before which everybody is killed (of several ranks when the others
+        have done what they can do without it). With `gate`, operations of other threads than the main one wait until
+        the act says `pass_gate()`, or until nobody else goes on.
+        """
+        self._lives += 1
+        meeting = Path(tempfile.mkdtemp(prefix="meeting-"))
+        processes = []
+        try:
+            for rank in range(ranks):
+                ours, theirs = socket.socketpair()
+                pid = os.fork()
+                if pid == 0:
+                    ours.close()
+                    self._live(act, arguments, rank, ranks, theirs, meeting / "store", folder is not None)
+                theirs.close()
+                processes.append(Process(rank, pid, ours))
+            watch = Watch(processes, folder, kill, gate)
+            watch.until_all_are_gone()
+        finally:
+            for process in processes:
+                process.end()
+            shutil.rmtree(meeting, ignore_errors=True)
+        for process in processes:
+            process.read_value(worker.tensor)
+        left: Files = watch.disk.after_a_power_cut() if watch.disk else {}
+        return Life(processes, watch.steps, watch.killed, left)
+
+    def _live(
+        self,
+        act: Callable[..., Any],
+        arguments: tuple[Any, ...],
+        rank: int,
+        ranks: int,
+        channel: socket.socket,
+        meeting: Path,
+        watched: bool,
+    ) -> None:
+        """In a fresh fork: be rank `rank` of a life. Never returns."""
+        status = 70
+        try:
+            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+            os.setpgid(0, 0)
+            kept = channel.fileno()
+            with contextlib.suppress(OSError):
+                os.close(_FRAMES)
+            os.closerange(_FRAMES + 2, kept)
+            os.closerange(kept + 1, 1024)
+            resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
+            _start_from(self._seed + 1000 * self._lives + rank)
+            os.environ.update(RANK=str(rank), WORLD_SIZE=str(ranks), LOCAL_RANK=str(rank), LOCAL_WORLD_SIZE=str(ranks))
+            if ranks > 1:
+                store = dist.FileStore(str(meeting), ranks)
+                dist.init_process_group("gloo", store=store, rank=rank, world_size=ranks, timeout=timedelta(seconds=60))
+            global _channel
+            _channel = channel
+            stage = "load"
+            try:
+                module = worker.load(self._code, self._source, self._file)
+                stage = "call"
+                functions, problems = worker.find_functions(module, self._functions)
+                if watched:
+                    listener = listen()
+                    socket.send_fds(channel, [b"L"], [listener])
+                    os.close(listener)
+                else:
+                    channel.sendall(b"-")
+                value = act(functions | {"$problems": problems}, *arguments)
+            except BaseException as error:
+                worker.print_traceback(error, self._file)
+                channel.sendall(frames.pack_message(worker.raised(error, self._file, stage)))
+            else:
+                sys.stdout.flush()
+                tree, blob = frames.encode(value, worker.tensor_bytes)
+                channel.sendall(frames.pack_message({"event": "returned", "value": tree}, blob))
+            status = 0
+        finally:
+            os._exit(status)
+
+
+_channel: socket.socket | None = None
+
+
+def pass_gate() -> None:
+    """In a life with a gate: let the other threads' file operations go on."""
+    assert _channel is not None
+    _channel.sendall(frames.pack_message({"event": "pass"}))
+
+
+def _start_from(seed: int) -> None:
+    torch.manual_seed(seed)
+    random.seed(seed)
+    np.random.seed(seed % 2**32)

@@ -1,0 +1,237 @@
+"""Watching the processes of one life: what they say, which file operations they are about to do, and how they end."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import selectors
+import signal
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from grader.ranks.lives.calls import FILE_CALLS, SYNCS
+from grader.ranks.lives.disk import Disk
+from grader.ranks.lives.listener import Notice, let_go_on, receive
+from grader.sandbox import frames
+
+TICK_SECONDS = 0.03
+QUIET_TICKS = 5  # in which nobody did anything and all slept: nobody will, without the one who is held
+STUCK_TICKS = 100
+
+
+@dataclass
+class Process:
+    """One process of a life; `event` is how it ended, as the grading process is told of a rank."""
+
+    rank: int
+    pid: int
+    channel: socket.socket
+    listener: int = -1
+    exit: int = -1  # a descriptor that becomes readable when it is gone
+    reader: frames.Reader = field(default_factory=frames.Reader)
+    greeted: bool = False
+    event: dict[str, Any] = field(default_factory=dict)
+    value: Any = None
+    steps: int = 0
+    gone: bool = False
+    blob: bytes = b""
+
+    def kill(self) -> None:
+        """SIGKILL for it and for those it started."""
+        self.kill_group()
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGKILL)
+
+    def end(self) -> None:
+        """Kill it if it is still there, reap it, and close what leads to it."""
+        if not self.gone:
+            self.kill()
+            self.reap(os.waitpid(self.pid, 0)[1])
+        for fd in (self.listener, self.exit):
+            if fd >= 0:
+                os.close(fd)
+        self.channel.close()
+
+    def reap(self, status: int) -> None:
+        self.gone = True
+        self.kill_group()
+        if not self.event:
+            self.event = _raised(*_ending(os.waitstatus_to_exitcode(status)))
+
+    def kill_group(self) -> None:
+        """End those it started, which would else outlive it."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, signal.SIGKILL)
+
+    def read_value(self, tensor: Callable[[dict[str, Any], bytes], Any]) -> None:
+        if self.event.get("event") == "returned":
+            self.value = frames.decode(self.event["value"], self.blob, tensor)
+
+
+def _raised(why: str, text: str) -> dict[str, Any]:
+    return {"event": "raised", "stage": "call", "type": "", "text": text, "line": None, "why": why}
+
+
+def _ending(status: int) -> tuple[str, str]:
+    if status == -signal.SIGXCPU:
+        return "stuck", "it used all the CPU time that it may use"
+    how = f"was killed by {signal.Signals(-status).name}" if status < 0 else f"ended with exit status {status}"
+    return "ended", f"its process {how} before the call returned"
+
+
+@dataclass(frozen=True)
+class Step:
+    """A file operation in the watched folder: whose, which, on what, and whether by the process's main thread."""
+
+    rank: int
+    call: str
+    name: str
+    thread: int
+    main: bool
+
+
+class Watch:
+    """The supervisor's loop over the processes of one life."""
+
+    def __init__(self, processes: list[Process], folder: Path | None, kill: tuple[int, int] | None, gate: bool) -> None:
+        self.processes, self.kill, self.gate_shut = processes, kill, gate
+        self.folder = str(folder.resolve()) if folder else ""
+        self.disk = Disk(folder) if folder else None
+        self.steps: list[Step] = []
+        self.killed = False
+        self.waiting: list[tuple[Process, Notice]] = []  # at the gate
+        self.held: tuple[Process, Notice] | None = None
+        self.watch = selectors.DefaultSelector()
+        for process in processes:
+            self.watch.register(process.channel, selectors.EVENT_READ, (process, "channel"))
+            process.exit = os.pidfd_open(process.pid)
+            self.watch.register(process.exit, selectors.EVENT_READ, (process, "exit"))
+
+    def until_all_are_gone(self) -> None:
+        quiet = 0
+        with self.watch:
+            while not all(process.gone for process in self.processes):
+                ready = self.watch.select(TICK_SECONDS)
+                for key, _ in sorted(ready, key=lambda pair: pair[0].data[1] == "exit"):  # its last words come first
+                    process, what = key.data
+                    {"channel": self._hear, "listener": self._asked, "exit": self._gone}[what](process)
+                quiet = 0 if ready or self._somebody_runs() else quiet + 1
+                if quiet >= QUIET_TICKS and (self.held or self.waiting):
+                    self._everybody_waits()
+                    quiet = 0
+                elif quiet >= STUCK_TICKS:
+                    self._end_all(_raised("stuck", "it stands still for ever"))
+        if self.disk:
+            self.disk.forget_the_deleted()
+
+    def _somebody_runs(self) -> bool:
+        """Whether a thread of theirs wants the processor, as far as that can be seen."""
+        for process in self.processes:
+            with contextlib.suppress(OSError):
+                for thread in () if process.gone else os.listdir(f"/proc/{process.pid}/task"):
+                    stat = Path(f"/proc/{process.pid}/task/{thread}/stat").read_text()
+                    if stat.rpartition(")")[2].split()[0] in "RD":
+                        return True
+        return False
+
+    def _everybody_waits(self) -> None:
+        if self.held:
+            self._end_all({"event": "killed"})
+            self.killed = True
+            return
+        self._open_gate()
+
+    def _open_gate(self) -> None:
+        self.gate_shut = False
+        waiting, self.waiting = self.waiting, []
+        for process, notice in waiting:
+            self._do(process, notice)
+
+    def _end_all(self, event: dict[str, Any]) -> None:
+        for process in self.processes:
+            if not process.gone:
+                process.event = process.event or dict(event)
+                process.kill()
+
+    def _gone(self, process: Process) -> None:
+        self.watch.unregister(process.exit)
+        while self._hear(process):
+            pass
+        for what in (process.listener, process.channel):
+            with contextlib.suppress(KeyError, ValueError):
+                self.watch.unregister(what)
+        process.reap(os.waitpid(process.pid, 0)[1])
+
+    def _hear(self, process: Process) -> bool:
+        if not process.greeted:
+            data, fds, _, _ = socket.recv_fds(process.channel, 1, 1)
+            process.greeted = True
+            if fds:
+                process.listener = fds[0]
+                self.watch.register(process.listener, selectors.EVENT_READ, (process, "listener"))
+            if data in (b"L", b"-"):
+                return True
+        else:
+            try:
+                data = process.channel.recv(2**18, socket.MSG_DONTWAIT)
+            except OSError:
+                return False
+        if not data:
+            with contextlib.suppress(KeyError, ValueError):
+                self.watch.unregister(process.channel)
+            return False
+        for message in process.reader.feed(data):
+            assert isinstance(message, frames.Message)
+            if message.header.get("event") == "pass":
+                self._open_gate()
+            elif not process.event:
+                process.event, process.blob = message.header, message.blob
+        return True
+
+    def _asked(self, process: Process) -> None:
+        notice = receive(process.listener)
+        if notice is None:
+            with contextlib.suppress(KeyError, ValueError):
+                if not _anybody(process.listener):
+                    self.watch.unregister(process.listener)
+            return
+        main = notice.thread == process.pid
+        if not self._inside(notice):
+            let_go_on(process.listener, notice)
+        elif self.gate_shut and not main:
+            self.waiting.append((process, notice))
+        else:
+            self._do(process, notice)
+
+    def _inside(self, notice: Notice) -> bool:
+        if notice.path is None:
+            return FILE_CALLS[notice.call].whole
+        return (notice.path + "/").startswith(self.folder + "/")
+
+    def _do(self, process: Process, notice: Notice) -> None:
+        """Count the operation, and have it done unless it is the one at which all ends."""
+        number, process.steps = process.steps, process.steps + 1
+        if self.kill == (process.rank, number):
+            self.held = (process, notice)
+            if len(self.processes) == 1:
+                self._everybody_waits()
+            return
+        name = notice.path.removeprefix(self.folder).strip("/") if notice.path else ""
+        self.steps.append(Step(process.rank, notice.call, name, notice.thread, notice.thread == process.pid))
+        assert self.disk is not None
+        self.disk.forget_the_deleted()
+        self.disk.through = self.disk.through or bool(notice.flags & os.O_DSYNC)
+        if notice.call in SYNCS:
+            self.disk.sync(notice.path)
+        let_go_on(process.listener, notice)
+
+
+def _anybody(listener: int) -> bool:
+    """Whether a process is left under a listener's filter."""
+    poll = select.poll()
+    poll.register(listener, select.POLLIN)
+    return not any(event & select.POLLHUP for _, event in poll.poll(0))

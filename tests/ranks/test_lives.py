@@ -1,0 +1,184 @@
+"""Lives: a learner's program in processes that are watched at every file operation, and killed there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from grader.ranks.engines import Engines
+from grader.ranks.program import Call, Function, Limits, Program, Run
+
+SOURCE = """\
+import os
+import threading
+import torch
+import torch.distributed as dist
+
+def save(path, text):
+    with open(path + ".new", "w") as file:
+        file.write(text)
+        file.flush()
+        if "synced" in text:
+            os.fsync(file.fileno())
+    os.rename(path + ".new", path)
+
+def later(path, text):
+    thread = threading.Thread(target=save, args=(path, text))
+    thread.start()
+    return thread
+
+def endless(*_):
+    while True:
+        pass
+
+def stands(*_):
+    threading.Event().wait()
+
+def leaves(*_):
+    os._exit(3)
+
+def add(x):
+    dist.all_reduce(x)
+    return x
+"""
+HARNESS = """\
+import os, tempfile, torch
+from pathlib import Path
+from grader.ranks.lives import disk
+from grader.ranks.lives.life import pass_gate
+
+def told(life):
+    return [[step.call, step.name, "main" if step.main else "other"] for step in life.steps]
+
+def saved(lives, text):
+    folder = Path(tempfile.mkdtemp())
+    life = lives.run(lambda f: f["save"](str(folder / "a"), text), folder=folder)
+    life.values
+    return {"steps": told(life), "after": {k: v.decode() for k, v in life.after_a_power_cut.items()}}
+
+def killed(lives, text):
+    seen = []
+    for number in range(10):
+        folder = Path(tempfile.mkdtemp())
+        disk.write(folder, {"a": b"old"})
+        life = lives.run(lambda f: f["save"](str(folder / "a"), text), folder=folder, kill=(0, number))
+        if not life.killed:
+            return seen
+        seen.append({name: content.decode() for name, content in disk.read(folder).items()})
+
+def gated(lives, text):
+    folder = Path(tempfile.mkdtemp())
+    def act(f):
+        thread = f["later"](str(folder / "a"), text)
+        names = os.listdir(folder)
+        pass_gate()
+        thread.join()
+        return [*names, "then", *os.listdir(folder)]
+    life = lives.run(act, folder=folder, gate=True)
+    return {"steps": told(life), "names": life.values[0]}
+
+def ungated(lives, text):
+    folder = Path(tempfile.mkdtemp())
+    life = lives.run(lambda f: f["later"](str(folder / "a"), text).join(), folder=folder, gate=True)
+    return life.values
+
+def ended(lives, name):
+    return lives.run(lambda f: f[name](), folder=Path(tempfile.mkdtemp())).values
+
+def together(lives, x):
+    def act(f):
+        value = f["add"](torch.tensor([x + int(os.environ["RANK"])]))
+        Path(folder, os.environ["RANK"]).write_text("here")
+        return value
+    folder = Path(tempfile.mkdtemp())
+    values = lives.run(act, ranks=3, folder=folder).values
+    folder = Path(tempfile.mkdtemp())
+    lives.run(act, ranks=3, folder=folder, kill=(1, 0))
+    return [values, sorted(os.listdir(folder))]
+
+def twice(lives, _):
+    def act(f):
+        f.setdefault("seen", []).append(1)
+        return [len(f["seen"]), torch.rand(1).item()]
+    return [lives.run(act).values[0] for _ in range(2)]
+"""
+NAMES = ("save", "later", "endless", "stands", "leaves", "add")
+PROGRAM = Program(SOURCE, "a.py", tuple(Function(name) for name in NAMES), harness=HARNESS, apart=True)
+LIMITS = Limits(cpu_seconds=10, idle_seconds=20, silent_seconds=60, wall_seconds=60)
+
+
+def made(engines: Engines, by: str, argument: Any, source: str = SOURCE) -> Run:
+    program = Program(source, "a.py", PROGRAM.functions, harness=HARNESS, apart=True)
+    return engines.run("gloo", program, 1, [Call(((argument,),), "save", by)], 1, LIMITS)
+
+
+def returned(run: Run) -> Any:
+    assert run.finished, run.diagnoses
+    return run.calls[0].returned[0]
+
+
+def test_every_file_operation_is_seen_in_order(engines: Engines) -> None:
+    found = returned(made(engines, "saved", "synced"))
+    calls = [(call.removesuffix("at2").removesuffix("at"), name) for call, name, _ in found["steps"]]
+    assert calls == [("open", "a.new"), ("write", "a.new"), ("fsync", "a.new"), ("rename", "a")]
+    assert {who for _, _, who in found["steps"]} == {"main"}
+
+
+def test_what_was_not_synced_is_lost_with_the_power(engines: Engines) -> None:
+    assert returned(made(engines, "saved", "synced"))["after"] == {"a": "synced"}
+    assert returned(made(engines, "saved", "other"))["after"] == {"a": ""}
+
+
+def test_a_life_is_killed_before_each_operation_in_turn(engines: Engines) -> None:
+    assert returned(made(engines, "killed", "new")) == [
+        {"a": "old"},  # before the open
+        {"a": "old", "a.new": ""},
+        {"a": "old", "a.new": "new"},  # before the rename
+    ]
+
+
+def test_threads_wait_at_the_gate(engines: Engines) -> None:
+    found = returned(made(engines, "gated", "x"))
+    assert found["names"] == ["then", "a"]
+    assert {who for _, _, who in found["steps"]} == {"other"}
+
+
+def test_a_gate_opens_where_all_would_wait_for_ever(engines: Engines) -> None:
+    assert returned(made(engines, "ungated", "x")) == [None]
+
+
+def test_ranks_of_a_life_communicate_and_die_together(engines: Engines) -> None:
+    values, left = returned(made(engines, "together", 1))
+    assert [value.view().tolist() for value in values] == [[6], [6], [6]]
+    assert left == ["0", "2"]
+
+
+def test_every_life_is_a_new_process_with_seeds_of_its_own(engines: Engines) -> None:
+    (first, one), (second, two) = returned(made(engines, "twice", 0))
+    assert (first, second) == (1, 1)
+    assert one != two
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "words"),
+    [
+        ("stands", "timeout", "stands still for ever"),
+        ("leaves", "crash", "exit status 3"),
+        ("save", "crash", "TypeError"),
+    ],
+)
+def test_a_life_that_does_not_return_is_named(engines: Engines, name: str, kind: str, words: str) -> None:
+    found = made(engines, "ended", name).diagnoses[0]
+    assert found.kind == kind
+    assert words in found.message
+
+
+@pytest.mark.parametrize(
+    ("source", "kind"),
+    [("def save(:\n", "syntax_error"), ("x = 1\n", "missing_function"), ("import nothing_of_that_name\n", "crash")],
+)
+def test_a_program_that_cannot_be_loaded_is_named(engines: Engines, source: str, kind: str) -> None:
+    run = made(engines, "saved", "x", source)
+    assert not run.loaded
+    assert run.diagnoses[0].kind == kind
