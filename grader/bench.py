@@ -82,7 +82,9 @@ class Bench:
         for case in (*self._twins.values(), *cases):
             if engine != "auto":
                 case = replace(case, engine=engine)
-            if case.engine == "sim" or (not unsupported(case.engine, case.ranks) and case.network == ROUNDS):
+            if case.engine == "sim" or (
+                case.network == ROUNDS and not case.faults and not unsupported(case.engine, case.ranks)
+            ):
                 self._worlds.setdefault(case.world, []).append(case)
         self._done: dict[Case, Outcome] = {}
         self._failed: dict[Case, Run] = {}
@@ -92,7 +94,7 @@ class Bench:
     @property
     def engine_names(self) -> tuple[str, ...]:
         """The engines that the cases are run on."""
-        used = {engine for _, engine, _ in self._worlds}
+        used = {engine for _, engine, *_ in self._worlds}
         return tuple(name for name in ("sim", "gloo", "nccl") if name in used)
 
     def prepare(self) -> Diagnosis | None:
@@ -195,14 +197,16 @@ class Bench:
 
     def _run(self, cases: Sequence[Case], session: Session | None = None) -> Run | None:
         """Call `cases` one after another in one world, and keep those that finished."""
-        ranks, engine, network = cases[0].world
+        ranks, engine, network, faults = cases[0].world
         endless = self._endless[engine]
         if len(endless) >= MOST_TIMEOUTS:
             self._failed |= dict.fromkeys(cases, endless[-1])
             return endless[-1]
         calls = [case.call for case in cases]
         try:
-            run = self.engines.run(engine, self.program, ranks, calls, self._told_seed, self.limits, network, session)
+            run = self.engines.run(
+                engine, self.program, ranks, calls, self._told_seed, self.limits, network, session, faults
+            )
         except NeedsProcesses as error:
             self._beyond |= dict.fromkeys(cases, str(error))  # what fits on processes is judged there
             return None

@@ -17,6 +17,7 @@ import numpy as np
 
 from grader.bench import Bench, Lost, NotRun, Outcome
 from grader.ranks.engines import Engines
+from grader.ranks.faults import Fault
 from grader.ranks.network import ROUNDS, Network
 from grader.ranks.processes import DEFAULT_LIMITS, BoxFailed
 from grader.ranks.program import Call, Function, Limits, Strided, outputs_text
@@ -24,7 +25,7 @@ from grader.submission import BadRequest, Submission
 from grader.trace import diagram
 from grader.verdict import CheckResult, Diagnosis, Verdict
 
-World = tuple[int, str, Network]
+World = tuple[int, str, Network, tuple[Fault, ...]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +33,8 @@ class Case:
     """One call that is made on every rank of a world: `arguments[rank]` are rank's positional arguments.
 
     `function` is the one that is called, the exercise's first if it is empty, and `by` the harness's function that
-    calls it, if one does. `engine` and `network` say where it is run if the person who grades does not say otherwise.
+    calls it, if one does. `engine` and `network` say where it is run if the person who grades does not say otherwise;
+    `faults` befall its simulated ranks, and it is run nowhere else.
     `expected` is the check's own, for its judge. `telling` is whether what is special about the exercise shows in it:
     other cases are not compared with real processes.
     """
@@ -46,6 +48,7 @@ class Case:
     expected: Any = None
     telling: bool = True
     by: str = ""
+    faults: tuple[Fault, ...] = ()
 
     @property
     def ranks(self) -> int:
@@ -59,7 +62,7 @@ class Case:
     @property
     def world(self) -> World:
         """Cases with the same world can be called in one run."""
-        return self.ranks, self.engine, self.network
+        return self.ranks, self.engine, self.network, self.faults
 
     @property
     def call(self) -> Call:

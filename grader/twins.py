@@ -30,7 +30,7 @@ def twins(cases: Iterable[Case], seed: int) -> dict[Case, Case]:
     """For one simulated case of each group, drawn from `seed`, the same case on real processes."""
     groups: dict[str, list[Case]] = {}
     for case in cases:
-        if case.engine == "sim" and case.telling:
+        if case.engine == "sim" and case.telling and not case.faults:
             groups.setdefault(case.group, []).append(case)
     drawn = random.Random(seed)
     order = (*drawn.sample(RANKS, len(RANKS)), *FEWER)

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
 from submissions import files
 
-from grader.exercise import find, grade
+from grader.bench import Bench
+from grader.exercise import Case, Draw, find, grade
+from grader.ranks import faults
 from grader.ranks.engines import Engines
+from grader.ranks.program import Function, Strided
 from grader.submission import Submission
 
 IN_A_THREAD = """
@@ -39,3 +46,39 @@ def test_without_the_simulator_a_speed_is_not_run(engines: Engines) -> None:
     verdict = grade(find("hierarchical_all_reduce"), Submission(right, "a.py"), engines, 1, "gloo")
     skipped = [check.name for check in verdict.checks if check.status == "skipped"]
     assert skipped == ["speed"]
+
+
+LAST_OF_TWO = """\
+import torch.distributed as dist
+
+def f(x):
+    x += 1
+    if dist.get_rank() == 0:
+        try:
+            dist.recv(x, 1)
+        except RuntimeError as error:
+            return str(error)
+    else:
+        dist.send(2 * x, 0)
+"""
+
+
+def _with_and_without_a_death(_: Draw) -> Iterator[Case]:
+    given = ((Strided.of(np.ones(3, np.float32)),),) * 2
+    yield Case("all", "nobody dies", given)
+    yield Case("all", "rank 1 dies", given, faults=(faults.parse("kill:1@op=1", 2),))
+
+
+def test_faults_befall_the_case_that_has_them_and_only_where_it_is_simulated(engines: Engines) -> None:
+    exercise = replace(
+        find("cost_model"), functions=(Function("f"),), cases=_with_and_without_a_death, harness="", p2p_only=True
+    )
+    bench = Bench(exercise, Submission(LAST_OF_TWO, "a.py"), engines, 1)
+    assert bench.prepare() is None
+    calls = {case.label: result for case, result in bench.calls("all")}
+    assert calls["nobody dies"].arguments[0][0].view().tolist() == [4, 4, 4]
+    died = calls["rank 1 dies"]
+    assert died.returned == ("Connection closed by peer: rank 1 is gone", None)
+    assert [given[0].view().tolist() for given in died.arguments] == [[2, 2, 2]] * 2  # what a dead rank left is there
+    really = Bench(exercise, Submission(LAST_OF_TWO, "a.py"), engines, 1, "gloo")
+    assert [case.label for case, _ in really.calls("all")] == ["nobody dies"]

@@ -39,6 +39,10 @@ def train(make, x):
     model(x).sum().backward()
     (weight, _) = model.parameters()
     return {"grad": weight.grad, "ranks": dist.get_world_size(), "module": submission.__name__}
+
+def two_sides(first, x):
+    side = first if dist.get_rank() == 0 else submission.receive
+    return side(x)
 """
 PROGRAM = Program(
     SOURCE, "a.py", (Function("Model"), Function("all_done"), Function("sharded")), harness=HARNESS, banned=BANNED
@@ -82,3 +86,15 @@ def test_slow_modules_are_there_before_the_program_starts(engines: Engines, engi
         run = engines.run(engine, program, 2, [Call(((), ()))], 1, LIMITS)
         assert run.finished, run.diagnoses
         assert run.calls[0].returned == ([True, False], [True, False])
+
+
+@pytest.mark.parametrize("engine", ["sim", "gloo"])
+def test_a_harness_reaches_every_function_of_the_submission(engines: Engines, engine: str) -> None:
+    source = "import torch.distributed as dist\n\ndef give(x):\n    dist.send(2 * x, 1)\n"
+    source += "\ndef receive(x):\n    dist.recv(x, 0)\n    return x\n"
+    program = Program(source, "a.py", (Function("give"), Function("receive")), harness=HARNESS)
+    run = engines.run(engine, program, 2, [Call(GIVEN, "give", "two_sides")], 1, LIMITS)
+    assert run.finished, run.diagnoses
+    given, received = run.calls[0].returned
+    assert given is None
+    assert received.view().tolist() == [[2, 2, 2]] * 2
