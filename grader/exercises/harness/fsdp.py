@@ -1,0 +1,288 @@
+"""Trains a small module with the learner's FullyShardedModel, and tells what came out and what memory it took.
+
+Runs in every rank. It judges nothing: the exercise does, outside, by what is returned and by the trace.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import gc
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from grader.ranks.model import compute
+
+MARK = 0.001  # virtual seconds that begin a step: the trace is cut there
+MOMENT = 0.0001  # virtual seconds before a look at the memory
+
+_EMPTY = [f"aten::{name}" for name in ("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided")]
+
+_watch: _Watch | None = None  # of this rank, while it is watched
+
+
+# ---- the units, which are the module's direct children
+
+
+class _Look(torch.autograd.Function):  # type: ignore[misc]
+    """The identity, where the memory is looked at: in the forward pass and in the backward pass."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, unit: int) -> torch.Tensor:
+        ctx.unit = unit
+        _look(unit, "forward")
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor, None]:
+        _look(ctx.unit, "backward")
+        return grad, None
+
+
+def _look(unit: int, which: str) -> None:
+    if _watch is not None:
+        _watch.look(f"in the {which} pass of unit {unit}")
+
+
+def _looked(x: torch.Tensor, unit: int) -> torch.Tensor:
+    return x if _watch is None else _Look.apply(x, unit)
+
+
+class _Linear(nn.Linear):  # type: ignore[misc]
+    number = -1
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return _looked(super().forward(_looked(x, self.number)), self.number)
+
+
+class _Block(nn.Module):  # type: ignore[misc]
+    """A residual block of two linear maps, with a buffer that is saved and one that is not."""
+
+    def __init__(self, features: int, hidden: int) -> None:
+        super().__init__()
+        self.up = nn.Linear(features, hidden)
+        self.down = nn.Linear(hidden, features, bias=False)
+        self.register_buffer("scale", torch.ones(features))
+        self.register_buffer("shift", torch.zeros(features), persistent=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + self.scale * self.down(torch.tanh(self.up(x))) + self.shift
+
+
+class _Gain(nn.Module):  # type: ignore[misc]
+    """One factor a feature, and a buffer of integers."""
+
+    def __init__(self, features: int) -> None:
+        super().__init__()
+        self.gain = nn.Parameter(torch.ones(features))
+        self.register_buffer("version", torch.zeros((), dtype=torch.int64))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * self.gain
+
+
+class _Net(nn.Module):  # type: ignore[misc]
+    """A stem, some units with connections around them, a head; a buffer of its own is added."""
+
+    def __init__(self, units: list[nn.Module], features: int) -> None:
+        super().__init__()
+        self.middles = len(units) - 2
+        self.stem = units[0]
+        for number, unit in enumerate(units[1:-1]):
+            self.add_module(f"middle{number}", unit)
+        self.head = units[-1]
+        self.register_buffer("offset", torch.zeros(features))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.stem(x)
+        for number in range(self.middles):
+            x = (x + getattr(self, f"middle{number}")(x)) / 2
+        return self.head(x) + self.offset
+
+
+def _unit(kind: str, *sizes: int) -> nn.Module:
+    return {"linear": _Linear, "block": _Block, "gain": _Gain, "tanh": nn.Tanh}[kind](*sizes)
+
+
+def _module(spec: dict[str, Any], values: dict[str, torch.Tensor]) -> nn.Module:
+    units = [_unit(*unit) for unit in spec["units"]]
+    for number, unit in enumerate(units):
+        if isinstance(unit, _Linear):
+            unit.number = number
+    if spec["skips"]:
+        module: nn.Module = _Net(units, values["offset"].numel())
+    else:
+        module = nn.Sequential(*units)
+        if "offset" in values:
+            module.register_buffer("offset", torch.zeros_like(values["offset"]))
+    if spec["double"]:
+        module = module.double()
+    with torch.no_grad():
+        for name, tensor in (*module.named_parameters(), *module.named_buffers()):
+            tensor.copy_(values[name])
+    return module
+
+
+# ---- training
+
+
+def train(
+    make: Any, spec: dict[str, Any], values: dict[str, torch.Tensor], x: torch.Tensor, y: torch.Tensor
+) -> dict[str, Any]:
+    """The outputs of every step, and what memory was seen; x and y are steps x batch x features."""
+    global _watch
+    _watch = _Watch(spec["allowed"], values, spec["names"]) if spec["allowed"] else None
+    try:
+        with _watch or contextlib.nullcontext():
+            model = make(_module(spec, values))
+            if _watch is not None:
+                _watch.look("after the construction")
+            trainer = _Trainer(model, spec)
+            held = trainer.held()
+            outputs = [trainer.step(inputs, targets) for inputs, targets in zip(x, y, strict=True)]
+        told = {"outputs": torch.stack(outputs), "held": max(held, trainer.held()), "bare": trainer.bare}
+        return told if _watch is None else told | _watch.told()
+    finally:
+        _watch = None
+
+
+def save(
+    make: Any, spec: dict[str, Any], values: dict[str, torch.Tensor], x: torch.Tensor, y: torch.Tensor
+) -> dict[str, Any]:
+    """The whole state before the first step and before the last, and the outputs of every step."""
+    model = make(_module(spec, values))
+    first = _copied(model.full_state_dict())
+    trainer = _Trainer(model, spec)
+    outputs = [trainer.step(inputs, targets) for inputs, targets in zip(x[:-1], y[:-1], strict=True)]
+    last = _copied(model.full_state_dict())
+    outputs.append(trainer.step(x[-1], y[-1]))
+    return {"first": first, "last": last, "outputs": torch.stack(outputs), "bare": trainer.bare}
+
+
+class _Trainer:
+    """SGD with momentum, as torch.optim's, on the shards: that takes a second to be imported in every box."""
+
+    def __init__(self, model: Any, spec: dict[str, Any]) -> None:
+        self.model, self.lr, self.momentum = model, spec["lr"], spec["momentum"]
+        self.parameters = list(model.parameters())
+        self.speed: list[torch.Tensor | None] = [None] * len(self.parameters)
+        self.bare = 0  # shards without a gradient after the first step
+
+    def step(self, inputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        compute(MARK)
+        for parameter in self.parameters:
+            parameter.grad = None
+        out = self.model(inputs) if callable(self.model) else self.model.forward(inputs)
+        told = out.detach().clone()
+        ((out - targets) ** 2).sum().div(len(inputs)).backward()
+        del out
+        self.model.finish_gradient_sync()
+        if _watch is not None:
+            _watch.look("after finish_gradient_sync()")
+        self.bare = max(self.bare, sum(p.grad is None and p.numel() > 0 for p in self.parameters))
+        self._update()
+        return told
+
+    def _update(self) -> None:
+        for place, parameter in enumerate(self.parameters if self.lr else ()):
+            if parameter.grad is not None:
+                before = self.speed[place]
+                now = parameter.grad.clone() if before is None else self.momentum * before + parameter.grad
+                self.speed[place] = now
+                with torch.no_grad():
+                    parameter -= self.lr * now
+
+    def held(self) -> int:
+        """Bytes of the memory in which the shards lie."""
+        storages = [parameter.untyped_storage() for parameter in self.parameters]
+        return sum({storage._cdata: storage.nbytes() for storage in storages}.values())
+
+
+def _copied(state: Any) -> Any:
+    if not isinstance(state, Mapping):
+        return state
+    return {
+        str(name): value.detach().clone() if isinstance(value, torch.Tensor) else value for name, value in state.items()
+    }
+
+
+# ---- memory
+
+
+class _Watch(TorchDispatchMode):  # type: ignore[misc]
+    """Knows every tensor's memory that was made, and looks which of it is alive and holds values of parameters.
+
+    So it does not matter by which collective, or into which tensors, a rank gathers what is not its own. Parameters
+    must keep the values that they have at the start.
+    """
+
+    def __init__(self, allowed: int, values: dict[str, torch.Tensor], names: list[list[str]]) -> None:
+        super().__init__()
+        self.allowed = allowed
+        rows = [np.concatenate([values[name].numpy().reshape(-1) for name in unit] or [[]]) for unit in names]
+        units = np.repeat(np.arange(len(rows)), [len(row) for row in rows])
+        order = np.argsort(row := np.concatenate(rows).astype(np.float32))
+        self.known, self.unit = row[order], units[order]
+        self.sizes = np.bincount(units, minlength=len(rows))
+        self.handles: dict[int, int] = {}  # which do not keep the memory alive
+        self.peak, self.where, self.whole = 0, "", 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        out = func(*args, **(kwargs or {}))
+        if func._schema.name in _EMPTY:
+            out.zero_()  # what was freed before may still stand in it
+        for tensor in _tensors(out):
+            with contextlib.suppress(RuntimeError, NotImplementedError):  # it may have no memory of its own
+                storage = tensor.untyped_storage()
+                if storage._cdata not in self.handles:
+                    self.handles[storage._cdata] = storage._weak_ref()
+        return out
+
+    def look(self, where: str) -> None:
+        """Note it if more of the parameters is alive than ever before; the first time that it is too much is kept."""
+        if self.peak > self.allowed:
+            return
+        compute(MOMENT)  # the other ranks come to here, too: nobody's part of a collective that is over is kept then
+        found, whole = self._alive()
+        if found > self.allowed:
+            gc.collect()
+            found, whole = self._alive()
+        if found > self.peak:
+            self.peak, self.where, self.whole = found, where, whole
+
+    def told(self) -> dict[str, Any]:
+        return {"peak": self.peak, "where": self.where, "whole": self.whole}
+
+    def _alive(self) -> tuple[int, int]:
+        """Bytes that are alive and hold values of parameters, and how many units are there whole."""
+        total, seen = 0, np.zeros(len(self.known), bool)
+        for key, handle in list(self.handles.items()):
+            storage = torch.UntypedStorage._new_with_weak_ptr(handle)
+            if storage is None:
+                torch.UntypedStorage._free_weak_ref(handle)
+                del self.handles[key]
+            elif storage.device.type == "cpu" and (size := storage.nbytes()) and storage.data_ptr():
+                data = ctypes.string_at(storage.data_ptr(), size)
+                total += self._matching(np.frombuffer(data, np.float32, size // 4), seen)
+                total += self._matching(np.frombuffer(data, np.float64, size // 8), seen)
+        there = np.bincount(self.unit[seen], minlength=len(self.sizes))
+        return total, int(((self.sizes > 0) & (there >= 0.95 * self.sizes)).sum())
+
+    def _matching(self, found: np.ndarray[Any, Any], seen: np.ndarray[Any, Any]) -> int:
+        places = np.minimum(np.searchsorted(self.known, found), len(self.known) - 1)
+        same = self.known[places] == found
+        seen[places[same]] = True
+        return int(same.sum()) * found.itemsize
+
+
+def _tensors(value: Any) -> Iterator[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, (list, tuple)):
+        for part in value:
+            yield from _tensors(part)
