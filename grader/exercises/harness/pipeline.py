@@ -1,0 +1,118 @@
+"""One stage of a small model in each rank, and one step of the learner's pipeline with it; tells what it did and kept.
+
+Runs in the box. It judges nothing: the exercise does, outside, by what is returned and by the trace.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from grader.ranks.model import compute
+
+LOSSES = {"mse": functional.mse_loss, "cross_entropy": functional.cross_entropy}
+
+
+class _Log:
+    """What a stage did, and how many rows of its outputs were alive right after each forward pass.
+
+    `waiting` are rows that have yet to go backward, `kept` those that are still there although they have.
+    """
+
+    def __init__(self, micro_batch: int) -> None:
+        self.micro_batch = micro_batch
+        self.passes = ""
+        self.waiting: list[int] = []
+        self.kept: list[int] = []
+        self.outputs: list[_Output] = []
+        self.collects = True
+
+    def made(self, output: _Output) -> None:
+        self.passes += "F"
+        self.outputs.append(output)
+        waiting, kept = self._alive()
+        if kept > self.micro_batch and self.collects:
+            gc.collect()  # automatic collection is off, and what only a cycle holds is garbage
+            waiting, kept = self._alive()
+            self.collects = kept <= self.micro_batch  # where it was of no use, it is too slow to go on with
+        self.waiting.append(waiting)
+        self.kept.append(kept)
+
+    def _alive(self) -> tuple[int, int]:
+        self.outputs = [output for output in self.outputs if output.alive()]
+        kept = sum(output.rows for output in self.outputs if output.done)
+        return sum(output.rows for output in self.outputs) - kept, kept
+
+
+class _Output:
+    """One output of the stage, without keeping its memory: views and detached tensors share it, a graph may hold it."""
+
+    def __init__(self, tensor: Tensor) -> None:
+        self.rows, self.done = len(tensor), False
+        self._handle = tensor.untyped_storage()._weak_ref()
+
+    def alive(self) -> bool:
+        return torch.UntypedStorage._new_with_weak_ptr(self._handle) is not None
+
+
+class _Work(torch.autograd.Function):  # type: ignore[misc]
+    """The identity, whose passes take virtual time for each row, and whose graph holds its output."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, seconds: tuple[float, float], log: _Log) -> Tensor:
+        compute(seconds[0] * len(x))
+        out = x.clone(memory_format=torch.contiguous_format)
+        ctx.save_for_backward(out)
+        ctx.seconds, ctx.log, ctx.output = seconds[1], log, _Output(out)
+        log.made(ctx.output)
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+        compute(ctx.seconds * len(grad))
+        ctx.log.passes += "B"
+        ctx.output.done = True
+        return grad, None, None
+
+
+class Stage(nn.Module):  # type: ignore[misc]
+    """A linear layer, with tanh after it in all stages but the last."""
+
+    def __init__(self, plan: dict[str, Any], weight: Tensor, bias: Tensor, log: _Log) -> None:
+        super().__init__()
+        self.weight, self.bias = nn.Parameter(weight.clone()), nn.Parameter(bias.clone())
+        self._last, self._inner = plan["last"], plan["activation"]
+        self._seconds, self._log = (plan["forward"], plan["backward"]), log
+
+    def activation_shape(self, micro_batch_size: int) -> tuple[int, ...]:
+        """The shape of what goes from any stage to the next, for a micro-batch of so many samples."""
+        return (micro_batch_size, *self._inner)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = functional.linear(x, self.weight, self.bias)
+        y = y if self._last else torch.tanh(y)
+        made: Tensor = _Work.apply(y, self._seconds, self._log)
+        return made
+
+
+def train(
+    run: Callable[..., Any], plan: dict[str, Any], weight: Tensor, bias: Tensor, inputs: Tensor, targets: Tensor
+) -> dict[str, Any]:
+    """One step of the pipeline: what it returned, the gradients of this rank's stage, and what the stage did."""
+    log = _Log(len(inputs) // plan["micro_batches"])
+    stage = Stage(plan, weight, bias, log)
+    value = run(stage, inputs, targets, LOSSES[plan["loss"]], plan["micro_batches"])
+    return {
+        "value": value,
+        "type": type(value).__name__,
+        "weight": stage.weight.grad,
+        "bias": stage.bias.grad,
+        "passes": log.passes,
+        "waiting": log.waiting,
+        "kept": log.kept,
+    }
