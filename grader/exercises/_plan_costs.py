@@ -1,0 +1,288 @@
+"""The course's cost model of 3D-parallel training, for many plans at once; and what people forget of it.
+
+Model states: Rajbhandari et al., "ZeRO" (2020), section 3: 16 bytes a parameter with mixed-precision Adam. Activations:
+Korthikanti et al., "Reducing Activation Recomputation in Large Transformer Models" (2022), equation 4 and section 5.
+FLOPs, bubble, placement and who sends what: Narayanan et al., "Efficient Large-Scale Language Model Training on GPU
+Clusters Using Megatron-LM" (2021), sections 2, 3 and the appendix. Nothing overlaps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import astuple, dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from grader.planning import ClusterSpec, ModelSpec, Plan
+
+Column = NDArray[np.float64]
+
+# What may be forgotten: in a few words, and in a sentence on what is right.
+FORGOTTEN = {
+    "bubble": ("the pipeline's bubble", "A step takes micro_batches + pp - 1 slots."),
+    "nodes": (
+        "tensor parallelism's way over the network",
+        "A group of tp devices stays within a node only if devices_per_node is divisible by tp.",
+    ),
+    "straddle": (
+        "groups that lie across two nodes, though they are no larger than one",
+        "A group stays within a node only if devices_per_node is divisible by its span.",
+    ),
+    "links": (
+        "the network",
+        "A group stays within a node only if devices_per_node is divisible by its span: tp for tensor parallelism, "
+        "tp * pp for the pipeline, all devices for data parallelism.",
+    ),
+    "tensor": (
+        "tensor parallelism's messages",
+        "Each layer has 4 all-reduces in every micro-batch, and 6 with recompute.",
+    ),
+    "gradients": (
+        "the messages of data parallelism",
+        "Gradients and parameters cross the data-parallel ranks in every step, whatever the ZeRO stage.",
+    ),
+    "again": (
+        "the time that recomputing takes",
+        "It is another forward pass of the layers, and two more all-reduces in each of them.",
+    ),
+    "accumulated": (
+        "that ZeRO's stages 2 and 3 communicate in every micro-batch",
+        "They cannot wait for the end of the step: gradients, or parameters, are not kept whole.",
+    ),
+    "latency": ("the latency of messages", "A ring has n - 1 messages a direction, and each costs it."),
+    "optimizer": ("Adam's states", "They are 12 of the 16 bytes a parameter."),
+    "gradient_memory": ("the memory of gradients", "They are 2 of the 16 bytes a parameter."),
+    "activations": (
+        "the memory of activations",
+        "They are L/pp layers' of up to min(pp, micro_batches) micro-batches.",
+    ),
+    "in_flight": (
+        "that there are several micro-batches in the pipeline",
+        "The first stage of 1F1B keeps the activations of min(pp, micro_batches) of them.",
+    ),
+    "embedding": ("the embedding's memory", "The first stage holds its V h / tp parameters besides its layers."),
+    "working": (
+        "the layer that is computed again",
+        "With recompute its activations are there besides the layers' inputs.",
+    ),
+    "all_sharded": (
+        "that ZeRO shards step by step",
+        "Stage 1 divides Adam's states by dp, stage 2 gradients too, and only stage 3 the parameters.",
+    ),
+    "gibibytes": ("that memory is in bytes", "80 GB are 80 * 10**9 of them, not 80 * 2**30."),
+    "memory": ("the limit on memory", "Leave out the plans that need more than cluster.memory on the first stage."),
+}
+
+# Plans that are left out of the search, and the sentence to say where a plan is the best of those that are not.
+NARROW = {
+    "recompute": "It is the fastest of those that recompute: that is worth its time only where memory is short.",
+    "no_recompute": "It is the fastest of those that do not recompute: memory for more micro-batches, or for less of "
+    "other parallelism, can be worth a second forward pass.",
+    "zero3": "It is the fastest of those with ZeRO's stage 3, which communicates most.",
+    "no_tensor": "It is the fastest of those without tensor parallelism.",
+    "whole_node": "It is the fastest of those with a whole node for tensor parallelism: smaller groups say less.",
+    "no_pipeline": "It is the fastest of those without a pipeline.",
+    "one_micro_batch": "It is the fastest of those with one micro-batch: more of them need less memory for activations, "
+    "with a pipeline or without.",
+}
+
+# Rules that may be left unchecked.
+UNCHECKED = ("heads", "layers", "batch")
+
+
+@dataclass(frozen=True)
+class Plans:
+    """Plans side by side, a column for each number."""
+
+    dp: Column
+    tp: Column
+    pp: Column
+    micro_batches: Column
+    zero_stage: Column
+    recompute: Column
+
+    @classmethod
+    def of(cls, plans: list[tuple[int, ...]]) -> Plans:
+        return cls(*np.array(plans, np.float64).reshape(-1, 6).T)
+
+    @classmethod
+    def one(cls, plan: Plan) -> Plans:
+        return cls.of([astuple(plan)])
+
+    def __getitem__(self, index: int) -> Plan:
+        dp, tp, pp, micro_batches, zero_stage, recompute = (int(column[index]) for column in self._columns)
+        return Plan(dp, tp, pp, micro_batches, zero_stage, bool(recompute))
+
+    @property
+    def _columns(self) -> tuple[Column, ...]:
+        return self.dp, self.tp, self.pp, self.micro_batches, self.zero_stage, self.recompute
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Bytes on the fullest device: what parameters, gradients and Adam's states take, and what activations take."""
+
+    states: Column
+    activations: Column
+
+    @property
+    def all(self) -> Column:
+        return self.states + self.activations
+
+
+@dataclass(frozen=True)
+class Seconds:
+    """One step: what the slowest stage does for all its micro-batches, its idle time, and what follows."""
+
+    compute: Column
+    tensor: Column
+    pipeline: Column
+    zero: Column
+    bubble: Column
+    gradients: Column
+
+    @property
+    def all(self) -> Column:
+        return self.compute + self.tensor + self.pipeline + self.zero + self.bubble + self.gradients
+
+
+def narrow(which: str, cluster: ClusterSpec, plans: Plans) -> NDArray[np.bool_]:
+    """The plans that are not left out."""
+    kept: dict[str, NDArray[np.bool_]] = {
+        "recompute": plans.recompute > 0,
+        "no_recompute": plans.recompute == 0,
+        "zero3": plans.zero_stage == 3,
+        "no_tensor": plans.tp == 1,
+        "whole_node": plans.tp == min(cluster.devices_per_node, cluster.devices),
+        "no_pipeline": plans.pp == 1,
+        "one_micro_batch": plans.micro_batches == 1,
+    }
+    return kept[which]
+
+
+def legal(model: ModelSpec, cluster: ClusterSpec, unchecked: str = "") -> Plans:
+    """Every legal plan; and those that break the rule that is not checked."""
+    return Plans.of(list(_legal(model, cluster, unchecked)))
+
+
+def _legal(model: ModelSpec, cluster: ClusterSpec, unchecked: str) -> Iterator[tuple[int, ...]]:
+    for tp in divisors(cluster.devices if unchecked == "heads" else model.heads):
+        for pp in divisors(cluster.devices if unchecked == "layers" else model.layers):
+            dp, left = divmod(cluster.devices, tp * pp)
+            if left or not 0 < dp <= model.batch or (model.batch % dp and unchecked != "batch"):
+                continue
+            for micro_batches in divisors(model.batch // dp):
+                for zero_stage in range(4):
+                    yield dp, tp, pp, micro_batches, zero_stage, False
+                    yield dp, tp, pp, micro_batches, zero_stage, True
+
+
+def divisors(number: int) -> list[int]:
+    return [divisor for divisor in range(1, number + 1) if number % divisor == 0]
+
+
+def illegal(model: ModelSpec, cluster: ClusterSpec, plan: Plan) -> str:
+    """Which rule a plan breaks, in a sentence; empty if it is legal."""
+    product = plan.dp * plan.tp * plan.pp
+    for name, least in (("dp", 1), ("tp", 1), ("pp", 1), ("micro_batches", 1), ("zero_stage", 0)):
+        if getattr(plan, name) < least:
+            return f"{name} is {getattr(plan, name)}, and must be at least {least}"
+    if product != cluster.devices:
+        return f"dp * tp * pp is {product}, and must be {cluster.devices}: every device has one place"
+    if model.heads % plan.tp:
+        return f"tp = {plan.tp} does not divide the {model.heads} heads"
+    if model.layers % plan.pp:
+        return f"pp = {plan.pp} does not divide the {model.layers} layers"
+    if model.batch % plan.dp:
+        return f"dp = {plan.dp} does not divide the batch of {model.batch} sequences"
+    if model.batch % (plan.dp * plan.micro_batches):
+        return (
+            f"a replica's {model.batch // plan.dp} sequences cannot be split into {plan.micro_batches} equal "
+            "micro-batches of whole sequences"
+        )
+    if plan.zero_stage > 3:
+        return f"zero_stage is {plan.zero_stage}, and ZeRO has stages 0 to 3"
+    return ""
+
+
+def parameters(model: ModelSpec) -> int:
+    return 12 * model.hidden**2 * model.layers + model.vocabulary * model.hidden
+
+
+def _held(model: ModelSpec, plans: Plans, forgot: str = "") -> Column:
+    """Parameters on a device of the first stage, which holds the embedding beside its layers."""
+    embedding = 0 if forgot == "embedding" else model.vocabulary * model.hidden
+    return (12 * model.hidden**2 * model.layers / plans.pp + embedding) / plans.tp
+
+
+def memory(model: ModelSpec, cluster: ClusterSpec, plans: Plans, forgot: str = "") -> Memory:
+    held, shard = _held(model, plans, forgot), 1 / plans.dp
+    everything = (forgot == "all_sharded") & (plans.zero_stage >= 1)
+    for_parameters = np.where((plans.zero_stage >= 3) | everything, 2 * shard, 2)
+    for_gradients = np.where((plans.zero_stage >= 2) | everything, 2 * shard, 2)
+    for_adam = np.where(plans.zero_stage >= 1, 12 * shard, 12)
+    if forgot == "optimizer":
+        for_adam = np.zeros_like(shard)
+    if forgot == "gradient_memory":
+        for_gradients = np.zeros_like(shard)
+
+    tokens = model.sequence * model.batch / (plans.dp * plans.micro_batches)
+    layer = tokens * model.hidden / plans.tp * (34 + 5 * model.heads * model.sequence / model.hidden)
+    kept = np.where(plans.recompute > 0, 2 * tokens * model.hidden / plans.tp, layer)
+    in_flight = np.minimum(plans.pp, plans.micro_batches) if forgot != "in_flight" else 1.0
+    activations = in_flight * model.layers / plans.pp * kept
+    if forgot != "working":
+        activations = activations + plans.recompute * layer
+    if forgot == "activations":
+        activations = 0 * activations
+    return Memory(held * (for_parameters + for_gradients + for_adam), activations)
+
+
+def seconds(model: ModelSpec, cluster: ClusterSpec, plans: Plans, forgot: str = "") -> Seconds:
+    tokens = model.sequence * model.batch / (plans.dp * plans.micro_batches)
+    layers = model.layers / plans.pp
+    again = plans.recompute if forgot != "again" else np.zeros_like(tokens)
+    forward = tokens * (24 * model.hidden**2 + 4 * model.sequence * model.hidden)
+    logits = 6 * tokens * model.hidden * model.vocabulary
+    compute = ((3 + again) * layers * forward + logits) / (plans.tp * cluster.flops)
+
+    whole = 2 * tokens * model.hidden  # bytes of the activations between two layers
+    latency, bandwidth = _link(cluster, plans.tp, forgot, "nodes")
+    tensor = (4 + 2 * again) * layers * 2 * _ring(whole, plans.tp, latency, bandwidth)
+    if forgot == "tensor":
+        tensor = 0 * tensor
+
+    latency, bandwidth = _link(cluster, plans.tp * plans.pp, forgot)
+    pipeline = (plans.pp > 1) * 2 * (latency + whole / plans.tp / bandwidth)
+
+    latency, bandwidth = _link(cluster, plans.tp * plans.pp * plans.dp, forgot)
+    one_way = _ring(2 * _held(model, plans), plans.dp, latency, bandwidth)
+    if forgot == "gradients":
+        one_way = 0 * one_way
+    each = np.choose(plans.zero_stage.astype(np.int64), [0.0, 0.0, 1.0, 3.0]) * one_way
+    once = np.choose(plans.zero_stage.astype(np.int64), [2.0, 2.0, 1.0, 0.0]) * one_way
+
+    m = plans.micro_batches
+    zero = each if forgot == "accumulated" else m * each
+    slot = compute + tensor + pipeline + zero / m
+    bubble = (plans.pp - 1) * slot if forgot != "bubble" else 0 * slot
+    return Seconds(m * compute, m * tensor, m * pipeline, zero, bubble, once)
+
+
+def _link(cluster: ClusterSpec, span: Column, forgot: str, other: str = "links") -> tuple[Column, Column]:
+    """Latency and bandwidth between devices of a group that spans so many neighbours."""
+    inside = cluster.devices_per_node % span == 0
+    if forgot == "straddle":
+        inside = span <= cluster.devices_per_node
+    if forgot in ("links", other):
+        inside = np.ones_like(inside)
+    latency = np.where(inside, cluster.node_latency, cluster.network_latency)
+    if forgot == "latency":
+        latency = 0 * latency
+    return latency, np.where(inside, cluster.node_bandwidth, cluster.network_bandwidth)
+
+
+def _ring(size: Column, ranks: Column, latency: Column, bandwidth: Column) -> Column:
+    """A reduce-scatter or an all-gather; an all-reduce is two of them."""
+    return (ranks - 1) * (latency + size / ranks / bandwidth)

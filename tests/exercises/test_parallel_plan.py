@@ -1,0 +1,72 @@
+"""The cost model of parallel_plan against the notebook's: its worked numbers, and what its solution computes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from grader import submission
+from grader.exercise import Draw
+from grader.exercises import _plan_cases, _plan_costs
+from grader.exercises._plan_cases import Job
+from grader.exercises._plan_costs import Plans
+from grader.planning import ClusterSpec, ModelSpec, Plan
+
+NOTEBOOK = Path(__file__).parents[2] / "solutions" / "08-tensor-pipeline-3d" / "parallel_plan.ipynb"
+GPT3 = Job(ModelSpec(96, 12288, 96, 2048, 50304, 1024), ClusterSpec(512, 8, 80e9, 140e12, 5e-6, 200e9, 10e-6, 20e9))
+
+
+@pytest.fixture(scope="module")
+def solution() -> dict[str, Any]:
+    names: dict[str, Any] = {}
+    exec(submission.read(NOTEBOOK, ("plan",)).source, names)
+    return names
+
+
+@pytest.mark.parametrize(
+    ("plan", "gigabytes", "seconds"),
+    [
+        (Plan(16, 8, 4, 64, 1, False), 60.61, 37.669),
+        (Plan(16, 8, 4, 64, 0, False), 122.64, 37.669),
+        (Plan(16, 4, 8, 64, 1, False), 95.41, 38.307),
+        (Plan(16, 8, 4, 64, 1, True), 27.15, 50.262),
+        (Plan(8, 8, 8, 16, 1, True), 23.07, 67.955),
+        (Plan(16, 16, 2, 64, 1, False), 43.22, 95.775),
+        (Plan(64, 8, 1, 16, 3, False), 39.88, 137.760),
+    ],
+)
+def test_the_worked_numbers(plan: Plan, gigabytes: float, seconds: float) -> None:
+    plans = Plans.one(plan)
+    assert not _plan_costs.illegal(GPT3.model, GPT3.cluster, plan)
+    assert GPT3.memory(plans).all[0] / 1e9 == pytest.approx(gigabytes, abs=0.005)
+    assert GPT3.seconds(plans).all[0] == pytest.approx(seconds, abs=0.0005)
+
+
+def test_the_worked_example_has_one_best_plan() -> None:
+    plans = _plan_costs.legal(GPT3.model, GPT3.cluster)
+    assert len(plans.dp) == 1920
+    assert np.isfinite(GPT3.times(plans)).sum() == 876
+    assert GPT3.best()[0] == Plan(16, 8, 4, 64, 1, False)
+
+
+@pytest.mark.parametrize("base", _plan_cases.BASES, ids=lambda base: f"{base.group}-{base.cluster.devices}")
+def test_plans_cost_what_the_solution_says(base: _plan_cases.Base, solution: dict[str, Any]) -> None:
+    job = Job(base.model, base.cluster)
+    plans = _plan_costs.legal(job.model, job.cluster)
+    assert len(plans.dp) == len(list(solution["legal_plans"](job.model, job.cluster)))
+    memory, seconds = job.memory(plans).all, job.seconds(plans).all
+    for index in range(0, len(plans.dp), 7):
+        plan = plans[index]
+        assert memory[index] == pytest.approx(solution["memory_bytes"](job.model, job.cluster, plan))
+        assert seconds[index] == pytest.approx(solution["step_seconds"](job.model, job.cluster, plan))
+
+
+def test_every_draw_tells_mistakes_from_plans() -> None:
+    assert sum(base.group not in ("legal", "fits") for base in _plan_cases.BASES) == 10
+    for seed in range(3):
+        for case, base in zip(_plan_cases.cases(Draw(seed)), _plan_cases.BASES, strict=True):
+            assert all(case.expected.tells(mistake) for mistake in base.telling)
+            assert not case.expected.tells("no mistake")
