@@ -1,0 +1,37 @@
+"""Intervals are taken for exponentially distributed: 18 periods go by before a suspicion.
+
+check: crash
+kind: wrong_result
+"""
+
+import math
+from collections import deque
+from statistics import fmean, pstdev
+
+
+class PhiAccrualDetector:
+    """How unlikely it is that a node that has been silent for so long is alive, from the gaps between its heartbeats."""
+
+    def __init__(self, window: int, threshold: float) -> None:
+        self.threshold = threshold
+        self.intervals: deque[float] = deque(maxlen=window)
+        self.last: float | None = None  # when it was heard last; 0.0 is a time like any other
+        self.was_outage = False  # whether the gap before that was suspicious
+
+    def heartbeat(self, now: float) -> None:
+        """The node was heard at `now`."""
+        if self.last is not None:
+            outage = not self.alive(now)
+            if not outage or self.was_outage:  # one long gap is an outage, two are a new pace
+                self.intervals.append(now - self.last)
+            self.was_outage = outage
+        self.last = now
+
+    def phi(self, now: float) -> float:
+        """-log10 of the probability that the next heartbeat comes later than `now`; 0.0 before there is an interval."""
+        if self.last is None or not self.intervals:
+            return 0.0
+        return (now - self.last) / fmean(self.intervals) / math.log(10)
+
+    def alive(self, now: float) -> bool:
+        return self.phi(now) < self.threshold
