@@ -84,7 +84,9 @@ class Exercise:
     """One graded exercise: what the learner writes, and what right means.
 
     `functions` are what the learner defines. `cases` draws fresh inputs from a generator; `minutes` and `difficulty`
-    (1 to 3) are for people. `harness`, `banned`, `imported` and `apart` are as a Program has them.
+    (1 to 3) are for people. Without functions it is a program that is run as a whole, and `script` is the name of the
+    one in a notebook's cell that check() is given. `harness`, `banned`, `imported` and `apart` are as a Program has
+    them.
     """
 
     name: str
@@ -101,6 +103,7 @@ class Exercise:
     banned: tuple[str, ...] = ()
     imported: tuple[str, ...] = ()
     apart: bool = False
+    script: str = ""
 
     @property
     def max_points(self) -> float:
@@ -112,7 +115,7 @@ class Exercise:
 
     @property
     def function_names(self) -> tuple[str, ...]:
-        return tuple(function.name for function in self.functions)
+        return tuple(function.name for function in self.functions) or (self.script,)
 
 
 class Draw:

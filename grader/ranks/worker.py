@@ -273,7 +273,7 @@ def _supervise(start: dict[str, Any], inbox: Inbox, recorder: Recorder) -> int:
         stage = "call"
         made = lives.Lives(code, start["source"], file, start["functions"], start["seed"])
         by_name = harness.load(start["harness"], types.ModuleType(MODULE))
-        problems = made.run(lambda functions: functions["$problems"]).values[0]
+        problems = made.run(lambda functions: functions.problems).values[0]
         recorder.message({"event": "loaded", "problems": problems})
         while (call := inbox.next()) is not None:
             arguments = frames.decode(call.header["arguments"], call.blob, tensor)

@@ -116,7 +116,7 @@ class World(Account):
     def _check_loaded(self) -> None:
         """Raise Broken where the program has no function that can be called."""
         names = [function.name for function in self.program.functions]
-        self.loaded = any(name not in self.problems for name in names)
+        self.loaded = not names or any(name not in self.problems for name in names)
         if not self.loaded:
             raise self._missing(names[0])
 
@@ -171,7 +171,7 @@ class World(Account):
         """Make ready for a call. Returns the function's name. Raises Broken if it cannot be called."""
         self.trace = Trace(self.size, groups=dict(self.groups), virtual=self.shared)
         self.diagnoses, self.received, self.reports = [], 0, 0
-        function = call.function or self.program.functions[0].name
+        function = call.function or next((function.name for function in self.program.functions), "")
         if function in self.problems:
             raise self._missing(function)
         for rank in self.ranks:

@@ -29,6 +29,7 @@ class FileCall:
     path: int = -1
     folder: int = -1
     flags: int = -1  # the argument that says whether an open is to write
+    size: int = -1  # the argument that says how many bytes
 
     @property
     def whole(self) -> bool:
@@ -41,14 +42,14 @@ FILE_CALLS = {
     "openat": FileCall((257, 56), path=1, folder=0, flags=2),
     "openat2": FileCall((437, 437), path=1, folder=0),
     "creat": FileCall((85, -1), path=0),
-    "write": FileCall((1, 64), fd=0),
-    "pwrite64": FileCall((18, 68), fd=0),
+    "write": FileCall((1, 64), fd=0, size=2),
+    "pwrite64": FileCall((18, 68), fd=0, size=2),
     "writev": FileCall((20, 66), fd=0),
     "pwritev": FileCall((296, 70), fd=0),
     "pwritev2": FileCall((328, 287), fd=0),
-    "copy_file_range": FileCall((326, 285), fd=2),
-    "sendfile": FileCall((40, 71), fd=0),
-    "splice": FileCall((275, 76), fd=2),
+    "copy_file_range": FileCall((326, 285), fd=2, size=4),
+    "sendfile": FileCall((40, 71), fd=0, size=3),
+    "splice": FileCall((275, 76), fd=2, size=4),
     "fallocate": FileCall((285, 47), fd=0),
     "ftruncate": FileCall((77, 46), fd=0),
     "truncate": FileCall((76, 45), path=0),

@@ -31,12 +31,26 @@ import torch.distributed as dist
 from grader.ranks import worker
 from grader.ranks.lives.disk import Files
 from grader.ranks.lives.listener import listen
-from grader.ranks.lives.watch import Process, Step, Watch
+from grader.ranks.lives.watch import PATIENCE_SECONDS, Process, Step, Watch
 from grader.sandbox import frames
 
 _PR_SET_PDEATHSIG = 1
 CPU_SECONDS = 20
 _FRAMES = 3  # a rank's descriptor to the grading process, which is the supervisor's alone
+
+
+class Functions(dict[str, Any]):
+    """The learner's functions by name, or "$code" where the program is run as a whole. NameError for one that is not
+    there, or cannot be called."""
+
+    def __init__(self, found: dict[str, Any], problems: dict[str, str]) -> None:
+        super().__init__(found)
+        self.problems = problems
+
+    def __getitem__(self, name: str) -> Any:
+        if name in self.problems:
+            raise NameError(self.problems[name])
+        return super().__getitem__(name)
 
 
 class Raised(Exception):  # noqa: N818 - says what happened
@@ -55,6 +69,7 @@ class Life:
     steps: list[Step]
     killed: bool  # at the operation that was named
     after_a_power_cut: Files = field(default_factory=dict)
+    at_the_gate: int = 0  # threads that waited there together when it opened
 
     @property
     def values(self) -> list[Any]:
@@ -80,13 +95,16 @@ class Lives:
         folder: Path | None = None,
         kill: tuple[int, int] | None = None,
         gate: bool = False,
+        strike: Callable[[Step], bool] | None = None,
+        patience: float = PATIENCE_SECONDS,
     ) -> Life:
         """Call `act(functions, *arguments)` in fresh processes, and wait for them.
 
         `functions` are the learner's, by name. With `folder`, operations on files in it are watched: `kill` is the rank
         and the number, from 0, of the operation before which everybody is killed (of several ranks when the others
         have done what they can do without it). With `gate`, operations of other threads than the main one wait until
-        the act says `pass_gate()`, or until nobody else goes on.
+        the act says `pass_gate()`, or until nobody else goes on. `strike` is asked before every operation whether to
+        kill the process that is to do it, and that one alone. Who stands still for `patience` seconds is ended.
         """
         self._lives += 1
         meeting = Path(tempfile.mkdtemp(prefix="meeting-"))
@@ -100,7 +118,7 @@ class Lives:
                     self._live(act, arguments, rank, ranks, theirs, meeting / "store", folder is not None)
                 theirs.close()
                 processes.append(Process(rank, pid, ours))
-            watch = Watch(processes, folder, kill, gate)
+            watch = Watch(processes, folder, kill, gate, strike, patience)
             watch.until_all_are_gone()
         finally:
             for process in processes:
@@ -109,7 +127,7 @@ class Lives:
         for process in processes:
             process.read_value(worker.tensor)
         left: Files = watch.disk.after_a_power_cut() if watch.disk else {}
-        return Life(processes, watch.steps, watch.killed, left)
+        return Life(processes, watch.steps, watch.killed, left, len(watch.at_the_gate))
 
     def _live(
         self,
@@ -141,16 +159,19 @@ class Lives:
             _channel = channel
             stage = "load"
             try:
-                module = worker.load(self._code, self._source, self._file)
+                functions: dict[str, Any] = {"$code": self._code}
+                problems: dict[str, str] = {}
+                if self._functions:
+                    module = worker.load(self._code, self._source, self._file)
+                    functions, problems = worker.find_functions(module, self._functions)
                 stage = "call"
-                functions, problems = worker.find_functions(module, self._functions)
                 if watched:
                     listener = listen()
                     socket.send_fds(channel, [b"L"], [listener])
                     os.close(listener)
                 else:
                     channel.sendall(b"-")
-                value = act(functions | {"$problems": problems}, *arguments)
+                value = act(Functions(functions, problems), *arguments)
             except BaseException as error:
                 worker.print_traceback(error, self._file)
                 channel.sendall(frames.pack_message(worker.raised(error, self._file, stage)))

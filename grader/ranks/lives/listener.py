@@ -54,6 +54,7 @@ class Notice:
     call: str
     path: str | None  # of the file; None where it cannot be known
     flags: int = 0
+    size: int = 0
 
 
 def receive(listener: int) -> Notice | None:
@@ -67,7 +68,8 @@ def receive(listener: int) -> Notice | None:
     name = by_number().get(call, "")
     asked = FILE_CALLS[name]
     flags = arguments[asked.flags] if asked.flags >= 0 else 0
-    return Notice(number, thread, name, _path(name, thread, arguments), flags)
+    size = arguments[asked.size] if asked.size >= 0 else 0
+    return Notice(number, thread, name, _path(name, thread, arguments), flags, size)
 
 
 def let_go_on(listener: int, notice: Notice) -> None:

@@ -20,7 +20,7 @@ from grader.sandbox import frames
 
 TICK_SECONDS = 0.03
 QUIET_TICKS = 5  # in which nobody did anything and all slept: nobody will, without the one who is held
-STUCK_TICKS = 100
+PATIENCE_SECONDS = 3.0  # after so long of that, they are stuck
 
 
 @dataclass
@@ -85,25 +85,37 @@ def _ending(status: int) -> tuple[str, str]:
 
 @dataclass(frozen=True)
 class Step:
-    """A file operation in the watched folder: whose, which, on what, and whether by the process's main thread."""
+    """A file operation in the watched folder: whose, which, on what, whether by the rank's main thread, how many bytes
+    it is to write, where that can be seen, and in which process, which may be one that the rank has started."""
 
     rank: int
     call: str
     name: str
-    thread: int
     main: bool
+    size: int = 0
+    process: int = 0
 
 
 class Watch:
     """The supervisor's loop over the processes of one life."""
 
-    def __init__(self, processes: list[Process], folder: Path | None, kill: tuple[int, int] | None, gate: bool) -> None:
-        self.processes, self.kill, self.gate_shut = processes, kill, gate
+    def __init__(
+        self,
+        processes: list[Process],
+        folder: Path | None,
+        kill: tuple[int, int] | None,
+        gate: bool,
+        strike: Callable[[Step], bool] | None,
+        patience: float,
+    ) -> None:
+        self.processes, self.kill, self.gate_shut, self.strike = processes, kill, gate, strike
+        self.most_quiet = patience / TICK_SECONDS
         self.folder = str(folder.resolve()) if folder else ""
         self.disk = Disk(folder) if folder else None
         self.steps: list[Step] = []
         self.killed = False
         self.waiting: list[tuple[Process, Notice]] = []  # at the gate
+        self.at_the_gate: set[int] = set()  # threads that waited there together
         self.held: tuple[Process, Notice] | None = None
         self.watch = selectors.DefaultSelector()
         for process in processes:
@@ -123,7 +135,7 @@ class Watch:
                 if quiet >= QUIET_TICKS and (self.held or self.waiting):
                     self._everybody_waits()
                     quiet = 0
-                elif quiet >= STUCK_TICKS:
+                elif quiet >= self.most_quiet:
                     self._end_all(_raised("stuck", "it stands still for ever"))
         if self.disk:
             self.disk.forget_the_deleted()
@@ -147,6 +159,7 @@ class Watch:
 
     def _open_gate(self) -> None:
         self.gate_shut = False
+        self.at_the_gate = {notice.thread for _, notice in self.waiting}
         waiting, self.waiting = self.waiting, []
         for process, notice in waiting:
             self._do(process, notice)
@@ -221,13 +234,26 @@ class Watch:
                 self._everybody_waits()
             return
         name = notice.path.removeprefix(self.folder).strip("/") if notice.path else ""
-        self.steps.append(Step(process.rank, notice.call, name, notice.thread, notice.thread == process.pid))
+        main = notice.thread == process.pid
+        step = Step(process.rank, notice.call, name, main, notice.size, _process_of(notice.thread))
+        if self.strike is not None and self.strike(step):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(step.process, signal.SIGKILL)
+            return
+        self.steps.append(step)
         assert self.disk is not None
         self.disk.forget_the_deleted()
         self.disk.through = self.disk.through or bool(notice.flags & os.O_DSYNC)
         if notice.call in SYNCS:
             self.disk.sync(notice.path)
         let_go_on(process.listener, notice)
+
+
+def _process_of(thread: int) -> int:
+    """The process that a thread is of."""
+    with contextlib.suppress(OSError), open(f"/proc/{thread}/status") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith("Tgid:"))
+    return thread
 
 
 def _anybody(listener: int) -> bool:
