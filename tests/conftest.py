@@ -1,4 +1,4 @@
-"""What tests share: one warm engine a worker, and a progress folder of their own."""
+"""What tests share: one warm engine a worker, and a progress folder of their own; and the matrix of mutants at the end."""
 
 from __future__ import annotations
 
@@ -6,10 +6,21 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+import matrix
 import pytest
 
 from grader.ranks.engines import Engines
 from grader.ranks.processes import Processes
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print which mutants were caught by which checks."""
+    reports = [report for name in ("passed", "failed") for report in terminalreporter.stats.get(name, [])]
+    told = [value for report in reports for name, value in report.user_properties if name == matrix.PROPERTY]
+    if told:
+        terminalreporter.section(f"{len(told)} mutants: {matrix.LEGEND}")
+        for line in matrix.lines(map(matrix.row, told)):
+            terminalreporter.write_line(line)
 
 
 @pytest.fixture(scope="session")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from _pytest.mark import ParameterSet
+from matrix import PROPERTY, Row
 from submissions import BadHeader, files, header, name
 
 from grader import submission
@@ -48,12 +49,17 @@ def told(verdict: Verdict) -> str:
 
 
 @pytest.mark.parametrize("path", list(mutants()))
-def test_a_mutant_is_caught_by_its_check_for_its_reason(path: Path, engines: Engines) -> None:
+def test_a_mutant_is_caught_by_its_check_for_its_reason(
+    path: Path, engines: Engines, record_property: Callable[[str, object], None]
+) -> None:
     expected = header(path.read_text())
     verdict = verdict_on(path, engines)
     by_name = {check.name: check for check in verdict.checks}
     assert expected.check in by_name, f"{name(path)} names a check that {verdict.exercise} does not have"
     found = by_name[expected.check].diagnosis
+    lost_by = [(check.name, check.status != "pass") for check in verdict.checks]
+    kind = found.kind if found else "not caught"
+    record_property(PROPERTY, Row(verdict.exercise, path.stem, expected.check, kind, lost_by).to_json())
     assert found is not None, f"{expected.bug}\n'{expected.check}' lets it through.\n{told(verdict)}"
     assert found.kind in expected.kinds, f"{expected.bug}\nMust be {expected.kinds}.\n{told(verdict)}"
     if expected.only:
