@@ -1,4 +1,4 @@
-"""What tests share: one warm engine a worker, and a progress folder of their own; and the matrix of mutants at the end."""
+"""What tests share: one warm engine a worker, a progress folder of their own, and at the end the matrix of mutants."""
 
 from __future__ import annotations
 

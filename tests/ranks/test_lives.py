@@ -97,6 +97,27 @@ def together(lives, x):
     lives.run(act, ranks=3, folder=folder, kill=(1, 0))
     return [values, sorted(os.listdir(folder))]
 
+def struck(lives, text):
+    folder = Path(tempfile.mkdtemp())
+    def act(f):
+        ended = []
+        for name in "ab":
+            pid = os.fork()
+            if pid == 0:
+                f["save"](str(folder / name), text)
+                os._exit(0)
+            ended.append(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+        return ended
+    struck = lambda step: step.name == "b.new" and step.call == "write"
+    return [lives.run(act, folder=folder, strike=struck).values[0], sorted(os.listdir(folder))]
+
+def whole(lives, _):
+    def act(f):
+        names = {"__name__": "__main__"}
+        exec(f["$code"], names)
+        return names["said"]
+    return lives.run(act).values[0]
+
 def twice(lives, _):
     def act(f):
         f.setdefault("seen", []).append(1)
@@ -182,3 +203,13 @@ def test_a_program_that_cannot_be_loaded_is_named(engines: Engines, source: str,
     run = made(engines, "saved", "x", source)
     assert not run.loaded
     assert run.diagnoses[0].kind == kind
+
+
+def test_a_single_process_is_killed_and_the_others_go_on(engines: Engines) -> None:
+    assert returned(made(engines, "struck", "x")) == [[0, -9], ["a", "b.new"]]
+
+
+def test_a_program_without_functions_is_run_as_a_whole(engines: Engines) -> None:
+    program = Program("said = f'I am {__name__}'\n", "a.py", (), harness=HARNESS, apart=True)
+    run = engines.run("gloo", program, 1, [Call(((0,),), by="whole")], 1, LIMITS)
+    assert returned(run) == "I am __main__"

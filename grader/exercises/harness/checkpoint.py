@@ -120,12 +120,11 @@ def _told(life: Life, rank: int = 0) -> list[str]:
 
 
 def _points(calls: list[str], most: int) -> list[int]:
-    """Before which operations to kill: all of them, or if they are many some writes fewer."""
-    numbers = list(range(len(calls)))
-    writes = [number for number in numbers if calls[number].split()[0] in WRITES]
-    spare = len(numbers) - most
-    dropped = {writes[(2 * i + 1) * len(writes) // (2 * spare)] for i in range(spare)} if 0 < spare <= len(writes) else set()
-    return [number for number in numbers if number not in dropped][: 2 * most]
+    """Before which operations to kill: all that are no writes, and so many writes, evenly; at most twice `most`."""
+    writes = [number for number, call in enumerate(calls) if call.split()[0] in WRITES]
+    others = [number for number in range(len(calls)) if number not in writes]
+    chosen = sorted({*others, *(writes[each] for each in _few(len(writes), max(2, most - len(others))))})
+    return [chosen[each] for each in _few(len(chosen), 2 * most)]
 
 
 def killed(lives: Lives, base: torch.Tensor, keep: int, most: int, power: bool) -> dict[str, Any]:
