@@ -89,6 +89,16 @@ def test_virtual_time_of_a_ring_is_latency_and_transfer(engines: Engines, ranks:
     assert call.finish == pytest.approx([6 * (1e-5 + 16e-9)] * ranks)
 
 
+def test_a_collective_tells_when_it_moved_data(engines: Engines) -> None:
+    body = """\
+        works = [dist.all_reduce(torch.zeros(4), async_op=True) for _ in range(2)]
+        time.sleep(5)
+        return [[works[k].wait(), *works[k].span] for k in range(2)]
+    """
+    call = simulate(engines, body, 2).calls[0]
+    assert call.returned[0] == [[True, 0.0, 2.0], [True, 2.0, 4.0]], "one after the other, two rounds each"
+
+
 @pytest.mark.parametrize("body", [PROGRAMS[name] for name in ("a ring", "any source", "batch")])
 def test_replaying_the_trace_gives_the_simulators_rounds(engines: Engines, body: str) -> None:
     call = simulate(engines, body).calls[0]

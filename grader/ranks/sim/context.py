@@ -54,6 +54,13 @@ class SimWork(dist.Work):  # type: ignore[misc]
     def result(self) -> list[Any]:
         return self._context.targets(self._op)
 
+    @property
+    def span(self) -> tuple[float, float]:
+        """The virtual times from when to when it moved data; it must have been waited for. Real requests have none."""
+        assert self._op.start is not None, "wait() first"
+        assert self._op.end is not None, "wait() first"
+        return self._op.start, self._op.end
+
     def get_future(self) -> SimFuture:
         """A future of the tensors that the operation fills."""
 
