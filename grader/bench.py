@@ -214,8 +214,9 @@ class Bench:
             self._done[case] = Outcome(case, result, run)
         if not run.finished:
             self._failed[cases[min(len(run.calls), len(cases) - 1)]] = run  # it may end after the last call
-            if run.ending == "timed_out":
+            if run.ending == "timed_out" or any(found.kind == "timeout" for found in run.diagnoses[:1]):
                 endless.append(run)
+            if run.ending == "timed_out":
                 printed, box = self.limits.stdout_bytes, self.limits.box
                 self.limits = replace(LIMITS_AFTER_A_TIMEOUT, stdout_bytes=printed, box=box)
         return run

@@ -185,6 +185,7 @@ def test_every_life_is_a_new_process_with_seeds_of_its_own(engines: Engines) -> 
     ("name", "kind", "words"),
     [
         ("stands", "timeout", "stands still for ever"),
+        ("endless", "timeout", "4 s of CPU time (line"),
         ("leaves", "crash", "exit status 3"),
         ("save", "crash", "TypeError"),
     ],

@@ -19,10 +19,12 @@ import torch
 
 from grader.ranks import worker
 from grader.ranks.lives import Lives, Raised
+from grader.ranks.lives.life import told as told_of
 from grader.ranks.lives.watch import Step
 
 RANKS = 2
 PATIENCE_SECONDS = 20.0  # the agent may wait that long for a worker that is to end
+CPU_SECONDS = 5
 
 
 def _script(code: types.CodeType, scratch: str, arguments: list[str]) -> None:
@@ -32,6 +34,8 @@ def _script(code: types.CodeType, scratch: str, arguments: list[str]) -> None:
     sys.modules["__main__"] = module
     sys.argv = [code.co_filename, *arguments]
     torch.manual_seed(0)
+    if any(event["why"] == "stuck" for event in _notes(scratch)):
+        sys.exit(1)  # a restart would not end either
     try:
         exec(code, module.__dict__)
     except SystemExit as left:
@@ -45,10 +49,14 @@ def _script(code: types.CodeType, scratch: str, arguments: list[str]) -> None:
 
 
 def _note(scratch: str, code: types.CodeType, error: BaseException) -> None:
-    told = worker.raised(error, code.co_filename, "call")
+    told = told_of(error, code.co_filename, "call")
     note = Path(scratch, f"note-{os.environ['RANK']}-{os.getpid()}")
     note.write_text(json.dumps(told))
     note.rename(note.with_suffix(".json"))  # the agent may end this process at any moment
+
+
+def _notes(scratch: str) -> list[dict[str, Any]]:
+    return [json.loads(path.read_text()) for path in sorted(Path(scratch).glob("note-*.json"))]
 
 
 def _agent(functions: dict[str, Any], scratch: str, arguments: list[str], restarts: int) -> str:
@@ -134,11 +142,11 @@ def job(
     arguments += ["--batch-size", str(batch)] if batch else []
     killer = Killer(folder, [list(kill) for kill in kills])
     life = lives.run(
-        _agent, str(scratch), arguments, len(kills) + 1, folder=folder, strike=killer, patience=PATIENCE_SECONDS
+        _agent, str(scratch), arguments, len(kills) + 1, folder=folder, strike=killer, patience=PATIENCE_SECONDS,
+        cpu_seconds=CPU_SECONDS
     )
     ending = life.values[0]
-    raised = [json.loads(path.read_text()) for path in sorted(scratch.glob("note-*.json"))]
-    own = [event for event in raised if event["why"] != "peer"]
+    own = [event for event in _notes(str(scratch)) if event["why"] != "peer"]
     if ending != "finished" and not killer.done:
         raise Raised(own[0] if own else {"event": "raised", "text": "torchrun gave the job up", "why": "ended"})
     told = {

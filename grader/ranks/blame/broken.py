@@ -40,7 +40,7 @@ def raised(rank: int, error: Raised, world: int, source: Source, others: int) ->
     kind: Kind
     if error.why in ("stuck", "ended"):
         kind = "timeout" if error.why == "stuck" else "crash"
-        return Diagnosis(kind, f"{source.file}: {error.text}.", rank=rank, file=source.file, line=error.line)
+        return Diagnosis(kind, f"{source.file}: {error.text}{place}.", rank=rank, file=source.file, line=error.line)
     also = f", and so did {others} other rank{'s' if others > 1 else ''}" if others else ""
     who = f"Rank {rank} of {world}" if world > 1 else "Your function" if error.line else "The run"
     text = f": {_first_line(error.text)}" if error.text else ""

@@ -35,7 +35,7 @@ from grader.ranks.lives.watch import PATIENCE_SECONDS, Process, Step, Watch
 from grader.sandbox import frames
 
 _PR_SET_PDEATHSIG = 1
-CPU_SECONDS = 20
+CPU_SECONDS = 4
 _FRAMES = 3  # a rank's descriptor to the grading process, which is the supervisor's alone
 
 
@@ -97,6 +97,7 @@ class Lives:
         gate: bool = False,
         strike: Callable[[Step], bool] | None = None,
         patience: float = PATIENCE_SECONDS,
+        cpu_seconds: int = CPU_SECONDS,
     ) -> Life:
         """Call `act(functions, *arguments)` in fresh processes, and wait for them.
 
@@ -104,7 +105,8 @@ class Lives:
         and the number, from 0, of the operation before which everybody is killed (of several ranks when the others
         have done what they can do without it). With `gate`, operations of other threads than the main one wait until
         the act says `pass_gate()`, or until nobody else goes on. `strike` is asked before every operation whether to
-        kill the process that is to do it, and that one alone. Who stands still for `patience` seconds is ended.
+        kill the process that is to do it, and that one alone. Who stands still for `patience` seconds is ended, and
+        so is a process that takes more than `cpu_seconds`.
         """
         self._lives += 1
         meeting = Path(tempfile.mkdtemp(prefix="meeting-"))
@@ -115,7 +117,7 @@ class Lives:
                 pid = os.fork()
                 if pid == 0:
                     ours.close()
-                    self._live(act, arguments, rank, ranks, theirs, meeting / "store", folder is not None)
+                    self._live(act, arguments, rank, ranks, theirs, meeting / "store", folder is not None, cpu_seconds)
                 theirs.close()
                 processes.append(Process(rank, pid, ours))
             watch = Watch(processes, folder, kill, gate, strike, patience)
@@ -138,6 +140,7 @@ class Lives:
         channel: socket.socket,
         meeting: Path,
         watched: bool,
+        cpu_seconds: int,
     ) -> None:
         """In a fresh fork: be rank `rank` of a life. Never returns."""
         status = 70
@@ -149,7 +152,8 @@ class Lives:
                 os.close(_FRAMES)
             os.closerange(_FRAMES + 2, kept)
             os.closerange(kept + 1, 1024)
-            resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
+            signal.signal(signal.SIGXCPU, _out_of_time)
+            resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds + 1))
             _start_from(self._seed + 1000 * self._lives + rank)
             os.environ.update(RANK=str(rank), WORLD_SIZE=str(ranks), LOCAL_RANK=str(rank), LOCAL_WORLD_SIZE=str(ranks))
             if ranks > 1:
@@ -174,7 +178,7 @@ class Lives:
                 value = act(Functions(functions, problems), *arguments)
             except BaseException as error:
                 worker.print_traceback(error, self._file)
-                channel.sendall(frames.pack_message(worker.raised(error, self._file, stage)))
+                channel.sendall(frames.pack_message(told(error, self._file, stage)))
             else:
                 sys.stdout.flush()
                 tree, blob = frames.encode(value, worker.tensor_bytes)
@@ -182,6 +186,23 @@ class Lives:
             status = 0
         finally:
             os._exit(status)
+
+
+class OutOfTime(BaseException):
+    """A process has used all the CPU time that it may use."""
+
+
+def _out_of_time(*_: Any) -> None:
+    raise OutOfTime
+
+
+def told(error: BaseException, file: str, stage: str) -> dict[str, Any]:
+    """The event of an exception that left the learner's code."""
+    event = worker.raised(error, file, stage)
+    if isinstance(error, OutOfTime):
+        used = resource.getrlimit(resource.RLIMIT_CPU)[0] - 1  # with the signal the kernel allows one second more
+        event |= {"why": "stuck", "text": f"it used {used} s of CPU time"}
+    return event
 
 
 _channel: socket.socket | None = None

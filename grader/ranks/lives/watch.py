@@ -77,8 +77,6 @@ def _raised(why: str, text: str) -> dict[str, Any]:
 
 
 def _ending(status: int) -> tuple[str, str]:
-    if status == -signal.SIGXCPU:
-        return "stuck", "it used all the CPU time that it may use"
     how = f"was killed by {signal.Signals(-status).name}" if status < 0 else f"ended with exit status {status}"
     return "ended", f"its process {how} before the call returned"
 
