@@ -33,7 +33,7 @@ from grader.verdict import KINDS
 
 HERE = Path(__file__).parent
 SNIPPETS = HERE / "snippets"
-EXERCISES = ("ring_all_reduce", "collectives", "cost_model", "hierarchical_all_reduce")
+EXERCISES = ("ring_all_reduce", "collectives", "cost_model", "hierarchical_all_reduce", "checkpoint")
 FAMILIES = (
     "forged_frames",
     "patched_counters",
