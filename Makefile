@@ -1,10 +1,10 @@
-# make demo | test | test-all | test-heavy | lab | bench: each sets up what it needs, the first time and after changes of pyproject.toml.
+# make demo | test | test-all | test-heavy | soak | lab | bench: each sets up what it needs, the first time and after changes of pyproject.toml.
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test test-all test-heavy test-gpu lab bench lint pins release clean
+.PHONY: help demo test test-all test-heavy test-gpu soak lab bench lint pins release clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -18,13 +18,17 @@ test: $(READY) ## run the tests
 	@$(BIN)/python -m pytest -n 2 --dist worksteal
 
 test-all: $(READY) ## run also the tests that take long: every chapter, mutant and attack, thousands of random programs
-	@$(BIN)/python -m pytest -n 2 --dist worksteal -m "not gpu"
+	@$(BIN)/python -m pytest -n 2 --dist worksteal -m "not gpu and not soak"
 
 test-heavy: $(READY) ## run only the tests that take long
-	@$(BIN)/python -m pytest -n 2 --dist worksteal -m "heavy and not gpu"
+	@$(BIN)/python -m pytest -n 2 --dist worksteal -m "heavy and not gpu and not soak"
 
 test-gpu: $(READY) ## run the tests that need an NVIDIA GPU
 	@$(BIN)/python -m pytest -m gpu
+
+soak: $(READY) ## hours: right solutions with many seeds, and a thousand gradings among faults
+	@$(BIN)/python -m pytest -n 2 --dist worksteal -m "soak and not gpu"
+	@$(BIN)/python benchmarks/soak.py
 
 lab: $(READY) ## open JupyterLab on the course
 	@$(BIN)/rankup lab

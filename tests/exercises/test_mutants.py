@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from _pytest.mark import ParameterSet
 from matrix import PROPERTY, Row
-from submissions import BadHeader, files, header, name
+from submissions import TESTS, BadHeader, files, header, name
 
 from grader import submission
 from grader.exercise import find, grade, names
@@ -17,7 +17,9 @@ from grader.ranks.engines import Engines
 from grader.verdict import Verdict
 
 SEED = 1
+MANY_SEEDS = range(2, 32)
 ALTERNATIVES = files("alternatives")
+REFERENCES = sorted(TESTS.parent.glob("solutions/*/*.ipynb"))
 OF_EACH_CHECK = 1  # mutants of every check that are always tried; `make test-all` tries every one
 
 
@@ -33,9 +35,9 @@ def mutants() -> Iterator[ParameterSet]:
         yield pytest.param(path, id=name(path), marks=[pytest.mark.heavy] * heavy)
 
 
-def verdict_on(path: Path, engines: Engines) -> Verdict:
-    exercise = find(path.parent.name)
-    return grade(exercise, submission.read(path, exercise.function_names), engines, SEED)
+def verdict_on(path: Path, engines: Engines, seed: int = SEED) -> Verdict:
+    exercise = find(path.stem if path.suffix == ".ipynb" else path.parent.name)
+    return grade(exercise, submission.read(path, exercise.function_names), engines, seed)
 
 
 def told(verdict: Verdict) -> str:
@@ -72,6 +74,20 @@ def test_a_right_solution_has_full_marks(path: Path, engines: Engines) -> None:
     verdict = verdict_on(path, engines)
     assert verdict.passed, told(verdict)
     assert verdict.points == verdict.max_points, told(verdict)
+
+
+@pytest.mark.parametrize("path", REFERENCES, ids=lambda path: path.stem)
+def test_a_reference_solution_has_full_marks(path: Path, engines: Engines) -> None:
+    verdict = verdict_on(path, engines)
+    assert verdict.points == verdict.max_points, told(verdict)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("path", REFERENCES + ALTERNATIVES, ids=name)
+def test_a_right_solution_has_full_marks_with_any_seed(path: Path, engines: Engines) -> None:
+    for seed in MANY_SEEDS:
+        verdict = verdict_on(path, engines, seed)
+        assert verdict.points == verdict.max_points, told(verdict)
 
 
 @pytest.mark.parametrize("exercise", names())
