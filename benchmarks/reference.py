@@ -1,10 +1,16 @@
-"""The reference solutions next to the library's own collectives: four real ranks on this machine, 1 KB to 64 MB.
+"""The reference solutions next to the library's own, on real ranks of this machine: collectives on four of them, 1 KB
+to 64 MB, and training steps on two and on four.
 
-    python benchmarks/reference.py [--quick] [--repeat N] [--functions ring_all_reduce ...]
+    python benchmarks/reference.py [--quick] [--repeat N] [--functions ring_all_reduce ddp ...]
 
 A reference solution is what the notebooks in solutions/ teach, in Python over gloo's send and receive. The library's
 own is gloo's collective, in C++. Both run in the same processes by turns, behind a barrier each; the time of a call is
 that of its slowest rank, and medians are printed. A size is that of the whole tensor: chunks are a fourth of it.
+
+A training step is one of a model of 8 MB, with its optimizer's step; of zero_optimizer it is the optimizer's alone. The
+two sides must have the same losses and parameters after two steps. Bytes are those of a step that arrived over the
+ranks' own TCP connections, of all ranks together, as the kernel counted them. The other training exercises have no
+counterpart: gradient_accumulation trains torch's DistributedDataParallel, and torch compresses no gradients by top k.
 """
 
 from __future__ import annotations
@@ -13,36 +19,39 @@ import argparse
 import json
 import os
 import tempfile
-import time
-import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
+from _common import ROOT, goal, save
+from _training import LIMIT, TRAINING, by_turns, loaded
+from _training import RANKS as WORLDS
+from _training import rank_main as training_rank_main
 
-from grader import submission
+from grader import exercise, submission
 
-ROOT = Path(__file__).resolve().parent.parent
-BUILD = ROOT / "build" / "bench"
 RANKS = 4
 SIZES = tuple(2**power for power in (10, 13, 16, 18, 20, 22, 24, 26))
-QUICK_SIZES = (2**10, 2**16, 2**20)
+QUICK_SIZES, QUICK_STEPS = (2**10, 2**16, 2**20), 5
 MOST_REPEATED_BYTES = 2**28  # the large ones are called less often: so many bytes a function and size, but 5 times
 
 Pair = tuple[Callable[[], Any], Callable[[], Any]]  # ours, the library's; each returns what to compare
 
 
 def sources() -> dict[str, str]:
-    """By function, the source of the solution cells that define it."""
+    """By function, the source of the solution cells that define it; of what is trained, by its name."""
     found = {}
     for function in FUNCTIONS:
         for notebook in sorted(ROOT.glob("solutions/*/*.ipynb")):
             source = submission.read(notebook, (function,)).source
             if f"\ndef {function}(" in source:
                 found[function] = source
+    for name, (notebook_name, _, _) in TRAINING.items():
+        (notebook,) = ROOT.glob(f"solutions/*/{notebook_name}.ipynb")
+        found[name] = submission.read(notebook, exercise.find(notebook_name).function_names).source
     return found
 
 
@@ -121,34 +130,19 @@ def same(mine: Any, other: Any) -> bool:
     return bool(len(mine) == len(other)) and all(same(*pair) for pair in zip(mine, other, strict=True))
 
 
-def timed(work: Callable[[], Any]) -> float:
-    dist.barrier()
-    started = time.perf_counter()
-    work()
-    return time.perf_counter() - started
-
-
 def rank_main(rank: int, folder: str, code: dict[str, str], sizes: Sequence[int], repeat: int) -> None:
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"file://{folder}/rendezvous", rank=rank, world_size=RANKS)
     rows = []
     for function, source in code.items():
-        module = types.ModuleType(function)
-        exec(compile(source, f"{function}.ipynb", "exec"), module.__dict__)
+        module = loaded(function, source)
         library, make = FUNCTIONS[function]
         for size in sizes:
             pair = make(module, size // 4)
             assert same(*(work() for work in pair)), f"{function} of {size} bytes is not what {library} gives"
-            times = []
-            for number in range(-2, max(5, min(repeat, MOST_REPEATED_BYTES // size))):
-                turn = [0, 1] if number % 2 else [1, 0]
-                took = {side: timed(pair[side]) for side in turn}
-                if number >= 0:  # the first two warm up
-                    times.append([took[0], took[1]])
-            slowest = torch.tensor(times, dtype=torch.float64)
-            dist.all_reduce(slowest, dist.ReduceOp.MAX)
-            ours, theirs = slowest.median(0).values.tolist()
-            rows.append({"function": function, "library": library, "bytes": size, "calls": len(times)})
+            calls = max(5, min(repeat, MOST_REPEATED_BYTES // size))
+            ours, theirs = by_turns(*pair, calls)
+            rows.append({"function": function, "library": library, "bytes": size, "calls": calls})
             rows[-1] |= {"ours": ours, "theirs": theirs, "ratio": ours / theirs}
             if rank == 0:
                 print(
@@ -166,22 +160,51 @@ def amount(size: int) -> str:
     return f"{size >> 20} MB" if size >= 2**20 else f"{size >> 10} KB"
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("--repeat", type=int, default=30, help="calls of each; fewer of large ones")
-    parser.add_argument("--quick", action="store_true", help="three sizes, up to 1 MB")
-    parser.add_argument("--functions", nargs="+", choices=list(FUNCTIONS), default=list(FUNCTIONS))
-    given = parser.parse_args(arguments)
-    code = {function: source for function, source in sources().items() if function in given.functions}
-    os.environ.update(GLOO_SOCKET_IFNAME="lo", OMP_NUM_THREADS="1")
+def spawned(main: Callable[..., None], ranks: int, *arguments: Any) -> list[dict[str, Any]]:
+    """The rows that the ranks of one world found; their main function has a folder of its own to work in."""
+    with tempfile.TemporaryDirectory(prefix="rankup-bench-") as folder:
+        mp.spawn(main, (folder, *arguments), nprocs=ranks)
+        rows: list[dict[str, Any]] = json.loads(Path(folder, "rows.json").read_text())
+    return rows
+
+
+def collectives(code: Mapping[str, str], sizes: Sequence[int], repeat: int) -> list[dict[str, Any]]:
     print(f"{RANKS} ranks on {len(os.sched_getaffinity(0))} processors, milliseconds a call")
     print(f"{'ours':16} {'gloo':15} {'size':>7} {'ours':>10} {'gloo':>10} {'of gloo':>7}", flush=True)
-    with tempfile.TemporaryDirectory(prefix="rankup-bench-") as folder:
-        sizes = QUICK_SIZES if given.quick else SIZES
-        mp.spawn(rank_main, (folder, code, sizes, given.repeat), nprocs=RANKS)
-        rows = json.loads(Path(folder, "rows.json").read_text())
-    BUILD.mkdir(parents=True, exist_ok=True)
-    (BUILD / "reference.json").write_text(json.dumps(rows, indent=1))
+    return spawned(rank_main, RANKS, code, sizes, repeat)
+
+
+def training(code: Mapping[str, str], calls: int) -> dict[str, list[dict[str, Any]]]:
+    print(f"training on {len(os.sched_getaffinity(0))} processors, milliseconds and MB of all ranks a step")
+    print(
+        f"{'ours':16} {'torch':24} {'ranks':>5} {'ours ms':>9} {'torch ms':>9} {'ratio':>7} {'ours MB':>9} "
+        f"{'torch MB':>9} {'ratio':>7}",
+        flush=True,
+    )
+    rows = [row for ranks in WORLDS for row in spawned(training_rank_main, ranks, ranks, code, calls)]
+    goals = []
+    for what, key in (("slower", "ratio"), ("more bytes", "bytes_ratio")):
+        worst = max(rows, key=lambda row: float(row[key]))
+        where = f"{worst['function']} on {worst['ranks']} ranks"
+        goals.append(goal(f"nothing {what} than {LIMIT:g}x, most is {where}", worst[key], LIMIT, "x"))
+    return {"training": rows, "goals": goals}
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    names = [*FUNCTIONS, *TRAINING]
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--repeat", type=int, default=30, help="calls of each; fewer of large ones")
+    parser.add_argument("--quick", action="store_true", help="three sizes, up to 1 MB, and five steps")
+    parser.add_argument("--functions", nargs="+", choices=names, default=names)
+    given = parser.parse_args(arguments)
+    code = {name: source for name, source in sources().items() if name in given.functions}
+    os.environ.update(GLOO_SOCKET_IFNAME="lo", OMP_NUM_THREADS="1")
+    found: dict[str, list[dict[str, Any]]] = {}
+    if chosen := {name: source for name, source in code.items() if name in FUNCTIONS}:
+        found["collectives"] = collectives(chosen, QUICK_SIZES if given.quick else SIZES, given.repeat)
+    if chosen := {name: source for name, source in code.items() if name in TRAINING}:
+        found |= training(chosen, QUICK_STEPS if given.quick else given.repeat)
+    save("reference", found)
 
 
 if __name__ == "__main__":
