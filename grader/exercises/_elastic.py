@@ -127,7 +127,8 @@ def rows(bench: Bench) -> Outcome:
     undisturbed = _jobs(bench)["undisturbed"][1]["logs"]
     for case, told in _disturbed(bench):
         # who is killed before its line, when the other's checkpoint of that step may be there already, never writes it
-        excused = {(kill["rank"], _reached(kill["logs"][kill["rank"]]) + 1) for kill in told["kills"]}
+        cut = {(kill["rank"], _reached(kill["logs"][kill["rank"]]) + 1): kill["writes"] for kill in told["kills"]}
+        excused = {place for place, writes in cut.items() if not writes}
         for rank, (lines, others) in enumerate(zip(told["logs"], undisturbed, strict=True)):
             got, wanted = _last(lines), _last(others)
             for step in sorted(set(got) | set(wanted)):
@@ -135,6 +136,12 @@ def rows(bench: Bench) -> Outcome:
                     continue
                 what = f"trained on rows {_few(got[step])}" if step in got else "did nothing"
                 instead = f"on {_few(wanted[step])}" if step in wanted else "nothing"
+                if step not in got and (rank, step) in cut:
+                    message = (
+                        f"Rank {rank} was killed before it logged step {step}, and after the restart that step was not done "
+                        "again: its checkpoint was there before the line. First the line, and then the checkpoint."
+                    )
+                    raise bench.lost(case, "lost_or_duplicated", message, rank)
                 message = (
                     f"At step {step} rank {rank} {what}; the undisturbed job trained {instead} there. After a restart the "
                     "order of the epoch and the position in it have to be the same."

@@ -44,7 +44,7 @@ EXERCISE = Exercise(
     script="train",
     minutes=75,
     difficulty=3,
-    limits=Limits(cpu_seconds=60, load_cpu_seconds=10, idle_seconds=60, silent_seconds=90, wall_seconds=90),
+    limits=Limits(cpu_seconds=60, load_cpu_seconds=10, idle_seconds=60, silent_seconds=120, wall_seconds=120),
     harness=HARNESS.read_text(encoding="utf-8"),
     imported=(
         "torch._dynamo", "torch.optim", "torch.utils.data", "torch.nn.parallel", "torch.distributed.launcher.api",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import shutil
 import sys
 import tempfile
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch.distributed.elastic.multiprocessing.api import SignalException
 
 from grader.ranks import worker
 from grader.ranks.lives import Lives, Raised
@@ -24,11 +26,13 @@ from grader.ranks.lives.watch import Step
 
 RANKS = 2
 PATIENCE_SECONDS = 20.0  # the agent may wait that long for a worker that is to end
-CPU_SECONDS = 5
+CPU_SECONDS = 5  # of a worker
+AGENTS_CPU_SECONDS = 60
 
 
 def _script(code: types.CodeType, scratch: str, arguments: list[str]) -> None:
     """In a worker: run the script as Python runs a file."""
+    resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS + 1))
     module = types.ModuleType("__main__")
     module.__file__ = os.path.join(scratch, code.co_filename)
     sys.modules["__main__"] = module
@@ -42,6 +46,8 @@ def _script(code: types.CodeType, scratch: str, arguments: list[str]) -> None:
         if left.code not in (0, None):
             _note(scratch, code, RuntimeError(f"the script left with exit status {left.code}"))
             raise
+    except SignalException:  # the agent ends this worker, because another one is gone
+        raise
     except BaseException as error:
         worker.print_traceback(error, code.co_filename)
         _note(scratch, code, error)
@@ -62,8 +68,10 @@ def _notes(scratch: str) -> list[dict[str, Any]]:
 def _agent(functions: dict[str, Any], scratch: str, arguments: list[str], restarts: int) -> str:
     """What torchrun does on one machine: an agent that starts the workers, and all of them anew when one is gone."""
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+    from torch.distributed.elastic.rendezvous import dynamic_rendezvous
     from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
+    dynamic_rendezvous.get_method_name = lambda *_: ""  # for events that nobody records; it takes a second of CPU time
     os.environ.update(TORCH_DISABLE_SHARE_RDZV_TCP_STORE="1", OMP_NUM_THREADS="1")
     for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"):
         os.environ.pop(name, None)
@@ -109,8 +117,9 @@ class Killer:
         if not self.kills or self.kills[0] != [what, rank, number]:
             return False
         self.kills.pop(0)
+        writes = self.others.get(rank, 0) > 0
         self.lines, self.others, self.ranks = {}, {}, {}
-        self.done.append({"what": what, "rank": rank, "call": f"{step.call} {step.name}", "logs": logs(self.folder)})
+        self.done.append({"what": what, "rank": rank, "writes": writes, "call": f"{step.call} {step.name}", "logs": logs(self.folder)})
         return True
 
 
@@ -133,7 +142,22 @@ def _lines(path: Path) -> list[Any]:
 def job(
     lives: Lives, x: torch.Tensor, y: torch.Tensor, epochs: int, batch: int, kills: list[list[Any]]
 ) -> dict[str, Any]:
-    """One job of torchrun, in a directory of its own: its logs at each kill and at the end, and the final parameters."""
+    """One job of torchrun: its logs at each kill and at the end, and the final parameters.
+
+    One that stands still is tried once more: torch's agent forks while it has threads, and may leave a worker stuck.
+    """
+    try:
+        return _job(lives, x, y, epochs, batch, kills)
+    except Raised as raised:
+        if "stands still" not in raised.event["text"]:
+            raise
+    return _job(lives, x, y, epochs, batch, kills)
+
+
+def _job(
+    lives: Lives, x: torch.Tensor, y: torch.Tensor, epochs: int, batch: int, kills: list[list[Any]]
+) -> dict[str, Any]:
+    """One job of torchrun, in a directory of its own."""
     scratch = Path(tempfile.mkdtemp(prefix="job-"))
     folder = scratch / "work"
     folder.mkdir()
@@ -143,7 +167,7 @@ def job(
     killer = Killer(folder, [list(kill) for kill in kills])
     life = lives.run(
         _agent, str(scratch), arguments, len(kills) + 1, folder=folder, strike=killer, patience=PATIENCE_SECONDS,
-        cpu_seconds=CPU_SECONDS
+        cpu_seconds=AGENTS_CPU_SECONDS
     )
     ending = life.values[0]
     own = [event for event in _notes(str(scratch)) if event["why"] != "peer"]

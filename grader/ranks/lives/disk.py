@@ -7,6 +7,7 @@ al. 2014 (*All File Systems Are Not Created Equal*, section 3).
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 from dataclasses import dataclass, field
@@ -61,12 +62,20 @@ class Disk:
     def sync(self, path: str | None = None) -> None:
         """A file has been synced, or all of them."""
         for each in [Path(path)] if path else list(self.folder.rglob("*")):
-            if each.is_file() and not each.is_symlink():
-                self.synced[each.stat().st_ino] = each.read_bytes()
+            with contextlib.suppress(FileNotFoundError):  # renamed or deleted by another rank meanwhile
+                if each.is_file() and not each.is_symlink():
+                    self.synced[each.stat().st_ino] = each.read_bytes()
 
     def forget_the_deleted(self) -> None:
-        """An inode's number is used again once its file is gone."""
-        there = {each.stat().st_ino for each in self.folder.rglob("*") if each.is_file() and not each.is_symlink()}
+        """An inode's number is used again once its file is gone.
+
+        Another rank may rename or delete while we look: what we then miss need not be gone, and nothing is forgotten.
+        """
+        try:
+            paths = [Path(base, name) for base, _, names in os.walk(self.folder) for name in names]
+            there = {each.lstat().st_ino for each in paths}
+        except FileNotFoundError:
+            return
         self.synced = {inode: content for inode, content in self.synced.items() if inode in there}
 
     def after_a_power_cut(self) -> Files:

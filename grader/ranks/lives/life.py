@@ -105,7 +105,8 @@ class Lives:
         and the number, from 0, of the operation before which everybody is killed (of several ranks when the others
         have done what they can do without it). With `gate`, operations of other threads than the main one wait until
         the act says `pass_gate()`, or until nobody else goes on. `strike` is asked before every operation whether to
-        kill the process that is to do it, and that one alone. Who stands still for `patience` seconds is ended, and
+        kill the process that is to do it, and that one alone. Who stands still for `patience` seconds is ended (with
+        `strike`: who has nothing to do with files for so long), and
         so is a process that takes more than `cpu_seconds`.
         """
         self._lives += 1

@@ -8,6 +8,7 @@ import select
 import selectors
 import signal
 import socket
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,7 +20,7 @@ from grader.ranks.lives.listener import Notice, let_go_on, receive
 from grader.sandbox import frames
 
 TICK_SECONDS = 0.03
-QUIET_TICKS = 5  # in which nobody did anything and all slept: nobody will, without the one who is held
+QUIET_SECONDS = 0.15  # in which nobody did anything and all slept: nobody will, without the one who is held
 PATIENCE_SECONDS = 3.0  # after so long of that, they are stuck
 
 
@@ -107,7 +108,7 @@ class Watch:
         patience: float,
     ) -> None:
         self.processes, self.kill, self.gate_shut, self.strike = processes, kill, gate, strike
-        self.most_quiet = patience / TICK_SECONDS
+        self.patience = patience
         self.folder = str(folder.resolve()) if folder else ""
         self.disk = Disk(folder) if folder else None
         self.steps: list[Step] = []
@@ -122,18 +123,24 @@ class Watch:
             self.watch.register(process.exit, selectors.EVENT_READ, (process, "exit"))
 
     def until_all_are_gone(self) -> None:
-        quiet = 0
+        news, steps = time.monotonic(), 0
         with self.watch:
             while not all(process.gone for process in self.processes):
                 ready = self.watch.select(TICK_SECONDS)
                 for key, _ in sorted(ready, key=lambda pair: pair[0].data[1] == "exit"):  # its last words come first
                     process, what = key.data
                     {"channel": self._hear, "listener": self._asked, "exit": self._gone}[what](process)
-                quiet = 0 if ready or self._somebody_runs() else quiet + 1
-                if quiet >= QUIET_TICKS and (self.held or self.waiting):
+                if self.strike:  # an agent that polls its workers is busy for ever: only files count
+                    lively, steps = len(self.steps) > steps, len(self.steps)
+                else:
+                    lively = bool(ready) or self._somebody_runs()
+                if lively:
+                    news = time.monotonic()
+                quiet = time.monotonic() - news
+                if quiet >= QUIET_SECONDS and (self.held or self.waiting):
                     self._everybody_waits()
-                    quiet = 0
-                elif quiet >= self.most_quiet:
+                    news = time.monotonic()
+                elif quiet >= self.patience:
                     self._end_all(_raised("stuck", "it stands still for ever"))
         if self.disk:
             self.disk.forget_the_deleted()
