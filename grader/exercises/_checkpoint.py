@@ -31,7 +31,10 @@ def _wrong(found: Any, allowed: dict[int, str]) -> tuple[Kind, str] | None:
     if step not in allowed:
         return "not_durable", f"{LOAD} returned step {step}, not {steps}"
     if text != allowed[step]:
-        return "wrong_result", f"{LOAD} returned step {step} with another state than was saved: {_first(text, allowed[step])}"
+        return (
+            "wrong_result",
+            f"{LOAD} returned step {step} with another state than was saved: {_first(text, allowed[step])}",
+        )
     return None
 
 
@@ -166,6 +169,13 @@ def behind(bench: Bench) -> Outcome:
                 "copied before save() returns, only writing may come later."
             )
             raise bench.lost(case, "race", message, None, "the state when save() was called", _first(found[1], told["wanted"]))
+        drawn, again = told["draws"]
+        if drawn != again:
+            message = (
+                "Random numbers drawn after save() had returned are not drawn again after loading: the generators' states must "
+                "be taken before save() returns, too."
+            )
+            raise bench.lost(case, "race", message, None, "the generators as they were when save() was called")
         steps = 20 if case.label == "two at once" else 10
         wrong = _wrong(found, {steps: told["wanted"]})
         if wrong:
@@ -213,6 +223,18 @@ def ranks(bench: Bench) -> Outcome:
                 if rank >= 0:
                     when = f"With rank {rank} of {n} killed {_before(told['calls'][rank], point['number'])}"
                 raise bench.lost(case, wrong[0], f"{when}, {wrong[1]}.", None, "every shard, and then one marker")
+            if point["returned"] and point["found"][0][0] != NEW:
+                who = point["returned"][0]
+                message = (
+                    f"Rank {who}'s save() had returned, and yet all ranks load step {OLD}: rank {rank}, killed "
+                    f"{_before(told['calls'][rank], point['number'])}, had not come to complete step {NEW}."
+                )
+                raise bench.lost(case, "not_durable", message, who, "nobody returns before the marker is there")
+        for tried in told["damaged"]:
+            wrong = _of_one_step(tried["found"], told["wanted"], OLD, NEW)
+            if wrong:
+                message = f"With {tried['file']} damaged (a flipped bit), {wrong[1]}."
+                raise bench.lost(case, wrong[0], message, None, "a checkpoint counts only if every rank's shard is whole")
     return bench.picture("ranks")
 
 
@@ -222,10 +244,15 @@ def published(bench: Bench) -> Outcome:
         wrong = _of_one_step(told["found"], told["wanted"], NEW)
         if wrong:
             raise bench.lost(case, wrong[0], f"After wait() on two ranks, {wrong[1]}.")
-        if told["killed"] and told["rank 0"] == "returned":
-            message = "Rank 0's wait() returned while rank 1 had not yet written its shard: the checkpoint was not published."
-            raise bench.lost(case, "not_atomic", message, 0, "wait() returns when all ranks' shards are published")
-        wrong = _of_one_step(told["after"], told["wanted"], OLD, NEW)
-        if wrong:
-            raise bench.lost(case, wrong[0], f"With rank 1 killed while it wrote in the background, {wrong[1]}.")
+        for cut in told["cuts"]:
+            wrong = _of_one_step(cut["after"], told["wanted"], OLD, NEW)
+            if wrong:
+                raise bench.lost(case, wrong[0], f"With rank {cut['rank']} killed while it wrote in the background, {wrong[1]}.")
+            if cut["killed"] and cut["returned"] and cut["after"][0][0] != NEW:
+                who = cut["returned"][0]
+                message = (
+                    f"Rank {who}'s wait() returned before rank {cut['rank']} had written all it has to write: with rank "
+                    f"{cut['rank']} killed, all ranks load step {OLD}, so step {NEW} was not published."
+                )
+                raise bench.lost(case, "not_atomic", message, who, "wait() returns when all ranks' shards are published")
     return bench.picture("published")

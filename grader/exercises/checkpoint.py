@@ -32,14 +32,15 @@ def cases(draw: Draw) -> Iterator[Case]:
     yield _case("damage", "damaged files", "damaged", base, Strided.of(np.array((place, *PLACES))))
     yield _case("rotation", "steps that go down", "rotated", base, Strided.of(np.array((100, 20, 30, 3))), 2)
     yield _case("rotation", "one kept", "rotated", base, Strided.of(np.array((100, 3))), 1)
-    yield _case("rotation", "three kept", "rotated", base, Strided.of(np.array((1, 2, 3, 4, 5))), 3)
+    yield _case("rotation", "three kept", "rotated", base, Strided.of(np.array(range(1, 13))), 3)
     yield _case("state", "all kinds", "kept", base)
     yield _case("resume", "six steps", "resumed", data)
     yield _case("async", "training goes on", "behind", base, Strided.of(np.array((10,))), function="AsyncCheckpointer")
     yield _case("async", "two at once", "behind", base, Strided.of(np.array((10, 20))), function="AsyncCheckpointer")
     yield _case("errors", "no folder", "failing", base, function="AsyncCheckpointer")
-    yield _case("ranks", "two ranks", "shards", base, 2, 4)
-    yield _case("ranks", "three ranks", "shards", base, 3, 1)
+    yield _case("ranks", "two ranks", "shards", base, 2, 2, 4)
+    yield _case("ranks", "two ranks, keeping 1", "shards", base, 2, 1, 2)
+    yield _case("ranks", "three ranks", "shards", base, 3, 2, 1)
     yield _case("published", "two ranks", "behind_shards", base, function="AsyncCheckpointer")
 
 

@@ -6,11 +6,12 @@ Runs in the supervisor, which never loads the learner's program: only what stand
 from __future__ import annotations
 
 import hashlib
-import itertools
 import random
 import shutil
 import sys
 import tempfile
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -177,22 +178,37 @@ def _flipped(content: bytes, at: int) -> bytes:
 
 
 def rotated(lives: Lives, base: torch.Tensor, steps: torch.Tensor, keep: int) -> dict[str, Any]:
-    """Save one step after another, and look at what is kept by spoiling the newest, one after another."""
+    """Save one step after another, and look at what is kept by spoiling the newest, one after another.
+
+    Before the last step somebody died early in a save: what that left is no checkpoint, and counts as none.
+    """
     states = {step: described(state(base, step)) for step in steps.tolist()}
     one = sum(len(c) for c in _saved(lives, base, [steps.tolist()[0]], keep).values() if isinstance(c, bytes))
     folder = _new()
-    history: list[disks.Files] = [{}]
+    pairs: list[tuple[disks.Files, disks.Files]] = []
+    ruin: dict[str, bytes] = {}
     for step in steps.tolist():
+        if step == steps.tolist()[-1]:
+            folder, ruin = _with_a_ruin(lives, base, disks.read(folder), step, keep)
+        before = disks.read(folder)
         _ = lives.run(_save, folder, base, [step], keep).values
-        history.append(disks.read(folder))
-    now = history[-1]
-    size = sum(len(content) for content in now.values() if isinstance(content, bytes))
+        pairs.append((before, disks.read(folder)))
+    now = pairs[-1][1]
+    size = sum(len(c) for name, c in now.items() if isinstance(c, bytes) and ruin.get(name) != c)
     found = [_loaded(lives, now)[0]]
-    for before, after in list(itertools.pairwise(history))[:-keep:-1]:
+    for before, after in pairs[:-keep:-1]:
         for name, content in list(_brought(before, after).items())[:1]:
             now = now | {name: content[: len(content) // 2]}
         found.append(_loaded(lives, now)[0])
     return {"found": found, "size": size, "one": one, "wanted": {str(step): text for step, text in states.items()}}
+
+
+def _with_a_ruin(lives: Lives, base: torch.Tensor, files: disks.Files, step: int, keep: int) -> tuple[Path, dict[str, bytes]]:
+    """A folder with these files and what a save leaves that is killed early, if that is no checkpoint; and what it left."""
+    folder, found = _with(files), _loaded(lives, files)
+    lives.run(_save, folder, base, [step], keep, folder=folder, kill=(0, 3))
+    left = disks.read(folder)
+    return (folder, _brought(files, left)) if _loaded(lives, left) == found else (_with(files), {})
 
 
 def odd_state(base: torch.Tensor) -> dict[Any, Any]:
@@ -276,28 +292,48 @@ def _change(training: dict[str, Any]) -> None:
     training["steps"].append(-1)
 
 
-def _save_and_train(functions: dict[str, Any], folder: Path, base: torch.Tensor, steps: list[int]) -> str:
-    """Save in the background, and change what was saved at once."""
+def _save_and_train(functions: dict[str, Any], folder: Path, base: torch.Tensor, steps: list[int]) -> list[float]:
+    """Save in the background, and change what was saved at once; what chance gave after the last save()."""
     sys.setswitchinterval(1e-6)
+    threading.setprofile(_late)
     checkpointer = functions["AsyncCheckpointer"](Folder(folder), 3)
     for step in steps:
         training = _big(base, step)
         checkpointer.save(step, training)
+        drawn = _draws()
         _change(training)
     pass_gate()
     checkpointer.wait()
-    return "waited"
+    return drawn
+
+
+def _late(*_: Any) -> None:
+    """Keep a thread from its first call for a moment: the one that made it is quicker."""
+    sys.setprofile(None)
+    time.sleep(0.05)
+
+
+def _draws() -> list[float]:
+    """The next number of each global generator."""
+    return [random.random(), float(np.random.random()), torch.rand(1).item()]
+
+
+def _load_and_draw(functions: dict[str, Any], folder: Path) -> list[float]:
+    functions["load_latest"](Folder(folder))
+    return _draws()
 
 
 def behind(lives: Lives, base: torch.Tensor, steps: torch.Tensor) -> dict[str, Any]:
     """Save in the background while training goes on; what do file operations tell, and what is then loaded?"""
     folder = _new()
     life = lives.run(_save_and_train, folder, base, steps.tolist(), folder=folder, gate=True)
-    _ = life.values
+    drawn = life.values[0]
     found = _loaded(lives, disks.read(folder))[0]
+    again = lives.run(_load_and_draw, folder).values[0] if isinstance(found, list) else drawn
     shutil.rmtree(folder)
     return {
         "found": found,
+        "draws": [drawn, again],
         "wanted": described(_big(base, steps.tolist()[-1])),
         "by_main": sum(step.size for step in life.steps if step.main),
         "bytes": 4 * 4 * BIG,
@@ -313,7 +349,10 @@ def _save_where_nothing_can_be(functions: dict[str, Any], folder: Path, base: to
     folder.write_text("a file where the folder was")
     raised = []
     for step in (2, 3):
-        for what, call in (("save", lambda step=step: checkpointer.save(step, state(base, step))), ("wait", checkpointer.wait)):
+        for what, call in (
+            ("save", lambda step=step: checkpointer.save(step, state(base, step))),
+            ("wait", checkpointer.wait),
+        ):
             try:
                 call()
             except Exception as error:
@@ -332,21 +371,35 @@ def failing(lives: Lives, base: torch.Tensor) -> list[str]:
 # ---- several ranks
 
 
-def shards(lives: Lives, base: torch.Tensor, ranks: int, most: int) -> dict[str, Any]:
-    """All ranks save a checkpoint of shards; each in turn is killed at some of its operations, and the others with it."""
-    before = _saved(lives, base, [OLDER, OLD], 2, ranks)
+def shards(lives: Lives, base: torch.Tensor, ranks: int, keep: int, most: int) -> dict[str, Any]:
+    """All ranks save a checkpoint of shards; each in turn is killed at some of its operations, and the others with it.
+
+    Rank 0, who mostly writes the marker, is killed more often. In the end files are damaged.
+    """
+    before = _saved(lives, base, [OLDER, OLD], keep, ranks)
     folder = _with(before)
-    whole = lives.run(_save, folder, base, [NEW], 2, ranks=ranks, folder=folder)
+    whole = lives.run(_save, folder, base, [NEW], keep, ranks=ranks, folder=folder)
     _ = whole.values
+    files = disks.read(folder)
     told = [_told(whole, rank) for rank in range(ranks)]
-    after = [{"rank": -1, "number": 0, "found": _loaded(lives, disks.read(folder), ranks)}]
+    after = [{"rank": -1, "number": 0, "found": _loaded(lives, files, ranks), "returned": []}]
     for rank, calls in reversed(list(enumerate(told))):
-        for number in _few(len(calls), most):
+        for number in _few(len(calls), most if rank else 2 * most):
             folder = _with(before)
-            lives.run(_save, folder, base, [NEW], 2, ranks=ranks, folder=folder, kill=(rank, number))
-            after.append({"rank": rank, "number": number, "found": _loaded(lives, disks.read(folder), ranks)})
+            life = lives.run(_save, folder, base, [NEW], keep, ranks=ranks, folder=folder, kill=(rank, number))
+            found = _loaded(lives, disks.read(folder), ranks)
+            after.append({"rank": rank, "number": number, "found": found, "returned": _returned(life)})
             shutil.rmtree(folder)
-    return {"calls": told, "after": after, "wanted": [wanted(base, rank) for rank in range(ranks)]}
+    damaged = [
+        {"file": name, "found": _loaded(lives, files | {name: _flipped(content, len(content) // 2)}, ranks)}
+        for name, content in list(_brought(before, files).items())[: ranks if keep > 1 else 0]
+    ]
+    return {"calls": told, "after": after, "damaged": damaged, "wanted": [wanted(base, rank) for rank in range(ranks)]}
+
+
+def _returned(life: Life) -> list[int]:
+    """The ranks that came to their end."""
+    return [process.rank for process in life.processes if process.event.get("event") == "returned"]
 
 
 def _few(count: int, most: int) -> list[int]:
@@ -363,18 +416,18 @@ def _save_behind(functions: dict[str, Any], folder: Path, base: torch.Tensor) ->
 
 
 def behind_shards(lives: Lives, base: torch.Tensor) -> dict[str, Any]:
-    """Two ranks save in the background; rank 1 never comes to write its second shard, and rank 0 waits."""
+    """Two ranks save in the background; one never comes to write all of its second shard or the marker: who waits?"""
     folder = _new()
     life = lives.run(_save_behind, folder, base, ranks=2, folder=folder)
     _ = life.values
     found = _loaded(lives, disks.read(folder), 2)
-    number = sum(step.rank == 1 for step in life.steps) // 2
-    again = _new()
-    cut = lives.run(_save_behind, again, base, ranks=2, folder=again, kill=(1, number))
-    return {
-        "found": found,
-        "wanted": [wanted(base, rank) for rank in range(2)],
-        "rank 0": "returned" if cut.processes[0].event.get("event") == "returned" else "waits",
-        "killed": cut.killed,
-        "after": _loaded(lives, disks.read(again), 2),
-    }
+    cuts = []
+    for rank, most in ((1, 1), (0, 5)):
+        number = sum(step.rank == rank for step in life.steps)
+        for each in _few(number - number // 2, most):
+            again = _new()
+            cut = lives.run(_save_behind, again, base, ranks=2, folder=again, kill=(rank, number // 2 + each))
+            after = _loaded(lives, disks.read(again), 2)
+            cuts.append({"rank": rank, "killed": cut.killed, "returned": _returned(cut), "after": after})
+            shutil.rmtree(again)
+    return {"found": found, "wanted": [wanted(base, rank) for rank in range(2)], "cuts": cuts}

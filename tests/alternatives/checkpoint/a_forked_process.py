@@ -102,10 +102,12 @@ class AsyncCheckpointer:
         self.folder = begin(self.directory)
         sys.stdout.flush()
         state = copy.copy(state)
+        python = random.getstate()  # a fork seeds it anew
         self.child = os.fork()
         if self.child == 0:
             status = 1
             try:
+                random.setstate(python)
                 dump(os.path.join(self.folder, str(rank())), step, state)
                 status = 0
             finally:

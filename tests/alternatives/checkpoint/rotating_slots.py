@@ -66,14 +66,14 @@ def write(directory, what, keep, group=None):
     error = None
     try:
         Slot(directory, (last + 1) % (keep + 1)).write(what)
-        Slot(directory, (last + 2) % (keep + 1)).seal.unlink(missing_ok=True)
-        for path in (Slot(directory, (last + 2) % (keep + 1)).data,):
-            path.unlink(missing_ok=True)
     except Exception as caught:
         error = caught
     for each in everybody(error, group):
         if each is not None:
             raise each
+    oldest = Slot(directory, (last + 2) % (keep + 1))  # goes when all have the new one
+    oldest.seal.unlink(missing_ok=True)
+    oldest.data.unlink(missing_ok=True)
 
 
 def save(directory, step, state, keep=3):
