@@ -61,16 +61,21 @@ def _loss(parameters: Sequence[Array], micro: Micro) -> tuple[float, list[Array]
 
 
 def train(
-    parameters: Sequence[Array], lr: float, batches: Sequence[Sequence[Sequence[Micro]]], weights: Weights = by_count
+    parameters: Sequence[Array],
+    lr: float,
+    batches: Sequence[Sequence[Sequence[Micro]]],
+    weights: Weights = by_count,
+    masked: bool = False,
 ) -> tuple[list[Array], list[list[float]]]:
-    """The parameters after all steps, and each rank's loss of each; `batches[rank][step]` are micro-batches."""
+    """The parameters after all steps, and each rank's loss of each; `batches[rank][step]` are micro-batches.
+    With `masked`, targets of -100 count in the weights."""
     now = [parameter.copy() for parameter in parameters]
     losses: list[list[float]] = [[] for _ in batches]
     for step in range(len(batches[0])):
         total = [np.zeros_like(parameter) for parameter in now]
         for rank, mine in enumerate(batches):
             parts = [_loss(now, micro) for micro in mine[step]]
-            share = weights([int(valid(targets).sum()) for _, targets in mine[step]])
+            share = weights([len(targets) if masked else int(valid(targets).sum()) for _, targets in mine[step]])
             losses[rank].append(sum(w * loss for w, (loss, _) in zip(share, parts, strict=True)))
             for w, (_, grads) in zip(share, parts, strict=True):
                 for sum_, grad in zip(total, grads, strict=True):

@@ -22,7 +22,8 @@ class Job:
     """What is trained, and on what: `x[rank]` and `y[rank]` are steps x batch x features.
 
     `plans[rank]` are the layers that the rank applies, in order. `tied` names a layer's linear map by the one whose
-    weight it shares; `frozen` are linear maps that are not trained.
+    weight it shares; `frozen` are linear maps that are not trained. Where there is `earlier`, those are the plans of
+    all batches but the last.
     """
 
     hidden: tuple[int, ...]
@@ -35,6 +36,7 @@ class Job:
     bucket_bytes: int | None = None
     lr: float = 0.0
     momentum: float = 0.0
+    earlier: tuple[tuple[int, ...], ...] = ()
 
     @property
     def ranks(self) -> int:
@@ -57,7 +59,12 @@ class Job:
         places = [name.rpartition(".")[0]]
         places += [place for place, first in self.tied.items() if first == places[0]]
         layers = {int(place.split(".")[1]) for place in places if place}
-        return [rank for rank, plan in enumerate(self.plans) if not layers or layers & set(plan)]
+        used = [{*plan, *(self.earlier[rank] if self.earlier else ())} for rank, plan in enumerate(self.plans)]
+        return [rank for rank in range(self.ranks) if not layers or layers & used[rank]]
+
+    def plan(self, rank: int, batch: int) -> tuple[int, ...]:
+        """The layers that the rank applies to a batch."""
+        return self.earlier[rank] if self.earlier and batch < len(self.x[rank]) - 1 else self.plans[rank]
 
 
 def names(hidden: Sequence[int], tied: Mapping[str, str]) -> list[str]:
@@ -89,8 +96,9 @@ def fresh(
     return made
 
 
-def gradients(job: Job, values: Values, rank: int, x: Array, y: Array) -> Values:
+def gradients(job: Job, values: Values, rank: int, batch: int) -> Values:
     """One rank's own gradients of the mean squared error; of the parameters that it used and trains."""
+    x, y = job.x[rank][batch], job.y[rank][batch]
     wide = {name: value.astype(np.float64) for name, value in values.items()}
 
     def name_of(index: int, part: str) -> str:
@@ -99,7 +107,7 @@ def gradients(job: Job, values: Values, rank: int, x: Array, y: Array) -> Values
 
     h = x.astype(np.float64)
     kept: list[tuple[int, Array, Array]] = []
-    for index in job.plans[rank]:
+    for index in job.plan(rank, batch):
         a = np.tanh(h @ wide[name_of(index, "up.weight")].T + wide[name_of(index, "up.bias")])
         kept.append((index, h, a))
         h = h + a @ wide[name_of(index, "down.weight")].T
@@ -133,8 +141,9 @@ def step_of(job: Job, values: Values, batches: Sequence[int]) -> Step:
     """The gradients of these batches of `x`, summed up on each rank."""
     own: list[Values] = []
     for rank in range(job.ranks):
-        parts = [gradients(job, values, rank, job.x[rank][b], job.y[rank][b]) for b in batches]
-        own.append({name: np.asarray(sum(part[name] for part in parts)) for name in parts[0]})
+        parts = [gradients(job, values, rank, batch) for batch in batches]
+        used = {name: None for part in parts for name in part}
+        own.append({name: np.asarray(sum(part[name] for part in parts if name in part)) for name in used})
     mean: dict[str, Array | None] = {}
     for name in values:
         having = [mine[name] for mine in own if name in mine]

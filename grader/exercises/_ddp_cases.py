@@ -37,15 +37,23 @@ def cases(draw: Draw) -> Iterator[Case]:
     yield _case(draw, "uneven", "a layer that rank 1 does not use", (ALL, (0, 2, 3), ALL), SMALL)
     yield _case(draw, "uneven", "a depth of its own on each rank", ((0,), (0, 1), (0, 1, 2), ALL), SMALL)
     yield _case(draw, "uneven", "layers in another order on rank 1", (ALL, (3, 2, 1, 0)), SMALL)
+    label, earlier = "3 micro-batches, and layers that only the first two use", (ALL, (0, 2, 3))
+    yield _case(draw, "left_out", label, ((0, 3),) * 2, SMALL, steps=3, earlier=earlier)
     for n in (2, 3):
         yield _case(draw, "training", "SGD with momentum", (ALL,) * n, bucket=SMALL, steps=4)
         yield _case(draw, "no_sync", "3 micro-batches", (ALL,) * n, bucket=SMALL, steps=3)
-    for n, bucket in ((4, 36 * 2**10), (3, None)):
-        plan = (0, 1, 2, 3, 4)
-        label = "buckets of 36 KiB" if bucket else "the bucket_bytes that is the default"
-        frozen = ("layers.2.up", "layers.2.down")
-        yield _case(draw, "budget", label, (plan,) * n, bucket, hidden=(64,) * 5, features=64, frozen=frozen, steps=2)
+    frozen = ("layers.2.up", "layers.2.down")
+    yield _budget(draw, 4, "buckets of 36 KiB", 36 * 2**10, frozen=frozen)
+    yield _budget(draw, 3, "the bucket_bytes that is the default", None, frozen=frozen)
+    tied = {"layers.3.down": "layers.1.down"}
+    yield _budget(draw, 4, "tied weights, buckets of 36 KiB", 36 * 2**10, tied=tied)
     yield _case(draw, "reality", "real processes", (ALL,) * 3, bucket=SMALL, engine="gloo")
+
+
+def _budget(draw: Draw, n: int, label: str, bucket: int | None, **options: Any) -> Case:
+    """Two steps of five layers that take time."""
+    plans = ((0, 1, 2, 3, 4),) * n
+    return _case(draw, "budget", label, plans, bucket, hidden=(64,) * 5, features=64, steps=2, **options)
 
 
 def _case(
@@ -62,6 +70,7 @@ def _case(
     steps: int = 1,
     dtype: str = "float32",
     engine: str = "sim",
+    earlier: tuple[tuple[int, ...], ...] = (),
 ) -> Case:
     """One training or accumulation; every rank has the same parameters and data of its own."""
     n, tied = len(plans), tied or {}
@@ -69,14 +78,13 @@ def _case(
     values = _ddp.fresh(draw.generator(f"{group} {label}"), features, hidden, tied, dtype)
     shape = (steps, 4, features)
     data = [draw.generator(f"{group} {label}/{rank}").normal(0, 1, (2, *shape)).astype(dtype) for rank in range(n)]
-    job = Job(
-        hidden, plans, values, tuple(x for x, _ in data), tuple(y for _, y in data), tied, frozen, bucket, 0.5, 0.9
-    )
+    x, y = tuple(x for x, _ in data), tuple(y for _, y in data)
+    job = Job(hidden, plans, values, x, y, tied, frozen, bucket, 0.5, 0.9, earlier)
     timed = group in ("budget", "no_sync")
     arguments = tuple(
         (_spec(job, rank, timed), _sent(values), Strided.of(job.x[rank]), Strided.of(job.y[rank])) for rank in range(n)
     )
-    by = "accumulate" if group == "no_sync" else "train"
+    by = "accumulate" if group == "no_sync" or earlier else "train"
     network = LINK if timed else ROUNDS
     return Case(group, label, arguments, by=by, engine=engine, network=network, expected=job)
 
@@ -96,7 +104,9 @@ def _construction(draw: Draw, n: int) -> Case:
 def _spec(job: Job, rank: int, timed: bool) -> dict[str, Any]:
     """What the harness is told."""
     return {
-        "hidden": list(job.hidden), "plan": list(job.plans[rank]), "tied": dict(job.tied), "frozen": list(job.frozen),
+        "hidden": list(job.hidden), "plan": list(job.plans[rank]),
+        "earlier": list(job.earlier[rank] if job.earlier else job.plans[rank]),
+        "tied": dict(job.tied), "frozen": list(job.frozen),
         "bucket_bytes": job.bucket_bytes, "lr": job.lr, "momentum": job.momentum,
         "seconds": LAYER if timed else 0.0, "marks": list(MARKS if timed else (0.0, 0.0, 0.0)),
     }  # fmt: skip

@@ -40,7 +40,7 @@ def stretches(bench: Bench, case: Case, result: CallResult, rank: int) -> list[S
         return [span for span in spans if abs(span.until - span.since - seconds * 1e9) <= 2]
 
     begins, overs, ends = ([span for span in lasting(mark) if not span.line] for mark in _ddp_cases.MARKS)
-    wanted = 1 if case.by == "accumulate" else len(case.expected.x[0])
+    wanted = 2 if case.by == "accumulate" else len(case.expected.x[0])
     if not len(begins) == len(overs) == len(ends) == wanted:
         raise bench.lost(case, "sandbox_violation", f"With {case.label}: virtual time was tampered with.", rank)
     layers = lasting(_ddp_cases.LAYER)
@@ -116,6 +116,9 @@ def _habit(job: Job, posted: list[Operation], times: float) -> str:
     frozen = sum(job.values[name].nbytes for name in job.values if job.is_frozen(name))
     if abs(times * job.gradient_bytes - job.gradient_bytes - frozen) < 0.02 * job.gradient_bytes:
         return " Frozen parameters are sent too: they have no gradient."
+    tied = sum(job.values[f"{first}.weight"].nbytes for first in job.tied.values())
+    if tied and abs(times * job.gradient_bytes - job.gradient_bytes - tied) < 0.02 * job.gradient_bytes:
+        return " Tied weights are sent twice: they are one parameter, with one gradient."
     return " Send each gradient once, and nothing else."
 
 
@@ -144,3 +147,15 @@ def overlap(bench: Bench) -> Outcome:
             before = f"before {(step.layers[-1] - step.begin) / 1e3:.0f} us"
             raise bench.lost(case, "no_overlap", message, rank, before, when)
     return bench.picture("budget")
+
+
+def overlaps_again(bench: Bench, case: Case, result: CallResult, rank: int) -> None:
+    """Raise Lost where the plain step after the accumulated one no longer begins to send in its backward pass."""
+    step = stretches(bench, case, result, rank)[-1]
+    reducing = [op.posted for op in step.operations(result.trace, rank) if op.name != "barrier"]
+    if not reducing or reducing[0] > step.layers[-1]:
+        message = (
+            f"With {case.label}: in a step after no_sync() was left, the first all-reduce of rank {rank} begins only "
+            "after the backward pass: hooks must send again, as they did before no_sync()."
+        )
+        raise bench.lost(case, "no_overlap", message, rank)

@@ -258,6 +258,8 @@ def _wrong_state(job: Job, got: Any, right: dict[str, Array], history: list[dict
         return _wrong_names(missing, more)
     for name in names:
         tensor, given = got[name], job.values[name]
+        if tensor is False:
+            return f"has {name!r} in memory that was given back: copy what you return before you free the unit."
         if not isinstance(tensor, Strided):
             return f"has {_plain.in_words(tensor)} as {name!r}; it must be a tensor."
         if tensor.shape != given.shape:

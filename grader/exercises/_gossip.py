@@ -237,7 +237,8 @@ def training_mistakes(training: Training) -> Iterator[tuple[Array, str]]:
         f"The ranks met after steps {_some(early)}: step 0 is the first, so that after `step` there were step + 1.",
     )
     late = tuple(range(period + 1, steps + 1, period + 1))
-    yield replace(training, after=late).rows(), f"The ranks met after steps {_some(late)}: a period is {period} steps."
+    if late:
+        yield replace(training, after=late).rows(), f"The ranks met after steps {_some(late)}: a period is {period} steps."
     for variant, sentence in _ELASTIC.items() if training.elastic is not None else ():
         yield replace(training, variant=variant).rows(), sentence
     yield replace(training, after=tuple(range(1, steps + 1))).rows(), "The ranks met after every step."

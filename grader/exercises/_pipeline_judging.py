@@ -93,12 +93,21 @@ def _why(given: Given, got: Array, rank: int) -> str:
     for wrong, sentence in given.mistakes(rank):
         if near(got, wrong):
             return sentence
-    if near(got, given.right(rank), 300):
+    right = given.right(rank)
+    if proportional(got, right):
+        factor = float(got @ right) / float(right @ right)
+        times = f"{factor:.4g} times too large" if factor > 1 else f"{1 / factor:.4g} times too small"
+        if abs(factor - 1) > 0.1:
+            return (
+                f"All of them are {times}. loss_fn is a mean over its samples already: divide each micro-batch's loss "
+                f"by {given.plan.micro_batches}, and by nothing else."
+            )
+    if near(got, right, 300):
         return "They are off by little: something lost precision on its way. Activations and gradients are float32."
     if rank < last:
         return (
-            f"Those of rank {rank + 1} are right: look at the gradient that rank {rank + 1} sends, and at the "
-            "micro-batch that it belongs to."
+            f"Those of rank {rank + 1} are right: look at the gradient that rank {rank + 1} sends, at the micro-batch "
+            "that it belongs to, and whether anything was received into that micro-batch's input in the meantime."
         )
     return "Already the last stage is wrong: look at what goes forward, and at its targets."
 

@@ -144,7 +144,7 @@ def live(bench: Bench) -> Outcome:
             if worst <= allowed:
                 continue
             when = alive.index(worst)
-            if passes.count("F") < plan.micro_batches:
+            if passes.count("F") != plan.micro_batches:
                 calls = passes.count("F")
                 why = f"stage() is called {calls} times for {plan.micro_batches} micro-batches: call it once for each."
             elif kept[when] > 1:

@@ -62,8 +62,13 @@ BASES = (
           memory=96 * GB, network_bandwidth=6 * GB),
     _base("pipeline", (48, 6144, 48, 2048, 50304, 64), 192, A100, "bubble", "no_pipeline"),
     _base("pipeline", (48, 6144, 64, 2048, 50304, 256), 32, V100, "in_flight"),
+    _base("pipeline", (61, 5120, 40, 4096, 32000, 32), 128, A100_PCIE, "low_stages",
+          devices_per_node=4, memory=80 * GB),
+    _base("pipeline", (64, 12288, 96, 4096, 128256, 16), 256, A100_PCIE, "few_in_flight",
+          devices_per_node=4, memory=80 * GB),
     _base("nodes", (79, 8192, 64, 4096, 32000, 64), 256, H100, "nodes", "links"),
     _base("nodes", (48, 8192, 64, 2048, 50304, 64), 96, V100_OF_SIX, "nodes", "straddle"),
+    _base("nodes", (30, 8192, 64, 8192, 128256, 16), 384, V100_OF_SIX, "within_node", memory=40 * GB),
     _base("huge", (128, 25600, 160, 2048, 51200, 3072), 16384, H100, "bubble", "nodes", "no_recompute"),
     _base("huge", (128, 25600, 160, 2048, 51200, 3072), 3072, A100_80, "bubble", "nodes", "no_recompute"),
 )  # fmt: skip
@@ -124,6 +129,8 @@ class Job:
         """Whether all plans that somebody may choose who makes the mistake are illegal, do not fit or are slow."""
         plans = _legal(self.model, self.cluster, mistake)
         wrong = self.times(plans, mistake)
+        if np.isinf(wrong).all():
+            return True  # who makes it finds none
         chosen = wrong <= wrong.min() * (1 + ROUNDING)
         really = self.times(plans)[chosen]
         if mistake in costs.UNCHECKED:

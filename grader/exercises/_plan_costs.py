@@ -70,6 +70,10 @@ FORGOTTEN = {
         "that ZeRO shards step by step",
         "Stage 1 divides Adam's states by dp, stage 2 gradients too, and only stage 3 the parameters.",
     ),
+    "few_in_flight": (
+        "that no more micro-batches are in flight than there are",
+        "The first stage keeps the activations of min(pp, micro_batches) of them, not always of pp.",
+    ),
     "gibibytes": ("that memory is in bytes", "80 GB are 80 * 10**9 of them, not 80 * 2**30."),
     "memory": ("the limit on memory", "Leave out the plans that need more than cluster.memory on the first stage."),
 }
@@ -85,6 +89,9 @@ NARROW = {
     "no_pipeline": "It is the fastest of those without a pipeline.",
     "one_micro_batch": "It is the fastest of those with one micro-batch: more of them need less memory for activations, "
     "with a pipeline or without.",
+    "low_stages": "It is the fastest of those with ZeRO's stages 0 and 1: where memory is short, stages 2 and 3 can be "
+    "worth their messages.",
+    "within_node": "It is the fastest of those with tensor parallelism within a node: a group may be larger.",
 }
 
 # Rules that may be left unchecked.
@@ -157,6 +164,8 @@ def narrow(which: str, cluster: ClusterSpec, plans: Plans) -> NDArray[np.bool_]:
         "whole_node": plans.tp == min(cluster.devices_per_node, cluster.devices),
         "no_pipeline": plans.pp == 1,
         "one_micro_batch": plans.micro_batches == 1,
+        "low_stages": plans.zero_stage <= 1,
+        "within_node": plans.tp <= cluster.devices_per_node,
     }
     return kept[which]
 
@@ -231,6 +240,8 @@ def memory(model: ModelSpec, cluster: ClusterSpec, plans: Plans, forgot: str = "
     layer = tokens * model.hidden / plans.tp * (34 + 5 * model.heads * model.sequence / model.hidden)
     kept = np.where(plans.recompute > 0, 2 * tokens * model.hidden / plans.tp, layer)
     in_flight = np.minimum(plans.pp, plans.micro_batches) if forgot != "in_flight" else 1.0
+    if forgot == "few_in_flight":
+        in_flight = plans.pp
     activations = in_flight * model.layers / plans.pp * kept
     if forgot != "working":
         activations = activations + plans.recompute * layer

@@ -99,7 +99,10 @@ def holders(lists: Lists, index: int) -> str:
 
 def habit(lists: Lists, job: Job, epoch: int = 0) -> str:
     """The mistake that gives just these lists, in a sentence; empty for none that is known."""
-    return next((said for made, said in _HABITS if made(job, epoch) == [list(indices) for indices in lists]), "")
+    handed = [list(indices) for indices in lists]
+    if job.size == 1:
+        return ""  # every mistake looks the same
+    return next((said for made, said in _HABITS if made(job, epoch) == handed), "")
 
 
 def _blocks(order: Sequence[int], job: Job, each: int) -> list[list[int]]:

@@ -23,6 +23,7 @@ def cases(draw: Draw) -> Iterator[Case]:
         Settings(2.0**9, 4.0, 0.125, 2),
         Settings(1000.0, 1.5, 0.75, 4),
         Settings(2.0**8, growth_interval=1),
+        Settings(2.0, growth_interval=4),  # it falls below 1
     ):
         yield _alone(draw, "scales", settings, 24, 6)
     yield _calibrates(draw)

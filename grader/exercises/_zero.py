@@ -100,12 +100,13 @@ class Given:
         return np.stack(list(_trained(plan or self.plan, self.start, self.mean if gradients is None else gradients)))
 
 
-def _trained(plan: Plan, start: Array, gradients: Array) -> Iterator[Array]:
+def _trained(plan: Plan, start: Array, gradients: Array, forgets: bool = False) -> Iterator[Array]:
     row = start.astype(np.float64)
     groups = [*plan.groups, *([plan.added] if plan.added else [])]
     options = [{**plan.options, **group.options} for group in groups]
     states: dict[int, dict[str, Any]] = {}
     for step, gradient in enumerate(gradients.astype(np.float64)):
+        states = {} if forgets else states
         for when, number, rate in plan.rates:
             if when == step:
                 options[number]["lr"] = rate
@@ -155,6 +156,16 @@ def mistakes(given: Given) -> Iterator[tuple[Array, str]]:
             given.rows(gradients=np.cumsum(gradients, 0)),
             "The gradients were accumulated over the steps: zero_grad() left the old ones there.",
         )
+    else:
+        yield (
+            given.rows(gradients=np.cumsum(mean, 0)),
+            "The gradients were accumulated over the steps: zero_grad() left the old ones there.",
+        )
+    yield (
+        np.stack(list(_trained(plan, given.start, mean, forgets=True))),
+        "Momentum and moments begin anew in every step: step with the same instances and the same tensors each time, "
+        "and pass all options on.",
+    )
     bare = tuple(replace(group, options={}) for group in plan.groups)
     if any(group.options for group in plan.groups):
         yield given.rows(replace(plan, groups=bare)), "Every group was trained with the same options: its own are lost."
@@ -182,6 +193,13 @@ def mistakes(given: Given) -> Iterator[tuple[Array, str]]:
         yield (
             given.rows(replace(plan, skipped=()), zeros),
             "A parameter whose gradient is None was stepped with zeros: momentum and weight decay moved it.",
+        )
+        old = mean.copy()
+        for step, index in sorted(plan.skipped):
+            old[step, plan.slices[index]] = old[step - 1, plan.slices[index]]
+        yield (
+            given.rows(replace(plan, skipped=()), old),
+            "A parameter whose gradient is None was stepped with that of an earlier step, which was left there.",
         )
         every = tuple((step, index) for step, _ in plan.skipped for index in range(len(plan.shapes)))
         yield given.rows(replace(plan, skipped=every)), "One parameter without a gradient kept all from being stepped."

@@ -113,7 +113,8 @@ def _why(given: Given, got: list[Array], rank: int) -> str:
         )
     if unchanged.any():
         return f"{unchanged.sum()} elements never change: they belong to no rank's shard."
-    if len(given.gradients) > 1 and np.allclose(np.sort(rows[0]), np.sort(given.rows()[0]), rtol=NEAR, atol=NEAR):
+    first = given.rows()[0]
+    if len(given.gradients) > 1 and not _near(rows[0], first) and _near(np.sort(rows[0]), np.sort(first)):
         return "The right values are in the wrong places: put each rank's shard back where it was cut from."
     if any(not _near(other, rows) for other in got):
         return "The ranks' parameters differ: all must have the same after every step."
@@ -196,6 +197,7 @@ def _by_step(result: CallResult, rank: int, steps: int) -> list[list[Operation]]
     """What a rank posted in each step; steps begin where the harness computes. On real processes nothing is marked, and
     all stands in one."""
     marks = sorted(s.until for s in result.trace.spans if s.rank == rank and s.what == "compute" and not s.line)
+    marks = marks[:steps]  # one more may follow, before the harness looks at the memory
     operations = [op for op in result.trace.operations(rank) if op.kind == SEND or op.collective]
     if len(marks) != steps:
         return [operations]

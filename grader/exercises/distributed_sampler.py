@@ -173,7 +173,7 @@ def _padding(bench: Bench) -> Outcome:
 
 def _agree(bench: Bench) -> Outcome:
     """All ranks take their places of one permutation, whatever else happened in their processes."""
-    for case, job, (dealt,), _ in _orders(bench, "agree"):
+    for case, job, (dealt,), result in _orders(bench, "agree"):
         lists = [indices[: job.each] for indices in dealt]  # more of them is no matter of this check
         gone, twice = _samplers.missing(lists, job.size), _samplers.repeated(lists)
         if gone or twice:
@@ -184,6 +184,13 @@ def _agree(bench: Bench) -> Outcome:
                 why = "A pass must leave nothing behind: the same epoch has the same order again."
             both = " and ".join(filter(None, (what, lost)))
             raise bench.lost(case, "lost_or_duplicated", f"With {case.label}: {both}. {why}")
+        disturbed = result.returned[0].get("disturbed")
+        if disturbed:
+            said = (
+                f"With {case.label}: going through rank {disturbed[0]}'s sampler changes torch's global generator, "
+                "from which dropout draws too. Draw the order from a torch.Generator of its own."
+            )
+            raise bench.lost(case, "wrong_result", said, disturbed[0])
     return bench.picture("agree")
 
 

@@ -200,15 +200,16 @@ def _raises(bench: Bench) -> Outcome:
     """A second unscale_ raises RuntimeError and divides nothing; after update() it may be called again."""
     for case, work, right, result in _calls(bench, "raises"):
         for rank in range(work.ranks):
-            raised = result.returned[rank]["raised"]
-            missed = next((step for step, one in enumerate(raised) if not one), None)
-            if missed is not None:
-                raise bench.lost(
-                    case, "wrong_result",
-                    f"With {case.label}: in step {missed} the second unscale_ before update() raised nothing. It must "
-                    "raise RuntimeError: gradients divided twice look right and are far too small.",
-                    rank, "RuntimeError", "nothing raised",
-                )  # fmt: skip
+            for name, after in (("raised", ""), ("late", ", after step(),")):
+                raised = result.returned[rank][name]
+                missed = next((step for step, one in enumerate(raised) if not one), None)
+                if missed is not None:
+                    raise bench.lost(
+                        case, "wrong_result",
+                        f"With {case.label}: in step {missed} the second unscale_ before update(){after} raised "
+                        "nothing. It must raise RuntimeError: gradients divided twice look right and are too small.",
+                        rank, "RuntimeError", "nothing raised",
+                    )  # fmt: skip
             for step in range(work.steps):
                 if right.stepped[step]:
                     expected = work.gradients[rank][step].astype(np.float64)

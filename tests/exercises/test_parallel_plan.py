@@ -65,7 +65,7 @@ def test_plans_cost_what_the_solution_says(base: _plan_cases.Base, solution: dic
 
 
 def test_every_draw_tells_mistakes_from_plans() -> None:
-    assert sum(base.group not in ("legal", "fits") for base in _plan_cases.BASES) == 10
+    assert sum(base.group not in ("legal", "fits") for base in _plan_cases.BASES) >= 10
     for seed in range(3):
         for case, base in zip(_plan_cases.cases(Draw(seed)), _plan_cases.BASES, strict=True):
             assert all(case.expected.tells(mistake) for mistake in base.telling)

@@ -124,15 +124,24 @@ def train(
 def accumulate(
     make: Any, spec: dict[str, Any], values: dict[str, torch.Tensor], x: torch.Tensor, y: torch.Tensor
 ) -> dict[str, Any]:
-    """The gradients of all micro-batches; all but the last are made under no_sync()."""
+    """The gradients of all micro-batches; all but the last are made under no_sync(). Then a plain step."""
     module, model = _build(make, spec, values)
-    module.plan = spec["plan"]
+    module.plan = spec["earlier"]
     compute(spec["marks"][0])
     with model.no_sync():
         for inputs, targets in zip(x[:-1], y[:-1], strict=True):
             _backward(model, inputs, targets)
     compute(spec["marks"][1])
+    module.plan = spec["plan"]
     _backward(model, x[-1], y[-1])
     model.finish_gradient_sync()
     compute(spec["marks"][2])
-    return {"gradients": [_gradients(module)], "parameters": {}}
+    found = _gradients(module)
+    compute(spec["marks"][0])
+    for parameter in module.parameters():
+        parameter.grad = None
+    _backward(model, x[-1], y[-1])
+    compute(spec["marks"][1])
+    model.finish_gradient_sync()
+    compute(spec["marks"][2])
+    return {"gradients": [found], "parameters": {}}

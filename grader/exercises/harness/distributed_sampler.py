@@ -17,22 +17,27 @@ def hand_out(
 ) -> dict[str, Any]:
     """What all ranks' samplers hand out in `epochs` (None: without set_epoch), made as in processes of their own.
 
-    `extra[rank]` is how often that rank has gone through its sampler before.
+    `extra[rank]` is how often that rank has gone through its sampler before. `disturbed` are the ranks whose sampler
+    left torch's global generator another.
     """
     samplers = []
     for rank in range(replicas):
         _other_process(rank)
         samplers.append(make(size, replicas, rank, **options))
     rows: list[list[Any]] = [[] for _ in epochs]
+    disturbed = []
     for rank, sampler in enumerate(samplers):
         _other_process(replicas + rank)
+        before = torch.get_rng_state()
         for _ in range(extra[rank]):
             _indices(sampler, size, replicas)
         for row, epoch in zip(rows, epochs, strict=True):
             if epoch is not None:
                 sampler.set_epoch(epoch)
             row.append(_indices(sampler, size, replicas))
-    return {"orders": rows}
+        if not torch.equal(before, torch.get_rng_state()):
+            disturbed.append(rank)
+    return {"orders": rows, "disturbed": disturbed}
 
 
 def lengths(make: Any, size: int, replicas: int, options: dict[str, Any]) -> dict[str, Any]:

@@ -206,9 +206,14 @@ class _Trainer:
 def _copied(state: Any) -> Any:
     if not isinstance(state, Mapping):
         return state
-    return {
-        str(name): value.detach().clone() if isinstance(value, torch.Tensor) else value for name, value in state.items()
-    }
+    return {str(name): _told(value) if isinstance(value, torch.Tensor) else value for name, value in state.items()}
+
+
+def _told(tensor: torch.Tensor) -> Any:
+    """A copy of a tensor; False for one whose memory was given back, which nobody can read and live."""
+    last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    needed = (tensor.storage_offset() + last + 1) * tensor.element_size() if tensor.numel() else 0
+    return tensor.detach().clone() if tensor.untyped_storage().nbytes() >= needed else False
 
 
 # ---- memory

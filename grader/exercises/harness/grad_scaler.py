@@ -112,20 +112,25 @@ def train(
 
 
 def twice(make: Any, start: Any, gradients: Any, poison: list[list[Any]]) -> dict[str, Any]:
-    """In every step, whether a second unscale_ raised RuntimeError, and the gradient after it."""
+    """In every step, whether a second unscale_ raised RuntimeError, and the gradient after it; and whether one after
+    step() did."""
     scaler = make()
     training = _Training(start, 0.5, 0.0)
-    raised, unscaled = [], []
+    raised, late, unscaled = [], [], []
     for wanted, bad in zip(gradients, poison, strict=True):
         training.backward(scaler, wanted, bad)
         scaler.unscale_(training.optimizer)
-        try:
-            scaler.unscale_(training.optimizer)
-        except RuntimeError:
-            raised.append(1)
-        else:
-            raised.append(0)
+        raised.append(_raises(scaler, training.optimizer))
         unscaled.append(training.gradient())
         scaler.step(training.optimizer)
+        late.append(_raises(scaler, training.optimizer))
         scaler.update()
-    return {"raised": raised, "unscaled": torch.stack(unscaled)}
+    return {"raised": raised, "late": late, "unscaled": torch.stack(unscaled)}
+
+
+def _raises(scaler: Any, optimizer: Any) -> int:
+    try:
+        scaler.unscale_(optimizer)
+    except RuntimeError:
+        return 1
+    return 0

@@ -5,16 +5,21 @@ Runs in every rank. It judges nothing: the exercise does, outside, by what is re
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import gc
 import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from grader.ranks.model import compute
 
 MARK = 0.001  # virtual seconds that begin a step: the trace is cut there
+MOMENT = 0.0001  # virtual seconds before a look at the memory after the last step
 
 _made: list[weakref.ref[Any]] = []  # every instance of the classes below, also copies and those of subclasses
 
@@ -33,6 +38,13 @@ CLASSES = {base.__name__: _remembered(base) for base in (torch.optim.AdamW, torc
 
 def train(make: Callable[..., Any], plan: dict[str, Any], start: torch.Tensor, gradients: torch.Tensor) -> Any:
     """Train by `plan`; `start` holds all parameters in a row, `gradients` such a row for every step."""
+    with _Watch() if plan["stage"] == 2 else contextlib.nullcontext() as watch:
+        return _train(make, plan, start, gradients, watch)
+
+
+def _train(
+    make: Callable[..., Any], plan: dict[str, Any], start: torch.Tensor, gradients: torch.Tensor, watch: _Watch | None
+) -> Any:
     _made.clear()
     sizes = [int(torch.Size(shape).numel()) for shape in plan["shapes"]]
     parts = zip(start.clone().split(sizes), plan["shapes"], strict=True)
@@ -63,10 +75,12 @@ def train(make: Callable[..., Any], plan: dict[str, Any], start: torch.Tensor, g
         optimizer.step()
         rows.append(torch.cat([parameter.detach().reshape(-1) for parameter in parameters]))
         if last:
-            held = _held(before, parameters)
+            if watch is not None:
+                compute(MOMENT)  # the other ranks come to here, too: nobody's part of a collective is kept any more
+            held = _held(before, parameters, watch, row)
             if held:
                 gc.collect()
-                held = _held(before, parameters)
+                held = _held(before, parameters, watch, row)
     if len(_made) > 1:
         gc.collect()
     return {"parameters": torch.stack(rows), "state": _state_bytes(), "instances": len(_made), "gradients": held}
@@ -113,8 +127,42 @@ def _weak(gradient: torch.Tensor) -> int:
     return int(gradient.untyped_storage()._weak_ref())
 
 
-def _held(before: list[int], parameters: list[Any]) -> int:
-    """Bytes of gradients that are still there after a step: those of before it, and what hangs at parameters now."""
+def _held(before: list[int], parameters: list[Any], watch: _Watch | None, row: torch.Tensor) -> int:
+    """Bytes of gradients that are still there after a step: those of before it, what hangs at parameters now, and in
+    any other memory the values of the rank's own gradients, `row`."""
     alive = [torch.UntypedStorage._new_with_weak_ptr(handle) for handle in before]
     now = [parameter.grad.untyped_storage() for parameter in parameters if parameter.grad is not None]
-    return sum({storage._cdata: storage.nbytes() for storage in (*alive, *now) if storage is not None}.values())
+    held = {storage._cdata: storage.nbytes() for storage in (*alive, *now) if storage is not None}
+    apart = {row.untyped_storage()._cdata, *held}
+    return int(sum(held.values()) + (watch.holding(row.numpy(), apart) if watch else 0))
+
+
+class _Watch(TorchDispatchMode):  # type: ignore[misc]
+    """Knows all memory of tensors that was made in it, and finds what of it is alive and holds given values."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.handles: dict[int, int] = {}  # which do not keep the memory alive
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        out = func(*args, **(kwargs or {}))
+        for tensor in _tensors(out):
+            with contextlib.suppress(RuntimeError, NotImplementedError):  # it may have no memory of its own
+                storage = tensor.untyped_storage()
+                if storage._cdata not in self.handles:
+                    self.handles[storage._cdata] = storage._weak_ref()
+        return out
+
+    def holding(self, values: Any, apart: set[int]) -> int:
+        """Bytes of other memory than `apart` that hold one of these float32 values."""
+        known, total = np.sort(values), 0
+        for key, handle in list(self.handles.items()):
+            storage = torch.UntypedStorage._new_with_weak_ptr(handle)
+            if storage is None:
+                torch.UntypedStorage._free_weak_ref(handle)
+                del self.handles[key]
+            elif key not in apart and (size := storage.nbytes()) and storage.data_ptr():
+                found = np.frombuffer(ctypes.string_at(storage.data_ptr(), size), np.float32, size // 4)
+                places = np.minimum(np.searchsorted(known, found), len(known) - 1)
+                total += 4 * int((known[places] == found).sum())
+        return total

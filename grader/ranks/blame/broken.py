@@ -83,6 +83,8 @@ def died(rank: int, status: int, trace: Trace, source: Source) -> Diagnosis:
         line = recv.line
     else:
         why = f" after {last[0].name}{source.quote(line)}" if last else " before it communicated"
+    if status == -signal.SIGSEGV and not misfit:
+        why += ": it used memory that is not there, as that of a tensor whose storage was given back"
     return Diagnosis(
         "left_early" if status == 0 else "crash",
         f"Rank {rank}'s process {how}{why}.",

@@ -2,7 +2,6 @@
 
 check: gradients
 kind: wrong_result
-only: yes
 """
 
 import contextlib
