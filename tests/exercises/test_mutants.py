@@ -21,17 +21,22 @@ MANY_SEEDS = range(2, 32)
 ALTERNATIVES = files("alternatives")
 REFERENCES = sorted(TESTS.parent.glob("solutions/*/*.ipynb"))
 OF_EACH_CHECK = 1  # mutants of every check that are always tried; `make test-all` tries every one
+SLOW = ("checkpoint", "elastic_training")  # many short lives each: only two mutants and one other right one of them
 
 
 def mutants() -> Iterator[ParameterSet]:
     """Every mutant; for each check, those that it alone catches come first, and only the first are not heavy."""
     tried: dict[tuple[str, str], int] = defaultdict(int)
+    slow: dict[str, int] = defaultdict(int)
     by_worth = sorted(files("mutants"), key=lambda path: (not header(path.read_text()).only, path))
     for path in by_worth:
         expected = header(path.read_text())
         which = path.parent.name, expected.check
         tried[which] += not expected.heavy
         heavy = expected.heavy or tried[which] > OF_EACH_CHECK
+        if path.parent.name in SLOW and not heavy:
+            slow[path.parent.name] += 1
+            heavy = slow[path.parent.name] > 2
         yield pytest.param(path, id=name(path), marks=[pytest.mark.heavy] * heavy)
 
 
@@ -69,7 +74,14 @@ def test_a_mutant_is_caught_by_its_check_for_its_reason(
         assert lost == [expected.check], f"{expected.bug}\nOnly '{expected.check}' may lose points.\n{told(verdict)}"
 
 
-@pytest.mark.parametrize("path", ALTERNATIVES, ids=name)
+def alternatives() -> Iterator[ParameterSet]:
+    """Every other right solution; of the slow ones only the first is not heavy."""
+    for path in ALTERNATIVES:
+        heavy = path.parent.name in SLOW and path != files("alternatives", path.parent.name)[0]
+        yield pytest.param(path, id=name(path), marks=[pytest.mark.heavy] * heavy)
+
+
+@pytest.mark.parametrize("path", list(alternatives()))
 def test_a_right_solution_has_full_marks(path: Path, engines: Engines) -> None:
     verdict = verdict_on(path, engines)
     assert verdict.passed, told(verdict)

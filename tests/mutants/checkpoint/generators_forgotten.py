@@ -1,4 +1,4 @@
-"""Does not restore the random generators.
+"""save() forgets the random generators; AsyncCheckpointer keeps them.
 
 check: resume
 kind: wrong_result
@@ -52,11 +52,11 @@ def _numbers(directory):
     return sorted(int(path.name) for path in Path(directory).glob("[0-9]*") if path.name.isdigit())
 
 
-def _packed(step, state):
+def _packed(step, state, all_of_it=True):
     """A copy of everything that a training goes on from."""
     chance = {"python": random.getstate(), "numpy": np.random.get_state(), "torch": torch.get_rng_state()}
     memory = io.BytesIO()
-    torch.save({"step": step, "state": state, "chance": chance}, memory)
+    torch.save({"step": step, "state": state, "chance": chance if all_of_it else None}, memory)
     return memory.getvalue()
 
 
@@ -95,7 +95,7 @@ def _shard(folder):
 
 
 def save(directory, step, state, keep=3):
-    _publish(directory, _packed(step, state), keep)
+    _publish(directory, _packed(step, state, False), keep)
 
 
 def load_latest(directory):
@@ -103,6 +103,10 @@ def load_latest(directory):
         data = _shard(Path(directory) / f"{number:08d}")
         if all(_gathered(data is not None, None)):  # all ranks use the same checkpoint
             found = torch.load(io.BytesIO(data), weights_only=False)
+            if found["chance"]:
+                random.setstate(found["chance"]["python"])
+                np.random.set_state(found["chance"]["numpy"])
+                torch.set_rng_state(found["chance"]["torch"])
             return found["step"], found["state"]
     return None
 

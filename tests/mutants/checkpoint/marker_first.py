@@ -1,4 +1,4 @@
-"""Marks the checkpoint complete before the shards are written, and every rank loads the newest shard it has.
+"""In save(), marks the checkpoint complete before the shards are written; every rank loads the newest shard it has.
 
 check: ranks
 kind: not_atomic
@@ -69,7 +69,7 @@ def _publish(directory, data, keep, group=None):
     try:
         folder.mkdir(parents=True, exist_ok=True)
         digests = [shard["digest"] for shard in _gathered(said, group)]
-        if _rank() == 0:
+        if _rank() == 0 and group is None:
             _write(folder / "complete", "\n".join(digests).encode())
         _write(folder / f"shard-{_rank()}", data)
     except OSError as error:
@@ -79,6 +79,7 @@ def _publish(directory, data, keep, group=None):
         if shard["error"] is not None:
             raise shard["error"]
     if _rank() == 0:
+        _write(folder / "complete", "\n".join(digests).encode())
         complete = [n for n in _numbers(directory) if (directory / f"{n:08d}" / "complete").exists()]
         for old in set(_numbers(directory)) - set(complete[-keep:]):
             shutil.rmtree(directory / f"{old:08d}")

@@ -1,4 +1,4 @@
-"""Deletes what is too old before the new checkpoint is complete.
+"""Where one process saves alone, deletes what is too old before the new checkpoint is complete.
 
 check: kill
 kind: not_durable
@@ -76,10 +76,13 @@ def _publish(directory, data, keep, group=None):
         if shard["error"] is not None:
             raise shard["error"]
     if _rank() == 0:
+        if dist.is_initialized():
+            _write(folder / "complete", "\n".join(shard["digest"] for shard in shards).encode())
         complete = [n for n in _numbers(directory) if (directory / f"{n:08d}" / "complete").exists() or n == number]
         for old in set(_numbers(directory)) - set(complete[-keep:]):
             shutil.rmtree(directory / f"{old:08d}")
-        _write(folder / "complete", "\n".join(shard["digest"] for shard in shards).encode())
+        if not dist.is_initialized():
+            _write(folder / "complete", "\n".join(shard["digest"] for shard in shards).encode())
     _gathered(None, group)  # nobody returns before it is published
 
 

@@ -2,7 +2,6 @@
 
 check: resume
 kind: wrong_result
-only: yes
 """
 
 import hashlib
