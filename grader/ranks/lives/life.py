@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import itertools
 import os
 import random
 import resource
-import shutil
 import signal
 import socket
 import sys
-import tempfile
 import types
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -110,7 +109,10 @@ class Lives:
         so is a process that takes more than `cpu_seconds`.
         """
         self._lives += 1
-        meeting = Path(tempfile.mkdtemp(prefix="meeting-"))
+        meeting = socket.socket()  # where the ranks' store will listen, in rank 0
+        if ranks > 1:
+            meeting.bind(("127.0.0.1", 0))
+            meeting.listen(ranks)
         processes = []
         try:
             for rank in range(ranks):
@@ -118,15 +120,16 @@ class Lives:
                 pid = os.fork()
                 if pid == 0:
                     ours.close()
-                    self._live(act, arguments, rank, ranks, theirs, meeting / "store", folder is not None, cpu_seconds)
+                    self._live(act, arguments, rank, ranks, theirs, meeting, folder is not None, cpu_seconds)
                 theirs.close()
                 processes.append(Process(rank, pid, ours))
+            meeting.close()
             watch = Watch(processes, folder, kill, gate, strike, patience)
             watch.until_all_are_gone()
         finally:
             for process in processes:
                 process.end()
-            shutil.rmtree(meeting, ignore_errors=True)
+            meeting.close()
         for process in processes:
             process.read_value(worker.tensor)
         left: Files = watch.disk.after_a_power_cut() if watch.disk else {}
@@ -139,7 +142,7 @@ class Lives:
         rank: int,
         ranks: int,
         channel: socket.socket,
-        meeting: Path,
+        meeting: socket.socket,
         watched: bool,
         cpu_seconds: int,
     ) -> None:
@@ -151,14 +154,19 @@ class Lives:
             kept = channel.fileno()
             with contextlib.suppress(OSError):
                 os.close(_FRAMES)
-            os.closerange(_FRAMES + 2, kept)
-            os.closerange(kept + 1, 1024)
+            port = meeting.getsockname()[1] if ranks > 1 else 0
+            listening = os.dup(meeting.fileno()) if ranks > 1 and rank == 0 else kept
+            for start, stop in itertools.pairwise((_FRAMES + 1, *sorted({kept, listening}), 1024)):
+                os.closerange(start + 1, stop)
             signal.signal(signal.SIGXCPU, _out_of_time)
             resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds + 1))
             _start_from(self._seed + 1000 * self._lives + rank)
             os.environ.update(RANK=str(rank), WORLD_SIZE=str(ranks), LOCAL_RANK=str(rank), LOCAL_WORLD_SIZE=str(ranks))
             if ranks > 1:
-                store = dist.FileStore(str(meeting), ranks)
+                listening_fd = listening if rank == 0 else None
+                store = dist.TCPStore(
+                    "127.0.0.1", port, ranks, rank == 0, wait_for_workers=False, master_listen_fd=listening_fd
+                )
                 dist.init_process_group("gloo", store=store, rank=rank, world_size=ranks, timeout=timedelta(seconds=60))
             global _channel
             _channel = channel
