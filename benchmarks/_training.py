@@ -73,7 +73,7 @@ def _trained(
         loss.backward()
         sync()
         optimizer.step()
-        return float(loss)
+        return float(loss.detach())
 
     return Side(step, parameters)
 
