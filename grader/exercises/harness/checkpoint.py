@@ -22,7 +22,6 @@ import torch.distributed as dist
 
 from grader.ranks.lives import Life, Lives
 from grader.ranks.lives import disk as disks
-from grader.ranks.lives.life import pass_gate
 
 OLDER, OLD, NEW = 10, 20, 30  # the steps of three checkpoints
 WRITES = ("write", "writev", "pwrite64", "pwritev", "pwritev2", "copy_file_range", "sendfile", "splice", "fallocate")
@@ -302,7 +301,6 @@ def _save_and_train(functions: dict[str, Any], folder: Path, base: torch.Tensor,
         checkpointer.save(step, training)
         drawn = _draws()
         _change(training)
-    pass_gate()
     checkpointer.wait()
     return drawn
 

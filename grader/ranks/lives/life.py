@@ -103,7 +103,7 @@ class Lives:
         `functions` are the learner's, by name. With `folder`, operations on files in it are watched: `kill` is the rank
         and the number, from 0, of the operation before which everybody is killed (of several ranks when the others
         have done what they can do without it). With `gate`, operations of other threads than the main one wait until
-        the act says `pass_gate()`, or until nobody else goes on. `strike` is asked before every operation whether to
+        nobody else goes on. `strike` is asked before every operation whether to
         kill the process that is to do it, and that one alone. Who stands still for `patience` seconds is ended (with
         `strike`: who has nothing to do with files for so long), and
         so is a process that takes more than `cpu_seconds`.
@@ -168,8 +168,6 @@ class Lives:
                     "127.0.0.1", port, ranks, rank == 0, wait_for_workers=False, master_listen_fd=listening_fd
                 )
                 dist.init_process_group("gloo", store=store, rank=rank, world_size=ranks, timeout=timedelta(seconds=60))
-            global _channel
-            _channel = channel
             stage = "load"
             try:
                 functions: dict[str, Any] = {"$code": self._code}
@@ -212,15 +210,6 @@ def told(error: BaseException, file: str, stage: str) -> dict[str, Any]:
         used = resource.getrlimit(resource.RLIMIT_CPU)[0] - 1  # with the signal the kernel allows one second more
         event |= {"why": "stuck", "text": f"it used {used} s of CPU time"}
     return event
-
-
-_channel: socket.socket | None = None
-
-
-def pass_gate() -> None:
-    """In a life with a gate: let the other threads' file operations go on."""
-    assert _channel is not None
-    _channel.sendall(frames.pack_message({"event": "pass"}))
 
 
 def _start_from(seed: int) -> None:

@@ -204,9 +204,7 @@ class Watch:
             return False
         for message in process.reader.feed(data):
             assert isinstance(message, frames.Message)
-            if message.header.get("event") == "pass":
-                self._open_gate()
-            elif not process.event:
+            if not process.event:
                 process.event, process.blob = message.header, message.blob
         return True
 

@@ -2,7 +2,6 @@
 
 check: rotation
 kind: not_durable
-only: yes
 """
 
 import hashlib

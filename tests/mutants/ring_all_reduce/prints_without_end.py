@@ -1,7 +1,7 @@
 """Prints a debug line in a loop whose condition never becomes false.
 
 check: sum
-kind: sandbox_violation
+kind: sandbox_violation or timeout
 """
 
 import torch
