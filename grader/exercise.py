@@ -181,7 +181,8 @@ def _results(bench: Bench, submission: Submission) -> Iterator[CheckResult]:
             yield _result(check, "fail", hopeless)
             continue
         try:
-            outcome = check.judge(bench)
+            with np.errstate(all="ignore"):  # numbers are the learner's to make up
+                outcome = check.judge(bench)
         except NotRun as error:
             yield _result(check, "skipped", Diagnosis("unsupported_engine", str(error)))
         except Lost as lost:
