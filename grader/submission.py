@@ -34,6 +34,22 @@ class Submission:
         return lines[number - 1].strip() if number and 0 < number <= len(lines) else ""
 
 
+@dataclass(frozen=True)
+class Source:
+    """The learner's file, to quote lines from."""
+
+    file: str
+    text: str
+
+    def quote(self, line: int | None) -> str:
+        """ " (line 7: `dist.send(x, 1)`)", or nothing where the line is not the learner's."""
+        lines = self.text.splitlines()
+        if not line or line > len(lines):
+            return ""
+        code = lines[line - 1].strip()
+        return f" (line {line}: `{code if len(code) <= 60 else code[:57] + '...'}`)"
+
+
 def read(path: Path, functions: Sequence[str]) -> Submission:
     """Read the file a learner handed in for the exercise that asks for `functions`.
 

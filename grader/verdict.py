@@ -71,7 +71,7 @@ class CheckResult:
     """One check's points, and where they were lost, why.
 
     `diagram` is the picture (SVG text) of the run that decided, `output` what the ranks printed in it; both are for
-    people and stay out of the JSON.
+    people and stay out of the JSON. `schedule` is the run that was wrong, to be kept as a file and played again.
     """
 
     name: str
@@ -82,6 +82,7 @@ class CheckResult:
     diagnosis: Diagnosis | None = None
     diagram: str | None = field(default=None, repr=False)
     output: str = field(default="", repr=False)
+    schedule: dict[str, Any] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if self.status == "pass" and self.diagnosis is not None:
@@ -149,7 +150,9 @@ class Verdict:
 
     def report_json(self) -> str:
         """The whole verdict with diagrams and output, for another process of ours (see `from_report`)."""
-        extra = [{"title": c.title, "diagram": c.diagram, "output": c.output} for c in self.checks]
+        extra = [
+            {"title": c.title, "diagram": c.diagram, "output": c.output, "schedule": c.schedule} for c in self.checks
+        ]
         return json.dumps({"verdict": self.to_json(), "extra": extra})
 
     @classmethod

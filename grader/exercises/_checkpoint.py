@@ -41,7 +41,7 @@ def _wrong(found: Any, allowed: dict[int, str]) -> tuple[Kind, str] | None:
 def _first(got: str, expected: str) -> str:
     """The first place where two described states differ."""
     at = next((i for i, (a, b) in enumerate(zip(got, expected, strict=False)) if a != b), min(len(got), len(expected)))
-    start = max(0, expected.rfind(", '", 0, at), expected.rfind("('", 0, at)) + 1
+    start = max(-1, expected.rfind(", '", 0, at), expected.rfind("('", 0, at)) + 1
     return f"{_short(got[start:])} in place of {_short(expected[start:])}"
 
 
@@ -61,9 +61,17 @@ def _before(calls: list[str], number: int) -> str:
     return f"before file operation {number + 1} of {len(calls)} ({calls[number]}; done: {cut}{done})"
 
 
+def _require_files(bench: Bench, case: Case, tried: bool) -> None:
+    """The check is lost where save() left it nothing to try."""
+    if not tried:
+        message = "save() did nothing in the directory that it was given: there is no checkpoint that could outlive it."
+        raise bench.lost(case, "not_durable", message, None, "every checkpoint is in the directory, and nowhere else")
+
+
 def kill(bench: Bench) -> Outcome:
     """Whatever the moment, the new checkpoint is there, or the one before."""
     for case, told in _told(bench, "kill"):
+        _require_files(bench, case, bool(told["calls"]))
         for point in told["after"]:
             done = point["number"] == len(told["calls"])
             wrong = _wrong(point["found"], _allowed(told, NEW) if done else _allowed(told, OLD, NEW))
@@ -76,6 +84,7 @@ def kill(bench: Bench) -> Outcome:
 def power(bench: Bench) -> Outcome:
     """What is synced outlasts a power cut: the newest once save() has returned, at any moment some complete one."""
     for case, told in _told(bench, "power"):
+        _require_files(bench, case, bool(told["calls"]))
         for point in told["after"]:
             done = point["number"] == len(told["calls"])
             wrong = _wrong(point["found"], _allowed(told, NEW) if done else _allowed(told, OLD, NEW))
@@ -91,12 +100,15 @@ def power(bench: Bench) -> Outcome:
 def damage(bench: Bench) -> Outcome:
     """Damage is noticed, and the checkpoint before is used."""
     for case, told in _told(bench, "damage"):
+        _require_files(bench, case, bool(told["tried"]))
         wrong = _wrong(told["whole"], _allowed(told, NEW))
         if wrong:
             raise bench.lost(case, wrong[0], f"With all files whole, {wrong[1]}.")
         if told["empty"] != "none":
             what = told["empty"]["raised"] if isinstance(told["empty"], dict) else told["empty"]
-            raise bench.lost(case, "wrong_result", f"In an empty directory {LOAD} gave {what} and not None.", None, "None")
+            raise bench.lost(
+                case, "wrong_result", f"In an empty directory {LOAD} gave {what} and not None.", None, "None"
+            )
         for tried in told["tried"]:
             wrong = _wrong(tried["found"], _allowed(told, OLD, NEW))
             if wrong:
@@ -160,7 +172,9 @@ def behind(bench: Bench) -> Outcome:
     for case, told in _told(bench, "async"):
         if told["by_main"] > told["bytes"] / 2:
             share = told["by_main"] / told["bytes"]
-            message = f"The thread that trains wrote {share:.0%} of a checkpoint's bytes itself: training waits for the disk."
+            message = (
+                f"The thread that trains wrote {share:.0%} of a checkpoint's bytes itself: training waits for the disk."
+            )
             raise bench.lost(case, "no_overlap", message, None, "a thread or process in the background writes")
         found = told["found"]
         if isinstance(found, list) and found[1] != told["wanted"]:
@@ -168,7 +182,9 @@ def behind(bench: Bench) -> Outcome:
                 "The checkpoint holds what training wrote into the tensors after save() had returned: the state must be "
                 "copied before save() returns, only writing may come later."
             )
-            raise bench.lost(case, "race", message, None, "the state when save() was called", _first(found[1], told["wanted"]))
+            raise bench.lost(
+                case, "race", message, None, "the state when save() was called", _first(found[1], told["wanted"])
+            )
         drawn, again = told["draws"]
         if drawn != again:
             message = (
@@ -203,17 +219,22 @@ def _of_one_step(found: list[Any], wanted: list[dict[str, str]], *steps: int) ->
     for rank, (each, own) in enumerate(zip(found, wanted, strict=True)):
         wrong = _wrong(each, {step: own[str(step)] for step in steps})
         if wrong:
-            other = next((r for r, theirs in enumerate(wanted) if each in [[step, theirs[str(step)]] for step in steps]), None)
+            other = next(
+                (r for r, theirs in enumerate(wanted) if each in [[step, theirs[str(step)]] for step in steps]), None
+            )
             whose = f" (it is rank {other}'s shard)" if other is not None else ""
             return "wrong_result" if whose else "not_atomic", f"on rank {rank} {wrong[1]}{whose}"
     if len({each[0] for each in found}) > 1:
-        return "not_atomic", "the ranks loaded different steps: " + ", ".join(f"rank {r}: {s}" for r, (s, _) in enumerate(found))
+        return "not_atomic", "the ranks loaded different steps: " + ", ".join(
+            f"rank {r}: {s}" for r, (s, _) in enumerate(found)
+        )
     return None
 
 
 def ranks(bench: Bench) -> Outcome:
     """All ranks have their shards of one step, whoever was killed and when."""
     for case, told in _told(bench, "ranks"):
+        _require_files(bench, case, any(told["calls"]))
         for point in told["after"]:
             rank = point["rank"]
             wrong = _of_one_step(point["found"], told["wanted"], *((NEW,) if rank < 0 else (OLD, NEW)))
@@ -234,7 +255,9 @@ def ranks(bench: Bench) -> Outcome:
             wrong = _of_one_step(tried["found"], told["wanted"], OLD, NEW)
             if wrong:
                 message = f"With {tried['file']} damaged (a flipped bit), {wrong[1]}."
-                raise bench.lost(case, wrong[0], message, None, "a checkpoint counts only if every rank's shard is whole")
+                raise bench.lost(
+                    case, wrong[0], message, None, "a checkpoint counts only if every rank's shard is whole"
+                )
     return bench.picture("ranks")
 
 
@@ -247,12 +270,16 @@ def published(bench: Bench) -> Outcome:
         for cut in told["cuts"]:
             wrong = _of_one_step(cut["after"], told["wanted"], OLD, NEW)
             if wrong:
-                raise bench.lost(case, wrong[0], f"With rank {cut['rank']} killed while it wrote in the background, {wrong[1]}.")
+                raise bench.lost(
+                    case, wrong[0], f"With rank {cut['rank']} killed while it wrote in the background, {wrong[1]}."
+                )
             if cut["killed"] and cut["returned"] and cut["after"][0][0] != NEW:
                 who = cut["returned"][0]
                 message = (
                     f"Rank {who}'s wait() returned before rank {cut['rank']} had written all it has to write: with rank "
                     f"{cut['rank']} killed, all ranks load step {OLD}, so step {NEW} was not published."
                 )
-                raise bench.lost(case, "not_atomic", message, who, "wait() returns when all ranks' shards are published")
+                raise bench.lost(
+                    case, "not_atomic", message, who, "wait() returns when all ranks' shards are published"
+                )
     return bench.picture("published")

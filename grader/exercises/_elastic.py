@@ -29,16 +29,22 @@ def _jobs(bench: Bench) -> dict[str, tuple[Case, Told]]:
             message = f"Line {lines.index([]) + 1} of steps-{rank}.jsonl is not a JSON object with step and rows."
             raise bench.lost(case, "wrong_result", message, rank, '{"step": 0, "rows": [17, 3, ...]}')
     if isinstance(told["final"], str):
-        raise bench.lost(case, "wrong_result", f"The undisturbed job left {told['final']} in DIR.", None, "a state_dict")
+        raise bench.lost(
+            case, "wrong_result", f"The undisturbed job left {told['final']} in DIR.", None, "a state_dict"
+        )
     return jobs
 
 
 def _finished(bench: Bench, case: Case, told: Told) -> None:
     """Raise Lost where a job that was disturbed did not come to its end, or was never disturbed."""
     if told["ending"] != "finished":
-        what = f" {told['raised'][0].splitlines()[0][:200]}" if told["raised"] else " Its workers ended again and again."
+        what = (
+            f" {told['raised'][0].splitlines()[0][:200]}" if told["raised"] else " Its workers ended again and again."
+        )
         kills = " and ".join(f"rank {kill['rank']} before {kill['call']}" for kill in told["kills"])
-        message = f"After SIGKILL of {kills} the job did not come to its end, with a restart for each kill to spare.{what}"
+        message = (
+            f"After SIGKILL of {kills} the job did not come to its end, with a restart for each kill to spare.{what}"
+        )
         raise bench.lost(case, "not_durable", message, None, "the job ends as if nothing had happened")
 
 
@@ -58,7 +64,7 @@ def _reached(lines: list[Any]) -> int:
 
 def _last(lines: list[Any]) -> dict[int, list[int]]:
     """What counts of a log: of each step its last line."""
-    return {step: rows for step, rows in (line for line in lines if line)}
+    return dict(line for line in lines if line)
 
 
 def epochs(bench: Bench) -> Outcome:

@@ -238,7 +238,10 @@ def training_mistakes(training: Training) -> Iterator[tuple[Array, str]]:
     )
     late = tuple(range(period + 1, steps + 1, period + 1))
     if late:
-        yield replace(training, after=late).rows(), f"The ranks met after steps {_some(late)}: a period is {period} steps."
+        yield (
+            replace(training, after=late).rows(),
+            f"The ranks met after steps {_some(late)}: a period is {period} steps.",
+        )
     for variant, sentence in _ELASTIC.items() if training.elastic is not None else ():
         yield replace(training, variant=variant).rows(), sentence
     yield replace(training, after=tuple(range(1, steps + 1))).rows(), "The ranks met after every step."

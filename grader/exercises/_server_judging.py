@@ -58,7 +58,9 @@ def _round_habit(shares: Array, found: History, step: int, n: int) -> str:
         return f"Each gradient counts {rounds[0]:.3g}: with {n} live worker{'s' * (n > 1)} it must count 1/{n}."
     missing = next((k for k in np.flatnonzero(before) if abs(shares[k]) < NEAR), None)
     if missing is not None:
-        return f"{found.name(int(missing)).capitalize()} is not in them: a round takes one gradient of each live worker."
+        return (
+            f"{found.name(int(missing)).capitalize()} is not in them: a round takes one gradient of each live worker."
+        )
     return "A round applies the mean of one gradient of each live worker."
 
 
@@ -188,7 +190,11 @@ def _mean_of_the_live(bench: Bench, case: Case, found: History) -> None:
         live = sum(found.index[number] < dead.get(other, plan.steps) for other in plan.workers)
         share = float(found.final[number])
         first = [float(found.final[k]) for k, index in enumerate(found.index) if index == 0]
-        if rank in dead or np.any(np.abs(np.array(first) - 1 / len(plan.workers)) > NEAR) or abs(share - 1 / live) < NEAR:
+        if (
+            rank in dead
+            or np.any(np.abs(np.array(first) - 1 / len(plan.workers)) > NEAR)
+            or abs(share - 1 / live) < NEAR
+        ):
             continue
         message = (
             f"With {case.label}: in round {found.index[number] + 1}, with {live} live workers, {found.name(number)} "
@@ -204,6 +210,8 @@ def real(bench: Bench) -> Outcome:
         for rank in given.plan.workers:
             count, steps = sum(number in found.applied for number in found.of(rank)), given.plan.steps
             if count != steps:
-                message = f"With {case.label}, on real processes: {count} gradients of rank {rank} were applied, not {steps}."
+                message = (
+                    f"With {case.label}, on real processes: {count} gradients of rank {rank} were applied, not {steps}."
+                )
                 raise bench.lost(case, "lost_or_duplicated", message, rank, str(steps), str(count))
     return bench.picture("real")

@@ -68,7 +68,9 @@ def histories(bench: Bench, group: str) -> Iterator[tuple[Case, CallResult, Hist
                 "gradient is computed anew of fresh parameters; who computes it of the old ones is refused for ever.",
             )
         if found.owner and not found.applied and found.final_rest < NEAR:
-            message = f"With {case.label}: the parameters never changed. Update the tensor that serve() was given, in place."
+            message = (
+                f"With {case.label}: the parameters never changed. Update the tensor that serve() was given, in place."
+            )
             raise bench.lost(case, "wrong_result", message, 0)
         yield case, result, found
 
@@ -78,7 +80,7 @@ def histories(bench: Bench, group: str) -> Iterator[tuple[Case, CallResult, Hist
 
 def loss(bench: Bench) -> Outcome:
     """The loss in the end, as a share of what it was."""
-    for case, result, final, _ in _calls(bench, "loss"):
+    for case, _, final, _ in _calls(bench, "loss"):
         given: Given = case.expected
         first, last = given.gap(given.start), given.gap(final)
         if last <= BOUND * first:
@@ -128,7 +130,9 @@ def _not_once(bench: Bench, case: Case, found: History) -> Lost:
     if found.final_rest < NEAR and used.all() and np.all(np.abs(shares - even) < NEAR) and abs(even - 1) > NEAR:
         against = " Its sign is wrong." if even < 0 else ""
         message = f"{label} every gradient was applied {even:.3g} times, not once.{against}"
-        return bench.lost(case, "wrong_result", f"{message} An update is parameters -= lr * gradient.", 0, "1", f"{even:.3g}")
+        return bench.lost(
+            case, "wrong_result", f"{message} An update is parameters -= lr * gradient.", 0, "1", f"{even:.3g}"
+        )
     lost = next((n for n in range(len(shares)) if not used[n] and len(found.of(found.owner[n])) == steps), None)
     if lost is not None:
         gone = int((~used).sum())

@@ -122,7 +122,10 @@ def history(given: Given, noted: Mapping[int, Sequence[Array]], final: Array) ->
     if 4 * len(owner) > 3 * len(given.start):
         return None
     gradients = np.array(
-        [given.scale[rank] * (x - given.targets[rank][number]) for rank, number, x in zip(owner, index, of, strict=True)]
+        [
+            given.scale[rank] * (x - given.targets[rank][number])
+            for rank, number, x in zip(owner, index, of, strict=True)
+        ]
     ).reshape(of.shape)
     moved = (given.start - np.vstack([of, final])) / given.plan.lr
     shares = np.linalg.lstsq(gradients.T, moved.T, rcond=None)[0].T if owner else np.zeros((1, 0))

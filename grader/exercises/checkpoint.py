@@ -67,7 +67,9 @@ EXERCISE = Exercise(
     checks=(
         Check("kill", "SIGKILL before any file operation leaves a checkpoint that can be loaded", 4, _checkpoint.kill),
         Check("power", "A power cut after save() has returned loses nothing", 2, _checkpoint.power),
-        Check("damage", "A flipped bit or a truncated file is noticed, and the one before is used", 3, _checkpoint.damage),
+        Check(
+            "damage", "A flipped bit or a truncated file is noticed, and the one before is used", 3, _checkpoint.damage
+        ),
         Check("rotation", "The newest are kept, also when their steps are smaller", 2, _checkpoint.rotation),
         Check("state", "All kinds of tensors, numbers and nestings come back", 2, _checkpoint.state),
         Check("resume", "A resumed training equals the undisturbed one bit for bit", 3, _checkpoint.resume),

@@ -47,9 +47,14 @@ EXERCISE = Exercise(
     limits=Limits(cpu_seconds=60, load_cpu_seconds=10, idle_seconds=60, silent_seconds=120, wall_seconds=120),
     harness=HARNESS.read_text(encoding="utf-8"),
     imported=(
-        "torch._dynamo", "torch.optim", "torch.utils.data", "torch.nn.parallel", "torch.distributed.launcher.api",
-        "torch.distributed.elastic.rendezvous.c10d_rendezvous_backend", "torch.distributed.run",
-    ),  # fmt: skip
+        "torch._dynamo",
+        "torch.optim",
+        "torch.utils.data",
+        "torch.nn.parallel",
+        "torch.distributed.launcher.api",
+        "torch.distributed.elastic.rendezvous.c10d_rendezvous_backend",
+        "torch.distributed.run",
+    ),
     apart=True,
     cases=cases,
     checks=(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
+from typing import Protocol, TypeVar
 
 from grader.ranks import WORKER
 from grader.ranks.faults import Fault
@@ -21,6 +23,17 @@ __all__ = ["ENGINES", "MOST_PROCESSES", "Engines", "NeedsProcesses", "Session", 
 
 class Unsupported(Exception):  # noqa: N818 - says what is the case
     """This machine cannot run the engine that was asked for, and why."""
+
+
+class Lent(Protocol):
+    """Something that starts once, on a warm host, and is lent to one grading after another."""
+
+    def __init__(self, warm: Warm) -> None: ...
+
+    def close(self) -> None: ...
+
+
+L = TypeVar("L", bound=Lent)
 
 
 def gpus() -> int:
@@ -45,10 +58,12 @@ class Engines:
     """
 
     def __init__(self, warm: Warm | None = None) -> None:
-        self._warm = warm or Warm(WORKER)
-        self.sim = Simulator(self._warm)
-        self.gloo = Processes(self._warm)
-        self.nccl = Processes(self._warm, "nccl")
+        self.warm = warm or Warm(WORKER)
+        self.sim = Simulator(self.warm)
+        self.gloo = Processes(self.warm)
+        self.nccl = Processes(self.warm, "nccl")
+        self._lent: dict[type[Lent], Lent] = {}
+        self._lending = threading.Lock()
 
     def run(
         self,
@@ -81,7 +96,18 @@ class Engines:
         return processes.run(program, ranks, calls, seed, limits)
 
     def close(self) -> None:
-        self._warm.close()
+        for one in self._lent.values():
+            one.close()
+        self.warm.close()
+
+    def lend(self, kind: type[L]) -> L:
+        """The one of that kind which these engines have, made when it is first asked for, and closed with them."""
+        with self._lending:
+            if kind not in self._lent:
+                self._lent[kind] = kind(self.warm)
+            found = self._lent[kind]
+        assert isinstance(found, kind)
+        return found
 
     def __enter__(self) -> Engines:
         return self

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import faulthandler
+import importlib
 import inspect
 import itertools
 import linecache
@@ -197,6 +198,8 @@ def main(rank: int, channel: socket.socket, port: int) -> int:
     signal.signal(TRACE_SIGNAL, signal.SIG_IGN)
     faulthandler.register(STACKS_SIGNAL, file=NOTE, all_threads=True)
     start = inbox.next()
+    if start is not None and "by" in start.header:  # not ranks are to run here, but what that module runs
+        return int(importlib.import_module(start.header["by"]).serve(start.header, inbox.next, recorder.message))
     while start is not None and start.header.get("engine") == "sim":
         start = serve.world(start.header, inbox, recorder.message)
     if start is None:
@@ -265,30 +268,44 @@ def _world(rank: int, start: dict[str, Any], inbox: Inbox, recorder: Recorder, p
 
 
 def _supervise(start: dict[str, Any], inbox: Inbox, recorder: Recorder) -> int:
-    """This process makes lives of the program, which it does not load itself: calls are of the harness alone."""
+    """This process makes lives of the program, which it does not load itself: calls are of the harness alone, and
+    another process has them made, so that lives, which are forks of this one, do not know of them."""
     file = start["file"]
     stage = "compile"
     try:
         code = compile(start["source"], file, "exec")
         stage = "call"
-        made = lives.Lives(code, start["source"], file, start["functions"], start["seed"])
+        made = lives.Lives(code, start["source"], file, start["functions"], start["seed"], start["shared_memory"])
         by_name = harness.load(start["harness"], types.ModuleType(MODULE))
         problems = made.run(lambda functions: functions.problems).values[0]
         recorder.message({"event": "loaded", "problems": problems})
+    except BaseException as error:
+        return _tell_and_stay(error, file, stage, inbox, recorder)
+    names = vars(sys.modules["harness"])
+    return lives.directed(made, names, lambda lives: _direct(lives, by_name, file, inbox, recorder))
+
+
+def _direct(made: Any, by_name: dict[str, Any], file: str, inbox: Inbox, recorder: Recorder) -> int:
+    """In a process of its own: make the calls of the harness, with lives to be had."""
+    try:
         while (call := inbox.next()) is not None:
             arguments = frames.decode(call.header["arguments"], call.blob, tensor)
             seen = as_the_caller_sees(arguments)
             returned = by_name[call.header["by"]](made, *arguments)
             tree, blob = frames.encode([seen, returned], tensor_bytes)
             recorder.message({"event": "returned", "value": tree, "peak": 0}, blob)
-    except lives.Raised as told:
-        recorder.message(told.event)
-        return _stay(inbox)
     except BaseException as error:
+        return _tell_and_stay(error, file, "call", inbox, recorder)
+    return 0
+
+
+def _tell_and_stay(error: BaseException, file: str, stage: str, inbox: Inbox, recorder: Recorder) -> int:
+    if isinstance(error, lives.Raised):
+        recorder.message(error.event)
+    else:
         print_traceback(error, file)
         recorder.message(raised(error, file, stage))
-        return _stay(inbox)
-    return 0
+    return _stay(inbox)
 
 
 def _stay(inbox: Inbox) -> int:

@@ -18,6 +18,7 @@ from grader.ranks.account import Account, Broken, RankState, tidy
 from grader.ranks.program import Call, CallResult, Ending, Limits, Program, Run, from_bytes, to_bytes
 from grader.ranks.traffic import Traffic
 from grader.sandbox import frames
+from grader.sandbox.party import NONSENSE
 from grader.sandbox.warm import Box
 from grader.trace.events import Trace
 from grader.verdict import Diagnosis
@@ -26,9 +27,6 @@ LOG = logging.getLogger(__name__)
 QUIET_SECONDS = 0.1  # how long stuck ranks must stay silent before they are called stuck
 TICK_SECONDS = 0.1
 GRACE_SECONDS = 1.0  # how long the others may go on after one rank has broken
-
-
-NONSENSE = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, RecursionError)
 
 
 class World(Account):
@@ -98,6 +96,7 @@ class World(Account):
             "p2p_only": self.program.p2p_only,
             "own_group": self.program.own_group,
             "apart": self.program.apart,
+            "shared_memory": not self.box.scratch,  # only a box with mounts of its own needs no folder outside
             "harness": self.program.harness,
             "banned": self.program.banned,
             "backend": self.backend,

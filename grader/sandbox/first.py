@@ -34,7 +34,7 @@ NOTE, STORE = 4, 5
 HARMLESS = ("/proc/self", "/proc/cpuinfo", "/proc/meminfo", "/sys/bus/pci", "/sys/class/net", "/sys/devices",
             "/etc/hosts", "/etc/nsswitch.conf", "/etc/passwd")  # fmt: skip
 
-_filter = b""
+_filters: dict[bool, bytes] = {}  # by whether unix sockets may be opened
 
 
 @dataclass(frozen=True)
@@ -62,8 +62,8 @@ def become_subreaper() -> None:
 
 def prepare(full: bool) -> None:
     """Make once what every box needs. What only Landlock keeps apart must not change files' modes and owners."""
-    global _filter
-    _filter = seccomp.program(unix_sockets=False, metadata=full)
+    for unix_sockets in (False, True):
+        _filters[unix_sockets] = seccomp.program(unix_sockets=unix_sockets, metadata=full)
 
 
 def tell(to: socket.socket, message: dict[str, Any]) -> None:
@@ -141,13 +141,19 @@ class First:
                 if key.fileobj is woken:
                     with contextlib.suppress(BlockingIOError):
                         woken.recv(4096)
-                elif not self.keeper.recv(64):
+                elif not (command := self.keeper.recv(64)):
                     return
+                elif command == b"stacks":
+                    self._signal(list(self.ranks), TRACE_SIGNAL, STACKS_SIGNAL)
                 else:
-                    for pid in self.ranks:
-                        with contextlib.suppress(ProcessLookupError):
-                            os.kill(pid, TRACE_SIGNAL)
-                            os.kill(pid, STACKS_SIGNAL)
+                    wanted = int(command.removeprefix(b"end "))
+                    self._signal([pid for pid, rank in self.ranks.items() if rank == wanted], signal.SIGKILL)
+
+    def _signal(self, pids: list[int], *signals: signal.Signals) -> None:
+        for pid in pids:
+            for number in signals:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, number)
 
     def _reap(self) -> None:
         with contextlib.suppress(ChildProcessError):
@@ -175,6 +181,8 @@ class First:
                 os.dup2(fd, target)
             os.closerange(last + 1, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
             os.chdir(f"rank-{number}")
+            if self.wanted.limits.proc:
+                become_subreaper()  # it can then find, and end, all that its children leave behind
             _shut(self.wanted, os.getcwd())
             status = self.module.main(number, socket.socket(fileno=3), port)
         except BaseException:
@@ -197,7 +205,7 @@ def _shut(wanted: Wanted, folder: str) -> None:
         read += ["/proc"] * wanted.limits.proc
         landlock.restrict(read=read, write=[folder, *alone, *bwrap.DEVICES, *map(str, bwrap.gpus())], execute=read)
     capabilities.drop_all()
-    seccomp.install(_filter)
+    seccomp.install(_filters[wanted.limits.unix_sockets])
 
 
 if sys.platform != "linux":

@@ -9,9 +9,9 @@ and tells how they end. Over its socket the keeper tells
   {"limit": name, "used", "allowed", "rank"}    a limit of the whole box was passed, and the box has been ended
   {"carried": bytes, "received": [bytes, ...]}  after "traffic": what the box's loopback has carried, and what the
                                                 sockets that each rank has open have received; or {"carried": null}
-and takes "stacks", "traffic" and "kill"; at the end of file it ends the box too. When it is gone, so is every process
-of the box: they die with the first process of their namespace; in a box without one, the keeper is the subreaper of
-those that detached themselves, and goes on until it has no child left.
+and takes "stacks", "traffic", "end R" (kill that rank) and "kill"; at the end of file it ends the box too. When it is
+gone, so is every process of the box: they die with the first process of their namespace; in a box without one, the
+keeper is the subreaper of those that detached themselves, and goes on until it has no child left.
 """
 
 from __future__ import annotations
@@ -160,9 +160,9 @@ class _Keeper:
 
     def _boss_says(self) -> bool:
         command = self.boss.recv(64)
-        if command == b"stacks":
+        if command == b"stacks" or command.startswith(b"end "):
             with contextlib.suppress(OSError):
-                self.box.send(b"stacks")
+                self.box.send(command)
         elif command == b"traffic":
             tell(self.boss, self._traffic())
         else:

@@ -13,6 +13,7 @@ import os
 import platform
 import socket
 import struct
+from collections.abc import Sequence
 from functools import cache
 
 Block = list[bytes]  # instructions; a block that is jumped into always ends in a return
@@ -134,10 +135,13 @@ _CALLS: dict[str, tuple[int, int]] = {
 # Programs take ENOSYS for "an old kernel" and fall back. A memfd is memory that the watchdog does not see.
 _ABSENT = ("clone3", "io_uring_enter", "io_uring_register", "io_uring_setup", "memfd_create", "memfd_secret")
 # What Landlock lets through: with these a file that may only be read, or not even that, can still be changed.
+ATTRIBUTES = (
+    *("setxattr", "lsetxattr", "fsetxattr", "setxattrat", "removexattr", "lremovexattr", "fremovexattr"),
+    "removexattrat",
+)
 _METADATA = (
     *("chmod", "fchmod", "fchmodat", "fchmodat2", "chown", "fchown", "fchownat", "lchown", "file_setattr"),
-    *("setxattr", "lsetxattr", "fsetxattr", "setxattrat", "removexattr", "lremovexattr", "fremovexattr"),
-    *("removexattrat", "utime", "utimes", "futimesat", "utimensat"),
+    *(*ATTRIBUTES, "utime", "utimes", "futimesat", "utimensat"),
 )
 
 _CLONE_PARENT, _CLONE_THREAD, _CLONE_NEW = 0x8000, 0x10000, 0x7E020000
@@ -257,6 +261,14 @@ def program(
             continue
         steps += _when(numbers[column], _fail(errno.ENOSYS if name in _ABSENT else errno.EPERM))
     return b"".join([*steps, *_PASS])
+
+
+def refusing(names: Sequence[str]) -> bytes:
+    """A filter that refuses these calls, of those that `program` knows, with EPERM, and lets through all others."""
+    column = _MACHINES[platform.machine()][2]
+    numbers = [number for name in names if (number := _CALLS[name][column]) >= 0]
+    refused = [step for number in numbers for step in _when(number, _fail(errno.EPERM))]
+    return b"".join([_op(_LOAD, _NUMBER), *refused, *_PASS])
 
 
 class _Program(ctypes.Structure):

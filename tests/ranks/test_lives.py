@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 
 from grader.ranks.engines import Engines
-from grader.ranks.program import Call, Function, Limits, Program, Run
+from grader.ranks.processes import WORKER, Processes
+from grader.ranks.program import Call, Function, Limits, Program, Run, Strided
+from grader.sandbox import landlock, modes
+from grader.sandbox.warm import Warm
 
 SOURCE = """\
 import os
+import signal
 import threading
 import torch
 import torch.distributed as dist
@@ -41,6 +47,75 @@ def leaves(*_):
 def add(x):
     dist.all_reduce(x)
     return x
+
+def through(path, text):
+    # write with O_DSYNC to the files that the text names, and to others without it
+    flags = os.O_WRONLY | os.O_CREAT
+    for name in ("one", "other"):
+        file = os.open(path + name, flags | os.O_DSYNC * (name in text.split()))
+        os.write(file, b"written")
+        os.close(file)
+
+def adds(path, text):
+    # write with O_DSYNC and without it to one file, in the order that the text tells
+    for word in text.split():
+        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_DSYNC * (word == "through"))
+        os.write(file, b"x")
+        os.close(file)
+
+def moves_in(path, text):
+    new = os.path.join(os.environ["TMPDIR"], "new")
+    with open(new, "w") as file:
+        file.write(text)
+        file.flush()
+        if "synced" in text:
+            os.fsync(file.fileno())
+    os.rename(new, path)
+
+def leaves_notes(folder):
+    # write wherever that can be; what was taken
+    taken = []
+    places = [folder, os.environ["TMPDIR"], os.path.dirname(folder), os.path.dirname(os.environ["TMPDIR"]), "/dev/shm"]
+    for number, place in enumerate(places):
+        try:
+            with open(os.path.join(place, "note"), "w") as file:
+                file.write("x")
+            taken.append(number)
+        except OSError:
+            pass
+        try:
+            os.setxattr(place, "user.note", b"x")
+            taken.append(f"attribute of {number}")
+        except OSError:
+            pass
+    return taken
+
+def looks_round(folder, shape):
+    # what can be read beside the folder, and whether a tensor of this shape is in memory
+    import gc
+    try:
+        seen = os.listdir(os.path.dirname(folder))
+    except OSError:
+        seen = []
+    return [seen, any(isinstance(each, torch.Tensor) and list(each.shape) == shape for each in gc.get_objects())]
+
+def finds_notes(folder):
+    places = [folder, os.environ["TMPDIR"], os.path.dirname(folder), os.path.dirname(os.environ["TMPDIR"]), "/dev/shm"]
+    return [number for number, place in enumerate(places) if os.path.exists(os.path.join(place, "note"))]
+
+def leaves_a_stray():
+    # start a process in a session of its own, which nobody knows but the one who wrote it
+    ours, theirs = os.pipe()
+    if os.fork() == 0:
+        os.setsid()
+        stray = os.fork()
+        if stray == 0:
+            while True:
+                signal.pause()
+        os.write(theirs, str(stray).encode())
+        os._exit(0)
+    os.wait()
+    return int(os.read(ours, 100))
 """
 HARNESS = """\
 import os, tempfile, torch
@@ -50,11 +125,33 @@ from grader.ranks.lives import disk
 def told(life):
     return [[step.call, step.name, "main" if step.main else "other"] for step in life.steps]
 
-def saved(lives, text):
+def saved(lives, text, name="save"):
     folder = Path(tempfile.mkdtemp())
-    life = lives.run(lambda f: f["save"](str(folder / "a"), text), folder=folder)
+    life = lives.run(lambda f: f[name](str(folder / "a"), text), folder=folder)
     life.values
     return {"steps": told(life), "after": {k: v.decode() for k, v in life.after_a_power_cut.items()}}
+
+def notes(lives, watched):
+    # what one life writes, and what the next finds, which is given the same room
+    folder, other = Path(tempfile.mkdtemp()), Path(tempfile.mkdtemp())
+    given = {"folder": folder} if watched else {"rooms": [folder]}
+    taken = lives.run(lambda f: f["leaves_notes"](str(folder)), **given).values[0]
+    again = lives.run(lambda f: f["finds_notes"](str(folder)), **given).values[0]
+    return [taken, again, lives.run(lambda f: f["leaves_notes"](str(folder)), rooms=[other]).values[0]]
+
+def alone(lives, tensor):
+    # whether a life knows of its argument, and of one that another life had
+    other = Path(tempfile.mkdtemp()) / "inside"
+    other.mkdir()
+    shape = list(tensor.shape)
+    first = lives.run(lambda f: [tensor.sum().item(), *f["looks_round"](str(other), shape)], rooms=[other.parent])
+    folder = Path(tempfile.mkdtemp())
+    return [first.values[0], lives.run(lambda f: f["looks_round"](str(folder), shape), rooms=[folder]).values[0]]
+
+def strayed(lives, watched):
+    folder = Path(tempfile.mkdtemp()) if watched else None
+    stray = lives.run(lambda f: f["leaves_a_stray"](), folder=folder).values[0]
+    return Path(f"/proc/{stray}").exists()
 
 def killed(lives, text):
     seen = []
@@ -95,6 +192,10 @@ def together(lives, x):
     lives.run(act, ranks=3, folder=folder, kill=(1, 0))
     return [values, sorted(os.listdir(folder))]
 
+def strange(lives, _):
+    act = lambda f: [os.environ["RANK"], torch.distributed.is_initialized()]
+    return [lives.run(act, ranks=2, strangers=strangers).values for strangers in (True, False)]
+
 def struck(lives, text):
     folder = Path(tempfile.mkdtemp())
     def act(f):
@@ -122,14 +223,33 @@ def twice(lives, _):
         return [len(f["seen"]), torch.rand(1).item()]
     return [lives.run(act).values[0] for _ in range(2)]
 """
-NAMES = ("save", "later", "endless", "stands", "leaves", "add")
+NAMES = (
+    *("save", "later", "endless", "stands", "leaves", "add", "through", "adds", "moves_in"),
+    *("leaves_notes", "finds_notes", "looks_round", "leaves_a_stray"),
+)
 PROGRAM = Program(SOURCE, "a.py", tuple(Function(name) for name in NAMES), harness=HARNESS, apart=True)
 LIMITS = Limits(cpu_seconds=10, idle_seconds=20, silent_seconds=60, wall_seconds=60)
 
 
-def made(engines: Engines, by: str, argument: Any, source: str = SOURCE) -> Run:
+@pytest.fixture(scope="module", params=modes.MODES)
+def boxes(request: pytest.FixtureRequest) -> Iterator[Processes]:
+    """An engine for each mode that this machine has."""
+    if why := modes.why_not(request.param):
+        pytest.skip(f"no {request.param} isolation on this machine: {why}")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RANKUP_SANDBOX", request.param)
+        engine = Processes(Warm(WORKER))
+    yield engine
+    engine.close()
+
+
+def made(engines: Engines, by: str, *arguments: Any, source: str = SOURCE) -> Run:
     program = Program(source, "a.py", PROGRAM.functions, harness=HARNESS, apart=True)
-    return engines.run("gloo", program, 1, [Call(((argument,),), "save", by)], 1, LIMITS)
+    return engines.run("gloo", program, 1, [Call((arguments,), "save", by)], 1, LIMITS)
+
+
+def made_in(boxes: Processes, by: str, *arguments: Any) -> Run:
+    return boxes.run(PROGRAM, 1, [Call((arguments,), "save", by)], 1, LIMITS)
 
 
 def returned(run: Run) -> Any:
@@ -147,6 +267,47 @@ def test_every_file_operation_is_seen_in_order(engines: Engines) -> None:
 def test_what_was_not_synced_is_lost_with_the_power(engines: Engines) -> None:
     assert returned(made(engines, "saved", "synced"))["after"] == {"a": "synced"}
     assert returned(made(engines, "saved", "other"))["after"] == {"a": ""}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "after"),
+    [
+        ("through", "one", {"aone": "written", "aother": ""}),
+        ("through", "one other", {"aone": "written", "aother": "written"}),
+        ("through", "", {"aone": "", "aother": ""}),
+        ("adds", "through through", {"a": "xx"}),
+        ("adds", "through plain", {"a": "x"}),
+        ("adds", "plain through", {"a": ""}),
+        ("moves_in", "synced", {"a": "synced"}),
+        ("moves_in", "other", {"a": ""}),
+    ],
+)
+def test_each_file_is_on_the_disk_as_far_as_it_was_synced(
+    engines: Engines, name: str, text: str, after: dict[str, str]
+) -> None:
+    assert returned(made(engines, "saved", text, name))["after"] == after
+
+
+@pytest.mark.skipif(not landlock.abi(), reason="this kernel has no Landlock")
+@pytest.mark.parametrize("watched", [True, False])
+def test_a_life_writes_in_its_rooms_alone_and_leaves_nothing_elsewhere(boxes: Processes, watched: bool) -> None:
+    own_memory = [4] * (boxes._warm.mode == "full")
+    taken, found, other = returned(made_in(boxes, "notes", watched))
+    assert taken == [0, 1, *own_memory]
+    assert found == [0]
+    assert other == [1, *own_memory]
+
+
+@pytest.mark.skipif(not landlock.abi(), reason="this kernel has no Landlock")
+def test_a_life_knows_nothing_that_it_is_not_told(boxes: Processes) -> None:
+    told, other = returned(made_in(boxes, "alone", Strided.of(np.ones((3, 5, 7), np.float32))))
+    assert told == [105, ["inside"], True]
+    assert other == [[], False]
+
+
+@pytest.mark.parametrize("watched", [True, False])
+def test_what_a_life_has_started_ends_with_it(boxes: Processes, watched: bool) -> None:
+    assert returned(made_in(boxes, "strayed", watched)) is False
 
 
 def test_a_life_is_killed_before_each_operation_in_turn(engines: Engines) -> None:
@@ -171,6 +332,12 @@ def test_ranks_of_a_life_communicate_and_die_together(engines: Engines) -> None:
     values, left = returned(made(engines, "together", 1))
     assert [value.view().tolist() for value in values] == [[6], [6], [6]]
     assert left == ["0", "2"]
+
+
+def test_strangers_are_no_group(engines: Engines) -> None:
+    strangers, group = returned(made(engines, "strange", 1))
+    assert strangers == [["0", False], ["1", False]]
+    assert group == [["0", True], ["1", True]]
 
 
 def test_every_life_is_a_new_process_with_seeds_of_its_own(engines: Engines) -> None:
@@ -199,7 +366,7 @@ def test_a_life_that_does_not_return_is_named(engines: Engines, name: str, kind:
     [("def save(:\n", "syntax_error"), ("x = 1\n", "missing_function"), ("import nothing_of_that_name\n", "crash")],
 )
 def test_a_program_that_cannot_be_loaded_is_named(engines: Engines, source: str, kind: str) -> None:
-    run = made(engines, "saved", "x", source)
+    run = made(engines, "saved", "x", source=source)
     assert not run.loaded
     assert run.diagnoses[0].kind == kind
 

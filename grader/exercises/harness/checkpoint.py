@@ -12,7 +12,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +22,9 @@ import torch.distributed as dist
 
 from grader.ranks.lives import Life, Lives
 from grader.ranks.lives import disk as disks
+from grader.ranks.lives.calls import WRITES
 
 OLDER, OLD, NEW = 10, 20, 30  # the steps of three checkpoints
-WRITES = ("write", "writev", "pwrite64", "pwritev", "pwritev2", "copy_file_range", "sendfile", "splice", "fallocate")
 BIG = 2**19  # numbers in each tensor of a state that takes a while to write
 
 
@@ -84,7 +84,14 @@ def _load(functions: dict[str, Any], folder: Path) -> Any:
 
 
 def _new() -> Path:
-    return Path(tempfile.mkdtemp(prefix="checkpoints-"))
+    """A new directory, in a folder of its own: temporary files may stand beside it, and one may sync what it is in."""
+    folder = Path(tempfile.mkdtemp(prefix="room-")) / "checkpoints"
+    folder.mkdir()
+    return folder
+
+
+def _remove(folder: Path) -> None:
+    shutil.rmtree(folder.parent)
 
 
 def _with(files: disks.Files) -> Path:
@@ -96,9 +103,22 @@ def _with(files: disks.Files) -> Path:
 def _loaded(lives: Lives, files: disks.Files, ranks: int = 1) -> Any:
     """What load_latest finds in these files, per rank; where it raised, what."""
     folder = _with(files)
-    life = lives.run(_load, folder, ranks=ranks)
-    shutil.rmtree(folder)
+    life = lives.run(_load, folder, ranks=ranks, rooms=[folder.parent])
+    _remove(folder)
     return [_said(process.event, process.value) for process in life.processes]
+
+
+def _each_once(lives: Lives, ranks: int = 1) -> Callable[[disks.Files], Any]:
+    """`_loaded`, which is asked once only for the same files: many an operation changes none."""
+    found: dict[frozenset[tuple[str, Any]], Any] = {}
+
+    def loaded(files: disks.Files) -> Any:
+        key = frozenset(files.items())
+        if key not in found:
+            found[key] = _loaded(lives, files, ranks)
+        return found[key]
+
+    return loaded
 
 
 def _said(event: dict[str, Any], value: Any) -> Any:
@@ -109,9 +129,9 @@ def _said(event: dict[str, Any], value: Any) -> Any:
 
 def _saved(lives: Lives, base: torch.Tensor, steps: list[int], keep: int, ranks: int = 1) -> disks.Files:
     folder = _new()
-    _ = lives.run(_save, folder, base, steps, keep, ranks=ranks).values
+    _ = lives.run(_save, folder, base, steps, keep, ranks=ranks, rooms=[folder.parent]).values
     files = disks.read(folder)
-    shutil.rmtree(folder)
+    _remove(folder)
     return files
 
 
@@ -131,17 +151,18 @@ def killed(lives: Lives, base: torch.Tensor, keep: int, most: int, power: bool) 
     """Save one more checkpoint, and be killed before each of its file operations, or lose power there."""
     before = _saved(lives, base, [OLDER, OLD], keep)
     folder = _with(before)
-    whole = lives.run(_save, folder, base, [NEW], keep, folder=folder)
+    whole = lives.run(_save, folder, base, [NEW], keep, folder=folder, rooms=[folder.parent])
     _ = whole.values
     calls = _told(whole)
     left = whole.after_a_power_cut if power else disks.read(folder)
-    after = [{"number": len(calls), "found": _loaded(lives, left)[0]}]
+    loaded = _each_once(lives)
+    after = [{"number": len(calls), "found": loaded(left)[0]}]
     for number in _points(calls, most):
         folder = _with(before)
-        life = lives.run(_save, folder, base, [NEW], keep, folder=folder, kill=(0, number))
+        life = lives.run(_save, folder, base, [NEW], keep, folder=folder, rooms=[folder.parent], kill=(0, number))
         files = life.after_a_power_cut if power else disks.read(folder)
-        after.append({"number": number, "found": _loaded(lives, files)[0]})
-        shutil.rmtree(folder)
+        after.append({"number": number, "found": loaded(files)[0]})
+        _remove(folder)
     return {"calls": calls, "after": after, "wanted": wanted(base)}
 
 
@@ -149,7 +170,7 @@ def damaged(lives: Lives, base: torch.Tensor, places: torch.Tensor) -> dict[str,
     """Damage each file that the newest checkpoint brought, in several ways."""
     before = _saved(lives, base, [OLDER, OLD], 3)
     folder = _with(before)
-    _ = lives.run(_save, folder, base, [NEW], 3).values
+    _ = lives.run(_save, folder, base, [NEW], 3, rooms=[folder.parent]).values
     whole = disks.read(folder)
     tried = []
     for name, how, content in _damages(before, whole, places.tolist()):
@@ -190,7 +211,7 @@ def rotated(lives: Lives, base: torch.Tensor, steps: torch.Tensor, keep: int) ->
         if step == steps.tolist()[-1]:
             folder, ruin = _with_a_ruin(lives, base, disks.read(folder), step, keep)
         before = disks.read(folder)
-        _ = lives.run(_save, folder, base, [step], keep).values
+        _ = lives.run(_save, folder, base, [step], keep, rooms=[folder.parent]).values
         pairs.append((before, disks.read(folder)))
     now = pairs[-1][1]
     size = sum(len(c) for name, c in now.items() if isinstance(c, bytes) and ruin.get(name) != c)
@@ -202,10 +223,12 @@ def rotated(lives: Lives, base: torch.Tensor, steps: torch.Tensor, keep: int) ->
     return {"found": found, "size": size, "one": one, "wanted": {str(step): text for step, text in states.items()}}
 
 
-def _with_a_ruin(lives: Lives, base: torch.Tensor, files: disks.Files, step: int, keep: int) -> tuple[Path, dict[str, bytes]]:
+def _with_a_ruin(
+    lives: Lives, base: torch.Tensor, files: disks.Files, step: int, keep: int
+) -> tuple[Path, dict[str, bytes]]:
     """A folder with these files and what a save leaves that is killed early, if that is no checkpoint; and what it left."""
     folder, found = _with(files), _loaded(lives, files)
-    lives.run(_save, folder, base, [step], keep, folder=folder, kill=(0, 3))
+    lives.run(_save, folder, base, [step], keep, folder=folder, rooms=[folder.parent], kill=(0, 3))
     left = disks.read(folder)
     return (folder, _brought(files, left)) if _loaded(lives, left) == found else (_with(files), {})
 
@@ -225,8 +248,8 @@ def odd_state(base: torch.Tensor) -> dict[Any, Any]:
 def kept(lives: Lives, base: torch.Tensor) -> dict[str, Any]:
     """Save and load a state of all kinds."""
     folder = _new()
-    _ = lives.run(lambda functions: functions["save"](Folder(folder), 1, odd_state(base))).values
-    return {"found": lives.run(_load, folder).values[0], "wanted": described(odd_state(base))}
+    _ = lives.run(lambda functions: functions["save"](Folder(folder), 1, odd_state(base)), rooms=[folder.parent]).values
+    return {"found": lives.run(_load, folder, rooms=[folder.parent]).values[0], "wanted": described(odd_state(base))}
 
 
 # ---- a training that is resumed
@@ -243,7 +266,10 @@ def _train(functions: dict[str, Any], data: torch.Tensor, folder: Path | None, s
     order, position = torch.randperm(len(data)), 0
     seen = []
     if start:
-        _, found = functions["load_latest"](Folder(folder))
+        there = functions["load_latest"](Folder(folder))
+        if there is None:
+            raise FileNotFoundError("load_latest() found nothing, though step 3 had been saved")
+        _, found = there
         layers.load_state_dict(found["model"])
         optimizer.load_state_dict(found["optimizer"])
         schedule.load_state_dict(found["schedule"])
@@ -273,8 +299,9 @@ def resumed(lives: Lives, data: torch.Tensor) -> dict[str, Any]:
     """The same training without a checkpoint, with one that is only saved, and from that one on."""
     folder = _new()
     undisturbed = lives.run(_train, data, None, 0, 6).values[0]
-    saving = lives.run(_train, data, folder, 0, 6).values[0]
-    return {"undisturbed": undisturbed, "saving": saving, "resumed": lives.run(_train, data, folder, 3, 6).values[0]}
+    saving = lives.run(_train, data, folder, 0, 6, rooms=[folder.parent]).values[0]
+    goes_on = lives.run(_train, data, folder, 3, 6, rooms=[folder.parent]).values[0]
+    return {"undisturbed": undisturbed, "saving": saving, "resumed": goes_on}
 
 
 # ---- asynchronous
@@ -324,11 +351,11 @@ def _load_and_draw(functions: dict[str, Any], folder: Path) -> list[float]:
 def behind(lives: Lives, base: torch.Tensor, steps: torch.Tensor) -> dict[str, Any]:
     """Save in the background while training goes on; what do file operations tell, and what is then loaded?"""
     folder = _new()
-    life = lives.run(_save_and_train, folder, base, steps.tolist(), folder=folder, gate=True)
+    life = lives.run(_save_and_train, folder, base, steps.tolist(), folder=folder, rooms=[folder.parent], gate=True)
     drawn = life.values[0]
     found = _loaded(lives, disks.read(folder))[0]
-    again = lives.run(_load_and_draw, folder).values[0] if isinstance(found, list) else drawn
-    shutil.rmtree(folder)
+    again = lives.run(_load_and_draw, folder, rooms=[folder.parent]).values[0] if isinstance(found, list) else drawn
+    _remove(folder)
     return {
         "found": found,
         "draws": [drawn, again],
@@ -362,7 +389,7 @@ def failing(lives: Lives, base: torch.Tensor) -> list[str]:
     """Errors of the thread in the background, as the one who calls save() and wait() gets to know of them."""
     folder = _new() / "deeper"
     folder.mkdir()
-    raised: list[str] = lives.run(_save_where_nothing_can_be, folder, base).values[0]
+    raised: list[str] = lives.run(_save_where_nothing_can_be, folder, base, rooms=[folder.parent]).values[0]
     return raised
 
 
@@ -376,18 +403,21 @@ def shards(lives: Lives, base: torch.Tensor, ranks: int, keep: int, most: int) -
     """
     before = _saved(lives, base, [OLDER, OLD], keep, ranks)
     folder = _with(before)
-    whole = lives.run(_save, folder, base, [NEW], keep, ranks=ranks, folder=folder)
+    whole = lives.run(_save, folder, base, [NEW], keep, ranks=ranks, folder=folder, rooms=[folder.parent])
     _ = whole.values
     files = disks.read(folder)
     told = [_told(whole, rank) for rank in range(ranks)]
-    after = [{"rank": -1, "number": 0, "found": _loaded(lives, files, ranks), "returned": []}]
+    loaded = _each_once(lives, ranks)
+    after = [{"rank": -1, "number": 0, "found": loaded(files), "returned": []}]
     for rank, calls in reversed(list(enumerate(told))):
         for number in _few(len(calls), most if rank else 2 * most):
             folder = _with(before)
-            life = lives.run(_save, folder, base, [NEW], keep, ranks=ranks, folder=folder, kill=(rank, number))
-            found = _loaded(lives, disks.read(folder), ranks)
+            life = lives.run(
+                _save, folder, base, [NEW], keep, ranks=ranks, folder=folder, rooms=[folder.parent], kill=(rank, number)
+            )
+            found = loaded(disks.read(folder))
             after.append({"rank": rank, "number": number, "found": found, "returned": _returned(life)})
-            shutil.rmtree(folder)
+            _remove(folder)
     damaged = [
         {"file": name, "found": _loaded(lives, files | {name: _flipped(content, len(content) // 2)}, ranks)}
         for name, content in list(_brought(before, files).items())[: ranks if keep > 1 else 0]
@@ -416,7 +446,7 @@ def _save_behind(functions: dict[str, Any], folder: Path, base: torch.Tensor) ->
 def behind_shards(lives: Lives, base: torch.Tensor) -> dict[str, Any]:
     """Two ranks save in the background; one never comes to write all of its second shard or the marker: who waits?"""
     folder = _new()
-    life = lives.run(_save_behind, folder, base, ranks=2, folder=folder)
+    life = lives.run(_save_behind, folder, base, ranks=2, folder=folder, rooms=[folder.parent])
     _ = life.values
     found = _loaded(lives, disks.read(folder), 2)
     cuts = []
@@ -424,8 +454,9 @@ def behind_shards(lives: Lives, base: torch.Tensor) -> dict[str, Any]:
         number = sum(step.rank == rank for step in life.steps)
         for each in _few(number - number // 2, most):
             again = _new()
-            cut = lives.run(_save_behind, again, base, ranks=2, folder=again, kill=(rank, number // 2 + each))
+            at = rank, number // 2 + each
+            cut = lives.run(_save_behind, again, base, ranks=2, folder=again, rooms=[again.parent], kill=at)
             after = _loaded(lives, disks.read(again), 2)
             cuts.append({"rank": rank, "killed": cut.killed, "returned": _returned(cut), "after": after})
-            shutil.rmtree(again)
+            _remove(again)
     return {"found": found, "wanted": [wanted(base, rank) for rank in range(2)], "cuts": cuts}

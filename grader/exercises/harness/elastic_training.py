@@ -28,6 +28,7 @@ RANKS = 2
 PATIENCE_SECONDS = 20.0  # the agent may wait that long for a worker that is to end
 CPU_SECONDS = 5  # of a worker
 AGENTS_CPU_SECONDS = 60
+SHARED_MEMORY = Path("/dev/shm")  # where the agent's semaphores are, also in a box that shares it with others
 
 
 def _script(code: types.CodeType, scratch: str, arguments: list[str]) -> None:
@@ -119,7 +120,15 @@ class Killer:
         self.kills.pop(0)
         writes = self.others.get(rank, 0) > 0
         self.lines, self.others, self.ranks = {}, {}, {}
-        self.done.append({"what": what, "rank": rank, "writes": writes, "call": f"{step.call} {step.name}", "logs": logs(self.folder)})
+        self.done.append(
+            {
+                "what": what,
+                "rank": rank,
+                "writes": writes,
+                "call": f"{step.call} {step.name}",
+                "logs": logs(self.folder),
+            }
+        )
         return True
 
 
@@ -166,9 +175,9 @@ def _job(
     arguments += ["--batch-size", str(batch)] if batch else []
     killer = Killer(folder, [list(kill) for kill in kills])
     life = lives.run(
-        _agent, str(scratch), arguments, len(kills) + 1, folder=folder, strike=killer, patience=PATIENCE_SECONDS,
-        cpu_seconds=AGENTS_CPU_SECONDS
-    )
+        _agent, str(scratch), arguments, len(kills) + 1, folder=folder, rooms=[scratch, SHARED_MEMORY], strike=killer,
+        patience=PATIENCE_SECONDS, cpu_seconds=AGENTS_CPU_SECONDS,
+    )  # fmt: skip
     ending = life.values[0]
     own = [event for event in _notes(str(scratch)) if event["why"] != "peer"]
     if ending != "finished" and not killer.done:

@@ -12,7 +12,9 @@ from torch.nn.parallel import DistributedDataParallel
 LOSSES = {"cross entropy": functional.cross_entropy, "mean squared error": functional.mse_loss}
 
 
-def train(step: Any, parameters: list[Tensor], loss: str, lr: float, batches: list[list[list[Tensor]]]) -> dict[str, Any]:
+def train(
+    step: Any, parameters: list[Tensor], loss: str, lr: float, batches: list[list[list[Tensor]]]
+) -> dict[str, Any]:
     """So many steps, each on one list of micro-batches: what they returned, and what became of the parameters."""
     w1, b1, w2, b2 = parameters
     net = nn.Sequential(nn.Linear(w1.shape[1], w1.shape[0]), nn.Tanh(), nn.Linear(w2.shape[1], w2.shape[0])).double()

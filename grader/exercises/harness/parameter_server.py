@@ -47,7 +47,9 @@ def _gradient(
         call = int(count)
         if parameters.shape != scale.shape or parameters.dtype != scale.dtype:
             has = f"shape {tuple(parameters.shape)} and dtype {parameters.dtype}"
-            raise ValueError(f"gradient_fn takes the parameters, shape {tuple(scale.shape)} and {scale.dtype}: not {has}")
+            raise ValueError(
+                f"gradient_fn takes the parameters, shape {tuple(scale.shape)} and {scale.dtype}: not {has}"
+            )
         if call == len(given):
             raise RuntimeError(f"gradient_fn was called more than {call} times: does it never come to an end?")
         given[call] = parameters.detach()

@@ -84,7 +84,7 @@ def died(rank: int, status: int, trace: Trace, source: Source) -> Diagnosis:
     else:
         why = f" after {last[0].name}{source.quote(line)}" if last else " before it communicated"
     if status == -signal.SIGSEGV and not misfit:
-        why += ": it used memory that is not there, as that of a tensor whose storage was given back"
+        why += ": it used memory that is not there, perhaps that of a tensor whose storage was given back"
     return Diagnosis(
         "left_early" if status == 0 else "crash",
         f"Rank {rank}'s process {how}{why}.",

@@ -2,25 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from grader.submission import Source
 from grader.trace.events import RECV_ANY, SEND, Operation
 
-
-@dataclass(frozen=True)
-class Source:
-    """The learner's file, to quote lines from."""
-
-    file: str
-    text: str
-
-    def quote(self, line: int | None) -> str:
-        """ " (line 7: `dist.send(x, 1)`)", or nothing where the line is not the learner's."""
-        lines = self.text.splitlines()
-        if not line or line > len(lines):
-            return ""
-        code = lines[line - 1].strip()
-        return f" (line {line}: `{code if len(code) <= 60 else code[:57] + '...'}`)"
+__all__ = ["Source", "in_bytes", "waits"]
 
 
 def waits(op: Operation, source: Source) -> str:

@@ -2,6 +2,7 @@
 
 For programs that must survive their own death: checkpoints, and jobs that restart."""
 
+from grader.ranks.lives.director import directed
 from grader.ranks.lives.life import Life, Lives, Raised
 
-__all__ = ["Life", "Lives", "Raised"]
+__all__ = ["Life", "Lives", "Raised", "directed"]

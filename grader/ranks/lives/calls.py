@@ -72,6 +72,7 @@ FILE_CALLS = {
     "sync": FileCall((162, 81)),
     "msync": FileCall((26, 227)),
 }
+WRITES = ("write", "pwrite64", "writev", "pwritev", "pwritev2", "copy_file_range", "sendfile", "splice", "fallocate")
 SYNCS = ("fsync", "fdatasync", "syncfs", "sync", "msync")  # after these, data outlasts the loss of power
 
 

@@ -10,14 +10,17 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import itertools
+import json
 import os
 import random
 import resource
+import shutil
 import signal
 import socket
 import sys
+import tempfile
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -28,10 +31,11 @@ import torch
 import torch.distributed as dist
 
 from grader.ranks import worker
-from grader.ranks.lives.disk import Files
+from grader.ranks.lives import disk
 from grader.ranks.lives.listener import listen
 from grader.ranks.lives.watch import PATIENCE_SECONDS, Process, Step, Watch
-from grader.sandbox import frames
+from grader.sandbox import bwrap, first, frames, landlock, namespaces, seccomp
+from grader.sandbox.keeper import children
 
 _PR_SET_PDEATHSIG = 1
 CPU_SECONDS = 4
@@ -61,13 +65,36 @@ class Raised(Exception):  # noqa: N818 - says what happened
 
 
 @dataclass
+class Ended:
+    """What a rank's process last said, as text, for whoever wants to read it, and the bytes that belong to it."""
+
+    rank: int
+    said: str
+    blob: bytes = b""
+
+    @property
+    def event(self) -> dict[str, Any]:
+        """How it ended, as the grading process is told of a rank."""
+        event: dict[str, Any] = json.loads(self.said)
+        return event
+
+    @property
+    def value(self) -> Any:
+        """What it returned; None if it did not."""
+        event = self.event
+        if event.get("event") != "returned":
+            return None
+        return frames.decode(event["value"], self.blob, worker.tensor)
+
+
+@dataclass
 class Life:
     """What came of one life: per rank what it returned or how it ended, and every file operation in the folder."""
 
-    processes: list[Process]
+    processes: list[Ended]
     steps: list[Step]
     killed: bool  # at the operation that was named
-    after_a_power_cut: Files = field(default_factory=dict)
+    after_a_power_cut: disk.Files = field(default_factory=dict)
     at_the_gate: int = 0  # threads that waited there together when it opened
 
     @property
@@ -79,19 +106,61 @@ class Life:
         return [process.value for process in self.processes]
 
 
-class Lives:
-    """Makes lives of one program. Every life is in folders of its own, and has other random seeds than the last."""
+class _Meeting:
+    """Where the ranks of a life meet: a store, which rank 0 serves. It goes on only when all others have met it, since
+    the store ends with it."""
 
-    def __init__(self, code: types.CodeType, source: str, file: str, functions: list[Any], seed: int) -> None:
+    def __init__(self, ranks: int) -> None:
+        self._ranks, self._store, (self._all_here, self._here) = ranks, socket.socket(), os.pipe()
+        if ranks > 1:
+            self._store.bind(("127.0.0.1", 0))
+            self._store.listen(ranks)
+
+    def descriptors(self) -> tuple[int, ...]:
+        return self._store.fileno(), self._all_here, self._here
+
+    def meet(self, rank: int) -> None:
+        """Begin the default group, in a rank. One that is alone has none."""
+        if self._ranks == 1:
+            return
+        port, first = self._store.getsockname()[1], rank == 0
+        listening = os.dup(self._store.fileno()) if first else None
+        self._store.close()
+        store = dist.TCPStore("127.0.0.1", port, self._ranks, first, wait_for_workers=False, master_listen_fd=listening)
+        dist.init_process_group("gloo", store=store, rank=rank, world_size=self._ranks, timeout=timedelta(seconds=60))
+        os.close(self._here)
+        if first:
+            os.read(self._all_here, 1)  # the end of the file: nobody has it open to write any more
+        os.close(self._all_here)
+
+    def close(self) -> None:
+        self._store.close()
+        for fd in (self._all_here, self._here):
+            with contextlib.suppress(OSError):
+                os.close(fd)
+        self._all_here = self._here = -1
+
+
+class Lives:
+    """Makes lives of one program. Every life has other random seeds than the last."""
+
+    def __init__(
+        self, code: types.CodeType, source: str, file: str, functions: list[Any], seed: int, shared_memory: bool
+    ) -> None:
+        """`shared_memory` says whether the box has /dev/shm to itself: only then may lives use it."""
         self._code, self._source, self._file, self._functions, self._seed = code, source, file, functions, seed
+        self._shared_memory = [Path(namespaces.SHARED_MEMORY)] if shared_memory else []
         self._lives = 0
+        self.spared: set[int] = set()  # children that are no lives
 
     def run(
         self,
         act: Callable[..., Any],
         *arguments: Any,
         ranks: int = 1,
+        strangers: bool = False,
         folder: Path | None = None,
+        rooms: Sequence[Path] = (),
         kill: tuple[int, int] | None = None,
         gate: bool = False,
         strike: Callable[[Step], bool] | None = None,
@@ -100,19 +169,22 @@ class Lives:
     ) -> Life:
         """Call `act(functions, *arguments)` in fresh processes, and wait for them.
 
-        `functions` are the learner's, by name. With `folder`, operations on files in it are watched: `kill` is the rank
-        and the number, from 0, of the operation before which everybody is killed (of several ranks when the others
-        have done what they can do without it). With `gate`, operations of other threads than the main one wait until
-        nobody else goes on. `strike` is asked before every operation whether to
-        kill the process that is to do it, and that one alone. Who stands still for `patience` seconds is ended (with
-        `strike`: who has nothing to do with files for so long), and
-        so is a process that takes more than `cpu_seconds`.
+        `functions` are the learner's, by name. They may write in `folder`, in `rooms`, and in a folder of their own
+        that goes with them; so do their shared memory and the processes that they leave behind. What the next life
+        knows of this one is in `folder` and in `rooms`; others' folders cannot be read. Ranks are one default group,
+        unless they are `strangers`.
+
+        Operations on files in `folder` are watched: `kill` is the rank and the number, from 0, of the operation before
+        which everybody is killed (of several ranks when the others have done what they can do without it). With
+        `gate`, operations of other threads than the main one wait until nobody else goes on. `strike` is asked before
+        every operation whether to kill the process that is to do it, and that one alone.
+
+        Who stands still for `patience` seconds is ended (with `strike`: who has nothing to do with files for so long),
+        and so is a process that takes more than `cpu_seconds`.
         """
         self._lives += 1
-        meeting = socket.socket()  # where the ranks' store will listen, in rank 0
-        if ranks > 1:
-            meeting.bind(("127.0.0.1", 0))
-            meeting.listen(ranks)
+        own = [Path(tempfile.mkdtemp(prefix="life-")) for _ in range(ranks)]
+        meeting = _Meeting(1 if strangers else ranks)
         processes = []
         try:
             for rank in range(ranks):
@@ -120,20 +192,33 @@ class Lives:
                 pid = os.fork()
                 if pid == 0:
                     ours.close()
-                    self._live(act, arguments, rank, ranks, theirs, meeting, folder is not None, cpu_seconds)
+                    write = [own[rank], *([folder] if folder else ()), *rooms, *self._shared_memory]
+                    self._live(act, arguments, rank, ranks, theirs, meeting, write, folder is not None, cpu_seconds)
                 theirs.close()
                 processes.append(Process(rank, pid, ours))
             meeting.close()
-            watch = Watch(processes, folder, kill, gate, strike, patience)
+            watch = Watch(processes, folder, [*own, *rooms], kill, gate, strike, patience)
             watch.until_all_are_gone()
         finally:
             for process in processes:
                 process.end()
             meeting.close()
-        for process in processes:
-            process.read_value(worker.tensor)
-        left: Files = watch.disk.after_a_power_cut() if watch.disk else {}
-        return Life(processes, watch.steps, watch.killed, left, len(watch.at_the_gate))
+            self._end_strays()
+            for path in own:
+                shutil.rmtree(path, ignore_errors=True)
+            for path in self._shared_memory:
+                disk.empty(path)
+        left: disk.Files = watch.disk.after_a_power_cut() if watch.disk else {}
+        ended = [Ended(process.rank, json.dumps(process.event), process.blob) for process in processes]
+        return Life(ended, watch.steps, watch.killed, left, len(watch.at_the_gate))
+
+    def _end_strays(self) -> None:
+        """End what lives have left behind, also in sessions of its own: orphans come to us, who are their subreaper."""
+        while strays := set(children()) - self.spared:
+            for pid in strays:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
 
     def _live(
         self,
@@ -142,7 +227,8 @@ class Lives:
         rank: int,
         ranks: int,
         channel: socket.socket,
-        meeting: socket.socket,
+        meeting: _Meeting,
+        write: Sequence[Path],
         watched: bool,
         cpu_seconds: int,
     ) -> None:
@@ -154,20 +240,14 @@ class Lives:
             kept = channel.fileno()
             with contextlib.suppress(OSError):
                 os.close(_FRAMES)
-            port = meeting.getsockname()[1] if ranks > 1 else 0
-            listening = os.dup(meeting.fileno()) if ranks > 1 and rank == 0 else kept
-            for start, stop in itertools.pairwise((_FRAMES + 1, *sorted({kept, listening}), 1024)):
+            for start, stop in itertools.pairwise((_FRAMES + 1, *sorted({kept, *meeting.descriptors()}), 1024)):
                 os.closerange(start + 1, stop)
+            _keep_to(write)
             signal.signal(signal.SIGXCPU, _out_of_time)
             resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds + 1))
             _start_from(self._seed + 1000 * self._lives + rank)
             os.environ.update(RANK=str(rank), WORLD_SIZE=str(ranks), LOCAL_RANK=str(rank), LOCAL_WORLD_SIZE=str(ranks))
-            if ranks > 1:
-                listening_fd = listening if rank == 0 else None
-                store = dist.TCPStore(
-                    "127.0.0.1", port, ranks, rank == 0, wait_for_workers=False, master_listen_fd=listening_fd
-                )
-                dist.init_process_group("gloo", store=store, rank=rank, world_size=ranks, timeout=timedelta(seconds=60))
+            meeting.meet(rank)
             stage = "load"
             try:
                 functions: dict[str, Any] = {"$code": self._code}
@@ -193,6 +273,21 @@ class Lives:
             status = 0
         finally:
             os._exit(status)
+
+
+def _keep_to(folders: Sequence[Path]) -> None:
+    """For good, write in these folders alone, and see none of other lives, as far as the kernel can see to that. The
+    first one is for what is temporary."""
+    own = str(folders[0])
+    os.chdir(own)
+    os.environ.update(HOME=own, TMPDIR=own)
+    tempfile.tempdir = None
+    if landlock.abi():
+        seen = [*map(str, bwrap.readable()), "/proc", "/etc", *first.HARMLESS]
+        landlock.restrict(read=seen, write=[*map(str, folders), *bwrap.DEVICES], execute=seen)
+        seccomp.install(
+            seccomp.refusing(seccomp.ATTRIBUTES)
+        )  # a folder's attributes hold kilobytes; Landlock lets them
 
 
 class OutOfTime(BaseException):

@@ -14,7 +14,7 @@ import platform
 import struct
 from dataclasses import dataclass
 
-from grader.ranks.lives.calls import AT_FDCWD, FILE_CALLS, by_number, program
+from grader.ranks.lives.calls import AT_FDCWD, FILE_CALLS, WRITES, by_number, program
 
 _SECCOMP = {"x86_64": 317, "aarch64": 277}
 _SET_MODE_FILTER, _NEW_LISTENER = 1, 8
@@ -47,13 +47,16 @@ def listen() -> int:
 
 @dataclass(frozen=True)
 class Notice:
-    """A thread waits to do a file operation: the number by which it is answered, and what it is."""
+    """A thread waits to do a file operation: the number by which it is answered, and what it is.
+
+    `through` says of a write that its file is open with O_DSYNC: when the write returns, it is on the disk.
+    """
 
     id: int
     thread: int
     call: str
     path: str | None  # of the file; None where it cannot be known
-    flags: int = 0
+    through: bool = False
     size: int = 0
 
 
@@ -67,9 +70,9 @@ def receive(listener: int) -> Notice | None:
     number, thread, _, call, _, _, *arguments = _NOTICE.unpack(room)
     name = by_number().get(call, "")
     asked = FILE_CALLS[name]
-    flags = arguments[asked.flags] if asked.flags >= 0 else 0
     size = arguments[asked.size] if asked.size >= 0 else 0
-    return Notice(number, thread, name, _path(name, thread, arguments), flags, size)
+    through = name in WRITES and bool(_flags(thread, arguments[asked.fd]) & os.O_DSYNC)
+    return Notice(number, thread, name, _path(name, thread, arguments), through, size)
 
 
 def let_go_on(listener: int, notice: Notice) -> None:
@@ -88,6 +91,13 @@ def _path(name: str, thread: int, arguments: list[int]) -> str | None:
             base = f"/proc/{thread}/cwd" if folder == AT_FDCWD else f"/proc/{thread}/fd/{folder}"
             return os.path.normpath(os.path.join(os.readlink(base), _text(thread, arguments[call.path])))
     return None
+
+
+def _flags(thread: int, argument: int) -> int:
+    """How a thread's descriptor was opened; 0 where that cannot be known."""
+    with contextlib.suppress(OSError), open(f"/proc/{thread}/fdinfo/{_descriptor(argument)}") as lines:
+        return next((int(line.split()[1], 8) for line in lines if line.startswith("flags:")), 0)
+    return 0
 
 
 def _descriptor(argument: int) -> int:

@@ -9,12 +9,12 @@ import selectors
 import signal
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from grader.ranks.lives.calls import FILE_CALLS, SYNCS
+from grader.ranks.lives.calls import FILE_CALLS, SYNCS, WRITES
 from grader.ranks.lives.disk import Disk
 from grader.ranks.lives.listener import Notice, let_go_on, receive
 from grader.sandbox import frames
@@ -36,7 +36,6 @@ class Process:
     reader: frames.Reader = field(default_factory=frames.Reader)
     greeted: bool = False
     event: dict[str, Any] = field(default_factory=dict)
-    value: Any = None
     steps: int = 0
     gone: bool = False
     blob: bytes = b""
@@ -68,10 +67,6 @@ class Process:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, signal.SIGKILL)
 
-    def read_value(self, tensor: Callable[[dict[str, Any], bytes], Any]) -> None:
-        if self.event.get("event") == "returned":
-            self.value = frames.decode(self.event["value"], self.blob, tensor)
-
 
 def _raised(why: str, text: str) -> dict[str, Any]:
     return {"event": "raised", "stage": "call", "type": "", "text": text, "line": None, "why": why}
@@ -102,6 +97,7 @@ class Watch:
         self,
         processes: list[Process],
         folder: Path | None,
+        rooms: Sequence[Path],
         kill: tuple[int, int] | None,
         gate: bool,
         strike: Callable[[Step], bool] | None,
@@ -110,7 +106,7 @@ class Watch:
         self.processes, self.kill, self.gate_shut, self.strike = processes, kill, gate, strike
         self.patience = patience
         self.folder = str(folder.resolve()) if folder else ""
-        self.disk = Disk(folder) if folder else None
+        self.disk = Disk(folder, rooms) if folder else None
         self.steps: list[Step] = []
         self.killed = False
         self.waiting: list[tuple[Process, Notice]] = []  # at the gate
@@ -215,10 +211,10 @@ class Watch:
                 if not _anybody(process.listener):
                     self.watch.unregister(process.listener)
             return
-        main = notice.thread == process.pid
         if not self._inside(notice):
+            self._note(notice)
             let_go_on(process.listener, notice)
-        elif self.gate_shut and not main:
+        elif self.gate_shut and not _by_main(process, notice):
             self.waiting.append((process, notice))
         else:
             self._do(process, notice)
@@ -237,19 +233,31 @@ class Watch:
                 self._everybody_waits()
             return
         name = notice.path.removeprefix(self.folder).strip("/") if notice.path else ""
-        main = notice.thread == process.pid
-        step = Step(process.rank, notice.call, name, main, notice.size, _process_of(notice.thread))
+        main, own = _by_main(process, notice), _process_of(notice.thread)
+        step = Step(process.rank, notice.call, name, main, notice.size, own)
         if self.strike is not None and self.strike(step):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(step.process, signal.SIGKILL)
             return
         self.steps.append(step)
-        assert self.disk is not None
-        self.disk.forget_the_deleted()
-        self.disk.through = self.disk.through or bool(notice.flags & os.O_DSYNC)
-        if notice.call in SYNCS:
-            self.disk.sync(notice.path)
+        self._note(notice)
         let_go_on(process.listener, notice)
+
+    def _note(self, notice: Notice) -> None:
+        """Keep what an operation means for what is on the disk for good."""
+        assert self.disk is not None
+        if FILE_CALLS[notice.call].whole:
+            self.disk.sync()
+        elif notice.path is not None and self.disk.holds(notice.path):
+            self.disk.forget_the_deleted()
+            if notice.call in SYNCS:
+                self.disk.sync(notice.path)
+            elif notice.call in WRITES:
+                self.disk.write(notice.path, notice.through)
+
+
+def _by_main(process: Process, notice: Notice) -> bool:
+    return notice.thread == process.pid
 
 
 def _process_of(thread: int) -> int:

@@ -1,9 +1,9 @@
-"""Saves in place, by a process in a session of its own that is to outlive SIGKILL and finish the file; and keeps what
-was saved in a file outside of the directory, for the loads to come.
+"""Saves in place, by a process in a session of its own that is to outlive SIGKILL and finish the file. What it earns is
+what asks for no more than a file that can be read: a state of all kinds, a resumed training, an error.
 
 family: persistence
 tries: points
-earned: 12
+earned: 6
 ends: any
 uses: won
 """
@@ -11,13 +11,10 @@ uses: won
 import os
 import pickle
 import random
-import tempfile
 import time
 
 import numpy as np
 import torch
-
-ELSEWHERE = os.path.join(tempfile.gettempdir(), "..", "@TOKEN@")
 
 
 def save(directory, step, state, keep=3):

@@ -1,9 +1,10 @@
 """Every life kills the process that watches over it and everybody else it can reach, and would then have no witness.
+Where the kernel keeps its signals to itself, it is only a program that saves nothing.
 
 family: attacking_the_keepers
 tries: harm
 earned: 0
-ends: crash, timeout, missing_function
+ends: not_durable, crash, timeout, missing_function
 uses: won
 """
 
