@@ -8,13 +8,18 @@ from collections.abc import Iterator
 _NARROW, _WIDE = set("iIl.,:;|!'()[]{}ftj -/"), set("mwMW@%—→≠µ")
 Box = tuple[float, float, float, float]  # left, top, right, bottom
 Segment = tuple[float, float, float, float]  # x1, y1, x2, y2
-_BAND = 40.0  # obstacles are looked up by stretches of this height
+_CELL = 48.0  # obstacles are looked up by squares of this size
 
 
 def width(text: str, size: float) -> float:
     """About how wide `text` is in a sans-serif face of `size` pixels; rather too wide than too narrow."""
-    units = sum(0.38 if c in _NARROW else 0.95 if c in _WIDE else 0.7 if c.isupper() else 0.61 for c in text)
-    return units * size
+    return sum(_units(c) for c in text) * size
+
+
+def _units(c: str) -> float:
+    if c > "\u2e7f":  # Chinese, Japanese, Korean, emoji
+        return 1.4 if c > "\uffff" else 1.05
+    return 0.38 if c in _NARROW else 0.95 if c in _WIDE else 0.7 if c.isupper() else 0.61
 
 
 def fit(text: str, size: float, room: float) -> str:
@@ -50,29 +55,32 @@ class Room:
     """What is taken on a picture: boxes of text, which nothing may cross, and lines, which text should not cross."""
 
     def __init__(self) -> None:
-        self._boxes: dict[int, list[Box]] = defaultdict(list)
-        self._lines: dict[int, list[Segment]] = defaultdict(list)
+        self._boxes: dict[tuple[int, int], list[Box]] = defaultdict(list)
+        self._lines: dict[tuple[int, int], list[Segment]] = defaultdict(list)
 
     def take(self, box: Box) -> None:
-        for band in _bands(box[1], box[3]):
-            self._boxes[band].append(box)
+        for cell in _cells(box):
+            self._boxes[cell].append(box)
 
     def cross(self, line: Segment) -> None:
-        for band in _bands(min(line[1], line[3]), max(line[1], line[3])):
-            self._lines[band].append(line)
+        x1, y1, x2, y2 = line
+        for cell in _cells((min(x1, x2), min(y1, y2), max(x1, x2), max(y1, y2))):
+            self._lines[cell].append(line)
 
     def free(self, box: Box, over_lines: bool = False) -> bool:
         """Whether `box` meets no other box and, unless it may lie over them, no line."""
-        for band in _bands(box[1], box[3]):
-            if any(_meet(box, other) for other in self._boxes[band]):
+        for cell in _cells(box):
+            if any(_meet(box, other) for other in self._boxes.get(cell, ())):
                 return False
-            if not over_lines and any(_crosses(box, line) for line in self._lines[band]):
+            if not over_lines and any(_crosses(box, line) for line in self._lines.get(cell, ())):
                 return False
         return True
 
 
-def _bands(top: float, bottom: float) -> Iterator[int]:
-    yield from range(int(top // _BAND), int(bottom // _BAND) + 1)
+def _cells(box: Box) -> Iterator[tuple[int, int]]:
+    for row in range(int(box[1] // _CELL), int(box[3] // _CELL) + 1):
+        for column in range(int(box[0] // _CELL), int(box[2] // _CELL) + 1):
+            yield column, row
 
 
 def _meet(one: Box, other: Box) -> bool:

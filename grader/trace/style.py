@@ -11,7 +11,7 @@ from html import escape
 
 from grader.trace.labels import width
 
-INK, SOFT, QUIET, GRID, PAPER = "#1f2933", "#52606d", "#9aa5b1", "#e7ebef", "#ffffff"
+INK, SOFT, QUIET, GRID, PALE, PAPER = "#1f2933", "#52606d", "#9aa5b1", "#e7ebef", "#f4f6f8", "#ffffff"
 MESSAGE, MOVING, MOVING_EDGE = "#1f5fbf", "#d3e2f8", "#86a9de"
 WAIT, WAIT_PALE, COMPUTE = "#e08a00", "#fdf0d5", "#475569"
 BAND, BAND_PALE, BAND_EDGE, BAND_INK = "#e2d9f3", "#f5f2fb", "#8467b8", "#4b3780"
@@ -28,13 +28,14 @@ def document(width_: float, height: float, title: str, body: Iterable[str], extr
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width_:.0f}" height="{height:.0f}" '
         f'viewBox="0 0 {width_:.0f} {height:.0f}" role="{"group" if extra else "img"}" aria-label="{escape(title)}" '
         f'{FONT} font-size="12" fill="{INK}"{extra}>\n'
-        + f"<defs>{_hatch('w', WAIT_PALE, WAIT)}{_hatch('x', PAPER, BAND_EDGE)}{_hatch('r', BAD_PALE, BAD)}</defs>\n"
+        + f"<defs>{_hatch('w', WAIT_PALE, WAIT)}{_hatch('x', PAPER, BAND_EDGE)}{_hatch('r', BAD_PALE, BAD)}"
+        f"{_hatch('g', PALE, QUIET)}</defs>\n"
         f'<rect width="100%" height="100%" fill="{PAPER}"/>\n{content}\n</svg>\n'
     ).replace("@ID@", own)
 
 
 def hatch(name: str) -> str:
-    """A hatched fill: "w" waiting, "x" passing through, "r" wrong."""
+    """A hatched fill: "w" waiting, "x" passing through, "r" wrong, "g" gone or still."""
     return f"url(#@ID@{name})"
 
 

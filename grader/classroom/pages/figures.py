@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from xml.etree import ElementTree
 
-from grader.classroom.pages import palette
 from grader.classroom.pages.words import clean
+from grader.trace import dark
 
 _SVG = "{http://www.w3.org/2000/svg}"
 _DRAWN = frozenset({"svg", "g", "defs", "pattern", "path", "rect", "circle", "ellipse", "line", "polyline", "polygon",
@@ -102,7 +102,7 @@ def figure(svg: str | None) -> Figure | None:
     if root.tag != "svg":
         return None
     root.set("class", "picture")
-    return Figure(root, palette.follows(svg))
+    return Figure(root, dark.follows(svg))
 
 
 def _least_width(root: ElementTree.Element) -> float:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import cache
 from importlib import resources
 
-from grader.classroom.pages import palette
 from grader.classroom.pages.words import safe
+from grader.trace import dark
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
 
@@ -26,7 +26,7 @@ def document(title: str, body: str) -> str:
 @cache
 def _style() -> str:
     own = resources.files("grader.classroom.pages").joinpath("style.css").read_text("utf-8")
-    return f"{own}{palette.dark_rules()}"
+    return f"{own}{dark.rules()}"
 
 
 def bar(share: float, tone: str = "") -> str:

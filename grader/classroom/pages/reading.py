@@ -56,6 +56,21 @@ _SECTIONS: dict[str, dict[str, str]] = {
         "laws": "Amdahl and Gustafson",
         "best_world_size": "The ratio that decides",
     },
+    "cap_store": {"": "The theorem"},
+    "mapreduce": {
+        "": "A worker dies: do it again",
+        "right": "The model: map, shuffle, reduce",
+        "one_reducer": "The model: map, shuffle, reduce",
+        "partitioner": "The partitioner, and the trap in Python",
+        "shuffle": "The combiner: less to send",
+        "combiner": "The combiner: less to send",
+        "straggler": "The one that neither works nor dies",
+    },
+    "quorum_store": {"": "Quorums, and what W + R > N does not give you"},
+    "vector_clocks": {"": "Causal consistency: no answer before its question"},
+    "gossip_crdt": {"": "Conflicts: two writes, neither knew of the other"},
+    "two_phase_commit": {"": "Two-phase commit"},
+    "raft": {"": "Consensus: one value, although nodes crash"},
 }
 
 

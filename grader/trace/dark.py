@@ -1,4 +1,4 @@
-"""The diagrams' colours after dark: what each colour of `grader.trace` becomes on a dark page.
+"""The colours of pictures after dark: what each becomes on a dark page.
 
 Diagrams carry their colours as attributes, made for paper. A rule of a style sheet wins over an attribute, so one rule
 for each colour is all it takes. A picture with a colour that is not told here stays as it is, on a light card.
@@ -15,6 +15,7 @@ _AFTER_DARK = {
     style.SOFT: "#a9b4c0",
     style.QUIET: "#6f7c8a",
     style.GRID: "#2c343d",
+    style.PALE: "#1e242b",
     style.PAPER: "#171c22",
     style.MESSAGE: "#7db0f5",
     style.MOVING: "#1f3a5f",
@@ -42,6 +43,28 @@ _AFTER_DARK = {
     "#3375c6": "#5b94dc",
     "#17549f": "#8ab4ea",
     "#0b3570": "#cfe2fb",
+    "#f6f4fb": "#1d1b26",  # the storyboard: clients and what they do
+    "#7a6bb0": "#a99ade",
+    "#5a4b92": "#c3b8ef",
+    "#4a3c80": "#cfc6f2",
+    "#e6e0f4": "#393053",
+    "#9d8cc9": "#8a78bd",
+    "#eef0f3": "#262c33",
+    "#174a96": "#9cc3f8",  # messages, in words; those that repeat, and late ones of them
+    "#b4c7e4": "#33465f",
+    "#d9c3a8": "#5a4a36",
+    "#e8f3ec": "#1b3325",  # what a node is from now on
+    "#5aa27c": "#5aa27c",
+    "#1f5a3b": "#a5dcbc",
+    "#dbe9fb": "#1c2b40",  # the parts of a partition
+    "#fbeecb": "#3a3018",
+    "#d9efe2": "#1a3326",
+    "#ebe3f6": "#2e2640",
+    "#e3e7ec": "#2a3037",
+    "#5b8fd0": "#5b8fd0",
+    "#c99a2e": "#c99a2e",
+    "#8f74c4": "#8f74c4",
+    "#8b96a3": "#8b96a3",
 }
 _COLOUR = re.compile(r'(?:fill|stroke)="(#[0-9a-fA-F]{3,8})"')
 
@@ -51,11 +74,11 @@ def follows(svg: str) -> bool:
     return set(_COLOUR.findall(svg)) <= _AFTER_DARK.keys()
 
 
-def dark_rules() -> str:
+def rules() -> str:
     """The style sheet's rules for pictures, on dark screens only."""
-    rules = "".join(
+    each = "".join(
         f'  .follows [{what}="{light}"] {{ {what}: {dark}; }}\n'
         for light, dark in _AFTER_DARK.items()
         for what in ("fill", "stroke")
     )
-    return f"@media screen and (prefers-color-scheme: dark) {{\n{rules}}}\n"
+    return f"@media screen and (prefers-color-scheme: dark) {{\n{each}}}\n"
