@@ -1,0 +1,115 @@
+"""`rankup nodes run`: from the words on the command line to a run, or to a sentence that says what is wrong."""
+
+from __future__ import annotations
+
+import math
+import os
+import random
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from grader.nodes.processes import nemesis, run
+from grader.nodes.processes.network import Weather
+from grader.nodes.processes.run import Outcome, Settings
+from grader.nodes.workloads.registry import WORKLOADS
+from grader.nodes.workloads.topology import TOPOLOGIES
+from grader.submission import BadRequest
+
+MOST_NODES = 100
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What was asked for, as it was written: times in seconds but for `latency`, which is in milliseconds."""
+
+    workload: str
+    nodes: int
+    command: Sequence[str]
+    nemesis: str = ""
+    interval: float = 2.0
+    rate: float = 20.0
+    time_limit: float = 10.0
+    latency: float = 0.0
+    drop: float = 0.0
+    duplicate: float = 0.0
+    topology: str = "grid"
+    seed: int | None = None
+
+
+def play(wanted: Wanted) -> Outcome:
+    """Run it. Raises BadRequest for a request that makes no sense, a command that cannot be run among them."""
+    outcome = run.play(settings(wanted))
+    if outcome.trouble is not None and outcome.trouble.kind == "no_command":
+        raise BadRequest(outcome.trouble.message.partition(" ")[2].removesuffix("."))
+    return outcome
+
+
+def settings(wanted: Wanted) -> Settings:
+    """The run that was asked for. Raises BadRequest."""
+    if wanted.workload not in WORKLOADS:
+        raise BadRequest(f"no workload is called {wanted.workload!r}; there are {', '.join(WORKLOADS)}")
+    if wanted.topology not in TOPOLOGIES:
+        raise BadRequest(f"no topology is called {wanted.topology!r}; there are {', '.join(TOPOLOGIES)}")
+    if not 1 <= wanted.nodes <= MOST_NODES:
+        raise BadRequest(f"--nodes is from 1 to {MOST_NODES}, not {wanted.nodes}")
+    for name, value in (("--drop", wanted.drop), ("--duplicate", wanted.duplicate)):
+        if not 0 <= value < 1:
+            raise BadRequest(f"{name} is a probability below 1, not {value:g}")
+    for name, value in (("--rate", wanted.rate), ("--latency", wanted.latency)):
+        if not 0 <= value < math.inf:
+            raise BadRequest(f"{name} is not below 0, and {value:g} is no such number")
+    for name, value in (("--time-limit", wanted.time_limit), ("--nemesis-interval", wanted.interval)):
+        if not 0 < value < math.inf:
+            raise BadRequest(f"{name} is more than 0 seconds, not {value:g}")
+    return Settings(
+        workload=WORKLOADS[wanted.workload],
+        command=_command(wanted.command),
+        nodes=wanted.nodes,
+        kinds=_kinds(wanted.nemesis, wanted.nodes),
+        interval=wanted.interval,
+        rate=wanted.rate,
+        seconds=wanted.time_limit,
+        weather=Weather(wanted.latency / 1000, wanted.drop, wanted.duplicate),
+        topology=wanted.topology,
+        seed=random.SystemRandom().randrange(2**31) if wanted.seed is None else wanted.seed,
+    )
+
+
+def _kinds(text: str, nodes: int) -> tuple[str, ...]:
+    kinds = tuple(filter(None, (each.strip() for each in text.split(","))))
+    for kind in kinds:
+        if kind not in nemesis.KINDS:
+            raise BadRequest(f"no fault is called {kind!r}; there are {', '.join(nemesis.KINDS)}")
+        least = nemesis.LEAST_NODES.get(kind, 2 if kind in ("partition", *nemesis.PARTITIONS) else 1)
+        if nodes < least:
+            raise BadRequest(f"{kind} needs {least} nodes, and there are {nodes}")
+    return kinds
+
+
+def _command(words: Sequence[str]) -> tuple[str, ...]:
+    if not words:
+        raise BadRequest("say what each node is to run, after --, as in: -- python3 echo.py")
+    program, *rest = words
+    if shutil.which(program) is not None:
+        return (program, *rest)
+    if os.sep not in program:
+        raise BadRequest(
+            f"{program}: no such command" + (f"; did you mean ./{program}?" if Path(program).is_file() else "")
+        )
+    if not Path(program).exists():
+        raise BadRequest(f"{program}: no such file")
+    if Path(program).is_dir():
+        raise BadRequest(f"{program}: is a folder, not a program")
+    raise BadRequest(f"{program}: is not executable; `chmod +x {program}`, or name its interpreter before it")
+
+
+def check_writable(path: Path) -> None:
+    """Raise BadRequest where a file at `path` could not be written in the end: better now than after the run."""
+    if not path.parent.is_dir():
+        raise BadRequest(f"{path}: no such folder to write to")
+    if path.is_dir():
+        raise BadRequest(f"{path}: is a folder")
+    if not os.access(path.parent, os.W_OK):
+        raise BadRequest(f"{path}: that folder cannot be written to")
