@@ -1,0 +1,296 @@
+"""The clusters of one grading: nodes of one submission, simulated and explored, from which checks judge."""
+
+from __future__ import annotations
+
+import copy
+import random
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from typing import Any, TypeVar
+
+from grader.nodes.boxed import Code
+from grader.nodes.boxes import Boxes, World
+from grader.nodes.explorer import Action, Explorer, Found, Model, Property
+from grader.nodes.locals import Locals
+from grader.nodes.plan import MOST_TRIES, Plan, Played, Prepare, minimise, play
+from grader.nodes.shown import story
+from grader.sandbox.warm import Warm
+from grader.submission import Source, Submission
+from grader.trace.story import Story
+from grader.trace.trouble import NotPlayed, Trouble, Violation
+from grader.verdict import Diagnosis, Kind
+
+MOST_EVENTS = 10_000  # that are simulated to make one plan smaller
+MOST_STATES = 60_000  # of one search
+ABREAST = 4  # plans of a check that are carried out side by side
+PROCESSES = 3  # in which a run is made again
+AGAIN = 4  # beside the first run of each check, one of so many is made again
+SHOWN_STEPS = 12  # of a random walk, for a picture where nothing is wrong
+NOT_SMALLER = (
+    "timeout",
+    "out_of_memory",
+    "sandbox_violation",
+    "nondeterministic",
+)  # what takes too long to be shown again and again
+
+T = TypeVar("T")
+Judge = Callable[[Played], Diagnosis | None]
+Observe = Callable[[Locals, int], Any]
+
+
+@dataclass(frozen=True)
+class Explored:
+    """A search that found nothing wrong: how many states it saw, whether those are all, and a way through them."""
+
+    states: int
+    exhausted: bool
+    story: Story
+
+
+class NodeBench:
+    """Runs a submission's nodes in a box, which is made when it is first needed, and anew where it broke.
+
+    `replayed` is a schedule that was kept (see `Violation`), to be played in place of the search that found it.
+    """
+
+    def __init__(
+        self, warm: Warm, submission: Submission, classes: tuple[str, ...], watched: tuple[str, ...], seed: int
+    ) -> None:
+        self.seed, self.file = seed, submission.name
+        self.source = Source(submission.name, submission.source)
+        self._boxes = Boxes(warm, Code(submission.source, submission.name, classes), watched)
+        self.replayed: dict[str, Any] | None = None
+        self._begin("")
+
+    def _begin(self, check: str) -> None:
+        self._check, self._searches = check, 0
+        self._again = self.rng(f"again {check}")
+        self._broke = False  # whether a run ended the nodes' process: it is not shown again and again, with less
+        self._compared = False  # whether a run of this check was made again in several processes
+
+    def of(self, check: str) -> NodeBench:
+        """The bench of one check, with worlds of its own in the same boxes."""
+        other = copy.copy(self)
+        other._begin(check)
+        return other
+
+    def together(self, works: Sequence[Callable[[], T]]) -> Iterator[T]:
+        """Do the works of several checks side by side. Returns their results in order."""
+        return self._boxes.together(works)
+
+    def rng(self, label: str) -> random.Random:
+        """Random numbers for one purpose: the same for the same seed of the grading."""
+        return random.Random(f"{self.seed} {label}")
+
+    def seeds(self, label: str, count: int) -> list[int]:
+        """Seeds of so many runs."""
+        rng = self.rng(label)
+        return [rng.randrange(2**31) for _ in range(count)]
+
+    def hopeless(self) -> Diagnosis | None:
+        """Why not one node can be made; None if some can, or the exercise has none."""
+        return self._boxes.hopeless()
+
+    def found(self, kind: Kind, message: str, line: int | None = None, expected: str = "", got: str = "") -> Diagnosis:
+        """What a judge returns where something is wrong."""
+        return Diagnosis(kind, message, None, self.file, line, expected or None, got or None)
+
+    # ---- simulations
+
+    def play(self, plan: Plan, prepare: Prepare = lambda _: None) -> Played:
+        """Carry out one plan. Raises Trouble."""
+        return self._play(plan, World(self._boxes), prepare)
+
+    def _play(self, plan: Plan, world: World, prepare: Prepare) -> Played:
+        try:
+            return play(plan, world, self.file, prepare)
+        finally:
+            world.forget()
+
+    def hold(
+        self, plans: Iterable[Plan], judge: Judge, prepare: Prepare = lambda _: None, tries: int = MOST_TRIES
+    ) -> Story:
+        """Carry out every plan, and judge it. Raises Violation for the first that is wrong, made as small as `tries`
+        runs can make it; otherwise returns the first one's story. Some plans are carried out side by side: what
+        `prepare` keeps for `judge`, it keeps in the run's `notes`."""
+        self._searches += 1
+        if self.replayed is not None:
+            if not self._is_replayed("plan"):
+                return Story(())
+            plans = [Plan.from_json(self.replayed["plan"])]
+        first: Story | None = None
+        label = ""  # of the first plan, whose run is drawn where none is wrong
+        for some in _batches(plans, ABREAST):
+            again = [self._is_made_again() for _ in some]
+            works = [partial(self._judged, *one, judge, prepare) for one in zip(some, again, strict=True)]
+            for plan, (wrong, told) in zip(some, self.together(works), strict=True):
+                if wrong is not None:
+                    raise self._smallest(plan, wrong, told, judge, prepare, tries)
+                label = label if first else plan.label
+                first = first or told
+        assert first is not None, "a check without a run"
+        first.subtitle = first.subtitle or label
+        return first
+
+    def _is_made_again(self) -> bool:
+        """Whether the next run is made again in several processes: the first of a check is, and some of the others."""
+        chosen, self._compared = not self._compared or not self._again.randrange(AGAIN), True
+        return chosen
+
+    def _judged(self, plan: Plan, again: bool, judge: Judge, prepare: Prepare) -> tuple[Diagnosis | None, Story | None]:
+        try:
+            played = self.play(plan, prepare)
+            wrong = judge(played)
+        except Trouble as trouble:
+            self._broke = self._broke or trouble.broke
+            return trouble.diagnosis, trouble.story
+        if wrong is None and again:
+            wrong = self._differs(plan, prepare, played.sim.digest)
+        return wrong, played.sim.story
+
+    def _differs(self, plan: Plan, prepare: Prepare, digest: str) -> Diagnosis | None:
+        """What is wrong where a run comes out otherwise when it is made again, with the nodes in several processes:
+        there they can share nothing but messages. Raises Trouble."""
+        if self._play(plan, World(self._boxes, range(1, 1 + PROCESSES)), prepare).sim.digest == digest:
+            return None
+        if self.play(plan, prepare).sim.digest == digest:
+            return self.found(
+                "sandbox_violation",
+                "The same run came out otherwise when the nodes were in different processes: they share something. "
+                "Nodes tell each other things by send() alone.",
+            )
+        return self.found(
+            "nondeterministic",
+            "The same run, made again with the same seed, came out otherwise. Handlers may depend on nothing but what "
+            "the node was given: use self.random and self.now(), not time, uuid, random or id().",
+        )
+
+    def _smallest(
+        self, plan: Plan, wrong: Diagnosis, told: Story | None, judge: Judge, prepare: Prepare, tries: int
+    ) -> Violation:
+        best, left = (wrong, told), MOST_EVENTS
+
+        def fails(candidate: Plan) -> bool:
+            nonlocal best, left
+            if left <= 0:
+                return False
+            again, seen = self._judged(candidate, False, judge, prepare)
+            left -= 1 if seen is None else len(seen.sent) + len(seen.events)
+            if again is None or again.kind != wrong.kind:
+                return False
+            best = again, seen
+            return True
+
+        whole = plan
+        if wrong.kind not in NOT_SMALLER and not self._broke:
+            plan = minimise(plan, fails, tries)
+        violation = Violation(best[0])
+        violation.story, violation.schedule = best[1], {**self._where(), "plan": plan.to_json()}
+        if violation.story is not None:
+            told_of = violation.story.subtitle or plan.label
+            # The label is of the whole plan: what it names may be left out of the smaller one.
+            less = "" if plan == whole else "made as small as it still goes wrong"
+            violation.story.subtitle = "; ".join(part for part in (told_of, less) if part)
+        return violation
+
+    # ---- searches
+
+    def explore(
+        self, model: Model, judge: Property, observe: Observe | None = None, most: int = MOST_STATES,
+        dives: tuple[int, int] = (0, 0), begin: Sequence[Property] = (), settled: Property | None = None,
+    ) -> Explored:  # fmt: skip
+        """Search a model: breadth first up to `most` states, then at random (`dives`: so many walks of so many steps).
+
+        `judge` returns a Diagnosis for a state that is wrong, `settled` for what becomes of one without faults. With
+        `begin` the search starts where the last of these goals was reached, each searched for from the one before.
+        Raises Violation with a minimised schedule.
+        """
+        explorer = Explorer(World(self._boxes), model, judge, observe, self.file, settled)
+        self._searches += 1
+        if self.replayed is None:
+            found = self._searched(explorer, most, dives, begin)
+        elif self._is_replayed("actions"):
+            found = self._played_again(explorer, self.replayed["actions"])
+        else:
+            return Explored(0, False, Story(()))
+        if not found.problem:
+            shown = story(explorer, explorer.dive(self.rng("shown").randrange(2**31), 1, SHOWN_STEPS).actions)
+            shown.title = model.label
+            return Explored(found.states, found.exhausted, shown)
+        kind = found.problem.kind
+        told = explorer.minimise(explorer.told(found.actions), lambda again: bool(again.kind == kind))
+        found = explorer.replay(told)
+        if not found.problem:
+            raise Violation(
+                self.found(
+                    "nondeterministic",
+                    "A schedule that went wrong did not go wrong when it was played again: nodes share something, or "
+                    "handlers depend on more than what the node was given.",
+                )
+            )
+        violation = Violation(found.problem)
+        violation.story = story(explorer, found.actions)
+        violation.story.title = model.label
+        violation.schedule = {**self._where(), "actions": explorer.told(found.actions)}
+        raise violation
+
+    @staticmethod
+    def _played_again(explorer: Explorer, kept: Sequence[dict[str, Any]]) -> Found:
+        """A kept schedule, as far as it is possible with this submission. Raises NotPlayed where most of it is not."""
+        found = explorer.replay(kept)
+        if not found.problem and 2 * len(found.actions) < len(kept):
+            raise NotPlayed(
+                f"Not judged: only {len(found.actions)} of the {len(kept)} steps of the schedule are possible with "
+                "this submission, so it says nothing of it. Grade it as a whole."
+            )
+        return found
+
+    def _searched(self, explorer: Explorer, most: int, dives: tuple[int, int], begin: Sequence[Property]) -> Found:
+        before: list[Action] = []
+        state = None
+        for goal in begin:
+            reached = explorer.search(most, begin=state, goal=goal)
+            if reached.state is None:
+                raise Violation(self.found("wrong_result", "The nodes never get to where this check begins."))
+            before, state = before + reached.actions, reached.state
+        found = explorer.search(most, begin=state)
+        if not found.problem and dives[0]:
+            deep = explorer.dive(self.rng("dive").randrange(2**31), *dives, begin=state)
+            found = Found(
+                deep.problem,
+                deep.actions if deep.problem else [],
+                found.states + deep.states,
+                found.exhausted,
+                deep.depth,
+            )
+        found.actions = before + found.actions
+        return found
+
+    # ---- schedules that are kept
+
+    def _where(self) -> dict[str, Any]:
+        """Which search of which check it is, for a schedule that is kept."""
+        return {"check": self._check, "search": self._searches, "seed": self.seed}
+
+    def _is_replayed(self, what: str) -> bool:
+        """Whether the kept schedule belongs to the search that begins now; others are left out then."""
+        assert self.replayed is not None
+        return self.replayed.get("search") == self._searches and what in self.replayed
+
+    # ---- the box
+
+    def output(self) -> str:
+        """What the nodes printed, for people."""
+        return self._boxes.output()
+
+    def close(self) -> None:
+        """End the boxes."""
+        self._boxes.close()
+
+
+def _batches(plans: Iterable[Plan], size: int) -> Iterator[list[Plan]]:
+    left = iter(plans)
+    while some := list(islice(left, size)):
+        yield some

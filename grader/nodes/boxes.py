@@ -1,0 +1,288 @@
+"""The boxes of one grading, and the worlds that live in them side by side.
+
+A node's turn is short, and asking a box for it takes longer than the turn. So checks are worked on side by side, each
+until it needs to know what its nodes do; what all of them ask for then goes to the box as one request. Nothing of it
+is seen outside: worlds share nothing, and each goes its own way from its own seed.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
+
+from greenlet import GreenletExit, getcurrent, greenlet
+
+from grader.nodes.actors import Asked, Branch, Turn, past_asked, turn_asked
+from grader.nodes.boxed import Allowance, Boxed, Code
+from grader.nodes.life import Birth, Step
+from grader.sandbox.warm import BoxFailed, Warm
+from grader.trace.trouble import Trouble
+from grader.verdict import Diagnosis
+
+MOST_ENDLESS = 3  # boxes that broke, after which no other is made
+RELIVED = 200  # inputs that are given again in one request
+
+T = TypeVar("T")
+Answers = list[Any] | BaseException
+Item = tuple[int, int]  # the number of a request, and of what is asked in it
+
+
+class World:
+    """Nodes in one of the boxes, or spread over several; implements `actors.Actors`. Where a box breaks by another
+    world's doing, its nodes live again in a new one, by the same inputs."""
+
+    def __init__(self, boxes: Boxes, places: Sequence[int] = (0,)) -> None:
+        self.watched = boxes.watched
+        self._boxes, self._places = boxes, tuple(places)
+        self._where: dict[str, int] = {}
+        self.name = boxes.name()
+        self.past: dict[int, list[Asked]] = defaultdict(list)  # all that was asked, by place
+        self.home: dict[int, Boxed] = {}
+
+    def turns(self, turns: Sequence[Turn]) -> list[Step]:
+        for turn in turns:
+            if turn.birth is not None and (missing := self._boxes.missing(turn.birth)):
+                raise missing
+        return self._boxes.ask(self, [(self._place(turn.node), turn_asked(self.name, turn)) for turn in turns])
+
+    def forget(self) -> None:
+        self._boxes.over(self.name, self._places)
+        self.name = self._boxes.name()
+        for kept in (self._where, self.past, self.home):
+            kept.clear()
+
+    def branch(self, birth: Birth, past: int, what: list[Any], now: float) -> Branch:
+        if missing := self._boxes.missing(birth):
+            raise missing
+        (found,) = self._boxes.ask(self, [(self._places[0], past_asked(self.name, birth, past, what, now))])
+        return found  # type: ignore[no-any-return]
+
+    def _place(self, node: str) -> int:
+        """Where a node lives: the first at the first place, and so on in turn."""
+        return self._where.setdefault(node, self._places[len(self._where) % len(self._places)])
+
+
+class Boxes:
+    """Makes boxes when they are first needed, and anew where one broke; asks them for all worlds together."""
+
+    def __init__(self, warm: Warm, code: Code, watched: tuple[str, ...]) -> None:
+        self._warm, self._code, self.watched = warm, code, watched
+        self._allowance = Allowance()
+        self._at: dict[int, Boxed] = {}
+        self._over: dict[int, list[str]] = defaultdict(list)
+        self._broken: list[Trouble] = []
+        self._printed = ""
+        self._names = 0
+        self._hub: greenlet | None = None  # who asks the boxes, while works are done side by side
+        self._begun: list[greenlet] = []
+        self._waiting: dict[greenlet, tuple[World, list[tuple[int, Asked]]]] = {}
+        self._joining: dict[greenlet, list[greenlet]] = {}  # who waits for the end of which works
+        self._ended: set[greenlet] = set()  # before they had their answers
+
+    # ---- worlds
+
+    def name(self) -> str:
+        """A name for one more world."""
+        self._names += 1
+        return str(self._names)
+
+    def over(self, world: str, places: Sequence[int]) -> None:
+        """Nobody will ask for this world's nodes any more."""
+        for place in places:
+            self._over[place].append(world)
+
+    def hopeless(self) -> Diagnosis | None:
+        """Why not one node can be made; None if some can, or the program has none."""
+        return self._box(0).hopeless() if self._code.classes else None
+
+    def missing(self, birth: Birth) -> Trouble | None:
+        """Why a life cannot begin."""
+        return self._box(0).missing(birth)
+
+    # ---- work that is done side by side
+
+    def together(self, works: Sequence[Callable[[], T]]) -> Iterator[T]:
+        """Do all works side by side, each until it asks nodes for something. Returns their results in order; raises
+        what the first of them raises."""
+        done: dict[int, tuple[T | None, Exception | None]] = {}
+
+        def worker(number: int) -> greenlet:
+            def run() -> None:
+                try:
+                    done[number] = works[number](), None
+                except Exception as error:
+                    done[number] = None, error
+
+            return greenlet(run, parent=self._hub or getcurrent())
+
+        workers = [worker(number) for number in range(len(works))]
+        self._begun += workers
+        try:
+            for number in range(len(works)):
+                while number not in done:
+                    self._go_on(workers)
+                result, error = done.pop(number)
+                if error is not None:
+                    raise error
+                yield result  # type: ignore[misc]
+        finally:
+            self._end(workers)
+
+    def _go_on(self, workers: list[greenlet]) -> None:
+        """Wait until one more of these works is done. Who is not at work itself does meanwhile what there is to do."""
+        here = getcurrent()
+        if self._hub is not None:
+            self._joining[here] = [worker for worker in workers if not worker.dead]
+            self._hub.switch()
+            return
+        self._hub = here
+        try:
+            self._step()
+        finally:
+            self._hub = None
+
+    def _step(self) -> None:
+        """Let everybody work who can; then ask for what all of them wait for."""
+        while self._begun:
+            self._begun.pop(0).switch()
+        for one, workers in self._joining.items():
+            if any(worker.dead for worker in workers):
+                del self._joining[one]
+                one.switch()
+                return
+        asked, self._waiting = self._waiting, {}
+        answers = self._round(list(asked.values())) if asked else []
+        for one, answer in zip(asked, answers, strict=True):
+            if one in self._ended:
+                continue
+            one.throw(answer) if isinstance(answer, BaseException) else one.switch(answer)
+        self._ended.clear()
+
+    def _end(self, workers: list[greenlet]) -> None:
+        """Nobody wants to hear any more what comes of these works."""
+        for one in workers:
+            if one in self._begun:
+                self._begun.remove(one)
+            self._waiting.pop(one, None)
+            self._joining.pop(one, None)
+            if one:  # it has begun and not ended
+                self._ended.add(one)
+                one.parent = getcurrent()
+                one.throw(GreenletExit)
+
+    def ask(self, world: World, asked: list[tuple[int, Asked]]) -> list[Any]:
+        """What nodes of a world do, each asked at its place. Raises Trouble."""
+        if self._hub is not None:
+            self._waiting[getcurrent()] = world, asked
+            found: list[Any] = self._hub.switch()
+            return found
+        (answers,) = self._round([(world, asked)])
+        if isinstance(answers, BaseException):
+            raise answers
+        return answers
+
+    def _round(self, requests: Sequence[tuple[World, list[tuple[int, Asked]]]]) -> list[Answers]:
+        """Ask for all that was requested, and again for what another world's trouble kept from being answered."""
+        answers: list[list[Any]] = [[None] * len(asked) for _, asked in requests]
+        failed: dict[int, BaseException] = {}
+        left: dict[int, list[Item]] = defaultdict(list)
+        for request, (_, asked) in enumerate(requests):
+            for number, (place, _) in enumerate(asked):
+                left[place].append((request, number))
+        while left:
+            posted = []
+            for place, items in left.items():
+                box = self._ready(place, {request: requests[request][0] for request, _ in items}, failed)
+                items = [item for item in items if item[0] not in failed]
+                if box is not None and items:
+                    box.post([requests[request][1][number][1] for request, number in items], self._over.pop(place, ()))
+                    posted.append((place, box, items))
+            left.clear()
+            for place, box, items in posted:
+                try:
+                    told = box.answers()
+                except Trouble as trouble:
+                    blamed = {items[min(box.blamed, len(items) - 1)][0]}
+                    if trouble.diagnosis.kind == "sandbox_violation":  # whose doing it was is not to be known
+                        blamed = {request for request, _ in items}
+                    failed.update((request, Trouble(trouble.diagnosis, broke=True)) for request in blamed)
+                    left[place] = [item for item in items if item[0] not in blamed]
+                    continue
+                for (request, number), answer in zip(items, told, strict=True):
+                    if isinstance(answer, Trouble):
+                        failed.setdefault(request, answer)
+                    answers[request][number] = answer
+        for request, (world, asked) in enumerate(requests):
+            for place, one in asked if request not in failed else ():
+                world.past[place].append(one)
+        return [failed.get(request, found) for request, found in enumerate(answers)]
+
+    def _ready(self, place: int, worlds: dict[int, World], failed: dict[int, BaseException]) -> Boxed | None:
+        """The box at a place, with these worlds in it, by the number of their request; None where there is none, or no
+        world that could go on."""
+        while worlds := {request: world for request, world in worlds.items() if request not in failed}:
+            try:
+                box = self._box(place)
+            except Trouble as trouble:
+                failed.update((request, Trouble(trouble.diagnosis, broke=True)) for request in worlds)
+                break
+            except BoxFailed as error:
+                failed.update(dict.fromkeys(worlds, error))
+                break
+            for request, world in worlds.items():
+                try:
+                    self._settle(box, place, world)
+                except Trouble as trouble:
+                    failed[request] = Trouble(trouble.diagnosis, broke=True)
+            if box.trouble is None or not box.loaded:
+                return box
+        return None
+
+    @staticmethod
+    def _settle(box: Boxed, place: int, world: World) -> None:
+        """Have a world's nodes live again in a box, if it is not the one in which they lived."""
+        if world.home.get(place) is box:
+            return
+        world.home[place] = box
+        past = world.past[place]
+        for begin in range(0, len(past), RELIVED):
+            box.post(past[begin : begin + RELIVED])
+            box.answers()
+
+    # ---- boxes
+
+    def _box(self, place: int) -> Boxed:
+        """The box at a place. Raises Trouble where too many of them broke."""
+        box = self._at.get(place)
+        if box is not None and box.trouble is not None and box.loaded:
+            self._broken.append(box.trouble)
+            self._dismiss(place)
+        if place not in self._at:
+            if len(self._broken) >= MOST_ENDLESS:
+                raise self._broken[-1]
+            self._at[place] = Boxed(self._warm, self._code, self.watched, allowance=self._allowance)
+        return self._at[place]
+
+    def output(self) -> str:
+        """What the nodes printed, for people."""
+        self._keep_printed()
+        return self._printed
+
+    def _keep_printed(self) -> None:
+        if 0 in self._at:
+            texts = {stream: bytes(data).decode(errors="replace") for stream, data in self._at[0].printed.items()}
+            words = {"stdout": "printed", "stderr": "wrote to stderr"}
+            told = "\n".join(f"nodes {words[s]}:\n{text.rstrip()}" for s, text in texts.items() if text.strip())
+            self._printed = told or self._printed
+
+    def _dismiss(self, place: int) -> None:
+        if place == 0:
+            self._keep_printed()
+        self._at.pop(place).close()
+        self._over.pop(place, None)
+
+    def close(self) -> None:
+        """End the boxes."""
+        for place in list(self._at):
+            self._dismiss(place)

@@ -1,0 +1,89 @@
+"""What nodes in a box told of themselves: a learner's process can make it up, so it is read with care."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, NoReturn
+
+from grader.nodes.actors import Branch
+from grader.nodes.life import Step
+from grader.sandbox.party import plain
+
+DEEPEST = 100  # levels of lists and objects in one message: what judges and pictures can go through
+
+
+def step(told: Any, watched: tuple[str, ...]) -> Step:
+    """A step as it was told, if it can be one. Raises one of NONSENSE."""
+    effects, raised, state = told
+    if not all(_possible(effect) for effect in effects):
+        raise ValueError
+    if raised is not None:
+        line = raised["line"] if isinstance(raised["line"], int) else None
+        raised = {"type": plain(raised["type"])[:100], "text": plain(raised["text"]), "line": line}
+    if not isinstance(state, dict) or not state.keys() <= set(watched):
+        raise ValueError
+    if not all(value is None or isinstance(value, (bool, int, float, str)) for value in state.values()):
+        raise ValueError
+    return Step(effects, raised, state)
+
+
+def branch(told: Any, watched: tuple[str, ...]) -> Branch:
+    """A branch as it was told, if it can be one. Raises one of NONSENSE."""
+    number, state = told["past"], told["state"]
+    if not isinstance(number, int) or not isinstance(state, str):
+        raise ValueError
+    return Branch(step(told["step"], watched), number, state)
+
+
+def _possible(effect: Any) -> bool:
+    """Whether a node can have done this."""
+    kind, *rest = effect
+    line = rest[-1]
+    if line is not None and not isinstance(line, int):
+        return False
+    match kind, rest[:-1]:
+        case "send", [str(), str(text)]:
+            body = json.loads(text, parse_constant=_no_constant)
+            return isinstance(body, dict) and _depth(body) <= DEEPEST
+        case "write", [str(), None] | [str(), str()]:
+            return True
+        case "timer", [str(), float(after) | int(after)]:
+            return 0 <= after < 1e9
+        case "cancel", [str()]:
+            return True
+    return False
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _depth(value: Any) -> int:
+    """How deep lists and objects are nested in each other; no further than is of interest."""
+    level, depth = [value], 0
+    while level and depth <= DEEPEST:
+        level = [
+            part
+            for one in level
+            if isinstance(one, (dict, list))
+            for part in (one.values() if isinstance(one, dict) else one)
+        ]
+        depth += 1
+    return depth
+
+
+def in_words(effect: Any) -> str:
+    kind, *rest = effect
+    words = {
+        "send": "send {1} to {0}",
+        "write": "write {0} = {1}",
+        "timer": "set timer {0} to {1}",
+        "cancel": "cancel {0}",
+    }
+    return words.get(kind, "something else").format(*(plain(part)[:100] for part in rest))
+
+
+def given(what: list[Any]) -> str:
+    if what[0] == "message":
+        return f"message {plain(what[2])[:120]} from {plain(what[1])}"
+    return f"timer {plain(what[1])}" if what[0] == "timer" else "its start"
