@@ -8,6 +8,7 @@ do with.
 from __future__ import annotations
 
 import contextlib
+import copy
 import hashlib
 from collections import defaultdict, deque
 from collections.abc import Iterator, Sequence
@@ -16,6 +17,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from grader import twins
+from grader.jobs.bench import JobBench
+from grader.jobs.rays.bench import RayBench
+from grader.jobs.rays.room import Rays
+from grader.jobs.sparks.bench import SparkBench
+from grader.jobs.sparks.engine import Spark
+from grader.nodes.bench import NodeBench
 from grader.ranks.engines import Engines, NeedsProcesses, Session, unsupported
 from grader.ranks.network import ROUNDS
 from grader.ranks.program import CallResult, Limits, Program, Run
@@ -24,7 +31,7 @@ from grader.trace.events import Trace
 from grader.verdict import Diagnosis, Kind
 
 if TYPE_CHECKING:
-    from grader.exercise import Case, Exercise, World
+    from grader.exercise import Case, Check, Exercise, World
 
 HOPELESS = ("syntax_error", "missing_function")
 LIMITS_AFTER_A_TIMEOUT = Limits(
@@ -75,6 +82,12 @@ class Bench:
             submission.source, submission.name, exercise.functions, exercise.p2p_only,
             harness=exercise.harness, banned=exercise.banned, imported=exercise.imported, apart=exercise.apart,
         )  # fmt: skip
+        self.nodes = NodeBench(engines.warm, submission, exercise.nodes, exercise.watched, seed)
+        self.jobs = JobBench(engines.warm, submission, exercise.job, seed)
+        self.rays = RayBench(
+            engines.lend(Rays), submission, exercise.ray, exercise.harness, seed, exercise.imported
+        )  # fmt: skip
+        self.spark = SparkBench(engines.lend(Spark), submission, seed)
         self._worlds: dict[World, list[Case]] = {}
         self._told_seed = _one_way(seed)
         cases = exercise.drawn(seed)
@@ -94,12 +107,17 @@ class Bench:
     @property
     def engine_names(self) -> tuple[str, ...]:
         """The engines that the cases are run on."""
-        used = {engine for _, engine, *_ in self._worlds}
-        return tuple(name for name in ("sim", "gloo", "nccl") if name in used)
+        used = {engine for _, engine, *_ in self._worlds} | ({"sim"} if self.exercise.nodes else set())
+        exercise = self.exercise
+        for name, asked in (("processes", exercise.job), ("spark", exercise.spark), ("ray", exercise.ray)):
+            used |= {name} if asked else set()
+        return tuple(name for name in ("sim", "gloo", "nccl", "processes", "spark", "ray") if name in used)
 
     def prepare(self) -> Diagnosis | None:
         """Run every case, optimistically in one run per world. A submission that cannot even be loaded, and so fails
         every check, gives the Diagnosis; anything else is left to the checks."""
+        if not self._worlds:
+            return self.nodes.hopeless()
         worlds = deque(sorted(self._worlds, key=lambda world: (world[0], world[1] != "sim")))
         with self.engines.sim.session() as session, ThreadPoolExecutor(1) as other:
             smallest = [worlds.popleft() for _ in range(min(2, len(worlds)))]
@@ -117,8 +135,22 @@ class Bench:
                 self.engines.close()  # and with it the world that the other thread waits for
                 raise
         if run and not run.loaded and run.diagnoses and run.diagnoses[0].kind in HOPELESS:
-            return run.diagnoses[0]
+            found = run.diagnoses[0]
+            # where one class is missing, the nodes beside it may be right
+            return found if found.kind == "syntax_error" or not self.exercise.nodes else None
         return None
+
+    def of(self, check: Check) -> Bench:
+        """The bench of one check: with nodes in worlds of their own."""
+        other = copy.copy(self)
+        other.nodes = self.nodes.of(check.name)
+        return other
+
+    def close(self) -> None:
+        """End what still runs."""
+        self.nodes.close()
+        self.rays.close()
+        self.spark.close()
 
     def _work_off(self, worlds: deque[World], session: Session | None = None) -> None:
         """Run what is left of `worlds`, the largest first: they take longest."""

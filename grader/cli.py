@@ -31,6 +31,10 @@ cards_app = typer.Typer(help="Look at and check the flashcards.", no_args_is_hel
 app.add_typer(cards_app, name="cards")
 class_app = typer.Typer(help="Grade a whole class.", no_args_is_help=True)
 app.add_typer(class_app, name="class")
+history_app = typer.Typer(help="Judge what clients of a store saw.", no_args_is_help=True)
+app.add_typer(history_app, name="history")
+nodes_app = typer.Typer(help="Run programs that speak Maelstrom's protocol.", no_args_is_help=True)
+app.add_typer(nodes_app, name="nodes")
 
 _ahead: Warm | None = None  # the host for `rankup grade`, started before the command line is read
 
@@ -45,13 +49,21 @@ def grade(
     seed: Annotated[int | None, typer.Option(min=0, help="Draw the inputs from this seed.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the verdict as JSON.")] = False,
     html: Annotated[Path | None, typer.Option(help="Also write the verdict, with diagrams, as a page.")] = None,
+    keep: Annotated[Path | None, typer.Option(help="Keep schedules that broke your nodes in this folder.")] = None,
+    replay: Annotated[Path | None, typer.Option(help="Play one kept schedule again, and nothing else.")] = None,
 ) -> int:
     """Grade a submission and say what happened."""
-    from grader.classroom import grading
+    from grader.classroom import grading, schedules
 
+    if keep is not None and not keep.is_dir():
+        raise BadRequest(f"{keep}: no such folder to keep schedules in")
+    schedule = None if replay is None else schedules.read(replay, exercise)
     if html is not None and not html.parent.is_dir():
         raise BadRequest(f"{html}: no such folder to write the page to")
-    verdict, handed_in = grading.grade_file(exercise, file, engine, seed, not as_json, _ahead)
+    verdict, handed_in = grading.grade_file(exercise, file, engine, seed, not as_json, _ahead, schedule)
+    kept = schedules.keep(verdict, keep) if keep is not None else []
+    if kept and not as_json:
+        print("\n".join(f"kept {path}; play it again with --replay" for path in kept))
     if as_json:
         print(json.dumps(verdict.to_json()))
     if html is not None:
@@ -215,6 +227,86 @@ def grade_class(
     return run.grade_class(run.Wanted(assignment, workers, engine, address, trust, force, db, seed))
 
 
+@history_app.command("check")
+def check_history(
+    file: Annotated[Path, typer.Argument(help="A history: JSON lines as Jepsen writes them.")],
+    model: Annotated[str, typer.Option(help="register, cas-register or kv.")],
+    consistency: Annotated[str, typer.Option(help="linearizable or sequential.")] = "linearizable",
+    html: Annotated[Path | None, typer.Option(help="Also write a page with the picture of the history.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the verdict as JSON.")] = False,
+    steps: Annotated[int | None, typer.Option(min=1, help="Give up after so many steps of the search.")] = None,
+) -> int:
+    """Check whether one order of a history's operations explains it, and say and draw why not."""
+    from grader.nodes.histories import report
+
+    if html is not None and not html.parent.is_dir():
+        raise BadRequest(f"{html}: no such folder to write the page to")
+    judged = report.judge(file, model, consistency, steps)
+    if html is not None:
+        from grader.classroom import running
+
+        running.write_whole(html, judged.page())
+    if as_json:
+        print(json.dumps(judged.to_json()))
+    else:
+        report.print_judged(judged)
+    return 0 if judged.checked.valid is True else 1
+
+
+@nodes_app.command("run", context_settings={"allow_interspersed_args": False})
+def run_nodes(
+    workload: Annotated[str, typer.Option(help="echo, unique-ids, broadcast, g-set, g-counter, pn-counter or lin-kv.")],
+    nodes: Annotated[int, typer.Option(help="How many nodes, n1, n2, ...")],
+    command: Annotated[
+        list[str] | None, typer.Argument(metavar="COMMAND", help="What each node runs, after --.", show_default=False)
+    ] = None,
+    nemesis: Annotated[
+        str,
+        typer.Option(
+            help="Faults, with commas between: partition (any of halves, isolate, bridge, ring, one-way, or name "
+            "those), kill, kill-all, pause."
+        ),
+    ] = "",
+    nemesis_interval: Annotated[float, typer.Option(help="About how many seconds a fault lasts.")] = 2.0,
+    rate: Annotated[float, typer.Option(help="Requests a second, over all clients.")] = 20.0,
+    time_limit: Annotated[float, typer.Option(help="For how many seconds requests are made.")] = 10.0,
+    latency: Annotated[float, typer.Option(help="Milliseconds at the mean between nodes, exponential.")] = 0.0,
+    drop: Annotated[float, typer.Option(help="Probability that a message between nodes is lost.")] = 0.0,
+    duplicate: Annotated[float, typer.Option(help="Probability that a message between nodes comes twice.")] = 0.0,
+    topology: Annotated[str, typer.Option(help="Of broadcast: grid, line, tree or total.")] = "grid",
+    seed: Annotated[int | None, typer.Option(min=0, help="Of requests, faults and the network.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print what came of it as JSON.")] = False,
+    html: Annotated[Path | None, typer.Option(help="Also write a page with a picture of the run.")] = None,
+    history: Annotated[Path | None, typer.Option(help="Also write all requests, as JSON lines.")] = None,
+) -> int:
+    """Run COMMAND as nodes of a cluster, make requests among faults, and judge the answers.
+
+    The programs run directly on this machine, with your rights and in no box: run only what you trust. Each has a
+    folder of its own, $NODE_DISK, which outlasts its crashes but not the run. At the end all is killed.
+    """
+    from grader.nodes import command as asked
+    from grader.nodes import page, report
+
+    for path in (html, history):
+        if path is not None:
+            asked.check_writable(path)
+    wanted = asked.Wanted(workload, nodes, command or (), nemesis, nemesis_interval, rate, time_limit, latency, drop,
+                          duplicate, topology, seed)  # fmt: skip
+    with report.waiting(f"{time_limit:g} s of requests, then until all agree, 10 s at most"):
+        outcome = asked.play(wanted)
+    if history is not None or html is not None:
+        from grader.classroom import running
+    if history is not None:
+        running.write_whole(history, "".join(json.dumps(event) + "\n" for event in outcome.events))
+    if html is not None:
+        running.write_whole(html, page.html(outcome))
+    if as_json:
+        print(json.dumps(outcome.to_json()))
+    else:
+        report.show(outcome)
+    return 0 if outcome.right else 1
+
+
 def _terminate(*_: Any) -> None:
     raise KeyboardInterrupt
 
@@ -255,3 +347,7 @@ def _start_ahead(arguments: list[str]) -> None:
     names = [argument.partition(":")[0] for argument in arguments[1:]]
     if arguments[:1] in (["grade"], ["run"]) and any(Path(name).is_file() for name in names):
         _ahead = Warm(WORKER)
+
+
+if __name__ == "__main__":  # python -m grader.cli: without this it would do nothing, and exit with 0
+    main()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import importlib.metadata
 import os
 import shutil
@@ -12,6 +13,11 @@ from pathlib import Path
 from typing import Literal
 
 State = Literal["ok", "missing", "optional"]
+SERVERS = {  # that labs start for themselves: the program, Debian's package, and what the lab of which chapter shows
+    "etcd": ("etcd", "etcd-server", "02, the minority that refuses"),
+    "redis": ("redis-sentinel", "redis-sentinel", "02, the minority that loses writes"),
+    "postgresql": ("postgres", "postgresql", "12, two-phase commit without a coordinator"),
+}
 
 
 @dataclass(frozen=True)
@@ -27,7 +33,7 @@ class Finding:
 def examine() -> list[Finding]:
     """Look at everything that the course's parts need. Starts a real run of two ranks."""
     return [_python(), _package("torch"), _package("nbgrader"), _package("jupyterlab"), *_ranks(), _cores(), _memory(),
-            _isolation(), _java(), _gpus()]  # fmt: skip
+            _isolation(), _spark(), *map(_engine, ("ray", "optuna")), *map(_server, SERVERS), _gpus()]  # fmt: skip
 
 
 def _python() -> Finding:
@@ -94,11 +100,31 @@ def _isolation() -> Finding:
     return Finding("isolation", "optional", f"{mode}: {modes.NOT_ISOLATED[mode]}", modes.advice(mode))
 
 
-def _java() -> Finding:
-    path = shutil.which("java")
-    if path:
-        return Finding("java", "ok", path)
-    return Finding("java", "optional", "not installed", "only the Spark exercises need it; they bring their own")
+def _spark() -> Finding:
+    from grader.jobs.sparks import java
+
+    why, found = java.missing(), java.find()
+    if why or found is None:
+        return Finding("spark", "optional", f"not here: {why}", "only the Spark exercises need it (chapter 05)")
+    return Finding("spark", "ok", f"on Java {found.version} ({found.program})")
+
+
+def _engine(name: str) -> Finding:
+    """A package that only some exercises need."""
+    found = _package(name)
+    if found.state == "ok":
+        return found
+    told = f"only exercises of chapter 13 need it: pip install 'rankup[jobs]' brings {name}"
+    return Finding(name, "optional", "not installed", told)
+
+
+def _server(name: str) -> Finding:
+    """A server that an optional lab needs; Debian keeps PostgreSQL's where no path leads."""
+    program, package, lab = SERVERS[name]
+    found = shutil.which(program) or next(iter(sorted(glob.glob(f"/usr/lib/*/*/bin/{program}"), reverse=True)), None)
+    if found:
+        return Finding(name, "ok", found)
+    return Finding(name, "optional", "not installed", f"only a lab needs it (chapter {lab}): apt-get install {package}")
 
 
 def _gpus() -> Finding:

@@ -5,12 +5,14 @@ A check judges runs of the learner's function, which a Bench makes for it.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import pkgutil
 import random
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,7 +24,10 @@ from grader.ranks.network import ROUNDS, Network
 from grader.ranks.processes import DEFAULT_LIMITS, BoxFailed
 from grader.ranks.program import Call, Function, Limits, Strided, outputs_text
 from grader.submission import BadRequest, Submission
-from grader.trace import diagram
+from grader.trace import diagram, gantt, storyboard
+from grader.trace.gantt import Chart
+from grader.trace.story import Story
+from grader.trace.trouble import NotPlayed, Trouble
 from grader.verdict import CheckResult, Diagnosis, Verdict
 
 World = tuple[int, str, Network, tuple[Fault, ...]]
@@ -76,7 +81,7 @@ class Check:
     name: str
     title: str
     points: float
-    judge: Callable[[Bench], Outcome]
+    judge: Callable[[Bench], Outcome | Story | Chart]
 
 
 @dataclass(frozen=True)
@@ -85,8 +90,11 @@ class Exercise:
 
     `functions` are what the learner defines. `cases` draws fresh inputs from a generator; `minutes` and `difficulty`
     (1 to 3) are for people. Without functions it is a program that is run as a whole, and `script` is the name of the
-    one in a notebook's cell that check() is given. `harness`, `banned`, `imported` and `apart` are as a Program has
-    them.
+    one in a notebook's cell that check() is given. `nodes` are the names of the classes of message-passing nodes that
+    the learner writes, and `watched` the attributes of theirs that checks look at.
+    `job` is the name of a function that the learner writes, which is given workers (see `jobs`); `spark` those of
+    functions that are run on Spark, and `ray` of what the harness calls against a Ray. `harness`, `banned`,
+    `imported` and `apart` are as a Program has them.
     """
 
     name: str
@@ -104,6 +112,11 @@ class Exercise:
     imported: tuple[str, ...] = ()
     apart: bool = False
     script: str = ""
+    nodes: tuple[str, ...] = ()
+    watched: tuple[str, ...] = ()
+    job: str = ""
+    spark: tuple[str, ...] = ()
+    ray: tuple[str, ...] = ()
 
     @property
     def max_points(self) -> float:
@@ -115,7 +128,9 @@ class Exercise:
 
     @property
     def function_names(self) -> tuple[str, ...]:
-        return tuple(function.name for function in self.functions) or (self.script,)
+        return (*(function.name for function in self.functions), *self.nodes, *self.spark, *self.ray) or (
+            self.job or self.script,
+        )
 
 
 class Draw:
@@ -128,8 +143,12 @@ class Draw:
         return np.random.default_rng([self._seed, *label.encode()])
 
 
-def draw(outcome: Outcome) -> str | None:
-    """The space-time diagram of an outcome, as SVG text; None of one rank that communicates with nobody."""
+def draw(outcome: Outcome | Story | Chart) -> str | None:
+    """The picture of an outcome, as SVG text; None of one rank that communicates with nobody."""
+    if isinstance(outcome, Chart):
+        return gantt.svg(outcome)
+    if isinstance(outcome, Story):
+        return storyboard.svg(outcome)
     trace, run = outcome.trace, outcome.run
     if trace.ranks == 1 and not trace.operations(0):
         return None
@@ -154,18 +173,23 @@ def grade(
     seed: int | None = None,
     engine: str = "auto",
     on_check: Callable[[CheckResult], None] = lambda _: None,
+    replayed: dict[str, Any] | None = None,
 ) -> Verdict:
     """Grade one submission: every check of the exercise, with inputs drawn from `seed`.
+
+    `replayed` is a schedule of nodes that was kept: what it was found by is played by it alone.
 
     Decided here, outside the learner's processes, and fails closed: what cannot be judged gives no points.
     """
     started = time.monotonic()
     seed = random.SystemRandom().randrange(2**31) if seed is None else seed
     bench = Bench(exercise, submission, engines, seed, engine)
+    bench.nodes.replayed = replayed
     results: list[CheckResult] = []
-    for result in _results(bench, submission):
-        results.append(result)
-        on_check(result)
+    with contextlib.closing(bench):
+        for result in _results(bench, submission):
+            results.append(result)
+            on_check(result)
     return Verdict(exercise.name, tuple(results), seed, time.monotonic() - started, bench.engine_names)
 
 
@@ -176,28 +200,59 @@ def _results(bench: Bench, submission: Submission) -> Iterator[CheckResult]:
     except BoxFailed as error:
         yield from (_result(check, "error", Diagnosis("crash", f"Not graded: {error}.")) for check in checks)
         return
-    for check in checks:
-        if hopeless:
-            yield _result(check, "fail", hopeless)
-            continue
-        try:
-            with np.errstate(all="ignore"):  # numbers are the learner's to make up
-                outcome = check.judge(bench)
-        except NotRun as error:
-            yield _result(check, "skipped", Diagnosis("unsupported_engine", str(error)))
-        except Lost as lost:
-            yield _result(check, "fail", lost.diagnosis, lost.outcome)
-        except BoxFailed as error:
-            yield _result(check, "error", Diagnosis("crash", f"Not graded: {error}."))
-        else:
-            yield _result(check, "pass", None, outcome)
+    if hopeless:
+        yield from (_result(check, "fail", hopeless) for check in checks)
+    elif bench.exercise.nodes:
+        yield from bench.nodes.together([partial(_judged, bench.of(check), check) for check in checks])
+    else:
+        yield from (_judged(bench, check) for check in checks)
 
 
-def _result(check: Check, status: Any, diagnosis: Diagnosis | None, outcome: Outcome | None = None) -> CheckResult:
+def _judged(bench: Bench, check: Check) -> CheckResult:
+    """What a check says."""
+    try:
+        with np.errstate(all="ignore"):  # numbers are the learner's to make up
+            outcome = check.judge(bench)
+    except (NotRun, NotPlayed) as error:
+        return _result(check, "skipped", Diagnosis("unsupported_engine", str(error)))
+    except Trouble as trouble:
+        return _result(check, "fail", trouble.diagnosis, trouble.story or trouble.chart, bench, trouble.schedule)
+    except Lost as lost:
+        return _result(check, "fail", lost.diagnosis, lost.outcome, bench)
+    except BoxFailed as error:
+        return _result(check, "error", Diagnosis("crash", f"Not graded: {error}."))
+    return _result(check, "pass", None, outcome, bench)
+
+
+def _result(
+    check: Check, status: Any, diagnosis: Diagnosis | None, outcome: Outcome | Story | Chart | None = None,
+    bench: Bench | None = None, schedule: dict[str, Any] | None = None,
+) -> CheckResult:  # fmt: skip
     points = check.points if status == "pass" else 0.0
+    if isinstance(outcome, Story | Chart):
+        outcome.title = outcome.title or (check.title if diagnosis is None else _heading(check, diagnosis))
     picture = draw(outcome) if outcome is not None else None
-    output = outputs_text(outcome.run) if outcome is not None else ""
-    return CheckResult(check.name, check.title, points, check.points, status, diagnosis, picture, output)
+    output = ""
+    if isinstance(outcome, Outcome):
+        output = outputs_text(outcome.run)
+    elif bench is not None:
+        output = bench.nodes.output() or bench.rays.output()
+    return CheckResult(check.name, check.title, points, check.points, status, diagnosis, picture, output, schedule)
+
+
+def _heading(check: Check, wrong: Diagnosis) -> str:
+    """What stands above the picture of a run that went wrong, where its judge has not said it."""
+    if wrong.expected and wrong.got:
+        return f"Expected {wrong.expected}, got {wrong.got}"
+    return f"{wrong.kind.replace('_', ' ').capitalize()}: {check.title}"
+
+
+def only(exercise: Exercise, check: str) -> Exercise:
+    """The exercise with that one check. Raises BadRequest if it has none of that name."""
+    checks = tuple(one for one in exercise.checks if one.name == check)
+    if not checks:
+        raise BadRequest(f"{exercise.name} has no check called {check!r}")
+    return replace(exercise, checks=checks)
 
 
 def names() -> list[str]:

@@ -8,9 +8,13 @@ from pathlib import Path
 
 import matrix
 import pytest
+from hypothesis import settings
 
 from grader.ranks.engines import Engines
 from grader.ranks.processes import Processes
+
+settings.register_profile("rankup", deadline=None)  # a busy machine is no failure
+settings.load_profile("rankup")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

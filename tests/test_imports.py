@@ -23,12 +23,13 @@ LAYER = {part: number for number, parts in enumerate(LAYERS) for part in parts}
 GRADING = ("exercise", "exercises", "bench", "twins")
 TOGETHER = {(one, other) for one in GRADING for other in GRADING}
 IN_THE_BOX = {
-    "ranks/lives/life.py",
+    *("ranks/lives/life.py", "ranks/lives/director.py"),
     "ranks/worker.py",
     "ranks/recorder.py",
     *(f"ranks/sim/{name}.py" for name in ("serve", "group", "world", "context", "collectives")),
     *(f"exercises/harness/{path.name}" for path in (PACKAGE / "exercises" / "harness").glob("*.py")),  # text for it
 }
+UNPICKLE = {"jobs/host.py"}  # in the box, for the processes there among themselves
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
 
@@ -68,7 +69,8 @@ def test_only_the_box_imports_torch(path: Path) -> None:
     uses = {name.split(".")[0] for name in imports(path)}
     if str(path.relative_to(PACKAGE)) not in IN_THE_BOX:
         assert "torch" not in uses, "torch is for the learner's processes; the grading process compares raw bytes"
-    assert "pickle" not in uses, "nothing that came from a box is ever unpickled"
+    if str(path.relative_to(PACKAGE)) not in UNPICKLE:
+        assert "pickle" not in uses, "nothing that came from a box is ever unpickled"
 
 
 def test_every_folder_says_what_lives_there() -> None:

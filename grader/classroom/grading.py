@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from pathlib import Path
+from typing import Any
 
 from grader import submission
 from grader.ranks import WORKER
@@ -15,12 +16,19 @@ ENGINES = ("auto", "sim", "gloo", "nccl", "all")
 
 
 def grade_file(
-    name: str, file: Path, engine: str, seed: int | None, show: bool = False, warm: Warm | None = None
+    name: str,
+    file: Path,
+    engine: str,
+    seed: int | None,
+    show: bool = False,
+    warm: Warm | None = None,
+    schedule: dict[str, Any] | None = None,
 ) -> tuple[Verdict, Submission]:
     """The verdict on `file` for the exercise `name`, and what was graded; with `show`, printed check by check.
 
-    `warm` is a host that somebody has started already; it is closed at the end. Raises BadRequest for anything that is
-    not a submission to it.
+    `warm` is a host that somebody has started already; it is closed at the end. With `schedule`, which was kept, the
+    check that it is from is judged by it alone (see `nodes.bench`), and that is no progress. Raises
+    BadRequest for anything that is not a submission to it.
     """
     if engine not in ENGINES:
         raise BadRequest(f"no engine is called {engine!r}; there are {', '.join(ENGINES)}")
@@ -38,14 +46,17 @@ def grade_file(
             raise BadRequest(
                 f"nccl needs a GPU for each rank, and this machine has none: {name} runs with auto or gloo"
             )
+        if schedule is not None:
+            found = exercise.only(found, schedule["check"])
         handed_in: Submission = submission.read(file, found.function_names)
         if show:
             terminal = report.TerminalReport()
-            verdict = exercise.grade(found, handed_in, engines, seed, engine, terminal.check)
+            verdict = exercise.grade(found, handed_in, engines, seed, engine, terminal.check, schedule)
             terminal.summary(verdict)
         else:
-            verdict = exercise.grade(found, handed_in, engines, seed, engine)
-    _remember(verdict)
+            verdict = exercise.grade(found, handed_in, engines, seed, engine, replayed=schedule)
+    if schedule is None:
+        _remember(verdict)
     return verdict, handed_in
 
 

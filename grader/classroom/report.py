@@ -114,7 +114,7 @@ def check_html(result: CheckResult) -> str:
             )
     if result.diagnosis and result.output:
         printed = escape(_printable(result.output[:_SHOWN_OUTPUT]))
-        parts.append(f"<details><summary>what your ranks printed</summary><pre>{printed}</pre></details>")
+        parts.append(f"<details><summary>what your code printed</summary><pre>{printed}</pre></details>")
     if result.diagram:
         state = " open" if result.diagnosis else ""
         parts.append(f"<details{state}><summary>your run</summary>{result.diagram}</details>")

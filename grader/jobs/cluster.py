@@ -1,0 +1,380 @@
+"""A driver and its workers: real processes, of which one after another is killed or stands still, as a seed says.
+
+Tasks really run, each in its worker's process. When each is over is decided here, in virtual time, and so is which
+worker dies in which task, and who stands still: the same seed gives the same run. Bytes are counted as they pass.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from grader.sandbox import frames
+from grader.sandbox.limits import MIB, BoxLimits
+from grader.sandbox.party import NONSENSE, Beyond, Party, plain
+from grader.sandbox.warm import Warm
+from grader.submission import Source, Submission
+from grader.trace.gantt import Bar, Chart
+from grader.trace.trouble import Trouble
+from grader.verdict import Diagnosis, Kind
+
+DRIVER = 0
+LIMITS = BoxLimits(memory_bytes=1024 * MIB)
+CPU_SECONDS = 5.0  # of one task, or of the driver between two questions
+IDLE_SECONDS = 10.0
+STDOUT_BYTES = 2**20
+DEATH = 0.5  # virtual seconds after a task's begin, and so before any that began with it is done
+MOST_TASKS = 2_000
+MOST_WAITS = 1_000  # in a row that end with nothing, questions for the number of workers counted among them
+MOST_BYTES = 128 * MIB  # of all tasks' arguments together: they are kept here, to be sent when a worker is idle
+MOST_UNREAD = 4 * MOST_TASKS  # messages of the driver that wait here; a worker says one thing at a time
+JOB_SECONDS = 60.0  # real ones, of a whole job
+
+
+@dataclass(frozen=True)
+class Job:
+    """What run() is called with, and what befalls its workers.
+
+    `functions` are the names in `given` of map_fn, reduce_fn and combine_fn (or None). Of all different tasks, as they
+    first begin (from 1), `deaths` are those during which their worker is killed, `still` those that stand still for
+    good; a task that is submitted again with the same arguments is no other one. With `hash_seeds` every worker hashes
+    strings its own way.
+    """
+
+    functions: tuple[str, str, str | None]
+    inputs: Sequence[Any]
+    workers: int = 3
+    reducers: int = 3
+    deaths: tuple[int, ...] = ()
+    still: tuple[int, ...] = ()
+    hash_seeds: bool = False
+    seed: int = 0
+    label: str = ""
+
+
+@dataclass
+class Ran:
+    """One submitted task and what became of it. Times are virtual seconds; sizes are those of the pickled values."""
+
+    number: int
+    function: str
+    line: int | None
+    given: int
+    worker: int | None = None
+    begin: float = 0.0
+    end: float | None = None
+    became: str = "queued"  # running, done, failed, died
+    returned: int = 0
+
+
+@dataclass
+class Done:
+    """A job that came to its end: what run() returned, as pairs, and every task."""
+
+    job: Job
+    items: list[tuple[Any, Any]] | None
+    type_name: str
+    tasks: list[Ran]
+    different: int  # tasks that began, each counted once however often it was submitted with the same arguments
+    chart: Chart
+
+    @property
+    def returned_bytes(self) -> int:
+        """What all tasks together returned, pickled."""
+        return sum(task.returned for task in self.tasks)
+
+
+def name_of(worker: int) -> str:
+    return f"w{worker}"
+
+
+class Cluster:
+    """One job's processes. Raises Trouble, with the picture up to then, where the job cannot come to its end."""
+
+    def __init__(self, warm: Warm, submission: Submission, call: str, job: Job) -> None:
+        self._call, self.job = call, job
+        self.file, self.source = submission.name, Source(submission.name, submission.source)
+        self._program = {"source": submission.source, "file": submission.name, "function": call}
+        self._rng = random.Random(f"job {job.seed}")
+        self.now, self._waits = 0.0, 0
+        self.tasks: list[Ran] = []
+        self._calls: list[tuple[str, bytes]] = []  # of each task, the function's name and its arguments
+        self._queue: deque[int] = deque()
+        self._alive = list(range(1, job.workers + 1))
+        self._idle = deque(self._alive)
+        self._running: dict[int, int] = {}  # task by worker
+        self._tried: set[tuple[str, bytes]] = set()  # tasks that have begun, by what they are
+        self._began = time.monotonic()
+        self._dies: set[int] = set()  # workers, in the task at hand
+        self._still: set[int] = set()  # tasks
+        self.chart = Chart(tuple(map(name_of, self._alive)))
+        self._party = Party(warm, 1 + job.workers, LIMITS, IDLE_SECONDS, STDOUT_BYTES)
+
+    # ---- the life of a job
+
+    def run(self) -> Done:
+        """From the first process to the result."""
+        try:
+            return self._run()
+        except Beyond as beyond:
+            raise self._told(self._beyond(beyond)) from None
+        except NONSENSE:
+            raise self._told(self._trouble("sandbox_violation", "The submission sent what is no answer.")) from None
+        except Trouble as trouble:
+            raise self._told(trouble) from None
+        finally:
+            self._party.close()
+
+    def _run(self) -> Done:
+        self._start()
+        job = self.job
+        self._party.post(DRIVER, {
+            "call": self._call, "functions": job.functions, "inputs": job.inputs, "reducers": job.reducers,
+        })  # fmt: skip
+        while True:
+            message = self._hear(DRIVER)
+            told = message.header
+            match told.get("event"):
+                case "count":
+                    self._unmoved(None)
+                    self._party.post(DRIVER, {"count": len(self._alive)})
+                case "submit":
+                    self._submit(str(told["function"]), told["line"], message.blob)
+                case "wait":
+                    self._wait(told["timeout"], told["line"])
+                case "returned":
+                    return self._done(told)
+                case "raised":
+                    raise self._raised(told)
+                case _:
+                    raise ValueError
+
+    def _start(self) -> None:
+        everybody = range(1 + self.job.workers)
+        by = "grader.jobs.host"
+        self._party.post(DRIVER, {"by": by, "role": "driver"})
+        for worker in self._alive:
+            seed = self._rng.randrange(1, 2**32) if self.job.hash_seeds else 1
+            self._party.post(worker, {"by": by, "role": "worker", "hash_seed": seed})
+        for number in everybody:
+            if self._hear(number).header.get("event") != "up":
+                raise ValueError
+            self._party.post(number, self._program)
+        for number in everybody:
+            told = self._hear(number).header
+            if told.get("event") == "raised":
+                raise self._raised(told)
+            if told.get("event") != "loaded":
+                raise ValueError
+            if told["problem"]:
+                text = f"{self.file}: {told['problem']!s:.200}."
+                raise Trouble(Diagnosis("missing_function", text, file=self.file, expected=f"def {self._call}(...)"))
+
+    def _done(self, told: dict[str, Any]) -> Done:
+        items = None
+        if told.get("type") == "dict":
+            tree = frames.decode(told["items"], b"", lambda *_: None)
+            items = list({_hashable(key): value for key, value in tree}.items())
+        return Done(self.job, items, str(told.get("type"))[:100], self.tasks, len(self._tried), self._charted())
+
+    # ---- what the driver asks
+
+    def _submit(self, function: str, line: Any, blob: bytes) -> None:
+        if len(self.tasks) >= MOST_TASKS:
+            raise self._trouble("timeout", f"run() submitted more than {MOST_TASKS} tasks.")
+        if sum(task.given for task in self.tasks) + len(blob) > MOST_BYTES:
+            raise self._trouble("too_many_bytes", f"The arguments of all tasks are more than {MOST_BYTES // MIB} MiB.")
+        line = line if isinstance(line, int) else None
+        self.tasks.append(Ran(len(self.tasks), plain(function, 100), line, len(blob)))
+        self._calls.append((function, blob))
+        self._queue.append(self.tasks[-1].number)
+        self._assign()
+
+    def _assign(self) -> None:
+        """Give queued tasks to idle workers."""
+        while self._queue and self._idle:
+            number, worker = self._queue.popleft(), self._idle.popleft()
+            task = self.tasks[number]
+            task.worker, task.begin, task.became = worker, self.now, "running"
+            self._running[worker] = number
+            what = self._calls[number]
+            nth = 0 if what in self._tried else len(self._tried) + 1  # 0: it was tried before
+            self._tried.add(what)
+            task.end = self.now + self._rng.uniform(1.0, 3.0)
+            if nth in self.job.deaths:
+                self._dies.add(worker)
+                task.end = self.now + DEATH
+            elif nth in self.job.still:
+                self._still.add(number)
+                task.end = None
+            self._party.post(worker, {"function": what[0]}, what[1])
+
+    def _wait(self, timeout: Any, line: Any) -> None:
+        if timeout is not None and not (isinstance(timeout, int | float) and timeout >= 0):
+            raise ValueError
+        timeout = None if timeout == math.inf else timeout
+        line = line if isinstance(line, int) else None
+        due = [(end, worker) for worker, number in self._running.items() if (end := self.tasks[number].end) is not None]
+        if not due and timeout is None:
+            raise self._stuck(line)
+        if timeout is not None and (not due or min(due)[0] > self.now + timeout):
+            self.now += timeout
+            self._unmoved(line)
+            self._party.post(DRIVER, {"kind": None})
+            return
+        self._waits = 0
+        self.now, worker = min(due)
+        self._party.post(DRIVER, *self._over(worker))
+        self._assign()
+
+    def _unmoved(self, line: int | None) -> None:
+        """The driver has learnt nothing new. Raises Trouble where that goes on and on."""
+        self._waits += 1
+        if self._waits > MOST_WAITS:
+            raise self._stuck(line)
+
+    def _over(self, worker: int) -> tuple[dict[str, Any], bytes]:
+        """What the driver hears of the task that is over now."""
+        task = self.tasks[self._running[worker]]
+        if worker in self._dies:
+            self._party.end(worker)
+        message = self._hear_or_end(worker, worker in self._dies)
+        del self._running[worker]
+        if message is None:
+            self._alive.remove(worker)
+            task.became = "died"
+            self.chart.gone[name_of(worker)] = self.now
+            return {"kind": "died", "task": task.number}, b""
+        self._idle.append(worker)
+        if message.header.get("event") == "failed":
+            task.became = "failed"
+            what = f"{str(message.header['type'])[:100]}: {str(message.header['text'])[:500]}"
+            return {"kind": "failed", "task": task.number, "value": what}, b""
+        if message.header.get("event") != "done":
+            raise ValueError
+        task.became, task.returned = "done", len(message.blob)
+        return {"kind": "done", "task": task.number}, message.blob
+
+    # ---- the processes
+
+    def _hear(self, process: int) -> frames.Message:
+        """The next message of a process. Raises Trouble where there is none to come."""
+        message = self._hear_or_end(process)
+        if message is None:
+            how = self._party.status[process]
+            who = "The driver" if process == DRIVER else f"Worker {name_of(process)}"
+            raise self._trouble("crash", f"{who} ended with exit status {how}.")
+        return message
+
+    def _hear_or_end(self, process: int, killed: bool = False) -> frames.Message | None:
+        """The next message of a process, or None where it ended; one that is killed says nothing any more."""
+        party = self._party
+        news = time.monotonic()
+        before = seen = party.box.cpu[process]
+        while killed or not party.inbox[process]:
+            if process in party.status:
+                return None
+            if party.read(0.1):
+                news = time.monotonic()
+                self._crowded()
+            cpu, now = party.box.cpu[process], time.monotonic()
+            if cpu > seen:
+                seen, news = cpu, now
+            if cpu - before > CPU_SECONDS or now - news > IDLE_SECONDS:
+                raise self._endless(process)
+            if now - self._began > JOB_SECONDS:
+                raise self._trouble("timeout", f"The job was not over after {JOB_SECONDS:g} seconds.")
+        return party.inbox[process].pop(0)
+
+    def _crowded(self) -> None:
+        """Raise ValueError where more waits here to be read than a job has to say."""
+        driver, *workers = self._party.inbox
+        if len(driver) > MOST_UNREAD or any(len(inbox) > 1 for inbox in workers):
+            raise ValueError
+        if sum(len(message.blob) for inbox in self._party.inbox for message in inbox) > 2 * MOST_BYTES:
+            raise ValueError
+
+    # ---- words
+
+    def _charted(self) -> Chart:
+        """What ran where, as a picture has it."""
+        chart, seen = self.chart, set()
+        chart.end, chart.subtitle = self.now + 0.3, self.job.label
+        for task in self.tasks:
+            if task.worker is None:
+                continue
+            same = self._calls[task.number]
+            became = {"running": "done"}.get(task.became, task.became)
+            if task.number in self._still:
+                became = "still"
+            elif became == "done" and same in seen:
+                became = "again"
+            seen.add(same)
+            end = self.now if task.end is None or task.became == "running" else task.end
+            chart.bars.append(
+                Bar(name_of(task.worker), task.begin, end, f"{task.function} {task.number}", became)  # type: ignore[arg-type]
+            )
+        return chart
+
+    def _told(self, trouble: Trouble) -> Trouble:
+        trouble.chart = self._charted()
+        return trouble
+
+    def _trouble(self, kind: Kind, text: str, line: int | None = None, expected: str = "", got: str = "") -> Trouble:
+        return Trouble(Diagnosis(kind, text, None, self.file, line, expected or None, got or None))
+
+    def _stuck(self, line: int | None) -> Trouble:
+        where = self.source.quote(line)
+        if not self._alive:
+            return self._trouble("deadlock", f"run() waits for tasks{where}, and every worker is gone.", line)
+        standing = [self.tasks[number] for number in sorted(self._still)]
+        lost = [task for task in self.tasks if task.became == "died"]
+        if standing:
+            task = standing[0]
+            text = (
+                f"run() waits for ever{where}: task {task.number} ({task.function}) has stood still on "
+                f"{name_of(task.worker or 0)} since {task.begin:.1f} s, and nothing else is left to wait for. Give up "
+                "waiting after a while, and submit it a second time."
+            )
+        elif lost:
+            task = lost[-1]
+            text = (
+                f"run() waits for ever{where}: nothing is queued or running. Task {task.number} ({task.function}) was "
+                f"lost when {name_of(task.worker or 0)} was killed at {task.end or 0:.1f} s: submit it again."
+            )
+        else:
+            text = f"run() waits for ever{where}: nothing is queued or running."
+        return self._trouble("deadlock", text, line, "the job ends", "nothing to wait for")
+
+    def _endless(self, process: int) -> Trouble:
+        if process == DRIVER:
+            return self._trouble("timeout", "run() neither waited nor returned. Is there a loop that never ends?")
+        task = self.tasks[self._running[process]] if process in self._running else None
+        what = f"Task {task.number} ({task.function})" if task else "The program"
+        return self._trouble("timeout", f"{what} did not come to an end on {name_of(process)}.")
+
+    def _beyond(self, beyond: Beyond) -> Trouble:
+        if beyond.limit == "memory":
+            used, allowed = beyond.used / MIB, beyond.allowed / MIB
+            text = f"Out of memory: driver and workers used {used:,.0f} MiB where {allowed:,.0f} MiB are allowed."
+            return self._trouble("out_of_memory", text)
+        text = f"The job used {beyond.used:g} of {beyond.limit} where {beyond.allowed:g} is allowed."
+        return self._trouble("timeout" if beyond.limit == "cpu" else "sandbox_violation", text)
+
+    def _raised(self, told: dict[str, Any]) -> Trouble:
+        line = told.get("line") if isinstance(told.get("line"), int) else None
+        name, text = plain(told.get("type"), 100), plain(told.get("text"))
+        where = self.source.quote(line)
+        if told.get("stage") == "compile":
+            return self._trouble("syntax_error", f"{self.file} is not valid Python: {name}: {text}{where}.", line)
+        when = "when it was loaded" if told.get("stage") == "load" else "in run()"
+        return self._trouble("crash", f"{self.file} raised {name}: {text}{where}, {when}.", line)
+
+
+def _hashable(key: Any) -> Any:
+    return tuple(map(_hashable, key)) if isinstance(key, list) else key

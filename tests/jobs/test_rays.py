@@ -1,0 +1,193 @@
+"""A Ray in a box: what runs there, what is counted, and that nothing of it is left."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from grader.jobs.rays import room
+from grader.jobs.rays.environments import PREFIX, variables
+from grader.jobs.rays.lent import Driver, Said
+from grader.jobs.rays.room import Rays
+from grader.ranks.engines import Engines
+from grader.submission import Submission
+from grader.trace.trouble import NotPlayed, Trouble
+
+pytest.importorskip("ray")
+
+HARNESS = """
+import os
+import ray
+from grader.jobs.rays.gate import tell
+
+def call(f, *arguments):
+    return f(*arguments)
+
+def in_a_task(f, value):
+    def fn(value):
+        return tell(what="begin", value=value)
+    return ray.get(ray.remote(fn).remote(value))
+
+"""
+PROGRAM = """
+import os
+import ray
+
+def echo(value):
+    return value
+
+def left():
+    if os.fork() == 0:
+        os.setsid()
+        os.execv("/bin/sleep", ["sleep", "86413"])
+    return "returned"
+
+def sleeping():
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        with open(f"/proc/{pid}/cmdline") as file:
+            found.append("86413" in file.read())
+    return sum(found)
+
+def leave():
+    os._exit(3)
+
+def loop():
+    while True:
+        pass
+
+def raises():
+    return {}["key"]
+
+def in_a_worker():
+    @ray.remote
+    def fails():
+        raise ValueError("no such file")
+    return ray.get(fails.remote())
+"""
+
+
+@pytest.fixture(scope="module")
+def rays(engines: Engines) -> Rays:
+    return engines.lend(Rays)
+
+
+@pytest.fixture
+def driver(rays: Rays) -> Iterator[Driver]:
+    made = Driver(rays, Submission(PROGRAM, "mine.py"), ["echo", "missing"], HARNESS)
+    yield made
+    made.close()
+
+
+def test_a_worker_asks_at_the_gate_and_is_known_as_one(driver: Driver) -> None:
+    heard: list[Said] = []
+
+    def said(it: Said) -> None:
+        heard.append(it)
+        driver.answer(it, {"given": it.what["value"] + 1})
+
+    assert driver.call("echo", "in_a_task", 41, seconds=60, said=said) == {"given": 42}
+    assert [(it.role, it.what) for it in heard] == [("worker", {"what": "begin", "value": 41})]
+    assert driver.missing == ["missing"]
+
+
+def test_a_killed_worker_is_gone_and_its_task_runs_again(driver: Driver) -> None:
+    pids: list[int] = []
+
+    def said(it: Said) -> None:
+        pids.append(it.pid)
+        if len(pids) == 1:
+            driver.kill(it.pid)
+        else:
+            driver.answer(it, "at last")
+
+    assert driver.call("echo", "in_a_task", 1, seconds=60, said=said) == "at last"
+    assert len(set(pids)) == 2
+    assert driver.died[0] == pids[0]
+
+
+def test_tables_tell_of_every_task_when_it_was_submitted(driver: Driver) -> None:
+    before = time.time_ns()
+    driver.call("echo", "in_a_task", 1, seconds=60)
+    submitted = [task["times"].get("PENDING_ARGS_AVAIL") for task in driver.tasks() if task["name"] == "fn"]
+    assert len(submitted) == 1
+    assert before < submitted[0] < time.time_ns()
+
+
+@pytest.mark.parametrize(
+    ("function", "kind", "words"),
+    [
+        ("leave", "crash", "ended by itself (status 3)"),
+        ("raises", "crash", "raised KeyError: 'key' (line 29:"),
+        ("in_a_worker", "crash", "ValueError: no such file"),
+        ("loop", "timeout", "did not come to its end"),
+    ],
+)
+def test_what_a_call_does_wrong_is_told(driver: Driver, function: str, kind: str, words: str) -> None:
+    with pytest.raises(Trouble) as caught:
+        driver.call(function, "call", seconds=5)
+    assert caught.value.diagnosis.kind == kind
+    assert words in caught.value.diagnosis.message
+
+
+@pytest.mark.parametrize(
+    ("source", "kind"),
+    [("def f(:", "syntax_error"), ("raise ValueError('x')", "crash"), ("import os; os._exit(1)", "crash")],
+)
+def test_a_program_that_cannot_be_loaded_leaves_the_ray_whole(rays: Rays, source: str, kind: str) -> None:
+    with pytest.raises(Trouble) as caught:
+        Driver(rays, Submission(source, "mine.py"), ["f"], HARNESS)
+    assert caught.value.diagnosis.kind == kind
+    after = Driver(rays, Submission(PROGRAM, "mine.py"), ["echo"], HARNESS)
+    assert after.call("echo", "call", 7, seconds=60) == 7
+    after.close()
+
+
+def test_what_a_driver_left_behind_is_gone_with_it(rays: Rays) -> None:
+    one = Driver(rays, Submission(PROGRAM, "mine.py"), ["left"], HARNESS)
+    assert one.call("left", "call", seconds=60) == "returned"
+    one.close()
+    two = Driver(rays, Submission(PROGRAM, "mine.py"), ["sleeping"], HARNESS)
+    assert two.call("sleeping", "call", seconds=60) == 0
+    two.close()
+
+
+def test_without_ray_a_sentence_says_so(monkeypatch: pytest.MonkeyPatch, engines: Engines) -> None:
+    monkeypatch.setattr(room.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(NotPlayed, match="needs Ray, which is not installed"):
+        Rays(engines.warm).take()
+
+
+def test_gradings_of_strangers_get_a_ray_each(engines: Engines) -> None:
+    rays = Rays(engines.warm, shared=False)
+    first = rays.take()
+    rays.give_back(whole=True)
+    assert not first.alive or rays.take() is not first
+    rays.close()
+
+
+def test_a_workers_command_line_says_its_environment() -> None:
+    assert variables(["x.py", PREFIX + '{"env_vars": {"A": "1"}}', "--more"]) == {"A": "1"}
+    assert variables(["x.py"]) == {}
+
+
+def test_nothing_of_ray_is_left_when_the_engines_are_closed() -> None:
+    with Engines() as made:
+        one = Driver(made.lend(Rays), Submission(PROGRAM, "mine.py"), ["echo"], HARNESS)
+        one.call("echo", "in_a_task", 1, seconds=60)
+        mine = os.getpid()
+    left = [path.parent.name for path in Path("/proc").glob("[0-9]*/cmdline") if _environment_says(path.parent, mine)]
+    assert left == []
+
+
+def _environment_says(folder: Path, pid: int) -> bool:
+    """Whether a process is a child of this one that runs something of Ray's."""
+    try:
+        parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+        return parent == pid and b"ray" in (folder / "cmdline").read_bytes()
+    except OSError:
+        return False
