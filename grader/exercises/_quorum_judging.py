@@ -1,0 +1,283 @@
+"""What is wrong with a run of a quorum store: histories that are not linearizable, and what the messages say of why."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from grader.nodes.bench import NodeBench
+from grader.nodes.clients import DEFINITE, Ask
+from grader.nodes.explorer import View
+from grader.nodes.histories.checker import Checked, linearizable
+from grader.nodes.histories.history import Operation, pair
+from grader.nodes.plan import Played
+from grader.trace.story import Sent, Story
+from grader.verdict import Diagnosis
+
+Event = dict[str, Any]
+INSTANT = 1e-6  # seconds: no message takes so little
+
+
+@dataclass(frozen=True)
+class Served:
+    """A request as the messages show it: which node served it, when it arrived there, and the node's answer."""
+
+    client: str
+    node: str
+    body: dict[str, Any]
+    came: float
+    answer: Sent | None
+
+
+def served(story: Story) -> list[Served]:
+    """Every request of a client, in order; those that never arrived have come at infinity."""
+    answers = {(sent.dst, sent.body.get("in_reply_to")): sent for sent in reversed(story.sent)}
+    return [
+        Served(
+            sent.src, sent.dst, sent.body, float("inf") if sent.arrived is None else sent.arrived,
+            answers.get((sent.src, sent.body.get("msg_id"))),
+        )
+        for sent in story.sent
+        if sent.src.startswith("c") and "msg_id" in sent.body and not sent.copy
+    ]  # fmt: skip
+
+
+def checked(story: Story) -> Checked | None:
+    """Whether clients saw a linearizable store; None if they did. Clients are called by the node that served them."""
+    events = list(_named(story))
+    if not events:
+        return None
+    found = linearizable(pair(events, "the run"), "kv")
+    return None if found.valid is True else found
+
+
+def explored(view: View, asks: Mapping[str, Sequence[Ask]]) -> Checked | None:
+    """The same of a history that the explorer came to."""
+    events = []
+    for at, (client, number, answer) in enumerate(view.history):
+        if number < 0:
+            continue
+        body = asks[client][number].body
+        event = {"process": client, "type": "invoke", "f": body["type"], "key": body["key"], "time": at}
+        event["value"] = body.get("value")
+        if answer is not None:
+            event |= _ended(body, answer)
+        events.append(event)
+    found = linearizable(pair(events, "the run"), "kv") if events else None
+    return None if found is None or found.valid is True else found
+
+
+def _ended(body: Event, answer: Event) -> Event:
+    if answer.get("type") == f"{body['type']}_ok":
+        return {"type": "ok", "value": answer.get("value") if body["type"] == "read" else body.get("value")}
+    return {"type": "fail" if definite(answer) else "info"}
+
+
+def _named(story: Story) -> Iterator[Event]:
+    """The history, whose processes are called "c1 on n2". Steps are whole numbers, with their order kept."""
+    nodes: dict[str, list[str]] = {}
+    for one in served(story):
+        nodes.setdefault(one.client, []).append(one.node)
+    names: dict[Any, str] = {}
+    for event in story.history:
+        process = event["process"]
+        if event["type"] == "invoke":
+            names[process] = f"{process} on {nodes[_client(process)].pop(0)}"
+        time = event["time"] if story.unit == "s" else int(event["time"])
+        yield {**event, "process": names[process], "time": time}
+
+
+def _client(process: Any) -> str:
+    """Who "c1.2" is, or "c1.2 on n3": a client that gave a request up goes on as another process."""
+    return str(process).partition(" ")[0].partition(".")[0]
+
+
+def not_linearizable(bench: NodeBench, story: Story, quorums: dict[str, int]) -> Diagnosis | None:
+    """The diagnosis of a run in which clients saw what no single copy could have shown; marks the messages."""
+    found = checked(story)
+    if found is None:
+        return None
+    reason = found.reason or "No order of the operations explains what clients saw."
+    if story.unit == "step":
+        reason = in_steps(reason)
+    blamed = [one for one in (_of(story, op) for op in found.pair) if one is not None]
+    story.marked |= {one.answer.number for one in blamed if one.answer is not None}
+    line, why = evidence(story, blamed, quorums)
+    story.title = story.title or "Not linearizable"
+    of = f"With write_quorum = {quorums['write_quorum']} and read_quorum = {quorums['read_quorum']}: "
+    return bench.found("not_linearizable", f"{of}{reason} {why}".strip(), line)
+
+
+def in_steps(reason: str) -> str:
+    """A sentence of the checker, whose times are steps of a schedule."""
+    reason = re.sub(r"at (\d+)-(\d+) s\b", r"in steps \1-\2", reason)
+    reason = re.sub(r"from (\d+) s on\b", r"from step \1 on", reason)
+    return re.sub(r"\b(\d+) s\b", r"step \1", reason)
+
+
+def _of(story: Story, op: Operation) -> Served | None:
+    """The request that an operation of the history was."""
+    client = _client(op.process)
+    sent = {(one.src, one.body.get("msg_id")): one.sent for one in reversed(story.sent)}
+    own = [one for one in served(story) if one.client == client]
+    return min(own, key=lambda one: abs(sent[client, one.body["msg_id"]] - op.start), default=None)
+
+
+def evidence(story: Story, blamed: Sequence[Served], quorums: dict[str, int]) -> tuple[int | None, str]:
+    """What the messages of these operations say: (the learner's line, a sentence, "" where they say nothing)."""
+    answers = [(one, one.answer) for one in blamed if one.answer is not None and _alone(story, one, one.answer)]
+    for way in (_too_few_asked, _not_written_back, _too_few_stored):
+        for one, answer in answers:
+            if answer.type in ("read_ok", "write_ok") and (found := way(_Steps.of(story, one, answer, quorums))):
+                return answer.line, found
+    line = next((one.answer.line for one in reversed(blamed) if one.answer is not None), None)
+    crashed = sorted({event.node for event in story.events if event.what == "crash"})
+    if crashed:
+        return line, (
+            f"{_and(crashed)} crashed in this run, and only disk is left after that: is every copy on disk before it "
+            "is acknowledged, and can a timestamp or the number of a request be used again?"
+        )
+    return line, ""
+
+
+def _alone(story: Story, one: Served, answer: Sent) -> bool:
+    """Whether its node served no other request meanwhile: then what it sent and heard belongs to this one."""
+    return not any(
+        other.node == one.node and other.came <= answer.sent
+        and (other.answer is None or other.answer.sent >= one.came)
+        for other in served(story)
+        if (other.client, other.body.get("msg_id")) != (one.client, one.body.get("msg_id"))
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Steps:
+    """How a request was served: when its node first sent something to others that answers to a first round could be
+    part of (`second`, None if it never did), and who had sent it something that arrived in time, since when."""
+
+    story: Story
+    one: Served
+    answer: Sent
+    quorums: dict[str, int]
+    second: float | None
+    heard: list[Sent]
+
+    @classmethod
+    def of(cls, story: Story, one: Served, answer: Sent, quorums: dict[str, int]) -> _Steps:
+        own, until = one.node, answer.sent
+        nodes = {name for name in story.lanes if _is_node(name)} - {own}
+        told: dict[tuple[str, str], float] = {}  # what it sent to whom, when first: what is sent again is no new round
+        for sent in story.sent:
+            if sent.src == own and sent.dst in nodes and one.came <= sent.sent <= until and not sent.copy:
+                told.setdefault((sent.dst, repr(sent.body)), sent.sent)
+        heard = [
+            sent for sent in story.sent
+            if sent.dst == own and sent.src in nodes and sent.fate == "delivered" and sent.arrived is not None
+            and one.came <= sent.arrived <= until
+        ]  # fmt: skip
+        instants = _rounds(told, heard)
+        rounds = 1 if quorums["read_quorum"] > 1 else 0
+        second = instants[rounds] if len(instants) > rounds else None
+        return cls(story, one, answer, quorums, second, heard)
+
+    def since(self, time: float, until: float) -> tuple[list[str], list[str]]:
+        """The nodes of whom something arrived until then that was sent after `time`; those of whom only older came."""
+        own = [sent for sent in self.heard if sent.arrived is not None and sent.arrived <= until]
+        fresh = {sent.src for sent in own if sent.sent > time + INSTANT}
+        return sorted(fresh), sorted({sent.src for sent in own} - fresh)
+
+
+def _rounds(told: Mapping[tuple[str, str], float], heard: Sequence[Sent]) -> list[float]:
+    """When the node sent something to others that is no answer to what one of them had asked it. An answer goes to the
+    one node alone whose message came in that moment, and which had sent it before it can have been asked itself."""
+    asked: dict[str, float] = {}  # whom it had sent something, since when
+    for (node, _), at in told.items():
+        asked[node] = min(at, asked.get(node, at))
+    found = []
+    for at in sorted(set(told.values())):
+        nodes = {node for (node, _), then in told.items() if then == at}
+        answers = len(nodes) == 1 and any(
+            sent.src in nodes and sent.arrived == at and sent.sent < asked[sent.src] + INSTANT for sent in heard
+        )
+        if not answers:
+            found.append(at)
+    return found
+
+
+def _too_few_asked(steps: _Steps) -> str:
+    """It went on before enough replicas can have told what they hold."""
+    until = steps.answer.sent if steps.second is None else steps.second
+    fresh, late = steps.since(steps.one.came, until)
+    needed = steps.quorums["read_quorum"]
+    if 1 + len(fresh) >= needed:
+        return ""
+    return (
+        f"{steps.one.node} went on with this {steps.one.body['type']} {when(steps.story, until)}, when {_who(fresh)} "
+        f"had sent it anything since it was asked: with itself {1 + len(fresh)} of read_quorum = {needed}."
+        f"{_too_old(late)}"
+    )
+
+
+def _not_written_back(steps: _Steps) -> str:
+    if steps.answer.type != "read_ok" or steps.quorums["write_quorum"] < 2:
+        return ""
+    if steps.second is not None and steps.second < steps.answer.sent:
+        return ""
+    return (
+        f"{steps.one.node} answered the read of {json.dumps(steps.answer.body.get('value'))[:60]} "
+        f"{when(steps.story, steps.answer.sent)} without a second round trip: a read must write back what it returns "
+        "to write_quorum replicas before it answers, or the next read may find an older copy."
+    )
+
+
+def _too_few_stored(steps: _Steps) -> str:
+    """It answered before enough replicas can have acknowledged what it had them store."""
+    needed = steps.quorums["write_quorum"]
+    at = steps.answer.sent if steps.second is None else steps.second
+    fresh, late = steps.since(at, steps.answer.sent)
+    if 1 + len(fresh) >= needed:
+        return ""
+    return (
+        f"{steps.one.node} answered the {steps.one.body['type']} {when(steps.story, steps.answer.sent)}, when "
+        f"{_who(fresh)} had acknowledged what it had them store: with itself {1 + len(fresh)} of "
+        f"write_quorum = {needed}.{_too_old(late)}"
+    )
+
+
+def _who(nodes: Sequence[str]) -> str:
+    return f"only {_and(nodes)}" if nodes else "no other replica"
+
+
+def _too_old(late: Sequence[str]) -> str:
+    if not late:
+        return ""
+    return (
+        f" What came from {_and(late)} had been sent before that, so it answers something earlier and must not count: "
+        "give every round of questions a number of its own."
+    )
+
+
+def when(story: Story, time: float) -> str:
+    """ "at 1.20 s", "at step 7" """
+    return f"at {time:.3f} s" if story.unit == "s" else f"at step {int(time)}"
+
+
+def _is_node(name: str) -> bool:
+    return not name.startswith("c")
+
+
+def _and(names: Sequence[str]) -> str:
+    return " and ".join(names)
+
+
+def definite(answer: dict[str, Any] | None) -> bool:
+    """Whether an answer promises that nothing happened."""
+    return answer is not None and answer.get("type") == "error" and answer.get("code") in DEFINITE
+
+
+def quorums_of(played: Played) -> dict[str, int]:
+    """write_quorum and read_quorum of the run."""
+    return dict(played.plan.members[0].settings)

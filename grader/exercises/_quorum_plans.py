@@ -1,0 +1,381 @@
+"""Schedules for a quorum store: which quorums, who asks what, and what befalls nodes, as plans to be played."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from grader.nodes.clients import Ask
+from grader.nodes.explorer import Model
+from grader.nodes.network import Network
+from grader.nodes.plan import Mishap, Plan, random_mishaps
+from grader.nodes.sim import Member, cluster
+
+Quorums = tuple[int, int]  # write_quorum, read_quorum
+
+SAFE_3: tuple[Quorums, ...] = ((2, 2), (1, 3), (3, 1), (2, 3), (3, 2), (3, 3))  # all with W + R > N
+SAFE_5: tuple[Quorums, ...] = ((3, 3), (2, 4), (4, 2), (5, 1), (1, 5))
+STEADY = Network(0.010, 0.010)  # every message takes 10 ms
+HOP = 0.010
+UNASKED = "reaches"  # in the labels of never_asked
+NEVER = 1000.0  # after the end of every run
+BEFORE_ACKS = 2.5 * HOP  # after a request came: first answers are back, what is stored is under way
+
+
+def store(size: int, quorums: Quorums) -> tuple[Member, ...]:
+    """A cluster of QuorumStores. Their clocks differ, by seconds that no message would take."""
+    members = cluster(size, "QuorumStore", {"write_quorum": quorums[0], "read_quorum": quorums[1]})
+    return tuple(
+        replace(member, offset=7.0 * ((3 * number) % 5), rate=1 + 0.005 * (number % 3 - 1))
+        for number, member in enumerate(members)
+    )
+
+
+def label(size: int, quorums: Quorums, what: str) -> str:
+    return f"N = {size}, W = {quorums[0]}, R = {quorums[1]}: {what}"
+
+
+def read(node: str, key: Any = "x", after: float = 0.0) -> Ask:
+    return Ask(node, {"type": "read", "key": key}, after)
+
+
+def write(node: str, value: Any, key: Any = "x", after: float = 0.0) -> Ask:
+    return Ask(node, {"type": "write", "key": key, "value": value}, after)
+
+
+def names(size: int) -> list[str]:
+    return [f"n{number}" for number in range(1, size + 1)]
+
+
+# ---- one client after another, no faults
+
+VALUES: tuple[Any, ...] = (
+    "", 0, False, [], {}, 0.5, -1, True, "naïve ☃", [None, [1, {"a": "b"}]], {"deep": {"er": [0]}}, 10, 9, "9"
+)  # fmt: skip
+
+
+def sequential(rng: random.Random) -> Iterator[Plan]:
+    """One client reads and writes one thing after another; keys are strings and integers."""
+    for number, (size, quorums) in enumerate(((3, (2, 2)), (3, (1, 3)), (3, (3, 1)), (5, (3, 3)))):
+        nodes = names(size)
+        asks = []
+        for key, values in (("x", VALUES[number::4]), (rng.choice([0, 7, -3]), VALUES[:2]), ("a key/ü", ["last"])):
+            asks.append(read(rng.choice(nodes), key, 0.1))
+            for value in values:
+                asks += [write(rng.choice(nodes), value, key), read(rng.choice(nodes), key)]
+        many = [write(rng.choice(nodes), one, "again") for one in range(12)]  # counters of two digits
+        asks += [*many, *(read(node, "again") for node in nodes)]
+        yield Plan(
+            store(size, quorums), {"c1": tuple(asks)}, seed=rng.randrange(2**31), until=200.0,
+            label=label(size, quorums, "one client, no faults"),
+        )  # fmt: skip
+
+
+def lone(rng: random.Random) -> Iterator[Plan]:
+    """Operations far from each other, in a network whose messages all take equally long."""
+    for size, quorums in [*((3, q) for q in SAFE_3), *((5, q) for q in SAFE_5)]:
+        nodes = names(size)
+        first, second, third = rng.sample(nodes, 3)
+        asks = [read(first), write(second, 1), read(third), read(third), write(first, 2), write(third, 3), read(second)]
+        yield Plan(
+            store(size, quorums), {"c1": tuple(Ask(ask.node, ask.body, 1.0) for ask in asks)}, (), STEADY,
+            rng.randrange(2**31), until=60.0, label=label(size, quorums, "one operation at a time, 10 ms a message"),
+        )  # fmt: skip
+
+
+def together(rng: random.Random) -> Iterator[Plan]:
+    """Several clients at once, also at one node, and no faults."""
+    for size, quorums in ((3, (2, 2)), (3, (1, 3)), (5, (3, 3))):
+        yield Plan(
+            store(size, quorums), busy(rng, names(size), 5, 4), seed=rng.randrange(2**31), until=60.0,
+            label=label(size, quorums, "clients at once, no faults"),
+        )  # fmt: skip
+
+
+# ---- every interleaving
+
+
+def models(rng: random.Random) -> Iterator[Model]:
+    """Small clusters whose every interleaving is looked at, within the budget."""
+    a, b, c = rng.sample(names(3), 3)
+    other = a, b, c
+
+    def model(quorums: Quorums, *asks: Sequence[Ask], crashes: int = 0) -> Model:
+        told = {f"c{number}": tuple(one) for number, one in enumerate(asks, 1)}
+        what = "every order of messages" + (f", and a crash of {c}" if crashes else "")
+        return Model(store(3, quorums), told, crashes=crashes, crashable=(c,), label=label(3, quorums, what))
+
+    yield model((2, 2), [write(a, 1)], [read(b), read(c)])
+    yield model((2, 2), [write(a, 1), write(a, 2)], [read(b)])
+    yield model((2, 2), [write(a, 1)], [write(b, 2)], [read(c), read(rng.choice(other))])
+    yield model((3, 1), [write(a, 1)], [read(b), read(c)])
+    yield model((1, 3), [write(a, 1), write(b, 2)], [read(c)])
+    yield model((2, 2), [write(a, 1), read(b)], crashes=1)
+
+
+# ---- a network that loses, delays and cuts
+
+
+def lossy(rng: random.Random) -> Iterator[Plan]:
+    """Several clients at once, two keys; messages are lost and late, links are cut, nodes stand still."""
+    combinations = [*((3, q) for q in SAFE_3), (3, (2, 2)), (3, (2, 2)), (5, (3, 3)), (5, rng.choice(SAFE_5))]
+    for size, quorums in combinations:
+        nodes = names(size)
+        network = Network(0.001, rng.choice([0.05, 0.2, 0.5]), rng.choice([0.0, 0.02, 0.1]))
+        mishaps = random_mishaps(rng, nodes, ("partition", "one-way", "bridge", "pause"), 0.3, 9.0)
+        yield Plan(
+            store(size, quorums), busy(rng, nodes, 6, 5), mishaps, network, rng.randrange(2**31), healed=9.0,
+            until=60.0, label=label(size, quorums, "lost and late messages, partitions, pauses"),
+        )  # fmt: skip
+
+
+def busy(rng: random.Random, nodes: Sequence[str], clients: int, each: int, keys: Sequence[Any] = ("x", 7)) -> Any:
+    """So many clients that read and write, each value once; in the end each key is read at every node."""
+    value = 0
+    asks = {}
+    for number in range(1, clients + 1):
+        own = []
+        for _ in range(each):
+            key, node, after = rng.choice(list(keys)), rng.choice(list(nodes)), rng.choice([0.0, 0.0, 0.1, 0.6])
+            value += 1
+            own.append(write(node, value, key, after) if rng.random() < 0.45 else read(node, key, after))
+        asks[f"c{number}"] = (*own, *(read(node, key) for node in rng.sample(list(nodes), 2) for key in keys))
+    return asks
+
+
+def scripted(rng: random.Random) -> Iterator[Plan]:
+    """Schedules in which usual mistakes show: links are cut at the worst moment."""
+    for size, quorums in ((3, (2, 2)), (3, (3, 1)), (5, (3, 3))):
+        nodes = names(size)
+        rng.shuffle(nodes)
+        first, *others = nodes
+        rest = tuple(others)
+        cut = Mishap("one-way", 1.0 + HOP + BEFORE_ACKS, 1.5, ((first,), rest))  # what it stores is lost
+        alone = Mishap("partition", 3.0, 4.0, ((first,), rest))
+
+        def plan(asks: Any, *mishaps: Mishap, what: str, size: int = size, quorums: Quorums = quorums) -> Plan:
+            return Plan(
+                store(size, quorums), asks, mishaps, STEADY, rng.randrange(2**31), until=20.0,
+                label=label(size, quorums, what),
+            )  # fmt: skip
+
+        yield plan(  # a value that one replica holds is read there, then elsewhere
+            {"c1": (write(first, 1, after=1.0),), "c2": (read(first, after=2.0),), "c3": (read(rest[0], after=3.2),)},
+            cut, alone, what="a write that got to one replica, two reads",
+        )  # fmt: skip
+        again = Mishap("one-way", 2.0 + HOP + BEFORE_ACKS, 2.5, ((first,), rest))  # what it writes back is lost
+        yield plan(
+            {"c1": (write(first, 1, after=1.0),), "c2": (read(first, after=2.0),), "c3": (read(rest[0], after=3.2),)},
+            cut, again, alone, what="a write that got to one replica, two reads, a write-back that is lost",
+        )  # fmt: skip
+        yield plan(  # who was away writes with a timestamp that is too low
+            {
+                "c1": tuple(write(first, number, after=0.2) for number in (1, 2, 3)),
+                "c2": (write(rest[-1], 4, after=2.0), read(first), read(rest[0])),
+            },
+            Mishap("partition", 0.1, 1.8, ((rest[-1],), (first, *rest[:-1]))), what="a node that was away writes",
+        )  # fmt: skip
+        yield plan(  # two writes at the same moment, then reads everywhere
+            {
+                "c1": (write(first, 1, after=1.0),), "c2": (write(rest[0], 2, after=1.0),),
+                "c3": tuple(read(node, after=1.2 if n == 0 else 0.0) for n, node in enumerate([first, *rest, first])),
+            },
+            what="two writes at once, then reads everywhere",
+        )  # fmt: skip
+        for home, away in ((first, rest[0]), (rest[0], first)):  # whichever timestamp is higher
+            yield plan(  # two values that one replica each holds, read at one of them, elsewhere, there again
+                {
+                    "c1": (write(home, 1, after=1.0),), "c2": (write(away, 2, after=1.0),),
+                    "c3": (read(home, after=2.0), read(rest[-1], after=1.0), read(home, after=1.5)),
+                },
+                Mishap("partition", 1.0 + HOP + BEFORE_ACKS, 1.5, tuple((node,) for node in nodes)),
+                Mishap("partition", 1.8, 2.9, (rest[1:] if size == 3 else rest[-2:], (first, *rest[: size // 2]))),
+                Mishap("partition", 2.9, 4.0, ((home,), tuple(node for node in nodes if node != home))),
+                what="two writes that got to one replica each, three reads",
+            )  # fmt: skip
+        missed = Mishap("one-way", 1.0 + 3.95 * HOP, 1.0 + 4.05 * HOP, ((first,), (rest[0],)))  # the first store, there
+        yield plan(  # two writes at one node at nearly the same moment
+            {
+                "c1": (write(first, 1, after=1.0),), "c2": (write(first, 2, after=1.001),),
+                "c3": tuple(read(node, after=1.2 if n == 0 else 0.0) for n, node in enumerate([*rest, first, *rest])),
+            },
+            missed, what="two writes at once at one node",
+        )  # fmt: skip
+        stopped = Mishap("pause", 0.5, 2.0 + 3 * HOP, ((rest[-1],),))  # goes on when the second write is stored
+        if quorums[0] < size:
+            yield plan(  # late answers to a first write arrive while a second one is stored
+                {"c1": (write(first, 1, after=1.0),), "c2": (write(first, 2, after=2.0), read(rest[0], after=1.1))},
+                stopped, Mishap("one-way", 2.0 + HOP + BEFORE_ACKS, 2.5, ((first,), rest)), alone,
+                what="late answers to an earlier write",
+            )  # fmt: skip
+
+
+# ---- crashes
+
+
+def crashing(rng: random.Random) -> Iterator[Plan]:
+    """Nodes crash, also in the middle of a handler and all at once, and come back."""
+    for size, quorums in ((3, (2, 2)), (3, (2, 2)), (3, (1, 3)), (3, (3, 1)), (5, (3, 3)), (5, (2, 4))):
+        nodes = names(size)
+        mishaps = []
+        for mishap in random_mishaps(
+            rng, nodes, ("crash", "crash", "crash", "one-way"), 0.3, 8.0, (0.2, 1.0), (0.1, 0.5), size
+        ):
+            after = rng.randint(1, 60) if mishap.what == "crash" and rng.random() < 0.4 else None
+            mishaps.append(Mishap(mishap.what, mishap.at, mishap.until, mishap.groups, after))
+        yield Plan(
+            store(size, quorums), busy(rng, nodes, 5, 5), tuple(mishaps), Network(0.001, rng.choice([0.05, 0.3])),
+            rng.randrange(2**31), healed=8.0, until=60.0, label=label(size, quorums, "crashes and restarts"),
+        )  # fmt: skip
+
+
+def kept(rng: random.Random) -> Iterator[Plan]:
+    """What was acknowledged outlasts a crash of all nodes at once; keys are strings and integers."""
+    for size, quorums in ((3, (2, 2)), (3, (1, 3)), (3, (3, 1)), (5, (3, 3))):
+        nodes = names(size)
+        keys: list[Any] = ["x", 7]
+        writes = [write(rng.choice(nodes), f"{key} kept", key) for key in keys]
+        reads = [read(node, key, 2.0 if not n and key == "x" else 0.0) for n, node in enumerate(nodes) for key in keys]
+        yield Plan(
+            store(size, quorums), {"c1": (*writes, *reads)}, (Mishap("crash", 1.0, 1.2, (tuple(nodes),)),),
+            seed=rng.randrange(2**31), until=60.0, label=label(size, quorums, "all nodes crash at once"),
+        )  # fmt: skip
+
+
+def cut_short(rng: random.Random) -> Iterator[Plan]:
+    """The serving node crashes after each of the things that it sends and writes, comes back, and writes again."""
+    first, second, third = rng.sample(names(3), 3)
+    reads = read(first), read(second, after=1.0), read(third), read(first), read(second)
+    asks = {"c1": (write(first, 1, after=1.0),), "c2": (write(first, 2, after=2.0), *reads)}
+    for effects in range(1, 13):
+        crash = Mishap("crash", 0.9, 1.5, ((first,),), effects)
+        away = Mishap("partition", 1.8, 2.8, ((second,), (first, third)))
+        yield Plan(
+            store(3, (2, 2)), asks, (crash, away), STEADY, rng.randrange(2**31), until=30.0,
+            label=label(3, (2, 2), f"{first} crashes, and writes again"),
+        )  # fmt: skip
+
+
+def late_for_the_dead(rng: random.Random) -> Iterator[Plan]:
+    """Answers to a node's request arrive when it has crashed since, and serves another."""
+    first, second, third = rng.sample(names(3), 3)
+    rest = (second, third)
+    mishaps = (
+        Mishap("pause", 0.5, 2.0 + 3 * HOP, ((third,),)),  # goes on when the second write is being stored
+        Mishap("crash", 1.2, 1.4, ((first,),)),
+        Mishap("one-way", 2.0 + HOP + BEFORE_ACKS, 2.5, ((first,), rest)),
+        Mishap("partition", 3.0, 4.0, ((first,), rest)),
+    )
+    asks = {"c1": (write(first, 1, after=1.0),), "c2": (write(first, 2, after=2.0), read(second, after=1.1))}
+    yield Plan(
+        store(3, (2, 2)), asks, mishaps, STEADY, rng.randrange(2**31), until=20.0,
+        label=label(3, (2, 2), f"answers to {first}, which has crashed since"),
+    )  # fmt: skip
+
+
+# ---- without a quorum, and with just one
+
+
+def without(rng: random.Random) -> Iterator[tuple[Plan, int]]:
+    """Too few replicas reach each other: (plan, how many do). c1 writes and c2 reads at one of them, from 1.0 s on."""
+    for size, quorums in [*((3, q) for q in SAFE_3), *((5, q) for q in SAFE_5)]:
+        nodes = names(size)
+        rng.shuffle(nodes)
+        reached = max(quorums) - 1
+        here, there = tuple(sorted(nodes[:reached])), tuple(sorted(nodes[reached:]))
+        node = rng.choice(here)
+        asks = {
+            "c1": (write(node, 1, after=0.2), write(node, 2, after=1.2)),
+            "c2": (write(node, 3, "y", 0.2), read(node, "y", 1.2)),
+        }  # fmt: skip
+        down = Mishap("crash", 1.0, NEVER, (there,))
+        cut = Mishap("partition", 1.0, NEVER, (here, there))
+        how = rng.choice([down, cut])
+        what = f"{', '.join(there)} {'down' if how is down else 'cut off'}"
+        plan = Plan(store(size, quorums), asks, (how,), seed=rng.randrange(2**31), until=15.0)
+        yield replace(plan, label=label(size, quorums, what)), reached
+
+
+def left_in_between(rng: random.Random) -> Iterator[Plan]:
+    """The quorum is lost when a request has got half-way."""
+    for quorums in ((2, 2), (3, 1), (1, 3)):
+        first, *others = rng.sample(names(3), 3)
+        for hops in (0.5, 1.5, 2.5, 3.5):
+            cut = Mishap("partition", 1.0 + HOP + hops * HOP, 8.0, ((first,), tuple(sorted(others))))
+            asks = {"c1": (write(first, 1, after=1.0),), "c2": (read(first, after=1.0),)}
+            yield Plan(
+                store(3, quorums), asks, (cut,), STEADY, rng.randrange(2**31), until=15.0,
+                label=label(3, quorums, f"{first} is cut off while it serves"),
+            )  # fmt: skip
+
+
+def just_enough(rng: random.Random) -> Iterator[Plan]:
+    """As many nodes as may be are down, or cut off for ever; clients ask the others."""
+    cases: list[tuple[int, Quorums, tuple[int, ...]]] = [(3, (2, 2), (n,)) for n in range(3)]
+    cases += [(5, q, tuple(rng.sample(range(5), 5 - max(q)))) for q in ((3, 3), (3, 3), (2, 4), (4, 2))]
+    for size, quorums, gone in cases:
+        nodes = names(size)
+        away = tuple(nodes[n] for n in gone)
+        left = [node for node in nodes if node not in away]
+        asks = {
+            f"c{n}": (write(node, n, after=1.0), read(node, after=0.1), read(node, "y", 0.1))
+            for n, node in enumerate(left, 1)
+        }  # fmt: skip
+        for mishap in (Mishap("crash", 0.5, NEVER, (away,)), Mishap("partition", 0.5, NEVER, (away, tuple(left)))):
+            what = f"{', '.join(away)} {'down' if mishap.what == 'crash' else 'cut off'}"
+            yield Plan(
+                store(size, quorums), asks, (mishap,), seed=rng.randrange(2**31), until=30.0,
+                label=label(size, quorums, what),
+            )  # fmt: skip
+
+
+def afterwards(rng: random.Random) -> Iterator[Plan]:
+    """Requests begin while no quorum is there; once all is whole again, new ones are served."""
+    for size, quorums in ((3, (2, 2)), (3, (3, 1)), (3, (1, 3)), (5, (3, 3))):
+        nodes = names(size)
+        for mishap in (
+            Mishap("partition", 1.0, 8.0, tuple((node,) for node in nodes)),
+            Mishap("crash", 1.0, 8.0, (tuple(nodes[: min(quorums) or 1]),)),
+        ):
+            early = {f"c{n}": (write(node, n, after=1.5), read(node, after=0.1)) for n, node in enumerate(nodes, 1)}
+            asks = {**early, "c9": (Ask(nodes[0], {"type": "read", "key": "x"}, 14.0), *(
+                ask for n, node in enumerate(nodes) for ask in (write(node, 100 + n), read(node))
+            ))}  # fmt: skip
+            yield Plan(
+                store(size, quorums), asks, (mishap,), seed=rng.randrange(2**31), until=60.0,
+                label=label(size, quorums, f"after a {mishap.what}"),
+            )  # fmt: skip
+
+
+# ---- quorums that do not meet
+
+
+def split_brains() -> Iterator[Plan]:
+    """W + R <= N: each side of a partition has its quorum. c1 writes on one, c2 reads on the other."""
+    for size, quorums, here in (
+        (3, (1, 1), 1), (3, (1, 1), 2), (5, (2, 2), 2), (5, (1, 2), 2), (5, (2, 1), 2), (5, (1, 1), 1),
+    ):  # fmt: skip
+        nodes = names(size)
+        asks = {"c1": (write("n1", 1, after=1.0),), "c2": (read(nodes[-1], after=2.0),)}
+        cut = Mishap("partition", 0.5, NEVER, (tuple(nodes[:here]), tuple(nodes[here:])))
+        yield Plan(
+            store(size, quorums), asks, (cut,), seed=1, until=15.0, label=label(size, quorums, "a partition"),
+        )  # fmt: skip
+
+
+def never_asked(rng: random.Random) -> Iterator[Plan]:
+    """A write that cannot ask R replicas stores nothing, also where it could store at W. Its node crashes for good."""
+    for quorums, reached in (((2, 4), 3), ((2, 4), 2), ((1, 4), 3)):
+        nodes = names(5)
+        rng.shuffle(nodes)
+        here, there = nodes[:reached], nodes[reached:]
+        asks = {"c1": (write(here[0], 1, after=1.0),), "c2": (read(here[1], after=7.0), read(there[0]))}
+        cut = Mishap("partition", 0.5, 4.0, (tuple(sorted(here)), tuple(sorted(there))))
+        crash = Mishap("crash", 3.0, NEVER, ((here[0],),))
+        what = f"{here[0]} {UNASKED} {reached} of 5 replicas, and crashes"
+        yield Plan(
+            store(5, quorums), asks, (cut, crash), seed=rng.randrange(2**31), until=25.0,
+            label=label(5, quorums, what),
+        )  # fmt: skip

@@ -1,0 +1,73 @@
+"""What the checks of quorum_store say: a stale history is found, and its usual causes are named."""
+
+from __future__ import annotations
+
+import pytest
+from submissions import TESTS
+
+from grader import submission
+from grader.exercise import find, grade, only
+from grader.exercises import _quorum_judging as judging
+from grader.exercises import _quorum_plans as plans
+from grader.nodes.explorer import View
+from grader.ranks.engines import Engines
+
+EXERCISE = find("quorum_store")
+ASKS = {"c1": (plans.write("n1", 1),), "c2": (plans.read("n2"), plans.read("n3"))}
+WRITTEN, READ = {"type": "write_ok"}, {"type": "read_ok"}
+
+
+@pytest.mark.parametrize(
+    ("history", "valid"),
+    [
+        ((), True),
+        ((("c1", 0, None), ("c1", 0, WRITTEN), ("c2", 0, None), ("c2", 0, {**READ, "value": 1})), True),
+        ((("c1", 0, None), ("c1", 0, WRITTEN), ("c2", 0, None), ("c2", 0, {**READ, "value": None})), False),
+        ((("c1", 0, None), ("c2", 0, None), ("c2", 0, {**READ, "value": None}), ("c1", 0, WRITTEN)), True),
+        ((("c1", 0, None), ("c1", 0, {"type": "error", "code": 11}), ("c2", 0, None),
+          ("c2", 0, {**READ, "value": 1})), False),
+        ((("c1", 0, None), ("c1", 0, {"type": "error", "code": 13}), ("c2", 0, None),
+          ("c2", 0, {**READ, "value": 1})), True),
+        ((("c1", 0, None), ("c2", 0, None), ("c2", 0, {**READ, "value": 1}), ("c2", -1, {**READ, "value": 9}),
+          ("c2", 1, None), ("c2", 1, {**READ, "value": None})), False),
+    ],
+    ids=["nothing", "seen", "stale", "overlapping", "failed, and seen", "unknown, and seen", "back in time"],
+)  # fmt: skip
+def test_histories_of_the_explorer_are_judged(history: tuple[tuple[str, int, object], ...], valid: bool) -> None:
+    assert (judging.explored(View(history, {}), ASKS) is None) == valid
+
+
+def test_a_sentence_about_steps_has_no_seconds() -> None:
+    told = judging.in_steps(
+        "The read by c2 at 5-9 s returned null, but c1's write from 1 s on, had ended at 4 s, before."
+    )
+    assert (
+        told == "The read by c2 in steps 5-9 returned null, but c1's write from step 1 on, had ended at step 4, before."
+    )
+
+
+@pytest.mark.parametrize(
+    ("mutant", "check", "named"),
+    [
+        ("no_write_back", "network", "without a second round trip: a read must write back"),
+        ("write_back_not_awaited", "network", "without a second round trip: a read must write back"),
+        ("late_replies_counted", "network", "give every round of questions a number of its own"),
+        ("counts_itself_twice", "network", "with itself 1 of read_quorum = 2"),
+        ("copies_in_memory", "crashes", "only disk is left after that"),
+        ("quorums_exchanged", "exact", "Are write_quorum and read_quorum exchanged?"),
+    ],
+)
+def test_usual_mistakes_are_named(mutant: str, check: str, named: str, engines: Engines) -> None:
+    handed_in = submission.read(TESTS / "mutants" / "quorum_store" / f"{mutant}.py", EXERCISE.function_names)
+    found = grade(only(EXERCISE, check), handed_in, engines, 1).checks[0]
+    assert found.diagnosis is not None
+    assert named in found.diagnosis.message
+    assert found.diagnosis.line is not None
+    assert found.diagram
+
+
+def test_where_quorums_do_not_meet_the_stale_read_is_shown(engines: Engines) -> None:
+    notebook = TESTS.parent / "solutions" / "03-consistency" / "quorum_store.ipynb"
+    shown = grade(only(EXERCISE, "exact"), submission.read(notebook, EXERCISE.function_names), engines, 1).checks[0]
+    assert shown.status == "pass"
+    assert "a stale read, as there must be" in (shown.diagram or "")
