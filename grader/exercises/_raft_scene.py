@@ -1,0 +1,306 @@
+"""Scripts for clusters whose leader nobody knows beforehand: generators that watch a simulation, and act when they see
+what they wait for.
+
+A script yields `(condition, seconds)` and is sent what the condition said, as soon as that is true, or else None.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable, Generator, Iterable, Sequence
+from itertools import count
+from typing import Any
+
+from grader.nodes.clients import Ask, Asked, Client
+from grader.nodes.life import Step
+from grader.nodes.plan import Played, whole
+from grader.nodes.sim import Simulation
+from grader.trace.story import Sent
+from grader.verdict import Diagnosis
+
+Waiting = tuple[Callable[[], Any], float]
+Script = Generator[Waiting, Any, Any]
+Rule = Callable[[Sent], bool]
+
+FAST = 0.001  # seconds that a message takes which has to be there first
+ARRIVED = 0.06  # seconds after which a message has arrived that nothing holds back
+KEPT_SHORT = 2.0  # seconds in which a request is answered where a leader reaches a majority
+MOST_EVENTS = 50_000  # of one run; right solutions have less than 10,000
+PATIENCE = 8.0  # seconds for what a check needs and another check judges
+
+
+class Stuck(Exception):  # noqa: N818 - reads as what happened to the script
+    """The cluster does not do what any cluster does; carries the diagnosis."""
+
+    def __init__(self, diagnosis: Diagnosis) -> None:
+        super().__init__(diagnosis.message)
+        self.diagnosis = diagnosis
+
+
+def carries(message: Sent, value: str) -> bool:
+    """Whether the text of a message holds this value, wherever its fields keep it."""
+    return value in json.dumps(message.body)
+
+
+class Scene:
+    """A simulation with a script. Messages that a rule of `dropped` or `held` is true of do not arrive; the latter are
+    kept, to be let go later. `hurried` ones arrive first. `seen` is called with each message that is sent."""
+
+    def __init__(self, played: Played, rng: random.Random) -> None:
+        self.played, self.sim, self.rng = played, played.sim, rng
+        self.dropped: dict[str, Rule] = {}
+        self.held: dict[str, Rule] = {}
+        self.hurried: dict[str, Rule] = {}
+        self.seen: list[Callable[[Sent], None]] = []
+        self.kept: dict[str, list[Sent]] = {}
+        self.found: Diagnosis | None = None
+        self.noted: Any = None  # by the script, for who judges
+        self._script: Script | None = None
+        self._waiting: Waiting | None = None
+        self._number = 0  # of what is waited for
+        self._told = False
+        self.clients: list[Client] = []  # of `ask`
+        self.sim.route = self._route
+        self.sim.most_events = MOST_EVENTS
+        self.sim.whom = lambda node: whom(self.sim, node)
+        self.sim.on_step.append(self._stepped)
+
+    # ---- how a script goes on
+
+    def play(self, script: Script) -> None:
+        """Have a script run with the simulation, which stops at its end."""
+        self._script = script
+        self.sim.at(0.0, lambda: self._go_on(None))
+
+    def _stepped(self, _node: str, _step: Step) -> None:
+        self._look()
+
+    def _look(self) -> None:
+        """See whether what is waited for has come; the script goes on after the steps that are being carried out."""
+        if self._waiting is not None and not self._told and self._waiting[0]():
+            self._told, number = True, self._number
+            self.sim.at(self.sim.time, lambda: self._seen(number))
+
+    def _seen(self, number: int) -> None:
+        if number == self._number and self._waiting is not None:
+            self._told = False
+            answer = self._waiting[0]()
+            if answer:
+                self._go_on(answer)
+
+    def _late(self, number: int) -> None:
+        if number == self._number:
+            self._go_on(None)
+
+    def _go_on(self, answer: Any) -> None:
+        assert self._script is not None
+        while True:
+            try:
+                condition, seconds = self._script.send(answer)
+            except StopIteration:
+                self._waiting = None
+                self.sim.stop()
+                return
+            except Stuck as stuck:
+                self.found, self._waiting = stuck.diagnosis, None
+                self.sim.stop()
+                return
+            self._waiting, self._told = (condition, seconds), False
+            self._number += 1
+            answer = condition()
+            if not answer:
+                break
+        number = self._number
+        self.sim.at(self.sim.time + seconds, lambda: self._late(number))
+
+    # ---- messages
+
+    def _route(self, message: Sent) -> list[float] | None:
+        for look in self.seen:
+            look(message)
+        if any(rule(message) for rule in self.dropped.values()):
+            return []
+        for name, rule in self.held.items():
+            if rule(message):
+                self.kept.setdefault(name, []).append(message)
+                return []
+        if any(rule(message) for rule in self.hurried.values()):
+            return [FAST]
+        return None
+
+    def let_go(self, name: str, also: Rule = lambda _: True) -> int:
+        """Let what was held under this name arrive now, in its order; nothing more is held. How many there were."""
+        self.held.pop(name, None)
+        kept = [message for message in self.kept.pop(name, []) if also(message)]
+        for place, message in enumerate(kept):
+            self.sim.late(message, FAST + 0.0002 * place)
+        return len(kept)
+
+    def no_candidates(self, *nodes: str) -> None:
+        """Nobody hears these nodes ask for votes."""
+        self.dropped["candidates"] = lambda message: message.src in nodes and message.type == "request_vote"
+
+    def crash_after_sending(self, node: str, rule: Rule) -> Callable[[], None]:
+        """Crash `node` right after it sends a message of which the rule is true; unless what is returned is called."""
+
+        def look(message: Sent) -> None:
+            if message.src == node and rule(message):
+                self.sim.crash_after(node, self.sim.places[node].done + 1)
+                self.seen.remove(look)
+
+        self.seen.append(look)
+        return lambda: self.seen.remove(look) if look in self.seen else None
+
+    def cut(self, *groups: Sequence[str]) -> None:
+        """From now on these groups cannot reach each other, and nothing else is cut."""
+        self.sim.heal()
+        self.sim.partition(*groups)
+
+    def heal(self) -> None:
+        """All links work, no message is dropped any more."""
+        self.sim.heal()
+        self.dropped.clear()
+
+    def whole(self) -> None:
+        """All links work, all nodes are up."""
+        self.dropped.clear()
+        self.hurried.clear()
+        whole(self.sim)
+
+    # ---- who is who
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self.sim.names
+
+    def others(self, *nodes: str) -> list[str]:
+        """The other nodes, in random order."""
+        left = [name for name in self.names if name not in nodes]
+        self.rng.shuffle(left)
+        return left
+
+    def term(self, node: str) -> int:
+        return term(self.sim, node)
+
+    def role(self, node: str) -> Any:
+        return self.sim.state(node).get("role") if self.sim.places[node].up else None
+
+    def leader(self, among: Iterable[str] | None = None) -> str | None:
+        return leader(self.sim, among)
+
+    # ---- what scripts do again and again
+
+    def pause(self, seconds: float) -> Script:
+        yield lambda: False, seconds
+
+    def elected(self, among: Iterable[str] | None = None, seconds: float = PATIENCE, above: int = 0) -> Script:
+        """Wait for a leader among these nodes whose term is above the given one: its name, or None."""
+        nodes = list(among) if among is not None else None
+
+        def found() -> str | None:
+            name = self.leader(nodes)
+            return name if name is not None and self.term(name) > above else None
+
+        return (yield found, seconds)
+
+    def settled(self, among: Iterable[str] | None = None, above: int = 0) -> Script:
+        """As `elected`, but without a leader there is nothing to judge. Raises Stuck."""
+        since = self.sim.time
+        name = yield from self.elected(among, PATIENCE, above)
+        if name is None:
+            who = _and(list(among)) if among is not None else "the cluster"
+            raise Stuck(
+                Diagnosis(
+                    "not_available",
+                    f"From {since:.2f} s to {self.sim.time:.2f} s no node of {who} became leader (role = 'leader'), though "
+                    "a majority of the nodes was up and could talk.",
+                    file=self.sim.file or None, expected="a leader within 3 s", got="none",
+                )
+            )  # fmt: skip
+        return name
+
+    def ask(self, node: str, kind: str, key: Any = "x", **fields: Any) -> Asked:
+        """A client sends a request, now."""
+        free = next((client for client in self.clients if not client.waits), None)
+        if free is None:
+            name = next(name for number in count(1) if (name := f"c{number}") not in self.sim.clients)
+            free = Client(self.sim, name, (), self.sim.time, hear=None)
+            self.sim.clients[free.name] = _then(self.sim.clients[free.name], self._look)
+            self.clients.append(free)
+        return free.ask(Ask(node, {"type": kind, "key": key, **fields}))
+
+    def answered(self, asked: Asked, seconds: float) -> Script:
+        """Wait for an answer: whether it says that it was done."""
+        yield has_answer(asked), seconds
+        return ok(asked)
+
+    def done(self, kind: str, key: Any = "x", among: Iterable[str] | None = None, **fields: Any) -> Script:
+        """Ask the leader, and again whoever is leader then, until it is done: what was asked. Raises Stuck."""
+        since, asked, value = self.sim.time, None, fields.get("value")
+        while self.sim.time < since + PATIENCE:
+            node = yield from self.settled(among)
+            asked = self.ask(node, kind, key, **fields)
+            yield has_answer(asked), KEPT_SHORT
+            if asked.answer is not None and (ok(asked) or asked.answer.get("code") in (20, 22)):
+                return asked
+            if value is not None:  # what is written is written once
+                fields["value"] = f"{value}, asked for again at {self.sim.time:.3f} s"
+            yield from self.pause(0.1)
+        assert asked is not None
+        raise Stuck(
+            Diagnosis(
+                "not_available",
+                f"From {since:.2f} s to {self.sim.time:.2f} s no {kind} of {key} was done, though a majority was up and "
+                f"could talk: the last one was sent to {asked.ask.node}, the leader, and "
+                f"{'not answered' if asked.answer is None else 'answered ' + json.dumps(asked.answer)[:160]}.",
+                file=self.sim.file or None, expected=f"{kind}_ok", got="nothing" if asked.answer is None else "an error",
+            )
+        )  # fmt: skip
+
+
+def has_answer(asked: Asked) -> Callable[[], bool]:
+    return lambda: asked.answer is not None
+
+
+def ok(asked: Asked) -> bool:
+    return asked.answer is not None and asked.answer.get("type") == f"{asked.ask.body['type']}_ok"
+
+
+def term(sim: Simulation, node: str) -> int:
+    """A node's current_term, as far as it says one."""
+    value = sim.state(node).get("current_term")
+    return value if isinstance(value, int) else -1
+
+
+def leader(sim: Simulation, among: Iterable[str] | None = None) -> str | None:
+    """The leader of the highest term that is up; None without one."""
+    nodes = [name for name in (sim.names if among is None else among) if sim.places[name].up]
+    leaders = [name for name in nodes if sim.state(name).get("role") == "leader"]
+    return max(leaders, key=lambda name: term(sim, name), default=None)
+
+
+def whom(sim: Simulation, called: str) -> str:
+    """Which node is meant: "leader", "old" (another that takes itself for one), "other", or a node's name."""
+    if called in sim.places:
+        return called
+    now = leader(sim)
+    others = [name for name in sim.names if name != now]
+    if called == "leader":
+        return now or sim.names[int(sim.time * 1000) % len(sim.names)]
+    if called == "old":
+        stale = [name for name in others if sim.state(name).get("role") == "leader"]
+        return (stale or others)[0]
+    return others[int(sim.time * 1000) % len(others)]
+
+
+def _then(first: Callable[[Sent], None], after: Callable[[], None]) -> Callable[[Sent], None]:
+    def both(message: Sent) -> None:
+        first(message)
+        after()
+
+    return both
+
+
+def _and(names: list[str]) -> str:
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
