@@ -1,7 +1,8 @@
-"""PhiAccrualDetector(window, threshold): how unlikely it is that a node that is silent for so long is alive.
+"""PhiAccrualDetector(window, threshold): how unlikely it is that a node that is silent for so long is alive; and
+Monitor(Node), which tells clients which nodes it takes for crashed (see `_monitor`).
 
 Hayashibara, Defago, Yared, Katayama 2004, "The phi accrual failure detector" (see `_phi`). Times are given, never read
-from a clock, so that all is decided in virtual seconds.
+from a clock, so that all is decided in virtual seconds; nodes run in virtual time.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from pathlib import Path
 
 from grader.bench import Bench, Outcome
 from grader.exercise import Case, Check, Exercise
-from grader.exercises import _phi, _plain
+from grader.exercises import _monitor, _phi, _plain
 from grader.exercises._phi import Ask, Script
 from grader.exercises._phi_cases import cases
 from grader.ranks.program import CallResult, Function, Limits
@@ -155,11 +156,12 @@ EXERCISE = Exercise(
     chapter="11",
     title="A failure detector that says how sure it is",
     functions=(Function("PhiAccrualDetector", ("window", "threshold")),),
-    minutes=40,
+    minutes=60,
     difficulty=2,
     limits=Limits(cpu_seconds=5, load_cpu_seconds=10, idle_seconds=15),
     harness=HARNESS,
     cases=cases,
+    nodes=("Monitor",),
     checks=(
         Check("phi", "phi is -log10 of the normal tail", 4, partial(_judged, group="phi")),
         Check("threshold", "Alive as long as phi < threshold", 2, _consistent),
@@ -171,5 +173,9 @@ EXERCISE = Exercise(
             "back", "Trusted again, and the outage is forgotten", 3, partial(_judged, group="back", why=_of_a_return)
         ),
         Check("pace", "After `window` heartbeats of a new pace it counts alone", 3, _paced),
+        Check("listed", "Monitor: a crashed node is listed within 5 s", 3, _monitor.listed),
+        Check("trusted", "Monitor: no node is listed that has been up for 2 s", 3, _monitor.trusted),
+        Check("again", "Monitor: a second crash is seen as soon as the first", 2, _monitor.again),
+        Check("skewed", "Monitor: clocks that differ by up to 100 s", 2, _monitor.skewed),
     ),
 )

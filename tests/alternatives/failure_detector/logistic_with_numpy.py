@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from grader.nodes import Node
+
 
 class PhiAccrualDetector:
     def __init__(self, window, threshold, patience=3):
@@ -38,3 +40,28 @@ class PhiAccrualDetector:
 
     def alive(self, now):
         return self.phi(now) < self.threshold
+
+
+class Monitor(Node):
+    """Pings, and counts those in a row that a peer did not answer. Reads no clock."""
+
+    def on_start(self):
+        self.missed = dict.fromkeys(self.peers, 0)
+        self.set_timer("ping", 0.1)
+
+    def on_timer(self, name):
+        for peer in self.peers:
+            self.missed[peer] += 1
+            self.send(peer, {"type": "ping"})
+        self.set_timer("ping", 0.3)
+
+    def on_message(self, src, body):
+        match body["type"]:
+            case "ping":
+                self.send(src, {"type": "pong"})
+            case "pong":
+                self.missed[src] = 0
+            case "suspects":
+                self.reply(
+                    body, {"type": "suspects_ok", "suspects": sorted(p for p, n in self.missed.items() if n > 4)}
+                )

@@ -6,6 +6,8 @@ import math
 
 import numpy as np
 
+from grader.nodes import Node
+
 
 class PhiAccrualDetector:
     FLOOR = 0.1
@@ -53,3 +55,23 @@ class PhiAccrualDetector:
 
     def alive(self, now: float) -> bool:
         return not self.phi(now) >= self._threshold
+
+
+class Monitor(Node):
+    """A detector for each peer, by the clock of who listens."""
+
+    def on_start(self):
+        self.detectors = {peer: PhiAccrualDetector(30, 12) for peer in self.peers}
+        self.set_timer("beat", self.random.uniform(0, 0.1))
+
+    def on_timer(self, name):
+        for peer in self.peers:
+            self.send(peer, {"type": "alive"})
+        self.set_timer("beat", 0.25)
+
+    def on_message(self, src, body):
+        if body["type"] == "alive":
+            self.detectors[src].heartbeat(self.now())
+            return
+        dead = [peer for peer in sorted(self.peers) if not self.detectors[peer].alive(self.now())]
+        self.reply(body, {"type": "suspects_ok", "suspects": dead})

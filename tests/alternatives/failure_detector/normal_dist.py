@@ -3,6 +3,8 @@
 import math
 from statistics import NormalDist, mean, stdev
 
+from grader.nodes import Node
+
 
 class PhiAccrualDetector:
     def __init__(self, window: int, threshold: float):
@@ -38,3 +40,31 @@ class PhiAccrualDetector:
 
     def alive(self, now: float) -> bool:
         return self.phi(now) < self.threshold
+
+
+class Monitor(Node):
+    """One timer for each peer, moved by each heartbeat; who lets it go off is suspected."""
+
+    def on_start(self):
+        self.suspects = set()
+        self.life = self.disk.get("life", 0) + 1
+        self.disk["life"] = self.life
+        self.set_timer("beat", 0)
+        for peer in self.peers:
+            self.set_timer("watch " + peer, 2.5)
+
+    def on_timer(self, name):
+        what, _, peer = name.partition(" ")
+        if what == "watch":
+            self.suspects.add(peer)
+            return
+        for peer in self.peers:
+            self.send(peer, {"type": "beat", "life": self.life})
+        self.set_timer("beat", 0.5)
+
+    def on_message(self, src, body):
+        if body["type"] == "suspects":
+            self.reply(body, {"type": "suspects_ok", "suspects": sorted(self.suspects)})
+        else:
+            self.suspects.discard(src)
+            self.set_timer("watch " + src, 1.5)

@@ -9,6 +9,8 @@ import math
 from collections import deque
 from statistics import fmean, pstdev
 
+from grader.nodes import Node
+
 
 class PhiAccrualDetector:
     """How unlikely it is that a node that has been silent for so long is alive, from the gaps between its heartbeats."""
@@ -41,3 +43,23 @@ class PhiAccrualDetector:
 
     def alive(self, now: float) -> bool:
         return self.phi(now) < self.threshold
+
+
+class Monitor(Node):
+    """Says who has not been heard for a second."""
+
+    def on_start(self):
+        self.heard = {}
+        self.on_timer("beat")
+
+    def on_timer(self, name):
+        for peer in self.peers:
+            self.send(peer, {"type": "beat"})
+        self.set_timer("beat", 0.25)
+
+    def on_message(self, src, body):
+        if body["type"] == "suspects":
+            late = sorted(peer for peer, at in self.heard.items() if self.now() - at > 1)
+            self.reply(body, {"type": "suspects_ok", "suspects": late})
+        else:
+            self.heard[src] = self.now()
