@@ -1,0 +1,24 @@
+"""Counts 24 hours from the purchase to the start of the day, not calendar days.
+
+check: purchases
+kind: wrong_result
+"""
+
+from pyspark.sql import Window
+from pyspark.sql import functions as F
+
+
+def user_features(events_df, as_of):
+    known = events_df.where(F.to_date("timestamp") <= F.lit(as_of))
+    purchase, view = F.col("event_type") == "purchase", F.col("event_type") == "view"
+    users = known.groupBy("user_id").agg(
+        F.count("*").alias("total_events"),
+        F.countDistinct(F.when(purchase, F.col("event_id"))).alias("total_purchases"),
+        F.avg(F.when(purchase, F.col("value"))).alias("avg_purchase_value"),
+        F.floor((F.unix_timestamp(F.lit(as_of).cast("timestamp")) - F.unix_timestamp(F.max(F.when(purchase, F.col("timestamp"))))) / 86400).alias("days_since_last_purchase"),
+        F.countDistinct(F.when(view, F.col("category"))).alias("viewed_categories"),
+    )
+    views = known.where(view & F.col("category").isNotNull()).groupBy("user_id", "category").count()
+    first = Window.partitionBy("user_id").orderBy(F.desc("count"), "category")
+    favourite = views.withColumn("place", F.row_number().over(first)).where("place = 1")
+    return users.join(favourite.select("user_id", F.col("category").alias("favorite_category")), "user_id", "left")

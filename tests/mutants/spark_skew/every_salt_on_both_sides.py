@@ -1,0 +1,17 @@
+"""Has both sides there for every salt.
+
+check: rows
+kind: wrong_result
+"""
+
+from pyspark.sql import functions as F
+
+SALTS = 4
+
+
+def join(events_df, users_df, countries_df):
+    salted = events_df.withColumn("salt", F.explode(F.sequence(F.lit(0), F.lit(SALTS - 1))))
+    every = F.explode(F.sequence(F.lit(0), F.lit(SALTS - 1)))
+    users = users_df.withColumn("salt", every)
+    joined = salted.join(users, ["user_id", "salt"]).drop("salt")
+    return joined.join(F.broadcast(countries_df), "country")

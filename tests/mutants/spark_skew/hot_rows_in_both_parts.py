@@ -1,0 +1,16 @@
+"""Splits the events by key, and leaves the one key's in both parts.
+
+check: rows
+kind: wrong_result
+"""
+
+from pyspark.sql import functions as F
+
+
+def join(events_df, users_df, countries_df):
+    counts = events_df.dropna(subset=["user_id"]).groupBy("user_id").count()
+    hot = counts.orderBy(F.desc("count")).first()["user_id"]
+    is_hot = F.col("user_id") == hot
+    rest = events_df.join(users_df, "user_id")
+    few = events_df.where(is_hot).join(F.broadcast(users_df.where(is_hot)), "user_id")
+    return rest.unionByName(few).join(F.broadcast(countries_df), "country")

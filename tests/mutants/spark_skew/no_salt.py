@@ -1,0 +1,12 @@
+"""Joins as if no key were special.
+
+check: balanced
+kind: no_overlap
+only: yes
+"""
+
+from pyspark.sql import functions as F
+
+
+def join(events_df, users_df, countries_df):
+    return events_df.join(users_df, "user_id").join(F.broadcast(countries_df), "country")

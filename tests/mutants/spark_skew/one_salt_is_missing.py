@@ -1,0 +1,18 @@
+"""Has the users there for one salt fewer than the events have.
+
+check: rows
+kind: wrong_result
+only: yes
+"""
+
+from pyspark.sql import functions as F
+
+SALTS = 16
+
+
+def join(events_df, users_df, countries_df):
+    salted = events_df.withColumn("salt", F.abs(F.hash("event_id")) % SALTS)
+    every = F.explode(F.sequence(F.lit(0), F.lit(SALTS - 2)))
+    users = users_df.withColumn("salt", every)
+    joined = salted.join(users, ["user_id", "salt"]).drop("salt")
+    return joined.join(F.broadcast(countries_df), "country")

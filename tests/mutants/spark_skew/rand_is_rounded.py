@@ -1,0 +1,18 @@
+"""Rounds a random number, which sometimes gives a salt too high.
+
+check: rows
+kind: wrong_result
+only: yes
+"""
+
+from pyspark.sql import functions as F
+
+SALTS = 16
+
+
+def join(events_df, users_df, countries_df):
+    salted = events_df.withColumn("salt", F.round(F.rand(1) * SALTS).cast("int"))
+    every = F.explode(F.sequence(F.lit(0), F.lit(SALTS - 1)))
+    users = users_df.withColumn("salt", every)
+    joined = salted.join(users, ["user_id", "salt"]).drop("salt")
+    return joined.join(F.broadcast(countries_df), "country")

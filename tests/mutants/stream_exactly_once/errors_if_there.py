@@ -1,0 +1,22 @@
+"""Refuses to write a batch that is there already.
+
+check: uncommitted
+kind: crash
+"""
+
+import os
+
+from pyspark.sql import functions as F
+
+
+def start(spark, input_dir, output_dir, checkpoint_dir):
+    events = spark.readStream.schema("event_id STRING, event_time TIMESTAMP, key STRING").json(input_dir)
+    counts = events.withWatermark("event_time", "2 minutes").groupBy(F.window("event_time", "1 minute"), "key").count()
+    rows = counts.select(
+        F.col("window.start").alias("window_start"), F.col("window.end").alias("window_end"), "key", "count"
+    )
+
+    def sink(frame, batch):
+        frame.write.mode("errorifexists").parquet(os.path.join(output_dir, f"batch={batch}"))
+
+    return rows.writeStream.foreachBatch(sink).option("checkpointLocation", checkpoint_dir).start()

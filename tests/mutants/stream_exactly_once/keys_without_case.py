@@ -1,0 +1,18 @@
+"""Counts keys that differ in case alone as one.
+
+check: counted
+kind: wrong_result
+"""
+
+from pyspark.sql import functions as F
+
+
+def start(spark, input_dir, output_dir, checkpoint_dir):
+    events = spark.readStream.schema("event_id STRING, event_time TIMESTAMP, key STRING").json(input_dir)
+    events = events.withColumn("key", F.lower("key"))
+    counts = events.withWatermark("event_time", "2 minutes").groupBy(F.window("event_time", "1 minute"), "key").count()
+    rows = counts.select(
+        F.col("window.start").alias("window_start"), F.col("window.end").alias("window_end"), "key", "count"
+    )
+    written = rows.writeStream.format("parquet").option("path", output_dir)
+    return written.option("checkpointLocation", checkpoint_dir).start()

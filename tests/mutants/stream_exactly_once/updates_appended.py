@@ -1,0 +1,20 @@
+"""Appends each change of a count as a row of its own.
+
+check: restarted
+kind: lost_or_duplicated
+"""
+
+from pyspark.sql import functions as F
+
+
+def start(spark, input_dir, output_dir, checkpoint_dir):
+    events = spark.readStream.schema("event_id STRING, event_time TIMESTAMP, key STRING").json(input_dir)
+    counts = events.withWatermark("event_time", "2 minutes").groupBy(F.window("event_time", "1 minute"), "key").count()
+    rows = counts.select(
+        F.col("window.start").alias("window_start"), F.col("window.end").alias("window_end"), "key", "count"
+    )
+
+    def sink(frame, batch):
+        frame.write.mode("append").parquet(output_dir)
+
+    return rows.writeStream.outputMode("update").foreachBatch(sink).option("checkpointLocation", checkpoint_dir).start()

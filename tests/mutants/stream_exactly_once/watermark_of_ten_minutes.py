@@ -1,0 +1,18 @@
+"""Waits for late events for ten minutes, not for two.
+
+check: late
+kind: wrong_result
+only: yes
+"""
+
+from pyspark.sql import functions as F
+
+
+def start(spark, input_dir, output_dir, checkpoint_dir):
+    events = spark.readStream.schema("event_id STRING, event_time TIMESTAMP, key STRING").json(input_dir)
+    counts = events.withWatermark("event_time", "10 minutes").groupBy(F.window("event_time", "1 minute"), "key").count()
+    rows = counts.select(
+        F.col("window.start").alias("window_start"), F.col("window.end").alias("window_end"), "key", "count"
+    )
+    written = rows.writeStream.format("parquet").option("path", output_dir)
+    return written.option("checkpointLocation", checkpoint_dir).start()
