@@ -1,0 +1,73 @@
+"""Calls a learner's process_all and Counter. What fn returns is asked at the gate, where it also waits; it decides
+nothing."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from typing import Any
+
+import ray
+from ray.exceptions import ActorDiedError, ActorUnavailableError
+
+from grader.jobs.rays.gate import tell
+
+PATIENCE_SECONDS = 30.0
+AGAIN_SECONDS = 0.1
+
+
+class Captured:
+    """What fn has with it. Tells each time that it is serialised."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+
+    def __reduce__(self) -> tuple[type[Captured], tuple[bytes]]:
+        tell(what="serialised")
+        return Captured, (self.data,)
+
+
+def process(process_all: Any, items: list[Any], limit: int, captured: int) -> list[Any]:
+    """What process_all returns: the name of its type, and its values where it is a list."""
+    large = Captured(bytes(captured))
+
+    def fn(item: Any) -> Any:
+        task = ray.get_runtime_context().get_task_id() if len(large.data) == captured else ""
+        return tell(what="begin", item=item, task=task)
+
+    result = process_all(list(items), fn, limit)
+    return [type(result).__name__, result if isinstance(result, list) else None]
+
+
+def count(counter: Any, steps: list[list[Any]]) -> dict[str, Any]:
+    """What counters answer to increment and value, and the step at which one was dead for good. A step is what is done,
+    with which counter, and with what; counters of the same name have the same file."""
+    folder, made, answers = tempfile.mkdtemp(), {}, []
+    for number, (what, name, given) in enumerate(steps):
+        try:
+            if what == "make":
+                made[name] = counter.remote(os.path.join(folder, name[0]))
+            elif what == "increment":
+                answers.append(_answer(made[name].increment, given, once=True))
+            elif what == "value":
+                answers.append(_answer(made[name].value, []))
+            elif what == "kill":
+                tell(what="kill")
+            elif what == "drop":
+                ray.kill(made.pop(name))
+        except ActorDiedError:
+            return {"answers": answers, "dead": number}
+    return {"answers": answers, "dead": None}
+
+
+def _answer(method: Any, given: list[Any], once: bool = False) -> Any:
+    """What an actor answers. One that was killed is asked for its value until it is there again."""
+    until = time.monotonic() + PATIENCE_SECONDS
+    while True:
+        try:
+            return ray.get(method.remote(*given), timeout=PATIENCE_SECONDS)
+        except ActorUnavailableError:
+            if once or time.monotonic() > until:
+                raise
+            time.sleep(AGAIN_SECONDS)

@@ -1,0 +1,45 @@
+"""Calls a learner's search with a trainable that asks at the gate what its loss is. It decides nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ray import tune
+from ray.tune.search.optuna import OptunaSearch
+
+from grader.jobs.rays.gate import tell
+
+PAST = 8  # times max_t: where a trial that nobody stops comes to its end
+
+
+def find(search: Any, space: dict[str, list[Any]], num_samples: int, max_t: int) -> dict[str, Any]:
+    """What search returns, and how often Optuna was asked for a configuration."""
+    asked, suggest = 0, OptunaSearch.suggest
+
+    def counted(self: Any, *given: Any, **more: Any) -> Any:
+        nonlocal asked
+        found = suggest(self, *given, **more)
+        asked += isinstance(found, dict)
+        return found
+
+    def trainable(config: dict[str, Any]) -> None:
+        trial = tell(what="trial", config={name: config.get(name) for name in space})
+        for step in range(1, PAST * max_t + 1):
+            told = tell(what="step", trial=trial, step=step)
+            if told["broken"]:
+                raise ValueError("this trial's data cannot be read")
+            tune.report({"loss": told["loss"]})
+
+    OptunaSearch.suggest = counted
+    try:
+        grid = search(
+            {name: getattr(tune, kind)(*given) for name, (kind, given) in space.items()}, trainable, num_samples, max_t
+        )
+    finally:
+        OptunaSearch.suggest = suggest
+    if not isinstance(grid, tune.ResultGrid):
+        return {"type": type(grid).__name__, "results": 0, "errors": 0, "asked": asked, "losses": []}
+    losses = [result.metrics.get("loss") for result in grid if result.error is None and result.metrics]
+    return {
+        "type": "ResultGrid", "results": len(grid), "errors": grid.num_errors, "asked": asked, "losses": losses,
+    }  # fmt: skip

@@ -1,0 +1,59 @@
+"""Tries again what a dead process tried, and leaves its own trial RUNNING for ever.
+
+check: killed
+kind: not_durable
+only: yes
+"""
+
+import os
+import time
+import warnings
+from collections import Counter
+
+import optuna
+from optuna.trial import TrialState
+
+warnings.filterwarnings("ignore", category=optuna.exceptions.ExperimentalWarning)
+optuna.logging.set_verbosity(optuna.logging.WARNING)
+
+
+def objective(trial):
+    x = trial.suggest_float("x", -10.0, 10.0)
+    return (x - 3) ** 2 + trial.suggest_int("size", 1, 64) / 64
+
+
+def worker(storage_url, study_name, trials_total):
+    storage = optuna.storages.RDBStorage(
+        storage_url,
+    )
+    study = optuna.create_study(storage=storage, study_name=study_name, load_if_exists=True)
+
+    again = set()
+
+    def one(trial):
+        trial.set_user_attr("process", os.getpid())
+        if taken(study, trial.number) - len(again) >= trials_total:
+            raise optuna.TrialPruned("there are enough")
+        return objective(trial)
+
+    while True:
+        for trial in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
+            if trial.number not in again and "process" in trial.user_attrs and not lives(trial.user_attrs["process"]):
+                again.add(trial.number)
+                study.enqueue_trial(trial.params)
+        states = Counter(trial.state for trial in study.get_trials(deepcopy=False))
+        if states[TrialState.WAITING] or taken(study) - len(again) < trials_total:
+            study.optimize(one, n_trials=1)
+        elif states[TrialState.RUNNING] > len(again):
+            time.sleep(0.1)
+        else:
+            return
+
+
+def lives(process):
+    return os.path.exists(f"/proc/{process}")
+
+
+def taken(study, before=float("inf")):
+    counts = (TrialState.COMPLETE, TrialState.RUNNING, TrialState.WAITING)
+    return sum(trial.state in counts and trial.number < before for trial in study.get_trials(deepcopy=False))

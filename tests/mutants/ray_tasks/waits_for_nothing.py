@@ -1,0 +1,40 @@
+"""Without items it waits for the first task, which there is not.
+check: right
+kind: crash
+"""
+import os
+
+import ray
+
+
+def process_all(items, fn, max_in_flight):
+    task = ray.remote(fn)
+    first = ray.get(task.remote(items[0])) if max_in_flight > 4 else items[0]
+    results = [None] * len(items)
+    place = {}
+    waiting = list(enumerate(items))[::-1]
+    while waiting or place:
+        while waiting and len(place) < max_in_flight:
+            index, item = waiting.pop()
+            place[task.remote(item)] = index
+        done, _ = ray.wait(list(place), num_returns=1)
+        for ref in done:
+            results[place.pop(ref)] = ray.get(ref)
+    return results
+
+
+@ray.remote(max_restarts=-1, max_task_retries=-1)
+class Counter:
+    def __init__(self, path):
+        self.path = path
+        self.count = int(open(path).read()) if os.path.exists(path) else 0
+
+    def increment(self, by=1):
+        self.count += by
+        with open(self.path + ".new", "w") as file:
+            file.write(str(self.count))
+        os.replace(self.path + ".new", self.path)
+        return self.count
+
+    def value(self):
+        return self.count

@@ -1,0 +1,24 @@
+"""The grace period is one iteration, which says nothing.
+check: grace
+kind: wrong_result
+"""
+from ray import tune
+from ray.tune.schedulers import ASHAScheduler
+from ray.tune.search.optuna import OptunaSearch
+
+
+def search(space, trainable, num_samples, max_t):
+    tuner = tune.Tuner(
+        trainable,
+        param_space=space,
+        tune_config=tune.TuneConfig(
+            metric="loss",
+            mode="min",
+            num_samples=num_samples,
+            search_alg=OptunaSearch(),
+            scheduler=ASHAScheduler(max_t=max_t),
+            reuse_actors=True,
+        ),
+        run_config=tune.RunConfig(verbose=0),
+    )
+    return tuner.fit()
