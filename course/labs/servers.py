@@ -1,0 +1,181 @@
+"""What the labs on real servers share: processes that never outlive the lab, free ports, a table of what was seen."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import glob
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+
+PR_SET_PDEATHSIG = 1
+ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_LIBC = ctypes.CDLL(None)  # opened here: nothing is loaded between fork and exec
+
+
+class MissingError(Exception):
+    """This machine cannot run the lab; the message is the one sentence that says why."""
+
+
+@dataclass
+class Seen:
+    """What a lab saw: `rows` of (what was done or asked, what came of it), and `figures` for who wants to calculate."""
+
+    rows: list[tuple[str, str]] = field(default_factory=list)
+    figures: dict[str, float | int | str] = field(default_factory=dict)
+
+    def row(self, what: str, seen: str) -> None:
+        self.rows.append((what, seen))
+
+
+@dataclass(frozen=True)
+class Server:
+    """A process that a lab started, and the signal that ends it."""
+
+    process: subprocess.Popen[bytes]
+    log: Path
+    ending: signal.Signals
+
+    def signal(self, number: signal.Signals) -> None:
+        self.process.send_signal(number)
+
+    def end(self) -> None:
+        """Ends it and waits. Also one that is stopped, and one that is gone."""
+        self.process.send_signal(self.ending)
+        self.process.send_signal(signal.SIGCONT)
+        try:
+            self.process.wait(5)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+
+@contextlib.contextmanager
+def signals_wait() -> Iterator[None]:
+    """Holds back the signals that end a lab until the block is done.
+
+    While a process is forked Python would print the exception that a handler raises, and go on (hooks of
+    os.register_at_fork are called there).
+    """
+    came: list[int] = []
+    before = {number: signal.signal(number, lambda got, _frame: came.append(got)) for number in ENDINGS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    for got in came:
+        signal.raise_signal(got)
+
+
+class Servers:
+    """A private folder and the servers started in it; leaving the context ends them all and removes the folder.
+
+    Should the lab itself be killed with SIGKILL, the kernel ends the servers (Linux: prctl(2), PR_SET_PDEATHSIG).
+    """
+
+    def __enter__(self) -> Servers:
+        self.folder = Path(tempfile.mkdtemp(prefix="rankup-lab-"))
+        self.started: list[Server] = []
+        for number in ENDINGS[1:]:
+            signal.signal(number, lambda got, _frame: sys.exit(128 + got))
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _t: TracebackType | None) -> None:
+        with signals_wait():
+            self._end(kind)
+
+    def _end(self, kind: type[BaseException] | None) -> None:
+        for server in reversed(self.started):
+            server.end()
+        if kind is not None and not issubclass(kind, (MissingError, SystemExit, KeyboardInterrupt)):
+            for server in self.started:
+                tail = server.log.read_text(errors="replace").splitlines()[-5:]
+                print(f"-- the end of {server.log.name}:", *tail, sep="\n", file=sys.stderr)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def start(
+        self, name: str, command: Sequence[str], ending: signal.Signals = signal.SIGKILL, user: str | None = None
+    ) -> Server:
+        """Starts `command` in the folder; what it says goes to NAME.log there."""
+        lab = os.getpid()
+
+        def tie() -> None:  # runs in the new process, after its user was changed, which would untie it
+            if hasattr(_LIBC, "prctl"):
+                _LIBC.prctl(PR_SET_PDEATHSIG, int(ending), 0, 0, 0)
+                if os.getppid() != lab:  # the lab died before the tie was made
+                    os._exit(1)
+
+        log = self.folder / f"{name}.log"
+        with log.open("ab") as output, signals_wait():
+            process = subprocess.Popen(
+                command, cwd=self.folder, stdin=subprocess.DEVNULL, stdout=output, stderr=output, user=user,
+                extra_groups=None if user is None else [], process_group=0, preexec_fn=tie,
+            )  # fmt: skip
+            server = Server(process, log, ending)
+            self.started.append(server)
+        return server
+
+
+def program(name: str, missing: str, folders: str = "") -> str:
+    """The path of a program: on the PATH, or else in the last of the folders that match. Raises MissingError."""
+    found = shutil.which(name) or next(filter(shutil.which, sorted(glob.glob(f"{folders}/{name}"), reverse=True)), None)
+    if found is None:
+        raise MissingError(missing)
+    return found
+
+
+def free_ports(number: int) -> list[int]:
+    """So many ports of the loopback interface that nobody listens at now."""
+    probes = [socket.create_server(("127.0.0.1", 0)) for _ in range(number)]
+    ports = [probe.getsockname()[1] for probe in probes]
+    for probe in probes:
+        probe.close()
+    return ports
+
+
+def until(what: str, seconds: float, condition: Callable[[], bool]) -> float:
+    """Asks again and again until `condition` holds; returns the seconds that took. Raises TimeoutError."""
+    begun = time.monotonic()
+    while not condition():
+        if time.monotonic() > begun + seconds:
+            raise TimeoutError(f"after {seconds:g} s still not so: {what}")
+        time.sleep(0.01)
+    return time.monotonic() - begun
+
+
+def main(lab: Callable[[Servers, Seen], None], arguments: Sequence[str]) -> int:
+    """Runs a lab: a table for people, with `--json` one object {"rows": [[what, seen], ...], "figures": {...}}.
+
+    Returns 0; 2 with one sentence on stderr where the machine cannot run it.
+    """
+    if set(arguments) - {"--json"}:
+        print(f"there is one option, --json, and no {' '.join(arguments)}", file=sys.stderr)
+        return 2
+    seen = Seen()
+    try:
+        with Servers() as servers:
+            lab(servers, seen)
+    except MissingError as error:
+        print(error, file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+    if "--json" in arguments:
+        print(json.dumps({"rows": seen.rows, "figures": seen.figures}))
+        return 0
+    width = max(len(what) for what, _ in seen.rows)
+    for what, came in seen.rows:
+        print(f"{what:<{width}}  {came}")
+    return 0

@@ -1,0 +1,64 @@
+"""What the tests of the labs on real servers share."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+FOLDER = Path(__file__).parent.parent.parent / "course" / "labs"
+ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
+
+
+def run_or_skip(lab: Path, *arguments: str) -> str:
+    """What a lab printed; skips the test, with the lab's own sentence, where its engine is missing."""
+    done = subprocess.run([sys.executable, lab, *arguments], check=False, capture_output=True, text=True, timeout=120)
+    if done.returncode == 2:
+        pytest.skip(done.stderr.strip())
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def without_programs(lab: Path, empty: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """What a lab says where no program at all is on the PATH."""
+    command, environment = [sys.executable, lab, *arguments], {**os.environ, "PATH": str(empty)}
+    return subprocess.run(command, check=False, capture_output=True, text=True, timeout=60, env=environment)
+
+
+def kill_once_started(lab: Path, number: signal.Signals, server: str) -> None:
+    """Ends the lab with a signal while its servers run: they must end too."""
+    process = subprocess.Popen([sys.executable, lab], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    with process:
+        assert process.stderr is not None
+        servers: list[psutil.Process] = []
+        folder: Path | None = None
+        deadline = time.monotonic() + 60
+        while folder is None:
+            if process.poll() == 2:
+                pytest.skip(process.stderr.read().strip())
+            assert process.poll() is None
+            assert time.monotonic() < deadline, f"no {server} was started"
+            with contextlib.suppress(psutil.NoSuchProcess, psutil.AccessDenied):
+                servers = psutil.Process(process.pid).children()
+                folder = next((_top(child) for child in servers if child.name() == server), None)
+        process.send_signal(number)
+        process.stderr.read()
+    assert process.returncode != 0
+    _, alive = psutil.wait_procs(servers, timeout=30)
+    assert not alive
+    if number == signal.SIGKILL:
+        shutil.rmtree(folder)  # nobody was left to do it
+    assert not folder.exists()
+
+
+def _top(server: psutil.Process) -> Path:
+    """The lab's private folder, in which its servers run."""
+    return next(path for path in (Path(server.cwd()), *Path(server.cwd()).parents) if path.name.startswith("rankup-"))
