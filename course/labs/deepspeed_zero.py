@@ -75,7 +75,7 @@ def train(rank: int, meeting: str, results: str) -> None:
 
 
 def held(engine: Any) -> dict[str, int]:
-    """Bytes of this rank between two steps: parameters, and the float32 master copy (if there is one) with the moments."""
+    """Bytes of this rank between two steps: parameters, and the float32 master copy (if any) with the moments."""
     parameters = [getattr(p, "ds_tensor", p) for p in engine.module.parameters()]  # ds_tensor: this rank's part
     outer = engine.optimizer
     inner = getattr(outer, "optimizer", outer)

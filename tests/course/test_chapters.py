@@ -16,7 +16,11 @@ SYLLABUS = yaml.safe_load((COURSE / "syllabus.yaml").read_text())
 
 
 @pytest.mark.parametrize(
-    "path", [pytest.param(path, id=path.stem, marks=[pytest.mark.heavy] * (number > 0)) for number, path in enumerate(CHAPTERS)]
+    "path",
+    [
+        pytest.param(path, id=path.stem, marks=[pytest.mark.heavy] * (number > 0))
+        for number, path in enumerate(CHAPTERS)
+    ],
 )
 def test_a_chapter_runs_from_top_to_bottom(path: Path) -> None:
     notebook = nbformat.read(path, as_version=4)

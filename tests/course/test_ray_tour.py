@@ -1,0 +1,26 @@
+"""The tour of Ray in one start, and Spark beside it: what each station must have seen."""
+
+from __future__ import annotations
+
+import json
+
+import labs
+import pytest
+
+pytestmark = pytest.mark.heavy
+LAB = labs.FOLDER / "ray_tour.py"
+
+
+def test_each_station_of_ray_sees_what_the_chapter_says() -> None:
+    figures = json.loads(labs.run_or_skip(LAB, "--json"))["figures"]
+    assert figures["loop"] >= 4 * 0.3  # one nap after another
+    assert figures["writeable"] == 0
+    assert (figures["in_flight"], figures["squares"]) == (4, sum(number * number for number in range(60)))
+    assert (figures["counted"], figures["counted_then"]) == (5, 1)
+    assert (figures["died_ran"], figures["raised_ran"]) == (2, 1)
+    assert figures["ray_total"] > 0
+
+
+def test_spark_sums_up_what_there_is() -> None:
+    figures = json.loads(labs.run_or_skip(LAB, "--spark", "--json"))["figures"]
+    assert figures["spark_total"] > 0
