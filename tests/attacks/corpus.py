@@ -33,7 +33,18 @@ from grader.verdict import KINDS
 
 HERE = Path(__file__).parent
 SNIPPETS = HERE / "snippets"
-EXERCISES = ("ring_all_reduce", "collectives", "cost_model", "hierarchical_all_reduce", "checkpoint")
+EXERCISES = (
+    "ring_all_reduce",
+    "collectives",
+    "cost_model",
+    "hierarchical_all_reduce",
+    "checkpoint",
+    "cap_store",
+    "quorum_store",
+    "mapreduce",
+    "spark_rdd",
+    "optuna_shared",
+)
 FAMILIES = (
     "forged_frames",
     "patched_counters",

@@ -12,36 +12,57 @@ from matrix import PROPERTY, Row
 from submissions import TESTS, BadHeader, files, header, name
 
 from grader import submission
-from grader.exercise import find, grade, names
+from grader.exercise import Exercise, find, grade, names, only
 from grader.ranks.engines import Engines
 from grader.verdict import Verdict
 
 SEED = 1
 MANY_SEEDS = range(2, 32)
+SOME_SEEDS = range(2, 8)
+SOAKED_SEEDS = range(2, 1002)  # of nodes, whose schedules are drawn anew by each
 ALTERNATIVES = files("alternatives")
 REFERENCES = sorted(TESTS.parent.glob("solutions/*/*.ipynb"))
-OF_EACH_CHECK = 1  # mutants of every check that are always tried; `make test-all` tries every one
-SLOW = ("checkpoint", "elastic_training")  # many short lives each: only two mutants and one other right one of them
+OF_EACH_CHECK = 1  # mutants of every check that are always tried;
+OF_EACH_CHECK_IN_ALL = 2  # `make test-all` tries so many, `make mutants` every one
+OF_AN_ENGINE = 2  # mutants of an exercise on Spark, Ray or Optuna that `make test-all` tries
+SLOW = ("checkpoint", "elastic_training")  # many short lives each
+
+
+def slow(exercise: Exercise) -> bool:
+    """Whether one verdict takes many seconds: of it two mutants and one other right one are always tried."""
+    return exercise.name in SLOW or on_an_engine(exercise)
+
+
+def on_an_engine(exercise: Exercise) -> bool:
+    """Whether Spark, Ray or Optuna runs for it: of it one mutant is always tried, and no other right one."""
+    return bool(exercise.spark or exercise.ray) or exercise.name == "optuna_shared"
 
 
 def mutants() -> Iterator[ParameterSet]:
-    """Every mutant; for each check, those that it alone catches come first, and only the first are not heavy."""
+    """Every mutant; for each check, those that it alone catches come first, and the first are not heavy."""
     tried: dict[tuple[str, str], int] = defaultdict(int)
-    slow: dict[str, int] = defaultdict(int)
+    light: dict[str, int] = defaultdict(int)
     by_worth = sorted(files("mutants"), key=lambda path: (not header(path.read_text()).only, path))
     for path in by_worth:
-        expected = header(path.read_text())
+        expected, exercise = header(path.read_text()), find(path.parent.name)
         which = path.parent.name, expected.check
         tried[which] += not expected.heavy
         heavy = expected.heavy or tried[which] > OF_EACH_CHECK
-        if path.parent.name in SLOW and not heavy:
-            slow[path.parent.name] += 1
-            heavy = slow[path.parent.name] > 2
-        yield pytest.param(path, id=name(path), marks=[pytest.mark.heavy] * heavy)
+        if slow(exercise) and (not heavy or on_an_engine(exercise)):
+            light[exercise.name] += 1
+            heavy = light[exercise.name] > (1 if on_an_engine(exercise) else 2)
+        marks = [pytest.mark.heavy] * heavy
+        if tried[which] > OF_EACH_CHECK_IN_ALL or (on_an_engine(exercise) and light[exercise.name] > OF_AN_ENGINE):
+            marks = [pytest.mark.soak]
+        yield pytest.param(path, id=name(path), marks=marks)
+
+
+def exercise_of(path: Path) -> Exercise:
+    return find(path.stem if path.suffix == ".ipynb" else path.parent.name)
 
 
 def verdict_on(path: Path, engines: Engines, seed: int = SEED) -> Verdict:
-    exercise = find(path.stem if path.suffix == ".ipynb" else path.parent.name)
+    exercise = exercise_of(path)
     return grade(exercise, submission.read(path, exercise.function_names), engines, seed)
 
 
@@ -75,10 +96,12 @@ def test_a_mutant_is_caught_by_its_check_for_its_reason(
 
 
 def alternatives() -> Iterator[ParameterSet]:
-    """Every other right solution; of the slow ones only the first is not heavy."""
+    """Every other right solution; of the slow ones, and of nodes, only the first is not heavy."""
     for path in ALTERNATIVES:
-        heavy = path.parent.name in SLOW and path != files("alternatives", path.parent.name)[0]
-        yield pytest.param(path, id=name(path), marks=[pytest.mark.heavy] * heavy)
+        exercise = find(path.parent.name)
+        heavy = bool(slow(exercise) or exercise.nodes) and path != files("alternatives", path.parent.name)[0]
+        marks = [pytest.mark.soak] if on_an_engine(exercise) else [pytest.mark.heavy] * heavy
+        yield pytest.param(path, id=name(path), marks=marks)
 
 
 @pytest.mark.parametrize("path", list(alternatives()))
@@ -94,10 +117,27 @@ def test_a_reference_solution_has_full_marks(path: Path, engines: Engines) -> No
     assert verdict.points == verdict.max_points, told(verdict)
 
 
+def of_nodes() -> list[Path]:
+    """The right solutions whose schedules depend on the seed."""
+    return [path for path in REFERENCES + ALTERNATIVES if exercise_of(path).nodes]
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("path", of_nodes(), ids=name)
+def test_a_right_solution_of_nodes_has_full_marks_with_many_seeds(path: Path, engines: Engines) -> None:
+    """Each seed with one check, in turn: all checks with all seeds are soaked."""
+    exercise = exercise_of(path)
+    handed_in = submission.read(path, exercise.function_names)
+    for number, seed in enumerate(MANY_SEEDS if path in REFERENCES else SOME_SEEDS):
+        check = exercise.checks[number % len(exercise.checks)]
+        verdict = grade(only(exercise, check.name), handed_in, engines, seed)
+        assert verdict.points == verdict.max_points, told(verdict)
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize("path", REFERENCES + ALTERNATIVES, ids=name)
 def test_a_right_solution_has_full_marks_with_any_seed(path: Path, engines: Engines) -> None:
-    for seed in MANY_SEEDS:
+    for seed in SOAKED_SEEDS if exercise_of(path).nodes else MANY_SEEDS:
         verdict = verdict_on(path, engines, seed)
         assert verdict.points == verdict.max_points, told(verdict)
 

@@ -3,7 +3,7 @@
 family: bombs
 tries: harm
 earned: 18
-ends: out_of_memory, crash, sandbox_violation
+ends: out_of_memory, crash, sandbox_violation, timeout
 uses: won, ring
 """
 
