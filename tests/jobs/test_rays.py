@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from grader import exercise
 from grader.jobs.rays import room
 from grader.jobs.rays.environments import PREFIX, variables
 from grader.jobs.rays.lent import Driver, Said
@@ -52,6 +55,15 @@ def sleeping():
         with open(f"/proc/{pid}/cmdline") as file:
             found.append("86413" in file.read())
     return sum(found)
+
+def write():
+    os.makedirs("mine/deeper")
+    open("mine/deeper/file", "w").close()
+    os.symlink("/usr", "mine/link")
+    return ray.get(ray.remote(lambda: len(os.listdir("mine"))).remote())
+
+def all_files():
+    return [path for path, _, _ in os.walk(os.getcwd()) if "mine" in path or "worker-" in path]
 
 def leave():
     os._exit(3)
@@ -122,7 +134,7 @@ def test_tables_tell_of_every_task_when_it_was_submitted(driver: Driver) -> None
     ("function", "kind", "words"),
     [
         ("leave", "crash", "ended by itself (status 3)"),
-        ("raises", "crash", "raised KeyError: 'key' (line 29:"),
+        ("raises", "crash", "raised KeyError: 'key' (line 38:"),
         ("in_a_worker", "crash", "ValueError: no such file"),
         ("loop", "timeout", "did not come to its end"),
     ],
@@ -191,3 +203,34 @@ def _environment_says(folder: Path, pid: int) -> bool:
         return parent == pid and b"ray" in (folder / "cmdline").read_bytes()
     except OSError:
         return False
+
+
+def test_no_file_of_a_grading_is_there_for_the_next_one(rays: Rays) -> None:
+    for function, expected in (("write", 2), ("all_files", [])):
+        driver = Driver(rays, Submission(PROGRAM, "mine.py"), [function], HARNESS)
+        try:
+            assert driver.call(function, "call", seconds=60) == expected
+        finally:
+            driver.close()
+
+
+FORKED = """
+import importlib, os, sys
+import ray
+from grader.jobs.rays import ids
+ids.leave_the_generator_alone()
+for name in sys.argv[1:]:
+    importlib.import_module(name)
+for _ in range(2):
+    if os.fork() == 0:
+        print(ray.WorkerID.from_random().hex(), flush=True)
+        os._exit(0)
+    os.wait()
+"""
+
+
+def test_forked_workers_draw_ids_of_their_own() -> None:
+    names = [name for each in exercise.names() for name in exercise.find(each).imported if "ray" in name]
+    command = [sys.executable, "-c", FORKED, *names]
+    told = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
+    assert len({*told}) == 2, "importing these has Ray draw an id, after which all forks draw the same ones"

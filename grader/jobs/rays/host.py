@@ -34,7 +34,8 @@ from pathlib import Path
 from typing import Any
 
 from grader.jobs.host import Hear, Tell
-from grader.jobs.rays import driver, environments, gate, observer
+from grader.jobs.rays import driver, environments, gate, ids, observer
+from grader.jobs.rays.sweep import found, sweep
 from grader.sandbox import frames, keeper
 
 _CHANNEL = 3  # to the grading process
@@ -69,6 +70,7 @@ class _Nursery:
             observer.ENVIRONMENT, RAY_AUTH_TOKEN=os.urandom(20).hex(), RAY_RAYLET_PID=str(os.getpid())
         )  # fmt: skip
         importlib.import_module("ray")  # reads the environment once, here, for all that is forked
+        ids.leave_the_generator_alone()
         nursery, entry = self._listen("nursery", "RANKUP_NURSERY"), self._listen("gate", gate.PATH)
         woken, waker = socket.socketpair()
         woken.setblocking(False)
@@ -95,11 +97,21 @@ class _Nursery:
         up = self._observed()
         self._ours = {*up["pids"], os.getpid()}
         self._raylet, self._address = up["raylet"], up["address"]
+        self._kept = found(self._here)
         self._tell({"event": "up"})
         self._living = True
         while self._living:
-            for key, _ in self._watch.select():
+            self._turn()
+
+    def _turn(self) -> list[Any]:
+        """Wait until something is due, and do it. Returns whose turn it was."""
+        due = []
+        for key, _ in self._watch.select():
+            # what was done before may have taken what this was due for: to read it now would wait for more
+            if any(key == still for still, _ in self._watch.select(0)):
                 key.data()
+                due.append(key.fileobj)
+        return due
 
     # ---- processes
 
@@ -164,10 +176,7 @@ class _Nursery:
         self._watch.register(channel, selectors.EVENT_READ, lambda: None)
         try:
             while True:
-                ready = self._watch.select()
-                for key, _ in ready:
-                    key.data()
-                if any(key.fileobj is channel for key, _ in ready):
+                if channel in self._turn():
                     messages = self._observer.read()
                     if messages is None:
                         raise ConnectionError("Ray did not start, or is gone")
@@ -279,12 +288,13 @@ class _Nursery:
             time.sleep(LOOK_SECONDS)
 
     def _end(self) -> None:
-        """End the driver, all workers, and whatever they have left behind: orphans come to us."""
+        """End the driver, all workers, and whatever they have left behind: orphans come to us, and files go."""
         if self._driver is not None:
             self._kill({self._driver[0]})
             self._driver = None
         while strays := {*keeper.children()} - self._ours:
             self._kill(strays)
+        sweep(self._here, self._kept)
         self._tell({"event": "ended"})
 
 
