@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import math
 import random
+from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,6 +26,9 @@ SAMPLES, MAX_T = 30, 27
 MOST_SHARE = 0.45  # of num_samples x max_t
 MOST_ATTEMPTS = 10  # of a trial that crashes each time
 SEARCH_SECONDS = 200.0
+AT_A_TIME = 4
+ASHAS = ((1, 2), (2, 2), (3, 3), (2, 4), (3, 4), (4, 3), (4, 2), (4, 4))  # grace and reduction that are not unusual
+LUCKY_SHARE = 0.36
 SPACE: dict[str, list[Any]] = {
     "learning_rate": ["loguniform", [1e-4, 1e-1]], "weight_decay": ["loguniform", [1e-6, 1e-2]],
     "momentum": ["uniform", [0.0, 1.0]], "dropout": ["uniform", [0.0, 0.5]], "smoothing": ["uniform", [0.0, 0.2]],
@@ -43,26 +48,55 @@ def place(config: dict[str, Any]) -> tuple[float, ...]:
     return tuple(found)
 
 
+def _taken(heights: Sequence[float], grace: int, factor: int, rng: random.Random) -> int:
+    """The iterations that ASHA takes of trials of these heights, begun in this order, some of them at a time.
+
+    As Tune has it: at each of its rungs a trial goes on that is among the best 1/factor of those that were there before.
+    """
+    rungs = [(grace * factor**k, list[float]()) for k in range(10) if grace * factor**k < MAX_T]
+    waiting, running, taken = deque(enumerate(heights)), list[tuple[int, float]](), 0
+    at = [0] * len(heights)
+    while waiting or running:
+        while waiting and len(running) < AT_A_TIME:
+            running.append(waiting.popleft())
+        number, height = one = rng.choice(running)
+        at[number] += 1
+        taken += 1
+        seen = next((seen for rung, seen in rungs if rung == at[number]), [])
+        ahead = sum(other < height for other in seen)
+        if (seen and ahead >= len(seen) / factor) or at[number] == MAX_T:
+            running.remove(one)
+        if any(rung == at[number] for rung, _ in rungs):
+            seen.append(height)
+    return taken
+
+
 @dataclass(frozen=True)
 class Hill:
-    """A loss that a configuration has after so many iterations. How good it is shows from the second iteration on.
+    """A loss that a trial has after so many iterations. How good it is shows from the second iteration on.
 
-    The most of it is luck, as with real models: else Optuna would find ever better ones, and few could be stopped.
+    Most of it is decided by the trial's number, as if by luck. In an unlucky order, where each trial is better than
+    those before, nobody can stop many: of orders that are drawn, one is taken in which ASHA needs few iterations,
+    whatever comes first of what runs at the same time.
     """
 
     top: tuple[float, ...]
+    luck: tuple[float, ...]
 
     @classmethod
     def drawn(cls, rng: random.Random) -> Hill:
-        return cls(tuple(rng.uniform(0.2, 0.8) for _ in SPACE))
+        top, luck = tuple(rng.uniform(0.2, 0.8) for _ in SPACE), [number / SAMPLES for number in range(SAMPLES)]
+        while True:
+            rng.shuffle(luck)
+            if all(_taken(luck, *asha, rng) <= LUCKY_SHARE * SAMPLES * MAX_T for asha in ASHAS for _ in range(32)):
+                return cls(top, tuple(luck))
 
-    def height(self, at: tuple[float, ...]) -> float:
+    def height(self, number: int, at: tuple[float, ...]) -> float:
         """From 0, the best, to a little above 1."""
-        luck = random.Random(repr((at, self.top))).random()
-        return 0.1 * math.dist(at, self.top) + 0.9 * luck
+        return 0.05 * math.dist(at, self.top) + 0.9 * self.luck[number % SAMPLES] + number // SAMPLES
 
-    def loss(self, config: dict[str, Any], iteration: int) -> float:
-        height = self.height(place(config))
+    def loss(self, number: int, config: dict[str, Any], iteration: int) -> float:
+        height = self.height(number, place(config))
         return 6.0 - height if iteration == 1 else height + 4.0 / (1 + iteration)
 
 
@@ -104,7 +138,7 @@ class Search:
         trial = self.trials[said.what["trial"]]
         trial.iterations += 1
         trial.broken = said.what["trial"] in self.broken and trial.iterations > 1
-        trial.loss = self.hill.loss(trial.config, trial.iterations)
+        trial.loss = self.hill.loss(said.what["trial"], trial.config, trial.iterations)
         self.bench.rays.driver.answer(said, {"loss": trial.loss, "broken": trial.broken})
 
     def _begun(self, config: dict[str, Any]) -> int:
@@ -153,10 +187,10 @@ class Search:
 
     def best(self) -> Search:
         """Raises Violation where the trial that was ahead of all others at every iteration but the first was stopped."""
-        best = min(self.trials, key=lambda trial: self.hill.height(place(trial.config)))
+        number, best = min(enumerate(self.trials), key=lambda each: self.hill.height(each[0], place(each[1].config)))
         if best.iterations < MAX_T:
             text = (
-                f"Trial {self.trials.index(best)} was the best of all at each iteration but the first, and was stopped "
+                f"Trial {number} was the best of all at each iteration but the first, and was stopped "
                 f"after {best.iterations}, with a loss of {best.loss:.3f}. Is smaller better, for Optuna and for ASHA?"
             )
             raise self.lost("wrong_result", text, f"{MAX_T} iterations", str(best.iterations))
@@ -188,13 +222,16 @@ def _finds(bench: Bench) -> Chart:
 def _stops(bench: Bench) -> Chart:
     search = _searched(bench)
     most = int(MOST_SHARE * SAMPLES * MAX_T)
+    past = [number for number, trial in enumerate(search.trials) if trial.iterations > MAX_T + 1]  # one is under way
+    if past:
+        longest = max(search.trials[number].iterations for number in past)
+        text = f"{len(past)} trials went past max_t, trial {past[0]} for one: ASHA is to know it, too."
+        raise search.lost("too_slow", text, f"<= {MAX_T} iterations of each", str(longest))
     if search.iterations > most:
-        past = sum(trial.iterations > MAX_T for trial in search.trials)
         text = (
             f"All trials together took {search.iterations} iterations where a grid takes {SAMPLES * MAX_T}; at most "
             f"{MOST_SHARE:.0%} of that is needed when bad trials are stopped early."
         )
-        text += f" {past} went past max_t." if past else ""
         raise search.lost("too_slow", text, f"<= {most} iterations", str(search.iterations))
     return search.chart()
 
