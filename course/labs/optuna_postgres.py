@@ -29,6 +29,8 @@ def lab(servers: Servers, seen: Seen) -> None:
     for module in ("optuna", "psycopg2"):
         if importlib.util.find_spec(module) is None:
             raise MissingError(f"{module} is not installed: pip install 'rankup[jobs,postgres]'")
+    import psycopg2  # before a server runs: its C code drops an exception that a signal's handler raises meanwhile
+
     socket, user = servers.folder / "server", unprivileged()
     make, start = tool("initdb"), tool("postgres")
     socket.mkdir()
@@ -43,8 +45,6 @@ def lab(servers: Servers, seen: Seen) -> None:
                 "shared_buffers": "16MB", "dynamic_shared_memory_type": "mmap"}  # fmt: skip
     command = [start, "-D", str(socket / "data"), *(f"--{key}={value}" for key, value in settings.items())]
     servers.start("postgres", command, signal.SIGQUIT, user)
-
-    import psycopg2
 
     def connected() -> bool:
         try:

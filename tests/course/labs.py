@@ -51,7 +51,7 @@ def kill_once_started(lab: Path, number: signal.Signals, server: str) -> None:
                 folder = next((_top(child) for child in servers if child.name() == server), None)
         process.send_signal(number)
         process.stderr.read()
-    assert process.returncode != 0
+    assert process.returncode != 0, f"the lab went on after {number.name} as if nothing had come"
     _, alive = psutil.wait_procs(servers, timeout=30)
     assert not alive
     if number == signal.SIGKILL:

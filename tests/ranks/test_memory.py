@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -40,6 +40,13 @@ PROGRAMS = {
     ),
     "a future": "w = dist.all_reduce(x, async_op=True); w.get_future().then(lambda done: done.value()).wait()",
 }
+
+
+@pytest.fixture(scope="module")
+def engines() -> Iterator[Engines]:
+    """Engines of these tests' own: in the shared ones a Ray that others have used is deeper than any rank."""
+    with Engines() as warm:
+        yield warm
 
 
 def resident(pid: int) -> int:
