@@ -54,7 +54,14 @@ def _work(functions: dict[str, Any], url: str, total: int, told: Path, answers: 
     _gate(told, answers)
     _wait(f"{BEGIN}{os.getpid()}", told, answers)
     names["objective"] = objective
-    functions["worker"](url, STUDY, total)
+    try:
+        functions["worker"](url, STUDY, total)
+    except AssertionError as error:  # of Optuna's own, while it cleans up after what matters
+        hidden = error.__context__
+        if hidden is None:
+            raise
+        text = f"{error} (after {type(hidden).__name__}: {hidden.__cause__ or hidden})"
+        raise AssertionError(text).with_traceback(error.__traceback__) from None
     (told / "end").touch()
 
 
