@@ -19,7 +19,7 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-from servers import MissingError, Seen, Servers, main
+from servers import MissingError, Seen, Servers, main, until
 
 TINY = 1000
 ROWS, GROUPS = 200_000, 50
@@ -138,7 +138,8 @@ def actors(ray: Any, folder: Path, seen: Seen) -> None:
     counter = Counter.remote()
     before = ray.get([counter.increment.remote() for _ in range(5)])
     first = ray.get(counter.process.remote())
-    ray.kill(counter, no_restart=False)
+    ray.kill(counter, no_restart=False)  # returns before the process is gone
+    until("the actor is in another process", 60, lambda: ray.get(counter.process.remote()) != first)
     after, second = ray.get(counter.increment.remote()), ray.get(counter.process.remote())
     seen.row("an actor counted", f"{before[-1]}; its process was killed")
     seen.row("  the same handle, once more", f"{after}, in {'the same' if first == second else 'another'} process")
