@@ -10,7 +10,7 @@ from typing import Any
 from grader.bench import Bench
 from grader.jobs.rays.lent import Said
 from grader.jobs.rays.room import CPUS
-from grader.trace.gantt import Bar, Chart
+from grader.trace.gantt import Bar, Became, Chart
 from grader.trace.trouble import Trouble, Violation
 from grader.verdict import Diagnosis
 
@@ -30,7 +30,7 @@ class Begun:
     role: str
     begin: int
     end: int = 0
-    became: str = "done"
+    became: Became = "done"
 
 
 @dataclass
@@ -110,7 +110,7 @@ class Shift:
         for each in self.begun:
             end = each.end or now
             begins, ends = (each.begin - first) / 1e9, (end - first) / 1e9
-            chart.bars.append(Bar(names[each.pid], begins, ends, str(each.item), each.became))  # type: ignore[arg-type]
+            chart.bars.append(Bar(names[each.pid], begins, ends, str(each.item), each.became))
             if each.became == "died":
                 chart.gone[names[each.pid]] = ends
             chart.end = max(chart.end, ends)

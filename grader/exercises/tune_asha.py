@@ -18,7 +18,7 @@ from grader.bench import Bench
 from grader.exercise import Check, Exercise
 from grader.jobs.rays.bench import once_more
 from grader.jobs.rays.lent import Said
-from grader.trace.gantt import Bar, Chart
+from grader.trace.gantt import Bar, Became, Chart
 from grader.trace.trouble import Trouble, Violation
 from grader.verdict import Diagnosis, Kind
 
@@ -164,8 +164,8 @@ class Search:
         chart.subtitle = f"{self.label}; iterations from left to right"
         for number, trial in enumerate(self.trials):
             loss = "" if trial.broken else f"loss {trial.loss:.2f}"
-            became = "failed" if trial.broken else "done"
-            chart.bars.append(Bar(f"trial {number}", 0.0, float(trial.iterations), loss, became))  # type: ignore[arg-type]
+            became: Became = "failed" if trial.broken else "done"
+            chart.bars.append(Bar(f"trial {number}", 0.0, float(trial.iterations), loss, became))
         chart.end = float(max((trial.iterations for trial in self.trials), default=1))
         return chart
 
