@@ -17,6 +17,7 @@ from typing import Annotated, Any
 
 import typer
 
+from grader import cli_quiz
 from grader.ranks import WORKER
 from grader.sandbox.warm import Warm
 from grader.submission import BadRequest
@@ -27,14 +28,13 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
-cards_app = typer.Typer(help="Look at and check the flashcards.", no_args_is_help=True)
-app.add_typer(cards_app, name="cards")
 class_app = typer.Typer(help="Grade a whole class.", no_args_is_help=True)
 app.add_typer(class_app, name="class")
 history_app = typer.Typer(help="Judge what clients of a store saw.", no_args_is_help=True)
 app.add_typer(history_app, name="history")
 nodes_app = typer.Typer(help="Run programs that speak Maelstrom's protocol.", no_args_is_help=True)
 app.add_typer(nodes_app, name="nodes")
+app.add_typer(cli_quiz.app)
 
 _ahead: Warm | None = None  # the host for `rankup grade`, started before the command line is read
 
@@ -151,61 +151,6 @@ def lab(chapter: Annotated[str | None, typer.Argument(help="Open this chapter, e
         raise BadRequest(f"no chapter is called {chapter!r}; `rankup list` shows them")
     os.chdir(root)
     os.execv(sys.executable, [sys.executable, "-m", "jupyterlab", str(target.relative_to(root))])
-
-
-@app.command()
-def quiz(
-    deck: Annotated[str | None, typer.Argument(help="A deck, e.g. 06; all of them if left out.")] = None,
-    new: Annotated[int, typer.Option(min=0, help="At most so many cards you have not seen.")] = 10,
-) -> int:
-    """Review the flashcards that are due, and learn new ones."""
-    from grader import catalog
-    from grader.quiz import session
-    from grader.quiz.deck import DeckError
-
-    try:
-        return session.run(deck, new, catalog.cards())
-    except DeckError as error:
-        raise BadRequest(str(error)) from None
-
-
-@cards_app.command("check")
-def check_cards() -> int:
-    """Look for duplicate ids, empty answers, unknown topics and missing levels."""
-    from grader import catalog
-    from grader.quiz import lint
-    from grader.quiz.deck import DeckError
-
-    try:
-        topics, questions = catalog.topics(), catalog.questions()
-        levels = {topic.id: topic.levels for topic in topics}
-        chapters = {topic.id: topic.chapter for topic in topics}
-        problems = lint.problems(catalog.cards(), levels, questions, chapters=chapters)
-    except DeckError as error:
-        raise BadRequest(str(error)) from None
-    print("\n".join(problems) or "all cards are fit to be learnt from")
-    return 1 if problems else 0
-
-
-@cards_app.command("list")
-def list_cards(as_json: Annotated[bool, typer.Option("--json", help="Print the cards as JSON.")] = False) -> int:
-    """Every card: id, deck, topic, level, kind, question."""
-    from grader import catalog
-    from grader.quiz import folder
-    from grader.quiz.deck import DeckError
-
-    try:
-        decks = folder.load_folder(catalog.cards())
-    except DeckError as error:
-        raise BadRequest(str(error)) from None
-    keys = ("id", "deck", "topic", "level", "kind", "question")
-    rows = [{key: getattr(card, key) for key in keys} for deck in decks for card in deck.cards]
-    if as_json:
-        print(json.dumps(rows))
-    else:
-        for row in rows:
-            print(f"{row['deck']}  {row['level']:<9} {row['topic']:<22} {row['id']}")
-    return 0
 
 
 @class_app.command("grade")

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 LEVELS = ("mid", "senior", "principal")
-KINDS = ("qa", "cloze", "number")
+KINDS = ("qa", "cloze", "number", "choice", "order", "bug", "diagram")
 TOLERANCE = 0.02  # of a number, unless its card says otherwise
 
 
@@ -25,9 +25,19 @@ class Number:
     value: float
     unit: str
     tolerance: float = TOLERANCE
+    formula: str = ""  # how the value is worked out: arithmetic that a test computes
 
     def accepts(self, typed: float) -> bool:
         return abs(typed - self.value) <= self.tolerance * abs(self.value)
+
+
+@dataclass(frozen=True)
+class Option:
+    """One answer of a multiple choice, and, if it is wrong, why."""
+
+    text: str
+    right: bool
+    why: str = ""
 
 
 @dataclass(frozen=True)
@@ -44,6 +54,10 @@ class Card:
     number: Number | None = None
     asks: str | None = None  # the id of the interview question it belongs to
     line: int = 0
+    options: tuple[Option, ...] = ()  # of kind choice, in the file's order
+    steps: tuple[str, ...] = ()  # of kind order, in the right order
+    bug_line: int | None = None  # of kind bug: the line of the question's code that is at fault, from 1
+    picture: str = ""  # of kind diagram: its file, relative to the deck's folder
 
 
 @dataclass(frozen=True)
