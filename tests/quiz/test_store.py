@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grader.quiz import store
+from grader.quiz import schema, store
 from grader.quiz.deck import DeckError
-from grader.quiz.schedule import AGAIN, EASY, GOOD, HARD, recall, review
+from grader.quiz.schedule import AGAIN, EASY, GOOD, HARD, MAXIMUM_INTERVAL, recall, review
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -49,14 +49,26 @@ def test_a_clock_that_jumps_never_makes_nonsense(answers: list[tuple[int, int]])
     for rating, days in answers:
         before, now = memory, NOON + days * DAY
         memory = review(before, rating, now)
-        assert memory.last_review == (now if before is None else max(now, before.last_review))
-        assert timedelta(0) < memory.due - memory.last_review <= timedelta(days=36500)
+        assert memory.last_review == now
+        assert timedelta(0) < memory.due - now <= timedelta(days=MAXIMUM_INTERVAL)
         assert recall(memory.fsrs) == memory
 
 
 def test_a_clock_that_went_back_counts_as_no_time() -> None:
-    memory = review(None, EASY, NOON)
-    assert review(memory, GOOD, NOON - 1000 * DAY) == review(memory, GOOD, NOON)
+    memory, back = review(None, EASY, NOON), NOON - 1000 * DAY
+    after = review(memory, GOOD, back)
+    assert after.due - back == review(memory, GOOD, NOON).due - NOON
+    assert after.last_review == back
+
+
+def test_a_card_answered_while_the_clock_was_ahead_is_asked_and_not_lost() -> None:
+    ahead = review(None, EASY, NOON + 4000 * DAY)
+    assert ahead.is_due(NOON)
+    assert review(ahead, GOOD, NOON).due < NOON + 30 * DAY
+
+
+def test_a_clock_that_is_set_back_by_an_hour_brings_nothing_forward() -> None:
+    assert not review(None, EASY, NOON).is_due(NOON - timedelta(hours=1))
 
 
 def test_an_answer_is_kept_in_utc(progress: store.Store) -> None:
@@ -130,7 +142,7 @@ def test_a_switch_to_wal_waits_for_another_session(database: Path, monkeypatch: 
 
     database.parent.mkdir()
     with closing(sqlite3.connect(database, isolation_level=None, factory=Contended)) as connection:
-        store._prepare(connection, database)
+        schema.prepare(connection, database)
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
     switch, wait = "PRAGMA journal_mode = WAL", ["BEGIN IMMEDIATE", "COMMIT"]
     assert Contended.asked[:7] == [switch, *wait, switch, *wait, switch]
@@ -164,5 +176,5 @@ def test_a_data_folder_that_is_a_file_is_one_sentence(database: Path) -> None:
 
 def test_without_a_folder_of_ones_own_it_is_the_users(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("RANKUP_DATA")
-    monkeypatch.setattr(store.platformdirs, "user_data_dir", lambda name: f"/home/u/{name}")
+    monkeypatch.setattr(schema.platformdirs, "user_data_dir", lambda name: f"/home/u/{name}")
     assert store.path() == Path("/home/u/rankup/quiz.sqlite3")
