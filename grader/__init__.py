@@ -5,6 +5,7 @@ In a notebook: `from grader import check, play`; in a program that is run on ran
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -26,3 +27,9 @@ def __getattr__(name: str) -> Any:
         module.explain_missing_functions()
         return getattr(module, name)
     raise AttributeError(f"module 'grader' has no attribute {name!r}")
+
+
+if "JPY_SESSION_NAME" in os.environ:  # a notebook of JupyterLab
+    from grader import reading
+
+    reading.follow()

@@ -42,17 +42,21 @@ def chapters() -> list[Chapter]:
 
 @dataclass(frozen=True)
 class Topic:
-    """One topic of the syllabus, and the levels at which it is asked."""
+    """One topic of the syllabus, the levels at which it is asked, and the exercise in which it is practised, if any."""
 
     id: str
     chapter: str
     levels: tuple[str, ...]
+    exercise: str | None = None
 
 
 def topics() -> list[Topic]:
     """Every topic of the syllabus."""
     listing = yaml.safe_load((course() / "syllabus.yaml").read_text())
-    return [Topic(entry["id"], entry["chapter"], tuple(entry["levels"])) for entry in listing["topics"]]
+    return [
+        Topic(entry["id"], entry["chapter"], tuple(entry["levels"]), entry.get("exercise"))
+        for entry in listing["topics"]
+    ]
 
 
 def questions() -> list[str]:

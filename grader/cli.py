@@ -106,11 +106,24 @@ def run(
 
 
 @app.command(name="list")
-def list_() -> int:
-    """Chapters, exercises, points, and how far you are."""
-    from grader.classroom import report
+def list_(
+    as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
+    html: Annotated[Path | None, typer.Option(help="Also write it as a page.")] = None,
+) -> int:
+    """Chapters, exercises, cards and interviews: how far you are, what to do next, and why."""
+    from grader.standing import gather, page, terminal
 
-    report.print_catalogue()
+    if html is not None and not html.parent.is_dir():
+        raise BadRequest(f"{html}: no such folder to write the page to")
+    standing = gather.gather()
+    if html is not None:
+        from grader.classroom import running
+
+        running.write_whole(html, page.page(standing))
+    if as_json:
+        print(json.dumps(terminal.to_json(standing)))
+    else:
+        terminal.show(standing)
     return 0
 
 

@@ -1,4 +1,4 @@
-"""What the learner has reached in the exercises: the best verdict of each, in SQLite under the user's data folder."""
+"""What the learner has done: verdicts and cells of chapters that were run, in SQLite under the user's data folder."""
 
 from __future__ import annotations
 
@@ -12,16 +12,31 @@ from pathlib import Path
 
 import platformdirs
 
+from grader.submission import BadRequest
 from grader.verdict import Verdict
+
+_TABLES = (
+    "CREATE TABLE IF NOT EXISTS verdict (exercise TEXT, points REAL, max_points REAL, seed INTEGER, at TEXT)",
+    "CREATE TABLE IF NOT EXISTS cell (chapter TEXT, digest TEXT, at TEXT, PRIMARY KEY (chapter, digest))",
+)
 
 
 @dataclass(frozen=True)
 class Best:
-    """The best verdict so far, and how often the exercise was graded."""
+    """The best verdict so far, how often the exercise was graded, and when last (UTC)."""
 
     points: float
     max_points: float
     attempts: int
+    last: datetime
+
+
+@dataclass(frozen=True)
+class Read:
+    """What was run of a chapter: the digests of its cells, and when last (UTC)."""
+
+    digests: frozenset[str]
+    last: datetime
 
 
 def data_folder() -> Path:
@@ -31,18 +46,20 @@ def data_folder() -> Path:
 
 @contextmanager
 def _database() -> Iterator[sqlite3.Connection]:
-    folder = data_folder()
-    folder.mkdir(parents=True, exist_ok=True)
-    connection = sqlite3.connect(folder / "progress.sqlite3", timeout=10)
+    """The database, made on first use. Raises BadRequest if it cannot be used."""
+    file = data_folder() / "progress.sqlite3"
     try:
-        with connection:
-            connection.execute(
-                "CREATE TABLE IF NOT EXISTS verdict "
-                "(exercise TEXT, points REAL, max_points REAL, seed INTEGER, at TEXT)"
-            )
-            yield connection
-    finally:
-        connection.close()
+        file.parent.mkdir(parents=True, exist_ok=True)
+        connection = sqlite3.connect(file, timeout=10)
+        try:
+            with connection:
+                for table in _TABLES:
+                    connection.execute(table)
+                yield connection
+        finally:
+            connection.close()
+    except (OSError, sqlite3.Error) as error:
+        raise BadRequest(f"{file}: the progress cannot be used: {error}") from None
 
 
 def record(verdict: Verdict) -> None:
@@ -54,6 +71,27 @@ def record(verdict: Verdict) -> None:
 
 def best() -> dict[str, Best]:
     """The best verdict of each exercise that was ever graded."""
+    asked = "SELECT exercise, max(points), max_points, count(*), max(at) FROM verdict GROUP BY exercise"
     with _database() as database:
-        rows = database.execute("SELECT exercise, max(points), max_points, count(*) FROM verdict GROUP BY exercise")
-        return {name: Best(points, most, attempts) for name, points, most, attempts in rows}
+        rows = database.execute(asked).fetchall()
+    return {name: Best(points, most, count, datetime.fromisoformat(at)) for name, points, most, count, at in rows}
+
+
+def record_cell(chapter: str, digest: str) -> None:
+    """Remember that a cell of a chapter was run."""
+    with _database() as database:
+        database.execute(
+            "INSERT OR REPLACE INTO cell VALUES (?, ?, ?)", (chapter, digest, datetime.now(UTC).isoformat())
+        )
+
+
+def read() -> dict[str, Read]:
+    """What was run of each chapter."""
+    with _database() as database:
+        rows = database.execute("SELECT chapter, digest, at FROM cell").fetchall()
+    found: dict[str, Read] = {}
+    for chapter, digest, at in rows:
+        when = datetime.fromisoformat(at)
+        before = found.get(chapter, Read(frozenset(), when))
+        found[chapter] = Read(before.digests | {digest}, max(before.last, when))
+    return found

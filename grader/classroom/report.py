@@ -137,29 +137,6 @@ def verdict_html(verdict: Verdict) -> str:
     return head + "\n".join(check_html(check) for check in verdict.checks)
 
 
-def print_catalogue() -> None:
-    """Chapters, exercises, points and progress."""
-    from grader import catalog, exercise, progress
-
-    done = progress.best()
-    by_chapter: dict[str, list[exercise.Exercise]] = {}
-    for found in exercise.catalogue():
-        by_chapter.setdefault(found.chapter, []).append(found)
-    table = Table(box=None, pad_edge=False)
-    for column in ("", "chapter / exercise", "minutes", "points", "your best", "tries"):
-        table.add_column(column, justify="left" if column in ("", "chapter / exercise") else "right")
-    for chapter in catalog.chapters():
-        written = catalog.chapter_notebook(chapter.id) is not None
-        style = "bold" if written else "dim"
-        table.add_row(chapter.id, f"[{style}]{chapter.title}[/]" + ("" if written else "[dim] (to come)[/]"))
-        for found in by_chapter.get(chapter.id, []):
-            best = done.get(found.name)
-            reached = f"{best.points:g}" if best else "-"
-            tries = str(best.attempts) if best else "0"
-            table.add_row("", f"  {found.name}", str(found.minutes), f"{found.max_points:g}", reached, tries)
-    Console(highlight=False).print(table)
-
-
 def print_doctor() -> bool:
     """What this machine can run; True if nothing that is needed is missing."""
     from grader import doctor

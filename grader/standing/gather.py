@@ -1,0 +1,162 @@
+"""One view over what is remembered in different places: cells run, verdicts, cards answered, interviews held."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from grader import catalog, exercise, progress, reading
+from grader.quiz.deck import DeckError
+from grader.quiz.folder import load_folder
+from grader.quiz.store import opened
+from grader.submission import BadRequest
+
+
+@dataclass(frozen=True)
+class Practice:
+    """An exercise, and the best verdict on it; `points` is None while it was never graded.
+
+    `place` is where `rankup start` puts the learner's copy.
+    """
+
+    name: str
+    title: str
+    minutes: int
+    max_points: float
+    place: str = ""
+    points: float | None = None
+    attempts: int = 0
+    topics: tuple[str, ...] = ()
+
+    @property
+    def done(self) -> bool:
+        return self.points is not None and self.points >= self.max_points
+
+
+@dataclass(frozen=True)
+class Cards:
+    """The cards of a deck: how many there are, were ever answered, and are due."""
+
+    total: int
+    seen: int = 0
+    due: int = 0
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What interviews asked of some topics: points of their rubrics that were met, of all."""
+
+    met: float = 0.0
+    points: float = 0.0
+
+    @property
+    def share(self) -> float:
+        return self.met / self.points if self.points else 0.0
+
+    def __add__(self, other: Asked) -> Asked:
+        return Asked(self.met + other.met, self.points + other.points)
+
+
+@dataclass(frozen=True)
+class Part:
+    """One chapter: `cells` are its code cells, `run` how many of them the learner ran."""
+
+    id: str
+    title: str
+    written: bool
+    cells: int = 0
+    run: int = 0
+    exercises: tuple[Practice, ...] = ()
+    cards: Cards = Cards(0)
+    asked: Asked = Asked()
+    topics: Mapping[str, Asked] = field(default_factory=dict)
+
+    @property
+    def read(self) -> float:
+        return self.run / self.cells if self.cells else 0.0
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Where the learner stands at `now` (UTC)."""
+
+    parts: tuple[Part, ...]
+    now: datetime
+    last_interview: datetime | None = None
+    overdue_days: float = 0.0  # of the card that has waited longest
+
+    @property
+    def points(self) -> float:
+        return sum(each.points or 0 for part in self.parts for each in part.exercises)
+
+    @property
+    def max_points(self) -> float:
+        return sum(each.max_points for part in self.parts for each in part.exercises)
+
+    @property
+    def due(self) -> int:
+        return sum(part.cards.due for part in self.parts)
+
+
+def gather(now: datetime | None = None) -> Standing:
+    """Read all of it. Raises BadRequest if something that is remembered cannot be read."""
+    now = now or datetime.now(UTC)
+    decks, waited, interviews = _cards(now)
+    best, read = progress.best(), progress.read()
+    practised = {topic.id: topic.exercise for topic in catalog.topics()}
+    chapters = {topic.id: topic.chapter for topic in catalog.topics()}
+    asked = _asked(interviews)
+    exercises: dict[str, list[Practice]] = {}
+    for found in exercise.catalogue():
+        exercises.setdefault(found.chapter, []).append(_practice(found, best.get(found.name), practised))
+    parts = []
+    for chapter in catalog.chapters():
+        notebook = catalog.chapter_notebook(chapter.id)
+        cells = reading.cells(notebook) if notebook else []
+        done = read[chapter.id].digests if chapter.id in read else frozenset()
+        topics_here = {topic: score for topic, score in asked.items() if chapters.get(topic) == chapter.id}
+        parts.append(
+            Part(chapter.id, chapter.title, notebook is not None, len(cells), sum(cell in done for cell in cells),
+                 tuple(exercises.get(chapter.id, ())), decks.get(chapter.id, Cards(0)),
+                 sum(topics_here.values(), Asked()), topics_here)
+        )  # fmt: skip
+    last = max((datetime.fromisoformat(each["at"]) for each in interviews), default=None)
+    return Standing(tuple(parts), now, last, waited)
+
+
+def _practice(found: exercise.Exercise, known: progress.Best | None, practised: Mapping[str, str | None]) -> Practice:
+    topics = tuple(topic for topic, name in practised.items() if name == found.name)
+    notebook = catalog.exercise_notebook(found.name)
+    place = f"work/{notebook.parent.name}/{notebook.name}"
+    points, attempts = (known.points, known.attempts) if known else (None, 0)
+    return Practice(found.name, found.title, found.minutes, found.max_points, place, points, attempts, topics)
+
+
+def _cards(now: datetime) -> tuple[dict[str, Cards], float, list[dict[str, Any]]]:
+    """The cards of each deck, the days that the longest waiting one has been due, and the interviews."""
+    try:
+        decks = load_folder(catalog.cards())
+        with opened() as store:
+            memories, interviews = store.memories(), store.interviews()
+    except DeckError as error:
+        raise BadRequest(str(error)) from None
+    found, waits = {}, [0.0]
+    for deck in decks:
+        known = [memories[card.id] for card in deck.cards if card.id in memories]
+        due = [each for each in known if each.due <= now]
+        waits += [(now - each.due).total_seconds() / 86_400 for each in due]
+        found[deck.id] = Cards(len(deck.cards), len(known), len(due))
+    return found, max(waits), interviews
+
+
+def _asked(interviews: Iterable[Mapping[str, Any]]) -> dict[str, Asked]:
+    """What was asked of each topic when it was last asked: what was mended since counts."""
+    found: dict[str, Asked] = {}
+    for report in interviews:  # the oldest first
+        now: dict[str, Asked] = {}
+        for each in report.get("questions", ()):
+            now[each["topic"]] = now.get(each["topic"], Asked()) + Asked(each["ticked"], each["points"])
+        found |= now
+    return found
