@@ -16,6 +16,7 @@ WORKERS, SCALE = 2, 4.0
 EPOCHS, BATCH_SIZE, LR = 24, 32, 0.02
 MOST_RANKS, MOST_EPOCHS = 64, 10 * EPOCHS  # what is heard of at all
 FIT_SECONDS = 120.0
+APART = 16.0  # what the y of two processes differ by at least, where each has its own
 HELD_SECONDS, LONGEST_SECONDS = 0.75, 5.0  # that a worker is held without news, and at the longest
 
 
@@ -43,12 +44,14 @@ class Training:
     told: dict[str, Any] = field(default_factory=dict)
     hold: dict[int, int] = field(default_factory=dict)  # in which epochs, which rank, before its first batch
     alone: Batch | None = None  # what another took meanwhile though it had taken one
+    own: bool = False  # whether each process has a y of its own
+    shifts: dict[int, float] = field(default_factory=dict)  # by how much a process's y is shifted then
     _held: tuple[Said, Batch] | None = None
     _news: float = 0.0
 
     def run(self) -> Training:
         """Raises Trouble."""
-        given = (self.hot, SCALE, self.y, LR, EPOCHS, BATCH_SIZE)
+        given = (self.hot, SCALE, self.y, LR, EPOCHS, BATCH_SIZE, self.own)
         try:
             self.told = self.bench.rays.call(
                 "train", "fit", *given, seconds=FIT_SECONDS, said=self._said, idle=self._idle
@@ -63,6 +66,11 @@ class Training:
         if said.what["what"] == "waited":
             self.registered = said.what["registered"] is True
             driver.kill(said.pid)
+            return
+        if said.what["what"] == "apart":
+            known = len(self.shifts)
+            shift = APART * (known // 2 + 1) * (-1 if known % 2 else 1)  # no two processes' are the same
+            driver.answer(said, self.shifts.setdefault(said.pid, shift))
             return
         rank, epoch, rows = int(said.what["rank"]), int(said.what["epoch"]), tuple(map(int, said.what["rows"]))
         if not (0 <= rank < MOST_RANKS and 0 <= epoch <= MOST_EPOCHS):
@@ -100,6 +108,25 @@ class Training:
         assert self._held is not None
         held, self._held = self._held[0], None
         self.bench.rays.driver.answer(held)
+
+    @property
+    def gap(self) -> float:
+        """How far apart the y were that the two workers trained with; 0 if they were not theirs to choose."""
+        found = {self.shifts.get(batch.pid) for batch in self.batches}
+        known = [shift for shift in found if shift is not None]
+        return abs(known[0] - known[1]) if len(known) == len(found) == WORKERS else 0.0
+
+    @property
+    def missed(self) -> float:
+        """The mean squared error by which a model of both workers misses its targets, because their y are apart.
+
+        Only x that both took a row of count: what one of them alone has seen it can meet.
+        """
+        seen: dict[int, set[int]] = {}
+        for batch in self.batches:
+            for row in batch.rows:
+                seen.setdefault(self.hot[row], set()).add(batch.rank)
+        return (self.gap / 2) ** 2 * sum(len(ranks) > 1 for ranks in seen.values()) / max(len(seen), 1)
 
     @property
     def after(self) -> list[Batch]:

@@ -12,16 +12,20 @@ from typing import Any
 
 import numpy as np
 
+from grader.jobs.rays.apart import apart
 from grader.jobs.rays.gate import tell
 
 SNAPSHOT = "checkpoint_manager_snapshot.json"  # where Ray Train keeps which checkpoints are registered
 REGISTERED_SECONDS = 15.0
 
 
-def fit(train: Any, hot: list[int], scale: float, y: list[float], lr: float, epochs: int, size: int) -> dict[str, Any]:
-    """What train returns. Row k of x has `scale` in column hot[k], and zeros."""
+def fit(
+    train: Any, hot: list[int], scale: float, y: list[float], lr: float, epochs: int, size: int, own: bool
+) -> dict[str, Any]:
+    """What train returns. Row k of x has `scale` in column hot[k], and zeros; `own`: each process has a y of its own."""
     x = np.zeros((len(hot), max(hot) + 1), np.float32)
     x[np.arange(len(hot)), hot] = scale
+    targets = np.array(y, np.float32).reshape(-1, 1)
     storage = tempfile.mkdtemp()
 
     def observe(rank: Any, epoch: Any, row_numbers: Any) -> None:
@@ -30,7 +34,7 @@ def fit(train: Any, hot: list[int], scale: float, y: list[float], lr: float, epo
             tell(what="waited", registered=_registered(storage, told))
 
     result = train(
-        {"x": x, "y": np.array(y, np.float32).reshape(-1, 1), "lr": lr, "epochs": epochs, "batch_size": size,
+        {"x": x, "y": apart(targets) if own else targets, "lr": lr, "epochs": epochs, "batch_size": size,
          "storage_path": storage, "observe": observe}
     )  # fmt: skip
     metrics = getattr(result, "metrics", None)
