@@ -32,16 +32,14 @@ def quiz(
 
 @cards_app.command("check")
 def check_cards() -> int:
-    """Look for duplicate ids, empty answers, unknown topics and missing levels."""
+    """Look for duplicate ids, empty answers, unknown topics, broken pictures, missing levels and missing cards."""
     from grader import catalog
     from grader.quiz import lint
     from grader.quiz.deck import DeckError
 
     try:
-        topics, questions = catalog.topics(), catalog.questions()
-        levels = {topic.id: topic.levels for topic in topics}
-        chapters = {topic.id: topic.chapter for topic in topics}
-        problems = lint.problems(catalog.cards(), levels, questions, chapters=chapters)
+        levels = {topic.id: topic.levels for topic in catalog.topics()}
+        problems = lint.problems(catalog.cards(), levels, catalog.questions())
     except DeckError as error:
         raise BadRequest(str(error)) from None
     print("\n".join(problems) or "all cards are fit to be learnt from")

@@ -42,7 +42,16 @@ class Option:
 
 @dataclass(frozen=True)
 class Card:
-    """One flashcard; `question` and `answer` are the Markdown to show, with a cloze's parts hidden and filled in."""
+    """One flashcard. `question` is the Markdown that is asked, `answer` all the Markdown that is shown after it.
+
+    - cloze: the question has [...] for what is hidden; the answer has it filled in, then the explanation.
+    - choice: the question is without its options, which are to be shown, in any order, from `options`; the answer says
+      each option once more, the right ones first, with why the wrong ones are wrong, then the explanation.
+    - order: the answer begins with the steps in the right order; to be shown before that, shuffled, from `steps`.
+    - bug: the question holds the code; the answer begins with the line at fault.
+    - diagram: the picture is to be shown, or `alt` where none can be; neither text repeats it.
+    - number: the answer shows how `number` is worked out.
+    """
 
     id: str
     deck: str
@@ -58,6 +67,9 @@ class Card:
     steps: tuple[str, ...] = ()  # of kind order, in the right order
     bug_line: int | None = None  # of kind bug: the line of the question's code that is at fault, from 1
     picture: str = ""  # of kind diagram: its file, relative to the deck's folder
+    alt: str = ""  # of kind diagram: what is drawn there, without giving the answer away
+    cloze: str = ""  # of kind cloze: the question with its {{parts}}
+    explanation: str = ""  # of kinds cloze, choice and bug: what the card's author wrote as the answer
 
 
 @dataclass(frozen=True)

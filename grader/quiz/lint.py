@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from grader.quiz.deck import Deck, DeckError
+from grader.quiz import pictures
+from grader.quiz.deck import Card, Deck, DeckError
 from grader.quiz.folder import duplicates, files, load_file
 
 
-def problems(
-    cards_dir: Path,
-    topics: Mapping[str, Sequence[str]],
-    questions: Collection[str],
-    *,
-    chapters: Mapping[str, str] | None = None,
-) -> list[str]:
+def problems(cards_dir: Path, topics: Mapping[str, Sequence[str]], questions: Collection[str]) -> list[str]:
     """One sentence for each problem; none if all is well.
 
     `topics` holds the levels that each topic of the syllabus needs a card for, `questions` the ids of the interview
-    questions. `chapters` says which chapter, that is which deck, a topic belongs to: topics of chapters that have no
-    deck yet need no cards. Without `chapters` every topic needs them.
+    questions, each of which needs a card.
     """
     found: list[str] = []
     decks: list[Deck] = []
@@ -36,20 +30,43 @@ def problems(
     found += duplicates(decks)
     for deck in decks:
         for card in deck.cards:
-            here = f"{deck.file}:{card.line}: card {card.id!r}"
-            if card.topic not in topics:
-                found.append(f"{here} is about {card.topic!r}, which is no topic of the syllabus")
-            elif card.level not in topics[card.topic]:
-                found.append(f"{here} is of level {card.level}, at which {card.topic!r} is not asked")
-            if card.asks is not None and card.asks not in questions:
-                found.append(f"{here} belongs to {card.asks!r}, which is no interview question")
-    covered = {(card.topic, card.level) for deck in decks for card in deck.cards}
-    written = {deck.id for deck in decks}
+            found += [f"{deck.file}:{card.line}: card {card.id!r} {what}" for what in _of(card, topics, questions)]
+    cards = [card for deck in decks for card in deck.cards]
+    return found + list(_of_pictures(cards, decks, cards_dir)) + list(_missing(cards, cards_dir, topics, questions))
+
+
+def _of(card: Card, topics: Mapping[str, Sequence[str]], questions: Collection[str]) -> Iterator[str]:
+    if card.topic not in topics:
+        yield f"is about {card.topic!r}, which is no topic of the syllabus"
+    elif card.level not in topics[card.topic]:
+        yield f"is of level {card.level}, at which {card.topic!r} is not asked"
+    if card.asks is not None and card.asks not in questions:
+        yield f"belongs to {card.asks!r}, which is no interview question"
+    if card.number is not None and not card.number.formula:
+        yield "asks for a number, and has no `formula:` that gives it"
+
+
+def _of_pictures(cards: Sequence[Card], decks: Sequence[Deck], cards_dir: Path) -> Iterator[str]:
+    shown = {card.picture for card in cards if card.picture}
+    faults = {picture: pictures.fault(cards_dir / picture) for picture in shown}
+    for deck in decks:
+        for card in deck.cards:
+            if card.picture and (fault := faults[card.picture]):
+                yield f"{deck.file}:{card.line}: card {card.id!r}: {cards_dir / card.picture} {fault}"
+    for path in sorted(cards_dir.rglob("*.svg")):
+        if path.relative_to(cards_dir).as_posix() not in shown:
+            yield f"{path}: no card shows this picture"
+
+
+def _missing(
+    cards: Sequence[Card], cards_dir: Path, topics: Mapping[str, Sequence[str]], questions: Collection[str]
+) -> Iterator[str]:
+    covered = {(card.topic, card.level) for card in cards}
     for topic, levels in topics.items():
-        if chapters is None or chapters.get(topic) in written:
-            found += [
-                f"{cards_dir}: topic {topic!r} has no card of level {level}"
-                for level in levels
-                if (topic, level) not in covered
-            ]
-    return found
+        for level in levels:
+            if (topic, level) not in covered:
+                yield f"{cards_dir}: topic {topic!r} has no card of level {level}"
+    asked = {card.asks for card in cards}
+    for question in questions:
+        if question not in asked:
+            yield f"{cards_dir}: interview question {question!r} has no card"
