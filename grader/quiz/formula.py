@@ -33,13 +33,15 @@ _CALLS: dict[str, Callable[..., float]] = {
     "log2": math.log2,
     "log10": math.log10,
     "exp": math.exp,
+    "sin": math.sin,
+    "cos": math.cos,
     "round": round,
 }
 _NAMES = {"pi": math.pi}
 
 
 def compute(formula: str) -> float:
-    """The value of numbers, + - * / // % **, parentheses, min max ceil floor sqrt log log2 log10 exp round and pi.
+    """The value of arithmetic: numbers, + - * / // % **, parentheses, pi, and calls of min, max, sqrt and their like.
 
     Raises ValueError, with one sentence that says why, for whatever else, and where there is no finite value.
     """

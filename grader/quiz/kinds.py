@@ -14,13 +14,13 @@ FEWEST = 3  # options of a choice, steps of an order
 NEEDS = {  # the keys of a kind
     "qa": (),
     "cloze": (),
-    "number": ("answer", "unit"),
+    "number": ("answer", "unit", "formula"),
     "choice": (),
     "order": (),
     "bug": ("line",),
     "diagram": ("picture", "alt"),
 }
-MAY = dict.fromkeys(NEEDS, ("question",)) | {"number": ("question", "tolerance", "formula")}
+MAY = dict.fromkeys(NEEDS, ("question",)) | {"number": ("question", "tolerance")}
 ANY = tuple(dict.fromkeys(key for keys in (*MAY.values(), *NEEDS.values()) for key in keys))
 
 _HIDDEN = re.compile(r"\{\{(.*?)\}\}", re.DOTALL)
@@ -77,8 +77,8 @@ def _number(fields: Mapping[str, str], name: str, line: int) -> Number:
                 line, f"card {name!r} has {key} {text!r}, which is no number" + " from 0 to 1" * (key == "tolerance")
             )
         numbers[key] = value
-    number = Number(numbers["answer"], fields["unit"], numbers["tolerance"], fields.get("formula", ""))
-    if number.formula and (wrong := disagreement(number, fields["answer"])):
+    number = Number(numbers["answer"], fields["unit"], numbers["tolerance"], fields["formula"])
+    if wrong := disagreement(number, fields["answer"]):
         broken(line, f"card {name!r}: {wrong}")
     return number
 

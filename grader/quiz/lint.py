@@ -27,12 +27,17 @@ def problems(cards_dir: Path, topics: Mapping[str, Sequence[str]], questions: Co
             decks.append(load_file(path))
         except DeckError as error:
             found += error.problems
+    unread = bool(found)
     found += duplicates(decks)
     for deck in decks:
         for card in deck.cards:
             found += [f"{deck.file}:{card.line}: card {card.id!r} {what}" for what in _of(card, topics, questions)]
     cards = [card for deck in decks for card in deck.cards]
-    return found + list(_of_pictures(cards, decks, cards_dir)) + list(_missing(cards, cards_dir, topics, questions))
+    found += _of_pictures(decks, cards_dir)
+    if not unread:  # what is missing may be there, in a deck that cannot be read
+        found += _missing(cards, cards_dir, topics, questions)
+        found += _unseen(cards, cards_dir)
+    return found
 
 
 def _of(card: Card, topics: Mapping[str, Sequence[str]], questions: Collection[str]) -> Iterator[str]:
@@ -42,17 +47,19 @@ def _of(card: Card, topics: Mapping[str, Sequence[str]], questions: Collection[s
         yield f"is of level {card.level}, at which {card.topic!r} is not asked"
     if card.asks is not None and card.asks not in questions:
         yield f"belongs to {card.asks!r}, which is no interview question"
-    if card.number is not None and not card.number.formula:
-        yield "asks for a number, and has no `formula:` that gives it"
 
 
-def _of_pictures(cards: Sequence[Card], decks: Sequence[Deck], cards_dir: Path) -> Iterator[str]:
-    shown = {card.picture for card in cards if card.picture}
+def _of_pictures(decks: Sequence[Deck], cards_dir: Path) -> Iterator[str]:
+    shown = {card.picture for deck in decks for card in deck.cards if card.picture}
     faults = {picture: pictures.fault(cards_dir / picture) for picture in shown}
     for deck in decks:
         for card in deck.cards:
             if card.picture and (fault := faults[card.picture]):
                 yield f"{deck.file}:{card.line}: card {card.id!r}: {cards_dir / card.picture} {fault}"
+
+
+def _unseen(cards: Sequence[Card], cards_dir: Path) -> Iterator[str]:
+    shown = {card.picture for card in cards}
     for path in sorted(cards_dir.rglob("*.svg")):
         if path.relative_to(cards_dir).as_posix() not in shown:
             yield f"{path}: no card shows this picture"

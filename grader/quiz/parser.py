@@ -19,7 +19,7 @@
 Any card may name the interview question it belongs to (`question: q-ring`). What else a kind needs:
 
 - `cloze` hides the {{parts in braces}} of its question and needs no answer of its own.
-- `number` names `answer`, `unit`, perhaps `tolerance` (relative), and the `formula` that gives the answer.
+- `number` names `answer`, `unit`, perhaps `tolerance` (relative), and the `formula` that gives the answer: arithmetic.
 - `choice` ends its question with a list of `- [ ] wrong` and `- [x] right` options, at least 3; why an option is wrong
   stands indented below it.
 - `order` begins its answer with the steps in the right order, numbered from 1, at least 3.

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from xml.etree import ElementTree
 
-
 LARGEST = 40_000  # bytes
 _SVG = "{http://www.w3.org/2000/svg}svg"
 

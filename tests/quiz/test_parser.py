@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grader.quiz.deck import Card, DeckError, Number
+from grader.quiz.deck import Card, DeckError, Number, Option
 from grader.quiz.folder import load_file, load_folder
 from grader.quiz.parser import parse
 
@@ -18,6 +18,15 @@ KEYS = "## a\nlevel: mid\ntopic: t\nkind: qa\n"
 SIDES = "\nQ?\n\n---\n\nA.\n"
 NUMBER = "## a\nlevel: mid\ntopic: t\nkind: number\n"
 CLOZE = "## a\nlevel: mid\ntopic: t\nkind: cloze\n"
+ONE = "answer: 1\nunit: x\nformula: 1\n"
+CHOICE = CLOZE.replace("cloze", "choice")
+ORDER = CLOZE.replace("cloze", "order")
+BUG = CLOZE.replace("cloze", "bug")
+DIAGRAM = CLOZE.replace("cloze", "diagram")
+PICTURE = "picture: pictures/x.svg\nalt: Two ranks.\n"
+OPTIONS = "- [ ] one\n  Too few.\n- [x] two\n- [ ] three\n  Too many,\n  by one.\n"
+CODE = "\n```python\na = 1\n\nb = a\n```\n"
+BECAUSE = "\n---\n\nBecause.\n"
 
 
 def only_card(body: str) -> Card:
@@ -32,7 +41,7 @@ def test_a_deck_has_its_id_title_and_cards_in_order() -> None:
 
 def test_a_card_has_its_keys_question_and_answer() -> None:
     card = only_card(KEYS + "question: q-ring\n" + SIDES)
-    assert card == Card("a", "06", "mid", "t", "qa", "Q?", "A.", None, "q-ring", 5)
+    assert card == Card("a", "06", "mid", "t", "qa", "Q?", "A.", asks="q-ring", line=5)
 
 
 def test_lines_that_end_as_on_windows_are_the_same() -> None:
@@ -71,8 +80,40 @@ def test_a_cloze_may_explain_itself() -> None:
 
 
 def test_a_number_has_value_unit_and_tolerance() -> None:
-    card = only_card(NUMBER + 'answer: 1.5\nunit: "GiB"\ntolerance: 0.1\n' + SIDES)
-    assert card.number == Number(1.5, "GiB", 0.1)
+    card = only_card(NUMBER + 'answer: 1.5\nunit: "GiB"\ntolerance: 0.1\nformula: 3 / 2\n' + SIDES)
+    assert card.number == Number(1.5, "GiB", 0.1, "3 / 2")
+
+
+def test_a_choice_has_options_with_reasons_and_tells_them_again() -> None:
+    card = only_card(CHOICE + "\nHow many?\n\n" + OPTIONS + BECAUSE)
+    assert card.question == "How many?"
+    assert card.options == (
+        Option("one", False, "Too few."),
+        Option("two", True),
+        Option("three", False, "Too many,\nby one."),
+    )
+    told = ["- **Right:** two", "- **Wrong:** one  ", "  Too few.", "- **Wrong:** three  ", "  Too many,", "  by one."]
+    assert card.answer.split("\n") == [*told, "", "Because."]
+
+
+def test_options_in_code_are_no_options() -> None:
+    assert only_card(CHOICE + "\n```\n- [x] a\n```\n" + OPTIONS + BECAUSE).question == "```\n- [x] a\n```"
+
+
+def test_an_order_has_its_steps_and_may_explain_itself() -> None:
+    card = only_card(ORDER + "\nQ?\n---\n1. first\n   thing\n2. b\n\n3. c\n\nBecause.\n")
+    assert card.steps == ("first thing", "b", "c")
+    assert card.answer.endswith("3. c\n\nBecause.")
+
+
+def test_a_bug_has_its_line_and_answers_with_it() -> None:
+    card = only_card(BUG + "line: 3\n" + CODE + BECAUSE)
+    assert (card.bug_line, card.answer) == (3, "Line 3: ``b = a``\n\nBecause.")
+
+
+def test_a_diagram_has_its_picture_and_what_it_shows() -> None:
+    card = only_card(DIAGRAM + PICTURE + SIDES)
+    assert (card.picture, card.alt, card.question) == ("pictures/x.svg", "Two ranks.", "Q?")
 
 
 @pytest.mark.parametrize(
@@ -109,10 +150,57 @@ BROKEN = {
     "an id twice": (HEAD + (KEYS + SIDES) * 2, 15, "also at line 5"),
     "a cloze that hides nothing": (HEAD + CLOZE + "\nQ?\n", 5, "hides nothing"),
     "a cloze with an empty part": (HEAD + CLOZE + "\n{{a}} {{ }}\n", 5, "hides nothing"),
-    "a number without unit": (HEAD + NUMBER + "answer: 1\n" + SIDES, 5, "'unit' is missing"),
-    "a number that is none": (HEAD + NUMBER + "answer: ten\nunit: x\n" + SIDES, 5, "answer 'ten', which is no number"),
-    "an infinite number": (HEAD + NUMBER + "answer: inf\nunit: x\n" + SIDES, 5, "answer 'inf'"),
-    "a tolerance of 2": (HEAD + NUMBER + "answer: 1\nunit: x\ntolerance: 2\n" + SIDES, 5, "tolerance '2'"),
+    "a number without unit": (HEAD + NUMBER + "answer: 1\nformula: 1\n" + SIDES, 5, "'unit' is missing"),
+    "a number that is none": (
+        HEAD + NUMBER + ONE.replace("1", "ten", 1) + SIDES,
+        5,
+        "answer 'ten', which is no number",
+    ),
+    "an infinite number": (HEAD + NUMBER + ONE.replace("1", "inf", 1) + SIDES, 5, "answer 'inf'"),
+    "no formula": (HEAD + NUMBER + "answer: 1\nunit: x\n" + SIDES, 5, "'formula' is missing"),
+    "a formula that gives another number": (
+        HEAD + NUMBER + ONE.replace("formula: 1", "formula: 2") + SIDES,
+        5,
+        "formula '2' gives 2, and answer says 1",
+    ),
+    "a formula that is none": (
+        HEAD + NUMBER + ONE.replace("formula: 1", "formula: one") + SIDES,
+        5,
+        "'one' is not known",
+    ),
+    "a tolerance of 2": (HEAD + NUMBER + ONE + "tolerance: 2\n" + SIDES, 5, "tolerance '2'"),
+    "a choice without options": (HEAD + CHOICE + "\nQ?\n" + BECAUSE, 5, "has no options"),
+    "a choice of nothing": (HEAD + CHOICE + "\n" + OPTIONS + BECAUSE, 5, "empty question"),
+    "a choice of two": (HEAD + CHOICE + "\nQ?\n- [x] a\n- [ ] b\n  No.\n" + BECAUSE, 5, "2 options; at least 3"),
+    "a choice without explanation": (HEAD + CHOICE + "\nQ?\n" + OPTIONS, 5, "no line `---`"),
+    "no right option": (HEAD + CHOICE + "\nQ?\n" + OPTIONS.replace("x] two", " ] two\n  No.") + BECAUSE, 5, "no right"),
+    "no wrong option": (HEAD + CHOICE + "\nQ?\n" + OPTIONS.replace("[ ]", "[x]") + BECAUSE, 5, "no wrong option"),
+    "a wrong option without why": (
+        HEAD + CHOICE + "\nQ?\n" + OPTIONS.replace("  Too few.\n", "") + BECAUSE,
+        11,
+        "does not say why 'one' is wrong",
+    ),
+    "an empty option": (HEAD + CHOICE + "\nQ?\n" + OPTIONS.replace(" two", "") + BECAUSE, 13, "an empty option"),
+    "an option twice": (HEAD + CHOICE + "\nQ?\n" + OPTIONS.replace("two", "one") + BECAUSE, 13, "'one' twice"),
+    "text after the options": (HEAD + CHOICE + "\nQ?\n" + OPTIONS + "More.\n" + BECAUSE, 17, "expected an option"),
+    "a mark that is none": (HEAD + CHOICE + "\nQ?\n" + OPTIONS + "- [y] four\n" + BECAUSE, 17, "expected an option"),
+    "an order of two": (HEAD + ORDER + "\nQ?\n---\n1. a\n2. b\n", 5, "2 steps; its answer begins"),
+    "an order that does not begin": (HEAD + ORDER + "\nQ?\n---\nSo:\n1. a\n2. b\n3. c\n", 5, "has 0 steps"),
+    "an order that leaves one out": (HEAD + ORDER + "\nQ?\n---\n1. a\n2. b\n4. c\n", 14, "expected step 3, not 4"),
+    "an empty step": (HEAD + ORDER + "\nQ?\n---\n1. a\n2.\n3. c\n", 13, "an empty step"),
+    "a step twice": (HEAD + ORDER + "\nQ?\n---\n1. a\n2. b\n3. a\n", 5, "the same step twice"),
+    "a bug without line": (HEAD + BUG + CODE + BECAUSE, 5, "'line' is missing"),
+    "a bug without code": (HEAD + BUG + "line: 1\n" + SIDES, 5, "0 fenced blocks of code"),
+    "a bug in one of two": (HEAD + BUG + "line: 1\n" + CODE * 2 + BECAUSE, 5, "2 fenced blocks of code"),
+    "a bug below the code": (HEAD + BUG + "line: 4\n" + CODE + BECAUSE, 5, "line '4', and the code has lines 1 to 3"),
+    "a bug at line 0": (HEAD + BUG + "line: 0\n" + CODE + BECAUSE, 5, "line '0'"),
+    "a bug at no line": (HEAD + BUG + "line: \u00b2\n" + CODE + BECAUSE, 5, "has lines 1 to 3"),
+    "a bug at an empty line": (HEAD + BUG + "line: 2\n" + CODE + BECAUSE, 5, "line 2, which is empty"),
+    "a bug in an empty block": (HEAD + BUG + "line: 1\n\n```\n```\n" + BECAUSE, 5, "code has lines 1 to 0"),
+    "a diagram without picture": (HEAD + DIAGRAM + "alt: x\n" + SIDES, 5, "'picture' is missing"),
+    "a diagram that is not told": (HEAD + DIAGRAM + "picture: x.svg\n" + SIDES, 5, "'alt' is missing"),
+    "a picture elsewhere": (HEAD + DIAGRAM + PICTURE.replace("pictures", "..") + SIDES, 5, "is no path like"),
+    "a picture that is no SVG": (HEAD + DIAGRAM + PICTURE.replace("svg", "png") + SIDES, 5, "is no path like"),
 }
 
 
@@ -178,8 +266,10 @@ PIECES = [
     "~~~",
     "{{x}}",
     "kind: cloze",
+    *("kind: number", "kind: choice", "kind: order", "kind: bug", "kind: diagram", "line: 1", "formula: 1"),
+    *(OPTIONS + PICTURE + "1. a\n2. b\n3. c").split("\n"),
 ]
-LINES = st.lists(st.sampled_from([*PIECES, "kind: number", "\x85", "\r", "\x00"]) | st.text(max_size=8)).map("\n".join)
+LINES = st.lists(st.sampled_from([*PIECES, "\x85", "\r", "\x00"]) | st.text(max_size=8)).map("\n".join)
 
 
 @given(st.lists(IDS, unique=True))
@@ -188,7 +278,19 @@ def test_ids_come_back_in_order(ids: list[str]) -> None:
     assert [card.id for card in deck.cards] == ids
 
 
-@given(st.text() | LINES | LINES.map(lambda text: HEAD + text) | LINES.map(lambda text: HEAD + KEYS + text))
+BEGUN = st.sampled_from(
+    [
+        HEAD,
+        HEAD + KEYS,
+        HEAD + NUMBER + ONE,
+        HEAD + CHOICE + "\nQ?\n",
+        HEAD + ORDER + "\nQ?\n---\n",
+        HEAD + BUG + "line: 2\n",
+    ]
+)
+
+
+@given(st.text() | LINES | st.builds("{}{}".format, BEGUN, LINES))
 def test_any_text_is_a_deck_or_a_sentence(text: str) -> None:
     try:
         deck = parse(text, "06.md")

@@ -1,0 +1,104 @@
+"""Arithmetic on cards: what is computed, what is refused; and every number of the course, from its formula."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from grader import catalog
+from grader.quiz.deck import Card, Number
+from grader.quiz.folder import load_folder
+from grader.quiz.formula import LONGEST, compute, disagreement
+
+GOOD = {
+    "2 * (8 - 1) / 8 * 400": 700,
+    " -2 ** 2 + +1": -3,
+    "2 ** 40 // 3 % 7": 2**40 // 3 % 7,
+    "1_000 + 1.5e3 + 2.": 2502,
+    "min(3, max(1, 2), 9)": 2,
+    "ceil(10000 / 32) + floor(2.9)": 315,
+    "sqrt(16) + log2(8) + log10(100) + log(exp(1))": 10,
+    "round(2 / 3, 2) + round(2.6)": 3.67,
+    "2 * sin(pi / 30) + cos(0)": 2 * math.sin(math.pi / 30) + 1,
+}
+BAD = {
+    "": "no arithmetic that can be read",
+    "1 +": "no arithmetic that can be read",
+    "1 2": "no arithmetic that can be read",
+    "()": "numbers, operators and calls alone",
+    "x + 1": "'x' is not known here",
+    "__import__('os')": "'_' is no arithmetic",
+    "1 if 2 else 3": "'if' is not known",
+    "a.b": "'a' is not known",
+    "1 < 2": "'<' is no arithmetic",
+    "[1]": "'[' is no arithmetic",
+    "1, 2": "alone",
+    "min": "alone",
+    "sqrt(2)(3)": "alone",
+    "1 / 0": "no value",
+    "min()": "no value",
+    "sqrt()": "no value",
+    "sqrt(0 - 1)": "",
+    "(0 - 1) ** 0.5": "no real value",
+    "9 ** 9 ** 9": "no value",
+    "1e999": "no finite value",
+    "0 ** (0 - 1)": "no value",
+    "(" * 290 + "1": "no arithmetic that can be read",
+    "1" * (LONGEST + 1): "longer than",
+}
+
+
+@pytest.mark.parametrize(("formula", "value"), GOOD.items())
+def test_a_formula_is_computed(formula: str, value: float) -> None:
+    assert compute(formula) == pytest.approx(value)
+
+
+@pytest.mark.parametrize(("formula", "words"), BAD.items())
+def test_what_is_no_formula_is_refused_in_one_sentence(formula: str, words: str) -> None:
+    with pytest.raises(ValueError, match=r"\A[^\n]+\Z") as caught:
+        compute(formula)
+    assert words in str(caught.value)
+
+
+@given(st.text() | st.text(st.sampled_from("0123456789.e+-*/%(), minsqrtpi_"), max_size=60))
+def test_any_text_has_a_value_or_a_sentence(text: str) -> None:
+    try:
+        value = compute(text)
+    except ValueError:
+        return
+    assert math.isfinite(value)
+
+
+@pytest.mark.parametrize(
+    ("formula", "written", "tolerance", "agrees"),
+    [
+        ("2 / 3", "0.667", 0.02, True),
+        ("2 / 3", "0.67", 0.02, True),
+        ("2 / 3", "0.7", 0.02, False),  # rounded so far that the exact answer would be called wrong
+        ("1000", "1004", 0.02, True),
+        ("1000", "1006", 0.02, False),
+        ("26.4", "26", 0.02, True),
+        ("26.6", "26", 0.05, False),
+        ("4", "4", 0.0, True),
+        ("0.1 * 3", "0.3", 0.0, True),
+        ("4.01", "4", 0.0, False),
+        ("0", "0", 0.0, True),
+    ],
+)
+def test_a_formula_gives_the_answer_as_it_is_written(
+    formula: str, written: str, tolerance: float, agrees: bool
+) -> None:
+    assert (disagreement(Number(float(written), "x", tolerance, formula), written) is None) is agrees
+
+
+NUMBERS = [card for deck in load_folder(catalog.cards()) for card in deck.cards if card.number]
+
+
+@pytest.mark.parametrize("card", NUMBERS, ids=lambda card: card.id)
+def test_the_courses_numbers_are_what_their_formulas_give(card: Card) -> None:
+    assert card.number is not None
+    value, number = compute(card.number.formula), card.number
+    assert value == pytest.approx(number.value, rel=max(min(number.tolerance, 0.01), 1e-12))
