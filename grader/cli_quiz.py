@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -44,6 +45,27 @@ def check_cards() -> int:
         raise BadRequest(str(error)) from None
     print("\n".join(problems) or "all cards are fit to be learnt from")
     return 1 if problems else 0
+
+
+@cards_app.command("export")
+def export_cards(
+    anki: Annotated[Path, typer.Option(help="The .apkg file to write, for Anki's File > Import.")],
+    deck: Annotated[str | None, typer.Option(help="A deck, e.g. 06; all of them if left out.")] = None,
+) -> int:
+    """The cards as an Anki package; importing a newer one updates the cards and keeps their reviews."""
+    from grader import catalog
+    from grader.quiz import apkg, folder
+    from grader.quiz.deck import DeckError
+
+    if anki.suffix != ".apkg":
+        raise BadRequest(f"{anki}: Anki imports files whose names end in .apkg")
+    try:
+        decks = folder.chosen(catalog.cards(), deck)
+        count = apkg.export(decks, catalog.cards(), anki)
+    except DeckError as error:
+        raise BadRequest(str(error)) from None
+    print(f"{anki}: {count} cards of {len(decks)} deck{'s' * (len(decks) != 1)}")
+    return 0
 
 
 @cards_app.command("list")

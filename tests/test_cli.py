@@ -67,6 +67,9 @@ BAD_REQUESTS = {
     "nothing to grade": (["grade"], None, "Missing argument"),
     "no such command": (["grill"], None, "No such command"),
     "no such deck": (["quiz", "99"], None, "99"),
+    "no such deck to export": (["cards", "export", "--anki", "a.apkg", "--deck", "99"], None, "99"),
+    "no name of a package": (["cards", "export", "--anki", "a.zip"], None, "end in .apkg"),
+    "a package in no folder": (["cards", "export", "--anki", "x/a.apkg"], None, "x/a.apkg: cannot be written"),
     "no such chapter": (["lab", "99"], None, "no chapter"),
 }
 

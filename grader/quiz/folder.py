@@ -17,6 +17,15 @@ def load_folder(folder: Path) -> list[Deck]:
     return sorted(decks, key=lambda deck: deck.id)
 
 
+def chosen(folder: Path, deck: str | None) -> list[Deck]:
+    """The deck of that id, or every deck if it is None. Raises DeckError, also if there is none."""
+    decks = load_folder(folder)
+    if deck is not None and deck not in {each.id for each in decks}:
+        there = ", ".join(each.id for each in decks) or "none yet"
+        raise DeckError(f"no deck is called {deck!r}; there are: {there}")
+    return [each for each in decks if deck in (None, each.id)]
+
+
 def files(folder: Path) -> list[Path]:
     """The decks' files. Raises DeckError if there is no such folder."""
     if not folder.is_dir():

@@ -1,0 +1,110 @@
+"""Cards as HTML: the two sides of one, for programs that show pages."""
+
+from __future__ import annotations
+
+import random
+import re
+from html import escape
+from pathlib import PurePosixPath
+
+from markdown_it import MarkdownIt
+
+from grader.quiz.deck import Card
+
+_MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable("table")
+_CODE = re.compile(r"(<pre><code[^>]*>)(.*?)(</code></pre>)", re.DOTALL)
+_OPEN, _CLOSE = "\ue000", "\ue001"  # stand for the braces of a cloze while Markdown is rendered
+_PART = re.compile(f"{_OPEN}(.*?){_CLOSE}", re.DOTALL)
+
+CSS = """\
+.card { font: 18px/1.5 system-ui, sans-serif; text-align: left; color: #1b1f24; background: #ffffff;
+  max-width: 46em; margin: 0 auto; padding: 0 1em; }
+pre { background: #f3f4f6; padding: .7em 1em; overflow-x: auto; border-radius: 6px; font-size: 15px; line-height: 1.4; }
+code { font-family: ui-monospace, monospace; font-size: .92em; }
+:not(pre) > code { background: #f3f4f6; padding: .1em .3em; border-radius: 4px; }
+table { border-collapse: collapse; }
+th, td { border: 1px solid #c9ced6; padding: .25em .6em; }
+ul.options { list-style: upper-alpha; }
+li { margin: .2em 0; }
+.line { color: #8a929e; user-select: none; }
+.hint, .about { color: #5b6470; font-size: 15px; }
+.number { font-weight: 600; }
+img { max-width: 100%; background: #ffffff; border-radius: 6px; }
+.cloze { font-weight: 600; color: #0b5cad; }
+.nightMode.card, .nightMode .card { color: #e6e9ee; background: #1f2329; }
+.nightMode pre, .nightMode :not(pre) > code { background: #2b3038; }
+.nightMode th, .nightMode td { border-color: #4a515c; }
+.nightMode .hint, .nightMode .about { color: #a5adb8; }
+.nightMode .cloze { color: #7fb8f5; }
+"""
+
+
+def rendered(markdown: str) -> str:
+    """Markdown as HTML, with tables; HTML in it is shown as text."""
+    return str(_MARKDOWN.render(markdown)).strip()
+
+
+def picture_name(card: Card) -> str:
+    """What the picture of a card is called beside the page, where pictures of others may lie too."""
+    return f"rankup-{PurePosixPath(card.picture).name}"
+
+
+def front(card: Card) -> str:
+    """What is asked, with what belongs to the kind: options, shuffled steps, numbered lines, the picture, the unit."""
+    html = rendered(card.question)
+    match card.kind:
+        case "choice":
+            several = sum(option.right for option in card.options) > 1
+            items = "".join(f"<li>{_inline(option.text)}</li>" for option in card.options)
+            html += f'\n<ul class="options">{items}</ul>'
+            html += '\n<p class="hint">Several are right.</p>' if several else ""
+        case "order":
+            items = "".join(f"<li>{_inline(step)}</li>" for step in shuffled(card))
+            html += f'\n<p class="hint">Put these in order:</p>\n<ul class="steps">{items}</ul>'
+        case "bug":
+            html = _CODE.sub(lambda found: f"{found[1]}{_numbered(found[2])}{found[3]}", html, count=1)
+            html += '\n<p class="hint">Which line is at fault, and why?</p>'
+        case "diagram":
+            html += f'\n<p><img src="{escape(picture_name(card))}" alt="{escape(card.alt)}"></p>'
+        case "number":
+            assert card.number is not None
+            html += f'\n<p class="hint">In {escape(card.number.unit)}, within {card.number.tolerance * 100:g} %.</p>'
+    return html
+
+
+def back(card: Card) -> str:
+    """What is shown after it."""
+    html = rendered(card.explanation if card.kind == "cloze" else card.answer)
+    if card.number is not None:
+        html = f'<p class="number">{card.number.value:g} {escape(card.number.unit)}</p>\n{html}'
+    return html
+
+
+def cloze(card: Card) -> str:
+    """The text of a cloze as Anki writes it. All parts are hidden together: a card here is one card there."""
+    html = rendered(card.cloze.replace("{{", _OPEN).replace("}}", _CLOSE))
+
+    def part(found: re.Match[str]) -> str:
+        inner = found[1].strip().replace("::", "&#58;&#58;").replace("}}", "}&#125;")
+        return f"{{{{c1::{inner}}}}}"
+
+    return _PART.sub(part, html)
+
+
+def shuffled(card: Card) -> list[str]:
+    """The steps of an order in another order, the same one each time."""
+    steps = list(card.steps)
+    chance = random.Random(card.id)
+    while steps == list(card.steps):
+        chance.shuffle(steps)
+    return steps
+
+
+def _inline(markdown: str) -> str:
+    return str(_MARKDOWN.renderInline(markdown))
+
+
+def _numbered(code: str) -> str:
+    lines = code.removesuffix("\n").split("\n")
+    width = len(str(len(lines)))
+    return "".join(f'<span class="line">{at:>{width}} </span> {line}\n' for at, line in enumerate(lines, start=1))
