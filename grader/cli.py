@@ -154,15 +154,17 @@ def start(exercise: EXERCISE) -> int:
 
 
 @app.command()
-def lab(chapter: Annotated[str | None, typer.Argument(help="Open this chapter, e.g. 06.")] = None) -> int:
-    """Open JupyterLab on the course."""
+def lab(chapter: Annotated[str, typer.Argument(help="Open this chapter, e.g. 06.")] = "00") -> int:
+    """Open JupyterLab on the course, at chapter 00 unless another is named."""
     from grader import catalog
 
     root = catalog.root()
-    target = catalog.chapter_notebook(chapter) if chapter else catalog.course()
+    target = catalog.chapter_notebook(chapter.zfill(2))
     if target is None:
         raise BadRequest(f"no chapter is called {chapter!r}; `rankup list` shows them")
     os.chdir(root)
+    programs = os.path.dirname(sys.executable)  # so that `rankup` is found in JupyterLab's terminals
+    os.environ["PATH"] = os.pathsep.join([programs, os.environ.get("PATH", os.defpath)])
     os.execv(sys.executable, [sys.executable, "-m", "jupyterlab", str(target.relative_to(root))])
 
 
