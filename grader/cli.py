@@ -165,7 +165,9 @@ def lab(chapter: Annotated[str, typer.Argument(help="Open this chapter, e.g. 06.
     os.chdir(root)
     programs = os.path.dirname(sys.executable)  # so that `rankup` is found in JupyterLab's terminals
     os.environ["PATH"] = os.pathsep.join([programs, os.environ.get("PATH", os.defpath)])
-    os.execv(sys.executable, [sys.executable, "-m", "jupyterlab", str(target.relative_to(root))])
+    page = f"--LabApp.default_url=/lab/tree/{target.relative_to(root)}"  # a file's name would make its folder the root
+    options = ["--allow-root"] if os.geteuid() == 0 else []  # as in a container, where JupyterLab would refuse
+    os.execv(sys.executable, [sys.executable, "-m", "jupyterlab", page, *options])
 
 
 @class_app.command("grade")
