@@ -4,7 +4,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test test-all test-heavy mutants test-gpu soak flink-lab lab bench lint pins release clean
+.PHONY: help demo test test-all test-heavy mutants test-gpu soak flink-lab lab site bench lint pins release clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -40,6 +40,9 @@ flink-lab: $(READY) ## a real Flink cluster whose task manager is killed: sets u
 
 lab: $(READY) ## open JupyterLab on the course
 	@$(BIN)/rankup lab
+
+site: $(READY) ## build the executed chapters, the exercises and the cards as pages (the first time ten minutes)
+	@$(BIN)/python site/build.py
 
 bench: $(READY) ## measure, side by side with what people would use instead
 	@for each in benchmarks/[a-z]*.py; do echo "== $$each"; $(BIN)/python $$each || exit 1; done
