@@ -26,6 +26,11 @@ def root() -> Path:
     return packed if packed.is_dir() else _PACKAGE.parent
 
 
+def is_checkout() -> bool:
+    """Whether the course is a folder that its reader can work in; else it is inside an installed package."""
+    return not (_PACKAGE / "_data").is_dir()
+
+
 def course() -> Path:
     return root() / "course"
 

@@ -136,38 +136,33 @@ def doctor() -> int:
 
 
 @app.command()
-def start(exercise: EXERCISE) -> int:
+def start(
+    exercise: EXERCISE,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Begin anew, and keep the copy that is there aside.")] = False,
+) -> int:
     """Put your own copy of an exercise's notebook under work/."""
-    import shutil
-
-    from grader import catalog
+    from grader.classroom import own
     from grader.exercise import find
 
-    source = catalog.exercise_notebook(find(exercise).name)
-    target = Path("work", source.parent.name, source.name)
-    if target.exists():
-        raise BadRequest(f"{target} is there already; move it away to start anew")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copy(source, target)
-    print(target)
+    name = find(exercise).name
+    print(own.next_steps(own.start(name, fresh), name))
     return 0
 
 
-@app.command()
-def lab(chapter: Annotated[str, typer.Argument(help="Open this chapter, e.g. 06.")] = "00") -> int:
-    """Open JupyterLab on the course, at chapter 00 unless another is named."""
-    from grader import catalog
+@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+def lab(
+    options: typer.Context,
+    what: Annotated[
+        str | None,
+        typer.Argument(metavar="[CHAPTER|EXERCISE]", help="Open this chapter, e.g. 06, or your copy of this."),
+    ] = None,
+) -> int:
+    """Open JupyterLab on the course; options that are not rankup's own are JupyterLab's (--no-browser, --port=9000)."""
+    from grader.classroom.lab import open_lab
 
-    root = catalog.root()
-    target = catalog.chapter_notebook(chapter.zfill(2))
-    if target is None:
-        raise BadRequest(f"no chapter is called {chapter!r}; `rankup list` shows them")
-    os.chdir(root)
-    programs = os.path.dirname(sys.executable)  # so that `rankup` is found in JupyterLab's terminals
-    os.environ["PATH"] = os.pathsep.join([programs, os.environ.get("PATH", os.defpath)])
-    page = f"--LabApp.default_url=/lab/tree/{target.relative_to(root)}"  # a file's name would make its folder the root
-    options = ["--allow-root"] if os.geteuid() == 0 else []  # as in a container, where JupyterLab would refuse
-    os.execv(sys.executable, [sys.executable, "-m", "jupyterlab", page, *options])
+    words = [what, *options.args] if what else []
+    what = next((word for word in words if not word.startswith("-")), None)  # options may stand before it
+    open_lab(what, [word for word in words if word != what])
 
 
 @class_app.command("grade")

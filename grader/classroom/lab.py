@@ -1,0 +1,64 @@
+"""JupyterLab on the course, opened at a chapter or at the learner's copy of an exercise."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from grader import catalog
+from grader.classroom import own
+from grader.exercise import names
+from grader.submission import BadRequest
+
+# It asks nobody whether there is news, and runs where there is no network.
+_QUIET = ("--LabApp.news_url=None", "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate")
+
+
+def open_lab(what: str | None, options: Sequence[str] = ()) -> NoReturn:
+    """Become JupyterLab, in the learner's folder, with nbgrader's settings. `options` are JupyterLab's own.
+
+    `what` is a chapter ("06"), an exercise, or None for the first chapter. Raises BadRequest if it is neither, or is not started.
+    """
+    root, target = _target(what)
+    os.chdir(root)  # nbgrader reads nbgrader_config.py from here
+    beside = str(Path(sys.executable).parent)
+    os.environ["PATH"] = os.pathsep.join([beside, os.environ.get("PATH", os.defpath)])  # rankup, in a terminal of it
+    shell = os.environ.get("SHELL") or shutil.which("bash") or "sh"
+    # not a login shell, which would set the PATH anew
+    more = [*_QUIET, f"--ServerApp.terminado_settings={{'shell_command': ['{shell}']}}"]
+    if os.geteuid() == 0:  # as in a container: JupyterLab would end at once
+        more.append("--allow-root")
+    # a file named on its command line would make that file's folder the root, without work/ and exercises/
+    more += [f"--ServerApp.root_dir={root}", f"--LabApp.default_url=/lab/tree/{target.relative_to(root).as_posix()}"]
+    os.execv(sys.executable, [sys.executable, "-m", "jupyterlab", *more, *options])
+
+
+def _target(what: str | None) -> tuple[Path, Path]:
+    """The folder that JupyterLab shows, and the file or folder in it to open."""
+    if what in names():
+        path = own.place(str(what))
+        if not path.exists():
+            raise BadRequest(f"{what} is not started: `rankup start {what}` makes your own copy")
+        return own.home(), path
+    chapter = catalog.chapter_notebook((what or "00").zfill(2))
+    if chapter is None:
+        raise BadRequest(f"no chapter or exercise is called {what!r}; `rankup list` shows them")
+    course = catalog.course() if catalog.is_checkout() else _unpacked(catalog.course(), own.home() / "course")
+    return course.parent, course / chapter.name
+
+
+def _unpacked(course: Path, into: Path) -> Path:
+    """The chapters of an installed package, put where the learner can run and change them; what is there stays."""
+    try:
+        for path in course.rglob("*"):
+            target = into / path.relative_to(course)
+            if path.is_file() and not target.exists():
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(path, target)
+    except OSError as error:
+        raise BadRequest(f"{into}: cannot be written: {error.strerror}") from None
+    return into
