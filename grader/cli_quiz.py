@@ -17,16 +17,52 @@ app.add_typer(cards_app, name="cards")
 
 @app.command()
 def quiz(
-    deck: Annotated[str | None, typer.Argument(help="A deck, e.g. 06; all of them if left out.")] = None,
-    new: Annotated[int, typer.Option(min=0, help="At most so many cards you have not seen.")] = 10,
+    decks: Annotated[
+        list[str] | None, typer.Argument(metavar="DECK", help="Decks, e.g. 06; all of them if left out.")
+    ] = None,
+    topic: Annotated[list[str] | None, typer.Option(help="Only cards about this topic (repeatable).")] = None,
+    level: Annotated[list[str] | None, typer.Option(help="Only mid, senior or principal (repeatable).")] = None,
+    kind: Annotated[
+        list[str] | None, typer.Option(help="Only qa, cloze, number, choice, order, bug or diagram (repeatable).")
+    ] = None,
+    new: Annotated[
+        int | None, typer.Option(min=0, help="New cards today, over all sessions; left out: what you set, or 10.")
+    ] = None,
+    plain: Annotated[bool, typer.Option("--plain", help="Plain lines instead of the full screen.")] = False,
+    stats: Annotated[bool, typer.Option("--stats", help="Print how the learning goes, and end.")] = False,
+    export: Annotated[Path | None, typer.Option(metavar="FILE", help="Write all progress as JSON, and end.")] = None,
+    import_: Annotated[
+        Path | None,
+        typer.Option("--import", metavar="FILE", help="Unite the progress of an export with yours, and end."),
+    ] = None,
+    unsuspend: Annotated[
+        str | None, typer.Option(metavar="CARD", help="Let a suspended card be asked again, and end.")
+    ] = None,
 ) -> int:
-    """Review the flashcards that are due, and learn new ones."""
-    from grader import catalog
-    from grader.quiz import session
-    from grader.quiz.deck import DeckError
+    """Review the flashcards that are due, and learn new ones.
 
+    On a terminal a full screen, where ? lists the keys; through pipes, with TERM=dumb or --plain plain lines. Progress
+    is kept in $RANKUP_DATA, or your data folder, by the ids of the cards. Of two machines' progress, --import keeps
+    for each card what was reviewed last, and every answer once.
+    """
+    from grader import catalog
+    from grader.quiz import front
+    from grader.quiz.deck import DeckError
+    from grader.quiz.plan import Wanted
+
+    if sum((stats, export is not None, import_ is not None, unsuspend is not None)) > 1:
+        raise BadRequest("--stats, --export, --import and --unsuspend each stand alone")
+    wanted = Wanted(tuple(decks or ()), tuple(topic or ()), tuple(level or ()), tuple(kind or ()))
     try:
-        return session.run(deck, new, catalog.cards())
+        if export is not None:
+            return front.export(export)
+        if import_ is not None:
+            return front.import_(import_)
+        if unsuspend is not None:
+            return front.unsuspend(unsuspend)
+        if stats:
+            return front.print_statistics(wanted, catalog.cards())
+        return front.quiz(wanted, new, catalog.cards(), plain=plain)
     except DeckError as error:
         raise BadRequest(str(error)) from None
 

@@ -1,11 +1,9 @@
-"""A session in the terminal: plain lines, so that it works the same on a terminal, through pipes and in tests."""
+"""A session in plain lines, so that it works the same on a terminal, through pipes and in tests."""
 
 from __future__ import annotations
 
 import sys
-from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from collections.abc import Callable
 from pathlib import Path
 
 from rich.console import Console
@@ -13,28 +11,26 @@ from rich.markdown import Markdown
 from rich.rule import Rule
 from rich.text import Text
 
-from grader.quiz.deck import Card, DeckError, as_number
+from grader.quiz import asking, editor, statistics, words
+from grader.quiz.deck import DeckError
 from grader.quiz.folder import load_folder
-from grader.quiz.schedule import AGAIN, Memory
+from grader.quiz.plan import Wanted, choose
+from grader.quiz.schedule import AGAIN
+from grader.quiz.sitting import Clock, Sitting, Turn, clock
 from grader.quiz.store import Store, opened
 
-Clock = Callable[[], datetime]
-
-_HORIZONS = (
-    ("now", timedelta(0)),
-    ("within the hour", timedelta(hours=1)),
-    ("within a day", timedelta(days=1)),
-    ("within a week", timedelta(weeks=1)),
-    ("later", timedelta.max),
-)
+HELP = """\
+Enter shows the answer, or takes the rating that is suggested   1-4 rate: again, hard, good, easy
+u undo the last answer   b bury until tomorrow   s suspend   e edit the card in $EDITOR   o open the picture
+n N: from now on N new cards a day   t statistics   q quit   ? this list"""
 
 
 class _QuitError(Exception):
     """The learner wants to stop."""
 
 
-def _clock() -> datetime:
-    return datetime.now(UTC)
+class _TurnError(Exception):
+    """Another card is in turn now, or the same one anew."""
 
 
 def _read(prompt: str) -> str:
@@ -50,133 +46,152 @@ def _read(prompt: str) -> str:
 
 
 def run(
-    deck: str | None,
-    new: int,
+    wanted: Wanted,
+    new: int | None,
     cards_dir: Path,
     *,
-    now: Clock = _clock,
+    now: Clock = clock,
     read: Callable[[str], str] = _read,
     console: Console | None = None,
 ) -> int:
-    """Ask the cards of one deck, or of all: those that are due, then at most `new` that were never seen.
+    """Ask the wanted cards: those that are due, then new ones, at most `new` a day (None: what the learner set).
 
     `read` shows a prompt and returns a line, or raises EOFError; the session then ends as with `q`. Returns the exit
     status. Raises DeckError if there is no such deck, or the cards or the progress cannot be used.
     """
-    cards = _chosen(deck, cards_dir)
+    decks = load_folder(cards_dir)
+    cards = choose(wanted, decks)
     with opened() as store:
-        session = _Session(store, now, read, console or Console(highlight=False))
-        queue = plan(cards, store.memories(), new, now())
-        session.ask_all(queue)
-        session.summarise(cards, asked=bool(queue))
+        everything = [card for deck in decks for card in deck.cards]
+        sitting = Sitting(store, cards, new_a_day=new, now=now, everything=everything)
+        _Lines(sitting, store, wanted, cards_dir, read, console or Console(highlight=False)).hold()
     return 0
 
 
-def plan(cards: Sequence[Card], memories: Mapping[str, Memory], new: int, now: datetime) -> list[Card]:
-    """The cards to ask: those due, the longest overdue first, then at most `new` unseen ones in the decks' order."""
-    due = [card for card in cards if card.id in memories and memories[card.id].due <= now]
-    unseen = [card for card in cards if card.id not in memories]
-    return sorted(due, key=lambda card: memories[card.id].due) + unseen[:new]
+class _Lines:
+    def __init__(
+        self,
+        sitting: Sitting,
+        store: Store,
+        wanted: Wanted,
+        cards_dir: Path,
+        read: Callable[[str], str],
+        console: Console,
+    ) -> None:
+        self._sitting, self._store, self._wanted, self._cards_dir = sitting, store, wanted, cards_dir
+        self._read, self._console = read, console
+        self._commands: dict[str, Callable[[Turn], None]] = {
+            "?": lambda _: self._say(HELP),
+            "t": lambda _: self._statistics(),
+            "u": lambda _: self._moves(self._sitting.undo()),
+            "b": lambda _: self._aside(self._sitting.bury()),
+            "s": lambda _: self._aside(self._sitting.suspend()),
+            "e": lambda turn: self._edit(turn),
+            "o": lambda turn: self._say(editor.open_picture(turn.card, self._cards_dir)),
+        }
 
-
-def _chosen(deck: str | None, cards_dir: Path) -> list[Card]:
-    decks = load_folder(cards_dir)
-    if deck is not None and deck not in {each.id for each in decks}:
-        there = ", ".join(each.id for each in decks) or "none yet"
-        raise DeckError(f"no deck is called {deck!r}; there are: {there}")
-    return [card for each in decks if deck in (None, each.id) for card in each.cards]
-
-
-class _Session:
-    def __init__(self, store: Store, now: Clock, read: Callable[[str], str], console: Console) -> None:
-        self._store, self._now, self._read, self._console = store, now, read, console
-        self._first: dict[str, int] = {}  # the first rating of each card in this session
-        self._new: set[str] = set()
-
-    def ask_all(self, cards: Sequence[Card]) -> None:
+    def hold(self) -> None:
         """Ask until no card is left, the learner quits, or nobody answers any more."""
-        queue = deque(cards)
-        known = self._store.memories()
-        shown = 0
+        asked = False
         try:
-            while queue:
-                card = queue.popleft()
-                if self._store.memory(card.id) != known.get(card.id):
-                    continue  # another session asked it meanwhile
-                shown += 1
-                rating = self._ask(card, f"{shown} of {shown + len(queue)}")
-                if card.id not in known:
-                    self._new.add(card.id)
-                known[card.id] = self._store.answer(card.id, rating, self._now())
-                self._first.setdefault(card.id, rating)
-                if rating == AGAIN:
-                    queue.append(card)
+            turn = self._sitting.next()
+            while turn is not None:
+                asked = True
+                try:
+                    self._sitting.rate(self._ask(turn))
+                    turn = self._sitting.next()
+                except _TurnError:
+                    turn = self._sitting.turn
         except (_QuitError, EOFError, KeyboardInterrupt):
             self._say("")
+        sitting = self._sitting
+        lines = words.summary(sitting.cards, self._store.memories(), sitting.answers(), sitting.now(), asked=asked)
+        for number, line in enumerate(lines):
+            self._say(line, "" if number else "bold")
 
-    def _ask(self, card: Card, progress: str) -> int:
-        self._console.print(Rule(Text(f"{progress}  {card.deck} {card.topic} ({card.level})"), align="left"))
-        self._console.print(Markdown(card.question))
+    def _ask(self, turn: Turn) -> int:
+        """Show both sides of the card; returns how it was rated."""
+        card = turn.card
+        new = ", new" if turn.new else ""
+        about = f"{turn.place} of {turn.of}  {card.deck} {card.topic} ({card.level}{new})"
+        self._console.print(Rule(Text(about), align="left"))
+        self._console.print(Markdown(asking.question(card)))
+        for place, text in enumerate(asking.shown(card, turn.order), start=1):
+            self._console.print(Markdown(f"{place}. {text}"))
         self._say("")
-        if card.number is None:
-            self._line("Enter shows the answer: ")
+        suggested = None
+        if asking.is_typed(card):
+            suggested = self._check(turn)
         else:
-            self._check(card)
+            self._line("Enter shows the answer: ", turn)
         self._console.print(Markdown(card.answer))
         self._say("")
+        keys = f"{words.ratings(self._sitting.intervals())}  "
+        keys += f"Enter: {suggested}  " if suggested else ""
         while True:
-            typed = self._line("1 again  2 hard  3 good  4 easy  q quit: ")
+            typed = self._line(f"{keys}u b s e ?  q quit: ", turn)
             if typed in ("1", "2", "3", "4"):
                 return int(typed)
+            if not typed and suggested:
+                return suggested
             self._say("Type 1, 2, 3 or 4.")
 
-    def _check(self, card: Card) -> None:
-        """Read a number, in the card's unit, until there is one or the learner gives up; say whether it is right."""
-        assert card.number is not None
-        right = f"{card.number.value:g} {card.number.unit}"
-        while typed := self._line(f"Your answer in {card.number.unit} (Enter if you do not know): "):
-            value = as_number(typed.removesuffix(card.number.unit).strip())
-            if value is not None:
-                verdict = "Right" if card.number.accepts(value) else f"Not {value:g}"
-                self._say(f"{verdict}: it is {right}.", "green" if card.number.accepts(value) else "red")
-                return
-            self._say("That is no number; write it like 1.5 or 2e9.")
-        self._say(f"It is {right}.")
+    def _check(self, turn: Turn) -> int:
+        """Read an answer until there is one or the learner gives up; say whether it is right. Returns a rating."""
+        card = turn.card
+        while typed := self._line(f"{asking.prompt(card)} (Enter if you do not know): ", turn):
+            try:
+                judged = asking.judge(card, typed, turn.order)
+            except asking.UnreadableError as error:
+                self._say(str(error))
+                continue
+            self._say(judged.said, "green" if judged.right else "red")
+            return judged.rating
+        self._say(asking.judge_nothing(card, turn.order))
+        return AGAIN
 
-    def _line(self, prompt: str) -> str:
-        try:
-            typed = self._read(prompt).strip()
-        except UnicodeDecodeError:
-            return "?"
-        if typed.lower() == "q":
-            raise _QuitError
-        return typed
+    def _line(self, prompt: str, turn: Turn) -> str:
+        """What was typed that is no command."""
+        while True:
+            try:
+                typed = self._read(prompt).strip()
+            except UnicodeDecodeError:
+                return "?!"
+            word = typed.lower()
+            if word == "q":
+                raise _QuitError
+            try:
+                if word.startswith("n ") and word[2:].strip().isdecimal():
+                    most = int(word[2:])
+                    self._sitting.set_new_a_day(most)
+                    self._say(f"From now on at most {most} new cards a day.")
+                elif word in self._commands:
+                    self._commands[word](turn)
+                else:
+                    return typed
+            except DeckError as error:
+                self._say(f"{error}.")
 
-    def summarise(self, cards: Sequence[Card], *, asked: bool) -> None:
-        """Say what was answered, how much of it was retained, and what is due when."""
-        if asked:
-            old = [rating for card, rating in self._first.items() if card not in self._new]
-            retained = f", {sum(rating != AGAIN for rating in old)} of them retained" if old else ""
-            self._say(f"Answered {len(self._first)}: {len(self._new)} new, {len(old)} seen before{retained}.", "bold")
-        else:
-            self._say("Nothing is due.", "bold")
-        now, known = self._now(), self._store.memories()
-        waits = [known[card.id].due - now for card in cards if card.id in known]
-        counts = dict.fromkeys((name for name, _ in _HORIZONS), 0)
-        for wait in waits:
-            counts[next(name for name, horizon in _HORIZONS if wait <= horizon)] += 1
-        parts = [f"{count} {name}" for name, count in counts.items() if count]
-        if waits:
-            self._say(f"Due: {', '.join(parts)}; the next {_in_words(min(waits))}.")
-        if unseen := len(cards) - len(waits):
-            self._say(f"Not seen yet: {unseen}.")
+    def _moves(self, said: str) -> None:
+        self._say(said)
+        raise _TurnError
+
+    def _aside(self, said: str) -> None:
+        self._sitting.next()
+        self._moves(said)
+
+    def _edit(self, turn: Turn) -> None:
+        editor.edit(turn.card, load_folder(self._cards_dir))
+        decks = editor.read_again(self._cards_dir)
+        cards = [card for deck in decks for card in deck.cards]
+        self._sitting.replace(cards, [card for card in cards if self._wanted.accepts(card)])
+        self._moves("The cards were read again.")
+
+    def _statistics(self) -> None:
+        sitting = self._sitting
+        counted = statistics.count(sitting.cards, self._store, sitting.now())
+        for line in statistics.lines(counted, min(self._console.width, 100)):
+            self._say(line)
 
     def _say(self, text: str, style: str = "") -> None:
         self._console.print(text, style=style, markup=False)
-
-
-def _in_words(wait: timedelta) -> str:
-    for name, unit in (("days", timedelta(days=1)), ("hours", timedelta(hours=1)), ("minutes", timedelta(minutes=1))):
-        if wait >= 2 * unit:
-            return f"in {wait // unit} {name}"
-    return "now" if wait <= timedelta(0) else "in a minute"

@@ -11,6 +11,7 @@ import pytest
 from rich.console import Console
 
 from grader.quiz import session
+from grader.quiz.plan import Wanted
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -51,7 +52,8 @@ def run(tmp_path: Path) -> Run:
         typed: Iterable[str | type[BaseException]],
         *,
         deck: str | None = None,
-        new: int = 10,
+        wanted: Wanted | None = None,
+        new: int | None = 10,
         now: datetime = NOON,
     ) -> tuple[int, str]:
         lines, shown = iter(typed), io.StringIO()
@@ -66,7 +68,8 @@ def run(tmp_path: Path) -> Run:
             raise EOFError
 
         console = Console(file=shown, width=100)
-        status = session.run(deck, new, folder, now=lambda: now, read=read, console=console)
+        wanted = wanted or Wanted(decks=(deck,) if deck else ())
+        status = session.run(wanted, new, folder, now=lambda: now, read=read, console=console)
         return status, shown.getvalue()
 
     return hold

@@ -1,0 +1,193 @@
+"""What each kind of card asks for, and whether what was typed is right."""
+
+from __future__ import annotations
+
+import random
+import re
+from dataclasses import dataclass
+
+from grader.quiz.deck import Card, Number, as_number
+from grader.quiz.schedule import AGAIN, GOOD
+
+_TYPED = re.compile(r"([-+]?[\d.][\d._,]*(?:[eE][-+]?\d+)?)\s*(.*)")
+_THOUSANDS = re.compile(r"[-+]?\d{1,3}(,\d{3})+(\.\d+)?")
+_FENCE = re.compile(r"^( {0,3})(`{3,}|~{3,})([^\n]*)\n(.*?)^ {0,3}\2[ \t]*$", re.MULTILINE | re.DOTALL)
+_UNITS = (  # what one may be typed for the other
+    {"B": 1.0, "byte": 1.0, "bytes": 1.0}
+    | {f"{letter}B": 1000.0**power for power, letter in enumerate("kMGTP", start=1)}
+    | {f"{letter}iB": 1024.0**power for power, letter in enumerate("KMGTP", start=1)},
+    {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "seconds": 1.0, "min": 60.0, "minutes": 60.0}
+    | {"h": 3600.0, "hours": 3600.0, "d": 86400.0, "days": 86400.0},
+)
+
+
+class UnreadableError(Exception):
+    """What was typed is no answer of this kind; the message says how to write one."""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """Whether an answer is right, one sentence about it, and the rating that this suggests."""
+
+    right: bool
+    said: str
+
+    @property
+    def rating(self) -> int:
+        return GOOD if self.right else AGAIN
+
+
+def is_typed(card: Card) -> bool:
+    """Whether the card asks for something that can be checked."""
+    return card.kind in ("number", "choice", "order", "bug")
+
+
+def prompt(card: Card) -> str:
+    """How to answer, for a prompt."""
+    if card.kind == "number" and card.number is not None:
+        return f"Your answer in {card.number.unit}"
+    return {
+        "choice": "The numbers of all that are right, e.g. 1 3",
+        "order": "The numbers in the right order, e.g. 3 1 2",
+        "bug": "The line that is at fault",
+    }.get(card.kind, "")
+
+
+def shuffled(card: Card, seed: str) -> tuple[int, ...]:
+    """The order in which a card's options or steps are shown, by the seed; steps are never shown in the right one."""
+    items = list(range(len(card.options or card.steps)))
+    drawn = random.Random(f"{seed}/{card.id}")
+    while True:
+        drawn.shuffle(items)
+        if not card.steps or len(items) < 2 or items != sorted(items):
+            return tuple(items)
+
+
+def shown(card: Card, order: tuple[int, ...]) -> list[str]:
+    """The options or steps as they are shown, from 1 on."""
+    texts = [option.text for option in card.options] or list(card.steps)
+    return [texts[index] for index in order]
+
+
+def judge(card: Card, typed: str, order: tuple[int, ...]) -> Judged:
+    """Hold what was typed against the card, whose options or steps were shown in `order`.
+
+    Raises UnreadableError if it is no answer of the card's kind.
+    """
+    if card.kind == "number" and card.number is not None:
+        return _judge_number(card.number, typed)
+    if card.kind == "choice":
+        return _judge_choice(card, _numbers(typed, len(order)), order)
+    if card.kind == "order":
+        return _judge_order(_numbers(typed, len(order)), order)
+    return _judge_line(card, typed)
+
+
+def judge_nothing(card: Card, order: tuple[int, ...]) -> str:
+    """What is said to somebody who does not know."""
+    if card.kind == "number" and card.number is not None:
+        return f"It is {card.number.value:g} {card.number.unit}."
+    if card.kind == "choice":
+        return f"Right would have been {_list(_right(card, order))}."
+    if card.kind == "order":
+        return f"The right order is {_in_order(order)}."
+    return f"It is line {card.bug_line}."
+
+
+def _judge_number(number: Number, typed: str) -> Judged:
+    value = _value(typed, number.unit)
+    right = number.accepts(value)
+    verdict = "Right" if right else f"Not {value:g}"
+    return Judged(right, f"{verdict}: it is {number.value:g} {number.unit}.")
+
+
+def _value(typed: str, unit: str) -> float:
+    """What was typed, in `unit`."""
+    found = _TYPED.fullmatch(typed.strip())
+    written = found[1] if found else ""
+    value = as_number(written.replace(",", "") if _THOUSANDS.fullmatch(written) else written)
+    if found is None or value is None:
+        raise UnreadableError("That is no number; write it like 1.5 or 2e9.")
+    its = found[2].strip()
+    if not its or its.casefold() == unit.casefold():
+        return value
+    for family in _UNITS:
+        known = {name.casefold(): factor for name, factor in family.items()}
+        if its.casefold() in known and unit.casefold() in known:
+            return value * known[its.casefold()] / known[unit.casefold()]
+    raise UnreadableError(f"Write it in {unit}.")
+
+
+def _numbers(typed: str, count: int) -> list[int]:
+    """The numbers that were typed, from 1 to `count`, each once; "312" is "3 1 2" where there are no more than nine."""
+    words = re.split(r"[\s,;>-]+", typed.strip())
+    if len(words) == 1 and count <= 9:
+        words = list(words[0])
+    numbers = [int(word) if word.isdecimal() else 0 for word in words]
+    if not all(1 <= number <= count for number in numbers) or len(set(numbers)) < len(numbers):
+        raise UnreadableError(f"Type numbers from 1 to {count}, each at most once.")
+    return numbers
+
+
+def _right(card: Card, order: tuple[int, ...]) -> list[int]:
+    return [place for place, index in enumerate(order, start=1) if card.options[index].right]
+
+
+def _judge_choice(card: Card, typed: list[int], order: tuple[int, ...]) -> Judged:
+    right = _right(card, order)
+    if set(typed) == set(right):
+        return Judged(True, f"Right: {_list(right)}.")
+    wrong = sorted(set(typed) - set(right))
+    missed = sorted(set(right) - set(typed))
+    parts = [f"{_list(wrong)} {'are' if len(wrong) > 1 else 'is'} wrong"] if wrong else []
+    parts += [f"{_list(missed)} {'are' if len(missed) > 1 else 'is'} right and missing"] if missed else []
+    whys = [
+        f" {place}: {why.rstrip('.')}."
+        for place in wrong
+        if (why := " ".join(card.options[order[place - 1]].why.split()))
+    ]
+    return Judged(False, f"Not right: {'; '.join(parts)}." + "".join(whys))
+
+
+def _judge_order(typed: list[int], order: tuple[int, ...]) -> Judged:
+    if len(typed) < len(order):
+        raise UnreadableError(f"Type all {len(order)} numbers, in the right order.")
+    right = [order[place - 1] for place in typed] == sorted(order)
+    return Judged(right, "Right." if right else f"Not right: the right order is {_in_order(order)}.")
+
+
+def _in_order(order: tuple[int, ...]) -> str:
+    return " ".join(str(order.index(step) + 1) for step in sorted(order))
+
+
+def _judge_line(card: Card, typed: str) -> Judged:
+    lines = code_lines(card)
+    word = typed.strip().casefold().removeprefix("line").strip()
+    if not word.isdecimal() or not 1 <= int(word) <= len(lines):
+        raise UnreadableError(f"Type the number of a line, from 1 to {len(lines)}.")
+    right = int(word) == card.bug_line
+    return Judged(right, f"Right: line {word}." if right else f"Not line {word}: it is line {card.bug_line}.")
+
+
+def _list(places: list[int]) -> str:
+    return " and ".join(filter(None, (", ".join(map(str, places[:-1])), str(places[-1]))))
+
+
+def code_lines(card: Card) -> list[str]:
+    """The lines of the code in a question of kind bug."""
+    found = _FENCE.search(card.question)
+    return found[4].rstrip("\n").split("\n") if found else []
+
+
+def question(card: Card) -> str:
+    """The Markdown to ask: a bug's code with its lines numbered, a diagram with what is drawn."""
+    if card.kind == "bug":
+        lines = code_lines(card)
+        width = len(str(len(lines)))
+        numbered = "".join(f"{number:>{width}}  {line}\n" for number, line in enumerate(lines, start=1))
+        return _FENCE.sub(
+            lambda found: f"{found[1]}{found[2]}{found[3]}\n{numbered}{found[1]}{found[2]}", card.question, 1
+        )
+    if card.kind == "diagram" and card.alt:
+        return f"{card.question}\n\n*Picture:* {card.alt}"
+    return card.question
