@@ -18,6 +18,7 @@ _UNITS = (  # what one may be typed for the other
     | {f"{letter}iB": 1024.0**power for power, letter in enumerate("KMGTP", start=1)},
     {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "seconds": 1.0, "min": 60.0, "minutes": 60.0}
     | {"h": 3600.0, "hours": 3600.0, "d": 86400.0, "days": 86400.0},
+    {"%": 1.0, "percent": 1.0},
 )
 
 
@@ -45,7 +46,7 @@ def is_typed(card: Card) -> bool:
 def prompt(card: Card) -> str:
     """How to answer, for a prompt."""
     if card.kind == "number" and card.number is not None:
-        return f"Your answer in {card.number.unit}"
+        return "Your answer" if card.number.unit == "1" else f"Your answer in {card.number.unit}"
     return {
         "choice": "The numbers of all that are right, e.g. 1 3",
         "order": "The numbers in the right order, e.g. 3 1 2",

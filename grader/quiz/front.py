@@ -21,9 +21,9 @@ def quiz(wanted: Wanted, new: int | None, cards_dir: Path, *, plain: bool = Fals
         from grader.quiz import session
 
         return session.run(wanted, new, cards_dir)
-    from grader.quiz.screen import app  # which takes a while to import
+    from grader.quiz.screen.app import run  # which takes a while to import
 
-    return app.run(wanted, new, cards_dir)
+    return run(wanted, new, cards_dir)
 
 
 def has_screen() -> bool:

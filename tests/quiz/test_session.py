@@ -167,7 +167,7 @@ NUMBERS = {
 @pytest.mark.parametrize(("typed", "words"), NUMBERS.values(), ids=NUMBERS.keys())
 def test_a_number_is_checked_before_the_answer(decks: Any, run: Any, typed: list[str], words: str) -> None:
     file = decks(d06=["a"]) / "06.md"
-    file.write_text(file.read_text().replace("kind: qa", "kind: number\nanswer: 8\nunit: GiB"))
+    file.write_text(file.read_text().replace("kind: qa", "kind: number\nanswer: 8\nunit: GiB\nformula: 8"))
     shown = run(file.parent, [*typed, "3"])[1]
     assert shown.index("Your answer in GiB") < shown.index(words) < shown.index("Answer a.")
     assert shown.count("That is no number") == len(typed) - 1

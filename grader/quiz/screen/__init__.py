@@ -1,0 +1,1 @@
+"""A quiz on the full screen of a terminal, drawn with Textual: choosing, asking, statistics, help."""
