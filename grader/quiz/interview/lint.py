@@ -1,0 +1,34 @@
+"""What is wrong with the interview's content, held against the questions and the syllabus."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+from grader.quiz.interview import content, rounds
+from grader.quiz.interview.task import Question
+
+
+def problems(folder: Path, questions: Sequence[Question], topics: Collection[str]) -> list[str]:
+    """One sentence for each problem of course/interview; none if all is well.
+
+    Every question has one entry, and nothing else has; rounds ask questions and topics that there are.
+    """
+    entries, found = content.collect(folder)
+    asked = {question.id for question in questions}
+    found += [
+        f"{entry.where}: {entry.question!r} is no interview question"
+        for entry in entries
+        if entry.question not in asked
+    ]
+    answered = {entry.question for entry in entries}
+    found += [f"{folder}: question {each.id!r} has no answer" for each in questions if each.id not in answered]
+    designs, broken = rounds.collect(folder / "rounds")
+    found += broken
+    for design in designs:
+        found += [
+            f"{design.file}:1: {each!r} is no interview question" for each in design.questions if each not in asked
+        ]
+        if design.topic not in topics:
+            found.append(f"{design.file}:1: {design.topic!r} is no topic of the syllabus")
+    return found

@@ -1,0 +1,163 @@
+"""What is asked in an interview, and what became of it: plain data, and its JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+MINUTES = {"mid": 4, "senior": 6, "principal": 8}  # a question's length, by its level
+PASSED = 0.6  # of the points; what is below it went wrong
+
+
+@dataclass(frozen=True)
+class Question:
+    """One question of course/questions.yaml."""
+
+    id: str
+    level: str
+    topic: str
+    text: str
+
+
+@dataclass(frozen=True)
+class FollowUp:
+    """What the interviewer asks next, and its answer; both Markdown."""
+
+    question: str
+    answer: str
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A number to be worked out on paper: `value` in `unit`, within the relative `tolerance`."""
+
+    id: str
+    question: str
+    value: float
+    unit: str
+    tolerance: float
+    formula: str
+    explanation: str
+
+
+@dataclass(frozen=True)
+class Hint:
+    """Help that costs points."""
+
+    text: str
+    cost: float
+
+
+@dataclass(frozen=True)
+class Task:
+    """One thing that is asked and rated: a question, or a stage of a design round (`round` is then its name)."""
+
+    id: str
+    question: str  # the id of its interview question
+    title: str
+    area: str
+    topic: str
+    level: str
+    minutes: float
+    prompt: str
+    answer: str
+    points: tuple[str, ...]
+    follow_ups: tuple[FollowUp, ...] = ()
+    estimates: tuple[Estimate, ...] = ()
+    hints: tuple[Hint, ...] = ()
+    mistakes: tuple[str, ...] = ()
+    round: str = ""
+
+
+@dataclass(frozen=True)
+class Guess:
+    """What was typed for one estimate, in order, and what it earned: 1, 0.5 at the second try, or 0."""
+
+    id: str
+    question: str
+    typed: tuple[str, ...]
+    right: str
+    earned: float
+
+
+@dataclass(frozen=True)
+class Done:
+    """What became of one task. `rating` is rated, skipped, or unrated where the learner left before the rubric."""
+
+    task: str
+    question: str
+    title: str
+    area: str
+    topic: str
+    level: str
+    prompt: str
+    minutes: float
+    seconds: float
+    written: str
+    rating: str
+    ticked: tuple[tuple[str, bool], ...]  # each point of the rubric, and whether the answer had it
+    guesses: tuple[Guess, ...] = ()
+    follow_ups: tuple[tuple[str, float | None], ...] = ()  # each question, and 0, 0.5, 1, or None if not reached
+    hint_cost: float = 0.0
+    round: str = ""
+
+    @property
+    def most(self) -> float:
+        """The points that there were."""
+        return float(len(self.ticked) + len(self.guesses)) if self.rating != "unrated" else 0.0
+
+    @property
+    def earned(self) -> float:
+        """The points of the rubric and of the estimates, less what hints cost; never below 0."""
+        if self.rating != "rated":
+            return 0.0
+        return max(0.0, sum(had for _, had in self.ticked) + sum(each.earned for each in self.guesses) - self.hint_cost)
+
+    @property
+    def late(self) -> bool:
+        return self.seconds > 60 * self.minutes
+
+    @property
+    def missed(self) -> list[str]:
+        """The points of the rubric that the answer did not have."""
+        return [point for point, had in self.ticked if not had] if self.rating != "unrated" else []
+
+    @property
+    def failed(self) -> bool:
+        return self.most > 0 and self.earned < PASSED * self.most
+
+
+@dataclass(frozen=True)
+class Interview:
+    """One interview: what was asked for, and what was done. `key` is its own for ever; times are ISO 8601, UTC."""
+
+    key: str
+    level: str
+    minutes: float
+    seed: int
+    started: str
+    ended: str
+    planned: int
+    topics: tuple[str, ...] = ()
+    round: str = ""
+    done: tuple[Done, ...] = field(default=())
+
+
+def to_json(interview: Interview) -> dict[str, Any]:
+    return asdict(interview)
+
+
+def interview_from(data: Mapping[str, Any]) -> Interview:
+    """The interview that `to_json` wrote down. Raises KeyError, TypeError or ValueError if it is none."""
+    known = {name: data[name] for name in Interview.__dataclass_fields__ if name not in ("topics", "done")}
+    return Interview(**known, topics=tuple(data["topics"]), done=tuple(done_from(each) for each in data["done"]))
+
+
+def done_from(data: Mapping[str, Any]) -> Done:
+    """The task's outcome that `dataclasses.asdict` made."""
+    fields = {name: data[name] for name in Done.__dataclass_fields__}
+    fields["ticked"] = tuple((str(point), bool(had)) for point, had in data["ticked"])
+    fields["follow_ups"] = tuple((str(question), rated) for question, rated in data["follow_ups"])
+    fields["guesses"] = tuple(Guess(**{**each, "typed": tuple(each["typed"])}) for each in data["guesses"])
+    return Done(**fields)
