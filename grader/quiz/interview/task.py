@@ -110,7 +110,7 @@ class Done:
     @property
     def earned(self) -> float:
         """The points of the rubric and of the estimates, less what hints cost; never below 0."""
-        if self.rating != "rated":
+        if self.rating == "unrated":
             return 0.0
         return max(0.0, sum(had for _, had in self.ticked) + sum(each.earned for each in self.guesses) - self.hint_cost)
 
