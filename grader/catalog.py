@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,6 +12,7 @@ import yaml
 from grader.submission import BadRequest
 
 _PACKAGE = Path(__file__).parent
+_TOPIC = re.compile(r"<!--\s*topic:\s*([a-z0-9-]+)\s*-->")
 
 
 @dataclass(frozen=True)
@@ -68,6 +71,42 @@ def questions() -> list[str]:
     """The ids of the interview questions that the course must answer."""
     listing = yaml.safe_load((course() / "questions.yaml").read_text())
     return [entry["id"] for entry in listing["questions"]]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One interview question, as questions.yaml has it."""
+
+    id: str
+    level: str
+    topic: str
+    text: str
+
+
+def asked() -> list[Asked]:
+    """Every interview question."""
+    listing = yaml.safe_load((course() / "questions.yaml").read_text())
+    return [Asked(entry["id"], entry["level"], entry["topic"], entry["q"]) for entry in listing["questions"]]
+
+
+def interview() -> Path:
+    """The folder of the interview's answers, with the design rounds in rounds/."""
+    return course() / "interview"
+
+
+def sections() -> dict[str, tuple[Path, str]]:
+    """The notebook and the heading of each topic's section: the first heading after `<!-- topic: ID -->`."""
+    found: dict[str, tuple[Path, str]] = {}
+    for notebook in sorted(course().glob("*.ipynb")):
+        topic = None
+        for cell in json.loads(notebook.read_text())["cells"]:
+            for line in "".join(cell["source"]).splitlines() if cell["cell_type"] == "markdown" else ():
+                if mark := _TOPIC.fullmatch(line.strip()):
+                    topic = mark[1]
+                elif topic and line.startswith("#"):
+                    found.setdefault(topic, (notebook, line.lstrip("#").strip()))
+                    topic = None
+    return found
 
 
 def chapter_notebook(chapter: str) -> Path | None:

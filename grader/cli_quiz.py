@@ -1,14 +1,17 @@
-"""`rankup quiz` and `rankup cards ...`: thin; every command is one call into `grader.quiz`."""
+"""`rankup quiz`, `rankup interview` and `rankup cards ...`: thin; every command is one call into `grader.quiz`."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from grader.submission import BadRequest
+
+if TYPE_CHECKING:
+    from grader.quiz.interview.session import Course
 
 app = typer.Typer()
 cards_app = typer.Typer(help="Look at and check the flashcards.", no_args_is_help=True)
@@ -67,16 +70,76 @@ def quiz(
         raise BadRequest(str(error)) from None
 
 
+@app.command()
+def interview(
+    level: Annotated[str, typer.Option(help="mid, senior or principal.")],
+    minutes: Annotated[
+        float | None, typer.Option(help="How long; 30, or as long as the round. From 45 on with a design round.")
+    ] = None,
+    topic: Annotated[
+        list[str] | None, typer.Option(help="Only this topic, chapter (06) or area (training); repeatable.")
+    ] = None,
+    design: Annotated[str | None, typer.Option("--round", help="A design round, e.g. one-trillion.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Draw the same questions again.")] = None,
+    out: Annotated[Path, typer.Option(help="The folder of the report.")] = Path("work", "interviews"),
+    plain: Annotated[bool, typer.Option("--plain", help="Plain lines, also on a terminal.")] = False,
+) -> int:
+    """A mock interview: questions by level and by what you are weak at, a clock, rubrics, and a report."""
+    from grader.quiz.deck import DeckError
+    from grader.quiz.interview import session
+
+    try:
+        wanted = session.Request(level, minutes, tuple(topic or ()), design, seed, out, plain)
+        return session.run(_course(), wanted)
+    except DeckError as error:
+        raise BadRequest(str(error)) from None
+
+
+def _course() -> Course:
+    """What the interview needs to know of the course, and of what was reached in its exercises."""
+    from grader import catalog, progress
+    from grader.quiz.interview.session import Course
+    from grader.quiz.interview.summary import Exercise, Reading
+    from grader.quiz.interview.task import Question
+
+    titles = {chapter.id: chapter.title for chapter in catalog.chapters()}
+    topics, sections = catalog.topics(), catalog.sections()
+    readings, exercises, reached = {}, {}, {}
+    best = progress.best()
+    for topic in topics:
+        notebook, section = sections.get(topic.id, (None, ""))
+        link = f"{notebook}#{section.replace(' ', '-')}" if notebook else ""
+        readings[topic.id] = Reading(topic.chapter, titles[topic.chapter], section, link)
+        if topic.exercise:
+            there = next((catalog.root() / "exercises").glob(f"*/{topic.exercise}.ipynb"), "")
+            exercises[topic.id] = Exercise(topic.exercise, str(there))
+            if (done := best.get(topic.exercise)) and done.max_points:
+                reached[topic.id] = done.points / done.max_points
+    return Course(
+        catalog.interview(),
+        catalog.cards(),
+        [Question(each.id, each.level, each.topic, each.text) for each in catalog.asked()],
+        {topic.id: topic.chapter for topic in topics},
+        readings,
+        exercises,
+        reached,
+    )
+
+
 @cards_app.command("check")
 def check_cards() -> int:
     """Look for duplicate ids, empty answers, unknown topics, broken pictures, missing levels and missing cards."""
     from grader import catalog
     from grader.quiz import lint
     from grader.quiz.deck import DeckError
+    from grader.quiz.interview import lint as interviews
+    from grader.quiz.interview.task import Question
 
     try:
         levels = {topic.id: topic.levels for topic in catalog.topics()}
         problems = lint.problems(catalog.cards(), levels, catalog.questions())
+        asked = [Question(each.id, each.level, each.topic, each.text) for each in catalog.asked()]
+        problems += interviews.problems(catalog.interview(), asked, levels)
     except DeckError as error:
         raise BadRequest(str(error)) from None
     print("\n".join(problems) or "all cards are fit to be learnt from")

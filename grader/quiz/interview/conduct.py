@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field, replace
+from enum import Enum
 
 from grader.quiz.interview import units
 from grader.quiz.interview.task import Done, Estimate, FollowUp, Guess, Task
@@ -78,28 +79,33 @@ class Rate:
 
 @dataclass(frozen=True)
 class Follow:
-    """A follow-up, its answer hidden. Reply: 0, 0.5 or 1, rated by the learner, or QUIT."""
+    """A follow-up. Reply: None where its answer is hidden; 0, 0.5 or 1 where it is shown and rated; or QUIT."""
 
     place: Place
     follow_up: FollowUp
     at: int
     of: int
+    shown: bool = False
 
 
-class Sign:
+class Sign(Enum):
     """A reply that is no content."""
 
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def __repr__(self) -> str:
-        return self._name
+    HINT = "hint"
+    SKIP = "skip"
 
 
-HINT, SKIP, QUIT = Sign("HINT"), Sign("SKIP"), Sign("QUIT")
+@dataclass(frozen=True)
+class Leave:
+    """The learner leaves, in the middle of what is written so far."""
+
+    written: str = ""
+
+
+HINT, SKIP, QUIT = Sign.HINT, Sign.SKIP, Leave()
 
 Step = Work | Worked | Write | Rate | Follow
-Reply = str | float | tuple[bool, ...] | Sign | None
+Reply = str | float | tuple[bool, ...] | Sign | Leave | None
 
 
 class _QuitError(Exception):
@@ -146,8 +152,9 @@ class Talk:
             notes = _Notes()
             try:
                 yield from self._task(task, at, notes)
-            except _QuitError:
-                if notes.begun:
+            except _QuitError as left:
+                notes.written = notes.written or str(left).strip()
+                if notes.begun or notes.written:
                     self._finished(_done(task, notes))
                 return
             self._finished(_done(task, notes))
@@ -174,9 +181,10 @@ class Talk:
         assert isinstance(reply, tuple)
         notes.ticked, notes.rating, notes.begun = reply, "rated", True
         for number, follow_up in enumerate(task.follow_ups, start=1):
-            rated = yield from self._timed(
-                Follow(self._now(place, notes), follow_up, number, len(task.follow_ups)), notes
-            )
+            step = Follow(self._now(place, notes), follow_up, number, len(task.follow_ups))
+            yield from self._timed(step, notes)
+            rated = yield replace(step, place=self._now(place, notes), shown=True)
+            _unless_quit(rated)
             assert isinstance(rated, (int, float))
             notes.followed.append(float(rated))
 
@@ -229,8 +237,8 @@ class Talk:
 
 
 def _unless_quit(reply: Reply) -> None:
-    if reply is QUIT:
-        raise _QuitError
+    if isinstance(reply, Leave):
+        raise _QuitError(reply.written)
 
 
 def _hints(task: Task, notes: _Notes) -> tuple[str, ...]:

@@ -30,8 +30,9 @@ from pathlib import Path
 
 from grader.quiz.deck import DeckError
 from grader.quiz.interview import markdown
-from grader.quiz.interview.markdown import BrokenError, Section, broken
+from grader.quiz.interview.markdown import Section
 from grader.quiz.interview.task import MINUTES, FollowUp, Question, Task
+from grader.quiz.lines import BrokenError, broken
 
 AREAS = ("fundamentals", "mapreduce-spark", "training", "reliability", "design")
 _PARTS = ("Answer", "Listen for", "Follow-ups")

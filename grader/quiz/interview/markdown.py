@@ -6,27 +6,12 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
 
 from grader.quiz.deck import DeckError
+from grader.quiz.lines import BrokenError, Lines, broken, is_rule, text_of, unfenced
 
 _FIELD = re.compile(r"([a-z]+):[ \t]+(\S.*)")
-_FENCE = re.compile(r" {0,3}(`{3,}(?=[^`]*$)|~{3,})(.*)")
 _ID = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
-
-Line = tuple[int, str]  # its number in the file, from 1, and its text
-
-
-class BrokenError(Exception):
-    """What is wrong at a line."""
-
-    def __init__(self, line: int, what: str) -> None:
-        super().__init__(line, what)
-        self.line, self.what = line, what
-
-
-def broken(line: int, what: str) -> NoReturn:
-    raise BrokenError(line, what)
 
 
 @dataclass(frozen=True)
@@ -35,7 +20,7 @@ class Section:
 
     line: int
     name: str
-    lines: tuple[Line, ...]
+    lines: Lines
 
     @property
     def text(self) -> str:
@@ -52,27 +37,21 @@ def read(path: Path) -> str:
         raise DeckError(f"{path}: not UTF-8") from None
 
 
-def lines_of(text: str) -> list[Line]:
+def lines_of(text: str) -> Lines:
     return list(enumerate(text.replace("\r\n", "\n").split("\n"), start=1))
 
 
-def text_of(lines: Sequence[Line]) -> str:
-    return "\n".join(text.rstrip() for _, text in lines).strip("\n")
-
-
-def front_matter(
-    lines: Sequence[Line], required: Sequence[str], optional: Sequence[str] = ()
-) -> tuple[dict[str, str], list[Line]]:
+def front_matter(lines: Lines, required: Sequence[str], optional: Sequence[str] = ()) -> tuple[dict[str, str], Lines]:
     """The keys between two lines `---`, and what follows them."""
-    if lines[0][1].rstrip() == "---":
+    if is_rule(lines[0][1]):
         for at, (_, text) in enumerate(lines[1:], start=1):
-            if text.rstrip() == "---":
-                return fields(lines[1:at], 1, required, optional), list(lines[at + 1 :])
+            if is_rule(text):
+                return fields(lines[1:at], 1, required, optional), lines[at + 1 :]
     keys = ", ".join(f"`{key}:`" for key in required)
-    broken(1, f"the file begins with {keys} between two lines `---`")
+    raise BrokenError(1, f"the file begins with {keys} between two lines `---`")
 
 
-def fields(lines: Sequence[Line], line: int, required: Sequence[str], optional: Sequence[str] = ()) -> dict[str, str]:
+def fields(lines: Lines, line: int, required: Sequence[str], optional: Sequence[str] = ()) -> dict[str, str]:
     """The `key: value` lines of whatever begins at `line`."""
     found: dict[str, str] = {}
     known = (*required, *optional)
@@ -92,38 +71,27 @@ def fields(lines: Sequence[Line], line: int, required: Sequence[str], optional: 
 
 def leading_fields(
     section: Section, required: Sequence[str], optional: Sequence[str] = ()
-) -> tuple[dict[str, str], list[Line]]:
+) -> tuple[dict[str, str], Lines]:
     """The keys right below a heading, up to the first empty line; and the rest."""
     end = next((at for at, (_, text) in enumerate(section.lines) if not text.strip()), len(section.lines))
-    return fields(section.lines[:end], section.line, required, optional), list(section.lines[end:])
+    return fields(section.lines[:end], section.line, required, optional), section.lines[end:]
 
 
-def sections(lines: Sequence[Line], depth: int) -> tuple[list[Line], list[Section]]:
+def sections(lines: Lines, depth: int) -> tuple[Lines, list[Section]]:
     """What stands before the first heading of `depth`, and the sections; headings in code fences are none."""
     mark = "#" * depth + " "
-    starts, fence, opened = [], "", 0
-    for index, (number, text) in enumerate(lines):
-        match = _FENCE.fullmatch(text)
-        if fence:
-            if match and match[1].startswith(fence) and not match[2].strip():
-                fence = ""
-        elif match:
-            fence, opened = match[1], number
-        elif text.startswith(mark):
-            starts.append(index)
-    if fence:
-        broken(opened, "this code fence is never closed")
+    starts = [index for index, (_, text) in unfenced(lines) if text.startswith(mark)]
     ends = [*starts[1:], len(lines)]
     found = [
-        Section(lines[a][0], lines[a][1][len(mark) :].strip(), tuple(lines[a + 1 : b]))
+        Section(lines[a][0], lines[a][1][len(mark) :].strip(), lines[a + 1 : b])
         for a, b in zip(starts, ends, strict=True)
     ]
-    return list(lines[: starts[0]] if starts else lines), found
+    return lines[: starts[0]] if starts else lines, found
 
 
-def items(section: Section, least: int) -> list[Line]:
+def items(section: Section, least: int) -> Lines:
     """The items of a section that is one list with `- `; lines that go on are indented. Raises where there are few."""
-    found: list[Line] = []
+    found: Lines = []
     for number, text in section.lines:
         if text.startswith("- "):
             found.append((number, text[2:].strip()))

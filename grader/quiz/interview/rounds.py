@@ -59,10 +59,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from grader.quiz import formula
-from grader.quiz.deck import LEVELS, DeckError, as_number
+from grader.quiz.deck import LEVELS, DeckError, Number, as_number
 from grader.quiz.interview import markdown, units
-from grader.quiz.interview.markdown import BrokenError, Section, broken
+from grader.quiz.interview.markdown import Section
 from grader.quiz.interview.task import Estimate, Hint, Task
+from grader.quiz.lines import BrokenError, broken, is_rule, text_of
 
 STAGES = ("clarify", "estimate", "design", "deep dive", "failure", "wrap up")
 AREA = "design"
@@ -127,7 +128,7 @@ def _round(text: str, file: str, name: str) -> Round:
     if about["level"] not in LEVELS:
         broken(1, f"there is no level {about['level']!r}; there are {', '.join(LEVELS)}")
     opening, blocks = markdown.sections(body, 2)
-    if not markdown.text_of(opening):
+    if not text_of(opening):
         broken(opening[0][0] if opening else 1, "a round begins with what the interviewer says first")
     if not blocks or blocks[-1].name != "Sources":
         broken(blocks[-1].line if blocks else 1, "a round ends with `## Sources`")
@@ -141,7 +142,7 @@ def _round(text: str, file: str, name: str) -> Round:
     also = tuple(each.strip() for each in about.get("also", "").split(",") if each.strip())
     sources = tuple(item for _, item in markdown.items(blocks[-1], 1))
     return Round(
-        name, about["title"], about["question"], also, about["level"], about["topic"], markdown.text_of(opening),
+        name, about["title"], about["question"], also, about["level"], about["topic"], text_of(opening),
         stages, sources, file,
     )  # fmt: skip
 
@@ -164,11 +165,11 @@ def _kind(block: Section) -> tuple[str, str]:
 def _stage(block: Section, name: str, at: int, about: dict[str, str]) -> Task:
     kind, title = _kind(block)
     before, parts = markdown.sections(block.lines, 3)
-    keys, prompt = markdown.leading_fields(Section(block.line, block.name, tuple(before)), ("minutes",))
+    keys, prompt = markdown.leading_fields(Section(block.line, block.name, before), ("minutes",))
     minutes = as_number(keys["minutes"])
     if minutes is None or minutes <= 0:
         broken(block.line, f"{keys['minutes']!r} is no number of minutes")
-    if not markdown.text_of(prompt):
+    if not text_of(prompt):
         broken(block.line, f"stage {block.name!r} has no prompt")
     numbers = [part for part in parts if part.name.startswith("Number: ")]
     hints = [part for part in parts if part.name == "Hint"]
@@ -183,7 +184,7 @@ def _stage(block: Section, name: str, at: int, about: dict[str, str]) -> Task:
         broken(answer.line, f"the answer of stage {block.name!r} is empty")
     return Task(
         f"{name}/{at}", about["question"], f"{kind.capitalize()}: {title}", AREA, about["topic"], about["level"],
-        minutes, markdown.text_of(prompt), answer.text,
+        minutes, text_of(prompt), answer.text,
         tuple(item for _, item in markdown.items(points, _LEAST_POINTS)),
         estimates=tuple(_number(part) for part in numbers),
         hints=tuple(_hint(part) for part in hints),
@@ -197,9 +198,9 @@ def _hint(part: Section) -> Hint:
     cost = as_number(keys["cost"])
     if cost is None or cost <= 0:
         broken(part.line, f"{keys['cost']!r} is no cost: a hint costs points")
-    if not markdown.text_of(rest):
+    if not text_of(rest):
         broken(part.line, "this hint says nothing")
-    return Hint(markdown.text_of(rest), cost)
+    return Hint(text_of(rest), cost)
 
 
 def _number(part: Section) -> Estimate:
@@ -212,25 +213,17 @@ def _number(part: Section) -> Estimate:
         broken(part.line, f"{name!r} has answer {keys['answer']!r}, which is no number")
     if tolerance is None or not 0 < tolerance < 1:
         broken(part.line, f"{name!r} has tolerance {keys['tolerance']!r}, which is not between 0 and 1")
-    rules = [index for index, (_, text) in enumerate(rest) if text.rstrip() == "---"]
+    rules = [index for index, (_, text) in enumerate(rest) if is_rule(text)]
     if len(rules) != 1:
         broken(part.line, f"{name!r} has a question, one line `---`, and how it is worked out")
-    question, explanation = markdown.text_of(rest[: rules[0]]), markdown.text_of(rest[rules[0] + 1 :])
+    question, explanation = text_of(rest[: rules[0]]), text_of(rest[rules[0] + 1 :])
     if not question or not explanation:
         broken(part.line, f"{name!r} has an empty {'explanation' if question else 'question'}")
     try:
-        computed = formula.evaluate(keys["formula"])
         units.quantity("1", keys["unit"])
     except ValueError as error:
         broken(part.line, f"{name!r}: {error}")
-    if not _agree(computed, value, keys["answer"]):
-        broken(part.line, f"{name!r} has answer {keys['answer']}, but its formula gives {computed:.6g}")
+    number = Number(value, keys["unit"], tolerance, keys["formula"])
+    if wrong := formula.disagreement(number, keys["answer"]):
+        broken(part.line, f"{name!r}: {wrong}")
     return Estimate(name, question, value, keys["unit"], tolerance, keys["formula"], explanation)
-
-
-def _agree(computed: float, answer: float, written: str) -> bool:
-    """Within 0.5 %, or half a unit of the last digit written."""
-    mantissa, _, exponent = written.lower().partition("e")
-    digits = len(mantissa.partition(".")[2])
-    last = 10.0 ** (int(exponent or 0) - digits)
-    return abs(computed - answer) <= max(0.005 * abs(answer), 0.5 * last * (1 + 1e-9))

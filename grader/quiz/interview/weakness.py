@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
-
-import fsrs
+from datetime import datetime
 
 from grader.quiz.deck import Card
 from grader.quiz.interview.task import Interview
-from grader.quiz.schedule import AGAIN, Memory
+from grader.quiz.schedule import AGAIN, Memory, retrievability
 
-_SCHEDULER = fsrs.Scheduler(enable_fuzzing=False)
 _CARDS, _INTERVIEWS, _EXERCISE = 1.0, 1.5, 0.5  # how much each kind of evidence weighs
 _FADES = 0.5  # each interview counts half as much as the one after it
 
@@ -57,16 +54,13 @@ def _from_cards(
     for topic, names in topics.items():
         if not any(name in memories for name in names):
             continue
-        forgotten = sum(1 - _recalls(memories[name], now) if name in memories else 0.5 for name in names) / len(names)
+        forgotten = sum(
+            1 - retrievability(memories[name], max(now, memories[name].last_review)) if name in memories else 0.5
+            for name in names
+        ) / len(names)
         given = [rating for name in names for rating in ratings[name]]
         found[topic] = max(forgotten, sum(rating == AGAIN for rating in given) / len(given) if given else 0.0)
     return found
-
-
-def _recalls(memory: Memory, now: datetime) -> float:
-    """The chance that a card is still known; a clock that went back makes it no surer."""
-    at = max(now.astimezone(UTC), memory.last_review)
-    return float(_SCHEDULER.get_card_retrievability(fsrs.Card.from_json(memory.fsrs), at))
 
 
 def _from_interviews(interviews: Sequence[Interview]) -> dict[str, float]:
