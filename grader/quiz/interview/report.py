@@ -179,7 +179,11 @@ def cards_due(advice: Advice) -> str:
     """Which cards became due."""
     decks = sorted({card.deck for card in advice.cards})
     names = ", ".join(f"`rankup quiz {deck}`" for deck in decks)
-    return f"{len(advice.cards)} {'card is' if len(advice.cards) == 1 else 'cards are'} due now: {names}."
+    return f"{count_due(advice)} now: {names}."
+
+
+def count_due(advice: Advice) -> str:
+    return f"{len(advice.cards)} {'card is' if len(advice.cards) == 1 else 'cards are'} due"
 
 
 def _question(at: int, done: Done) -> str:

@@ -40,7 +40,7 @@ class InterviewApp(App[None]):
 
     CSS_PATH = "screens.tcss"
     ENABLE_COMMAND_PALETTE = False
-    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-wide")]
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-wide")]  # noqa: RUF012 - Textual declares it so
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+q", "leave", "Quit and report", priority=True),
         Binding("ctrl+c", "leave", show=False, priority=True, system=True),

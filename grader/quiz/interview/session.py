@@ -212,6 +212,6 @@ def _say(
     for advice in summary.advice:
         chapter = f" read chapter {advice.reading.chapter}" if advice.reading else ""
         exercise = f"{',' if chapter else ''} practise {advice.exercise.name}" if advice.exercise else ""
-        count = f"{',' if chapter or exercise else ''} {len(advice.cards)} cards are due" if advice.cards else ""
+        count = f"{',' if chapter or exercise else ''} {report.count_due(advice)}" if advice.cards else ""
         console.print(f"  {advice.topic}:{chapter}{exercise}{count}.", markup=False)
     console.print(f"Report: {' and '.join(map(str, written))}", markup=False, soft_wrap=True)
