@@ -21,7 +21,8 @@ _QUIET = ("--LabApp.news_url=None", "--LabApp.check_for_updates_class=jupyterlab
 def open_lab(what: str | None, options: Sequence[str] = ()) -> NoReturn:
     """Become JupyterLab, in the learner's folder, with nbgrader's settings. `options` are JupyterLab's own.
 
-    `what` is a chapter ("06"), an exercise, or None for the first chapter. Raises BadRequest if it is neither, or is not started.
+    `what` is a chapter ("06"), an exercise, or None for the first chapter. Raises BadRequest for anything else, and for
+    an exercise that is not started.
     """
     root, target = _target(what)
     os.chdir(root)  # nbgrader reads nbgrader_config.py from here

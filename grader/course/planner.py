@@ -19,7 +19,7 @@ from grader.planning import ClusterSpec, ModelSpec, Plan
 
 @dataclass(frozen=True)
 class Planned:
-    """A plan, its bytes on the fullest device (states, activations) and the seconds of one step (in all, and by part)."""
+    """A plan, its bytes on the fullest device (states, activations) and the seconds of one step, in all and by part."""
 
     plan: Plan
     states: float

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
 
 from grader import catalog, exercise, progress, reading
 from grader.quiz.deck import DeckError
 from grader.quiz.folder import load_folder
+from grader.quiz.interview.task import Interview, interview_from
 from grader.quiz.store import opened
 from grader.submission import BadRequest
 
@@ -122,7 +122,7 @@ def gather(now: datetime | None = None) -> Standing:
                  tuple(exercises.get(chapter.id, ())), decks.get(chapter.id, Cards(0)),
                  sum(topics_here.values(), Asked()), topics_here)
         )  # fmt: skip
-    last = max((datetime.fromisoformat(each["at"]) for each in interviews), default=None)
+    last = max((datetime.fromisoformat(each.ended) for each in interviews), default=None)
     return Standing(tuple(parts), now, last, waited)
 
 
@@ -134,12 +134,12 @@ def _practice(found: exercise.Exercise, known: progress.Best | None, practised: 
     return Practice(found.name, found.title, found.minutes, found.max_points, place, points, attempts, topics)
 
 
-def _cards(now: datetime) -> tuple[dict[str, Cards], float, list[dict[str, Any]]]:
+def _cards(now: datetime) -> tuple[dict[str, Cards], float, list[Interview]]:
     """The cards of each deck, the days that the longest waiting one has been due, and the interviews."""
     try:
         decks = load_folder(catalog.cards())
         with opened() as store:
-            memories, interviews = store.memories(), store.interviews()
+            memories, interviews = store.memories(), [interview_from(each) for each in store.interviews()]
     except DeckError as error:
         raise BadRequest(str(error)) from None
     found, waits = {}, [0.0]
@@ -151,12 +151,13 @@ def _cards(now: datetime) -> tuple[dict[str, Cards], float, list[dict[str, Any]]
     return found, max(waits), interviews
 
 
-def _asked(interviews: Iterable[Mapping[str, Any]]) -> dict[str, Asked]:
+def _asked(interviews: Iterable[Interview]) -> dict[str, Asked]:
     """What was asked of each topic when it was last asked: what was mended since counts."""
     found: dict[str, Asked] = {}
-    for report in interviews:  # the oldest first
+    for interview in interviews:  # the oldest first
         now: dict[str, Asked] = {}
-        for each in report.get("questions", ()):
-            now[each["topic"]] = now.get(each["topic"], Asked()) + Asked(each["ticked"], each["points"])
+        for done in interview.done:
+            if done.most:
+                now[done.topic] = now.get(done.topic, Asked()) + Asked(done.earned, done.most)
         found |= now
     return found

@@ -112,7 +112,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 @pytest.mark.parametrize(
     ("what", "url"),
-    [(None, "course"), ("06", "course/06-collectives.ipynb"), (NAME, COPY.as_posix())],
+    [(None, "course/00-start-here.ipynb"), ("06", "course/06-collectives.ipynb"), (NAME, COPY.as_posix())],
 )
 def test_an_installed_course_is_opened_where_the_learner_is(
     installed: Path, opened: list[str], what: str | None, url: str

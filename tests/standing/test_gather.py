@@ -11,6 +11,7 @@ import pytest
 
 from grader import catalog, progress, reading
 from grader.quiz.folder import load_folder
+from grader.quiz.interview.task import Done, Interview, to_json
 from grader.quiz.store import opened
 from grader.standing import gather, page, terminal
 from grader.standing.gather import Asked, Cards
@@ -18,6 +19,13 @@ from grader.submission import BadRequest
 from grader.verdict import CheckResult, Verdict
 
 NOW = datetime(2026, 5, 4, 12, tzinfo=UTC)
+
+
+def held(met: int) -> Interview:
+    """An interview of one question on the ring, whose answer had so many of five points."""
+    ticked = tuple((f"point {number}", number < met) for number in range(5))
+    done = Done("q-ring", "q-ring", "", "training", "ring-all-reduce", "senior", "", 6, 60, "", "rated", ticked)
+    return Interview(f"key {met}", "senior", 30, 1, NOW.isoformat(), NOW.isoformat(), 1, done=(done,))
 
 
 @pytest.fixture
@@ -37,10 +45,8 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     with opened() as store:
         store.answer(cards[0].id, 1, NOW - timedelta(days=3))
         store.answer(cards[1].id, 4, NOW - timedelta(hours=1))
-        for ticked in (4, 1):
-            store.keep_interview(
-                {"questions": [{"id": "q-ring", "topic": "ring-all-reduce", "ticked": ticked, "points": 5}]}, NOW
-            )
+        for met in (4, 1):
+            store.keep_interview(to_json(held(met)), NOW)
     return tmp_path
 
 
