@@ -18,7 +18,7 @@ _LOOKS = {  # fill, edge, dashes
     "failed": (BAD_PALE, BAD, "3 2"),
     "still": (PALE, QUIET, "5 3"),
 }
-_WORDS = {
+_WORDS: dict[Became, str] = {
     "done": "a task that is done",
     "again": "submitted again",
     "died": "lost with its worker",
@@ -49,6 +49,7 @@ class Chart:
     title: str = ""
     subtitle: str = ""
     unit: str = " s"  # of what bars are long in
+    words: dict[Became, str] = field(default_factory=lambda: dict(_WORDS))  # of the legend
 
 
 def svg(chart: Chart) -> str:
@@ -88,7 +89,7 @@ def svg(chart: Chart) -> str:
         if lane in chart.gone:
             body.append(style.cross(x(chart.gone[lane]), middle))
     used = [became for became in _LOOKS if any(bar.became == became for bar in chart.bars)]
-    entries = [(_box(1, -12, 24, 14, became), _WORDS[became]) for became in used]
+    entries = [(_box(1, -12, 24, 14, became), chart.words[became]) for became in used]
     if chart.gone:
         entries.append((style.cross(12, -4), "its worker is killed"))
     legend = style.legend_rows(entries, WIDE - 32)
