@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
-
-import numpy as np
 
 from grader.bench import Bench, NotRun
 from grader.exercise import Case
 from grader.exercises._serving_answers import Said, close, problem, reason, values
-from grader.exercises._serving_cases import Ask, Plan
+from grader.exercises._serving_cases import Plan
 from grader.exercises._serving_words import asked, chart, short
 from grader.ranks.blame import Source
 from grader.trace.gantt import Chart
@@ -48,12 +47,12 @@ def _not_up(bench: Bench, case: Case, told: Told) -> Trouble:
     text = short(event.get("text"))
     if event.get("why") == "stuck":
         message = f"{case.label}: create_app() did not return, and no server started: {text}"
-        return _trouble(bench, case, told, "timeout", message, event, "an application")
+        return _trouble(bench, case, told, "timeout", message, _silent(told), "an application")
     if text.startswith("create_app() returned"):
         return _trouble(bench, case, told, "wrong_result", f"{case.label}: {text}", {}, "a FastAPI application")
     if not event.get("type"):
         return _trouble(bench, case, told, "crash", f"{case.label}: the server did not start: {text}", event)
-    also = " A file that cannot be used is no reason to: /ready has to tell of it." if case.expected.ruin else ""
+    also = "A file that cannot be used is no reason to: /ready has to tell of it." if case.expected.ruin else ""
     name = f"{short(event['type'])}: {text}".strip(": ")
     return _trouble(bench, case, told, "crash", f"{case.label}: {what} {name}", event, "a server that answers", also)
 
@@ -64,7 +63,17 @@ def _unanswered(bench: Bench, case: Case, told: Told, at: int) -> Trouble:
     text = short(event.get("text") or error)
     kind: Kind = "timeout" if event.get("why") == "stuck" or "imeout" in error else "crash"
     message = f"{case.label}: {asked(ask)} was never answered ({text})"
-    return _trouble(bench, case, told, kind, message, event, "an answer", got="none")
+    return _trouble(bench, case, told, kind, message, _silent(told), "an answer", got="none")
+
+
+def _silent(told: Told) -> Told:
+    """The event that ended a server, with the line at which it was when it did not answer."""
+    event = told["event"] or {}
+    return event | {"line": event.get("line") or told["line"]}
+
+
+def _source(bench: Bench) -> Source:
+    return Source(bench.program.file, bench.program.source)
 
 
 def _trouble(
@@ -73,8 +82,8 @@ def _trouble(
 ) -> Trouble:  # fmt: skip
     line = (event or {}).get("line")
     line = line if isinstance(line, int) else None
-    place = Source(bench.program.file, bench.program.source).quote(line)
-    text = f"{message.rstrip('.')}{place}.{more}"
+    place = _source(bench).quote(line)
+    text = f"{message.rstrip('.')}{place}. {more.strip()}".strip()
     found = Trouble(Diagnosis(kind, text, None, bench.program.file, line, expected or None, got or None))
     found.chart = chart(case.expected, told["answers"])
     return found
@@ -91,11 +100,13 @@ def _answer(bench: Bench, case: Case, told: Told, at: int, kind: Kind = "wrong_r
         raised = answer["raised"] or {}
         body = f", with {short(answer['body'], 160)}" if answer["body"].strip() and not raised else ""
         name = f", for {short(raised['type'])}: {short(raised['text'])}" if raised else ""
-        place = Source(bench.program.file, bench.program.source).quote(raised.get("line"))
+        place = _source(bench).quote(raised.get("line"))
         message = f"{case.label}: {asked(ask)} was answered {status}{name}{place}{body}. {WORDS[wanted]} is right"
-        raise _trouble(
-            bench, case, told, "crash" if raised or status == 500 else kind, message, None, f"{wanted}", hint, f"{status}"
-        )  # fmt: skip
+        kind = "crash" if raised or status == 500 else kind
+        trouble = _trouble(bench, case, told, kind, message, None, f"{wanted}", hint, f"{status}")
+        if isinstance(raised.get("line"), int):
+            trouble.diagnosis = replace(trouble.diagnosis, line=raised["line"])
+        raise trouble
     if ask.right is None:
         return None
     found = values(answer["body"], ask.right.shape)
@@ -125,7 +136,7 @@ def _wrong(
     which = "" if len(found) == 1 else f" row {row}" if len(rows) < len(found) else " every row"
     message = f"{case.label}: {asked(ask)} has another answer than the model gives:{which or ' it'} is wrong"
     expected, got = (f"[{', '.join(f'{one:.5g}' for one in each[row][:4])}]" for each in (ask.right, found))
-    return _trouble(bench, case, told, kind, message, None, expected, f" {hint}".rstrip(), got)
+    return _trouble(bench, case, told, kind, message, None, expected, hint, got)
 
 
 def _picture(bench: Bench, group: str) -> Chart:
@@ -151,7 +162,7 @@ def evaluation(bench: Bench) -> Chart:
         for at, ask in enumerate(plan.asks):
             if told["answers"][at]["raised"] or told["answers"][at]["status"] != 200:
                 if "more than 1 value per channel" in str((told["answers"][at]["raised"] or {}).get("text")):
-                    hint = " BatchNorm takes the mean of the batch: the model is in training mode. Call eval()."
+                    hint = "BatchNorm takes the mean of the batch: the model is in training mode. Call eval()."
                 break
             found = _answer(bench, case, told, at)
             if found is None:
@@ -165,12 +176,10 @@ def evaluation(bench: Bench) -> Chart:
 
 def prefix(bench: Bench) -> Chart:
     for case, _, told in _servers(bench, "prefix"):
-        ready = told["answers"][0]
-        why = short(ready["body"], 160) if ready["status"] == 503 else ""
-        hint = " DDP wraps the model: take the prefix off each key, and let load_state_dict be strict."
-        if why:
-            hint += f" /ready says {why}."
-        _right(bench, case, told, hint.strip() if not why else hint)
+        hint = "DDP wraps the model: take the prefix off each key, and let load_state_dict be strict."
+        if any(each["raised"] or each["status"] == 500 for each in told["answers"]):
+            hint = ""
+        _right(bench, case, told, hint)
     return _picture(bench, "prefix")
 
 
@@ -184,8 +193,10 @@ def once(bench: Bench) -> Chart:
         for name, words in names.items():
             times = int(after[name]) - int(before[name])
             if times > 0:
-                message = f"{case.label}: while {later} more requests were answered after the first, {words} {times} times"
-                hint = " Load the model once, when the application is made, and keep it."
+                message = (
+                    f"{case.label}: while {later} more requests were answered after the first, {words} {times} times"
+                )
+                hint = "Load the model once, when the application is made, and keep it."
                 raise _trouble(bench, case, told, "too_slow", message, None, "0 times", hint, f"{times} times")
     return _picture(bench, "once")
 
@@ -220,14 +231,14 @@ def bad_input(bench: Bench) -> Chart:
         for at, ask in enumerate(plan.asks):
             raised = str((told["answers"][at]["raised"] or {}).get("text"))
             if told["answers"][at]["status"] == 500 and "JSON compliant" in raised:
-                hint = " The error answer quotes the input, and NaN is no JSON: leave the input out of it."
+                hint = "The error answer quotes the input, and NaN is no JSON: leave the input out of it."
                 if at:
                     _ = _answer(bench, case, told, at, hint=hint)
             bad = [each.what for each in plan.asks[:at] if each.status == 422]
-            after = f" It came after {len(bad)} bad ones, the last {bad[-1]}." if ask.status == 200 and bad else ""
+            after = f"It came after {len(bad)} bad ones, the last {bad[-1]}." if ask.status == 200 and bad else ""
             found = _answer(bench, case, told, at, hint=after)
             if found is not None and ask.right is not None and not close(found, ask.right):
-                raise _wrong(bench, case, told, at, found, after.strip() or problem(found, ask.right))
+                raise _wrong(bench, case, told, at, found, after or problem(found, ask.right))
     return _picture(bench, "bad_input")
 
 
@@ -251,14 +262,16 @@ def safe(bench: Bench) -> Chart:
     for case, _, told in _servers(bench, "safe"):
         if told["ran"]:
             message = f"{case.label}: it ran it. A checkpoint is a pickle, and a pickle may call any function"
-            hint = " torch.load(..., weights_only=True) refuses all but tensors and plain values."
-            raise _trouble(bench, case, told, "wrong_result", message, None, "no code runs", hint, "os.mkdir was called")
+            hint = "torch.load(..., weights_only=True) refuses all but tensors and plain values."
+            raise _trouble(
+                bench, case, told, "wrong_result", message, None, "no code runs", hint, "os.mkdir was called"
+            )
         _right(bench, case, told)
     return _picture(bench, "safe")
 
 
 def no_lifespan(bench: Bench) -> Chart:
     for case, _, told in _servers(bench, "no_lifespan"):
-        hint = " Not every server sends lifespan events (nor does a test client outside of `with`): load without them."
+        hint = "Not every server sends lifespan events (nor does a test client outside of `with`): load without them."
         _right(bench, case, told, hint)
     return _picture(bench, "no_lifespan")

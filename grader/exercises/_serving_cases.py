@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -63,7 +64,7 @@ def net(rng: np.random.Generator, *sizes: int) -> Net:
     def put(name: str, values: Array) -> None:
         state[name] = values.astype(np.float32)
 
-    for number, (wide, out) in enumerate(zip(sizes[:-1], sizes[1:], strict=True)):
+    for number, (wide, out) in enumerate(itertools.pairwise(sizes)):
         at = 4 * number
         put(f"{at}.weight", rng.normal(0, 1.5 / np.sqrt(wide), (out, wide)))
         put(f"{at}.bias", rng.normal(0, 1, out))
@@ -234,7 +235,9 @@ def _bad_input(rng: np.random.Generator) -> Iterator[Case]:
         _bad("null for inputs", {"inputs": None}),
         _bad("a number for inputs", {"inputs": 3}),
     )
-    yield _case("bad_input", "Bad requests", _one_by_one(model, good[0], *rows, good[1], *values, good[2], *bodies, good[3]))
+    yield _case(
+        "bad_input", "Bad requests", _one_by_one(model, good[0], *rows, good[1], *values, good[2], *bodies, good[3])
+    )
 
 
 def _ready(rng: np.random.Generator) -> Iterator[Case]:

@@ -39,7 +39,9 @@ def chart(plan: Plan, answers: list[dict[str, Any]]) -> Chart:
         found.lanes = (*found.lanes, lane)
         became = _became(ask, answer)
         start, end = 1000 * answer["begin"] - begin, 1000 * answer.get("end", answer["begin"]) - begin
-        found.bars.append(Bar(lane, start, end, f"{answer['status'] or 'no answer'}  {short(answer['body'], 90)}", became))
+        found.bars.append(
+            Bar(lane, start, end, f"{answer['status'] or 'no answer'}  {short(answer['body'], 90)}", became)
+        )
         found.end = max(found.end, end)
     together = [len(group) for group in plan.groups if len(group) > 1]
     found.end = max(found.end, 1.0)

@@ -11,7 +11,7 @@ from grader.trace.style import BAD, BAD_PALE, GRID, INK, LEGEND_ROW, MOVING, MOV
 
 Became = Literal["done", "died", "failed", "still", "again"]
 LEFT, WIDE, ROW, TALL = 74, 1000, 34, 22
-_LOOKS = {  # fill, edge, dashes
+_LOOKS: dict[Became, tuple[str, str, str]] = {  # fill, edge, dashes
     "done": (MOVING, MOVING_EDGE, ""),
     "again": (style.WAIT_PALE, style.WAIT, ""),
     "died": (BAD_PALE, BAD, ""),
@@ -116,7 +116,7 @@ def _drawn(bar: Bar, begin: float, end: float, y: float, alone: bool) -> list[st
     return found
 
 
-def _box(x: float, y: float, wide: float, tall: float, became: str) -> str:
+def _box(x: float, y: float, wide: float, tall: float, became: Became) -> str:
     fill, edge, dashes = _LOOKS[became]
     more = f' stroke-dasharray="{dashes}"' if dashes else ""
     return (

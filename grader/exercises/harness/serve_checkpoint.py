@@ -11,6 +11,7 @@ import collections
 import contextlib
 import ctypes
 import http.client
+import itertools
 import json
 import os
 import secrets
@@ -34,6 +35,8 @@ CPU_SECONDS = 8
 ANSWER_SECONDS = 20.0
 READY_SECONDS = 0.8  # in which a model that is loaded in the background is there
 HOLD_SECONDS = 5.0
+WHERE_SECONDS = 2.0  # of silence, after which a life is asked at which line it is
+REST_SECONDS = 0.5  # in which what comes after an answer is over
 MOST_ENDLESS = 2  # lives that never answered, after which none is begun any more
 MOST_BYTES = 2**18  # of an answer
 STEP_SECONDS = 0.001  # between two lines of a thread of the learner's: the others come to theirs
@@ -49,7 +52,7 @@ _endless: list[dict[str, Any]] = []
 def network(sizes: list[int]) -> torch.nn.Sequential:
     """The model of the statement."""
     layers: list[torch.nn.Module] = []
-    for wide, out in zip(sizes[:-2], sizes[1:-1], strict=True):
+    for wide, out in itertools.pairwise(sizes[:-1]):
         layers += [torch.nn.Linear(wide, out), torch.nn.BatchNorm1d(out), torch.nn.ReLU(), torch.nn.Dropout(0.1)]
     return torch.nn.Sequential(*layers, torch.nn.Linear(sizes[-2], sizes[-1]))
 
@@ -74,6 +77,7 @@ class Nurse:
         self.counts = {"loads": 0, "states": 0}
         self.raised: dict[str, Any] = {}
         self.loop: Any = None
+        self.active = 0
         self.go = threading.Event()
         self._line = socket.create_connection(("127.0.0.1", port))
         self._telling = threading.Lock()
@@ -87,8 +91,13 @@ class Nurse:
     def _serve(self) -> None:
         for asked in self._line.makefile():
             match asked.strip():
-                case "count":
+                case "count":  # an exception goes on after the answer that tells of it
+                    until = time.monotonic() + REST_SECONDS
+                    while self.active and time.monotonic() < until:
+                        time.sleep(STEP_SECONDS)
                     self.tell({**self.counts, "raised": self.raised})
+                case "where":
+                    self.tell({"line": self._where()})
                 case "hold":
                     self.go.clear()
                     self.loop.call_soon_threadsafe(self._hold)
@@ -100,6 +109,23 @@ class Nurse:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(0)
+
+    def _where(self) -> int | None:
+        """The line of the submission at which a thread or a task of it is."""
+        import asyncio
+
+        frames = list(sys._current_frames().values())
+        for task in asyncio.all_tasks(self.loop) if self.loop else ():
+            waits: Any = task.get_coro()
+            while waits is not None and hasattr(waits, "cr_frame"):
+                frames.insert(0, waits.cr_frame)
+                waits = waits.cr_await
+        for frame in frames:
+            while frame is not None:
+                if frame.f_code.co_filename == self.file:
+                    return frame.f_lineno
+                frame = frame.f_back  # type: ignore[assignment]
+        return None
 
     def _hold(self) -> None:
         """In the event loop: stand still until all requests are sent."""
@@ -125,6 +151,7 @@ class Nurse:
         """The application, with a note of every exception that leaves it."""
 
         async def outer(scope: Any, receive: Any, send: Any) -> None:
+            self.active += scope["type"] == "http"
             try:
                 await app(scope, receive, send)
             except BaseException as error:
@@ -132,6 +159,8 @@ class Nurse:
                 worker.print_traceback(error, self.file)
                 self.raised[(numbers or ["startup"])[0]] = worker.raised(error, self.file, "call")
                 raise
+            finally:
+                self.active -= scope["type"] == "http"
 
         return outer
 
@@ -149,7 +178,7 @@ def _slowed(file: str) -> Any:
     return lambda frame, event, _: line if frame.f_code.co_filename == file else None
 
 
-def _live(functions: dict[str, Any], path: str, port: int, token: str, lifespan: str, mixed: bool) -> None:
+def _live(functions: dict[str, Any], path: str, port: int, token: str, lifespan: Any, mixed: bool) -> None:
     """Make the learner's application and serve it, until the director has had enough."""
     import asyncio
 
@@ -166,7 +195,7 @@ def _live(functions: dict[str, Any], path: str, port: int, token: str, lifespan:
         what = "None" if app is None else f"a {type(app).__name__}" if not isinstance(app, type) else "a class"
         raise TypeError(f"create_app() returned {what}, not a FastAPI application")
 
-    class Server(uvicorn.Server):  # type: ignore[misc]
+    class Server(uvicorn.Server):
         async def startup(self, sockets: Any = None) -> None:
             await super().startup(sockets)
             nurse.loop = asyncio.get_running_loop()
@@ -219,6 +248,7 @@ class Client(threading.Thread):
         self.answers: list[dict[str, Any]] = []
         self.counts: list[dict[str, Any]] = []
         self.up = self.ended = False
+        self.line_of_silence: int | None = None
         self.startup: dict[str, Any] | None = None
         self.port, self.over = 0, threading.Event()
         self.listening = socket.socket()
@@ -229,7 +259,10 @@ class Client(threading.Thread):
     def run(self) -> None:
         with contextlib.suppress(OSError, ValueError, TypeError, KeyError, IndexError):  # the life is gone
             self._meet()
-            told = self._told()
+            if not select.select([self.line], [], [], WHERE_SECONDS)[0]:
+                self.line.sendall(b"where\n")
+            while "port" not in (told := self._told()):
+                self.line_of_silence = told["line"]
             self.startup, self.port = told["raised"].get("startup"), int(told["port"])
             self.up, self.began = bool(self.port), time.monotonic()
             for group in self.plan if self.up else ():
@@ -274,6 +307,10 @@ class Client(threading.Thread):
                 self.sent.wait(HOLD_SECONDS)
             self._told(b"go")
         for thread in threads:
+            thread.join(WHERE_SECONDS)
+            if thread.is_alive() and self.line_of_silence is None:
+                with contextlib.suppress(OSError, ValueError):
+                    self.line_of_silence = self._told(b"where")["line"]
             thread.join()
         self.answers += found
         told = self._told(b"count")
@@ -375,7 +412,7 @@ def serve(
     told = {
         "up": client.up, "startup": client.startup, "answers": client.answers, "counts": client.counts,
         "event": None if client.ended else life.processes[0].event, "ran": (room / "ran").exists(),
-        "watched": opens.works,
+        "watched": opens.works, "line": client.line_of_silence,
     }  # fmt: skip
     if told["event"] and told["event"].get("why") == "stuck":
         _endless.append(told)
