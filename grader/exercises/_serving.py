@@ -28,6 +28,9 @@ def _servers(bench: Bench, group: str) -> Iterator[tuple[Case, Plan, Told]]:
             raise NotRun(f"Not judged: {name} is not installed. Install it: pip install 'rankup[serving]'")
     for case, result in bench.calls(group):
         told, plan = result.returned[0], case.expected
+        if told["again"]:
+            message = f"{case.label}: not tried, for two servers before this one never answered"
+            raise _trouble(bench, case, told, "timeout", message, _silent(told), "an answer", got="none")
         if not told["up"]:
             raise _not_up(bench, case, told)
         missing = next((at for at, each in enumerate(told["answers"]) if each["status"] is None), None)
@@ -44,8 +47,8 @@ def _not_up(bench: Bench, case: Case, told: Told) -> Trouble:
         event, what = told["startup"], "the server did not start, for the application's startup raised"
     else:
         what = "create_app() raised"
-    text = short(event.get("text"))
-    if event.get("why") == "stuck":
+    text = "it stood still" if told["stuck"] else short(event.get("text"))
+    if told["stuck"] or event.get("why") == "stuck":
         message = f"{case.label}: create_app() did not return, and no server started: {text}"
         return _trouble(bench, case, told, "timeout", message, _silent(told), "an application")
     if text.startswith("create_app() returned"):
@@ -60,8 +63,8 @@ def _not_up(bench: Bench, case: Case, told: Told) -> Trouble:
 def _unanswered(bench: Bench, case: Case, told: Told, at: int) -> Trouble:
     event, ask = told["event"] or {}, case.expected.asks[at]
     error = told["answers"][at]["error"] if at < len(told["answers"]) else ""
-    text = short(event.get("text") or error)
-    kind: Kind = "timeout" if event.get("why") == "stuck" or "imeout" in error else "crash"
+    text = "it stood still" if told["stuck"] else short(event.get("text") or error)
+    kind: Kind = "timeout" if told["stuck"] or event.get("why") == "stuck" or "imeout" in error else "crash"
     message = f"{case.label}: {asked(ask)} was never answered ({text})"
     return _trouble(bench, case, told, kind, message, _silent(told), "an answer", got="none")
 
@@ -113,7 +116,7 @@ def _answer(bench: Bench, case: Case, told: Told, at: int, kind: Kind = "wrong_r
     if isinstance(found, str):
         message = f"{case.label}: {asked(ask)} was answered 200, but {found}"
         expected = '{"predictions": [[...], ...]}, a list for each row'
-        raise _trouble(bench, case, told, "wrong_result", message, None, expected, hint, short(answer["body"], 80))
+        raise _trouble(bench, case, told, kind, message, None, expected, hint, short(answer["body"], 80))
     return found
 
 
@@ -231,7 +234,7 @@ def bad_input(bench: Bench) -> Chart:
         for at, ask in enumerate(plan.asks):
             raised = str((told["answers"][at]["raised"] or {}).get("text"))
             if told["answers"][at]["status"] == 500 and "JSON compliant" in raised:
-                hint = "The error answer quotes the input, and NaN is no JSON: leave the input out of it."
+                hint = "NaN is no JSON: refuse it, and leave it out of the error answer, too."
                 if at:
                     _ = _answer(bench, case, told, at, hint=hint)
             bad = [each.what for each in plan.asks[:at] if each.status == 422]

@@ -151,9 +151,8 @@ def cases(draw: Draw) -> Iterator[Case]:
     yield _case("prefix", "Keys that begin with module.", _one_by_one(model, *asks), prefix="module.")
     rng = draw.generator("once")
     model = net(rng, 4, 3)
-    single = [(predict(model, _rows(rng, model, 2)),) for _ in range(4)]
-    together = tuple(predict(model, _rows(rng, model, 1)) for _ in range(4))
-    yield _case("once", "Requests one after another and together", Plan(((WAIT,), *single, together), model))
+    single = [(predict(model, _rows(rng, model, 2)),) for _ in range(6)]
+    yield _case("once", "Requests one after another", Plan(((WAIT,), *single), model))
     yield from _concurrent(draw.generator("concurrent"))
     yield from _bad_input(draw.generator("bad input"))
     yield from _ready(draw.generator("ready"))
@@ -200,7 +199,7 @@ def _concurrent(rng: np.random.Generator) -> Iterator[Case]:
     before = predict(model, _rows(rng, model, 1))
     together = [predict(model, _rows(rng, model, 1 + number % 3)) for number in range(10)]
     together[3] = _bad("a row that is too long", {"inputs": [[1.0] * 5]})
-    together[7] = _bad("no rows", {"inputs": []})
+    together[7] = _bad("a row that is too short", {"inputs": [[1.0] * 3]})
     again = [predict(model, _rows(rng, model, 1)) for _ in range(8)]
     groups = ((WAIT,), (before,), tuple(together), tuple(again))
     yield _case("concurrent", "Requests that come together", Plan(groups, model), mixed=True)

@@ -22,6 +22,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -30,13 +31,13 @@ import torch
 from grader.ranks import worker
 from grader.ranks.lives import Lives
 
-PATIENCE_SECONDS = 4.0  # in which a life that is to answer stands still: it never will
-CPU_SECONDS = 8
-ANSWER_SECONDS = 20.0
-READY_SECONDS = 0.8  # in which a model that is loaded in the background is there
-HOLD_SECONDS = 5.0
-WHERE_SECONDS = 2.0  # of silence, after which a life is asked at which line it is
-REST_SECONDS = 0.5  # in which what comes after an answer is over
+CPU_SECONDS = 5
+TICK_SECONDS = 0.05
+STUCK_TICKS = 50  # in each of which a life that is to answer slept: it never will. On a busy machine ticks are longer
+READY_TICKS = 8  # in each of which one slept that is not ready: nothing is loaded in the background
+ANSWER_SECONDS = 40.0
+HOLD_SECONDS = 20.0
+REST_SECONDS = 3.0  # in which what comes after an answer is over
 MOST_ENDLESS = 2  # lives that never answered, after which none is begun any more
 MOST_BYTES = 2**18  # of an answer
 STEP_SECONDS = 0.001  # between two lines of a thread of the learner's: the others come to theirs
@@ -81,7 +82,7 @@ class Nurse:
         self.go = threading.Event()
         self._line = socket.create_connection(("127.0.0.1", port))
         self._telling = threading.Lock()
-        self.tell(token)
+        self.tell([token, os.getpid()])
         threading.Thread(target=self._serve, daemon=True).start()
 
     def tell(self, value: Any) -> None:
@@ -199,6 +200,8 @@ def _live(functions: dict[str, Any], path: str, port: int, token: str, lifespan:
         async def startup(self, sockets: Any = None) -> None:
             await super().startup(sockets)
             nurse.loop = asyncio.get_running_loop()
+            for _ in range(0 if self.started else 10):
+                await asyncio.sleep(0)  # an application whose startup failed has yet to raise
             nurse.tell({"port": sockets[0].getsockname()[1] if self.started else 0, "raised": nurse.raised})
 
     listening = socket.socket()
@@ -248,7 +251,7 @@ class Client(threading.Thread):
         self.answers: list[dict[str, Any]] = []
         self.counts: list[dict[str, Any]] = []
         self.up = self.ended = False
-        self.line_of_silence: int | None = None
+        self.stuck, self.line_of_silence, self.process = False, None, 0
         self.startup: dict[str, Any] | None = None
         self.port, self.over = 0, threading.Event()
         self.listening = socket.socket()
@@ -259,9 +262,8 @@ class Client(threading.Thread):
     def run(self) -> None:
         with contextlib.suppress(OSError, ValueError, TypeError, KeyError, IndexError):  # the life is gone
             self._meet()
-            if not select.select([self.line], [], [], WHERE_SECONDS)[0]:
-                self.line.sendall(b"where\n")
-            while "port" not in (told := self._told()):
+            self._wait(lambda: bool(select.select([self.line], [], [], TICK_SECONDS)[0]))
+            while "port" not in (told := self._told()):  # it may come before the line that was asked for
                 self.line_of_silence = told["line"]
             self.startup, self.port = told["raised"].get("startup"), int(told["port"])
             self.up, self.began = bool(self.port), time.monotonic()
@@ -280,9 +282,31 @@ class Client(threading.Thread):
             self.line = self.listening.accept()[0]
             self.line.settimeout(ANSWER_SECONDS)
             self.said = self.line.makefile()
-            if self._told() == self.token:
-                return
+            match self._told():
+                case [self.token, int(process)]:
+                    self.process = process
+                    return
         raise OSError("nobody came")
+
+    def _sleeps(self) -> bool:
+        """Whether no thread of the life wants the processor."""
+        with contextlib.suppress(OSError):
+            stats = [path.read_text() for path in Path(f"/proc/{self.process}/task").glob("*/stat")]
+            return not any(stat.rpartition(")")[2].split()[0] in "RD" for stat in stats)
+        return False
+
+    def _wait(self, over: Callable[[], bool]) -> None:
+        """Until it is over, each look at which takes a tick; a life that sleeps at every look is asked where it is, and
+        ended."""
+        asleep = 0
+        while not over():
+            asleep = asleep + 1 if self._sleeps() else 0
+            if asleep == STUCK_TICKS:
+                self.stuck = True
+                self.line.sendall(b"where\nend\n")
+                while "line" not in (told := self._told()):
+                    pass
+                self.line_of_silence = told["line"]
 
     def _told(self, asked: bytes = b"") -> Any:
         if asked:
@@ -307,11 +331,7 @@ class Client(threading.Thread):
                 self.sent.wait(HOLD_SECONDS)
             self._told(b"go")
         for thread in threads:
-            thread.join(WHERE_SECONDS)
-            if thread.is_alive() and self.line_of_silence is None:
-                with contextlib.suppress(OSError, ValueError):
-                    self.line_of_silence = self._told(b"where")["line"]
-            thread.join()
+            self._wait(lambda thread=thread: bool(thread.join(TICK_SECONDS)) or not thread.is_alive())  # type: ignore[misc]
         self.answers += found
         told = self._told(b"count")
         raised = told.pop("raised")
@@ -322,7 +342,7 @@ class Client(threading.Thread):
     def _one(self, request: dict[str, Any], number: int, found: dict[str, Any]) -> None:
         """One request; one that is patient is asked again while the server says that it is not ready."""
         found |= {"status": None, "body": "", "error": "", "raised": None, "begin": time.monotonic() - self.began}
-        until = time.monotonic() + READY_SECONDS
+        asleep = 0
         while True:
             connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=ANSWER_SECONDS)
             try:
@@ -338,9 +358,10 @@ class Client(threading.Thread):
                 found["error"] = f"{type(error).__name__}: {error}"
             finally:
                 connection.close()
-            if not request["patient"] or found["status"] != 503 or time.monotonic() > until:
+            if not request["patient"] or found["status"] != 503 or asleep == READY_TICKS:
                 break
-            time.sleep(0.02)
+            time.sleep(TICK_SECONDS / 2)
+            asleep = asleep + 1 if self._sleeps() else 0
         found["end"] = time.monotonic() - self.began
 
 
@@ -393,7 +414,7 @@ def serve(
 ) -> dict[str, Any]:  # fmt: skip
     """One application on one checkpoint: what it was asked for, group after group, and what it answered."""
     if len(_endless) >= MOST_ENDLESS:
-        return _endless[-1]
+        return {**_endless[-1], "answers": [], "again": True}
     room = Path(tempfile.mkdtemp(prefix="serving-"))
     path = room / "model.pt"
     _written(path, sizes, dict(zip(names, tensors, strict=True)), ruin)
@@ -402,7 +423,7 @@ def serve(
     try:
         life = lives.run(
             _live, str(path), client.listening.getsockname()[1], client.token, lifespan, mixed, rooms=[room],
-            patience=PATIENCE_SECONDS, cpu_seconds=CPU_SECONDS,
+            patience=ANSWER_SECONDS, cpu_seconds=CPU_SECONDS,
         )  # fmt: skip
     finally:
         client.over.set()
@@ -412,9 +433,9 @@ def serve(
     told = {
         "up": client.up, "startup": client.startup, "answers": client.answers, "counts": client.counts,
         "event": None if client.ended else life.processes[0].event, "ran": (room / "ran").exists(),
-        "watched": opens.works, "line": client.line_of_silence,
+        "watched": opens.works, "line": client.line_of_silence, "stuck": client.stuck, "again": False,
     }  # fmt: skip
-    if told["event"] and told["event"].get("why") == "stuck":
+    if told["stuck"] or (told["event"] and told["event"].get("why") == "stuck"):
         _endless.append(told)
     shutil.rmtree(room)
     return told
