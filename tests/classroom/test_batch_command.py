@@ -132,6 +132,7 @@ def test_nbgrader_goes_on_from_there(tmp_path: Path) -> None:
     assert "(Score: 0.0 / 20.0)" in page
 
 
+@pytest.mark.heavy
 @pytest.mark.filterwarnings("ignore")
 def test_code_of_the_teachers_own_is_run_by_nbgrader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A graded cell with an assert beside the checks: it takes a kernel."""

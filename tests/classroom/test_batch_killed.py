@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
 from killed_class import POINTS, STUDENTS
 
 UNRECORDED = {"when a verdict is there, before its record", "in the middle of writing a record"}
@@ -31,6 +32,7 @@ def wrong(point: str, there: dict[str, Any], whole: dict[str, Any]) -> Iterator[
         yield f"left or missing: {set(there['files']) ^ set(whole['files'])}"
 
 
+@pytest.mark.heavy
 def test_the_next_run_goes_on_where_one_was_killed(tmp_path: Path) -> None:
     """One test for all points: what takes long is what they share."""
     program = Path(__file__).with_name("killed_class.py")
