@@ -1,0 +1,161 @@
+"""The bugs on cards are real: the code fails as the card says, and with its line mended it does not."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from grader import catalog
+from grader.quiz.deck import Card
+from grader.quiz.folder import load_folder
+from grader.ranks.engines import Engines
+from grader.ranks.network import ROUNDS
+from grader.ranks.program import Limits, Program, Run, same_for_all
+
+CARDS = {card.id: card for deck in load_folder(catalog.cards()) for card in deck.cards if card.kind == "bug"}
+HEAD = "import os\nimport torch\nimport torch.distributed as dist\n"
+QUICK = Limits(cpu_seconds=10, idle_seconds=2)
+
+
+def code_of(card: Card, mended: str | None = None) -> str:
+    """The card's code, with the line at fault replaced by `mended`, which keeps the line's indentation."""
+    fenced = re.search(r"```python\n(.*?)```", card.question, re.DOTALL)
+    assert fenced
+    lines = fenced[1].split("\n")
+    if mended is not None:
+        assert card.bug_line
+        line = lines[card.bug_line - 1]
+        lines[card.bug_line - 1] = textwrap.indent(mended, line[: len(line) - len(line.lstrip())])
+    return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class OnRanks:
+    """A card's code on ranks: `f` calls it and returns plain data, `right` on each rank when mended."""
+
+    mended: str
+    f: str
+    right: Any
+    ranks: int = 4
+    head: str = ""
+    ending: str = "finished"  # with the bug
+
+
+RUN = {
+    "coll-bug-same-buffer": OnRanks(
+        "parts = [torch.empty_like(x) for _ in range(world)]",
+        "return gather_all(torch.tensor([float(dist.get_rank())])).tolist()",
+        [[0.0, 1.0, 2.0, 3.0]] * 4,
+    ),
+    "coll-bug-source": OnRanks(
+        "dist.broadcast(weights, src=0)",
+        "return begin(torch.tensor([5.0 + dist.get_rank()])).tolist()",
+        [[5.0]] * 4,
+        ending="mismatched",
+    ),
+    "coll-bug-reduce": OnRanks(
+        "dist.all_reduce(x)", "return mean(torch.tensor([1.0 + dist.get_rank()])).tolist()", [[2.5]] * 4
+    ),
+    "ring-bug-chunk": OnRanks(
+        "chunks[(rank - step - 1) % n] += incoming",
+        "return reduce_scatter([torch.tensor([10.0 ** c]) for c in range(4)]).tolist()",
+        [[40.0], [400.0], [4000.0], [4.0]],
+    ),
+    "ddp-bug-module": OnRanks(
+        "loss = criterion(model(x), y)",
+        """torch.manual_seed(0)
+model = DDP(torch.nn.Linear(1, 1))
+train(model, [(torch.ones(2, 1) * dist.get_rank(), torch.ones(2, 1))])
+weight = torch.cat([p.detach().flatten() for p in model.parameters()])
+parts = [torch.empty_like(weight) for _ in range(dist.get_world_size())]
+dist.all_gather(parts, weight)
+return all(torch.equal(part, weight) for part in parts)""",
+        [True] * 4,
+        head="from torch.nn.parallel import DistributedDataParallel as DDP\ncriterion = torch.nn.functional.mse_loss\n",
+    ),
+    "tp-bug-bias": OnRanks(
+        "y = x_part @ weight_part + bias * (dist.get_rank() == 0)",
+        "return row_parallel(torch.ones(1, 1), torch.ones(1, 1), torch.ones(1)).tolist()",
+        [[[5.0]]] * 4,
+    ),
+    "zero-bug-norm": OnRanks(
+        "dist.all_reduce(squares)\nnorm = squares.sqrt()",
+        "return clip([torch.tensor([1.0 + 2.0 * (dist.get_rank() == 0)])], 1.0).item() ** 2",
+        [pytest.approx(12.0)] * 4,
+    ),
+    "ck-bug-barrier": OnRanks(
+        "pass\ndist.barrier()",
+        "torch.save, os.replace = (lambda *a: None), (lambda *a: None)\n"
+        "save(torch.nn.Linear(1, 1), 'x')\ndist.all_reduce(torch.ones(1))\nreturn 1",
+        [1] * 4,
+        ending="mismatched",
+    ),
+}
+
+
+def run(engines: Engines, name: str, mended: bool) -> Run:
+    case, card = RUN[name], CARDS[name]
+    code = code_of(card, case.mended if mended else None)
+    if name == "ddp-bug-module":  # a loop: put it into a function, without the line that makes the model
+        loop = "\n".join(code.split("\n")[1:])
+        code = "def train(model, loader):\n    optimizer = torch.optim.SGD(model.parameters(), 0.1)\n"
+        code += textwrap.indent(loop, "    ")
+    if name == "ck-bug-barrier" and mended:  # the barrier, out of the `if`
+        code = code.replace("        pass\n        dist.barrier()", "    dist.barrier()")
+    source = f"{HEAD}{case.head}\n{code}\n\ndef f():\n{textwrap.indent(case.f, '    ')}\n"
+    program = Program.of(source, "card.py", "f", ())
+    return engines.sim.run(program, case.ranks, [same_for_all(case.ranks)], 1, QUICK, ROUNDS)
+
+
+@pytest.mark.parametrize("name", RUN)
+def test_the_code_with_its_line_mended_is_right(engines: Engines, name: str) -> None:
+    done = run(engines, name, mended=True)
+    assert done.ending == "finished", done.diagnoses
+    assert list(done.calls[0].returned) == RUN[name].right
+
+
+@pytest.mark.parametrize("name", RUN)
+def test_the_code_on_the_card_is_wrong(engines: Engines, name: str) -> None:
+    done = run(engines, name, mended=False)
+    assert done.ending == RUN[name].ending, done.diagnoses
+    assert not done.calls or not done.finished or list(done.calls[0].returned) != RUN[name].right
+
+
+@dataclass(frozen=True)
+class Plain:
+    """A card's code in this process: an expression that is false with the bug, and true without it."""
+
+    mended: str
+    holds: str
+    names: dict[str, Any] = field(default_factory=dict)
+
+
+COUNT = (
+    "(lambda a, b: (a.increment(), b.merge(a.counts), b.merge(a.counts), b.value())[-1] == 1)(Counter(1), Counter(2))"
+)
+CLOCK = type("time", (), {"monotonic": staticmethod(lambda: 5.0), "time": staticmethod(lambda: 1.7e9)})
+HERE = {
+    "con-bug-gcounter": Plain("self.counts[node] = max(self.counts.get(node, 0), count)", COUNT),
+    "cau-bug-compare": Plain(
+        "return all(a[node] <= b[node] for node in a) and a != b", "not happened_before({'n': 1}, {'n': 1})"
+    ),
+    "gossip-bug-in-place": Plain(
+        "new = [(values[r - 1] + values[r] + values[(r + 1) % n]) / 3 for r in range(n)]\nreturn new",
+        "abs(sum(gossip_round([9.0, 0.0, 0.0, 0.0])) - 9) < 1e-9",
+    ),
+    "fd-bug-wall-clock": Plain("now = time.monotonic()", "Monitor(['n'], 1.0).suspects() == []", {"time": CLOCK}),
+}
+
+
+@pytest.mark.parametrize("name", HERE)
+def test_the_plain_code_fails_as_written_and_not_when_mended(name: str) -> None:
+    held = []
+    for mended in (None, HERE[name].mended):
+        names: dict[str, Any] = dict(HERE[name].names)
+        exec(code_of(CARDS[name], mended), names)
+        held.append(bool(eval(HERE[name].holds, names)))
+    assert held == [False, True]
