@@ -11,7 +11,7 @@ from markdown_it import MarkdownIt
 
 from grader.quiz.deck import Card
 
-_MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable("table")
+_MARKDOWN = MarkdownIt("commonmark", {"html": False, "breaks": True}).enable("table")
 _CODE = re.compile(r"(<pre><code[^>]*>)(.*?)(</code></pre>)", re.DOTALL)
 _OPEN, _CLOSE = "\ue000", "\ue001"  # stand for the braces of a cloze while Markdown is rendered
 _PART = re.compile(f"{_OPEN}(.*?){_CLOSE}", re.DOTALL)
@@ -40,7 +40,7 @@ img { max-width: 100%; background: #ffffff; border-radius: 6px; }
 
 
 def rendered(markdown: str) -> str:
-    """Markdown as HTML, with tables; HTML in it is shown as text."""
+    """Markdown as HTML, with tables; a line's end stays one, and HTML is shown as text."""
     return str(_MARKDOWN.render(markdown)).strip()
 
 
@@ -63,7 +63,7 @@ def front(card: Card) -> str:
             html += f'\n<p class="hint">Put these in order:</p>\n<ul class="steps">{items}</ul>'
         case "bug":
             html = _CODE.sub(lambda found: f"{found[1]}{_numbered(found[2])}{found[3]}", html, count=1)
-            html += '\n<p class="hint">Which line is at fault, and why?</p>'
+            html += '\n<p class="hint">Say why, too, and what mends it.</p>'
         case "diagram":
             html += f'\n<p><img src="{escape(picture_name(card))}" alt="{escape(card.alt)}"></p>'
         case "number":
