@@ -50,12 +50,16 @@ def picture_name(card: Card) -> str:
 
 
 def front(card: Card) -> str:
-    """What is asked, with what belongs to the kind: options, shuffled steps, numbered lines, the picture, the unit."""
+    """What is asked, with what belongs to the kind: options, steps, numbered lines, the picture, the unit.
+
+    Options and steps are shuffled, for each card always in the same way.
+    """
     html = rendered(card.question)
     match card.kind:
         case "choice":
             several = sum(option.right for option in card.options) > 1
-            items = "".join(f"<li>{_inline(option.text)}</li>" for option in card.options)
+            texts = random.Random(card.id).sample([option.text for option in card.options], len(card.options))
+            items = "".join(f"<li>{_inline(text)}</li>" for text in texts)
             html += f'\n<ul class="options">{items}</ul>'
             html += '\n<p class="hint">Several are right.</p>' if several else ""
         case "order":
@@ -68,7 +72,9 @@ def front(card: Card) -> str:
             html += f'\n<p><img src="{escape(picture_name(card))}" alt="{escape(card.alt)}"></p>'
         case "number":
             assert card.number is not None
-            html += f'\n<p class="hint">In {escape(card.number.unit)}, within {card.number.tolerance * 100:g} %.</p>'
+            unit = "A number" if card.number.unit == "1" else f"In {escape(card.number.unit)}"
+            within = f"within {card.number.tolerance * 100:g} %" if card.number.tolerance else "exactly"
+            html += f'\n<p class="hint">{unit}, {within}.</p>'
     return html
 
 
