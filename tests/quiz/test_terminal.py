@@ -2,113 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import pty
-import select
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
 from grader.quiz import store
-
-CODE = """
-import sys
-from pathlib import Path
-if sys.stdin.isatty():
-    import fcntl, termios
-    fcntl.ioctl(0, termios.TIOCSCTTY, 0)  # so that Ctrl-C is a signal
-from grader.quiz import plan, session
-sys.exit(session.run(plan.Wanted(), 10, Path(sys.argv[1])))
-"""
-LIMIT = 60  # seconds to wait for what must come; only a test that fails waits so long
-
-
-class Learner:
-    """Types into a session and reads what it shows."""
-
-    def __init__(self, folder: Path, *, terminal: bool = False) -> None:
-        inner, outer = pty.openpty() if terminal else (None, None)
-        self.process = subprocess.Popen(
-            [sys.executable, "-W", "error", "-c", CODE, str(folder)],
-            stdin=subprocess.PIPE if outer is None else outer,
-            stdout=subprocess.PIPE if outer is None else outer,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-            env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "80"},
-        )
-        if inner is None or outer is None:
-            assert self.process.stdin
-            assert self.process.stdout
-            self._in, self._out = self.process.stdin.fileno(), self.process.stdout.fileno()
-        else:
-            os.close(outer)
-            self._in = self._out = inner
-        self.shown = ""
-
-    def type(self, text: str) -> None:
-        os.write(self._in, text.encode())
-
-    def sees(self, words: str) -> None:
-        """Wait until the words have been shown since this was last asked."""
-        seen = ""
-        while words not in seen:
-            chunk = self._read()
-            assert chunk, f"ended before {words!r}: {self.shown!r}"
-            seen += chunk
-
-    def ends(self) -> int:
-        while self._read():
-            pass
-        return self.process.wait(LIMIT)
-
-    def close_input(self) -> None:
-        assert self.process.stdin
-        self.process.stdin.close()
-
-    def interrupts(self, key: str) -> None:
-        """Press a key that is no text, once the session sleeps in its read: a signal just before it would be missed."""
-        process = psutil.Process(self.process.pid)
-        while process.status() != psutil.STATUS_SLEEPING:
-            os.sched_yield()
-        self.type(key)
-
-    def _read(self) -> str:
-        assert select.select([self._out], [], [], LIMIT)[0], f"nothing more came after {self.shown!r}"
-        try:
-            chunk = os.read(self._out, 4096).decode(errors="replace")
-        except OSError:  # the other end of a pseudo-terminal is closed
-            return ""
-        self.shown += chunk
-        return chunk
-
-    def close(self) -> None:
-        if self.process.poll() is None:
-            self.process.kill()
-        self.process.wait()
-        if self.process.stdin and self.process.stdout:
-            self.process.stdin.close()
-            self.process.stdout.close()
-        else:
-            os.close(self._in)
-
-
-@pytest.fixture
-def learner() -> Iterator[Callable[..., Learner]]:
-    there: list[Learner] = []
-
-    def sit_down(folder: Path, *, terminal: bool = False) -> Learner:
-        there.append(Learner(folder, terminal=terminal))
-        return there[-1]
-
-    yield sit_down
-    for each in there:
-        each.close()
 
 
 def answered() -> list[tuple[str, int]]:

@@ -19,7 +19,7 @@ from grader.quiz.sitting import Sitting
 
 _HOW = {
     "choice": "numbers tick, enter checks",
-    "order": "shift+up/down move, or type the numbers; enter checks",
+    "order": "shift+up/down or numbers order, enter checks",
     "number": "enter checks, esc leaves the field",
     "bug": "enter checks, esc leaves the field",
     "diagram": "space shows the answer, o opens the picture",
@@ -148,7 +148,7 @@ class AskScreen(Screen[None]):
         page.focus()
         self.tell("")
         self._say_keys()
-        self.call_after_refresh(page.scroll_to_widget, verdict if said else answer, animate=False)
+        self.call_after_refresh(page.scroll_to_widget, verdict if said else answer, animate=False, top=True)
 
     async def _check(self, typed: str) -> None:
         turn = self.sitting.turn

@@ -6,9 +6,11 @@ from collections.abc import Sequence
 
 from rich.markdown import Markdown
 from rich.table import Table
-from textual import events
+from rich.text import Text
+from textual import events, on
+from textual.binding import Binding
 from textual.message import Message
-from textual.widgets import Static
+from textual.widgets import OptionList, Static
 
 
 class ItemsBox(Static, can_focus=True):
@@ -35,7 +37,7 @@ class ItemsBox(Static, can_focus=True):
         table.add_column(no_wrap=True)
         table.add_column(ratio=1)
         for sign, number in self.rows():
-            table.add_row(f"{sign} {number}", Markdown(self.texts[number - 1]))
+            table.add_row(Text(f"{sign} {number}"), Markdown(self.texts[number - 1]))
         self.update(table)
 
     def rows(self) -> list[tuple[str, int]]:
@@ -138,3 +140,34 @@ class OrderBox(ItemsBox):
                 self._cursor = min(self._typed, len(self.texts) - 1)
             return True
         return False
+
+
+class TickList(OptionList):
+    """Names to tick; a tick is a sign, not a colour."""
+
+    BINDINGS = [Binding("space", "select", show=False)]  # noqa: RUF012
+
+    class Changed(Message):
+        """Something was ticked, or is no longer."""
+
+    def __init__(self, names: Sequence[str], labels: Sequence[str], ticked: Sequence[str], id: str) -> None:  # noqa: A002
+        super().__init__(id=id, markup=False)
+        self._names, self._labels, self._ticked = list(names), list(labels), set(ticked)
+        self.add_options(self._prompt(at) for at in range(len(names)))
+
+    def on_mount(self) -> None:
+        self.highlighted = 0 if self._names else None
+
+    def ticked(self) -> tuple[str, ...]:
+        """The ticked names, in order."""
+        return tuple(name for name in self._names if name in self._ticked)
+
+    def _prompt(self, at: int) -> str:
+        return f"[{'x' if self._names[at] in self._ticked else ' '}] {self._labels[at]}"
+
+    @on(OptionList.OptionSelected)
+    def _toggle(self, event: OptionList.OptionSelected) -> None:
+        event.stop()
+        self._ticked ^= {self._names[event.option_index]}
+        self.replace_option_prompt_at_index(event.option_index, self._prompt(event.option_index))
+        self.post_message(self.Changed())

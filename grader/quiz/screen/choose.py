@@ -9,12 +9,12 @@ from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import VerticalScroll
 from textual.screen import ModalScreen, Screen
-from textual.widgets import SelectionList, Static, TabbedContent, TabPane
-from textual.widgets.selection_list import Selection
+from textual.widgets import Static, TabbedContent, TabPane
 
 from grader.quiz import statistics
 from grader.quiz.deck import KINDS, LEVELS
 from grader.quiz.plan import Wanted
+from grader.quiz.screen.boxes import TickList
 from grader.quiz.screen.desk import Desk
 
 _KEYS = """\
@@ -110,10 +110,10 @@ class ChooseScreen(Screen[None]):
         with TabbedContent(initial="decks"):
             for name in self.TABS:
                 with TabPane(name.capitalize(), id=name):
-                    yield SelectionList[str](*self._selections(name), id=f"pick-{name}")
-        yield Static("space tick  tab next list  +/- new a day  s start  ? q", classes="keys")
+                    yield self._ticks(name)
+        yield Static("space tick  tab list  +/- new  s start  ? help  q quit", classes="keys")
 
-    def _selections(self, name: str) -> list[Selection[str]]:
+    def _ticks(self, name: str) -> TickList:
         cards, wanted = self.desk.everything(), self.desk.wanted
         memories, now = self.desk.store.memories(), self.desk.now()
         part, ticked, known = {
@@ -125,10 +125,8 @@ class ChooseScreen(Screen[None]):
         titles = {deck.id: f" {deck.title}" for deck in self.desk.decks} if name == "decks" else {}
         count = Counter(getattr(card, part) for card in cards)
         due = Counter(getattr(card, part) for card in cards if card.id in memories and memories[card.id].is_due(now))
-        return [
-            Selection(f"{each}{titles.get(each, '')}: {count[each]} cards, {due[each]} due", each, each in ticked)
-            for each in known
-        ]
+        labels = [f"{each}{titles.get(each, '')}: {count[each]} cards, {due[each]} due" for each in known]
+        return TickList(known, labels, ticked, id=f"pick-{name}")
 
     def on_mount(self) -> None:
         self._count()
@@ -137,10 +135,9 @@ class ChooseScreen(Screen[None]):
     def on_screen_resume(self) -> None:
         self._count()
 
-    @on(SelectionList.SelectedChanged)
+    @on(TickList.Changed)
     def _changed(self) -> None:
-        picked = [tuple(self.query_one(f"#pick-{name}", SelectionList).selected) for name in self.TABS]
-        decks, levels, kinds, topics = picked
+        decks, levels, kinds, topics = (self.query_one(f"#pick-{name}", TickList).ticked() for name in self.TABS)
         self.desk.wanted = Wanted(decks, topics, levels, kinds)
         self._count()
 

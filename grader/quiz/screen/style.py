@@ -25,7 +25,7 @@ Rating.suggested { text-style: bold reverse; }
 Rating:hover { background: $primary; }
 
 TabbedContent { height: 1fr; }
-SelectionList { height: 1fr; border: none; }
+TickList { height: 1fr; border: none; }
 TabPane { padding: 0; }
 #counts { height: auto; padding: 0 1; }
 

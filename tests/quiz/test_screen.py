@@ -1,0 +1,417 @@
+"""The full screen, driven by Textual's pilot: every key, every kind of card, narrow and wide."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+from textual.widgets import Input, Markdown, Static
+
+from grader.quiz import editor, store
+from grader.quiz.deck import DeckError
+from grader.quiz.folder import load_folder
+from grader.quiz.plan import Wanted
+from grader.quiz.screen.app import QuizApp
+from grader.quiz.screen.asks import AskScreen
+from grader.quiz.screen.choose import ChooseScreen, DoneScreen, HelpScreen, StatisticsScreen
+from grader.quiz.screen.desk import Desk
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+Script = Callable[["Me"], Awaitable[None]]
+
+
+class Me:
+    """Presses keys, and reads the screen."""
+
+    def __init__(self, app: QuizApp, pilot: Pilot[None]) -> None:
+        self.app, self.pilot = app, pilot
+
+    async def press(self, *keys: str) -> None:
+        await self.pilot.press(*keys)
+        await self.pilot.pause()
+
+    async def rests(self) -> None:
+        """Wait for what works in a thread."""
+        for worker in [worker for worker in self.app.workers if worker.name == "action_open_picture"]:
+            await worker.wait()
+        await self.pilot.pause()
+
+    def says(self, where: str) -> str:
+        return str(self.app.screen.query_one(where, Static).content)
+
+    def markdown(self, where: str) -> str:
+        return self.app.screen.query_one(where, Markdown).source
+
+    def card(self) -> str:
+        assert isinstance(self.app.screen, AskScreen)
+        return self.app.screen.card().id
+
+    def answered(self) -> bool:
+        assert isinstance(self.app.screen, AskScreen)
+        return self.app.screen.answered and self.app.screen.query_one("#answer").display
+
+
+def hold(
+    folder: Path,
+    script: Script,
+    *,
+    wanted: Wanted | None = None,
+    new: int | None = None,
+    now: datetime = NOON,
+    size: tuple[int, int] = (80, 24),
+) -> QuizApp:
+    async def drive() -> QuizApp:
+        with store.opened() as progress:
+            wants = Wanted(decks=("06",)) if wanted is None else wanted
+            app = QuizApp(Desk(progress, load_folder(folder), folder, wants, new, lambda: now))
+            async with app.run_test(size=size) as pilot:
+                await pilot.pause()
+                await script(Me(app, pilot))
+            return app
+
+    return asyncio.run(drive())
+
+
+def only(kind: str) -> Wanted:
+    return Wanted(kinds=(kind,))
+
+
+def reviews() -> list[tuple[str, int]]:
+    with store.opened() as progress:
+        return [(card, rating) for card, rating, _ in progress.reviews()]
+
+
+@pytest.mark.parametrize("show", ["space", "enter"])
+@pytest.mark.parametrize("rating", [1, 2, 3, 4])
+def test_a_card_is_shown_and_rated(seven: Path, show: str, rating: int) -> None:
+    async def script(me: Me) -> None:
+        assert (me.card(), me.answered()) == ("plain", False)
+        await me.press(str(rating))  # too early
+        assert reviews() == []
+        await me.press(show)
+        assert me.answered()
+        assert "Nothing" in me.markdown("#answer")
+        waits = [me.says(f"#rate-{each}").split("\n") for each in (1, 2, 3, 4)]
+        assert waits == [["1 again", "1 min"], ["2 hard", "6 min"], ["3 good", "10 min"], ["4 easy", "8 d"]]
+        await me.press(str(rating))
+        assert me.card() == "hidden"
+
+    hold(seven, script)
+    assert reviews() == [("plain", rating)]
+
+
+def test_a_rating_can_be_clicked(seven: Path) -> None:
+    async def script(me: Me) -> None:
+        await me.press("space")
+        await me.pilot.click("#rate-3")
+        await me.pilot.pause()
+        assert me.card() == "hidden"
+
+    hold(seven, script)
+    assert reviews() == [("plain", 3)]
+
+
+def test_a_cloze_hides_and_fills_in(seven: Path) -> None:
+    async def script(me: Me) -> None:
+        assert "[...]" in me.markdown("#question")
+        await me.press("space")
+        assert "2(N-1)" in me.markdown("#answer")
+
+    hold(seven, script, wanted=only("cloze"))
+
+
+TYPED = {
+    "number, right": ("number", ["7", "0", "0", "enter"], "Right: it is 700 MB.", 3),
+    "number, in another unit": ("number", [*"0.7", "space", "G", "B", "enter"], "Right: it is 700 MB.", 3),
+    "number, wrong": ("number", ["9", "enter"], "Not 9: it is 700 MB.", 1),
+    "number, not known": ("number", ["enter"], "It is 700 MB.", 1),
+    "bug, right": ("bug", ["2", "enter"], "Right: line 2.", 3),
+    "bug, wrong": ("bug", ["3", "enter"], "Not line 3: it is line 2.", 1),
+}
+
+
+@pytest.mark.parametrize(("kind", "keys", "said", "suggested"), TYPED.values(), ids=TYPED.keys())
+def test_what_is_typed_is_checked_and_suggests_a_rating(
+    seven: Path, kind: str, keys: list[str], said: str, suggested: int
+) -> None:
+    async def script(me: Me) -> None:
+        await me.press(*keys)
+        assert me.answered()
+        assert me.says("#verdict") == said
+        assert me.says(f"#rate-{suggested}").startswith(f"> {suggested}")  # a sign, not only a colour
+        await me.press("enter")
+
+    hold(seven, script, wanted=only(kind))
+    assert reviews() == [("ring-bytes" if kind == "number" else "fault", suggested)]
+
+
+def test_what_is_no_answer_is_told_and_asked_again(seven: Path) -> None:
+    async def script(me: Me) -> None:
+        await me.press(*"many", "enter")
+        assert not me.answered()
+        assert me.says("#status") == "That is no number; write it like 1.5 or 2e9."
+
+    hold(seven, script, wanted=only("number"))
+
+
+def test_out_of_a_field_letters_are_keys(seven: Path) -> None:
+    async def script(me: Me) -> None:
+        await me.press("u", "1")
+        field = me.app.screen.query_one("#typed", Input)
+        assert field.value == "u1"
+        await me.press("escape", "u")
+        assert me.says("#status") == "There is nothing to undo."
+        await me.press("escape", "enter")
+        assert field.has_focus
+
+    hold(seven, script, wanted=only("number"))
+
+
+def places(me: Me, *texts: str) -> list[str]:
+    """The numbers at which options or steps are shown."""
+    assert isinstance(me.app.screen, AskScreen)
+    turn = me.app.screen.sitting.turn
+    assert turn is not None
+    all_ = [option.text for option in turn.card.options] or list(turn.card.steps)
+    return [
+        str(turn.order.index(next(at for at, one in enumerate(all_) if one.startswith(text))) + 1) for text in texts
+    ]
+
+
+@pytest.mark.parametrize("right", [True, False])
+def test_options_are_ticked_by_their_numbers(seven: Path, right: bool) -> None:
+    async def script(me: Me) -> None:
+        tree, ring, halving = places(me, "The tree", "The ring", "Halving")
+        await me.press(tree, ring)
+        if right:
+            await me.press(tree, halving)  # tree again: no tick any more
+        await me.press("enter")
+        assert me.says("#verdict").startswith(
+            "Right" if right else f"Not right: {tree} is wrong; {halving} is right and"
+        )
+        assert right or "Its root sends everything twice." in me.says("#verdict")
+        assert "Its root sends everything twice." in me.markdown("#answer")
+        await me.press("enter")
+
+    hold(seven, script, wanted=only("choice"))
+    assert reviews() == [("which", 3 if right else 1)]
+
+
+def test_options_are_ticked_by_arrows_and_space_too(seven: Path) -> None:
+    async def script(me: Me) -> None:
+        for place in places(me, "The ring", "Halving"):
+            await me.press(*["down"] * (int(place) - 1), "space", *["up"] * (int(place) - 1))
+        await me.press("enter")
+        assert me.says("#verdict").startswith("Right")
+
+    hold(seven, script, wanted=only("choice"))
+
+
+@pytest.mark.parametrize("how", ["typed", "moved", "wrong"])
+def test_steps_are_put_in_order(seven: Path, how: str) -> None:
+    async def script(me: Me) -> None:
+        order = places(me, "Cut", "Reduce", "All")
+        if how == "typed":
+            await me.press(*order)
+        elif how == "moved":
+            now = ["1", "2", "3"]
+            for to, place in enumerate(order):
+                at = now.index(place)
+                await me.press(*["up"] * 3, *["down"] * at, *["shift+up"] * (at - to))
+                now.insert(to, now.pop(at))
+        await me.press("enter")
+        assert me.says("#verdict") == (
+            "Not right: the right order is " + " ".join(order) + "." if how == "wrong" else "Right."
+        )
+
+    hold(seven, script, wanted=only("order"))
+
+
+def test_a_diagram_says_what_is_drawn_and_opens_it(seven: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[str] = []
+    monkeypatch.setattr("webbrowser.open", lambda url: bool(opened.append(url)) or True)
+
+    async def script(me: Me) -> None:
+        assert "Four ranks on a circle" in me.markdown("#question")
+        await me.press("o")
+        await me.rests()
+        assert opened == [(seven / "pictures" / "ring.svg").as_uri()]
+        assert "open in your browser" in me.says("#status")
+
+    async def gone(me: Me) -> None:
+        await me.press("o")
+        await me.rests()
+        assert "no such picture" in me.says("#status")
+
+    hold(seven, script, wanted=only("diagram"))
+    (seven / "pictures" / "ring.svg").unlink()
+    hold(seven, gone, wanted=only("diagram"))
+
+
+def test_undo_asks_again_also_what_an_earlier_session_answered(seven: Path) -> None:
+    async def first(me: Me) -> None:
+        await me.press("space", "3", "space", "4")
+        await me.press("escape", "u")
+        assert (me.card(), me.says("#status")) == ("hidden", "The answer to hidden is undone.")
+
+    async def later(me: Me) -> None:
+        await me.press("u")
+        assert (me.card(), reviews()) == ("plain", [])
+
+    hold(seven, first)
+    assert reviews() == [("plain", 3)]
+    hold(seven, later)
+
+
+@pytest.mark.parametrize(("key", "back"), [("b", True), ("s", False)])
+def test_bury_and_suspend_leave_a_card_out(seven: Path, key: str, back: bool) -> None:
+    async def script(me: Me) -> None:
+        await me.press(key)
+        assert me.card() == "hidden"
+
+    async def tomorrow(me: Me) -> None:
+        assert (me.card() == "plain") is back
+
+    async def undone(me: Me) -> None:
+        await me.press(key)
+        await me.press("u")
+        assert me.card() == "plain"
+
+    hold(seven, undone)
+    hold(seven, script)
+    hold(seven, tomorrow, now=NOON + timedelta(days=1))
+
+
+def test_a_card_is_edited_and_read_again(seven: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file, text = seven / "06.md", (seven / "06.md").read_text()
+    edits = iter(
+        [text.replace("What does a returned", "What says a returned"), text.replace("level: mid", "level: low", 1)]
+    )
+    monkeypatch.setattr(QuizApp, "suspend", contextlib.nullcontext)
+    monkeypatch.setattr(editor, "edit", lambda *_: file.write_text(next(edits)))
+
+    async def script(me: Me) -> None:
+        await me.press("e")
+        assert "What says a returned" in me.markdown("#question")
+        await me.press("e")  # now it is broken
+        assert "06.md:6: card 'plain' has level 'low'" in me.says("#status")
+        assert "What says a returned" in me.markdown("#question")
+        await me.press("space", "3")
+        assert me.card() == "hidden"
+
+    hold(seven, script)
+    assert reviews() == [("plain", 3)]
+
+
+def test_help_and_statistics_come_and_go(seven: Path) -> None:
+    async def script(me: Me) -> None:
+        await me.press("question_mark")
+        assert isinstance(me.app.screen, HelpScreen)
+        await me.press("escape", "t")
+        assert isinstance(me.app.screen, StatisticsScreen)
+        assert "Due in the next 30 days" in me.says("#drawn")
+        await me.press("q")
+        assert me.card() == "plain"
+
+    hold(seven, script)
+
+
+def test_an_empty_queue_says_so(seven: Path) -> None:
+    async def script(me: Me) -> None:
+        assert isinstance(me.app.screen, DoneScreen)
+        assert "Nothing is due." in me.says("#summary")
+        assert "Not seen yet: 7." in me.says("#summary")
+        await me.press("c")
+        assert isinstance(me.app.screen, ChooseScreen)
+
+    hold(seven, script, new=0)
+
+
+def test_after_the_last_card_undo_brings_it_back(seven: Path) -> None:
+    async def script(me: Me) -> None:
+        await me.press("space", "4")
+        assert isinstance(me.app.screen, DoneScreen)
+        assert "Answered 1: 1 new" in me.says("#summary")
+        await me.press("u")
+        assert me.card() == "hidden"
+
+    hold(seven, script, wanted=only("cloze"))
+    assert reviews() == []
+
+
+def test_choosing_counts_and_starts(seven: Path) -> None:
+    async def script(me: Me) -> None:
+        assert isinstance(me.app.screen, ChooseScreen)
+        assert me.says("#counts") == "0 due, 7 new today (at most 10 a day), of 7 cards"
+        await me.press("tab", "down", "space")  # the second level
+        assert me.says("#counts") == "0 due, 3 new today (at most 10 a day), of 3 cards"
+        await me.press(*["minus"] * 9)
+        assert me.says("#counts") == "0 due, 1 new today (at most 1 a day), of 3 cards"
+        await me.press("tab", "down", "down", "enter")  # and of kind number
+        await me.press("s")
+        assert me.card() == "ring-bytes"
+
+    hold(seven, script, wanted=Wanted())
+    with store.opened() as progress:
+        assert progress.new_a_day() == 1
+
+
+@pytest.mark.parametrize("size", [(60, 20), (40, 12), (200, 60)])
+def test_any_size_shows_the_ratings_and_the_keys(seven: Path, size: tuple[int, int]) -> None:
+    async def script(me: Me) -> None:
+        await me.pilot.resize_terminal(*size)
+        for key in ("space", "t", "escape", "question_mark", "escape"):
+            await me.press(key)
+        for where in ("#rate-1", "#rate-4", "#keys", "#about"):
+            region = me.app.screen.query_one(where).region
+            assert region.width > 8
+            assert region.right <= size[0]
+            assert region.bottom <= size[1]
+        assert me.app.screen.query_one("#card").region.height >= 4
+
+    hold(seven, script)
+
+
+@pytest.mark.parametrize("key", ["q", "ctrl+c"])
+def test_quitting_keeps_what_was_answered(seven: Path, key: str) -> None:
+    async def script(me: Me) -> None:
+        await me.press("space", "3", key)
+
+    app = hold(seven, script)
+    assert app.return_code == 0
+    assert app.summary()[0] == "Answered 1: 1 new, 0 seen before."
+
+
+def test_trouble_with_the_database_is_told_and_the_card_stays(seven: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any) -> None:
+        raise DeckError("quiz.sqlite3: the progress cannot be used: database or disk is full")
+
+    async def script(me: Me) -> None:
+        await me.press("space")
+        with monkeypatch.context() as patch:
+            patch.setattr(store.Store, "record", full)
+            await me.press("3")
+            assert "disk is full" in me.says("#status")
+        await me.press("3")
+        assert me.card() == "hidden"
+
+    hold(seven, script)
+    assert reviews() == [("plain", 3)]
+
+
+def test_nothing_is_said_by_colour_alone(seven: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+
+    async def script(me: Me) -> None:
+        assert me.app.no_color
+        await me.press("9", "enter")
+        assert me.says("#verdict").startswith("Not 9")
+        assert ">" in me.says("#rate-1")
+
+    hold(seven, script, wanted=only("number"))
