@@ -370,7 +370,7 @@ def test_any_size_shows_the_ratings_and_the_keys(seven: Path, size: tuple[int, i
             await me.press(key)
         for where in ("#rate-1", "#rate-4", "#keys", "#about"):
             region = me.app.screen.query_one(where).region
-            assert region.width > 8
+            assert region.width >= 8
             assert region.right <= size[0]
             assert region.bottom <= size[1]
         assert me.app.screen.query_one("#card").region.height >= 4
@@ -382,10 +382,11 @@ def test_any_size_shows_the_ratings_and_the_keys(seven: Path, size: tuple[int, i
 def test_quitting_keeps_what_was_answered(seven: Path, key: str) -> None:
     async def script(me: Me) -> None:
         await me.press("space", "3", key)
+        assert not me.app.is_running or me.app._exit
+        assert me.app.summary()[0] == "Answered 1: 1 new, 0 seen before."
 
-    app = hold(seven, script)
-    assert app.return_code == 0
-    assert app.summary()[0] == "Answered 1: 1 new, 0 seen before."
+    assert hold(seven, script).return_code == 0
+    assert reviews() == [("plain", 3)]
 
 
 def test_trouble_with_the_database_is_told_and_the_card_stays(seven: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,7 @@ from textual.app import App
 from textual.binding import Binding
 
 from grader.quiz import words
+from grader.quiz.deck import DeckError
 from grader.quiz.folder import load_folder
 from grader.quiz.plan import Wanted, choose
 from grader.quiz.screen.asks import AskScreen
@@ -32,6 +33,8 @@ def run(wanted: Wanted, new: int | None, cards_dir: Path) -> int:
         app = QuizApp(Desk(store, decks, cards_dir, wanted, new, clock))
         with _ended_by_signals(app):
             app.run()
+        if app.trouble is not None:
+            raise app.trouble
         print("\n".join(app.summary()))
     return app.return_code or 0
 
@@ -71,6 +74,7 @@ class QuizApp(App[None]):
         super().__init__()
         self.desk = desk
         self.sitting: Sitting | None = None
+        self.trouble: DeckError | None = None  # what ended the session
         self._ending = False
 
     def end_soon(self, *, interrupted: bool) -> None:
@@ -91,13 +95,17 @@ class QuizApp(App[None]):
     async def hold(self) -> None:
         """Choose (unless the command line did), ask, look back, and choose again."""
         chosen = self.desk.wanted != Wanted()
-        while True:
-            if not chosen:
-                await self.push_screen_wait(ChooseScreen(self.desk))
-            self.sitting = self.desk.sitting()
-            self.sitting.next()
-            await self._ask_all(self.sitting)
-            chosen = False
+        try:
+            while True:
+                if not chosen:
+                    await self.push_screen_wait(ChooseScreen(self.desk))
+                self.sitting = self.desk.sitting()
+                self.sitting.next()
+                await self._ask_all(self.sitting)
+                chosen = False
+        except DeckError as error:
+            self.trouble = error
+            self.exit()
 
     async def _ask_all(self, sitting: Sitting) -> None:
         while True:
@@ -120,7 +128,10 @@ class QuizApp(App[None]):
 
     def action_statistics(self) -> None:
         if not isinstance(self.screen, (StatisticsScreen, HelpScreen)):
-            self.push_screen(StatisticsScreen(self.desk))
+            try:
+                self.push_screen(StatisticsScreen(self.desk))
+            except DeckError as error:
+                self.notify(str(error), severity="error")
 
     def action_help(self) -> None:
         if not isinstance(self.screen, HelpScreen):
