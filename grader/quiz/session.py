@@ -12,7 +12,7 @@ from rich.rule import Rule
 from rich.text import Text
 
 from grader.quiz import asking, editor, statistics, words
-from grader.quiz.deck import DeckError
+from grader.quiz.deck import Deck, DeckError
 from grader.quiz.folder import load_folder
 from grader.quiz.plan import Wanted, choose
 from grader.quiz.schedule import AGAIN
@@ -64,7 +64,7 @@ def run(
     with opened() as store:
         everything = [card for deck in decks for card in deck.cards]
         sitting = Sitting(store, cards, new_a_day=new, now=now, everything=everything)
-        _Lines(sitting, store, wanted, cards_dir, read, console or Console(highlight=False)).hold()
+        _Lines(sitting, store, wanted, decks, cards_dir, read, console or Console(highlight=False)).hold()
     return 0
 
 
@@ -74,11 +74,13 @@ class _Lines:
         sitting: Sitting,
         store: Store,
         wanted: Wanted,
+        decks: list[Deck],
         cards_dir: Path,
         read: Callable[[str], str],
         console: Console,
     ) -> None:
-        self._sitting, self._store, self._wanted, self._cards_dir = sitting, store, wanted, cards_dir
+        self._sitting, self._store, self._wanted = sitting, store, wanted
+        self._decks, self._cards_dir = decks, cards_dir
         self._read, self._console = read, console
         self._commands: dict[str, Callable[[Turn], None]] = {
             "?": lambda _: self._say(HELP),
@@ -181,9 +183,9 @@ class _Lines:
         self._moves(said)
 
     def _edit(self, turn: Turn) -> None:
-        editor.edit(turn.card, load_folder(self._cards_dir))
-        decks = editor.read_again(self._cards_dir)
-        cards = [card for deck in decks for card in deck.cards]
+        editor.edit(turn.card, self._decks)
+        self._decks = editor.read_again(self._cards_dir)
+        cards = [card for deck in self._decks for card in deck.cards]
         self._sitting.replace(cards, [card for card in cards if self._wanted.accepts(card)])
         self._moves("The cards were read again.")
 

@@ -103,9 +103,9 @@ def lines(counted: Statistics, width: int = 80) -> list[str]:
         share = f"{part.right / part.answers:6.1%}" if part.answers else "     -"
         bar = f"{_bar(part.right, part.answers, 20)}  " if width >= 60 else ""
         drawn.append(f"{name:<14} {share}  {bar}{part.right} of {part.answers}")
-    drawn += ["", "By chapter", ""]
+    drawn += ["", "By chapter: # known, = due, . new", ""]
     room = max(8, min(40, width - 40))
-    drawn.append(f"{'deck':<8}{'cards':>6}{'seen':>6}{'known':>7}{'due':>5}  # known, = due, . new")
+    drawn.append(f"{'deck':<8}{'cards':>6}{'seen':>6}{'known':>7}{'due':>5}")
     for chapter in counted.chapters:
         bar = _shares((chapter.known, chapter.due, chapter.cards - chapter.seen), "#=.", room)
         name = chapter.deck if len(chapter.deck) < 8 else chapter.deck[:6] + "…"
