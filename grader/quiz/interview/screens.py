@@ -9,8 +9,7 @@ from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, VerticalScroll
 from textual.screen import Screen
-from textual.widgets import Footer, Input, Markdown, SelectionList, Static, TextArea
-from textual.widgets.selection_list import Selection
+from textual.widgets import Footer, Input, Markdown, OptionList, Static, TextArea
 
 from grader.quiz.interview.conduct import (
     HINT,
@@ -101,8 +100,8 @@ class StepScreen(Screen[Reply]):
     def tick(self) -> None:
         task, whole = self.step.place.left(self.app.clock() - self.since if self.ticks() else 0.0)
         shown = self.query_one("#clock", Static)
-        rest = "" if self.ticks() else " (the clock stands)"
-        shown.update(f"{left(task)} for this · {left(whole)} in all{rest}")
+        rest = "" if self.ticks() else ", paused"
+        shown.update(f"{left(task)} for this, {left(whole)} in all{rest}")
         shown.set_class(task < 0, "late")
 
     def left(self) -> Reply:
@@ -219,6 +218,7 @@ class RateScreen(StepScreen):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "on", "Go on", priority=True),
+        Binding("space", "tick", "Tick", priority=True),
         *(Binding(str(digit), f"mark({digit})", show=False, priority=True) for digit in range(1, 10)),
         Binding("pagedown", "scroll(1)", "Scroll", priority=True),
         Binding("pageup", "scroll(-1)", show=False, priority=True),
@@ -243,31 +243,40 @@ class RateScreen(StepScreen):
             + ("" if step.skipped else ": tick what you said, with space or its number"),
             classes="title",
         )
-        yield SelectionList[int](
-            *(Selection(f"{at + 1}. {_bare(point)}", at) for at, point in enumerate(task.points)),
-            id="points",
-            disabled=step.skipped,
-        )
+        self.ticked = [False] * len(task.points)
+        yield OptionList(*map(self._point, range(len(task.points))), id="points", markup=False, disabled=step.skipped)
 
     def on_mount(self) -> None:
         super().on_mount()
-        self.query_one(SelectionList).focus()
+        points = self.query_one(OptionList)
+        points.focus()
+        points.highlighted = None if self.step.skipped else 0
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        return not self.step.skipped if action in ("tick", "mark") else True
+
+    def action_tick(self) -> None:
+        if (at := self.query_one(OptionList).highlighted) is not None:
+            self.action_mark(at + 1)
 
     def action_mark(self, number: int) -> None:
-        points = self.query_one(SelectionList)
-        if number <= len(self.step.place.task.points) and not self.step.skipped:
-            points.toggle(number - 1)
+        if number <= len(self.ticked):
+            self.ticked[number - 1] = not self.ticked[number - 1]
+            points = self.query_one(OptionList)
+            points.replace_option_prompt_at_index(number - 1, self._point(number - 1))
             points.highlighted = number - 1
+
+    def _point(self, at: int) -> str:
+        """A point of the rubric as its line, readable without colours."""
+        said = "" if self.step.skipped else "[x] " if self.ticked[at] else "[ ] "
+        return f"{said}{at + 1}. {_bare(self.step.place.task.points[at])}"
 
     def action_scroll(self, pages: int) -> None:
         for side in self.query("#mine, #model").results(VerticalScroll):
             side.scroll_relative(y=pages * max(1, side.size.height - 2), animate=False)
 
     def action_on(self) -> None:
-        ticked = set(self.query_one(SelectionList).selected)
-        self.dismiss(
-            None if self.step.skipped else tuple(at in ticked for at in range(len(self.step.place.task.points)))
-        )
+        self.dismiss(None if self.step.skipped else tuple(self.ticked))
 
 
 class FollowScreen(StepScreen):
@@ -313,4 +322,4 @@ def left(seconds: float) -> str:
 
 def _bare(text: str) -> str:
     """A rubric's point without Markdown's marks, for a list that shows plain text."""
-    return text.replace("**", "").replace("`", "").replace("[", "\\[")
+    return text.replace("**", "").replace("`", "")

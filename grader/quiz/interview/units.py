@@ -5,6 +5,7 @@ Prefixes are those of the SI (BIPM, 9th edition, section 3) and of IEC 80000-13 
 
 from __future__ import annotations
 
+import math
 import re
 
 _SI = {
@@ -49,11 +50,12 @@ def quantity(text: str, unit: str) -> float:
     if match is None or not any(letter.isdigit() for letter in digits):
         raise ValueError(f"That is no number; write it like 1.5 {unit}, or 1.5e9.")
     value, said = float(digits), match[2].strip()
-    for word, times in _WORDS.items():
-        if said == word or said.startswith(f"{word} "):
-            value, said = value * times, said[len(word) :].strip()
+    if not math.isfinite(value):
+        raise ValueError(f"That is no number that one can work with; write it like 1.5 {unit}.")
     if not said:
-        return value * (1.0 if match[2].strip() == "" else 1 / _scale(unit)[1])
+        return value
+    if said in _WORDS:  # "35 million" where the answer is in million USD, or in USD
+        return value * _WORDS[said] / _scale(unit)[1]
     dimension, scale = _scale(said)
     wanted, of_unit = _scale(unit)
     if dimension != wanted:
@@ -63,6 +65,10 @@ def quantity(text: str, unit: str) -> float:
 
 def _scale(unit: str) -> tuple[str, float]:
     """The dimension of a unit, and how many base units it is; an unknown word is a dimension of its own."""
+    word, space, rest = unit.partition(" ")
+    if space and word in _WORDS:
+        dimension, size = _scale(rest.strip())
+        return dimension, size * _WORDS[word]
     above, slash, below = unit.partition("/")
     if slash:
         (top, times), (bottom, parts) = _scale(above.strip()), _scale(below.strip())

@@ -1,0 +1,157 @@
+"""What is read of answers and of rounds, and what is said of broken ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from grader import catalog
+from grader.quiz import formula
+from grader.quiz.deck import DeckError
+from grader.quiz.interview import content, lint, rounds
+from grader.quiz.interview.task import Question
+from tests.quiz.interview.conftest import ENTRY, QUESTIONS, ROUND, WORDS
+
+ENTRIES = "---\narea: fundamentals\ntitle: All\n---\n\n" + ENTRY.format(id="q-a", words=WORDS)
+
+BROKEN_ENTRIES = {
+    "no front matter": ("---\narea: fundamentals\n", "", "1: the file begins with `area:`, `title:`"),
+    "an unknown area": ("area: fundamentals", "area: cooking", "1: there is no area 'cooking'"),
+    "an unknown key": ("title: All", "name: All", "3: unknown key 'name'"),
+    "no id": ("## q-a", "## Q A", "6: 'Q A' is no id"),
+    "text before questions": ("## q-a", "Hello\n\n## q-a", "6: expected a question"),
+    "text before the answer": ("### Answer", "Hello\n\n### Answer", "8: 'q-a' begins with `### Answer`"),
+    "a part missing": ("### Listen for", "### Rubric", "6: 'q-a' has the parts Answer, Listen for, Follow-ups"),
+    "an answer too short": (WORDS, "", "8: the answer to 'q-a' has 4 words, of at least 40"),
+    "too few points": ("- Third point of q-a\n", "", "12: 'Listen for' has 2 of at least 3"),
+    "a point that is none": ("- Third", "Third", "16: 'Listen for' is a list"),
+    "an empty point": ("- Third point of q-a", "- \n- x", "16: an item of 'Listen for' is empty"),
+    "too few follow-ups": ("- **And then?** That.\n", "", "18: 'Follow-ups' has 1 of at least 2"),
+    "a follow-up without a question": ("- **And then?** That.", "- And then? That.", "21: a follow-up is"),
+    "a follow-up without an answer": ("- **And then?** That.", "- **And then?**", "21: a follow-up is"),
+    "an open fence": ("The answer", "```\nThe answer", "10: this code fence is never closed"),
+}
+
+
+def test_entries_are_read() -> None:
+    (entry,) = content.parse(ENTRIES, "a.md")
+    assert (entry.question, entry.area, entry.where) == ("q-a", "fundamentals", "a.md:6")
+    assert entry.points == ("**First** point of q-a", "Second point of q-a", "Third point of q-a")
+    assert [(each.question, each.answer) for each in entry.follow_ups] == [
+        ("What follows q-a?", "This follows."),
+        ("And then?", "That."),
+    ]
+    assert entry.answer.startswith("The answer to q-a. word")
+
+
+def test_items_may_go_on_indented_and_headings_in_code_are_none() -> None:
+    text = ENTRIES.replace("- Third point", "- Third\n  point").replace(
+        "The answer", "```\n## no\n### no\n```\nThe answer"
+    )
+    (entry,) = content.parse(text, "a.md")
+    assert entry.points[2] == "Third point of q-a"
+    assert "### no" in entry.answer
+
+
+@pytest.mark.parametrize(("old", "new", "said"), BROKEN_ENTRIES.values(), ids=BROKEN_ENTRIES)
+def test_a_broken_entry_is_said_with_its_line(old: str, new: str, said: str) -> None:
+    assert old in ENTRIES
+    with pytest.raises(DeckError) as caught:
+        content.parse(ENTRIES.replace(old, new, 1), "a.md")
+    assert str(caught.value).startswith(f"a.md:{said}")
+
+
+BROKEN_ROUNDS = {
+    "an unknown level": ("level: senior", "level: junior", "1: there is no level 'junior'"),
+    "nothing said first": ("The interviewer opens.", "", "7: a round begins with"),
+    "no sources": ("## Sources\n\n- The author, this year.\n", "", "123: a round ends with `## Sources`"),
+    "empty sources": ("- The author, this year.\n", "", "138: 'Sources' has 0 of at least 1"),
+    "an unknown stage": ("## clarify: What", "## ponder: What", "10: a stage is headed"),
+    "a stage without a title": ("## design: How?", "## design:", "93: a stage is headed"),
+    "stages out of order": ("## design: How?", "## clarify: How?", "10: stages come in the order"),
+    "too few stages": ("## design: How?\nminutes: 2\n\nDesign.\n\n### Answer\n\nOne designs.\n\n### Listen for\n\n- A\n- B\n- C\n", "",
+                       "1: a round has 5 to 7 stages, not 4"),
+    "no minutes": ("minutes: 2\n\nAsk", "Ask", "11: expected `key: value`"),
+    "minutes that are none": ("minutes: 3", "minutes: some", "25: 'some' is no number of minutes"),
+    "no prompt": ("Ask.\n", "", "10: stage 'clarify: What for?' has no prompt"),
+    "parts out of order": ("### Mistakes", "### Hint", "25: stage 'estimate: How large?' has the parts"),
+    "an empty answer": ("One asks.\n", "", "15: the answer of stage"),
+    "a hint for nothing": ("cost: 1", "cost: 0", "74: '0' is no cost"),
+    "a hint that says nothing": ("Multiply.\n", "", "74: this hint says nothing"),
+    "a number without an id": ("### Number: state", "### Number: The State", "30: 'The State' is no id"),
+    "a number twice": ("### Number: days", "### Number: state", "1: the number 'state' is there twice"),
+    "an answer that is none": ("answer: 16", "answer: many", "30: 'state' has answer 'many', which is no number"),
+    "a formula that disagrees": ("1e12 * 16 / 1e12", "1e12 * 12 / 1e12", "30: 'state': formula '1e12 * 12 / 1e12' gives 12"),
+    "a formula that is none": ("1e12 * 16 / 1e12", "import os", "30: 'state': formula 'import os': 'import' is not known"),
+    "a tolerance that is none": ("unit: TB", "unit: TB\ntolerance: 3", "30: 'state' has tolerance '3'"),
+    "no explanation": ("16 TB.\n", "", "30: 'state' has an empty explanation"),
+    "too few numbers": ("### Number: links\nanswer: 3\nunit: links\nformula: 4 - 1\n\nHow many links has a chain of four?\n\n---\n\n3.\n",
+                        "", "1: a round has 4 numbers to work out or more, not 3"),
+}  # fmt: skip
+
+
+def test_a_round_is_read() -> None:
+    found = rounds.parse(ROUND, "small.md", "small")
+    assert (found.name, found.minutes, found.questions, found.opening) == (
+        "small", 10, ("q-design",), "The interviewer opens.",
+    )  # fmt: skip
+    stage = found.stages[1]
+    assert (stage.id, stage.title, stage.round, stage.level) == ("small/2", "Estimate: How large?", "small", "senior")
+    assert [each.id for each in stage.estimates] == ["state", "days", "share", "links"]
+    assert (stage.hints[0].text, stage.hints[0].cost) == ("Multiply.", 1)
+    assert stage.mistakes == ('**"16 GB."** A thousand times too little.',)
+
+
+@pytest.mark.parametrize(("old", "new", "said"), BROKEN_ROUNDS.values(), ids=BROKEN_ROUNDS)
+def test_a_broken_round_is_said_with_its_line(old: str, new: str, said: str) -> None:
+    assert old in ROUND
+    with pytest.raises(DeckError) as caught:
+        rounds.parse(ROUND.replace(old, new, 1), "small.md", "small")
+    assert str(caught.value).startswith(f"small.md:{said}")
+
+
+def test_the_linter_holds_answers_against_the_questions(tmp_path: Path) -> None:
+    (tmp_path / "rounds").mkdir()
+    (tmp_path / "01-a.md").write_text(ENTRIES)
+    (tmp_path / "02-b.md").write_text(ENTRIES)
+    (tmp_path / "03-c.md").write_text("nothing")
+    (tmp_path / "rounds" / "small.md").write_text(ROUND)
+    found = lint.problems(tmp_path, [Question("q-b", "mid", "t", "?")], {"t"})
+    said = "\n".join(found)
+    for words in (
+        "02-b.md:6: 'q-a' is also at", "03-c.md:1: the file begins", "'q-a' is no interview question",
+        "question 'q-b' has no answer", "small.md:1: 'q-design' is no interview question", "'design' is no topic",
+    ):  # fmt: skip
+        assert words in said
+
+
+def test_the_linter_is_content_with_the_small_course(course: object) -> None:
+    folder = course.interview  # type: ignore[attr-defined]
+    assert lint.problems(folder, QUESTIONS, {"basics", "more", "design"}) == []
+
+
+def test_the_courses_own_interview_is_whole() -> None:
+    questions = [Question(each.id, each.level, each.topic, each.text) for each in catalog.asked()]
+    assert lint.problems(catalog.interview(), questions, {topic.id for topic in catalog.topics()}) == []
+
+
+OWN = rounds.load_folder(catalog.interview() / "rounds")
+
+
+def test_there_are_the_four_rounds() -> None:
+    assert [each.name for each in OWN] == ["100gb-8gpus", "feature-pipeline", "one-trillion", "three-month-run"]
+    designed = {question for each in OWN for question in each.questions}
+    listing = yaml.safe_load((catalog.course() / "questions.yaml").read_text())["questions"]
+    assert designed == {each["id"] for each in listing if each["topic"].startswith("design-")}
+
+
+@pytest.mark.parametrize(
+    "estimate",
+    [pytest.param(each, id=f"{own.name}-{each.id}") for own in OWN for stage in own.stages for each in stage.estimates],
+)
+def test_each_estimate_follows_from_its_formula(estimate: object) -> None:
+    computed = formula.compute(estimate.formula)  # type: ignore[attr-defined]
+    assert computed == pytest.approx(estimate.value, rel=0.025)  # type: ignore[attr-defined]
+    assert abs(computed - estimate.value) < estimate.tolerance * estimate.value  # type: ignore[attr-defined]
