@@ -75,8 +75,12 @@ def _scale(unit: str) -> tuple[str, float]:
         return f"{top}/{bottom}", times / parts
     if unit in _WHOLE:
         return _WHOLE[unit]
+    return _prefixed(unit) or _prefixed(unit.upper()) or (unit.lower().removesuffix("s"), 1.0)  # "16 tb" is clear
+
+
+def _prefixed(unit: str) -> tuple[str, float] | None:
     for base, (dimension, size) in _PREFIXED.items():
         prefix = unit.removesuffix(base)
         if unit.endswith(base) and (prefix in _SI or prefix in _IEC):
             return dimension, size * {**_SI, **_IEC}[prefix]
-    return unit.lower().removesuffix("s"), 1.0
+    return None

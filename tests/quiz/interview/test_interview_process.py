@@ -1,0 +1,194 @@
+"""An interview in a process of its own: through pipes, on a terminal, killed, and what the console script says."""
+
+from __future__ import annotations
+
+import os
+import pty
+import select
+import signal
+import struct
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from fcntl import ioctl
+from pathlib import Path
+from termios import TIOCSWINSZ
+
+import pytest
+
+from grader import cli
+from grader.quiz import store
+from grader.submission import BadRequest
+from tests.quiz.interview.conftest import write_course
+
+ROOT = Path(__file__).parents[3]
+LIMIT = 60  # seconds to wait for what must come; only a test that fails waits so long
+CODE = """
+import sys
+from pathlib import Path
+if sys.stdin.isatty():
+    import fcntl, termios
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)  # so that Ctrl-C is a signal
+sys.path.insert(0, sys.argv[1])
+from grader.quiz.interview import session
+from tests.quiz.interview.conftest import small_course
+folder = Path(sys.argv[2])
+request = session.Request("mid", 8, seed=1, out=folder / "reports")
+sys.exit(session.run(small_course(folder), request))
+"""
+
+
+class Candidate:
+    """Types into an interview and reads what it shows."""
+
+    def __init__(self, folder: Path, *, terminal: bool) -> None:
+        inner, outer = pty.openpty()
+        ioctl(inner, TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
+        self.process = subprocess.Popen(
+            [sys.executable, "-W", "error", "-c", CODE, str(ROOT), str(folder)],
+            stdin=outer,
+            stdout=outer if terminal else subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            env={**os.environ, "TERM": "xterm-256color", "PYTHONUNBUFFERED": "1"},
+        )
+        os.close(outer)
+        self._in = inner
+        self._out = self.process.stdout.fileno() if self.process.stdout else inner
+        self.shown, self._seen = "", 0
+
+    def type(self, text: str) -> None:
+        os.write(self._in, text.encode())
+
+    def sees(self, words: str) -> None:
+        """Wait until the words have been shown since this was last asked."""
+        while (found := self.shown.find(words, self._seen)) < 0:
+            assert self._read(), f"ended before {words!r}: {self.shown!r}"
+        self._seen = found + len(words)
+
+    def ends(self) -> int:
+        while self._read():
+            pass
+        return self.process.wait(LIMIT)
+
+    def _read(self) -> str:
+        assert select.select([self._out], [], [], LIMIT)[0], f"nothing more came after {self.shown[-500:]!r}"
+        try:
+            chunk = os.read(self._out, 65536).decode(errors="replace")
+        except OSError:  # the other end of a pseudo-terminal is closed
+            return ""
+        self.shown += chunk
+        return chunk
+
+    def close(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        os.close(self._in)
+        if self.process.stdout:
+            self.process.stdout.close()
+
+
+Sit = Callable[..., Candidate]
+
+
+@pytest.fixture
+def sit(tmp_path: Path) -> Iterator[Sit]:
+    write_course(tmp_path)
+    there: list[Candidate] = []
+
+    def down(*, terminal: bool = False) -> Candidate:
+        there.append(Candidate(tmp_path, terminal=terminal))
+        return there[-1]
+
+    yield down
+    for each in there:
+        each.close()
+
+
+def interviews() -> list[list[str]]:
+    with store.opened() as progress:
+        return [[done["rating"] for done in each["done"]] for each in progress.interviews()]
+
+
+def answer_one(candidate: Candidate) -> None:
+    for prompt, typed in (("> ", "text\n.\n"), ("q quits): ", "a\n"), *[("q quits): ", "\n"), ("q quit: ", "2\n")] * 2):
+        candidate.sees(prompt)
+        candidate.type(typed)
+    candidate.sees("2 of 2")
+
+
+def test_a_kill_between_questions_loses_no_finished_one(sit: Sit, tmp_path: Path) -> None:
+    first = sit()
+    answer_one(first)
+    first.process.send_signal(signal.SIGKILL)
+    assert first.ends() == -signal.SIGKILL
+    assert interviews() == []
+    second = sit()
+    second.sees("The last interview was cut off")
+    second.sees("> ")
+    second.type("q\n")
+    assert second.ends() == 0
+    assert interviews() == [["rated"]]
+    assert len(list((tmp_path / "reports").iterdir())) == 2
+
+
+def test_ctrl_c_ends_with_a_report(sit: Sit) -> None:
+    candidate = sit()
+    answer_one(candidate)
+    candidate.sees("> ")
+    candidate.type("half an answer\n")
+    candidate.sees("> ")
+    candidate.type("\x03")
+    assert candidate.ends() == 0
+    assert interviews() == [["rated", "unrated"]]
+    assert "Traceback" not in candidate.shown
+
+
+def test_on_a_terminal_it_is_full_screen(sit: Sit) -> None:
+    candidate = sit(terminal=True)
+    candidate.sees("Done")  # the keys at the bottom
+    assert "\x1b[?1049h" in candidate.shown
+    candidate.type("words")
+    candidate.sees("s")
+    candidate.type("\x13")  # Ctrl-S
+    candidate.sees("strong candidate")
+    candidate.type("\x03")
+    assert candidate.ends() == 0
+    assert interviews() == [["unrated"]]
+    assert "Report: " in candidate.shown
+    assert "Traceback" not in candidate.shown
+
+
+BAD_REQUESTS = {
+    "level": (["--level", "junior"], "no level is called 'junior'; there are mid, senior, principal"),
+    "minutes": (["--level", "mid", "--minutes", "0"], "an interview takes 4 to 480 minutes, not 0"),
+    "topic": (["--level", "mid", "--topic", "capp"], "no topic is called 'capp'; did you mean 'cap'?"),
+    "a topic without a question": (["--level", "mid", "--topic", "pacelc"], "no interview question is about 'pacelc'"),
+    "round": (["--level", "mid", "--round", "two-trillion"], "did you mean 'one-trillion'?"),
+    "a round that is longer": (["--level", "mid", "--round", "one-trillion", "--minutes", "10"], "takes 40 minutes"),
+    "folder": (["--level", "mid", "--out", "/dev/null/x"], "/dev/null/x: no report can be written there"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "said"), BAD_REQUESTS.values(), ids=BAD_REQUESTS)
+def test_a_bad_request_is_one_sentence(arguments: list[str], said: str) -> None:
+    with pytest.raises(BadRequest) as caught:
+        cli.app(["interview", *arguments], standalone_mode=False)
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_bad_request_ends_with_status_2(tmp_path: Path) -> None:
+    command = [sys.executable, "-W", "error", "-m", "grader.cli", "interview", "--level", "junior"]
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, timeout=LIMIT, cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    said = "rankup: no level is called 'junior'; there are mid, senior, principal\n"
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", said)
+
+
+def test_nothing_of_it_is_loaded_by_other_commands() -> None:
+    code = "import sys, grader.cli; sys.exit(bool({'textual', 'fsrs', 'markdown_it'} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", code], check=False, cwd=ROOT).returncode == 0

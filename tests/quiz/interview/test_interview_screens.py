@@ -1,0 +1,160 @@
+"""An interview full-screen, through Textual's pilot: keys, clocks, and what comes of them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+from textual.widgets import Input, OptionList, Static, TextArea
+
+from grader.quiz.interview import rounds
+from grader.quiz.interview.conduct import Talk
+from grader.quiz.interview.screens import InterviewApp
+from grader.quiz.interview.task import Done, Task
+from tests.quiz.interview.conftest import ROUND, task
+
+STAGE = rounds.parse(ROUND, "small.md", "small").stages[1]
+
+
+class Stage:
+    """The app on a screen that nobody sees, and a clock that stands until it is set."""
+
+    def __init__(self, *tasks: Task) -> None:
+        self.seconds, self.done = 0.0, list[Done]()
+        talk = Talk(tasks, 10, lambda: self.seconds, self.done.append)
+        self.app = InterviewApp(talk, lambda: self.seconds, "mid, 10 minutes. Seed 1.")
+
+    def play(self, act: Callable[[Pilot[Any]], Awaitable[None]], size: tuple[int, int] = (100, 30)) -> None:
+        async def run() -> None:
+            async with self.app.run_test(size=size) as pilot:
+                await act(pilot)
+
+        asyncio.run(run())
+
+    async def press(self, pilot: Pilot[Any], *keys: str) -> None:
+        for key in keys:
+            await pilot.press(key)
+        await pilot.pause()
+
+    async def write(self, pilot: Pilot[Any], text: str) -> None:
+        """Type a text at once."""
+        focused = self.app.focused
+        assert isinstance(focused, (Input, TextArea))
+        focused.insert(text, 0) if isinstance(focused, Input) else focused.insert(text)
+        await pilot.pause()
+
+    @property
+    def screen(self) -> str:
+        return type(self.app.screen).__name__
+
+    def text(self, selector: str) -> str:
+        return str(self.app.screen.query_one(selector, Static).render())
+
+
+@pytest.mark.parametrize("size", [(120, 40), (60, 16)])
+def test_a_question_by_keys(size: tuple[int, int]) -> None:
+    stage = Stage(task(), task("q-b"))
+
+    async def act(pilot: Pilot[Any]) -> None:
+        await stage.press(pilot, *"1q s")  # text, no keys
+        stage.seconds = 90
+        await stage.press(pilot, "ctrl+s")
+        assert stage.screen == "RateScreen"
+        assert "paused" in stage.text("#clock")
+        await stage.press(
+            pilot, "1", "down", "space", "1", "3", "9", "enter"
+        )  # 1 is ticked and unticked; 2 from below 1
+        assert stage.screen == "FollowScreen"
+        await stage.press(pilot, "2")  # its answer is not shown yet
+        await stage.press(pilot, "enter", "2")
+        assert stage.screen == "WriteScreen"
+
+    stage.play(act, size)
+    (done,) = stage.done
+    assert (done.written, done.seconds, done.rating) == ("1q s", 90, "rated")
+    assert [had for _, had in done.ticked] == [False, True, True]
+    assert done.follow_ups == (("And then?", 1.0),)
+
+
+def test_the_clock_counts_down_and_then_over() -> None:
+    stage = Stage(task())
+
+    async def act(pilot: Pilot[Any]) -> None:
+        assert stage.text("#clock") == "4:00 for this, 10:00 in all"
+        stage.seconds = 250
+        stage.app.screen.tick()  # type: ignore[attr-defined]
+        assert stage.text("#clock") == "0:10 over for this, 5:50 in all"
+        assert stage.app.screen.query_one("#clock").has_class("late")
+
+    stage.play(act)
+
+
+@pytest.mark.parametrize(
+    ("keys", "rating"),
+    [(["ctrl+q"], None), (["a", "ctrl+c"], "unrated"), (["a", "ctrl+s", "ctrl+q"], "unrated"),
+     (["a", "ctrl+s", "1", "enter", "ctrl+c"], "rated"), (["ctrl+n", "ctrl+q"], "skipped")],
+)  # fmt: skip
+def test_leaving_anywhere_keeps_what_there_is(keys: list[str], rating: str | None) -> None:
+    stage = Stage(task(), task("q-b"))
+
+    async def act(pilot: Pilot[Any]) -> None:
+        await stage.press(pilot, *keys)
+
+    stage.play(act)
+    assert [done.rating for done in stage.done] == ([rating] if rating else [])
+
+
+def test_a_stage_by_keys() -> None:
+    stage = Stage(STAGE)
+
+    async def act(pilot: Pilot[Any]) -> None:
+        assert stage.screen == "WorkScreen"
+        await stage.write(pilot, "12")
+        await stage.press(pilot, "enter")
+        assert "1.3 times too little" in stage.text("#said")
+        await stage.press(pilot, "ctrl+t")
+        assert stage.app.screen.check_action("hint", ()) is False  # there is no other
+        await stage.write(pilot, "16000 GB")
+        await stage.press(pilot, "enter")
+        assert stage.screen == "WorkedScreen"
+        await stage.press(pilot, "enter")
+        for _ in range(3):
+            await stage.press(pilot, "enter", "enter")  # given up, and read
+        assert isinstance(stage.app.focused, TextArea)
+        await stage.press(pilot, "x", "ctrl+s", "2", "enter")
+
+    stage.play(act)
+    (done,) = stage.done
+    assert [guess.earned for guess in done.guesses] == [0.5, 0, 0, 0]
+    assert (done.earned, done.hint_cost) == (0.5, 1)
+
+
+def test_a_hint_keeps_what_is_written() -> None:
+    from dataclasses import replace
+
+    stage = Stage(replace(STAGE, estimates=()))
+
+    async def act(pilot: Pilot[Any]) -> None:
+        await stage.write(pilot, "so far")
+        await stage.press(pilot, "ctrl+t")
+        assert stage.app.screen.query_one(TextArea).text == "so far"
+        assert "Multiply." in str(stage.app.screen.query_one("#prompt").query_one("Markdown").source)  # type: ignore[attr-defined]
+
+    stage.play(act)
+
+
+def test_what_has_the_focus_is_what_one_types_into() -> None:
+    stage = Stage(STAGE)
+
+    async def act(pilot: Pilot[Any]) -> None:
+        assert isinstance(stage.app.focused, Input)
+        await stage.press(pilot, "ctrl+n")
+        assert stage.screen == "RateScreen"
+        assert stage.app.screen.query_one(OptionList).disabled
+        await stage.press(pilot, "space", "1", "enter")
+
+    stage.play(act)
+    assert (stage.done[0].rating, stage.done[0].earned) == ("skipped", 0)
