@@ -222,8 +222,8 @@ def _whose(plan: Plan, at: int, found: Said) -> str:
     for number, ask in enumerate(plan.asks):
         if number != at and ask.right is not None and ask.right.shape == found.shape and close(found, ask.right):
             return (
-                f"It is the answer to request {number}, which came at the same time: what belongs to one request is "
-                "kept in a variable that all of them share."
+                f"It is the answer to request {number}, which came at the same time: keep apart what belongs to each "
+                "request."
             )
     return "Alone it would be right: requests share something that belongs to one of them."
 

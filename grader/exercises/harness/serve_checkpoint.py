@@ -198,7 +198,9 @@ def _live(functions: dict[str, Any], path: str, port: int, token: str, lifespan:
 
     class Server(uvicorn.Server):
         async def startup(self, sockets: Any = None) -> None:
-            await super().startup(sockets)
+            with contextlib.suppress(SystemExit):  # its way to say that the application's startup failed
+                await super().startup(sockets)
+            self.should_exit = not self.started
             nurse.loop = asyncio.get_running_loop()
             for _ in range(0 if self.started else 10):
                 await asyncio.sleep(0)  # an application whose startup failed has yet to raise
