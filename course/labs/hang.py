@@ -1,0 +1,179 @@
+"""A training that hangs, and what each tool says of it: three gloo ranks, of which rank 1 leaves out one all-reduce.
+
+    python hang.py [--json]
+
+The same job four times: hanging, and looked into by py-spy (or faulthandler) and the flight recorder; until the group's
+timeout; with TORCH_DISTRIBUTED_DEBUG=DETAIL; and with that, where rank 1 calls another collective than the others.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from servers import Seen, Server, Servers, main, until
+
+RANKS, STEPS, BAD = 3, 6, 3
+PATIENCE = {"hangs": 120, "timeout": 2, "detail": 2, "mismatch": 2}  # seconds, of the group
+
+
+def training(rank: int, store: Any, mismatch: bool) -> None:
+    """Six steps; rank 1 skips the batch of step 3, and with it the all-reduce that the others wait in."""
+    import torch
+    import torch.distributed as dist
+
+    for step in range(STEPS):
+        gradient = torch.full((1000,), float("nan") if (rank, step) == (1, BAD) else 1.0)
+        if gradient.isnan().any():
+            continue  # "a bad batch: leave it out"
+        if mismatch and (rank, step) == (1, BAD + 1):
+            dist.broadcast(gradient, 0)
+        else:
+            dist.all_reduce(gradient)
+    if rank == 0:
+        store.set("saved", "")
+    store.wait(["saved"])  # all wait until rank 0 has saved the epoch
+
+
+def rank_main(rank: int, job: str, folder: Path) -> None:
+    """One rank. It writes its flight recorder's entries when a line comes on its standard input, and what it raised."""
+    import torch
+    import torch.distributed as dist
+
+    torch.set_num_threads(1)
+    traceback = (folder / f"stack-{rank}").open("w")
+    faulthandler.register(signal.SIGUSR1, traceback, all_threads=False)
+    waiting = timedelta(seconds=PATIENCE[job])
+    files = dist.FileStore(str(folder / "meeting"), RANKS)
+    files.set_timeout(waiting)
+    dist.init_process_group("gloo", store=files, timeout=waiting, world_size=RANKS, rank=rank)
+    threading.Thread(target=tell, args=(rank, folder), daemon=True).start()
+    written = "finished"
+    try:
+        training(rank, dist.PrefixStore("epoch", files), job == "mismatch")
+    except Exception as error:
+        written = f"{type(error).__name__}: {error}"
+    (folder / f"end-{rank}.part").write_text(written)
+    os.replace(folder / f"end-{rank}.part", folder / f"end-{rank}")
+    os._exit(0)  # gloo would wait for its peers
+
+
+def tell(rank: int, folder: Path) -> None:
+    """The last collectives that this rank knows of, once the file `ask` is there."""
+    from torch._C._distributed_c10d import _dump_fr_trace_json
+
+    until("somebody asks", 600, (folder / "ask").exists)
+    entries = json.loads(_dump_fr_trace_json())["entries"]
+    kept = [[e["collective_seq_id"], e["profiling_name"], e["retired"]] for e in entries]
+    (folder / f"recorder-{rank}.part").write_text(json.dumps(kept))
+    os.replace(folder / f"recorder-{rank}.part", folder / f"recorder-{rank}")
+
+
+def lab(servers: Servers, seen: Seen) -> None:
+    """Starts the four jobs at once, and looks at them one after another."""
+    jobs = {job: started(job, servers) for job in PATIENCE}
+    hanging(servers.folder / "hangs", jobs["hangs"], seen)
+    for rank in jobs["hangs"]:
+        rank.process.kill()
+    for job, title in (("timeout", f"the group's timeout, {PATIENCE['timeout']} s"), ("detail", "DEBUG=DETAIL"),
+                       ("mismatch", "DEBUG=DETAIL, rank 1 broadcasts")):  # fmt: skip
+        ended(servers.folder / job, jobs[job], seen, job, title)
+
+
+def started(job: str, servers: Servers) -> list[Server]:
+    folder = servers.folder / job
+    folder.mkdir()
+    detail = {"TORCH_DISTRIBUTED_DEBUG": "DETAIL" if job in ("detail", "mismatch") else "OFF"}
+    os.environ |= {**detail, "TORCH_FR_BUFFER_SIZE": "2000"}
+    command = [sys.executable, str(Path(__file__).resolve()), "--rank"]
+    return [servers.start(f"{job}-{rank}", [*command, str(rank), job, str(folder)]) for rank in range(RANKS)]
+
+
+def hanging(folder: Path, ranks: list[Server], seen: Seen) -> None:
+    """Where each rank stands, and which collectives it knows of."""
+    stacks = dict.fromkeys(range(RANKS), "")
+
+    def all_stand() -> bool:
+        for rank, server in enumerate(ranks):
+            stacks[rank] = stack(server.process.pid, folder / f"stack-{rank}")
+        return all(_where(text) for text in stacks.values())
+
+    until("every rank waits", 120, all_stand)
+    seen.row("the job", "three processes alive, no error, no line in any log")
+    tool = "py-spy dump" if _spy() else "faulthandler, by SIGUSR1"
+    for rank, text in stacks.items():
+        seen.row(f"{tool}, rank {rank}", _where(text))
+        seen.figures[f"stands {rank}"] = _where(text)
+    (folder / "ask").touch()
+    until("every rank told", 60, lambda: all((folder / f"recorder-{rank}").exists() for rank in range(RANKS)))
+    for rank in range(RANKS):
+        entries = json.loads((folder / f"recorder-{rank}").read_text())
+        number, name, _ = entries[-1]
+        seen.row(f"flight recorder, rank {rank}", f"{len(entries)} collectives; the last is number {number}, {name}")
+        seen.figures[f"recorded {rank}"] = len(entries)
+
+
+def stack(process: int, written: Path) -> str:
+    """The stack of a process: py-spy's, where it is installed and allowed, and else what faulthandler writes."""
+    if spy := _spy():
+        done = subprocess.run([spy, "dump", "--pid", str(process)], check=False, capture_output=True, text=True)
+        if done.returncode == 0:
+            return done.stdout
+    if written.exists():  # the handler was set before it was made
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process, signal.SIGUSR1)
+        return written.read_text()[-4000:]
+    return ""
+
+
+def _spy() -> str | None:
+    beside = Path(sys.executable).with_name("py-spy")
+    return shutil.which("py-spy") or (str(beside) if beside.exists() else None)
+
+
+def _where(text: str) -> str:
+    """The innermost line of this file that waits for somebody: "training, hang.py line 45: dist.all_reduce(...)"."""
+    lines = Path(__file__).read_text().splitlines()
+    for found in re.finditer(r"training \([^)]*hang\.py:(\d+)\)|hang\.py\", line (\d+) in training", text):
+        number = int(found[1] or found[2])
+        code = lines[number - 1].partition("  #")[0].strip()
+        if code.startswith(("dist.", "store.wait")):
+            return f"line {number}: {code}"
+    return ""
+
+
+def ended(folder: Path, ranks: list[Server], seen: Seen, job: str, title: str) -> None:
+    """What each rank raised, in a word, and in the figures in full."""
+    for rank, server in enumerate(ranks):
+        server.process.wait(120)
+        said = folder / f"end-{rank}"
+        text = said.read_text() if said.exists() else f"ended with {server.process.returncode}"
+        log = server.log.read_text(errors="replace")
+        seen.row(f"{title}: rank {rank}", short(text))
+        seen.figures[f"{job} {rank}"] = text + "\n" + log
+
+
+def short(text: str) -> str:
+    """The part of a message that says what happened."""
+    plain = re.sub(r"\[/[^\]]*\] ?", "", text)
+    lines = [line.strip() for line in plain.splitlines() if line.strip()]
+    telling = [line for line in lines if re.search(r"Rank|rank|Timed out|mismatch|timeout", line)]
+    return (telling or lines or [""])[0][:240]
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--rank"]:
+        rank_main(int(sys.argv[2]), sys.argv[3], Path(sys.argv[4]))
+    else:
+        sys.exit(main(lab, sys.argv[1:]))
