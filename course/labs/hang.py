@@ -18,6 +18,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,7 @@ RANKS, STEPS, BAD = 3, 6, 3
 PATIENCE = {"hangs": 120, "timeout": 2, "detail": 2, "mismatch": 2}  # seconds, of the group
 
 
-def training(rank: int, store: Any, mismatch: bool) -> None:
+def training(rank: int, store: Any, group: Any, mismatch: bool) -> None:
     """Six steps; rank 1 skips the batch of step 3, and with it the all-reduce that the others wait in."""
     import torch
     import torch.distributed as dist
@@ -38,30 +39,31 @@ def training(rank: int, store: Any, mismatch: bool) -> None:
         if gradient.isnan().any():
             continue  # "a bad batch: leave it out"
         if mismatch and (rank, step) == (1, BAD + 1):
-            dist.broadcast(gradient, 0)
+            dist.broadcast(gradient, 0, group)
         else:
-            dist.all_reduce(gradient)
+            dist.all_reduce(gradient, group=group)
     if rank == 0:
         store.set("saved", "")
     store.wait(["saved"])  # all wait until rank 0 has saved the epoch
 
 
 def rank_main(rank: int, job: str, folder: Path) -> None:
-    """One rank. It writes its flight recorder's entries when a line comes on its standard input, and what it raised."""
+    """One rank, which writes down what it raised; when somebody asks, also its flight recorder's entries."""
     import torch
     import torch.distributed as dist
 
     torch.set_num_threads(1)
-    traceback = (folder / f"stack-{rank}").open("w")
-    faulthandler.register(signal.SIGUSR1, traceback, all_threads=False)
-    waiting = timedelta(seconds=PATIENCE[job])
+    faulthandler.register(signal.SIGUSR1, (folder / f"stack-{rank}").open("w"), all_threads=False)
     files = dist.FileStore(str(folder / "meeting"), RANKS)
+    dist.init_process_group("gloo", store=files, timeout=timedelta(seconds=120), world_size=RANKS, rank=rank)
+    waiting = timedelta(seconds=PATIENCE[job])
+    group = dist.new_group(timeout=waiting)  # the ranks have met: from now on nobody is late by having started late
     files.set_timeout(waiting)
-    dist.init_process_group("gloo", store=files, timeout=waiting, world_size=RANKS, rank=rank)
     threading.Thread(target=tell, args=(rank, folder), daemon=True).start()
+    (folder / f"begun-{rank}").touch()
     written = "finished"
     try:
-        training(rank, dist.PrefixStore("epoch", files), job == "mismatch")
+        training(rank, dist.PrefixStore("epoch", files), group, job == "mismatch")
     except Exception as error:
         written = f"{type(error).__name__}: {error}"
     (folder / f"end-{rank}.part").write_text(written)
@@ -75,7 +77,7 @@ def tell(rank: int, folder: Path) -> None:
 
     until("somebody asks", 600, (folder / "ask").exists)
     entries = json.loads(_dump_fr_trace_json())["entries"]
-    kept = [[e["collective_seq_id"], e["profiling_name"], e["retired"]] for e in entries]
+    kept = [[e["collective_seq_id"], e["profiling_name"]] for e in entries if e["profiling_name"] == "gloo:all_reduce"]
     (folder / f"recorder-{rank}.part").write_text(json.dumps(kept))
     os.replace(folder / f"recorder-{rank}.part", folder / f"recorder-{rank}")
 
@@ -103,25 +105,31 @@ def started(job: str, servers: Servers) -> list[Server]:
 def hanging(folder: Path, ranks: list[Server], seen: Seen) -> None:
     """Where each rank stands, and which collectives it knows of."""
     stacks = dict.fromkeys(range(RANKS), "")
+    stood: list[tuple[float, list[str]]] = []  # where all were, and since when
 
     def all_stand() -> bool:
+        """Whether everybody has been at one and the same place for a second: a rank that moves is not stuck."""
         for rank, server in enumerate(ranks):
             stacks[rank] = stack(server.process.pid, folder / f"stack-{rank}")
-        return all(_where(text) for text in stacks.values())
+        places = [_where(text) for text in stacks.values()]
+        if not stood or stood[-1][1] != places:
+            stood.append((time.monotonic(), places))
+        return all(places) and time.monotonic() > stood[-1][0] + 1
 
-    until("every rank waits", 120, all_stand)
+    until("every rank has begun", 120, lambda: all((folder / f"begun-{rank}").exists() for rank in range(RANKS)))
+    until("every rank waits", 60, all_stand)
     seen.row("the job", "three processes alive, no error, no line in any log")
-    tool = "py-spy dump" if _spy() else "faulthandler, by SIGUSR1"
     for rank, text in stacks.items():
+        tool = "py-spy dump" if text.startswith("Process ") else "faulthandler, by SIGUSR1"
         seen.row(f"{tool}, rank {rank}", _where(text))
         seen.figures[f"stands {rank}"] = _where(text)
     (folder / "ask").touch()
     until("every rank told", 60, lambda: all((folder / f"recorder-{rank}").exists() for rank in range(RANKS)))
     for rank in range(RANKS):
         entries = json.loads((folder / f"recorder-{rank}").read_text())
-        number, name, _ = entries[-1]
-        seen.row(f"flight recorder, rank {rank}", f"{len(entries)} collectives; the last is number {number}, {name}")
-        seen.figures[f"recorded {rank}"] = len(entries)
+        number, name = entries[-1]
+        seen.row(f"flight recorder, rank {rank}", f"the last collective is number {number}, {name}")
+        seen.figures[f"recorded {rank}"] = number
 
 
 def stack(process: int, written: Path) -> str:
@@ -130,11 +138,9 @@ def stack(process: int, written: Path) -> str:
         done = subprocess.run([spy, "dump", "--pid", str(process)], check=False, capture_output=True, text=True)
         if done.returncode == 0:
             return done.stdout
-    if written.exists():  # the handler was set before it was made
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(process, signal.SIGUSR1)
-        return written.read_text()[-4000:]
-    return ""
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(process, signal.SIGUSR1)
+    return written.read_text()[-4000:]
 
 
 def _spy() -> str | None:
@@ -143,7 +149,7 @@ def _spy() -> str | None:
 
 
 def _where(text: str) -> str:
-    """The innermost line of this file that waits for somebody: "training, hang.py line 45: dist.all_reduce(...)"."""
+    """The line of `training` in a stack, if it waits for somebody there: "line 43: dist.all_reduce(...)"."""
     lines = Path(__file__).read_text().splitlines()
     for found in re.finditer(r"training \([^)]*hang\.py:(\d+)\)|hang\.py\", line (\d+) in training", text):
         number = int(found[1] or found[2])
@@ -169,7 +175,7 @@ def short(text: str) -> str:
     plain = re.sub(r"\[/[^\]]*\] ?", "", text)
     lines = [line.strip() for line in plain.splitlines() if line.strip()]
     telling = [line for line in lines if re.search(r"Rank|rank|Timed out|mismatch|timeout", line)]
-    return (telling or lines or [""])[0][:240]
+    return (telling or lines or [""])[0].replace(": CollectiveFingerPrint(", " ").partition(", TensorShape")[0][:240]
 
 
 if __name__ == "__main__":
