@@ -137,7 +137,7 @@ def stack(process: int, written: Path) -> str:
     if spy := _spy():
         done = subprocess.run([spy, "dump", "--pid", str(process)], check=False, capture_output=True, text=True)
         if done.returncode == 0:
-            return done.stdout
+            return re.sub(r"\x1b\[[0-9;]*m", "", done.stdout)  # a notebook's environment asks for colours
     with contextlib.suppress(ProcessLookupError):
         os.kill(process, signal.SIGUSR1)
     return written.read_text()[-4000:]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -33,26 +34,28 @@ def without_programs(lab: Path, empty: Path, *arguments: str) -> subprocess.Comp
     return subprocess.run(command, check=False, capture_output=True, text=True, timeout=60, env=environment)
 
 
-def kill_once_started(lab: Path, number: signal.Signals, server: str) -> None:
-    """Ends the lab with a signal while its servers run: they must end too."""
-    process = subprocess.Popen([sys.executable, lab], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+def kill_once_started(lab: Path, number: signal.Signals, server: str, *arguments: str) -> None:
+    """Ends the lab with a signal while its servers run: they must end too, and what they started."""
+    process = subprocess.Popen(
+        [sys.executable, lab, *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
     with process:
         assert process.stderr is not None
         servers: list[psutil.Process] = []
         folder: Path | None = None
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 120
         while folder is None:
             if process.poll() == 2:
                 pytest.skip(process.stderr.read().strip())
             assert process.poll() is None
             assert time.monotonic() < deadline, f"no {server} was started"
             with contextlib.suppress(psutil.NoSuchProcess, psutil.AccessDenied):
-                servers = psutil.Process(process.pid).children()
-                folder = next((_top(child) for child in servers if child.name() == server), None)
+                servers = psutil.Process(process.pid).children(recursive=True)
+                folder = next((_top(child) for child in servers if child.name().startswith(server)), None)
         process.send_signal(number)
         process.stderr.read()
     assert process.returncode != 0, f"the lab went on after {number.name} as if nothing had come"
-    _, alive = psutil.wait_procs(servers, timeout=30)
+    _, alive = psutil.wait_procs(servers, timeout=60)
     assert not alive
     if number == signal.SIGKILL:
         shutil.rmtree(folder)  # nobody was left to do it
@@ -60,5 +63,7 @@ def kill_once_started(lab: Path, number: signal.Signals, server: str) -> None:
 
 
 def _top(server: psutil.Process) -> Path:
-    """The lab's private folder, in which its servers run."""
-    return next(path for path in (Path(server.cwd()), *Path(server.cwd()).parents) if path.name.startswith("rankup-"))
+    """The lab's private folder: the server runs in it, or is told of it on its command line."""
+    told = re.findall(r"/[^\s=:,'\"]*/rankup-[^/\s'\"]+", " ".join(server.cmdline()))
+    around = [Path(server.cwd()), *Path(server.cwd()).parents, *map(Path, told)]
+    return next(path for path in around if path.name.startswith("rankup-"))
