@@ -9,6 +9,7 @@ timeout; with TORCH_DISTRIBUTED_DEBUG=DETAIL; and with that, where rank 1 calls 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import faulthandler
 import json
 import os
@@ -23,7 +24,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from servers import Seen, Server, Servers, main, until
+from servers import PR_SET_PDEATHSIG, Seen, Servers, main, until
 
 RANKS, STEPS, BAD = 3, 6, 3
 PATIENCE = {"hangs": 120, "timeout": 2, "detail": 2, "mismatch": 2}  # seconds, of the group
@@ -47,12 +48,31 @@ def training(rank: int, store: Any, group: Any, mismatch: bool) -> None:
     store.wait(["saved"])  # all wait until rank 0 has saved the epoch
 
 
+def all_ranks(folder: Path) -> None:
+    """Every rank of every job, forked from this process, which has imported torch for all; waits for them."""
+    import torch
+    import torch.distributed
+
+    torch.set_num_threads(1)  # and so it may be forked
+    for job in PATIENCE:
+        (folder / job).mkdir()
+        for rank in range(RANKS):
+            if os.fork() == 0:
+                ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
+                with contextlib.suppress(BaseException):
+                    rank_main(rank, job, folder / job)
+                os._exit(0)  # gloo would wait for its peers
+    with contextlib.suppress(ChildProcessError):
+        while True:
+            os.wait()
+
+
 def rank_main(rank: int, job: str, folder: Path) -> None:
     """One rank, which writes down what it raised; when somebody asks, also its flight recorder's entries."""
-    import torch
     import torch.distributed as dist
 
-    torch.set_num_threads(1)
+    if job in ("detail", "mismatch"):
+        dist.set_debug_level(dist.DebugLevel.DETAIL)  # what TORCH_DISTRIBUTED_DEBUG=DETAIL sets
     faulthandler.register(signal.SIGUSR1, (folder / f"stack-{rank}").open("w"), all_threads=False)
     files = dist.FileStore(str(folder / "meeting"), RANKS)
     dist.init_process_group("gloo", store=files, timeout=timedelta(seconds=120), world_size=RANKS, rank=rank)
@@ -60,15 +80,19 @@ def rank_main(rank: int, job: str, folder: Path) -> None:
     group = dist.new_group(timeout=waiting)  # the ranks have met: from now on nobody is late by having started late
     files.set_timeout(waiting)
     threading.Thread(target=tell, args=(rank, folder), daemon=True).start()
-    (folder / f"begun-{rank}").touch()
+    write(folder / f"begun-{rank}", str(os.getpid()))
     written = "finished"
     try:
         training(rank, dist.PrefixStore("epoch", files), group, job == "mismatch")
     except Exception as error:
         written = f"{type(error).__name__}: {error}"
-    (folder / f"end-{rank}.part").write_text(written)
-    os.replace(folder / f"end-{rank}.part", folder / f"end-{rank}")
-    os._exit(0)  # gloo would wait for its peers
+    write(folder / f"end-{rank}", written)
+
+
+def write(path: Path, text: str) -> None:
+    """Puts a file in its place with all that is in it."""
+    path.with_suffix(".part").write_text(text)
+    os.replace(path.with_suffix(".part"), path)
 
 
 def tell(rank: int, folder: Path) -> None:
@@ -78,39 +102,28 @@ def tell(rank: int, folder: Path) -> None:
     until("somebody asks", 600, (folder / "ask").exists)
     entries = json.loads(_dump_fr_trace_json())["entries"]
     kept = [[e["collective_seq_id"], e["profiling_name"]] for e in entries if e["profiling_name"] == "gloo:all_reduce"]
-    (folder / f"recorder-{rank}.part").write_text(json.dumps(kept))
-    os.replace(folder / f"recorder-{rank}.part", folder / f"recorder-{rank}")
+    write(folder / f"recorder-{rank}", json.dumps(kept))
 
 
 def lab(servers: Servers, seen: Seen) -> None:
     """Starts the four jobs at once, and looks at them one after another."""
-    jobs = {job: started(job, servers) for job in PATIENCE}
-    hanging(servers.folder / "hangs", jobs["hangs"], seen)
-    for rank in jobs["hangs"]:
-        rank.process.kill()
+    os.environ["TORCH_FR_BUFFER_SIZE"] = "2000"
+    servers.start("ranks", [sys.executable, str(Path(__file__).resolve()), "--ranks", str(servers.folder)])
+    hanging(servers.folder / "hangs", seen)
     for job, title in (("timeout", f"the group's timeout, {PATIENCE['timeout']} s"), ("detail", "DEBUG=DETAIL"),
                        ("mismatch", "DEBUG=DETAIL, rank 1 broadcasts")):  # fmt: skip
-        ended(servers.folder / job, jobs[job], seen, job, title)
+        ended(servers.folder / job, seen, job, title)
 
 
-def started(job: str, servers: Servers) -> list[Server]:
-    folder = servers.folder / job
-    folder.mkdir()
-    detail = {"TORCH_DISTRIBUTED_DEBUG": "DETAIL" if job in ("detail", "mismatch") else "OFF"}
-    os.environ |= {**detail, "TORCH_FR_BUFFER_SIZE": "2000"}
-    command = [sys.executable, str(Path(__file__).resolve()), "--rank"]
-    return [servers.start(f"{job}-{rank}", [*command, str(rank), job, str(folder)]) for rank in range(RANKS)]
-
-
-def hanging(folder: Path, ranks: list[Server], seen: Seen) -> None:
+def hanging(folder: Path, seen: Seen) -> None:
     """Where each rank stands, and which collectives it knows of."""
     stacks = dict.fromkeys(range(RANKS), "")
     stood: list[tuple[float, list[str]]] = []  # where all were, and since when
 
     def all_stand() -> bool:
         """Whether everybody has been at one and the same place for a second: a rank that moves is not stuck."""
-        for rank, server in enumerate(ranks):
-            stacks[rank] = stack(server.process.pid, folder / f"stack-{rank}")
+        for rank in range(RANKS):
+            stacks[rank] = stack(int((folder / f"begun-{rank}").read_text()), folder / f"stack-{rank}")
         places = [_where(text) for text in stacks.values()]
         if not stood or stood[-1][1] != places:
             stood.append((time.monotonic(), places))
@@ -159,15 +172,13 @@ def _where(text: str) -> str:
     return ""
 
 
-def ended(folder: Path, ranks: list[Server], seen: Seen, job: str, title: str) -> None:
+def ended(folder: Path, seen: Seen, job: str, title: str) -> None:
     """What each rank raised, in a word, and in the figures in full."""
-    for rank, server in enumerate(ranks):
-        server.process.wait(120)
-        said = folder / f"end-{rank}"
-        text = said.read_text() if said.exists() else f"ended with {server.process.returncode}"
-        log = server.log.read_text(errors="replace")
+    until("every rank ended", 120, lambda: all((folder / f"end-{rank}").exists() for rank in range(RANKS)))
+    for rank in range(RANKS):
+        text = (folder / f"end-{rank}").read_text()
         seen.row(f"{title}: rank {rank}", short(text))
-        seen.figures[f"{job} {rank}"] = text + "\n" + log
+        seen.figures[f"{job} {rank}"] = text
 
 
 def short(text: str) -> str:
@@ -179,7 +190,7 @@ def short(text: str) -> str:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["--rank"]:
-        rank_main(int(sys.argv[2]), sys.argv[3], Path(sys.argv[4]))
+    if sys.argv[1:2] == ["--ranks"]:
+        all_ranks(Path(sys.argv[2]))
     else:
         sys.exit(main(lab, sys.argv[1:]))

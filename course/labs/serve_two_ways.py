@@ -67,26 +67,26 @@ def with_fastapi(checkpoint: Path, points: list[Any], servers: Servers, seen: Se
         place.write_bytes(b"not a checkpoint")
         until("it says what is wrong", 60, lambda: "does not fit" in client.get("/ready").text)
         late = [client.get("/health"), client.get("/ready")]
-        seen.row("  a damaged one: /health, /ready", ", ".join(str(r.status_code) for r in late))
+        seen.row("FastAPI, a damaged one: /health, /ready", ", ".join(str(r.status_code) for r in late))
         shutil.copy(checkpoint, servers.folder / "model.part")
         os.replace(servers.folder / "model.part", place)
         until("it is ready", 60, lambda: _status(client, "/ready") == 200)
         good = [client.get("/health"), client.get("/ready"), client.post("/predict", json=body)]
-        seen.row("  the checkpoint: /health, /ready, /predict", ", ".join(str(r.status_code) for r in good))
+        seen.row("FastAPI, the checkpoint: /health, /ready, /predict", ", ".join(str(r.status_code) for r in good))
         since = time.perf_counter()
         answers = [client.post("/predict", json={"points": [point]}).json()["scores"][0] for point in points]
         one = len(points) / (time.perf_counter() - since)
         since = time.perf_counter()
         client.post("/predict", json={"points": points}).raise_for_status()
         whole = len(points) / (time.perf_counter() - since)
-        seen.row("  points a second, one a request", f"{one:,.0f}")
-        seen.row(f"  points a second, {len(points)} a request", f"{whole:,.0f}")
+        seen.row("FastAPI, points a second, one a request", f"{one:,.0f}")
+        seen.row(f"FastAPI, points a second, {len(points)} a request", f"{whole:,.0f}")
         for way in ("def", "async-def"):
             took = _health_meanwhile(client, f"/busy/{way}")
-            seen.row(f"  /health while {way.replace('-', ' ')} works for 0.5 s", f"{took * 1e3:.0f} ms")
+            seen.row(f"FastAPI, /health while {way.replace('-', ' ')} works for 0.5 s", f"{took * 1e3:.0f} ms")
             seen.figures[f"health, {way}"] = took
     server.end()
-    seen.row("  SIGTERM: it ended with", str(server.process.returncode))
+    seen.row("FastAPI, SIGTERM: it ended with", str(server.process.returncode))
     seen.figures.update(one=one, whole=whole, fastapi_ended=server.process.returncode)
     seen.figures["statuses"] = " ".join(str(r.status_code) for r in (*early, *late, *good))
     return answers
@@ -138,7 +138,7 @@ def with_ray(checkpoint: Path, points: list[Any], servers: Servers, seen: Seen) 
             targets = [serve.RunTarget(spirals(serve, checkpoint), name="spirals", route_prefix="/predict")]
             targets += [serve.RunTarget(app, name=way, route_prefix=None) for way, app in wide.items()]
             handles = dict(zip(wide, serve.run_many(targets)[1:], strict=True))
-            seen.row("Ray Serve: start, all replicas ready", f"{time.monotonic() - begun:.1f} s")
+            seen.row("Ray Serve, start, all replicas ready", f"{time.monotonic() - begun:.1f} s")
             answers = ask_replicas(points, port, seen)
             for way, handle in handles.items():
                 ask_at_once(way, handle, seen)
@@ -176,9 +176,9 @@ def ask_replicas(points: list[Any], port: int, seen: Seen) -> list[Any]:
         one = len(points) / (time.perf_counter() - since)
         healthy = client.get("/-/healthz").status_code
     shares = Counter(each["process"] for each in said)
-    seen.row("  points a second, one a request", f"{one:,.0f}")
-    seen.row("  requests that each replica answered", " and ".join(str(share) for share in shares.values()))
-    seen.row("  its proxy's /-/healthz", str(healthy))
+    seen.row("Ray Serve, points a second, one a request", f"{one:,.0f}")
+    seen.row("Ray Serve, requests that each replica answered", " and ".join(str(share) for share in shares.values()))
+    seen.row("Ray Serve, its proxy's /-/healthz", str(healthy))
     seen.figures.update(ray_one=one, replicas=len(shares))
     return [each["scores"][0] for each in said]
 
