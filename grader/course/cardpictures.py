@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from grader import catalog
-from grader.course import cardprograms, commit, election, halving
+from grader.course import batching, cardprograms, commit, election, halving
 from grader.course.barriers import alignment
 from grader.course.cluster import cluster, crash, explore, partition
 from grader.course.jobs import job
@@ -86,6 +86,8 @@ def pictures(engines: Engines) -> dict[str, Drawing]:
         "in-doubt": _in_doubt,
         "two-leaders": _two_leaders,
         "rungs": _rungs,
+        "left-out": lambda: ranks.drawn("leaves_one_out", 3, "Four steps on three ranks"),
+        "queue": _queue,
     }
 
 
@@ -170,6 +172,11 @@ def _two_leaders() -> str:
 def _rungs() -> str:
     losses = halving.curves(halving.draw(9, seed=2), epochs=9)
     return halving.in_step(losses, 1, 3, workers=3, pace=[1.0] * 8 + [4.0]).picture("Nine trials on three workers").svg
+
+
+def _queue() -> str:
+    served = batching.serve(300, 16, 0.0, lambda size: 0.008 + 0.001 * size, requests=60, seed=2)
+    return served.picture("Requests, and a model that answers what waits", until=0.12).svg
 
 
 def main() -> None:

@@ -119,4 +119,11 @@ def server():
         dist.send(gradient, 0)
         dist.recv(w, 0)
         compute({1: 1.5e-3, 2: 1.7e-3, 3: 5e-3}[rank])
+
+
+def leaves_one_out():
+    for step in range(4):
+        if (dist.get_rank(), step) == (1, 0):
+            continue
+        dist.all_reduce(torch.ones(4))
 """
