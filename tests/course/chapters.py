@@ -14,12 +14,13 @@ import nbformat
 COURSE = Path(__file__).parent.parent.parent / "course"
 CHAPTERS = sorted(COURSE.glob("[0-9][0-9]-*.ipynb"))
 _TOPIC = re.compile(r"<!-- topic: ([a-z0-9-]+) -->")
+_END = re.compile(r"## (Claimed and |What a GPU changes|The trade-off|What to say in ninety seconds)")
 _HEADING = re.compile(r"(#{1,4}) (.+)")
 
 
 @dataclass
 class Section:
-    """What stands between a topic's tag and the next topic or heading of the same level."""
+    """What stands between a topic's tag and the next topic's, or the chapter's end matter."""
 
     prose: list[str] = field(default_factory=list)
     code: list[str] = field(default_factory=list)
@@ -40,11 +41,12 @@ def notebook(path: Path) -> nbformat.NotebookNode:
     return nbformat.read(path, as_version=4)
 
 
-def markdown(path: Path) -> str:
-    """All Markdown of a notebook, or the text of a .md file."""
+def markdown(path: Path, without: str = "") -> str:
+    """All Markdown of a notebook, or the text of a .md file; not that of cells with the tag `without`."""
     if path.suffix != ".ipynb":
         return path.read_text()
-    return "\n\n".join(cell.source for cell in notebook(path).cells if cell.cell_type == "markdown")
+    cells = [cell for cell in notebook(path).cells if cell.cell_type == "markdown"]
+    return "\n\n".join(cell.source for cell in cells if without not in cell.metadata.get("tags", []))
 
 
 def lines(text: str) -> Iterator[str]:
@@ -77,7 +79,7 @@ def part(path: Path, heading: str) -> str:
 def topics(path: Path) -> dict[str, Section]:
     """The sections of a chapter that are tagged with a topic."""
     found: dict[str, Section] = defaultdict(Section)
-    topic, tagged = "", False
+    topic = ""
     for cell in notebook(path).cells:
         if cell.cell_type == "code":
             if topic:
@@ -85,13 +87,11 @@ def topics(path: Path) -> dict[str, Section]:
             continue
         for line in cell.source.splitlines():
             if tag := _TOPIC.search(line):
-                topic, tagged = tag[1], True
+                topic = tag[1]
                 assert topic not in found, f"{path.name} has topic {topic} twice"
                 found[topic].prose.append("")
-            elif re.match(r"## ", line) and not tagged:
+            elif _END.match(line):
                 topic = ""
-            elif line.strip():
-                tagged = False
             if topic:
                 found[topic].prose.append(line)
     return dict(found)

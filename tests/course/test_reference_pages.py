@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import NamedTuple
 
 import chapters
@@ -18,7 +19,9 @@ class Term(NamedTuple):
     chapter: str  # the file that teaches it
 
 
-TERMS = [Term(*found) for found in re.findall(r"^\*\*(.+?)\*\*: (.+)\n\[\d+ · .+\]\(([^)#]+)(?:#\S+)?\)$", GLOSSARY, re.M)]
+TERMS = [
+    Term(*found) for found in re.findall(r"^\*\*(.+?)\*\*: (.+)\n\[\d+ · .+\]\(([^)#]+)(?:#\S+)?\)$", GLOSSARY, re.M)
+]
 
 
 def plain(text: str) -> str:
@@ -28,7 +31,12 @@ def plain(text: str) -> str:
 
 def works(page: str) -> list[str]:
     """The titles: what stands in italics in a list of sources."""
-    return [title for line in page.splitlines() if line.startswith("- ") for title in re.findall(r"\*((?:\\.|[^*])+)\*", line)]
+    return [
+        title
+        for line in page.splitlines()
+        if line.startswith("- ")
+        for title in re.findall(r"\*((?:\\.|[^*])+)\*", line)
+    ]
 
 
 def test_the_glossary_has_its_terms_each_in_two_lines() -> None:
@@ -53,15 +61,17 @@ def test_a_term_is_used_in_the_chapter_that_it_leads_to(term: Term) -> None:
 
 
 @pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
-def test_what_a_chapter_tells_to_read_is_among_the_sources_and_says_where(path: object) -> None:
-    cited = [line for line in SOURCES.splitlines() if f"]({path.name})" in line]  # type: ignore[attr-defined]
+def test_what_a_chapter_tells_to_read_is_among_the_sources_and_says_where(path: Path) -> None:
+    cited = [line for line in SOURCES.splitlines() if f"]({path.name})" in line]
     known = [plain(title) for line in cited for title in works(line)]
-    for title in works(chapters.part(path, "Further reading")):  # type: ignore[arg-type]
+    for title in works(chapters.part(path, "Further reading")):
         assert any(other.startswith(plain(title)) for other in known), title
 
 
 def test_the_sources_are_sorted_by_name() -> None:
     papers, manuals = (re.findall(r"^- ([^:]+):", part, re.M) for part in SOURCES.split("\n## ")[1:])
-    surnames = [re.sub(r"^([A-Z]\.[ -]?)+(van )?", "", who.split(",")[0].split(" and ")[0]).casefold() for who in papers]
+    surnames = [
+        re.sub(r"^([A-Z]\.[ -]?)+(van )?", "", who.split(",")[0].split(" and ")[0]).casefold() for who in papers
+    ]
     assert surnames == sorted(surnames)
     assert manuals == sorted(manuals, key=str.casefold)
