@@ -77,3 +77,11 @@ def test_what_to_say_takes_ninety_seconds(path: Path) -> None:
     assert said
     for answer in said:
         assert 100 <= len(answer.split()) <= 225  # at 110 to 150 words a minute
+
+
+@each_chapter
+def test_the_interview_that_a_chapter_names_can_be_held(path: Path) -> None:
+    practise = chapters.part(path, "Practise")
+    assert set(re.findall(r"--topic (\d\d)", practise)) <= {path.stem[:2]}
+    for name in re.findall(r"--round ([a-z0-9-]+)", practise):
+        assert (COURSE / "interview" / "rounds" / f"{name}.md").is_file()
