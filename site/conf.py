@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from typing import Any
 
 from docutils import nodes
 from docutils.utils.math import latex2mathml
+
+sys.path.insert(0, str(Path(__file__).parent))
 
 project = "rankup"
 html_title = "rankup"
@@ -37,6 +41,7 @@ nb_render_markdown_format = "myst"  # CommonMark alone has no tables
 nb_ipywidgets_js: dict[str, Any] = {}  # no chapter has widgets, and these would come from the network
 myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 4
+myst_heading_slug_func = "slugs.as_jupyterlab"  # chapters link to headings as JupyterLab names them
 
 
 def _mathml(page: Any, node: nodes.math | nodes.math_block) -> None:
