@@ -4,7 +4,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test test-all test-heavy mutants test-gpu soak flink-lab lab site bench lint pins release clean
+.PHONY: help demo test test-all test-heavy mutants test-gpu test-browser soak flink-lab lab site bench lint pins release clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -18,7 +18,7 @@ test: $(READY) ## run the tests
 	@$(BIN)/python -m pytest -n 2 --dist worksteal
 
 test-all: $(READY) ## run also the tests that take long: more mutants, every chapter and attack, hundreds of random programs
-	@$(BIN)/python -m pytest -n 2 --dist worksteal -m "not gpu and not soak"
+	@$(BIN)/python -m pytest -n 2 --dist worksteal -m "not gpu and not soak and not browser"
 
 test-heavy: $(READY) ## run only the tests that take long
 	@$(BIN)/python -m pytest -n 2 --dist worksteal -m "heavy and not gpu and not soak"
@@ -28,6 +28,10 @@ mutants: $(READY) ## run every mutant against its exercise (over an hour)
 
 test-gpu: $(READY) ## run the tests that need an NVIDIA GPU
 	@$(BIN)/python -m pytest -m gpu
+
+test-browser: $(READY) ## a learner's and a teacher's way in a real browser, with pictures in build/browser (needs Chromium)
+	@nice $(BIN)/python -m pytest -m browser -rs tests/browser
+	@echo "Look at the pictures in build/browser"
 
 soak: $(READY) ## days: right solutions with many seeds, every mutant, and a thousand gradings among faults
 	@$(BIN)/python -m pytest -n 2 --dist worksteal -m "soak and not gpu"

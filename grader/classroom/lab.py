@@ -14,8 +14,8 @@ from grader.classroom import own
 from grader.exercise import names
 from grader.submission import BadRequest
 
-# It asks nobody whether there is news, and runs where there is no network.
-_QUIET = ("--LabApp.news_url=None", "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate")
+# Jupyter's settings while it is ours: it asks nobody for news, and runs where there is no network.
+SETTINGS = Path(__file__).parent / "settings"
 
 
 def open_lab(what: str | None, options: Sequence[str] = ()) -> NoReturn:
@@ -26,16 +26,22 @@ def open_lab(what: str | None, options: Sequence[str] = ()) -> NoReturn:
     """
     root, target = _target(what)
     os.chdir(root)  # nbgrader reads nbgrader_config.py from here
-    beside = str(Path(sys.executable).parent)
-    os.environ["PATH"] = os.pathsep.join([beside, os.environ.get("PATH", os.defpath)])  # rankup, in a terminal of it
+    _prepend("PATH", str(Path(sys.executable).parent), os.defpath)  # rankup, in a terminal of it
+    _prepend("JUPYTER_CONFIG_PATH", str(SETTINGS))
     shell = os.environ.get("SHELL") or shutil.which("bash") or "sh"
     # not a login shell, which would set the PATH anew
-    more = [*_QUIET, f"--ServerApp.terminado_settings={{'shell_command': ['{shell}']}}"]
+    more = [f"--ServerApp.terminado_settings={{'shell_command': ['{shell}']}}"]
     if os.geteuid() == 0:  # as in a container: JupyterLab would end at once
         more.append("--allow-root")
     # a file named on its command line would make that file's folder the root, without work/ and exercises/
     more += [f"--ServerApp.root_dir={root}", f"--LabApp.default_url=/lab/tree/{target.relative_to(root).as_posix()}"]
     os.execv(sys.executable, [sys.executable, "-m", "jupyterlab", *more, *options])
+
+
+def _prepend(variable: str, folder: str, default: str = "") -> None:
+    """Put a folder in front of those that an environment variable lists."""
+    listed = os.environ.get(variable) or default
+    os.environ[variable] = os.pathsep.join([folder, listed] if listed else [folder])
 
 
 def _target(what: str | None) -> tuple[Path, Path]:

@@ -107,6 +107,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(os, "execv", exec_)
     monkeypatch.setenv("PATH", os.environ["PATH"])
+    monkeypatch.setenv("JUPYTER_CONFIG_PATH", "")
     return arguments
 
 
