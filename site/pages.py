@@ -5,12 +5,11 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterator
-from html import escape
 from pathlib import Path
 
 import executed
+import interviews
 import nbformat
-import yaml
 
 from grader import catalog
 from grader.exercise import Exercise, find
@@ -32,12 +31,16 @@ def chapters() -> list[Path]:
     return sorted(COURSE.glob("[0-9][0-9]-*.ipynb"))
 
 
+_NO_BRACKETS = str.maketrans({"[": "(", "]": ")"})
+
+
 def gather(kept: Path) -> Pages:
     """Every page, and every file that a page links to; chapters with the outputs that are kept of them."""
     pages: Pages = {}
     books = {path.stem: executed.with_outputs(path, kept) for path in chapters()}
     topics = set()
     for stem, book in books.items():
+        book.metadata.language_info = {"name": "python", "pygments_lexer": "ipython3"}  # cells may begin with `!`
         for cell in book.cells:
             if cell.cell_type == "markdown":
                 topics.update(re.findall(r"<!-- topic: ([a-z0-9-]+) -->", cell.source))
@@ -51,22 +54,25 @@ def gather(kept: Path) -> Pages:
         pages[f"course/cards/{Path(deck.file).name}"] = _deck(deck, topics)
     for path in (COURSE / "cards" / "pictures").glob("*.svg"):
         pages[f"course/cards/pictures/{path.name}"] = path.read_bytes()
-    areas = sorted((COURSE / "interview").glob("*.md"))
-    rounds = sorted((COURSE / "interview" / "rounds").glob("*.md"))
-    for path in areas:
-        pages[f"course/interview/{path.name}"] = _area(path.read_text(), topics)
-    for path in rounds:
-        pages[f"course/interview/rounds/{path.name}"] = _round(path.read_text())
+    pages.update(interviews.pages(COURSE, topics))
     for name in REFERENCE:
         if (COURSE / name).exists():
             pages[f"course/{name}"] = (COURSE / name).read_text()
     pages["exercises/index.md"] = _list_of_exercises(exercises)
     pages["course/cards/index.md"] = _list_of_decks(decks)
-    if areas:
-        pages["course/interview/index.md"] = _list_of_questions(areas, rounds)
     pages["index.md"] = _front(books, exercises, decks, pages)
+    pages = {page: _without_folders(page, text) for page, text in pages.items()}
     pages.update(_linked(pages))
     return pages
+
+
+def _without_folders(page: str, text: str | bytes) -> str | bytes:
+    """A page whose links to folders are plain text: JupyterLab opens a folder, a site has no page for one."""
+
+    def plain(link: re.Match[str]) -> str:
+        return link[1] if (ROOT / posixpath.dirname(page) / link[2]).is_dir() else link[0]
+
+    return re.sub(r"\[([^\[\]]*)\]\(([^)#\s:]+)\)", plain, text) if isinstance(text, str) else text
 
 
 def _linked(pages: Pages) -> Pages:
@@ -185,72 +191,14 @@ def _card(card: Card, topics: set[str]) -> Iterator[str]:
     about = f"[{card.topic}](#topic-{card.topic})" if card.topic in topics else card.topic
     yield from (f"**{card.level}** · {about}", "", card.question, "")
     if card.picture:
-        alt = getattr(card, "alt", "") or "a picture of a run"
-        yield from (f'<img class="picture" src="{escape(card.picture)}" alt="{escape(alt)}">', "")
-    if card.options and card.options[0].text not in card.question:
-        yield from (*(f"- {_indented(option.text)}" for option in card.options), "")
-    if card.steps:
-        yield from ("Put them in order:", "", *(f"- {_indented(step)}" for step in sorted(card.steps)), "")
-    yield from ("<details><summary>Answer</summary>", "")
+        yield from (f"![{card.alt.translate(_NO_BRACKETS)}]({card.picture})", "")
+    # a choice's options as they are written; a protocol's steps in an order that tells nothing
+    yield from (f"- {_indented(text)}" for text in (*(o.text for o in card.options), *sorted(card.steps)))
+    yield from ("", "<details><summary>Answer</summary>", "")
     if card.number:
         yield from (f"**{card.number.value:g} {card.number.unit}**", "")
-    if card.bug_line:
-        yield from (f"**Line {card.bug_line}.**", "")
-    for option in card.options:
-        why = f" {option.why}" if option.why else ""
-        yield f"- {'**Right:**' if option.right else 'Wrong:'} {_indented(option.text + why)}"
-    if card.steps:
-        yield from (f"{number}. {_indented(step)}" for number, step in enumerate(card.steps, start=1))
-    yield from ("", card.answer, "", "</details>")
+    yield from (card.answer, "", "</details>")
 
 
 def _indented(text: str) -> str:
     return text.strip().replace("\n", "\n  ")
-
-
-def _questions() -> dict[str, dict[str, str]]:
-    return {entry["id"]: entry for entry in yaml.safe_load((COURSE / "questions.yaml").read_text())["questions"]}
-
-
-def _about(text: str) -> tuple[dict[str, str], str]:
-    """The front matter, and what follows it."""
-    _, about, body = text.split("---\n", 2)
-    return yaml.safe_load(about), body
-
-
-def _area(text: str, topics: set[str]) -> str:
-    """One area's questions: their text, and model answer, points and follow-ups folded."""
-    about, body = _about(text)
-    asked = _questions()
-    lines = [f"# Interview: {about['title']}", ""]
-    for block in re.split(r"^## ", body, flags=re.MULTILINE)[1:]:
-        name, _, rest = block.partition("\n")
-        question = asked[name.strip()]
-        topic = question["topic"]
-        where = f"[{topic}](#topic-{topic})" if topic in topics else topic
-        lines += [f"({name.strip()})=", f"## {question['q']}", "", f"**{question['level']}** · {where}", ""]
-        for part in re.split(r"^### ", rest, flags=re.MULTILINE)[1:]:
-            title, _, said = part.partition("\n")
-            lines += [f"<details><summary>{escape(title.strip())}</summary>", "", said.strip(), "", "</details>", ""]
-    return "\n".join(lines)
-
-
-def _round(text: str) -> str:
-    """A design round as it is written, below its title."""
-    if not text.startswith("---\n"):
-        return text
-    about, body = _about(text)
-    return f"# Design round: {about.get('title', '')}\n\n{body}"
-
-
-def _list_of_questions(areas: list[Path], rounds: list[Path]) -> str:
-    asked = _questions()
-    lines = ["# Interview questions", "", "`rankup interview --level mid|senior|principal` asks them, with a timer, "
-             "and says what to read next. Here they are to be read, with their answers folded.", ""]  # fmt: skip
-    for path in areas:
-        about, body = _about(path.read_text())
-        lines += [f"## {about['title']}", ""]
-        names = re.findall(r"^## (\S+)", body, flags=re.MULTILINE)
-        lines += [*(f"- [{asked[name]['q']}](#{name}) ({asked[name]['level']})" for name in names), ""]
-    entries = [path.stem for path in areas] + [f"rounds/{path.stem}" for path in rounds]
-    return "\n".join([*lines, _toctree("Interview", entries)])
