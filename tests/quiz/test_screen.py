@@ -87,8 +87,7 @@ def reviews() -> list[tuple[str, int]]:
         return [(card, rating) for card, rating, _ in progress.reviews()]
 
 
-@pytest.mark.parametrize("show", ["space", "enter"])
-@pytest.mark.parametrize("rating", [1, 2, 3, 4])
+@pytest.mark.parametrize(("show", "rating"), [("space", 1), ("enter", 2), ("space", 3), ("enter", 4)])
 def test_a_card_is_shown_and_rated(seven: Path, show: str, rating: int) -> None:
     async def script(me: Me) -> None:
         assert (me.card(), me.answered()) == ("plain", False)

@@ -43,7 +43,7 @@ def answered() -> list[tuple[str, int]]:
 
 def test_it_starts_asks_and_quits(seven: Path, learner: Any) -> None:
     me = learner(seven, "quiz", terminal=True, code=CODE)
-    me.sees("Collectives: 7 cards")
+    me.sees("7 cards   0 due")
     me.type("s")
     me.sees("What does a returned")
     me.type(" ")
@@ -58,13 +58,17 @@ def test_it_starts_asks_and_quits(seven: Path, learner: Any) -> None:
 
 
 MOMENTS = {
-    "choosing": ([], "Collectives: 7 cards", 0),
+    "choosing": ([], "7 cards   0 due", 0),
     "a question": (["06"], "What does a returned", 0),
     "an answer": (["06"], "1 again", 1),
 }
 
 
-@pytest.mark.parametrize("how", ["\x03", signal.SIGTERM, signal.SIGINT], ids=["Ctrl-C", "SIGTERM", "SIGINT"])
+@pytest.mark.parametrize(
+    "how",
+    ["\x03", *(pytest.param(each, marks=pytest.mark.heavy) for each in (signal.SIGTERM, signal.SIGINT))],
+    ids=["Ctrl-C", "SIGTERM", "SIGINT"],
+)
 @pytest.mark.parametrize(("words", "seen", "keys"), MOMENTS.values(), ids=MOMENTS.keys())
 def test_it_can_be_ended_at_any_moment(
     seven: Path, learner: Any, words: list[str], seen: str, keys: int, how: Any

@@ -125,7 +125,7 @@ class ChooseScreen(Screen[None]):
         titles = {deck.id: f" {deck.title}" for deck in self.desk.decks} if name == "decks" else {}
         count = Counter(getattr(card, part) for card in cards)
         due = Counter(getattr(card, part) for card in cards if card.id in memories and memories[card.id].is_due(now))
-        labels = [f"{each}{titles.get(each, '')}: {count[each]} cards, {due[each]} due" for each in known]
+        labels = [f"{count[each]:>3} cards {due[each]:>3} due  {each}{titles.get(each, '')}" for each in known]
         return TickList(known, labels, ticked, id=f"pick-{name}")
 
     def on_mount(self) -> None:
