@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 from textual import on
@@ -65,7 +66,7 @@ class InterviewApp(App[None]):
     def action_leave(self) -> None:
         """End the interview; what is being written is kept, unrated."""
         if isinstance(self.screen, StepScreen):
-            self.screen.dismiss(self.screen.left())
+            self.screen.leave()
 
 
 class StepScreen(Screen[Reply]):
@@ -104,9 +105,9 @@ class StepScreen(Screen[Reply]):
         shown.update(f"{left(task)} for this, {left(whole)} in all{rest}")
         shown.set_class(task < 0, "late")
 
-    def left(self) -> Reply:
-        """The reply of one who leaves here."""
-        return QUIT
+    def leave(self) -> None:
+        """End the interview here."""
+        self.dismiss(QUIT)
 
     def hints(self) -> str:
         return "".join(f"\n\n**Hint.** {text}" for text in getattr(self.step, "hints", ()))
@@ -150,17 +151,29 @@ class WriteScreen(StepScreen):
         self.query_one(TextArea).focus()
 
     def action_done(self) -> None:
-        self.dismiss(self.query_one(TextArea).text)
+        self._settled(lambda text: self.dismiss(text))
 
     def action_skip(self) -> None:
         self.dismiss(SKIP)
 
     def action_hint(self) -> None:
-        self.app.draft = (self.step.place.task.id, self.query_one(TextArea).text)
-        self.dismiss(HINT)
+        def ask(text: str) -> None:
+            self.app.draft = (self.step.place.task.id, text)
+            self.dismiss(HINT)
 
-    def left(self) -> Reply:
-        return Leave(self.query_one(TextArea).text)
+        self._settled(ask)
+
+    def leave(self) -> None:
+        self._settled(lambda text: self.dismiss(Leave(text)))
+
+    def _settled(self, act: Callable[[str], object]) -> None:
+        """Act on the text once every key typed before is in it: they wait in the area's own queue."""
+        area = self.query_one(TextArea)
+
+        def settled() -> None:  # returns nothing: what it returned would be awaited, and never come
+            act(area.text)
+
+        area.call_later(settled)
 
 
 class WorkScreen(StepScreen):
@@ -219,6 +232,8 @@ class RateScreen(StepScreen):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "on", "Go on", priority=True),
         Binding("space", "tick", "Tick", priority=True),
+        Binding("down,j", "move(1)", show=False, priority=True),  # as soon as space: else it overtakes them
+        Binding("up,k", "move(-1)", show=False, priority=True),
         *(Binding(str(digit), f"mark({digit})", show=False, priority=True) for digit in range(1, 10)),
         Binding("pagedown", "scroll(1)", "Scroll", priority=True),
         Binding("pageup", "scroll(-1)", show=False, priority=True),
@@ -253,11 +268,15 @@ class RateScreen(StepScreen):
         points.highlighted = None if self.step.skipped else 0
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        return not self.step.skipped if action in ("tick", "mark") else True
+        return not self.step.skipped if action in ("tick", "mark", "move") else True
 
     def action_tick(self) -> None:
         if (at := self.query_one(OptionList).highlighted) is not None:
             self.action_mark(at + 1)
+
+    def action_move(self, lines: int) -> None:
+        points = self.query_one(OptionList)
+        points.action_cursor_down() if lines > 0 else points.action_cursor_up()
 
     def action_mark(self, number: int) -> None:
         if number <= len(self.ticked):

@@ -149,13 +149,17 @@ def test_on_a_terminal_it_is_full_screen(sit: Sit) -> None:
     candidate = sit(terminal=True)
     candidate.sees("Done")  # the keys at the bottom
     assert "\x1b[?1049h" in candidate.shown
-    candidate.type("words")
-    candidate.sees("s")
-    candidate.type("\x13")  # Ctrl-S
-    candidate.sees("strong candidate")
+    candidate.type("words\x13")  # in one burst with Ctrl-S
+    candidate.sees("3. Third")
+    candidate.type("\x1b[B \x1b[B 1\r")  # in one burst: down, tick, down, tick, tick the first, go on
+    candidate.sees("Follow-up")
     candidate.type("\x03")
     assert candidate.ends() == 0
-    assert interviews() == [["unrated"]]
+    assert interviews() == [["rated"]]
+    with store.opened() as progress:
+        done = progress.interviews()[0]["done"][0]
+    assert done["written"] == "words"
+    assert [had for _, had in done["ticked"]] == [True, True, True]
     assert "Report: " in candidate.shown
     assert "Traceback" not in candidate.shown
 
