@@ -30,9 +30,11 @@ def html(interview: Interview, summary: Summary, folder: Path) -> str:
     if not advice:
         calm = "Nothing fell below 60 %. Ask for a longer interview, or the next level."
         advice = f"<p>{calm if total.most else 'Nothing was rated in this interview.'}</p>"
+    before = any(score.before is not None for score in summary.areas)
+    note = '<p class="facts">The mark on a bar is what former interviews came to.</p>' if before else ""
     parts = [
         f"<header>{head}</header>",
-        f"<section><h2>By area</h2>{_scores('Area', summary.areas)}</section>" if summary.areas else "",
+        f"<section><h2>By area</h2>{_scores('Area', summary.areas)}{note}</section>" if summary.areas else "",
         f'<section><h2>What to do next</h2><ul class="advice">{advice}</ul></section>'
         if summary.advice
         else f"<section><h2>What to do next</h2>{advice}</section>",
