@@ -75,6 +75,12 @@ def _silent(told: Told) -> Told:
     return event | {"line": event.get("line") or told["line"]}
 
 
+def _line(event: Told | None) -> int | None:
+    """Where in the submission, by what a process of the learner's says."""
+    line = (event or {}).get("line")
+    return line if isinstance(line, int) and line > 0 else None
+
+
 def _source(bench: Bench) -> Source:
     return Source(bench.program.file, bench.program.source)
 
@@ -83,12 +89,12 @@ def _trouble(
     bench: Bench, case: Case, told: Told, kind: Kind, message: str, event: Told | None = None, expected: str = "",
     more: str = "", got: str = "",
 ) -> Trouble:  # fmt: skip
-    line = (event or {}).get("line")
-    line = line if isinstance(line, int) else None
+    line = _line(event)
     place = _source(bench).quote(line)
     text = f"{message.rstrip('.')}{place}. {more.strip()}".strip()
     found = Trouble(Diagnosis(kind, text, None, bench.program.file, line, expected or None, got or None))
     found.chart = chart(case.expected, told["answers"])
+    found.chart.title = short(message, 200)
     return found
 
 
@@ -103,12 +109,11 @@ def _answer(bench: Bench, case: Case, told: Told, at: int, kind: Kind = "wrong_r
         raised = answer["raised"] or {}
         body = f", with {short(answer['body'], 160)}" if answer["body"].strip() and not raised else ""
         name = f", for {short(raised['type'])}: {short(raised['text'])}" if raised else ""
-        place = _source(bench).quote(raised.get("line"))
+        place = _source(bench).quote(_line(raised))
         message = f"{case.label}: {asked(ask)} was answered {status}{name}{place}{body}. {WORDS[wanted]} is right"
         kind = "crash" if raised or status == 500 else kind
         trouble = _trouble(bench, case, told, kind, message, None, f"{wanted}", hint, f"{status}")
-        if isinstance(raised.get("line"), int):
-            trouble.diagnosis = replace(trouble.diagnosis, line=raised["line"])
+        trouble.diagnosis = replace(trouble.diagnosis, line=_line(raised))
         raise trouble
     if ask.right is None:
         return None
@@ -209,23 +214,24 @@ def concurrent(bench: Bench) -> Chart:
         first = len(plan.groups[0]) + len(plan.groups[1])
         for at, ask in enumerate(plan.asks):
             kind: Kind = "race" if at >= first else "wrong_result"
-            found = _answer(bench, case, told, at, kind)
-            if found is None or ask.right is None or close(found, ask.right):
-                continue
-            hint = _whose(plan, at, found) if at >= first else problem(found, ask.right)
-            raise _wrong(bench, case, told, at, found, hint, kind)
+            hint = _whose(plan, at, told["answers"][at]) if at >= first else ""
+            found = _answer(bench, case, told, at, kind, hint)
+            if found is not None and ask.right is not None and not close(found, ask.right):
+                alone = "Alone it would be right: requests share something that belongs to one of them."
+                other = alone if at >= first else problem(found, ask.right)
+                raise _wrong(bench, case, told, at, found, hint or other, kind)
     return _picture(bench, "concurrent")
 
 
-def _whose(plan: Plan, at: int, found: Said) -> str:
-    """Whose answer it is, of the others."""
+def _whose(plan: Plan, at: int, answer: Told) -> str:
+    """Whose answer it is, if it is that of another request."""
     for number, ask in enumerate(plan.asks):
-        if number != at and ask.right is not None and ask.right.shape == found.shape and close(found, ask.right):
-            return (
-                f"It is the answer to request {number}, which came at the same time: keep apart what belongs to each "
-                "request."
-            )
-    return "Alone it would be right: requests share something that belongs to one of them."
+        if number == at or ask.right is None or answer["status"] != 200:
+            continue
+        found = values(answer["body"], ask.right.shape)
+        if not isinstance(found, str) and close(found, ask.right):
+            return f"It is the answer to request {number}: keep apart what belongs to each request."
+    return ""
 
 
 def bad_input(bench: Bench) -> Chart:

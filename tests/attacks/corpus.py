@@ -44,6 +44,7 @@ EXERCISES = (
     "mapreduce",
     "spark_rdd",
     "optuna_shared",
+    "serve_checkpoint",
 )
 FAMILIES = (
     "forged_frames",

@@ -36,6 +36,7 @@ TICK_SECONDS = 0.05
 STUCK_TICKS = 50  # in each of which a life that is to answer slept: it never will. On a busy machine ticks are longer
 READY_TICKS = 8  # in each of which one slept that is not ready: nothing is loaded in the background
 ANSWER_SECONDS = 40.0
+PATIENCE_SECONDS = 20.0  # in which a life has nothing to do, since nobody asks it
 HOLD_SECONDS = 20.0
 REST_SECONDS = 3.0  # in which what comes after an answer is over
 MOST_ENDLESS = 2  # lives that never answered, after which none is begun any more
@@ -43,6 +44,7 @@ MOST_BYTES = 2**18  # of an answer
 STEP_SECONDS = 0.001  # between two lines of a thread of the learner's: the others come to theirs
 MOST_STEPS = 400  # of a thread
 IN_ACCESS, IN_CLOSE, IN_OPEN = 0x01, 0x18, 0x20
+NONSENSE = (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError, RecursionError)
 
 _endless: list[dict[str, Any]] = []
 
@@ -244,6 +246,17 @@ class Opens:
             os.close(self._fd)
 
 
+def _event(told: Any) -> dict[str, Any] | None:
+    """What a life says that was raised."""
+    if not isinstance(told, dict):
+        return None
+    line = told.get("line")
+    return {
+        "type": str(told.get("type"))[:100], "text": str(told.get("text"))[:2000],
+        "line": line if isinstance(line, int) else None,
+    }  # fmt: skip
+
+
 class Client(threading.Thread):
     """Asks what is planned, and keeps every answer."""
 
@@ -256,25 +269,28 @@ class Client(threading.Thread):
         self.stuck, self.line_of_silence, self.process = False, None, 0
         self.startup: dict[str, Any] | None = None
         self.port, self.over = 0, threading.Event()
+        self.line: Any = None
         self.listening = socket.socket()
         self.listening.bind(("127.0.0.1", 0))
         self.listening.listen(4)
         self.began = time.monotonic()
 
     def run(self) -> None:
-        with contextlib.suppress(OSError, ValueError, TypeError, KeyError, IndexError):  # the life is gone
+        with contextlib.suppress(OSError, *NONSENSE):  # the life is gone, or it talks on a line that is not its own
             self._meet()
             self._wait(lambda: bool(select.select([self.line], [], [], TICK_SECONDS)[0]))
             while "port" not in (told := self._told()):  # it may come before the line that was asked for
                 self.line_of_silence = told["line"]
-            self.startup, self.port = told["raised"].get("startup"), int(told["port"])
+            self.startup, self.port = _event(told["raised"].get("startup")), int(told["port"])
             self.up, self.began = bool(self.port), time.monotonic()
             for group in self.plan if self.up else ():
                 self._ask(group)
                 if self.answers[-1]["status"] is None:
                     break
             self.ended = self.up and self.answers[-1]["status"] is not None
-            self.line.sendall(b"end\n")
+        if self.line is not None:
+            with contextlib.suppress(OSError):
+                self.line.shutdown(socket.SHUT_RDWR)  # the nurse ends the life
 
     def _meet(self) -> None:
         """The connection of this life, and of nobody else."""
@@ -283,7 +299,6 @@ class Client(threading.Thread):
                 continue
             self.line = self.listening.accept()[0]
             self.line.settimeout(ANSWER_SECONDS)
-            self.said = self.line.makefile()
             match self._told():
                 case [self.token, int(process)]:
                     self.process = process
@@ -313,7 +328,12 @@ class Client(threading.Thread):
     def _told(self, asked: bytes = b"") -> Any:
         if asked:
             self.line.sendall(asked + b"\n")
-        return json.loads(self.said.readline(2**20))
+        line = b""
+        while not line.endswith(b"\n"):  # no more than that: what comes later is waited for by select
+            if len(line) > MOST_BYTES or not (seen := self.line.recv(2**16, socket.MSG_PEEK)):
+                raise OSError("no line came")
+            line += self.line.recv(seen.find(b"\n") + 1 or len(seen))
+        return json.loads(line)
 
     def _ask(self, group: list[dict[str, Any]]) -> None:
         """Send requests, so that they arrive together where there are several, and wait for all answers."""
@@ -338,8 +358,8 @@ class Client(threading.Thread):
         told = self._told(b"count")
         raised = told.pop("raised")
         for number, each in enumerate(found, first):
-            each["raised"] = raised.get(str(number))
-        self.counts.append({**told, "opens": self.opens.now(), "group": len(self.counts)})
+            each["raised"] = _event(raised.get(str(number)))
+        self.counts.append({"loads": int(told["loads"]), "states": int(told["states"]), "opens": self.opens.now()})
 
     def _one(self, request: dict[str, Any], number: int, found: dict[str, Any]) -> None:
         """One request; one that is patient is asked again while the server says that it is not ready."""
@@ -425,7 +445,7 @@ def serve(
     try:
         life = lives.run(
             _live, str(path), client.listening.getsockname()[1], client.token, lifespan, mixed, rooms=[room],
-            patience=ANSWER_SECONDS, cpu_seconds=CPU_SECONDS,
+            patience=PATIENCE_SECONDS, cpu_seconds=CPU_SECONDS,
         )  # fmt: skip
     finally:
         client.over.set()
