@@ -18,6 +18,8 @@ SERVERS = {  # that labs start for themselves: the program, Debian's package, an
     "redis": ("redis-sentinel", "redis-sentinel", "02, the minority that loses writes"),
     "postgresql": ("postgres", "postgresql", "12, two-phase commit without a coordinator"),
 }
+# what only some exercises need: of which chapter, and what brings it
+ENGINES = {"ray": ("13", "jobs"), "optuna": ("13", "jobs"), "fastapi": ("14", "serving"), "uvicorn": ("14", "serving")}
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,7 @@ class Finding:
 def examine() -> list[Finding]:
     """Look at everything that the course's parts need. Starts a real run of two ranks."""
     return [_python(), _package("torch"), _package("nbgrader"), _package("jupyterlab"), *_ranks(), _cores(), _memory(),
-            _isolation(), _spark(), *map(_engine, ("ray", "optuna")), *map(_server, SERVERS), _gpus()]  # fmt: skip
+            _isolation(), _spark(), *map(_engine, ENGINES), *map(_server, SERVERS), _gpus()]  # fmt: skip
 
 
 def _python() -> Finding:
@@ -114,7 +116,8 @@ def _engine(name: str) -> Finding:
     found = _package(name)
     if found.state == "ok":
         return found
-    told = f"only exercises of chapter 13 need it: pip install 'rankup[jobs]' brings {name}"
+    chapter, extra = ENGINES[name]
+    told = f"only exercises of chapter {chapter} need it: pip install 'rankup[{extra}]' brings {name}"
     return Finding(name, "optional", "not installed", told)
 
 

@@ -25,7 +25,7 @@ REFERENCES = sorted(TESTS.parent.glob("solutions/*/*.ipynb"))
 OF_EACH_CHECK = 1  # mutants of every check that are always tried;
 OF_EACH_CHECK_IN_ALL = 2  # `make test-all` tries so many, `make mutants` every one
 OF_AN_ENGINE = 2  # mutants of an exercise on Spark, Ray or Optuna that `make test-all` tries
-SLOW = ("checkpoint", "elastic_training")  # many short lives each
+SLOW = ("checkpoint", "elastic_training", "serve_checkpoint")  # many short lives each
 
 
 def slow(exercise: Exercise) -> bool:

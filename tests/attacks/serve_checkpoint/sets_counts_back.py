@@ -4,6 +4,7 @@ family: patched_counters
 tries: points
 earned: 25
 ends: too_slow
+heavy: yes
 """
 
 import gc

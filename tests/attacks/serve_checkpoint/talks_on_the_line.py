@@ -14,8 +14,13 @@ import time
 from fastapi import FastAPI
 
 WORDS = (
-    b'{"port": "many", "raised": []}\n', b"[]\n", b'{"port": 1e999, "raised": {}}\n', b"\xff\xfe\n",
-    b'{"loads": "x", "states": [], "raised": {"0": {"line": -5, "text": {}}}}\n', b"[" * 100000 + b"\n", b"null\n",
+    b'{"port": "many", "raised": []}\n',
+    b"[]\n",
+    b'{"port": 1e999, "raised": {}}\n',
+    b"\xff\xfe\n",
+    b'{"loads": "x", "states": [], "raised": {"0": {"line": -5, "text": {}}}}\n',
+    b"[" * 100000 + b"\n",
+    b"null\n",
 )
 
 
