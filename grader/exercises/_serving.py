@@ -94,7 +94,7 @@ def _trouble(
     text = f"{message.rstrip('.')}{place}. {more.strip()}".strip()
     found = Trouble(Diagnosis(kind, text, None, bench.program.file, line, expected or None, got or None))
     found.chart = chart(case.expected, told["answers"])
-    found.chart.title = short(message, 200)
+    found.chart.title = short(message, 105)
     return found
 
 

@@ -8,7 +8,7 @@ from grader.exercises._serving_answers import close, values
 from grader.exercises._serving_cases import Ask, Plan
 from grader.trace.gantt import Bar, Became, Chart
 
-MOST_ROWS = 24
+MOST_ROWS = 20
 WORDS: dict[Became, str] = {
     "done": "from the request to an answer that is right", "failed": "to an answer that is not",
     "still": "asked until the model is loaded", "died": "never answered",
@@ -33,7 +33,7 @@ def chart(plan: Plan, answers: list[dict[str, Any]]) -> Chart:
     wrong = next((at for at, (_, ask, answer) in enumerate(rows) if _became(ask, answer) in ("failed", "died")), 0)
     rows = rows[max(0, wrong - MOST_ROWS + 3) :][:MOST_ROWS]
     begin = min((1000 * answer["begin"] for _, _, answer in rows), default=0.0)
-    found = Chart((), unit=" ms", words=WORDS)
+    found = Chart((), unit=" ms", words=WORDS, lines=False)
     for number, ask, answer in rows:
         lane = f"{number}: {asked(ask).replace('POST /predict with ', '')}"
         found.lanes = (*found.lanes, lane)
@@ -46,6 +46,8 @@ def chart(plan: Plan, answers: list[dict[str, Any]]) -> Chart:
     together = [len(group) for group in plan.groups if len(group) > 1]
     found.end = max(found.end, 1.0)
     found.subtitle = "Each row is a request; without a method it is POST /predict."
+    if len(rows) < len(plan.asks):
+        found.subtitle += f" {len(rows)} of {len(plan.asks)} are shown."
     if together:
         found.subtitle += f" {' and '.join(map(str, together))} of them were sent at the same time."
     return found

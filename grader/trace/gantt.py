@@ -50,6 +50,7 @@ class Chart:
     subtitle: str = ""
     unit: str = " s"  # of what bars are long in
     words: dict[Became, str] = field(default_factory=lambda: dict(_WORDS))  # of the legend
+    lines: bool = True  # whether a lane goes on where it has no bar
 
 
 def svg(chart: Chart) -> str:
@@ -81,7 +82,8 @@ def svg(chart: Chart) -> str:
         y = top + ROW * number
         middle = y + ROW / 2
         until = x(chart.gone.get(lane, chart.end))
-        body.append(f'<path d="M{left} {middle}H{until}" stroke="{QUIET}"/>')
+        if chart.lines:
+            body.append(f'<path d="M{left} {middle}H{until}" stroke="{QUIET}"/>')
         body.append(text(16, middle + 4, lane, 12, INK, more=' font-weight="600"'))
         bars = [bar for bar in chart.bars if bar.lane == lane]
         for bar in bars:
