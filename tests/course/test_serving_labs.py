@@ -71,6 +71,12 @@ def test_each_tool_points_at_the_rank_that_left_out_a_collective() -> None:
 
 
 @pytest.mark.parametrize("number", labs.ENDINGS, ids=lambda number: number.name)
+def test_a_training_that_is_ended_leaves_no_rank_and_no_logger(number: signal.Signals, tmp_path: Path) -> None:
+    pytest.importorskip("wandb")
+    labs.kill_once_started(TRAIN, number, "wandb-core", str(tmp_path))
+
+
+@pytest.mark.parametrize("number", labs.ENDINGS, ids=lambda number: number.name)
 def test_a_hang_that_is_ended_leaves_no_rank(number: signal.Signals) -> None:
     labs.kill_once_started(HANG, number, "python")
 
