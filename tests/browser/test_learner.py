@@ -86,13 +86,14 @@ def test_a_chapter_runs_all_its_cells(lab: Lab, page: Page, chapter: str) -> Non
     jupyter.run_all(page, panel)
     assert jupyter.errors(panel).all_inner_texts() == []
     assert panel.locator('[data-mime-type="application/vnd.jupyter.stderr"]').all_inner_texts() == []
-    drawn = panel.locator(".jp-OutputArea svg")
+    drawn = panel.locator(".jp-OutputArea-output svg")
     expect(drawn.first).to_be_visible()
     for number in range(min(drawn.count(), 3)):
         drawn.nth(number).scroll_into_view_if_needed()
         picture(page, f"{chapter}-picture-{number + 1}")
     jupyter.menu(page, "Settings", "Theme", "JupyterLab Dark")
     expect(page.locator("body")).to_have_attribute("data-jp-theme-light", "false")
+    expect(page.locator("#jupyterlab-splash")).to_have_count(0)
     drawn.first.scroll_into_view_if_needed()
     picture(page, f"{chapter}-dark")
     jupyter.menu(page, "Settings", "Theme", "JupyterLab Light")
@@ -106,12 +107,8 @@ def test_an_exercise_is_started_in_a_terminal_of_the_lab(lab: Lab, page: Page) -
     expect(screen).to_be_visible(timeout=MINUTES)
     screen.click()
     page.keyboard.type("rankup start mapreduce && touch started\n")
-    page.wait_for_function(
-        "async path => (await fetch('/api/contents/' + path + '?content=0')).ok",
-        arg="started",
-        polling=500,
-        timeout=MINUTES,
-    )
+    page.get_by_role("button", name="home").or_(page.locator(".jp-BreadCrumbs-home")).first.click()
+    expect(page.locator(".jp-DirListing-item", has_text="started")).to_be_visible(timeout=MINUTES)
     picture(page, "start-in-a-terminal")
     assert (lab.home / "work" / "04-mapreduce" / "mapreduce.ipynb").exists()
     expect(page.locator(".Toastify__toast")).to_have_count(0)  # nobody is asked whether there should be news
