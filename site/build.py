@@ -8,6 +8,7 @@ Exit status: 0 built without a warning; 1 a chapter failed, or Sphinx had someth
 from __future__ import annotations
 
 import argparse
+import asyncio
 import importlib.util
 import shutil
 import subprocess
@@ -39,6 +40,9 @@ def main() -> int:
         except executed.ChapterError as error:
             print(f"site: {error}", file=sys.stderr)
             return 1
+        except (KeyboardInterrupt, asyncio.CancelledError):
+            print("site: stopped; the chapters that were run are kept", file=sys.stderr)
+            return 130
     print("Gathering the pages", flush=True)
     gathered = pages.gather(into / "executed")
     if _write(gathered, into / "source"):

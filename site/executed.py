@@ -12,6 +12,7 @@ import hashlib
 import json
 import os
 import re
+import sys
 import tempfile
 import time
 from collections.abc import Iterable
@@ -68,13 +69,12 @@ async def _run_all(chapters: list[Path], kept: Path) -> None:
         nonlocal done
         async with free:
             begun = time.monotonic()
-            outputs = await _outputs(chapter)
-            keep(chapter, kept, outputs)
+            keep(chapter, kept, await _outputs(chapter))
             done += 1
             print(f"  {chapter.stem}: {time.monotonic() - begun:.0f} s ({done} of {len(chapters)})", flush=True)
 
     try:
-        async with asyncio.TaskGroup() as group:  # one that fails stops the others, and their kernels end
+        async with asyncio.TaskGroup() as group:  # one that fails stops the others
             for chapter in chapters:
                 group.create_task(one(chapter))
     except* ChapterError as failed:
@@ -82,29 +82,47 @@ async def _run_all(chapters: list[Path], kept: Path) -> None:
 
 
 async def _outputs(chapter: Path) -> list[Any]:
-    """Run one chapter in the folder where a reader runs it; what each of its code cells shows."""
-    notebook = nbformat.read(chapter, as_version=4)
+    """Run one chapter, in a process that ends its kernel when it is told to stop; what each of its code cells shows."""
     with tempfile.TemporaryDirectory(prefix="rankup-site-") as scratch:
-        client = NotebookClient(
-            notebook,
-            timeout=CELL_SECONDS,
-            kernel_name="python3",
-            extra_arguments=["--log-level=ERROR"],  # its warning that it talks over TCP is none of the reader's
-            resources={"metadata": {"path": chapter.parent}},
-        )
+        shown = Path(scratch, "outputs.json")
+        # what a chapter does is not the progress of whoever builds the site
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, __file__, chapter, shown, stderr=asyncio.subprocess.PIPE, start_new_session=True,
+            env={**os.environ, "RANKUP_DATA": scratch},
+        )  # fmt: skip
         try:
-            # what a chapter does is not the progress of whoever builds the site
-            await client.async_execute(env={**os.environ, "RANKUP_DATA": scratch})
-        except CellExecutionError as error:
-            said = _COLOURS.sub("", f"{error.ename}: {error.evalue}").splitlines()[0]
-            raise ChapterError(f"{chapter.name} does not run: {said} {_where(notebook)}") from None
-        except CellTimeoutError:
-            raise ChapterError(
-                f"{chapter.name} does not run: a cell took over {CELL_SECONDS} s {_where(notebook)}"
-            ) from None
-        except DeadKernelError:
-            raise ChapterError(f"{chapter.name} does not run: its kernel died {_where(notebook)}") from None
-    return [cell.outputs for cell in _cells(notebook)]
+            _, said = await process.communicate()
+        except asyncio.CancelledError:
+            process.terminate()
+            await process.wait()
+            raise
+        if process.returncode:
+            told = said.decode(errors="replace").strip().splitlines() or [f"exit status {process.returncode}"]
+            raise ChapterError(f"{chapter.name} does not run: {told[-1]}")
+        return list(json.loads(shown.read_text()))
+
+
+def _run_one(chapter: Path, shown: Path) -> str:
+    """Run one chapter in the folder where a reader runs it, and write what it shows; why it failed, or nothing."""
+    notebook = nbformat.read(chapter, as_version=4)
+    client = NotebookClient(
+        notebook,
+        timeout=CELL_SECONDS,
+        kernel_name="python3",
+        extra_arguments=["--log-level=ERROR"],  # its warning that it talks over TCP is none of the reader's
+        resources={"metadata": {"path": chapter.parent}},
+    )
+    try:
+        client.execute()
+    except CellExecutionError as error:
+        said = _COLOURS.sub("", f"{error.ename}: {error.evalue}").splitlines()[0]
+        return f"{said} {_where(notebook)}"
+    except CellTimeoutError:
+        return f"a cell took over {CELL_SECONDS} s {_where(notebook)}"
+    except DeadKernelError:
+        return f"its kernel died {_where(notebook)}"
+    shown.write_text(json.dumps([cell.outputs for cell in _cells(notebook)]))
+    return ""
 
 
 def _where(notebook: nbformat.NotebookNode) -> str:
@@ -134,3 +152,7 @@ def _code_of_the_package() -> str:
         if not path.name.startswith("cli") and not any(path.is_relative_to(folder) for folder in aside):
             whole.update(f"{path.relative_to(ROOT)}\0".encode() + path.read_bytes() + b"\0")
     return whole.hexdigest()
+
+
+if __name__ == "__main__":
+    sys.exit(_run_one(Path(sys.argv[1]), Path(sys.argv[2])) or 0)
