@@ -254,7 +254,9 @@ def _off(value: float, right: float) -> str:
 
 
 def _guess(estimate: Estimate, typed: Sequence[str], earned: float) -> Guess:
-    return Guess(estimate.id, estimate.question, tuple(typed), f"{estimate.value:g} {estimate.unit}", earned)
+    return Guess(
+        estimate.id, estimate.question, tuple(typed), f"{units.written(estimate.value)} {estimate.unit}", earned
+    )
 
 
 def _done(task: Task, notes: _Notes) -> Done:

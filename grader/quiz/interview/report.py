@@ -129,7 +129,8 @@ def timing(done: Done) -> str:
 def verdict(done: Done) -> str:
     """A task's points in words."""
     if done.rating == "unrated":
-        return "not rated: you left before the rubric"
+        numbers = f"{number(done.earned)} of {number(done.most)} points for numbers; " if done.most else ""
+        return f"{numbers}not rated: you left before the rubric"
     gained = f"{number(done.earned)} of {number(done.most)} points"
     gained += f", after {number(done.hint_cost)} for hints" if done.hint_cost else ""
     return f"skipped, {gained}" if done.rating == "skipped" else gained

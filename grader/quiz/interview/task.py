@@ -104,15 +104,14 @@ class Done:
 
     @property
     def most(self) -> float:
-        """The points that there were."""
-        return float(len(self.ticked) + len(self.guesses)) if self.rating != "unrated" else 0.0
+        """The points that there were; where the rubric was not reached those of the numbers."""
+        return float(len(self.guesses) + (len(self.ticked) if self.rating != "unrated" else 0))
 
     @property
     def earned(self) -> float:
         """The points of the rubric and of the estimates, less what hints cost; never below 0."""
-        if self.rating == "unrated":
-            return 0.0
-        return max(0.0, sum(had for _, had in self.ticked) + sum(each.earned for each in self.guesses) - self.hint_cost)
+        ticked = sum(had for _, had in self.ticked) if self.rating == "rated" else 0
+        return max(0.0, ticked + sum(each.earned for each in self.guesses) - self.hint_cost)
 
     @property
     def late(self) -> bool:

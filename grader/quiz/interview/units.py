@@ -23,7 +23,7 @@ _SI = {
     "E": 1e18,
 }
 _IEC = {f"{letter}i": 2.0 ** (10 * power) for power, letter in enumerate("KMGTPE", start=1)}
-_WORDS = {"thousand": 1e3, "million": 1e6, "billion": 1e9, "trillion": 1e12}
+_WORDS = {"k": 1e3, "M": 1e6, "bn": 1e9, "thousand": 1e3, "million": 1e6, "billion": 1e9, "trillion": 1e12}
 _PREFIXED = {  # what takes a prefix: its dimension, and how many of its base unit it is
     "B": ("byte", 1.0), "bit": ("byte", 0.125), "s": ("second", 1.0), "W": ("watt", 1.0), "Wh": ("watt hour", 1.0),
     "FLOP": ("operation", 1.0), "USD": ("US dollar", 1.0),
@@ -61,6 +61,13 @@ def quantity(text: str, unit: str) -> float:
     if dimension != wanted:
         raise ValueError(f"{said!r} is not what is asked for: the answer is in {unit}.")
     return value * scale / of_unit
+
+
+def written(value: float) -> str:
+    """A value as one reads it easily: 20,000 and 1.8e25."""
+    if value.is_integer() and 1e4 <= abs(value) < 1e12:
+        return f"{value:,.0f}"
+    return f"{value:g}".replace("e+", "e")
 
 
 def _scale(unit: str) -> tuple[str, float]:

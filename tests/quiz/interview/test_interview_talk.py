@@ -151,3 +151,13 @@ def test_points_never_fall_below_zero() -> None:
 
 def test_no_task_is_no_step() -> None:
     assert Play().step is None
+
+
+def test_leaving_a_stage_keeps_the_points_of_its_numbers() -> None:
+    play = Play(STAGE)
+    play.reply("16")
+    play.reply(None)
+    play.reply("1 day")
+    assert play.reply(QUIT) is None
+    (done,) = play.done
+    assert (done.rating, done.earned, done.most, done.missed) == ("unrated", 1, 1, [])
