@@ -2,6 +2,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
+# Of pytest; many tests wait for other processes, so that there is work for one more than there are cores.
+WORKERS ?= $(shell expr $$(nproc) + 1)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .PHONY: help demo test test-all test-heavy mutants test-gpu test-browser soak flink-lab lab site bench lint pins release clean
@@ -15,16 +17,16 @@ demo: $(READY) ## grade a class of ten submissions with nbgrader, and show what 
 
 test: $(READY) ## run the tests
 	@echo "Running the tests (some minutes on two cores)"
-	@$(BIN)/python -m pytest -n 2 --dist worksteal
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 test-all: $(READY) ## run also the tests that take long: more mutants, every chapter and attack, hundreds of random programs
-	@$(BIN)/python -m pytest -n 2 --dist worksteal -m "not gpu and not soak and not browser"
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not gpu and not soak and not browser"
 
 test-heavy: $(READY) ## run only the tests that take long
-	@$(BIN)/python -m pytest -n 2 --dist worksteal -m "heavy and not gpu and not soak"
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "heavy and not gpu and not soak"
 
 mutants: $(READY) ## run every mutant against its exercise (over an hour)
-	@$(BIN)/python -m pytest -n 2 --dist worksteal -k a_mutant_is_caught -m "not gpu" tests/exercises
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -k a_mutant_is_caught -m "not gpu" tests/exercises
 
 test-gpu: $(READY) ## run the tests that need an NVIDIA GPU
 	@$(BIN)/python -m pytest -m gpu
@@ -34,7 +36,7 @@ test-browser: $(READY) ## a learner's and a teacher's way in a real browser, wit
 	@echo "Look at the pictures in build/browser"
 
 soak: $(READY) ## days: right solutions with many seeds, every mutant, and a thousand gradings among faults
-	@$(BIN)/python -m pytest -n 2 --dist worksteal -m "soak and not gpu"
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "soak and not gpu"
 	@$(BIN)/python benchmarks/soak.py
 
 flink-lab: $(READY) ## a real Flink cluster whose task manager is killed: sets up Flink (1 GB, the first time) and counts
@@ -72,7 +74,7 @@ clean: ## remove what make made, .venv too
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "rankup needs Python 3.11 or newer; say which with: make PYTHON=/path/to/python3 $(MAKECMDGOALS)" >&2; exit 2; }
-	@echo "Setting up .venv (the first time: 2.6 GB and a minute or two)"
+	@echo "Setting up .venv (the first time: 3 GB and a minute or two)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@$(BIN)/python -m pip install --constraint constraints.txt --editable '.[dev]' | grep -v '^Requirement already' || true
 	@$(BIN)/python -c 'import grader, torch, nbgrader' && touch $@

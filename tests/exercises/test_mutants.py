@@ -25,6 +25,7 @@ REFERENCES = sorted(TESTS.parent.glob("solutions/*/*.ipynb"))
 OF_EACH_CHECK = 1  # mutants of every check that are always tried;
 OF_EACH_CHECK_IN_ALL = 2  # `make test-all` tries so many, `make mutants` every one
 OF_AN_ENGINE = 2  # mutants of an exercise on Spark, Ray or Optuna that `make test-all` tries
+LONG = ("ray_train", "stream_exactly_once", "spark_rdd", "optuna_shared")  # of these no mutant is always tried
 SLOW = ("checkpoint", "elastic_training", "serve_checkpoint")  # many short lives each
 
 
@@ -50,7 +51,7 @@ def mutants() -> Iterator[ParameterSet]:
         heavy = expected.heavy or tried[which] > OF_EACH_CHECK
         if slow(exercise) and (not heavy or on_an_engine(exercise)):
             light[exercise.name] += 1
-            heavy = light[exercise.name] > (1 if on_an_engine(exercise) else 2)
+            heavy = exercise.name in LONG or light[exercise.name] > (1 if on_an_engine(exercise) else 2)
         marks = [pytest.mark.heavy] * heavy
         if tried[which] > OF_EACH_CHECK_IN_ALL or (on_an_engine(exercise) and light[exercise.name] > OF_AN_ENGINE):
             marks = [pytest.mark.soak]
@@ -96,10 +97,11 @@ def test_a_mutant_is_caught_by_its_check_for_its_reason(
 
 
 def alternatives() -> Iterator[ParameterSet]:
-    """Every other right solution; of the slow ones, and of nodes, only the first is not heavy."""
+    """Every other right solution; of the slow ones, and of nodes, at most the first is not heavy."""
     for path in ALTERNATIVES:
         exercise = find(path.parent.name)
-        heavy = bool(slow(exercise) or exercise.nodes) and path != files("alternatives", path.parent.name)[0]
+        first = path == files("alternatives", path.parent.name)[0] and exercise.name != "checkpoint"
+        heavy = bool(slow(exercise) or exercise.nodes) and not first
         marks = [pytest.mark.soak] if on_an_engine(exercise) else [pytest.mark.heavy] * heavy
         yield pytest.param(path, id=name(path), marks=marks)
 

@@ -15,6 +15,7 @@ import pytest
 ROOT = Path(__file__).parent.parent.parent
 LOADED = {"script": "src", "img": "src", "link": "href", "iframe": "src", "source": "src", "audio": "src"}
 CHAPTER = ROOT / "course" / "06-collectives.ipynb"
+pytestmark = pytest.mark.heavy
 SHOWN = {"text/markdown": "| ranks |\n| --- |\n| 8 |", "text/html": '<div><svg id="drawn"></svg></div>'}
 
 

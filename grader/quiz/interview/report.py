@@ -86,14 +86,15 @@ def when(interview: Interview) -> str:
 def facts(interview: Interview, summary: Summary) -> str:
     """How long it was, and how it can be drawn again."""
     count = len(interview.done)
-    done = f"{count} of {interview.planned}" if count < interview.planned else f"all {count}"
+    done = f"{count} of {interview.planned}" if count < interview.planned else f"all {count}" if count > 1 else "the"
+    things = "questions and stages" if interview.planned > 1 else "one question"
     late = sum(each.late for each in interview.done)
     over = f", {late} of them over time" if late else ""
     reached = (
         f" Follow-ups: {number(summary.follow_ups[0])} of {summary.follow_ups[1]}." if summary.follow_ups[1] else ""
     )
     return (
-        f"{done.capitalize()} questions and stages{over}; {clock(summary.seconds)} of {interview.minutes:g} minutes."
+        f"{done.capitalize()} {things}{over}; {clock(summary.seconds)} of {interview.minutes:g} minutes."
         f"{reached} Seed {interview.seed}."
     )
 
