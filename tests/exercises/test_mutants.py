@@ -25,17 +25,18 @@ REFERENCES = sorted(TESTS.parent.glob("solutions/*/*.ipynb"))
 OF_EACH_CHECK = 1  # mutants of every check that are always tried;
 OF_EACH_CHECK_IN_ALL = 2  # `make test-all` tries so many, `make mutants` every one
 OF_AN_ENGINE = 2  # mutants of an exercise on Spark, Ray or Optuna that `make test-all` tries
-LONG = ("ray_train", "stream_exactly_once", "spark_rdd", "optuna_shared")  # of these no mutant is always tried
+LONG = ("ray_train", "stream_exactly_once")  # a verdict takes most of a minute: nothing of them is always tried
+QUICK = ("ray_tasks", "spark_skew")  # of what runs on an engine: a mutant of these is always tried
 SLOW = ("checkpoint", "elastic_training", "serve_checkpoint")  # many short lives each
 
 
 def slow(exercise: Exercise) -> bool:
-    """Whether one verdict takes many seconds: of it two mutants and one other right one are always tried."""
+    """Whether one verdict takes many seconds: of it one mutant and one other right one are always tried."""
     return exercise.name in SLOW or on_an_engine(exercise)
 
 
 def on_an_engine(exercise: Exercise) -> bool:
-    """Whether Spark, Ray or Optuna runs for it: of it one mutant is always tried, and no other right one."""
+    """Whether Spark, Ray or Optuna runs for it: of it at most one mutant is always tried, and no other right one."""
     return bool(exercise.spark or exercise.ray) or exercise.name == "optuna_shared"
 
 
@@ -51,7 +52,7 @@ def mutants() -> Iterator[ParameterSet]:
         heavy = expected.heavy or tried[which] > OF_EACH_CHECK
         if slow(exercise) and (not heavy or on_an_engine(exercise)):
             light[exercise.name] += 1
-            heavy = exercise.name in LONG or light[exercise.name] > (1 if on_an_engine(exercise) else 2)
+            heavy = light[exercise.name] > (exercise.name in QUICK if on_an_engine(exercise) else 1)
         marks = [pytest.mark.heavy] * heavy
         if tried[which] > OF_EACH_CHECK_IN_ALL or (on_an_engine(exercise) and light[exercise.name] > OF_AN_ENGINE):
             marks = [pytest.mark.soak]
@@ -100,7 +101,7 @@ def alternatives() -> Iterator[ParameterSet]:
     """Every other right solution; of the slow ones, and of nodes, at most the first is not heavy."""
     for path in ALTERNATIVES:
         exercise = find(path.parent.name)
-        first = path == files("alternatives", path.parent.name)[0] and exercise.name != "checkpoint"
+        first = path == files("alternatives", path.parent.name)[0] and exercise.name not in ("checkpoint", "raft")
         heavy = bool(slow(exercise) or exercise.nodes) and not first
         marks = [pytest.mark.soak] if on_an_engine(exercise) else [pytest.mark.heavy] * heavy
         yield pytest.param(path, id=name(path), marks=marks)
@@ -113,7 +114,9 @@ def test_a_right_solution_has_full_marks(path: Path, engines: Engines) -> None:
     assert verdict.points == verdict.max_points, told(verdict)
 
 
-@pytest.mark.parametrize("path", REFERENCES, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path", [pytest.param(path, id=path.stem, marks=[pytest.mark.heavy] * (path.stem in LONG)) for path in REFERENCES]
+)
 def test_a_reference_solution_has_full_marks(path: Path, engines: Engines) -> None:
     verdict = verdict_on(path, engines)
     assert verdict.points == verdict.max_points, told(verdict)

@@ -3,6 +3,7 @@
 check: all_gather
 kind: crash
 only: yes
+heavy: yes
 """
 
 import torch

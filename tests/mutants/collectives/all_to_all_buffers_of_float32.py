@@ -3,6 +3,7 @@
 check: all_to_all
 kind: crash
 only: yes
+heavy: yes
 """
 
 import torch

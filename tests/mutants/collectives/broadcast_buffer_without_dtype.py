@@ -3,6 +3,7 @@
 check: broadcast
 kind: crash
 only: yes
+heavy: yes
 """
 
 import torch

@@ -3,6 +3,7 @@
 check: gather
 kind: crash
 only: yes
+heavy: yes
 """
 
 import torch

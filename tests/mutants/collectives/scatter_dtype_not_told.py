@@ -3,6 +3,7 @@
 check: scatter
 kind: crash
 only: yes
+heavy: yes
 """
 
 import torch
