@@ -26,6 +26,7 @@ from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernel
 ROOT = Path(__file__).resolve().parent.parent
 AT_ONCE = 2  # a chapter starts processes of its own
 CELL_SECONDS = 300
+_FOR_PROGRAMS = re.compile(r"application/vnd\.rankup\.")
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -48,8 +49,14 @@ def with_outputs(chapter: Path, kept: Path) -> nbformat.NotebookNode:
     place = _place(chapter, kept)
     outputs = json.loads(place.read_text()) if place.exists() else []
     for cell, shown in zip(_cells(notebook), outputs, strict=False):
-        cell.outputs = [nbformat.from_dict(output) for output in shown]
+        cell.outputs = [nbformat.from_dict(_for_readers(output)) for output in shown]
     return notebook
+
+
+def _for_readers(output: dict[str, Any]) -> dict[str, Any]:
+    """An output without what is in it for programs alone, such as the verdict that nbgrader reads."""
+    data = output.get("data", {})
+    return {**output, "data": {kind: data[kind] for kind in data if not _FOR_PROGRAMS.match(kind)}} if data else output
 
 
 def keep(chapter: Path, kept: Path, outputs: list[Any]) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 from textual import on
-from textual.app import App, ComposeResult
+from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, VerticalScroll
 from textual.screen import Screen
@@ -28,6 +28,7 @@ from grader.quiz.interview.conduct import (
     Write,
 )
 from grader.quiz.interview.report import clock as minutes
+from grader.quiz.screen.leaving import LeavableApp
 
 
 def hold(talk: Talk, clock: Clock, plan: str) -> None:
@@ -35,7 +36,7 @@ def hold(talk: Talk, clock: Clock, plan: str) -> None:
     InterviewApp(talk, clock, plan).run()
 
 
-class InterviewApp(App[None]):
+class InterviewApp(LeavableApp):
     """Shows the steps of a talk, one after the other."""
 
     CSS_PATH = "screens.tcss"

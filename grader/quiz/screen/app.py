@@ -10,7 +10,6 @@ from pathlib import Path
 from types import FrameType
 
 from textual import work
-from textual.app import App
 from textual.binding import Binding
 
 from grader.quiz import words
@@ -20,6 +19,7 @@ from grader.quiz.plan import Wanted, choose
 from grader.quiz.screen.asks import AskScreen
 from grader.quiz.screen.choose import ChooseScreen, DoneScreen, HelpScreen, StatisticsScreen
 from grader.quiz.screen.desk import Desk
+from grader.quiz.screen.leaving import LeavableApp
 from grader.quiz.screen.style import CSS
 from grader.quiz.sitting import Sitting, clock
 from grader.quiz.store import opened
@@ -57,7 +57,7 @@ def _ended_by_signals(app: QuizApp) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-class QuizApp(App[None]):
+class QuizApp(LeavableApp):
     """Choosing, asking, looking back; each is a screen of its own."""
 
     CSS = CSS
