@@ -51,7 +51,8 @@ def kill_once_started(lab: Path, number: signal.Signals, server: str, *arguments
             assert time.monotonic() < deadline, f"no {server} was started"
             with contextlib.suppress(psutil.NoSuchProcess, psutil.AccessDenied):
                 servers = psutil.Process(process.pid).children(recursive=True)
-                folder = next((_top(child) for child in servers if child.name().startswith(server)), None)
+                folders = (_top(child) for child in servers if child.name().startswith(server))
+                folder = next((each for each in folders if each is not None), None)
         process.send_signal(number)
         process.stderr.read()
     assert process.returncode != 0, f"the lab went on after {number.name} as if nothing had come"
@@ -62,8 +63,9 @@ def kill_once_started(lab: Path, number: signal.Signals, server: str, *arguments
     assert not folder.exists()
 
 
-def _top(server: psutil.Process) -> Path:
-    """The lab's private folder: the server runs in it, or is told of it on its command line."""
+def _top(server: psutil.Process) -> Path | None:
+    """The lab's private folder: the server runs in it, or is told of it on its command line; None between its fork
+    and its first steps."""
     told = re.findall(r"/[^\s=:,'\"]*/rankup-[^/\s'\"]+", " ".join(server.cmdline()))
     around = [Path(server.cwd()), *Path(server.cwd()).parents, *map(Path, told)]
-    return next(path for path in around if path.name.startswith("rankup-"))
+    return next((path for path in around if path.name.startswith("rankup-")), None)
