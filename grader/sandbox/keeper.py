@@ -164,6 +164,9 @@ class _Keeper:
             with contextlib.suppress(OSError):
                 self.box.send(command)
         elif command == b"traffic":
+            while self.folder < 0:  # ranks may be ready, and asked about, before it was read here who they are
+                if not self._box_says():
+                    return False
             tell(self.boss, self._traffic())
         else:
             return False
