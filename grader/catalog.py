@@ -69,8 +69,7 @@ def topics() -> list[Topic]:
 
 def questions() -> list[str]:
     """The ids of the interview questions that the course must answer."""
-    listing = yaml.safe_load((course() / "questions.yaml").read_text())
-    return [entry["id"] for entry in listing["questions"]]
+    return [question.id for question in asked()]
 
 
 @dataclass(frozen=True)

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import sqlite3
-import tempfile
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,6 +13,7 @@ from typing import Any
 from grader.quiz.deck import DeckError
 from grader.quiz.schedule import RATINGS, recall
 from grader.quiz.schema import VERSION
+from grader.quiz.whole import write_whole
 
 _WHAT = "rankup quiz progress"
 _MARKS = ("buried", "suspended", "soon")
@@ -51,21 +49,7 @@ def export(connection: sqlite3.Connection) -> dict[str, Any]:
 
 def write(progress: Mapping[str, Any], file: Path) -> None:
     """Write the file whole or not at all. Raises DeckError."""
-    try:
-        handle, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as out:
-                json.dump(progress, out, indent=1)
-                out.write("\n")
-                out.flush()
-                os.fsync(out.fileno())
-            os.replace(name, file)
-        except BaseException:
-            with suppress(OSError):
-                os.unlink(name)
-            raise
-    except OSError as error:
-        raise DeckError(f"{file}: cannot be written: {error.strerror}") from None
+    write_whole(file, json.dumps(progress, indent=1) + "\n")
 
 
 def read(file: Path) -> Progress:

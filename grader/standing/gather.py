@@ -139,14 +139,15 @@ def _cards(now: datetime) -> tuple[dict[str, Cards], float, list[Interview]]:
     try:
         decks = load_folder(catalog.cards())
         with opened() as store:
-            memories, interviews = store.memories(), [interview_from(each) for each in store.interviews()]
+            memories, aside = store.memories(), store.set_aside(now)
+            interviews = [interview_from(each) for each in store.interviews()]
     except DeckError as error:
         raise BadRequest(str(error)) from None
     found, waits = {}, [0.0]
     for deck in decks:
-        known = [memories[card.id] for card in deck.cards if card.id in memories]
-        due = [each for each in known if each.due <= now]
-        waits += [(now - each.due).total_seconds() / 86_400 for each in due]
+        known = {card.id: memories[card.id] for card in deck.cards if card.id in memories}
+        due = [memory for card, memory in known.items() if memory.is_due(now) and card not in aside]
+        waits += [(now - memory.due).total_seconds() / 86_400 for memory in due]
         found[deck.id] = Cards(len(deck.cards), len(known), len(due))
     return found, max(waits), interviews
 

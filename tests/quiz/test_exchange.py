@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from grader.quiz import exchange, front, store
+from grader.quiz import exchange, front, store, whole
 from grader.quiz.deck import DeckError
 from grader.quiz.schedule import AGAIN, EASY, GOOD
 
@@ -133,7 +133,7 @@ def test_an_export_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: p
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(exchange.os, "fsync", full)
+        patch.setattr(whole.os, "fsync", full)
         with pytest.raises(DeckError, match=r"progress\.json: cannot be written: No space left"):
             front.export(file)
     assert file.read_text() == "old"

@@ -65,6 +65,17 @@ def test_everything_is_there() -> None:
     assert standing.overdue_days == pytest.approx(3, abs=0.1)
 
 
+@pytest.mark.usefixtures("data")
+@pytest.mark.parametrize("put_aside", ["bury", "suspend"])
+def test_a_card_that_the_quiz_would_not_ask_is_not_due(put_aside: str) -> None:
+    card = next(deck for deck in load_folder(catalog.cards()) if deck.id == "06").cards[0].id
+    with opened() as store:
+        store.suspend(card) if put_aside == "suspend" else store.bury(card, NOW)
+    standing = gather.gather(NOW)
+    assert standing.due == 0
+    assert standing.overdue_days == 0
+
+
 def test_a_new_learner_stands_at_the_beginning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RANKUP_DATA", str(tmp_path / "not" / "there"))
     standing = gather.gather(NOW)

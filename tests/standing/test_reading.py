@@ -57,7 +57,7 @@ def test_which_chapter_a_notebook_is(path: str, chapter: str | None) -> None:
     assert reading.chapter(path) == chapter
 
 
-def test_every_chapter_has_cells_to_run() -> None:
+def test_no_chapter_has_the_same_cell_twice() -> None:
     course = Path(__file__).parent.parent.parent / "course"
     for path in course.glob("[0-9][0-9]-*.ipynb"):
         assert len(set(reading.cells(path))) == len(reading.cells(path)), f"{path.name} has the same cell twice"

@@ -11,6 +11,7 @@ from pathlib import Path
 from grader.quiz.deck import DeckError
 from grader.quiz.interview.summary import Advice, Library, Score, Summary, summarise
 from grader.quiz.interview.task import Done, Interview
+from grader.quiz.whole import write_whole
 
 
 def write(interview: Interview, former: Sequence[Interview], library: Library, folder: Path) -> tuple[Path, Path]:
@@ -20,6 +21,7 @@ def write(interview: Interview, former: Sequence[Interview], library: Library, f
     """
     from grader.quiz.interview import page
 
+    check_folder(folder)
     summary = summarise(interview, former, library)
     stem = f"{_local(interview.started):%Y-%m-%d}-{interview.level}"
     names = (stem if at == 1 else f"{stem}-{at}" for at in range(1, 10_000))
@@ -30,18 +32,6 @@ def write(interview: Interview, former: Sequence[Interview], library: Library, f
     ):
         write_whole(path, text)
     return written
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write a file so that it is there whole or not at all. Raises DeckError."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        beside.write_text(text, encoding="utf-8")
-        beside.replace(path)
-    except OSError as error:
-        beside.unlink(missing_ok=True)
-        raise DeckError(f"{path}: the report cannot be written: {error.strerror}") from None
 
 
 def check_folder(folder: Path) -> None:

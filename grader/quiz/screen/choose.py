@@ -116,6 +116,8 @@ class ChooseScreen(Screen[None]):
     def _ticks(self, name: str) -> TickList:
         cards, wanted = self.desk.everything(), self.desk.wanted
         memories, now = self.desk.store.memories(), self.desk.now()
+        aside = self.desk.store.set_aside(now)
+        asked = {card for card, memory in memories.items() if memory.is_due(now) and card not in aside}
         part, ticked, known = {
             "decks": ("deck", wanted.decks, [deck.id for deck in self.desk.decks]),
             "levels": ("level", wanted.levels, LEVELS),
@@ -124,7 +126,7 @@ class ChooseScreen(Screen[None]):
         }[name]
         titles = {deck.id: f" {deck.title}" for deck in self.desk.decks} if name == "decks" else {}
         count = Counter(getattr(card, part) for card in cards)
-        due = Counter(getattr(card, part) for card in cards if card.id in memories and memories[card.id].is_due(now))
+        due = Counter(getattr(card, part) for card in cards if card.id in asked)
         labels = [f"{count[each]:>3} cards {due[each]:>3} due  {each}{titles.get(each, '')}" for each in known]
         return TickList(known, labels, ticked, id=f"pick-{name}")
 
