@@ -1,4 +1,4 @@
-"""The bench: the runs of one grading, from which the checks judge.
+"""Ranks: functions that are called on every rank of a torch.distributed world, simulated or real.
 
 Runs are shared: all cases for one number of ranks are called in one world, and only where that world ended badly is
 each group of cases run in a world of its own, so that one mistake does not cost the points of checks it has nothing to
@@ -8,35 +8,31 @@ do with.
 from __future__ import annotations
 
 import contextlib
-import copy
 import hashlib
 from collections import defaultdict, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import Any, TypeVar
 
-from grader import twins
-from grader.jobs.bench import JobBench
-from grader.jobs.rays.bench import RayBench
-from grader.jobs.rays.room import Rays
-from grader.jobs.sparks.bench import SparkBench
-from grader.jobs.sparks.engine import Spark
-from grader.nodes.bench import NodeBench
-from grader.ranks.engines import Engines, NeedsProcesses, Session, unsupported
+from grader.exercise import Draw, Grading
+from grader.lost import Lost, Unable
+from grader.ranks.engines import NeedsProcesses, Session, unsupported
 from grader.ranks.network import ROUNDS
-from grader.ranks.program import CallResult, Limits, Program, Run
+from grader.ranks.processes import DEFAULT_LIMITS
+from grader.ranks.program import CallResult, Function, Limits, Program, Run, outputs_text
 from grader.submission import Submission
 from grader.trace.events import Trace
 from grader.verdict import Diagnosis, Kind
-
-if TYPE_CHECKING:
-    from grader.exercise import Case, Check, Exercise, World
+from grader.worlds import twins
+from grader.worlds.cases import Case, Key
 
 HOPELESS = ("syntax_error", "missing_function")
 LIMITS_AFTER_A_TIMEOUT = Limits(
     cpu_seconds=0.4, load_cpu_seconds=0.8, idle_seconds=1.0, silent_seconds=4.0, wall_seconds=8.0
 )
+T = TypeVar("T")
 MOST_TIMEOUTS = 3  # runs on one engine that never ended, after which no further one is tried there
 
 
@@ -53,45 +49,78 @@ class Outcome:
         return self.result.trace if self.result else self.run.trace
 
 
-class Lost(Exception):  # noqa: N818 - reads as what happened to the points
-    """Raised by a check: points are lost, and why."""
-
-    def __init__(self, diagnosis: Diagnosis, outcome: Outcome | None = None) -> None:
-        super().__init__(diagnosis.message)
-        self.diagnosis, self.outcome = diagnosis, outcome
-
-
-class NotRun(Exception):  # noqa: N818 - says what is the case
-    """Not one of a check's cases can be judged, and why: no points."""
-
-
 def _one_way(seed: int) -> int:
     """What ranks are told to begin from: who knew the seed itself could draw all inputs, and need no messages."""
     return int.from_bytes(hashlib.blake2b(b"%d" % seed, digest_size=4, person=b"ranks").digest(), "little") >> 1
 
 
-class Bench:
-    """The runs of one grading. `engine` is auto (each case where it says), or the one engine for all of them."""
+@dataclass(frozen=True)
+class Ranks:
+    """Functions that are called on ranks. `cases` draws fresh inputs.
 
-    def __init__(
-        self, exercise: Exercise, submission: Submission, engines: Engines, seed: int, engine: str = "auto"
-    ) -> None:
-        self.exercise, self.engines, self.seed = exercise, engines, seed
-        self.limits = exercise.limits
-        self.program = Program(
-            submission.source, submission.name, exercise.functions, exercise.p2p_only,
-            harness=exercise.harness, banned=exercise.banned, imported=exercise.imported, apart=exercise.apart,
+    `p2p_only` forbids collectives, `banned` are dotted names of what must not be used, and modules in `imported` are
+    slow to import and there before the submission. `in_box` is a module of the exercise's own whose functions call the
+    learner's where data alone cannot (see `ranks.harness`).
+    """
+
+    functions: tuple[Function, ...]
+    cases: Callable[[Draw], Iterable[Case]]
+    p2p_only: bool = False
+    limits: Limits = DEFAULT_LIMITS
+    in_box: Path | None = None
+    banned: tuple[str, ...] = ()
+    imported: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(function.name for function in self.functions)
+
+    def drawn(self, seed: int) -> list[Case]:
+        """The cases, with the inputs of this seed."""
+        return list(self.cases(Draw(seed)))
+
+    def program(self, submission: Submission) -> Program:
+        """What the ranks run."""
+        return Program(
+            submission.source, submission.name, self.functions, self.p2p_only,
+            harness=self.harness, banned=self.banned, imported=self.imported,
         )  # fmt: skip
-        self.nodes = NodeBench(engines.warm, submission, exercise.nodes, exercise.watched, seed)
-        self.jobs = JobBench(engines.warm, submission, exercise.job, seed)
-        self.rays = RayBench(
-            engines.lend(Rays), submission, exercise.ray, exercise.harness, seed, exercise.imported
-        )  # fmt: skip
-        self.spark = SparkBench(engines.lend(Spark), submission, seed)
-        self._worlds: dict[World, list[Case]] = {}
-        self._told_seed = _one_way(seed)
-        cases = exercise.drawn(seed)
-        self._twins = twins.twins(cases, seed) if exercise.p2p_only and engine == "auto" else {}
+
+    @property
+    def harness(self) -> str:
+        return self.in_box.read_text(encoding="utf-8") if self.in_box else ""
+
+    def open(self, grading: Grading) -> RankBench:
+        return RankBench(self, grading)
+
+
+@dataclass(frozen=True)
+class Crashes(Ranks):
+    """Ranks whose program is killed and started again: a supervisor in the box makes processes that run it, as `in_box`
+    asks (see `ranks.lives`). Without functions it is run as a whole, and `script` is the name of the one in a
+    notebook's cell that check() is given."""
+
+    script: str = ""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return super().names or (self.script,)
+
+    def program(self, submission: Submission) -> Program:
+        return replace(super().program(submission), apart=True)
+
+
+class RankBench:
+    """The runs of one grading. Where its engine is auto each case is run where it says, else on that one."""
+
+    def __init__(self, world: Ranks, grading: Grading) -> None:
+        self._machine, self.seed = grading.machine, grading.seed
+        self.limits, engine = world.limits, grading.engine
+        self.program = world.program(grading.submission)
+        self._worlds: dict[Key, list[Case]] = {}
+        self._told_seed = _one_way(self.seed)
+        cases = world.drawn(self.seed)
+        self._twins = twins.twins(cases, self.seed) if world.p2p_only and engine == "auto" else {}
         for case in (*self._twins.values(), *cases):
             if engine != "auto":
                 case = replace(case, engine=engine)
@@ -105,21 +134,17 @@ class Bench:
         self._beyond: dict[Case, str] = {}  # what cannot be judged, and why
 
     @property
-    def engine_names(self) -> tuple[str, ...]:
-        """The engines that the cases are run on."""
-        used = {engine for _, engine, *_ in self._worlds} | ({"sim"} if self.exercise.nodes else set())
-        exercise = self.exercise
-        for name, asked in (("processes", exercise.job), ("spark", exercise.spark), ("ray", exercise.ray)):
-            used |= {name} if asked else set()
-        return tuple(name for name in ("sim", "gloo", "nccl", "processes", "spark", "ray") if name in used)
+    def engines(self) -> tuple[str, ...]:
+        used = {engine for _, engine, *_ in self._worlds}
+        return tuple(name for name in ("sim", "gloo", "nccl") if name in used)
 
     def prepare(self) -> Diagnosis | None:
         """Run every case, optimistically in one run per world. A submission that cannot even be loaded, and so fails
         every check, gives the Diagnosis; anything else is left to the checks."""
         if not self._worlds:
-            return self.nodes.hopeless()
+            return None
         worlds = deque(sorted(self._worlds, key=lambda world: (world[0], world[1] != "sim")))
-        with self.engines.sim.session() as session, ThreadPoolExecutor(1) as other:
+        with self._machine.sim.session() as session, ThreadPoolExecutor(1) as other:
             smallest = [worlds.popleft() for _ in range(min(2, len(worlds)))]
             try:
                 for world in smallest:  # most mistakes show here: what is left is then judged case by case
@@ -132,30 +157,28 @@ class Bench:
                 helping.result()
             except KeyboardInterrupt:
                 worlds.clear()
-                self.engines.close()  # and with it the world that the other thread waits for
+                self._machine.close()  # and with it the world that the other thread waits for
                 raise
         if run and not run.loaded and run.diagnoses and run.diagnoses[0].kind in HOPELESS:
-            found = run.diagnoses[0]
-            # where one class is missing, the nodes beside it may be right
-            return found if found.kind == "syntax_error" or not self.exercise.nodes else None
+            return run.diagnoses[0]
         return None
 
-    def of(self, check: Check) -> Bench:
-        """The bench of one check: with nodes in worlds of their own."""
-        other = copy.copy(self)
-        other.nodes = self.nodes.of(check.name)
-        return other
+    def bench(self, check: str) -> RankBench:
+        return self
+
+    def together(self, works: Sequence[Callable[[], T]]) -> Iterator[T]:
+        return (work() for work in works)
+
+    def output(self, picture: Any) -> str:
+        return outputs_text(picture.run) if isinstance(picture, Outcome) else ""
 
     def close(self) -> None:
-        """End what still runs."""
-        self.nodes.close()
-        self.rays.close()
-        self.spark.close()
+        """Nothing: ranks end with their world."""
 
-    def _work_off(self, worlds: deque[World], session: Session | None = None) -> None:
+    def _work_off(self, worlds: deque[Key], session: Session | None = None) -> None:
         """Run what is left of `worlds`, the largest first: they take longest."""
         with contextlib.ExitStack() as stack:
-            mine = session or stack.enter_context(self.engines.sim.session())
+            mine = session or stack.enter_context(self._machine.sim.session())
             while True:
                 try:
                     world = worlds.pop()
@@ -166,7 +189,7 @@ class Bench:
     def calls(self, group: str) -> Iterator[tuple[Case, CallResult]]:
         """The finished calls of `group`, fewest ranks first.
 
-        Raises Lost at the first that did not finish, and NotRun if not one of them can be judged.
+        Raises Lost at the first that did not finish, and Unable if not one of them can be judged.
         """
         judged = False
         for world in sorted(self._worlds, key=lambda world: world[0]):
@@ -203,12 +226,12 @@ class Bench:
         if found_different:
             raise Lost(found_different, real)
 
-    def _not_run(self, group: str) -> NotRun:
+    def _not_run(self, group: str) -> Unable:
         why = next((why for case, why in self._beyond.items() if case.group == group), "")
         if why:
             file = self.program.file
-            return NotRun(f"Not judged: {file} cannot be simulated ({why}), and this check is about simulated time.")
-        return NotRun("Not run: this check needs another engine than the one that was asked for.")
+            return Unable(f"Not judged: {file} cannot be simulated ({why}), and this check is about simulated time.")
+        return Unable("Not run: this check needs another engine than the one that was asked for.")
 
     def outcome(self, case: Case) -> Outcome:
         return self._done[case]
@@ -221,7 +244,7 @@ class Bench:
         return Lost(found, self.outcome(case))
 
     def picture(self, group: str, ranks: int = 4) -> Outcome:
-        """The outcome of `group` to draw when all is well. Raises NotRun if not one of its cases can be judged."""
+        """The outcome of `group` to draw when all is well. Raises Unable if not one of its cases can be judged."""
         cases = [case for case in self._done if case.group == group and case not in self._twins.values()]
         if not cases:
             raise self._not_run(group)
@@ -236,7 +259,7 @@ class Bench:
             return endless[-1]
         calls = [case.call for case in cases]
         try:
-            run = self.engines.run(
+            run = self._machine.run(
                 engine, self.program, ranks, calls, self._told_seed, self.limits, network, session, faults
             )
         except NeedsProcesses as error:

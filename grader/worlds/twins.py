@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -18,9 +18,7 @@ from grader.ranks.program import CallResult, Strided
 from grader.sandbox.frames import Other
 from grader.trace.events import SEND
 from grader.verdict import Diagnosis
-
-if TYPE_CHECKING:
-    from grader.exercise import Case
+from grader.worlds.cases import Case
 
 RANKS = (5, 6, 7)  # of the twins: the first that a group has, in an order drawn from the seed, or else
 FEWER = (4, 8, 3, 2)
