@@ -1,4 +1,4 @@
-"""What the box costs: verdicts with full isolation, with Landlock only, and with none at all, on warm engines.
+"""What the box costs: verdicts with full isolation and with none at all, on warm engines.
 
     python benchmarks/box.py [--quick] [--runs N]
 
