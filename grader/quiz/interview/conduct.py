@@ -15,7 +15,7 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
-from grader.quiz.interview import units
+from grader.quiz import units
 from grader.quiz.interview.task import Done, Estimate, FollowUp, Guess, Task
 
 Clock = Callable[[], float]  # seconds, that only grow
