@@ -71,9 +71,9 @@ def judge(card: Card, typed: str, order: tuple[int, ...]) -> Judged:
     if card.kind == "number" and card.number is not None:
         return _judge_number(card.number, typed)
     if card.kind == "choice":
-        return _judge_choice(card, _numbers(typed, len(order)), order)
+        return _judge_choice(card, numbers(typed, len(order)), order)
     if card.kind == "order":
-        return _judge_order(_numbers(typed, len(order)), order)
+        return _judge_order(numbers(typed, len(order)), order)
     return _judge_line(card, typed)
 
 
@@ -98,7 +98,7 @@ def _judge_number(number: Number, typed: str) -> Judged:
     return Judged(right, f"{verdict}: it is {number.value:g} {number.unit}.")
 
 
-def _numbers(typed: str, count: int) -> list[int]:
+def numbers(typed: str, count: int) -> list[int]:
     """The numbers that were typed, from 1 to `count`, each once; "312" is "3 1 2" where there are no more than nine."""
     words = re.split(r"[\s,;>-]+", typed.strip())
     if len(words) == 1 and count <= 9:

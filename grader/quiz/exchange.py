@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from grader.quiz.deck import DeckError
 from grader.quiz.schedule import recall
@@ -19,9 +19,14 @@ from grader.quiz.whole import write_whole
 _WHAT = "rankup quiz progress"
 
 
-def _memory(value: dict[str, Any]) -> str:
-    text = json.dumps(value)
-    recall(text)
+def _object(value: object) -> str:
+    if not isinstance(value, dict):
+        raise ValueError("no object")
+    return json.dumps(value)
+
+
+def _memory(value: object) -> str:
+    recall(text := _object(value))
     return text
 
 
@@ -44,11 +49,11 @@ class Progress(BaseModel):
 
     what: Literal["rankup quiz progress"]
     version: Annotated[int, Field(le=VERSION)] = VERSION
-    memories: dict[Id, Annotated[dict[str, Any], AfterValidator(_memory)]]  # by card; then FSRS's JSON
+    memories: dict[Id, Annotated[str, BeforeValidator(_memory)]]  # by card; then FSRS's JSON
     reviews: tuple[tuple[Id, Annotated[int, Field(ge=1, le=4)], Time], ...]  # card, rating, when
     marks: tuple[tuple[Id, Literal["buried", "suspended", "soon"], str], ...]  # card, kind, value
     settings: dict[str, str]
-    interviews: tuple[tuple[Time, Annotated[dict[str, Any], AfterValidator(json.dumps)]], ...]  # when, the report
+    interviews: tuple[tuple[Time, Annotated[str, BeforeValidator(_object)]], ...]  # when, the report
 
 
 def export(connection: sqlite3.Connection) -> dict[str, Any]:
