@@ -1,4 +1,4 @@
-"""What all screens share: the open progress, the decks, what is wanted."""
+"""What all of a quiz shares: the open progress, the decks, what is wanted."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from pathlib import Path
 
 from grader.quiz import editor
 from grader.quiz.deck import Card, Deck
-from grader.quiz.plan import Plan, Wanted, plan
+from grader.quiz.plan import Wanted
 from grader.quiz.sitting import Clock, Sitting
-from grader.quiz.store import Store, local_day
+from grader.quiz.store import Store
 
 
 @dataclass
@@ -22,7 +22,6 @@ class Desk:
     wanted: Wanted
     new: int | None  # new cards a day for this session only; None: what the store remembers
     now: Clock
-    editing: bool = False  # the terminal is the editor's
 
     def everything(self) -> list[Card]:
         return [card for deck in self.decks for card in deck.cards]
@@ -37,29 +36,12 @@ class Desk:
         self.new = None
         self.store.set_new_a_day(cards)
 
-    def planned(self) -> Plan:
-        """What a session would ask now."""
-        now = self.now()
-        left = self.new_a_day() - len(self.store.new_on(local_day(now)))
-        return plan(
-            self.cards(),
-            self.store.memories(),
-            left,
-            now,
-            aside=self.store.set_aside(now),
-            soon=self.store.soon(),
-        )
-
     def sitting(self) -> Sitting:
         return Sitting(self.store, self.cards(), new_a_day=self.new, now=self.now, everything=self.everything())
 
     def edit(self, sitting: Sitting) -> None:
         """Open the card in turn in the editor, and read all cards again. Raises DeckError; the cards stay then."""
         assert sitting.turn is not None
-        self.editing = True
-        try:
-            editor.edit(sitting.turn.card, self.decks)
-        finally:
-            self.editing = False
+        editor.edit(sitting.turn.card, self.decks)
         self.decks = editor.read_again(self.cards_dir)
         sitting.replace(self.everything(), self.cards())

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grader.quiz.interview.units import quantity, written
+from grader.quiz.units import quantity, written
 
 SAME = [
     ("16", "TB", 16), ("16 TB", "TB", 16), ("16TB", "TB", 16), ("16e12 B", "TB", 16), ("16000 GB", "TB", 16),

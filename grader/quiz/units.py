@@ -37,7 +37,7 @@ _WHOLE = {
     "$": ("US dollar", 1.0), "dollar": ("US dollar", 1.0), "dollars": ("US dollar", 1.0), "%": ("", 0.01),
     "percent": ("", 0.01), "times": ("", 1.0), "x": ("", 1.0),
 }  # fmt: skip
-_NUMBER = re.compile(r"([-+]?(?:\d{1,3}(?:,\d{3})+|\d+)?(?:\.\d+)?(?:[eE][-+]?\d+)?)\s*(.*)", re.DOTALL)
+_NUMBER = re.compile(r"([-+]?(?:\d{1,3}(?:,\d{3})+|[\d_]+)?(?:\.\d*)?(?:[eE][-+]?\d+)?)\s*((?![.,]).*)", re.DOTALL)
 
 
 def quantity(text: str, unit: str) -> float:
@@ -48,11 +48,11 @@ def quantity(text: str, unit: str) -> float:
     match = _NUMBER.fullmatch(text.strip().lstrip("~≈").strip())
     digits = match[1].replace(",", "") if match else ""
     if match is None or not any(letter.isdigit() for letter in digits):
-        raise ValueError(f"That is no number; write it like 1.5 {unit}, or 1.5e9.")
-    value, said = float(digits), match[2].strip()
+        raise ValueError("That is no number; write it like 1.5 or 2e9.")
+    value, said = float(digits.replace("_", "")), match[2].strip()
     if not math.isfinite(value):
-        raise ValueError(f"That is no number that one can work with; write it like 1.5 {unit}.")
-    if not said:
+        raise ValueError("That is no number that one can work with; write it like 1.5 or 2e9.")
+    if not said or said.casefold() == unit.casefold():
         return value
     if said in _WORDS:  # "35 million" where the answer is in million USD, or in USD
         return value * _WORDS[said] / _scale(unit)[1]
