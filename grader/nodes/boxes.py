@@ -271,9 +271,9 @@ class Boxes:
 
     def _keep_printed(self) -> None:
         if 0 in self._at:
-            texts = {stream: bytes(data).decode(errors="replace") for stream, data in self._at[0].printed.items()}
-            words = {"stdout": "printed", "stderr": "wrote to stderr"}
-            told = "\n".join(f"nodes {words[s]}:\n{text.rstrip()}" for s, text in texts.items() if text.strip())
+            printed = self._at[0].printed
+            texts = {"printed": printed.text("stdout"), "wrote to stderr": printed.text("stderr")}
+            told = "\n".join(f"nodes {did}:\n{text.rstrip()}" for did, text in texts.items() if text.strip())
             self._printed = told or self._printed
 
     def _dismiss(self, place: int) -> None:

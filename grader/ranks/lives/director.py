@@ -19,7 +19,7 @@ from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
-from grader.ranks import worker
+from grader.ranks import learner
 from grader.ranks.lives.life import Ended, Life, Lives
 from grader.ranks.lives.watch import Step
 from grader.sandbox import frames
@@ -52,7 +52,7 @@ class Line:
         if told["kind"] == "bytes":
             return data
         if told["kind"] == "tensor":
-            return worker.tensor(told["tensor"], data)
+            return learner.tensor(told["tensor"], data)
         code = marshal.loads(data)
         cells = frames.decode(told["cells"], bytes.fromhex(told["bytes"]), self._leaf_of)
         return types.FunctionType(code, self._names, code.co_name, None, tuple(map(types.CellType, cells)))
@@ -67,7 +67,7 @@ def _leaf(value: Any) -> tuple[dict[str, Any], bytes] | None:
     if isinstance(value, types.FunctionType):
         cells, blob = frames.encode([cell.cell_contents for cell in value.__closure__ or ()], _leaf)
         return {"kind": "function", "cells": cells, "bytes": blob.hex()}, marshal.dumps(value.__code__)
-    tensor = worker.tensor_bytes(value)
+    tensor = learner.tensor_bytes(value)
     return tensor and ({"kind": "tensor", "tensor": tensor[0]}, tensor[1])
 
 
