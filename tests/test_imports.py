@@ -30,7 +30,7 @@ IN_THE_BOX = {
     "ranks/worker.py",
     "ranks/recorder.py",
     *(f"ranks/sim/{name}.py" for name in ("serve", "group", "world", "context", "collectives")),
-    *(f"exercises/harness/{path.name}" for path in (PACKAGE / "exercises" / "harness").glob("*.py")),  # text for it
+    *(str(path.relative_to(PACKAGE)) for path in (PACKAGE / "exercises").glob("*/*in_box.py")),  # text for it
 }
 UNPICKLE = {"jobs/host.py"}  # in the box, for the processes there among themselves
 MODULES = sorted(PACKAGE.rglob("*.py"))

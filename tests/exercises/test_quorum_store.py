@@ -7,8 +7,8 @@ from submissions import TESTS
 
 from grader import submission
 from grader.exercise import find, grade, only
-from grader.exercises import _quorum_judging as judging
-from grader.exercises import _quorum_plans as plans
+from grader.exercises.quorum_store import judging as judging
+from grader.exercises.quorum_store import plans as plans
 from grader.nodes.explorer import View
 from grader.ranks.engines import Engines
 

@@ -13,9 +13,9 @@ import pytest
 
 from grader.bench import NotRun
 from grader.exercise import Case, Draw, find
-from grader.exercises import _serving
-from grader.exercises._serving_answers import problem, reason, values
-from grader.exercises._serving_cases import Plan, cases, net
+from grader.exercises.serve_checkpoint import serving
+from grader.exercises.serve_checkpoint.answering import problem, reason, values
+from grader.exercises.serve_checkpoint.checkpoints import Plan, cases, net
 from grader.trace.gantt import svg
 from grader.trace.trouble import Trouble
 
@@ -111,7 +111,7 @@ def test_an_answer_of_another_request_is_told_apart() -> None:
 def test_without_fastapi_there_is_one_sentence_and_no_point(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(NotRun, match=r"fastapi is not installed. Install it: pip install 'rankup\[serving\]'"):
-        _serving.answers(bench())
+        serving.answers(bench())
 
 
 @pytest.mark.parametrize(

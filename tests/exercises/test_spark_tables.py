@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from grader.exercise import Exercise, find
-from grader.exercises import _spark_feature_cases as features
-from grader.exercises import _spark_skew_cases as skew
-from grader.exercises import _spark_tables as tables
 from grader.exercises import spark_skew
+from grader.exercises.common import spark_tables as tables
+from grader.exercises.spark_features import events as features
+from grader.exercises.spark_skew import skewed as skew
 from grader.jobs.sparks.bench import SparkBench
 from grader.jobs.sparks.engine import Operator, Returned
 from grader.jobs.sparks.measured import Job, Measured, Stage, Task
