@@ -80,9 +80,7 @@ class Simulator:
             session, limits = session or stack.enter_context(self.session()), limits or Limits()
             box = session.box(limits.box, ranks, program.imported)
             try:
-                world = _SimWorld(
-                    box, program, ranks, seed, limits, network, tuple(faults), trace, session.processor
-                )
+                world = _SimWorld(box, program, ranks, seed, limits, network, tuple(faults), trace, session.processor)
                 run = world.live(calls)
             except BaseException:
                 session.dismiss()

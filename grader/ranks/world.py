@@ -179,7 +179,6 @@ class World(ABC):
         return Broken(blame.timed_out(rank, line, account.trace, account.source, str(overdue)), "timed_out")
 
 
-
 class RealWorld(World):
     """A world whose ranks are processes of a box, one each."""
 
