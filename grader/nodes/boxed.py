@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from grader.nodes import told as told_of
-from grader.nodes.actors import Asked, Branch, Turn, named, past_asked, turn_asked
+from grader.nodes.actors import Asked, Branch, named
 from grader.nodes.life import Birth, Step
 from grader.sandbox import endings
 from grader.sandbox.client import NONSENSE, Beyond, Client, Gone, Overdue, Patience, line_in, plain
@@ -73,7 +73,7 @@ class Allowance:
 
 
 class Boxed:
-    """Nodes in one process of a box; implements `actors.Actors`.
+    """Nodes in one process of a box, asked by `boxes.World`.
 
     Raises Trouble where that process is of no use any more, and from then on. Close it.
     """
@@ -154,29 +154,6 @@ class Boxed:
                 raise self.trouble from None
         return found
 
-    def _all(self, asked: Sequence[Asked], over: Sequence[str] = ()) -> list[Any]:
-        self.post(asked, over)
-        found = self.answers()
-        for one in found:
-            if isinstance(one, Trouble):
-                raise one
-        return found
-
-    def turns(self, turns: Sequence[Turn]) -> list[Step]:
-        for turn in turns:
-            if missing := self.missing(turn.birth):
-                raise missing
-        return self._all([turn_asked("", turn) for turn in turns])
-
-    def forget(self) -> None:
-        self._all([], [""])
-
-    def branch(self, birth: Birth, past: int, what: list[Any], now: float) -> Branch:
-        if missing := self.missing(birth):
-            raise missing
-        (found,) = self._all([past_asked("", birth, past, what, now)])
-        return found  # type: ignore[no-any-return]
-
     # ---- the process
 
     def _await(self, event: str) -> dict[str, Any]:
@@ -252,9 +229,3 @@ class Boxed:
 
     def close(self) -> None:
         self._client.close()
-
-    def __enter__(self) -> Boxed:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()

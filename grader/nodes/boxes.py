@@ -7,6 +7,7 @@ is seen outside: worlds share nothing, and each goes its own way from its own se
 
 from __future__ import annotations
 
+import contextlib
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
@@ -61,6 +62,13 @@ class World:
     def _place(self, node: str) -> int:
         """Where a node lives: the first at the first place, and so on in turn."""
         return self._where.setdefault(node, self._places[len(self._where) % len(self._places)])
+
+
+@contextlib.contextmanager
+def world(warm: Warm, code: Code, watched: tuple[str, ...] = ()) -> Iterator[World]:
+    """A world in a box of its own, for one who needs no other."""
+    with contextlib.closing(Boxes(warm, code, watched)) as boxes:
+        yield World(boxes)
 
 
 class Boxes:

@@ -221,7 +221,8 @@ def save_in_children(f, folder, text):
 def struck(lives, text):
     folder = Path(tempfile.mkdtemp())
     struck = lambda step: step.name == "b.new" and step.call == "write"
-    return [lives.run(save_in_children, folder, text, folder=folder, strike=struck).values[0], sorted(os.listdir(folder))]
+    ended = lives.run(save_in_children, folder, text, folder=folder, strike=struck).values[0]
+    return [ended, sorted(os.listdir(folder))]
 
 def run_as_a_script(f):
     names = {"__name__": "__main__"}
