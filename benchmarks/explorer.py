@@ -24,7 +24,8 @@ from typing import Any
 from _common import ROOT, goal, save
 
 from grader import grading, registry, submission
-from grader.nodes.boxed import Boxed, Code
+from grader.nodes.boxed import Code
+from grader.nodes.boxes import world
 from grader.nodes.clients import Ask
 from grader.nodes.explorer import Explorer, Model
 from grader.nodes.fingerprint import fingerprint
@@ -42,7 +43,7 @@ BEGIN = {"type": "begin", "txn": "t", "writes": {name: {"x": 1} for name in PART
 def searched(engines: Engines, source: str, states: int) -> dict[str, Any]:
     """The search as checks do it, with nodes in a box."""
     model = Model(MEMBERS, {"c1": (Ask("n0", BEGIN),)}, timers=1, crashes=1)
-    with Boxed(engines.warm, Code(source, "reference.py", ("Coordinator", "Participant"))) as actors:
+    with world(engines.warm, Code(source, "reference.py", ("Coordinator", "Participant"))) as actors:
         explorer = Explorer(actors, model, lambda view: None)
         started = time.perf_counter()
         found = explorer.search(most=states)

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from grader import catalog, exercise, submission
+from grader import catalog, registry, submission
 from grader.submission import BadRequest, Submission
 from grader.verdict import KINDS
 
@@ -64,7 +64,7 @@ class Wrong:
 
 def folder(name: str) -> Path:
     """The folder of an exercise, with all that belongs to it."""
-    exercise.find(name)
+    registry.find(name)
     spec = importlib.util.find_spec(f"grader.exercises.{name}")
     assert spec is not None and spec.origin is not None
     path = Path(spec.origin)
@@ -81,7 +81,7 @@ def notebook(name: str) -> Path:
 
 def reference(name: str) -> Submission:
     """The solution of the exercise's notebook."""
-    return submission.read(notebook(name), exercise.find(name).function_names)
+    return submission.read(notebook(name), registry.find(name).function_names)
 
 
 def right(name: str) -> list[Path]:
@@ -106,7 +106,7 @@ def wrongs(name: str) -> tuple[Wrong, ...]:
         raise BadRequest(f"{path}: no such file; it holds the wrong submissions to {name}")
     bases = {REFERENCE: _lines(reference(name).source)}
     bases |= {f"right/{other.stem}": _lines(other.read_text()) for other in right(name)}
-    checks = [check.name for check in exercise.find(name).checks]
+    checks = [check.name for check in registry.find(name).checks]
     return read(path.read_text(), name, checks, bases, str(path))
 
 

@@ -9,8 +9,10 @@ import pytest
 from _pytest.mark import ParameterSet
 
 from grader import submission
-from grader.exercise import Exercise, find, grade
+from grader.exercise import Exercise
+from grader.grading import grade
 from grader.ranks.engines import Engines
+from grader.registry import find
 from grader.sandbox import modes
 
 SEED = 1

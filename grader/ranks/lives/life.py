@@ -30,11 +30,11 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-from grader.ranks import worker
+from grader.ranks import learner
 from grader.ranks.lives import disk
 from grader.ranks.lives.listener import listen
 from grader.ranks.lives.watch import PATIENCE_SECONDS, Process, Step, Watch
-from grader.sandbox import frames, namespaces, seccomp
+from grader.sandbox import frames, namespaces, program, seccomp
 from grader.sandbox.first import keep_to
 from grader.sandbox.keeper import children
 
@@ -85,7 +85,7 @@ class Ended:
         event = self.event
         if event.get("event") != "returned":
             return None
-        return frames.decode(event["value"], self.blob, worker.tensor)
+        return frames.decode(event["value"], self.blob, learner.tensor)
 
 
 @dataclass
@@ -255,8 +255,8 @@ class Lives:
                 functions: dict[str, Any] = {"$code": self._code}
                 problems: dict[str, str] = {}
                 if self._functions:
-                    module = worker.load(self._code, self._source, self._file)
-                    functions, problems = worker.find_functions(module, self._functions)
+                    module = program.load(self._code, self._source, self._file)
+                    functions, problems = learner.find_functions(module, self._functions)
                 stage = "call"
                 if watched:
                     listener = listen()
@@ -266,11 +266,11 @@ class Lives:
                     channel.sendall(b"-")
                 value = act(Functions(functions, problems), *arguments)
             except BaseException as error:
-                worker.print_traceback(error, self._file)
+                learner.print_traceback(error)
                 channel.sendall(frames.pack_message(told(error, self._file, stage)))
             else:
                 sys.stdout.flush()
-                tree, blob = frames.encode(value, worker.tensor_bytes)
+                tree, blob = frames.encode(value, learner.tensor_bytes)
                 channel.sendall(frames.pack_message({"event": "returned", "value": tree}, blob))
             status = 0
         finally:
@@ -287,7 +287,7 @@ def _out_of_time(*_: Any) -> None:
 
 def told(error: BaseException, file: str, stage: str) -> dict[str, Any]:
     """The event of an exception that left the learner's code."""
-    event = worker.raised(error, file, stage)
+    event = learner.raised(error, file, stage)
     if isinstance(error, OutOfTime):
         used = resource.getrlimit(resource.RLIMIT_CPU)[0] - 1  # with the signal the kernel allows one second more
         event |= {"why": "stuck", "text": f"it used {used} s of CPU time"}
