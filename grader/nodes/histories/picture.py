@@ -15,10 +15,11 @@ from itertools import pairwise
 from grader.nodes.histories import words
 from grader.nodes.histories.checker import Checked, points
 from grader.nodes.histories.history import NEVER, Operation, Process, called
-from grader.nodes.histories.view import Fault, View
+from grader.nodes.histories.view import View
 from grader.nodes.histories.words import Clock
 from grader.trace import style
 from grader.trace.labels import fit, width, wrap
+from grader.trace.story import Fault
 from grader.trace.style import (
     BAD,
     BAD_PALE,
@@ -150,19 +151,19 @@ class _Sheet:
         """Bands for what lasts, a dashed line and a cross for what happens at one moment."""
         base = self.top - _LANE * (max(self.lanes, default=-1) + 1)
         for fault, lane in zip(self.view.faults, self.lanes, strict=True):
-            x, y = self.scale.x(fault.start), base + _LANE * lane
-            if fault.end == fault.start:
+            x, y = self.scale.x(fault.since), base + _LANE * lane
+            if fault.until == fault.since:
                 yield f'<path d="M{x:.1f} {y:.1f}V{self.bottom:.1f}" stroke="{ODD}" stroke-dasharray="4 3"/>'
-                yield style.cross(x, y + 5, 4, ODD) + text(x + 8, y + 9, fault.words, 11, ODD)
+                yield style.cross(x, y + 5, 4, ODD) + text(x + 8, y + 9, words.of_fault(fault), 11, ODD)
                 continue
-            end = self.end + 8 if fault.end == NEVER else self.scale.x(fault.end)
+            end = self.end + 8 if fault.until == NEVER else self.scale.x(fault.until)
             yield (
                 f'<rect x="{x:.1f}" y="{y:.1f}" width="{max(end - x, 2):.1f}" height="{self.bottom - y:.1f}" '
                 f'fill="{WAIT_PALE}" fill-opacity="0.55" stroke="none"/>'
                 f'<path d="M{x:.1f} {y:.1f}V{self.bottom:.1f}M{end:.1f} {y:.1f}V{self.bottom:.1f}" stroke="{WAIT}" '
                 f'stroke-width="0.8"/>'
             )
-            yield text(x + 5, y + 12, fault.words, 11, ODD)
+            yield text(x + 5, y + 12, words.of_fault(fault), 11, ODD)
 
     def _axis(self) -> Iterator[str]:
         last = -99.0
@@ -261,7 +262,7 @@ class _Sheet:
                 f'<rect x="4" y="-12" width="16" height="14" fill="{PAPER}" stroke="{QUIET}" stroke-dasharray="3 3"/>'
             )
             entries.append((sample, "failed: did not happen"))
-        if any(fault.end != fault.start for fault in self.view.faults):
+        if any(fault.until != fault.since for fault in self.view.faults):
             entries.append((f'<rect x="4" y="-12" width="16" height="14" fill="{WAIT_PALE}"/>', "a fault"))
         return entries
 
@@ -285,11 +286,11 @@ def _lanes(faults: Sequence[Fault], scale: _Scale, end: float) -> list[int]:
     taken: list[float] = []
     lanes = []
     for fault in faults:
-        x = scale.x(fault.start)
+        x = scale.x(fault.since)
         lane = next((at for at, until in enumerate(taken) if until <= x), len(taken))
-        until = x + 18 + width(fault.words, 11)
-        if fault.end != fault.start:
-            until = max(until, end if fault.end == NEVER else scale.x(fault.end))
+        until = x + 18 + width(words.of_fault(fault), 11)
+        if fault.until != fault.since:
+            until = max(until, end if fault.until == NEVER else scale.x(fault.until))
         taken[lane : lane + 1] = [until]
         lanes.append(lane)
     return lanes

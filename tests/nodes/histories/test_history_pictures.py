@@ -17,16 +17,16 @@ from grader.nodes.histories import page, picture, view
 from grader.nodes.histories.checker import linearizable
 from grader.nodes.histories.history import NEVER, Operation, pair
 from grader.nodes.histories.sequential import sequential
-from grader.nodes.histories.view import Fault
 from grader.trace import dark
+from grader.trace.story import Fault
 from grader.trace.style import BAD
 
 SVG = "{http://www.w3.org/2000/svg}"
 NASTY = '</script><script>alert(1)</script>"&'
 FAULTS = (
-    Fault(5, 25, "partition", ("n1", "n2")),
-    Fault(12, 12, "crash", ("n3",)),
-    Fault(20, NEVER, "slow disk", (NASTY,)),
+    Fault("partition", 5, 25, (("n1", "n2"),)),
+    Fault("down", 12, 12, (("n3",),), "crash"),
+    Fault("slow", 20, NEVER, ((NASTY,),), "slow disk"),
 )
 
 
