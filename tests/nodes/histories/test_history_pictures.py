@@ -83,8 +83,8 @@ def test_points_lie_on_their_bars_from_left_to_right(seed: int, model: str, coun
     placed = [(sheet.points[id(one)], one) for one in checked.order]
     assert [x for x, _ in placed] == sorted(x for x, _ in placed)
     for x, one in placed:
-        end = sheet.end if one.end == NEVER else sheet.scale.x(one.end)
-        assert sheet.scale.x(one.start) - 1e-6 <= x <= max(end, sheet.scale.x(one.start) + 2) + 1e-6
+        end = sheet.end if one.end == NEVER else sheet.scale.at(one.end)
+        assert sheet.scale.at(one.start) - 1e-6 <= x <= max(end, sheet.scale.at(one.start) + 2) + 1e-6
     ElementTree.fromstring(sheet.svg())
 
 
