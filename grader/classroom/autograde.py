@@ -27,7 +27,7 @@ from nbgrader.preprocessors import Execute as NbGraderExecute
 from nbgrader.preprocessors import NbGraderPreprocessor
 from traitlets import Integer
 
-from grader import exercise
+from grader import registry
 from grader.classroom import cells, door
 from grader.classroom.batch.whole import defines
 from grader.classroom.kernel import MESSAGE_BYTES, BoxedKernelManager
@@ -233,7 +233,7 @@ def _checks(nb: Any) -> Iterator[tuple[Any, cells.Asked]]:
 
 
 def _verdict(nb: Any, owner: str, record: door.Record) -> Verdict:
-    source = _solution(nb.cells, exercise.owner(owner).function_names)
+    source = _solution(nb.cells, registry.owner(owner).function_names)
     if len(source) > door.SOURCE_BYTES:
         raise BadRequest(f"the solution has {len(source):,} characters: more than {door.SOURCE_BYTES:,} are not graded")
     return record.verdict(owner, Submission(source, FILE))

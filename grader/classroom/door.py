@@ -15,7 +15,7 @@ from concurrent.futures import Future
 from types import TracebackType
 from typing import Any
 
-from grader import exercise
+from grader import registry
 from grader.classroom.service import FILE, Service, refusal
 from grader.ranks.program import Limits
 from grader.submission import BadRequest, Submission
@@ -42,7 +42,7 @@ class Record:
 
         Raises BadRequest, also where `most` sources have been graded already.
         """
-        owner = exercise.owner(name).name
+        owner = registry.owner(name).name
         key = owner, submission.source.rstrip()
         with self._lock:
             known = self._verdicts.get(key)

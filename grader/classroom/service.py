@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from grader import exercise
+from grader import grading, registry
 from grader.classroom import running
 from grader.ranks.engines import Engines
 from grader.ranks.processes import BoxFailed
@@ -57,12 +57,12 @@ class Service:
 
         What could not be graded because the box failed is graded once more, in a new one.
         """
-        found = exercise.owner(name)
+        found = registry.owner(name)
         engines = self.engines
-        verdict = exercise.grade(found, submission, engines, seed)
+        verdict = grading.grade(found, submission, engines, seed)
         if any(check.status == "error" for check in verdict.checks):
             self._renew(engines)
-            verdict = exercise.grade(found, submission, self.engines, seed)
+            verdict = grading.grade(found, submission, self.engines, seed)
         return verdict
 
     def answer(self, request: Any, limits: Limits = running.LIMITS) -> str:

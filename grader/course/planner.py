@@ -3,7 +3,7 @@
     found = best(model, cluster)
     found.plan, found.seconds, found.parts["bubble"], found.memory
 
-The model's terms are in the exercise's statement; sources are in `grader.exercises._plan_costs`.
+The model's terms are in the exercise's statement; sources are in `grader.exercises.parallel_plan.costs`.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from grader.exercises import _plan_costs as costs
-from grader.exercises._plan_costs import Plans
+from grader.exercises.parallel_plan import costs as costs
+from grader.exercises.parallel_plan.costs import Plans
 from grader.planning import ClusterSpec, ModelSpec, Plan
 
 

@@ -40,7 +40,7 @@ class Processes:
         Raises BoxFailed when no process could be started.
         """
         with self._counted():
-            box = self._warm.box(ranks, replace(limits.box, proc=program.apart), program.imported)
+            box = self._warm.box(ranks, replace(limits.box, subreaper=program.apart), program.imported)
             try:
                 return World(box, program, ranks, seed, limits, self._idle_machine, self.name).live(calls)
             finally:
