@@ -12,7 +12,7 @@ PACKAGE = Path(__file__).parent.parent / "grader"
 
 # each part may import parts of lower layers, and parts of its own; `quiz` stands alone
 LAYERS = [
-    {"verdict", "planning"},
+    {"verdict", "planning", "says"},
     {"lost"},
     {"submission", "sandbox", "trace"},
     {"catalog", "progress", "ranks", "nodes", "jobs"},

@@ -11,7 +11,7 @@ from grader.nodes.histories import picture
 from grader.nodes.histories.checker import Checked, linearizable
 from grader.nodes.histories.history import Operation, pair
 from grader.nodes.histories.sequential import sequential
-from grader.nodes.histories.view import Fault
+from grader.trace.story import Fault
 
 WORDS = {True: "", False: "not ", "unknown": "not decided whether "}
 CONSISTENCIES = {
@@ -66,7 +66,7 @@ def judged(told: Run | Iterable[Operation], consistency: str = "linearizable", t
     """
     faults: tuple[Fault, ...] = ()
     if isinstance(told, Run):
-        faults = tuple(Fault(one.since, one.until, one.what, _named(one.groups)) for one in told.story.faults)
+        faults = tuple(told.story.faults)
         told = pair(told.history)
     operations = tuple(told)
     checks = {"linearizable": linearizable, "sequential": sequential, "serializable": _in_any_order}
@@ -90,7 +90,3 @@ def _said(one: Operation) -> str:
     value = one.result if one.f == "read" else one.value
     key = "" if one.key is None else f"{one.key}="
     return f"{one.process} {one.f} {key}{'-' if value is None else value}"
-
-
-def _named(groups: tuple[tuple[str, ...], ...]) -> tuple[str, ...]:
-    return tuple(" ".join(group) for group in groups)
