@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from grader.course.timeline import PALETTE, Box, timeline
+from courselib.timeline import PALETTE, Box, timeline
 
 SVG = "{http://www.w3.org/2000/svg}"
 

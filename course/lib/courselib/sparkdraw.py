@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from grader.course.plot import COLOURS, FAINT, GRID, INK, WIDTH, Plot, _document, _text, si
-from grader.course.sparklog import Ran, Stage
+from courselib.plot import COLOURS, FAINT, GRID, INK, WIDTH, Plot, _document, _text, si
+from courselib.sparklog import Ran, Stage
 
 NARROW, WIDE, CACHED = COLOURS[0], COLOURS[1], COLOURS[2]
 LINE, HEAD, PAD, GAP = 17, 40, 12, 86

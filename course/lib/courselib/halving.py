@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from grader.course.plot import Plot, plot
-from grader.course.timeline import Box, timeline
+from courselib.plot import Plot, plot
+from courselib.timeline import Box, timeline
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from html import escape
 
-from grader.course.plot import FAINT, GRID, INK, WIDTH, Axis, Plot, _document, _text, si
+from courselib.plot import FAINT, GRID, INK, WIDTH, Axis, Plot, _document, _text, si
 
 Box = tuple[float, float, str, str]  # since, until, label, kind
 

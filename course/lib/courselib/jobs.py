@@ -20,9 +20,9 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from grader.course import master
-from grader.course.plot import Plot
-from grader.course.timeline import Box, timeline
+from courselib import master
+from courselib.plot import Plot
+from courselib.timeline import Box, timeline
 from grader.jobs.cluster import Cluster, Done, Job, Ran, name_of
 from grader.ranks import WORKER
 from grader.sandbox.warm import Warm

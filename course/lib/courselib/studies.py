@@ -23,8 +23,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from grader.course.plot import Plot
-from grader.course.timeline import Box, timeline
+from courselib.plot import Plot
+from courselib.timeline import Box, timeline
 
 STUDY = "search"
 KINDS = ("COMPLETE", "PRUNED", "", "", "RUNNING", "FAIL")  # in the order of their colours
@@ -117,7 +117,7 @@ def search(
 
 def _start(told: dict[str, Any]) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "grader.course.studies", json.dumps(told)],
+        [sys.executable, "-m", "courselib.studies", json.dumps(told)],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from grader.course.cluster import Run
-from grader.course.plot import Plot
+from courselib.cluster import Run
+from courselib.plot import Plot
 from grader.nodes.histories import picture
 from grader.nodes.histories.checker import Checked, linearizable
 from grader.nodes.histories.history import Operation, pair

@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from grader.course.plot import Plot
-from grader.course.table import Table, table
+from courselib.plot import Plot
+from courselib.table import Table, table
 from grader.nodes.actors import Local
 from grader.nodes.clients import Ask
 from grader.nodes.explorer import Explorer, Model, View
