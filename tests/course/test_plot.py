@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import pytest
 
 from courselib import bars, plot, si, table
-from courselib.plot import Axis
+from courselib.svg import Axis
 
 SVG = "{http://www.w3.org/2000/svg}"
 

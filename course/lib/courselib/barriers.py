@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from courselib.plot import Plot
+from courselib.svg import Plot
 from courselib.timeline import Box, timeline
 
 PACE = {"fast": 1.0, "slow": 3.0}  # seconds between two records

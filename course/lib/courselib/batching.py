@@ -11,7 +11,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from courselib.plot import Plot
+from courselib.svg import Plot
 from courselib.timeline import Box, timeline
 
 

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from courselib.plot import Plot
+from courselib.svg import Drawn, Plot
 from courselib.timeline import Box, timeline
 
 STUDY = "search"
@@ -47,7 +47,7 @@ class Trial:
 
 
 @dataclass(frozen=True)
-class Search:
+class Search(Drawn):
     """A study when all processes have ended. Shown, it is its time line."""
 
     trials: list[Trial]
@@ -69,9 +69,6 @@ class Search:
             if trial.process >= 0:
                 rows[f"process {trial.process}"].append((trial.begin, trial.end, str(trial.number), trial.state))
         return timeline(self.title, rows, kinds=KINDS)
-
-    def _repr_html_(self) -> str:
-        return self.picture()._repr_html_()
 
 
 def search(
