@@ -16,7 +16,6 @@ exactly once. The base is the reference where none is named. A submission that c
 
 from __future__ import annotations
 
-import importlib.util
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -64,11 +63,7 @@ class Wrong:
 
 def folder(name: str) -> Path:
     """The folder of an exercise, with all that belongs to it."""
-    registry.find(name)
-    spec = importlib.util.find_spec(f"grader.exercises.{name}")
-    assert spec is not None and spec.origin is not None
-    path = Path(spec.origin)
-    return path.parent if path.stem == "__init__" else path.with_suffix("")
+    return registry.folder(name)
 
 
 def notebook(name: str) -> Path:

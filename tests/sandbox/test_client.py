@@ -116,8 +116,8 @@ def test_a_limit_of_the_box_ends_the_wait(
 ) -> None:
     act(played)
     with pytest.raises(Beyond) as beyond:
-        while True:
-            played.client.read(1.0)
+        for _ in iter(lambda: played.client.read(1.0), None):
+            pass
     assert beyond.value.limit == limit
     assert number is None or beyond.value.number == number
 

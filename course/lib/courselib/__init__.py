@@ -1,7 +1,8 @@
 """What the chapters draw and print with: plots of measured numbers as SVG, time lines, and tables."""
 
-from grader.course.plot import Plot, bars, plot, si
-from grader.course.table import table
-from grader.course.timeline import timeline
+from courselib.plot import bars, plot
+from courselib.svg import Plot, si
+from courselib.table import table
+from courselib.timeline import timeline
 
 __all__ = ["Plot", "bars", "plot", "si", "table", "timeline"]

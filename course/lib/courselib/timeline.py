@@ -11,19 +11,10 @@ import math
 from collections.abc import Mapping, Sequence
 from html import escape
 
-from grader.course.plot import FAINT, GRID, INK, WIDTH, Axis, Plot, _document, _text, si
+from courselib.svg import FAINT, FILLS, GRID, INK, PAPER, WIDTH, Axis, Plot, caption, document, si
 
 Box = tuple[float, float, str, str]  # since, until, label, kind
 
-# fill and ink of the kinds, in the order in which they first appear
-PALETTE = (
-    ("#0072b2", "#ffffff"),
-    ("#f6c48c", INK),
-    ("#8fd3b6", INK),
-    ("#7b4ea3", "#ffffff"),
-    ("#dfe3e8", INK),
-    ("#b23a00", "#ffffff"),
-)
 LANE, GAP, LETTER = 22, 8, 6.3
 
 
@@ -49,8 +40,8 @@ def timeline(
         if not 0 <= since <= to <= end * (1 + 1e-9) or not math.isfinite(to):
             raise ValueError(f"the box {label!r} from {since} to {to} does not lie between 0 and {end}")
     order = list(dict.fromkeys([*kinds, *(kind for *_, kind in boxes)]))
-    if len(order) > len(PALETTE):
-        raise ValueError(f"{len(order)} kinds of boxes, and there are {len(PALETTE)} colours")
+    if len(order) > len(FILLS):
+        raise ValueError(f"{len(order)} kinds of boxes, and there are {len(FILLS)} colours")
     axis, left = Axis(0.0, end or 1.0, unit=unit), 30 + LETTER * max(map(len, rows))
     room = WIDTH - left - 34
     used = {kind for *_, kind in boxes}
@@ -60,19 +51,19 @@ def timeline(
         lanes = _lanes(row)
         height = LANE * max(1, len(lanes))
         parts.append(f'<path d="M{left:.1f} {y + height / 2:.1f}H{left + room:.1f}" stroke="{GRID}"/>')
-        parts.append(_text(left - 8, y + height / 2 + 4, name, "end", INK, 12))
+        parts.append(caption(left - 8, y + height / 2 + 4, name, "end", INK, 12))
         for number, lane in enumerate(lanes):
             for box in lane:
                 x1, x2 = (left + room * axis.share(time) for time in box[:2])
-                parts.append(_box(box, x1, x2, y + LANE * number, PALETTE[order.index(box[3])], unit))
+                parts.append(_box(box, x1, x2, y + LANE * number, FILLS[order.index(box[3])], unit))
         y += height + GAP
     grid = []
     for tick in axis.ticks():
         x = left + room * axis.share(tick)
         grid.append(f'<path d="M{x:.1f} {top - 4}V{y:.1f}" stroke="{GRID}"/>')
-        parts.append(_text(x, y + 14, si(tick, unit) if unit else f"{tick:g}", "middle"))
+        parts.append(caption(x, y + 14, si(tick, unit) if unit else f"{tick:g}", "middle"))
     parts.append(f'<path d="M{left:.1f} {y:.1f}H{left + room:.1f}" stroke="{FAINT}"/>')
-    return Plot(_document(title, [*grid, *legend, *parts], y + 26), title)
+    return Plot(document(title, [*grid, *legend, *parts], y + 26), title)
 
 
 def _lanes(row: Sequence[Box]) -> list[list[Box]]:
@@ -94,10 +85,10 @@ def _box(box: Box, x1: float, x2: float, y: float, colours: tuple[str, str], uni
     start, length = (si(time, unit) if unit else f"{time:g}" for time in (since, until - since))
     hover = escape(f"{label} ({kind}): from {start}, for {length}")
     fits = label and LETTER * len(label) + 4 <= wide
-    text = _text(x1 + wide / 2, y + LANE / 2 + 4, label, "middle", ink) if fits else ""
+    text = caption(x1 + wide / 2, y + LANE / 2 + 4, label, "middle", ink) if fits else ""
     return (
         f'<g><title>{hover}</title><rect x="{x1:.2f}" y="{y + 1:.1f}" width="{wide:.2f}" height="{LANE - 2}" rx="2" '
-        f'fill="{fill}" stroke="#ffffff" stroke-width="0.8"/>{text}</g>'
+        f'fill="{fill}" stroke="{PAPER}" stroke-width="0.8"/>{text}</g>'
     )
 
 
@@ -108,8 +99,8 @@ def _legend(shown: Sequence[str], order: Sequence[str]) -> tuple[list[str], int]
         wide = 34 + LETTER * len(kind)
         if x + wide > WIDTH and x > 16:
             x, y = 16.0, y + 20
-        fill = PALETTE[order.index(kind)][0]
+        fill = FILLS[order.index(kind)][0]
         parts.append(f'<rect x="{x:.1f}" y="{y - 1}" width="16" height="12" rx="2" fill="{fill}"/>')
-        parts.append(_text(x + 22, y + 9, kind, "start", INK))
+        parts.append(caption(x + 22, y + 9, kind, "start", INK))
         x += wide + 8
     return parts, y + 26

@@ -5,7 +5,7 @@
     kill(executors()["0"])           SIGKILL, and wait until the driver knows
     crash()                          SIGKILL of the driver itself: all that is not on disk is gone
 
-What Spark itself says about a run is in its event log, which `grader.course.sparklog` reads.
+What Spark itself says about a run is in its event log, which `courselib.sparklog` reads.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The pictures of the cards that ask to read a diagram, each drawn from a run: `python -m grader.course.cardpictures`.
+"""The pictures of the cards that ask to read a diagram, each drawn from a run: `python -m tools.cardpictures`.
 
 Runs are simulated, or end the same way from the same seed, so that a picture is the same each time. Titles say what
 runs and never what comes of it.
@@ -7,15 +7,16 @@ runs and never what comes of it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
+from courselib import batching, commit, election, halving
+from courselib.barriers import alignment
+from courselib.cluster import cluster, crash, explore, partition
+from courselib.jobs import job
+from courselib.stores import Store
+from courselib.timeline import timeline
 from grader import catalog
-from grader.course import batching, cardprograms, commit, election, halving
-from grader.course.barriers import alignment
-from grader.course.cluster import cluster, crash, explore, partition
-from grader.course.jobs import job
-from grader.course.stores import Store
-from grader.course.timeline import timeline
 from grader.nodes.explorer import View
 from grader.nodes.network import Network
 from grader.ranks import faults, network
@@ -24,6 +25,7 @@ from grader.ranks.network import ROUNDS
 from grader.ranks.program import Call, Function, Limits, Program, Run
 from grader.trace import diagram
 
+PROGRAMS = Path(__file__).with_name("cardprograms.py").read_text()
 FOLDER = catalog.cards() / "pictures"
 EVEN = Network(0.02, 0.02)  # every message takes 20 ms
 LIMITS = Limits(cpu_seconds=30, idle_seconds=20)
@@ -32,7 +34,7 @@ Drawing = Callable[[], str]
 
 
 class Ranks:
-    """Draws what functions of `cardprograms` do on simulated ranks."""
+    """Draws what functions of cardprograms.py do on simulated ranks."""
 
     def __init__(self, engines: Engines) -> None:
         self._engines = engines
@@ -41,7 +43,7 @@ class Ranks:
         self, function: str, arguments: Sequence[Sequence[Any]], wires: str = "", befalls: Sequence[str] = ()
     ) -> Run:
         ranks = len(arguments)
-        program = Program(cardprograms.SOURCE, "the program", (Function(function),))
+        program = Program(PROGRAMS, "the program", (Function(function),))
         parsed = [faults.parse(text, ranks) for text in befalls]
         calls = [Call(tuple(map(tuple, arguments)))]
         over = network.parse(wires) if wires else ROUNDS

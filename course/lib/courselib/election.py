@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from grader.course.cluster import Run
+from courselib.cluster import Run
 from grader.nodes.node import Node
 
 

@@ -1,7 +1,7 @@
 """Chapter 15's cells of questions, written from course/interview/*.md and course/questions.yaml.
 
-    python -m grader.course.whiteboard            # write them into the chapter
-    python -m grader.course.whiteboard --check    # exit status 1 if they are not in step
+    python -m tools.whiteboard            # write them into the chapter
+    python -m tools.whiteboard --check    # exit status 1 if they are not in step
 
 A generated cell has the tag `whiteboard`; all cells with it are replaced, and nothing else is touched. The files are
 only cut at their headings here: `rankup cards check` reads them strictly.
@@ -106,7 +106,7 @@ def main(arguments: list[str]) -> int:
     cells = renewed(notebook, course)
     if "--check" in arguments:
         in_step = cells == notebook.cells
-        print("in step" if in_step else f"{path.name} is not in step: run python -m grader.course.whiteboard")
+        print("in step" if in_step else f"{path.name} is not in step: run python -m tools.whiteboard")
         return 0 if in_step else 1
     notebook.cells = cells
     nbformat.write(notebook, path)

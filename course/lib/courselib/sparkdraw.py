@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from grader.course.plot import COLOURS, FAINT, GRID, INK, WIDTH, Plot, _document, _text, si
-from grader.course.sparklog import Ran, Stage
+from courselib.sparklog import Ran, Stage
+from courselib.svg import COLOURS, FAINT, GRID, INK, WIDTH, Plot, caption, document, si
 
 NARROW, WIDE, CACHED = COLOURS[0], COLOURS[1], COLOURS[2]
 LINE, HEAD, PAD, GAP = 17, 40, 12, 86
@@ -43,7 +43,7 @@ def stages(run: Ran, title: str = "The stages of the run") -> Plot:
             if parent in places:
                 parts += _shuffle(shown[parent], places[parent], wide, (x, y + tall / 2))
         parts += _box(stage, x, y, wide, tall)
-    return Plot(_document(title, parts, bottom + 16), title)
+    return Plot(document(title, parts, bottom + 16), title)
 
 
 def _depths(parents: Mapping[int, Sequence[int]]) -> dict[int, int]:
@@ -71,12 +71,12 @@ def _box(stage: Stage, x: float, y: float, wide: float, tall: float) -> Iterator
     )
     again = f", attempt {stage.attempt + 1}" if stage.attempt else ""
     tasks = f"{len(stage.tasks)} task{'s' * (len(stage.tasks) != 1)}"
-    yield _text(x + 10, y + 18, f"stage {stage.number}{again}", "start", INK, 12)
-    yield _text(x + wide - 10, y + 18, tasks if stage.ran else "skipped", "end", INK, 12)
+    yield caption(x + 10, y + 18, f"stage {stage.number}{again}", "start", INK, 12)
+    yield caption(x + wide - 10, y + 18, tasks if stage.ran else "skipped", "end", INK, 12)
     for number, (name, cached) in enumerate(_lines(stage)):
         mark = " (cached)" if cached else ""
         fits = int(wide / 6.6)
-        yield _text(x + 18, y + HEAD + 2 + LINE * number, (name + mark)[:fits], "start", CACHED if cached else FAINT)
+        yield caption(x + 18, y + HEAD + 2 + LINE * number, (name + mark)[:fits], "start", CACHED if cached else FAINT)
 
 
 def _shuffle(
@@ -86,7 +86,7 @@ def _shuffle(
     x2, y2 = to
     yield _arrow(x1 + 2, y1, x2 - 3, y2, WIDE, 2)
     if parent.ran:
-        yield _text((x1 + x2) / 2, (y1 + y2) / 2 - 9, si(parent.written, "B"), "middle", INK)
+        yield caption((x1 + x2) / 2, (y1 + y2) / 2 - 9, si(parent.written, "B"), "middle", INK)
 
 
 def _arrow(x1: float, y1: float, x2: float, y2: float, colour: str, width: float = 1.0) -> str:
@@ -170,7 +170,7 @@ def lineage(rdd: Any, title: str = "From which partitions each partition is made
         x, y = (60 + across * column if len(columns) > 1 else WIDTH / 2), 66.0
         for step in members:
             label = names[found.index(step)] if names else step.names[-1]
-            parts.append(_text(x, y, label, "middle", INK, 12))
+            parts.append(caption(x, y, label, "middle", INK, 12))
             for part in range(step.partitions):
                 spots[step.number, part] = (x, y + 20 + 24 * part)
             y += 24 * step.partitions + 44
@@ -188,8 +188,8 @@ def lineage(rdd: Any, title: str = "From which partitions each partition is made
         (16.0, NARROW, "narrow: from few, named partitions"),
         (270.0, WIDE, "wide: from all, by a shuffle"),
     ):
-        parts += [_arrow(x, 42, x + 24, 42, colour, 1.6), _text(x + 34, 46, text, "start", INK)]
-    return Plot(_document(title, parts, bottom + 10), title)
+        parts += [_arrow(x, 42, x + 24, 42, colour, 1.6), caption(x + 34, 46, text, "start", INK)]
+    return Plot(document(title, parts, bottom + 10), title)
 
 
 def _parents(found: Sequence[Step]) -> dict[int, list[int]]:

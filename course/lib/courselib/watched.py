@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from grader.course.timeline import Box
+from courselib.timeline import Box
 
 BLOCK = 32768  # W&B's file is LevelDB's log: records cut at blocks of 32 KiB
 HEADER = struct.Struct("<IHB")  # checksum, length, and which part of a record: 1 all of it, 2 first, 3 middle, 4 last

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from grader.course.judged import Judged, judged
+from courselib.judged import Judged, judged
 from grader.nodes.explorer import View
 from grader.nodes.histories.history import Operation, pair
 

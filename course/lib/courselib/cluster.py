@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from grader.course.plot import Plot
-from grader.course.table import Table, table
+from courselib.svg import Drawn, Plot
+from courselib.table import Table, table
 from grader.nodes.actors import Local
 from grader.nodes.clients import Ask
 from grader.nodes.explorer import Explorer, Model, View
@@ -53,7 +53,7 @@ def pause(since: float, until: float, nodes: str) -> Mishap:
 
 
 @dataclass(frozen=True)
-class Run:
+class Run(Drawn):
     """What came of a cluster. Shown, it is its space-time diagram."""
 
     played: Played
@@ -97,9 +97,6 @@ class Run:
         """The space-time diagram."""
         return _drawn(self.story, title, subtitle)
 
-    def _repr_html_(self) -> str:
-        return self.picture()._repr_html_()
-
 
 def _short(body: Mapping[str, Any]) -> str:
     left_out = ("type", "msg_id", "in_reply_to")
@@ -138,7 +135,7 @@ def _members(
 
 
 @dataclass(frozen=True)
-class Searched:
+class Searched(Drawn):
     """What an exploration came to. Shown, it is the counterexample, if there is one."""
 
     problem: Any
@@ -149,9 +146,6 @@ class Searched:
 
     def picture(self, title: str = "", subtitle: str = "") -> Plot:
         return _drawn(self.story, title or str(self.problem or ""), subtitle)
-
-    def _repr_html_(self) -> str:
-        return self.picture()._repr_html_()
 
 
 def explore(

@@ -20,9 +20,9 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from grader.course import master
-from grader.course.plot import Plot
-from grader.course.timeline import Box, timeline
+from courselib import master
+from courselib.svg import Drawn, Plot
+from courselib.timeline import Box, timeline
 from grader.jobs.cluster import Cluster, Done, Job, Ran, name_of
 from grader.ranks import WORKER
 from grader.sandbox.warm import Warm
@@ -32,7 +32,7 @@ KINDS = ("map", "reduce", "a second time", "stands still", "", "killed in it")  
 
 
 @dataclass(frozen=True)
-class JobRun:
+class JobRun(Drawn):
     """A job that came to its end. Shown, it is its time line. `names` says what each task was: "map 0", "reduce 2"."""
 
     done: Done
@@ -75,9 +75,6 @@ class JobRun:
             rows[name_of(task.worker or 0)].append((task.begin, over, name, kind))
             before.add(name)
         return timeline(title or self.done.job.label, rows, until=self.seconds, kinds=KINDS)
-
-    def _repr_html_(self) -> str:
-        return self.picture()._repr_html_()
 
 
 @cache

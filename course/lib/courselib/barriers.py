@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from grader.course.plot import Plot
-from grader.course.timeline import Box, timeline
+from courselib.svg import Plot
+from courselib.timeline import Box, timeline
 
 PACE = {"fast": 1.0, "slow": 3.0}  # seconds between two records
 BEFORE, RECORDS, LATER = 4, 12, 0.2  # records before the barrier, records of an input, seconds from one to the barrier

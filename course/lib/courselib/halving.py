@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from grader.course.plot import Plot, plot
-from grader.course.timeline import Box, timeline
+from courselib.plot import plot
+from courselib.svg import Drawn, Plot
+from courselib.timeline import Box, timeline
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,7 @@ def rungs(least: int, most: int, eta: int) -> list[int]:
 
 
 @dataclass
-class Halving:
+class Halving(Drawn):
     """What a search did. `at` holds for each rung who came to it, with their losses there; shown, it is the curves,
     each as far as it was trained."""
 
@@ -114,9 +115,6 @@ class Halving:
         best = [(float(at + 1), min(loss, most_loss)) for at, loss in enumerate(self.curves[self.best])]
         return plot(title or "Loss of each configuration", {"the one that won": best}, points, x="epochs", y="loss",
                     log="x")  # fmt: skip
-
-    def _repr_html_(self) -> str:
-        return self.picture()._repr_html_()
 
 
 def successive_halving(losses: Sequence[Sequence[float]], least: int, eta: int) -> Halving:

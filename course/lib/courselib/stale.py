@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from grader.course.softmax import BATCH, SIZE, Softmax, least_loss
+from courselib.softmax import BATCH, SIZE, Softmax, least_loss
 
 Array = NDArray[np.float64]
 

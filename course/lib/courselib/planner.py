@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from grader.exercises.parallel_plan import costs as costs
+from grader.exercises.parallel_plan import costs
 from grader.exercises.parallel_plan.costs import Plans
 from grader.planning import ClusterSpec, ModelSpec, Plan
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from grader.course.sparks import event_log, settle
+from courselib.sparks import event_log, settle
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ class Ran:
         return sorted(stage.tasks, key=lambda task: task.index)
 
     def _repr_html_(self) -> str:
-        from grader.course.sparkdraw import stages
+        from courselib.sparkdraw import stages
 
         return stages(self)._repr_html_()
 

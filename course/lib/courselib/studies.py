@@ -23,8 +23,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from grader.course.plot import Plot
-from grader.course.timeline import Box, timeline
+from courselib.svg import Drawn, Plot
+from courselib.timeline import Box, timeline
 
 STUDY = "search"
 KINDS = ("COMPLETE", "PRUNED", "", "", "RUNNING", "FAIL")  # in the order of their colours
@@ -47,7 +47,7 @@ class Trial:
 
 
 @dataclass(frozen=True)
-class Search:
+class Search(Drawn):
     """A study when all processes have ended. Shown, it is its time line."""
 
     trials: list[Trial]
@@ -69,9 +69,6 @@ class Search:
             if trial.process >= 0:
                 rows[f"process {trial.process}"].append((trial.begin, trial.end, str(trial.number), trial.state))
         return timeline(self.title, rows, kinds=KINDS)
-
-    def _repr_html_(self) -> str:
-        return self.picture()._repr_html_()
 
 
 def search(
@@ -117,7 +114,7 @@ def search(
 
 def _start(told: dict[str, Any]) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "grader.course.studies", json.dumps(told)],
+        [sys.executable, "-m", "courselib.studies", json.dumps(told)],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
 

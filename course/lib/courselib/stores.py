@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from grader.course.cluster import Run
-from grader.course.table import Table, table
+from courselib.cluster import Run
+from courselib.table import Table, table
 from grader.nodes.node import Node
 
 

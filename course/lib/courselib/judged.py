@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from grader.course.cluster import Run
-from grader.course.plot import Plot
+from courselib.cluster import Run
+from courselib.svg import Drawn, Plot
 from grader.nodes.histories import picture
 from grader.nodes.histories.checker import Checked, linearizable
 from grader.nodes.histories.history import Operation, pair
@@ -22,7 +22,7 @@ CONSISTENCIES = {
 
 
 @dataclass(frozen=True)
-class Judged:
+class Judged(Drawn):
     """A history and the verdict. Shown, it is the picture: a bar for each operation, what contradicts in red."""
 
     checked: Checked = field(repr=False)
@@ -53,9 +53,6 @@ class Judged:
     def picture(self, title: str = "") -> Plot:
         title = title or (f"{self.title}: {self.verdict}" if self.title else self.verdict.capitalize())
         return Plot(picture.svg(self.checked, self.operations, title, self.faults), title)
-
-    def _repr_html_(self) -> str:
-        return self.picture()._repr_html_()
 
 
 def judged(told: Run | Iterable[Operation], consistency: str = "linearizable", title: str = "") -> Judged:

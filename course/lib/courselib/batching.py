@@ -11,8 +11,8 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from grader.course.plot import Plot
-from grader.course.timeline import Box, timeline
+from courselib.svg import Plot
+from courselib.timeline import Box, timeline
 
 
 @dataclass(frozen=True)
