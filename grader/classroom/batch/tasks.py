@@ -10,8 +10,9 @@ from grader.classroom.batch import collect, whole
 from grader.classroom.batch.assignment import Notebook
 from grader.classroom.batch.collect import Handed
 from grader.classroom.batch.pool import Job
-from grader.classroom.batch.records import Journal, Record, version
+from grader.classroom.batch.records import Journal, Record
 from grader.classroom.batch.whole import Whole
+from grader.classroom.version import version
 from grader.submission import Unreadable, defines
 
 LABEL = "your cell"  # what messages call the text that was graded, as they do in the notebook itself
