@@ -23,9 +23,10 @@ from grader.jobs.rays.room import Rays
 from grader.jobs.sparks.bench import SparkBench
 from grader.jobs.sparks.engine import Spark
 from grader.nodes.bench import NodeBench
-from grader.ranks.engines import Engines, NeedsProcesses, Session, unsupported
+from grader.ranks.engines import Engines, unsupported
 from grader.ranks.network import ROUNDS
 from grader.ranks.program import CallResult, Limits, Program, Run
+from grader.ranks.simulated import NeedsProcesses, Session
 from grader.submission import Submission
 from grader.trace.events import Trace
 from grader.verdict import Diagnosis, Kind
@@ -119,7 +120,7 @@ class Bench:
         if not self._worlds:
             return self.nodes.hopeless()
         worlds = deque(sorted(self._worlds, key=lambda world: (world[0], world[1] != "sim")))
-        with self.engines.sim.session() as session, ThreadPoolExecutor(1) as other:
+        with self.engines.session() as session, ThreadPoolExecutor(1) as other:
             smallest = [worlds.popleft() for _ in range(min(2, len(worlds)))]
             try:
                 for world in smallest:  # most mistakes show here: what is left is then judged case by case
@@ -155,7 +156,7 @@ class Bench:
     def _work_off(self, worlds: deque[World], session: Session | None = None) -> None:
         """Run what is left of `worlds`, the largest first: they take longest."""
         with contextlib.ExitStack() as stack:
-            mine = session or stack.enter_context(self.engines.sim.session())
+            mine = session or stack.enter_context(self.engines.session())
             while True:
                 try:
                     world = worlds.pop()

@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 
 from grader.bench import Bench, Lost, NotRun, Outcome
-from grader.ranks.engines import Engines
+from grader.ranks.engines import DEFAULT_LIMITS, Engines
 from grader.ranks.faults import Fault
 from grader.ranks.network import ROUNDS, Network
-from grader.ranks.processes import DEFAULT_LIMITS, BoxFailed
 from grader.ranks.program import Call, Function, Limits, Strided, outputs_text
+from grader.sandbox.warm import BoxFailed
 from grader.submission import BadRequest, Submission
 from grader.trace import diagram, gantt, storyboard
 from grader.trace.gantt import Chart
