@@ -107,7 +107,7 @@ class Engines:
                     raise
         with self._counted():
             backend = "nccl" if engine == "nccl" else "gloo"
-            box = self.warm.box(ranks, replace(limits.box, proc=program.apart), program.imported)
+            box = self.warm.box(ranks, replace(limits.box, subreaper=program.apart), program.imported)
             try:
                 return RealWorld(box, program, ranks, seed, limits, self._idle_machine, backend).live(calls)
             finally:

@@ -9,11 +9,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from grader.exercise import Case, Draw
+from grader.exercise import Draw
 from grader.exercises.cost_model import EXERCISE, costs
 from grader.ranks.engines import Engines
 from grader.ranks.network import Network
 from grader.ranks.program import Program, same_for_all
+from grader.worlds.cases import Case
 
 PROGRAM = """
 import torch
@@ -83,7 +84,7 @@ def test_the_table_is_what_the_simulator_measures(engines: Engines, network: Net
 
 
 def drawn(group: str, seed: int) -> Iterator[Case]:
-    return (case for case in EXERCISE.cases(Draw(seed)) if case.group == group)
+    return (case for case in EXERCISE.world.cases(Draw(seed)) if case.group == group)
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -66,11 +66,6 @@ def only_full(boxes: Engines) -> None:
         pytest.skip("only full isolation promises this")
 
 
-def not_none(boxes: Engines) -> None:
-    if boxes.warm.mode == "none":
-        pytest.skip("nothing promises this without isolation")
-
-
 # ---- what is out of reach
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -82,7 +77,7 @@ READS = [
 
 @pytest.mark.parametrize("path", [*(str(ROOT / name) for name in READS), "/root", "/home", "/etc/shadow", "/var"])
 def test_what_a_submission_is_not_to_see_is_not_there(boxes: Engines, path: str) -> None:
-    not_none(boxes)
+    only_full(boxes)
     body = f"""
         try:
             return str(os.listdir({path!r}) if os.path.isdir({path!r}) else open({path!r}).read())
@@ -90,7 +85,7 @@ def test_what_a_submission_is_not_to_see_is_not_there(boxes: Engines, path: str)
             return type(error).__name__
     """
     seen = returned(run(boxes, body))
-    if boxes.warm.mode == "full" and path == "/root":
+    if path == "/root":
         assert seen in ("FileNotFoundError", "PermissionError", "['.pyenv']"), seen  # where the interpreter may be
     else:
         assert seen in ("FileNotFoundError", "PermissionError", "[]"), seen
@@ -110,14 +105,14 @@ def test_the_environment_holds_nothing_of_the_callers(boxes: Engines, monkeypatc
              f"{os.path.dirname(psutil.__file__)}/rankup-canary"],
 )  # fmt: skip
 def test_nothing_outside_can_be_written(boxes: Engines, path: str) -> None:
-    not_none(boxes)
+    only_full(boxes)
     seen = returned(run(boxes, f"try: open({path!r}, 'w')\nexcept OSError as error: return type(error).__name__"))
     assert seen in ("PermissionError", "OSError", "FileNotFoundError")
     assert not os.path.exists(path)
 
 
 def test_processes_outside_are_out_of_reach(boxes: Engines) -> None:
-    not_none(boxes)
+    only_full(boxes)
     body = f"""
         reached = []
         for pid in (os.getppid(), {os.getpid()}, 1):
@@ -134,10 +129,8 @@ def test_processes_outside_are_out_of_reach(boxes: Engines) -> None:
             reached.append((pid, "kill"))
         return str(reached)
     """
-    seen = returned(run(boxes, body))
-    if boxes.warm.mode == "full":
-        seen = str(seen).replace("(1, 'kill')", "").strip("[], ")  # sent in vain: it is the first of its namespace
-    assert seen in ("", "[]")
+    seen = str(returned(run(boxes, body)))
+    assert seen.replace("(1, 'kill')", "").strip("[], ") == ""  # sent in vain: it is the first of its namespace
 
 
 def test_the_machines_loopback_is_out_of_reach(boxes: Engines) -> None:
@@ -163,7 +156,7 @@ def test_there_is_no_way_to_other_machines(boxes: Engines) -> None:
 
 
 def test_ranks_share_no_files(boxes: Engines) -> None:
-    not_none(boxes)
+    only_full(boxes)
     body = """
         r = dist.get_rank()
         reached = []
@@ -181,15 +174,12 @@ def test_ranks_share_no_files(boxes: Engines) -> None:
     """
     done = run(boxes, body, ranks=2)
     assert done.finished, done.diagnoses
-    if boxes.warm.mode == "full":
-        assert done.calls[0].returned[1] == "[]"
-    else:
-        assert "rank-0" not in str(done.calls[0].returned[1])
+    assert done.calls[0].returned[1] == "[]"
 
 
 @pytest.mark.parametrize("call", ["unshare(0x10000000)", "mount(b'x', b'/tmp', b'tmpfs', 0, 0)", "ptrace(16, 1, 0, 0)"])
 def test_calls_of_the_kernel_that_a_rank_does_not_need_are_refused(boxes: Engines, call: str) -> None:
-    not_none(boxes)
+    only_full(boxes)
     body = f"libc = ctypes.CDLL(None, use_errno=True)\nreturn (libc.{call}, ctypes.get_errno())[1]"
     assert returned(run(boxes, body)) == 1
 

@@ -22,7 +22,7 @@ CPUS = 4  # logical ones: so many tasks run at the same time, also on fewer core
 STORE_BYTES = 96 * MIB
 LIMITS = BoxLimits(
     memory_bytes=6144 * MIB, processes=3000, disk_bytes=512 * MIB, inodes=20_000, open_files=4096,
-    file_bytes=256 * MIB, cpu_seconds=7200, proc=True, unix_sockets=True,
+    file_bytes=256 * MIB, cpu_seconds=7200, subreaper=True, unix_sockets=True,
 )  # fmt: skip
 START_SECONDS = 120.0
 STDOUT_BYTES = 2**20

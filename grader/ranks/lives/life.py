@@ -34,7 +34,8 @@ from grader.ranks import learner
 from grader.ranks.lives import disk
 from grader.ranks.lives.listener import listen
 from grader.ranks.lives.watch import PATIENCE_SECONDS, Process, Step, Watch
-from grader.sandbox import bwrap, first, frames, landlock, namespaces, program, seccomp
+from grader.sandbox import frames, namespaces, program, seccomp
+from grader.sandbox.first import keep_to
 from grader.sandbox.keeper import children
 
 _PR_SET_PDEATHSIG = 1
@@ -242,7 +243,8 @@ class Lives:
                 os.close(_FRAMES)
             for start, stop in itertools.pairwise((_FRAMES + 1, *sorted({kept, *meeting.descriptors()}), 1024)):
                 os.closerange(start + 1, stop)
-            _keep_to(write)
+            keep_to(list(map(str, write)))
+            seccomp.install(seccomp.refusing(seccomp.ATTRIBUTES))  # a folder's hold kilobytes; Landlock lets them
             signal.signal(signal.SIGXCPU, _out_of_time)
             resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds + 1))
             _start_from(self._seed + 1000 * self._lives + rank)
@@ -273,21 +275,6 @@ class Lives:
             status = 0
         finally:
             os._exit(status)
-
-
-def _keep_to(folders: Sequence[Path]) -> None:
-    """For good, write in these folders alone, and see none of other lives, as far as the kernel can see to that. The
-    first one is for what is temporary."""
-    own = str(folders[0])
-    os.chdir(own)
-    os.environ.update(HOME=own, TMPDIR=own)
-    tempfile.tempdir = None
-    if landlock.abi():
-        seen = [*map(str, bwrap.readable()), "/proc", "/etc", *first.HARMLESS]
-        landlock.restrict(read=seen, write=[*map(str, folders), *bwrap.DEVICES], execute=seen)
-        seccomp.install(
-            seccomp.refusing(seccomp.ATTRIBUTES)
-        )  # a folder's attributes hold kilobytes; Landlock lets them
 
 
 class OutOfTime(BaseException):
