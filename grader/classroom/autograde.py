@@ -33,7 +33,7 @@ from grader.classroom.batch.whole import defines
 from grader.classroom.kernel import MESSAGE_BYTES, BoxedKernelManager
 from grader.classroom.service import FILE, Service
 from grader.sandbox import modes
-from grader.sandbox.watch import kill_tree
+from grader.sandbox.supervise import kill_tree
 from grader.submission import BadRequest, Submission
 from grader.verdict import Verdict
 
