@@ -1,33 +1,100 @@
-"""One grading's use of a Ray: the process with the submission, what it answers, and what is said at the gate.
+"""A Ray in a box, and one grading's lease of it: the process with the submission, what it answers, and what is said at
+the gate.
 
-What comes from there is a learner's to make up, except what the nursery says of its own: which process spoke, and
-which has gone.
+What comes from there is a learner's to make up, except what the supervisor in the box says of its own: which process
+spoke, and which has gone.
 """
 
 from __future__ import annotations
 
 import contextlib
+import importlib.util
+import os
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from grader.jobs.rays.room import Rays
-from grader.sandbox import endings, frames
-from grader.sandbox.client import NONSENSE, Beyond
+from grader.lost import Lost, Unable
+from grader.sandbox import endings, frames, modes
+from grader.sandbox.client import NONSENSE, Beyond, Client, Gone, NoAnswer, Overdue, Patience, plain
 from grader.sandbox.endings import NO_ANSWER, Raised
+from grader.sandbox.limits import MIB, BoxLimits
+from grader.sandbox.warm import Warm
 from grader.submission import Source, Submission
-from grader.trace.trouble import Trouble
-from grader.verdict import Diagnosis, Kind
+from grader.verdict import Kind
 
-LOAD_SECONDS, REQUEST_SECONDS = 60.0, 20.0
+CPUS = 4  # logical ones: so many tasks run at the same time, also on fewer cores
+STORE_BYTES = 96 * MIB
+LIMITS = BoxLimits(
+    memory_bytes=6144 * MIB, processes=3000, disk_bytes=512 * MIB, inodes=20_000, open_files=4096,
+    file_bytes=256 * MIB, cpu_seconds=7200, subreaper=True, unix_sockets=True,
+)  # fmt: skip
+START_SECONDS = 120.0
+STDOUT_BYTES = 2**20
+NOT_INSTALLED = "Not run: this check needs Ray, which is not installed. Install it with: pip install 'rankup[jobs]'"
+LOAD_SECONDS, REQUEST_SECONDS, END_SECONDS = 60.0, 20.0, 20.0
 IDLE_SECONDS = 0.25
 MOST_SAID = 10_000  # messages at the gate in one call
 BEYOND = {
     "memory": "Out of memory: all used {used:,.0f} MiB where {allowed:,.0f} MiB are allowed.",
     "": "The run used {used:g} of {limit} where {allowed:g} is allowed.",
 }
+
+
+class Rays:
+    """The Ray of one `Engines`: started when it is first needed, and again where it broke."""
+
+    def __init__(self, warm: Warm, shared: bool | None = None) -> None:
+        """With `shared`, gradings use one Ray in turns; else each gets one that nobody has used before: the default
+        where a class is graded."""
+        self._warm = warm
+        self._shared = os.environ.get(modes.LEAST) != "full" if shared is None else shared
+        self._lock = threading.Lock()
+        self._client: Client | None = None
+
+    def take(self) -> Client:
+        """Wait until it is ours, and start it if need be. Raises Unable where there is no Ray; give it back."""
+        if importlib.util.find_spec("ray") is None:
+            raise Unable(NOT_INSTALLED)
+        self._lock.acquire()
+        try:
+            if self._client is None or self._client.status:
+                self.close()
+                self._client = self._started()
+        except BaseException:
+            self._lock.release()
+            raise
+        return self._client
+
+    def _started(self) -> Client:
+        client = Client(self._warm.box(1, LIMITS), 10.0, STDOUT_BYTES)
+        client.post(0, {"program": "ray", "cpus": CPUS, "store_bytes": STORE_BYTES})
+        try:
+            told = client.wait(0, Patience(wall=START_SECONDS)).header
+            why = "" if told.get("event") == "up" else plain(told.get("text", ""), 300) or "no reason was given"
+        except NoAnswer as none:
+            why = "it took too long" if isinstance(none, Overdue) else "its box ended"
+        except BaseException:
+            client.close()
+            raise
+        if why:
+            client.close()
+            raise Unable(f"Not run: Ray did not start here ({why}).")
+        return client
+
+    def give_back(self, whole: bool) -> None:
+        """`whole` says whether it can be used again."""
+        if not whole or not self._shared:
+            self.close()
+        self._lock.release()
+
+    def close(self) -> None:
+        if self._client is not None:
+            self._client.close()
+            self._client = None
 
 
 @dataclass(frozen=True)
@@ -43,20 +110,20 @@ class Said:
 class Driver:
     """One grading's use of a Ray: a process with the submission, and Ray's workers for it. Close it.
 
-    Raises Trouble for what the submission has done, NotPlayed where there is no Ray.
+    Raises Lost for what the submission has done, Unable where there is no Ray.
     """
 
     def __init__(
         self, rays: Rays, submission: Submission, functions: Sequence[str], harness: str, imported: Sequence[str] = ()
     ) -> None:
         self.file, self.source = submission.name, Source(submission.name, submission.source)
-        self._rays, self._room, self._whole = rays, rays.take(), True
+        self._rays, self._client, self._whole = rays, rays.take(), True
         self._closed, self.broken = False, False
         self.died: list[int] = []  # process ids of workers, as they went
         self._waiting: deque[dict[str, Any]] = deque()
         try:
-            self._room.printed(anew=True)
-            self._room.post(
+            self._client.printed.forget()
+            self._client.post(0,
                 {"do": "driver", "source": submission.source, "file": submission.name, "functions": [*functions],
                  "harness": harness, "imported": [*imported]}
             )  # fmt: skip
@@ -72,12 +139,12 @@ class Driver:
     ) -> Any:  # fmt: skip
         """Have the driver call that function of the harness with that one of the submission. `said` hears what is said
         at the gate meanwhile, `idle` is called where nothing is for a while."""
-        self._room.post({"do": "call", "function": function, "by": by, "arguments": arguments})
+        self._client.post(0, {"do": "call", "function": function, "by": by, "arguments": arguments})
         told = self._driven(seconds, said, idle)
         return frames.decode(told["value"], b"", lambda *_: None)
 
     def answer(self, said: Said, value: Any = None) -> None:
-        self._room.post({"do": "answer", "to": said.number, "answer": value})
+        self._client.post(0, {"do": "answer", "to": said.number, "answer": value})
 
     def kill(self, pid: int) -> None:
         """SIGKILL one of Ray's workers; it is gone when this returns."""
@@ -91,11 +158,11 @@ class Driver:
         """This grading's tasks, every attempt, as Ray's tables have them."""
         return [each for each in self._request({"do": "ask", "ask": "tasks"}) if each["job"] == self.job]
 
-    def trouble(self, kind: Kind, text: str, expected: str = "", got: str = "", line: int | None = None) -> Trouble:
-        return Trouble(Diagnosis(kind, text, None, self.file, line, expected or None, got or None))
+    def lost(self, kind: Kind, text: str, expected: str = "", got: str = "", line: int | None = None) -> Lost:
+        return Lost.because(kind, text, file=self.file, line=line, expected=expected, got=got)
 
     def printed(self) -> str:
-        return self._room.printed()
+        return self._client.printed.text("stdout")
 
     def close(self) -> None:
         """End the learner's processes, and give the Ray back."""
@@ -103,13 +170,12 @@ class Driver:
             return
         self._closed = True
         try:
-            if self._whole and self._room.alive:
-                self._room.post({"do": "end"})
-                deadline = time.monotonic() + 20.0
-                while (told := self._room.hear(deadline)) is not None and told.header.get("event") != "ended":
-                    pass
-                self._whole = told is not None
-        except (Beyond, ConnectionError, *NONSENSE):
+            if self._whole and not self._client.status:
+                self._client.post(0, {"do": "end"})
+                since, event = self._client.moment(0), None
+                while event != "ended":
+                    event = self._client.wait(0, Patience(wall=END_SECONDS), since).header.get("event")
+        except (Beyond, NoAnswer, *NONSENSE):
             self._whole = False
         finally:
             self._rays.give_back(self._whole)
@@ -117,15 +183,18 @@ class Driver:
     # ---- what is heard
 
     def _request(self, asked: dict[str, Any]) -> Any:
-        """What the nursery answers; what else is said meanwhile waits."""
-        with self._guarded():
-            self._room.post(asked)
-            deadline = time.monotonic() + REQUEST_SECONDS
-            while (message := self._room.hear(deadline)) is not None:
-                if message.header.get("event") == "answer":
-                    return message.header["answer"]
-                self._waiting.append(message.header)
-            raise ConnectionError
+        """What the supervisor answers; what else is said meanwhile waits."""
+        since = self._client.moment(0)
+        self._client.post(0, asked)
+        while True:
+            with self._guarded():
+                try:
+                    told = self._client.wait(0, Patience(wall=REQUEST_SECONDS), since).header
+                except Overdue:
+                    raise Gone(0) from None
+            if told.get("event") == "answer":
+                return told["answer"]
+            self._waiting.append(told)
 
     def _driven(
         self, seconds: float, said: Callable[[Said], None] | None = None, idle: Callable[[], None] | None = None
@@ -154,7 +223,7 @@ class Driver:
             return
         try:
             said(heard)
-        except Trouble:
+        except Lost:
             self.broken = True  # it waits at the gate
             raise
         except NONSENSE:
@@ -170,10 +239,12 @@ class Driver:
 
     def _next(self, deadline: float, idle: Callable[[], None] | None) -> dict[str, Any]:
         while not self._waiting:
+            wall = min(deadline - time.monotonic(), IDLE_SECONDS)
             with self._guarded():
-                message = self._room.hear(min(deadline, time.monotonic() + IDLE_SECONDS))
-            if message is not None:
-                return message.header
+                try:
+                    return self._client.wait(0, Patience(wall=wall)).header
+                except Overdue:
+                    pass
             if time.monotonic() >= deadline:
                 raise self._broke("timeout", "The call did not come to its end in time.")
             if idle is not None:
@@ -185,30 +256,27 @@ class Driver:
         """What ends the box, in words."""
         try:
             yield
-        except Beyond as beyond:
-            raise self._lost(endings.beyond(beyond, BEYOND)) from None
-        except ConnectionError:
-            trouble = self._lost(("crash", "The submission ended Ray itself, or its whole box."))
-            trouble.broke = True
-            raise trouble from None
-        except NONSENSE:
-            raise self._lost(NO_ANSWER) from None
+        except (Beyond, Gone, *NONSENSE) as error:
+            self._whole = False
+            if isinstance(error, Beyond):
+                raise self._broke(*endings.beyond(error, BEYOND)) from None
+            if isinstance(error, Gone):
+                lost = self._broke("crash", "The submission ended Ray itself, or its whole box.")
+                lost.broke = True
+                raise lost from None
+            raise self._broke(*NO_ANSWER) from None
 
-    def _lost(self, why: tuple[Kind, str]) -> Trouble:
-        self._whole = False
-        return self._broke(*why)
-
-    def _broke(self, kind: Kind, text: str) -> Trouble:
+    def _broke(self, kind: Kind, text: str) -> Lost:
         self.broken = True
-        return self.trouble(kind, text)
+        return self.lost(kind, text)
 
-    def _raised(self, told: dict[str, Any]) -> Trouble:
+    def _raised(self, told: dict[str, Any]) -> Lost:
         error = Raised.read(told, 4000)
         when = ", when it was loaded" if error.stage == "load" else ", when it was called"
         if error.stage != "compile":
             error = replace(error, text=_short(error.text))
         kind, text = endings.raised(error, self.file, self.source.quote(error.line), when)
-        return self.trouble(kind, text, line=error.line)
+        return self.lost(kind, text, line=error.line)
 
 
 def _short(text: str) -> str:
