@@ -12,9 +12,11 @@ from grader import registry
 from grader.classroom import version
 
 RAFT, DDP = registry.find("raft"), registry.find("ddp")
-FILES = ("exercise.py", "nodes/sim.py", "jobs/sparks/gate.py", "sandbox/host.py", "submission.py",
-         "classroom/service.py", "exercises/common.py", "exercises/raft/__init__.py", "exercises/raft/judging.py", "exercises/ddp/__init__.py",
-         "_data/c.py", "quiz/a.py", "classroom/pages/a.py", "d.txt")  # fmt: skip
+FILES = (
+    "exercise.py", "nodes/sim.py", "jobs/sparks/gate.py", "sandbox/host.py", "submission.py", "classroom/service.py",
+    "exercises/common.py", "exercises/raft/__init__.py", "exercises/raft/judging.py", "exercises/ddp/__init__.py",
+    "_data/c.py", "quiz/a.py", "classroom/pages/a.py", "d.txt",
+)  # fmt: skip
 ALL = {"raft", "ddp", "the cluster's"}
 
 
