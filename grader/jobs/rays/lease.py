@@ -1,5 +1,5 @@
 """A Ray in a box, and one grading's lease of it: the process with the submission, what it answers, and what is said at
-the gate.
+the rendezvous.
 
 What comes from there is a learner's to make up, except what the supervisor in the box says of its own: which process
 spoke, and which has gone.
@@ -37,7 +37,7 @@ STDOUT_BYTES = 2**20
 NOT_INSTALLED = "Not run: this check needs Ray, which is not installed. Install it with: pip install 'rankup[jobs]'"
 LOAD_SECONDS, REQUEST_SECONDS, END_SECONDS = 60.0, 20.0, 20.0
 IDLE_SECONDS = 0.25
-MOST_SAID = 10_000  # messages at the gate in one call
+MOST_SAID = 10_000  # messages at the rendezvous in one call
 BEYOND = {
     "memory": "Out of memory: all used {used:,.0f} MiB where {allowed:,.0f} MiB are allowed.",
     "": "The run used {used:g} of {limit} where {allowed:g} is allowed.",
@@ -99,7 +99,7 @@ class Rays:
 
 @dataclass(frozen=True)
 class Said:
-    """What a process said at the gate: the number to answer to, its process id, its role and the words."""
+    """What a process said at the rendezvous: the number to answer to, its process id, its role and the words."""
 
     number: int
     pid: int
@@ -138,7 +138,7 @@ class Driver:
         said: Callable[[Said], None] | None = None, idle: Callable[[], None] | None = None,
     ) -> Any:  # fmt: skip
         """Have the driver call that function of the harness with that one of the submission. `said` hears what is said
-        at the gate meanwhile, `idle` is called where nothing is for a while."""
+        at the rendezvous meanwhile, `idle` is called where nothing is for a while."""
         self._client.post(0, {"do": "call", "function": function, "by": by, "arguments": arguments})
         told = self._driven(seconds, said, idle)
         return frames.decode(told["value"], b"", lambda *_: None)
@@ -199,7 +199,7 @@ class Driver:
     def _driven(
         self, seconds: float, said: Callable[[Said], None] | None = None, idle: Callable[[], None] | None = None
     ) -> dict[str, Any]:
-        """What the driver says next; what is said at the gate, and who goes, is heard on the way."""
+        """What the driver says next; what is said at the rendezvous, and who goes, is heard on the way."""
         deadline, heard = time.monotonic() + seconds, 0
         while True:
             told = self._next(deadline, idle)
@@ -224,7 +224,7 @@ class Driver:
         try:
             said(heard)
         except Lost:
-            self.broken = True  # it waits at the gate
+            self.broken = True  # it waits at the rendezvous
             raise
         except NONSENSE:
             raise self._broke(*NO_ANSWER) from None
