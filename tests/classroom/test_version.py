@@ -13,7 +13,8 @@ from grader.classroom import version
 
 RAFT, DDP = registry.find("raft"), registry.find("ddp")
 FILES = (
-    "exercise.py", "nodes/sim.py", "jobs/sparks/py4j_filter.py", "sandbox/host.py", "submission.py", "classroom/service.py",
+    "exercise.py", "nodes/sim.py", "jobs/sparks/py4j_filter.py", "sandbox/host.py", "submission.py",
+    "classroom/service.py",
     "exercises/common.py", "exercises/raft/__init__.py", "exercises/raft/judging.py", "exercises/ddp/__init__.py",
     "_data/c.py", "quiz/a.py", "classroom/pages/a.py", "d.txt",
 )  # fmt: skip

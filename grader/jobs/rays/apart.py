@@ -1,7 +1,7 @@
 """An array that is another one in each process: what a worker has learnt from its own shows who trained together.
 
-In the process that made it, it holds the values themselves. Each process that unpickles it asks at the rendezvous by how much
-they are shifted there, and passes on what they were: Ray's controller hands them to the workers.
+In the process that made it, it holds the values themselves. Each process that unpickles it asks at the rendezvous by
+how much they are shifted there, and passes on what they were: Ray's controller hands them to the workers.
 """
 
 from __future__ import annotations
