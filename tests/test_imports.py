@@ -14,7 +14,7 @@ CHAPTERS = ROOT / "course" / "lib" / "courselib"
 
 # each part may import parts of lower layers, and parts of its own; `quiz` stands alone
 LAYERS = [
-    {"verdict", "planning", "says"},
+    {"verdict", "planning", "says", "packs"},
     {"lost"},
     {"submission", "sandbox", "trace"},
     {"catalog", "progress", "ranks", "nodes", "jobs"},

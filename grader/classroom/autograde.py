@@ -32,7 +32,7 @@ from grader.classroom import cells, door
 from grader.classroom.kernel import MESSAGE_BYTES, BoxedKernelManager
 from grader.classroom.service import FILE, Service
 from grader.sandbox import modes
-from grader.sandbox.watch import kill_tree
+from grader.sandbox.supervise import kill_tree
 from grader.submission import BadRequest, Submission, cells_of, graded
 from grader.verdict import Verdict
 

@@ -25,7 +25,8 @@ from grader.classroom.check import SERVICE
 from grader.sandbox import modes
 from grader.sandbox.command import Wrapped, wrap
 from grader.sandbox.limits import BoxLimits
-from grader.sandbox.watch import Watch, kill_tree
+from grader.sandbox.supervise import kill_tree
+from grader.sandbox.watch import Watch
 
 # what `from grader import check, play` needs of this package, besides the box's own: nothing that knows an answer
 PARTS = ("classroom/__init__.py", "classroom/check.py", "classroom/report.py", "classroom/pages")

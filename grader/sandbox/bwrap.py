@@ -13,12 +13,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import grader
+from grader import packs
 
 PROGRAM = "bwrap"
 SCRATCH, TEMPORARY = "/scratch", "/tmp"  # in a box: empty, and gone with it
 # what a submission's processes are made of; whatever knows the answers (exercises, classroom) is left out
-RUNTIME = ("__init__.py", "submission.py", "verdict.py", "lost.py", "planning.py", "says.py", "ranks", "nodes", "jobs",
-           "sandbox", "trace")  # fmt: skip
+RUNTIME = ("__init__.py", "submission.py", "verdict.py", "lost.py", "planning.py", "says.py", "packs.py", "ranks",
+           "nodes", "jobs", "sandbox", "trace")  # fmt: skip
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 SETTINGS = ("/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/localtime", "/etc/alternatives",
             "/etc/mime.types", "/etc/ssl/openssl.cnf")  # fmt: skip
@@ -51,6 +52,13 @@ def chapters() -> Path:
 def runtime(more: Sequence[str] = ()) -> list[Path]:
     """The parts of this package that a box sees."""
     return [path for name in (*RUNTIME, *more) if (path := package() / name).exists()]
+
+
+def answers() -> list[Path]:
+    """The folders of packs of exercises that a box would see among the packages, and must not."""
+    within = (*interpreter(), *map(Path, SYSTEM))
+    found = [path for path in packs.answers() if not path.is_relative_to(package())]
+    return [path for path in found if any(path.is_relative_to(outer) for outer in within) and path != package()]
 
 
 def interpreter() -> list[Path]:
@@ -90,6 +98,8 @@ def view(more: Sequence[str] = ()) -> list[str]:
     for path in interpreter():
         arguments += ["--ro-bind", str(path), str(path)]
     arguments += ["--tmpfs", str(package())]  # also where the package is installed among the others
+    for path in answers():
+        arguments += ["--tmpfs", str(path)]
     for path in runtime(more):
         arguments += ["--ro-bind", str(path), str(path)]
     arguments += ["--ro-bind-try", str(chapters()), str(chapters())]

@@ -16,7 +16,7 @@ import time
 from collections.abc import Iterator, Sequence
 
 from grader.classroom.batch.pool import Done, Job
-from grader.sandbox import watch
+from grader.sandbox.supervise import tree
 from grader.verdict import Verdict
 
 COMMAND = (sys.executable, "-I", "-m", "grader.classroom.batch.worker")
@@ -110,7 +110,7 @@ class Worker:
     def kill(self) -> None:
         """Make it end, with everything that it started; whoever reads from it sees end of file."""
         if self._below is None:
-            self._below = [fd for pid in watch.tree(self._process.pid)[1:] if (fd := _open(pid)) is not None]
+            self._below = [fd for pid in tree(self._process.pid)[1:] if (fd := _open(pid)) is not None]
             self._process.kill()
 
     def wait(self) -> None:

@@ -35,7 +35,7 @@ from typing import Any
 
 from grader.jobs.rays import driver, environments, ids, observer, rendezvous
 from grader.jobs.rays.sweep import found, sweep
-from grader.sandbox import frames, keeper
+from grader.sandbox import frames, supervise
 
 _PDEATHSIG = 1
 LAUNCH = "RANKUP_LAUNCH"  # the environment variable that says to whom `launch` goes
@@ -280,7 +280,7 @@ class _Supervisor:
         if self._driver is not None:
             self._kill({self._driver[0]})
             self._driver = None
-        while strays := {*keeper.children()} - self._ours:
+        while strays := {*supervise.children()} - self._ours:
             self._kill(strays)
         sweep(self._here, self._kept)
         self._grading.post({"event": "ended"})

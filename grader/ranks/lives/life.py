@@ -36,7 +36,7 @@ from grader.ranks.lives.listener import listen
 from grader.ranks.lives.watch import PATIENCE_SECONDS, Process, Step, Watch
 from grader.sandbox import frames, namespaces, program, seccomp
 from grader.sandbox.first import keep_to
-from grader.sandbox.keeper import children
+from grader.sandbox.supervise import children
 
 _PR_SET_PDEATHSIG = 1
 CPU_SECONDS = 4
