@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from grader.lost import Lost
 from grader.sandbox import endings, frames
 from grader.sandbox.client import NONSENSE, Beyond, Client, Gone, Overdue, Patience, plain
 from grader.sandbox.endings import MOST_NAME, Raised
@@ -21,8 +22,7 @@ from grader.sandbox.limits import MIB, BoxLimits
 from grader.sandbox.warm import Warm
 from grader.submission import Source, Submission
 from grader.trace.gantt import Bar, Chart
-from grader.trace.trouble import Trouble
-from grader.verdict import Diagnosis, Kind
+from grader.verdict import Kind
 
 DRIVER = 0
 LIMITS = BoxLimits(memory_bytes=1024 * MIB)
@@ -99,7 +99,7 @@ def name_of(worker: int) -> str:
 
 
 class Cluster:
-    """One job's processes. Raises Trouble, with the picture up to then, where the job cannot come to its end."""
+    """One job's processes. Raises Lost, with the picture up to then, where the job cannot come to its end."""
 
     def __init__(self, warm: Warm, submission: Submission, call: str, job: Job) -> None:
         self._call, self.job = call, job
@@ -125,13 +125,15 @@ class Cluster:
     def run(self) -> Done:
         """From the first process to the result."""
         try:
-            return self._run()
-        except Beyond as beyond:
-            raise self._told(self._trouble(*endings.beyond(beyond, BEYOND))) from None
-        except NONSENSE:
-            raise self._told(self._trouble(*endings.NO_ANSWER)) from None
-        except Trouble as trouble:
-            raise self._told(trouble) from None
+            try:
+                return self._run()
+            except Beyond as beyond:
+                raise self._lost(*endings.beyond(beyond, BEYOND)) from None
+            except NONSENSE:
+                raise self._lost(*endings.NO_ANSWER) from None
+        except Lost as lost:
+            lost.picture = self._charted()
+            raise
         finally:
             self._client.close()
 
@@ -177,7 +179,7 @@ class Cluster:
                 raise ValueError
             if told["problem"]:
                 text = f"{self.file}: {told['problem']!s:.200}."
-                raise Trouble(Diagnosis("missing_function", text, file=self.file, expected=f"def {self._call}(...)"))
+                raise self._lost("missing_function", text, expected=f"def {self._call}(...)")
 
     def _done(self, told: dict[str, Any]) -> Done:
         items = None
@@ -190,9 +192,9 @@ class Cluster:
 
     def _submit(self, function: str, line: Any, blob: bytes) -> None:
         if len(self.tasks) >= MOST_TASKS:
-            raise self._trouble("timeout", f"run() submitted more than {MOST_TASKS} tasks.")
+            raise self._lost("timeout", f"run() submitted more than {MOST_TASKS} tasks.")
         if sum(task.given for task in self.tasks) + len(blob) > MOST_BYTES:
-            raise self._trouble("too_many_bytes", f"The arguments of all tasks are more than {MOST_BYTES // MIB} MiB.")
+            raise self._lost("too_many_bytes", f"The arguments of all tasks are more than {MOST_BYTES // MIB} MiB.")
         line = line if isinstance(line, int) else None
         self.tasks.append(Ran(len(self.tasks), plain(function, 100), line, len(blob)))
         self._calls.append((function, blob))
@@ -237,7 +239,7 @@ class Cluster:
         self._assign()
 
     def _unmoved(self, line: int | None) -> None:
-        """The driver has learnt nothing new. Raises Trouble where that goes on and on."""
+        """The driver has learnt nothing new. Raises Lost where that goes on and on."""
         self._waits += 1
         if self._waits > MOST_WAITS:
             raise self._stuck(line)
@@ -267,12 +269,12 @@ class Cluster:
     # ---- the processes
 
     def _hear(self, process: int) -> frames.Message:
-        """The next message of a process. Raises Trouble where there is none to come."""
+        """The next message of a process. Raises Lost where there is none to come."""
         message = self._hear_or_end(process)
         if message is None:
             how = self._client.status[process]
             who = "The driver" if process == DRIVER else f"Worker {name_of(process)}"
-            raise self._trouble("crash", f"{who} ended with exit status {how}.")
+            raise self._lost("crash", f"{who} ended with exit status {how}.")
         return message
 
     def _hear_or_end(self, process: int, killed: bool = False) -> frames.Message | None:
@@ -286,7 +288,7 @@ class Cluster:
             except Overdue as overdue:
                 if overdue.limit == "wall":
                     text = f"The job was not over after {JOB_SECONDS:g} seconds."
-                    raise self._trouble("timeout", text) from None
+                    raise self._lost("timeout", text) from None
                 raise self._endless(process) from None
             if not killed:
                 return message
@@ -324,17 +326,13 @@ class Cluster:
             )
         return chart
 
-    def _told(self, trouble: Trouble) -> Trouble:
-        trouble.chart = self._charted()
-        return trouble
+    def _lost(self, kind: Kind, text: str, line: int | None = None, expected: str = "", got: str = "") -> Lost:
+        return Lost.because(kind, text, file=self.file, line=line, expected=expected, got=got)
 
-    def _trouble(self, kind: Kind, text: str, line: int | None = None, expected: str = "", got: str = "") -> Trouble:
-        return Trouble(Diagnosis(kind, text, None, self.file, line, expected or None, got or None))
-
-    def _stuck(self, line: int | None) -> Trouble:
+    def _stuck(self, line: int | None) -> Lost:
         where = self.source.quote(line)
         if not self._alive:
-            return self._trouble("deadlock", f"run() waits for tasks{where}, and every worker is gone.", line)
+            return self._lost("deadlock", f"run() waits for tasks{where}, and every worker is gone.", line)
         standing = [self.tasks[number] for number in sorted(self._still)]
         lost = [task for task in self.tasks if task.became == "died"]
         if standing:
@@ -352,19 +350,19 @@ class Cluster:
             )
         else:
             text = f"run() waits for ever{where}: nothing is queued or running."
-        return self._trouble("deadlock", text, line, "the job ends", "nothing to wait for")
+        return self._lost("deadlock", text, line, "the job ends", "nothing to wait for")
 
-    def _endless(self, process: int) -> Trouble:
+    def _endless(self, process: int) -> Lost:
         if process == DRIVER:
-            return self._trouble("timeout", "run() neither waited nor returned. Is there a loop that never ends?")
+            return self._lost("timeout", "run() neither waited nor returned. Is there a loop that never ends?")
         task = self.tasks[self._running[process]] if process in self._running else None
         what = f"Task {task.number} ({task.function})" if task else "The program"
-        return self._trouble("timeout", f"{what} did not come to an end on {name_of(process)}.")
+        return self._lost("timeout", f"{what} did not come to an end on {name_of(process)}.")
 
-    def _raised(self, told: dict[str, Any]) -> Trouble:
+    def _raised(self, told: dict[str, Any]) -> Lost:
         error = Raised.read(told)
         when = ", when it was loaded" if error.stage == "load" else ", in run()"
-        return self._trouble(*endings.raised(error, self.file, self.source.quote(error.line), when), error.line)
+        return self._lost(*endings.raised(error, self.file, self.source.quote(error.line), when), error.line)
 
 
 def _hashable(key: Any) -> Any:

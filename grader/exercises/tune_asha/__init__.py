@@ -16,7 +16,7 @@ from typing import Any
 
 from grader.exercise import Check, Exercise
 from grader.jobs.rays.bench import RayBench, once_more
-from grader.jobs.rays.lent import Said
+from grader.jobs.rays.lease import Said
 from grader.lost import Lost
 from grader.trace.gantt import Bar, Became, Chart
 from grader.verdict import Diagnosis, Kind

@@ -4,7 +4,7 @@ a learner, and never starts a thread: all that it forks has Ray imported.
 Takes from the grading process
   {"do": "driver", "source", "file", "functions", "harness", "imported"}     a new driver, which tells as it goes
   {"do": "call", ...}                                   to be passed on to the driver
-  {"do": "answer", "to": number, "answer": value}       to who waits at the gate
+  {"do": "answer", "to": number, "answer": value}       to who waits at the rendezvous
   {"do": "kill", "pid"}                                 one of Ray's workers
   {"do": "ask", "ask": "tasks" | "actors"}              Ray's tables, from the observer
   {"do": "end"}                                         the driver and every worker are to go
@@ -33,20 +33,21 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
-from grader.jobs.rays import driver, environments, gate, ids, observer
+from grader.jobs.rays import driver, environments, ids, observer, rendezvous
 from grader.jobs.rays.sweep import found, sweep
 from grader.sandbox import frames, supervise
 
 _PDEATHSIG = 1
+LAUNCH = "RANKUP_LAUNCH"  # the environment variable that says to whom `launch` goes
 SHARED = Path("/dev/shm")
 LAUNCHERS = ("--language=", environments.PREFIX)  # arguments that are not for the worker itself
 LOOK_SECONDS = 0.005  # between two looks whether who was killed has gone
 
 
 def serve(start: dict[str, Any], channel: frames.Channel) -> int:
-    """Be the nursery. Returns an exit status."""
+    """Be the supervisor. Returns an exit status."""
     try:
-        _Nursery(start, channel).live()
+        _Supervisor(start, channel).live()
     except Exception as error:
         traceback.print_exc()
         channel.post({"event": "failed", "text": f"{type(error).__name__}: {error}"})
@@ -54,28 +55,28 @@ def serve(start: dict[str, Any], channel: frames.Channel) -> int:
     return 0
 
 
-class _Nursery:
+class _Supervisor:
     def __init__(self, start: dict[str, Any], channel: frames.Channel) -> None:
         self._grading, self._start = channel, start
         self._here = Path.cwd()
         self._watch = selectors.DefaultSelector()
         self._workers: set[int] = set()
         self._driver: tuple[int, frames.Channel] | None = None
-        self._gate: dict[int, frames.Channel] = {}
+        self._visitors: dict[int, frames.Channel] = {}
         self._said = 0
         os.environ.update(
             observer.ENVIRONMENT, RAY_AUTH_TOKEN=os.urandom(20).hex(), RAY_RAYLET_PID=str(os.getpid())
         )  # fmt: skip
         importlib.import_module("ray")  # reads the environment once, here, for all that is forked
         ids.leave_the_generator_alone()
-        nursery, entry = self._listen("nursery", "RANKUP_NURSERY"), self._listen("gate", gate.PATH)
+        births, entry = self._listen("births", LAUNCH), self._listen("rendezvous", rendezvous.PATH)
         woken, waker = socket.socketpair()
         woken.setblocking(False)
         waker.setblocking(False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(waker.fileno(), warn_on_full_buffer=False)
         for source, act in (
-            (self._grading.end, self._asked), (nursery, lambda: self._born(nursery)),
+            (self._grading.end, self._asked), (births, lambda: self._born(births)),
             (entry, lambda: self._entered(entry)), (woken, lambda: self._reap(woken)),
         ):  # fmt: skip
             self._watch.register(source, selectors.EVENT_READ, act)
@@ -171,10 +172,10 @@ class _Nursery:
             self._watch.unregister(channel)
             self._watch.register(self._grading.end, selectors.EVENT_READ, self._asked)
 
-    def _born(self, nursery: socket.socket) -> None:
+    def _born(self, births: socket.socket) -> None:
         """Fork a worker, for the raylet's launcher that asks for one."""
         with contextlib.suppress(OSError, ValueError):
-            channel, _ = nursery.accept()
+            channel, _ = births.accept()
             with channel:
                 channel.settimeout(5)
                 length = int.from_bytes(channel.recv(4, socket.MSG_WAITALL), "little")
@@ -208,8 +209,8 @@ class _Nursery:
                     self._drive(asked)
                 case "call" if self._driver is not None:
                     self._driver[1].post(asked, message.blob)
-                case "answer" if asked["to"] in self._gate:
-                    self._gate[asked["to"]].post({"answer": asked["answer"]})
+                case "answer" if asked["to"] in self._visitors:
+                    self._visitors[asked["to"]].post({"answer": asked["answer"]})
                 case "kill":
                     self._kill({asked["pid"]} & self._workers)
                     self._grading.post({"event": "answer", "answer": None})
@@ -248,13 +249,13 @@ class _Nursery:
         role = "worker" if pid in self._workers else "other"
         if self._driver is not None and pid == self._driver[0]:
             role = "driver"
-        self._gate[number] = visitor = frames.Channel(channel)
+        self._visitors[number] = visitor = frames.Channel(channel)
 
         def heard() -> None:
             messages = visitor.read()
             if messages is None:
                 self._watch.unregister(channel)
-                self._gate.pop(number, None)
+                self._visitors.pop(number, None)
                 channel.close()
             for message in messages or ():
                 self._grading.post(

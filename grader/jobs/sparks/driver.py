@@ -20,7 +20,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from grader.jobs.sparks import confine, gate
+from grader.jobs.sparks import confine, py4j_filter
 from grader.sandbox import frames, program
 
 CPU_SECONDS = 30
@@ -32,7 +32,7 @@ def live(
     """From the fork to the end of a run. Never returns."""
     status = 70
     try:
-        gate.let_go()
+        py4j_filter.let_go()
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         os.environ.update(PYSPARK_GATEWAY_PORT=str(port), PYSPARK_GATEWAY_SECRET=token, PYSPARK_PYTHON=sys.executable)
         confine.to([own, os.environ["RANKUP_TASKS"], *asked.get("writes", ())])

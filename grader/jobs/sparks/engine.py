@@ -10,13 +10,13 @@ from typing import Any
 
 from grader.jobs.sparks import java
 from grader.jobs.sparks.measured import Measured
+from grader.lost import Lost, Unable
 from grader.sandbox import endings, modes
 from grader.sandbox.client import NONSENSE, Beyond, Client, NoAnswer, Patience, plain
 from grader.sandbox.endings import Raised
 from grader.sandbox.limits import MIB, BoxLimits
 from grader.sandbox.warm import BoxFailed, Warm
 from grader.submission import Source, Submission
-from grader.trace.trouble import NotPlayed, Trouble
 from grader.verdict import Diagnosis, Kind
 
 LIMITS = BoxLimits(
@@ -40,7 +40,7 @@ class _BrokenDown(Exception):  # noqa: N818 - reads as what happened
     """Spark is of no use any more: by itself, or by what it was given to run."""
 
 
-class Missing(NotPlayed):
+class Missing(Unable):
     """Spark cannot be run on this machine, and why."""
 
 
@@ -210,7 +210,7 @@ class Spark:
         label: str = "",
         conf: Mapping[str, str] | None = None,
     ) -> Returned:
-        """Call the submission's function. Raises Trouble where it does not return; Failed where Spark does not start.
+        """Call the submission's function. Raises Lost where it does not return; Failed where Spark does not start.
 
         `conf` are settings of the session that it is lent. Where Spark itself breaks down in the call, it is made once
         more in a new box: who does that twice did it.
@@ -218,29 +218,22 @@ class Spark:
         for last in (False, True):
             self.start()
             try:
-                return self._tried(submission, call, arguments, label, dict(conf or {}))
-            except _BrokenDown as broken:
+                return self._run(submission, call, arguments, label, dict(conf or {}))
+            except Lost:
+                raise
+            except Beyond as beyond:
+                self.close()
+                raise Lost(beyond_limit(submission, beyond, label), broke=True) from None
+            except (_BrokenDown, *NONSENSE) as error:
+                self.close()
                 if last:
-                    text = f"Spark broke down in this call, and again in a new one: {broken}."
-                    raise Trouble(diagnosis(submission, "crash", text, None, label), broke=True) from None
+                    why = error if isinstance(error, _BrokenDown) else _no_answer(error)
+                    text = f"Spark broke down in this call, and again in a new one: {why}."
+                    raise Lost(diagnosis(submission, "crash", text, None, label), broke=True) from None
+            except BaseException:
+                self.close()
+                raise
         raise AssertionError
-
-    def _tried(
-        self, submission: Submission, call: str, arguments: Sequence[Any], label: str, conf: dict[str, str]
-    ) -> Returned:
-        try:
-            return self._run(submission, call, arguments, label, conf)
-        except Trouble:
-            raise
-        except Beyond as beyond:
-            self.close()
-            raise Trouble(beyond_limit(submission, beyond, label), broke=True) from None
-        except NONSENSE as error:
-            self.close()
-            raise _BrokenDown(f"what came from its box is no answer ({type(error).__name__})") from None
-        except BaseException:
-            self.close()
-            raise
 
     def _run(
         self, submission: Submission, call: str, arguments: Sequence[Any], label: str, conf: dict[str, str]
@@ -264,7 +257,7 @@ class Spark:
         if wrong is not None:
             if told["event"] in ("endless", "died"):
                 self.close()  # its tasks may go on
-            raise Trouble(wrong, broke=self._client is None)
+            raise Lost(wrong, broke=self._client is None)
         if events is None:
             raise _BrokenDown("its JVM ended")
         measured = Measured.read(events[1], self._group)
@@ -305,6 +298,10 @@ class Spark:
         except NoAnswer:
             return None
         return message.header, message.blob
+
+
+def _no_answer(error: Exception) -> str:
+    return f"what came from its box is no answer ({type(error).__name__})"
 
 
 def diagnosis(submission: Submission, kind: Kind, text: str, line: int | None, label: str) -> Diagnosis:

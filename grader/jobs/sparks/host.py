@@ -1,7 +1,7 @@
 """The supervisor in Spark's box: it starts the JVM, lends it to drivers, and hands on what Spark's event log says.
 
 The supervisor never loads a submission. A driver is a fork of it that does, writes in a folder of its own alone, and
-reaches the JVM through a gate (see `gate`). What a DataFrame holds is collected by the supervisor itself.
+reaches the JVM through a filter (see `py4j_filter`). What a DataFrame holds is collected by the supervisor itself.
 """
 
 from __future__ import annotations
@@ -94,49 +94,49 @@ def serve(given: dict[str, Any], channel: frames.Channel) -> int:
     """Start the JVM, then make runs until nobody asks any more. Returns an exit status."""
     began = time.monotonic()
     try:
-        lent = Supervisor(given["options"])
+        spark = Supervisor(given["options"])
     except (RuntimeError, OSError, Py4JError) as error:
         channel.post({"event": "failed", "text": str(error)[:500]})
         return 1
-    channel.post({"event": "up", "seconds": time.monotonic() - began, "group": lent.group})
+    channel.post({"event": "up", "seconds": time.monotonic() - began, "group": spark.group})
     while (asked := channel.next()) is not None:
         if asked.header["event"] == "file":
-            lent.keep(asked.header["name"], asked.blob)
+            spark.keep(asked.header["name"], asked.blob)
             channel.post({"event": "kept"})
             continue
-        _run(lent, asked.header, channel)
+        _run(spark, asked.header, channel)
     return 0
 
 
-def _run(lent: Supervisor, asked: dict[str, Any], channel: frames.Channel) -> None:
+def _run(spark: Supervisor, asked: dict[str, Any], channel: frames.Channel) -> None:
     """One driver's life, from its fork to its end."""
-    lent.events()
-    session = lent.session.newSession()
+    spark.events()
+    session = spark.session.newSession()
     for name, value in asked.get("conf", {}).items():
         session.conf().set(name, value)
-    settings = lent.settings(session)
-    own = Path(tempfile.mkdtemp(prefix="driver-", dir=lent.folder))
-    theirs = Driver(lent.jvm, session, asked, lent.given, own)
+    settings = spark.settings(session)
+    own = Path(tempfile.mkdtemp(prefix="driver-", dir=spark.folder))
+    theirs = Driver(spark.jvm, session, asked, spark.given, own)
     try:
         event = theirs.heard(asked["seconds"])
         if event.get("event") == "returned" and event.get("frame"):
-            event = _collected(lent, event, settings, [each.get("frame") for each in asked["arguments"]])
+            event = _collected(spark, event, settings, [each.get("frame") for each in asked["arguments"]])
         elif event.get("event") == "returned" and event.get("tuning"):
-            event = tunings.described(lent.gateway, lent.session.newSession(), lent.given, event, asked)
+            event = tunings.described(spark.gateway, spark.session.newSession(), spark.given, event, asked)
         event["refused"] = theirs.refused()
-        if lent.changed():
+        if spark.changed():
             event["refused"] += ["it wrote over the files that it was given"]
         channel.post({**event, "phase": "result"})
     finally:
         theirs.end()
         shutil.rmtree(own, ignore_errors=True)
-    data = lent.events()
-    lent.tidy()
+    data = spark.events()
+    spark.tidy()
     channel.post({"event": "measured"}, data)
 
 
 def _collected(
-    lent: Supervisor, event: dict[str, Any], settings: dict[str, str], files: list[str | None]
+    spark: Supervisor, event: dict[str, Any], settings: dict[str, str], files: list[str | None]
 ) -> dict[str, Any]:
     """The rows of the DataFrame that a driver returned, as JSON texts, its columns, and the plan that made them.
 
@@ -144,12 +144,12 @@ def _collected(
     are the files of the arguments, for the plan.
     """
     try:
-        frame = lent.jvm.object(event["frame"])
+        frame = spark.jvm.object(event["frame"])
         columns = [[field.name(), field.dataType().simpleString()] for field in frame.schema().fields()]
-        now = lent.settings(frame.sparkSession())
+        now = spark.settings(frame.sparkSession())
         texts = frame.toJSON()
-        found = rows.texts(lent.gateway, texts)
-        plan = _tree(_below_texts(texts.queryExecution().executedPlan()), str(lent.given), files)
+        found = rows.texts(spark.gateway, texts)
+        plan = _tree(_below_texts(texts.queryExecution().executedPlan()), str(spark.given), files)
     except Py4JError as error:
         text = driver.short(str(error))
         return {

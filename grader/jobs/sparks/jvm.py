@@ -15,7 +15,7 @@ from typing import Any
 from py4j.java_gateway import GatewayParameters, JavaGateway, JavaObject
 
 from grader.jobs import start
-from grader.jobs.sparks import driver, gate, java
+from grader.jobs.sparks import driver, java, py4j_filter
 from grader.sandbox import usage
 
 DAEMON = "spark_tasks"  # a module that the JVM finds: in a box this package's folder is not listed (see `jobs.start`)
@@ -92,13 +92,13 @@ class Jvm:
 
 
 class Driver:
-    """A learner's driver, and the gate through which it reaches a session."""
+    """A learner's driver, and the filter through which it reaches a session."""
 
     def __init__(self, jvm: Jvm, session: Any, asked: dict[str, Any], files: Path, own: Path) -> None:
         """It finds its arguments' files in `files`, and may write in `own`."""
         token, (self._refusals, refused) = secrets.token_hex(16), os.pipe()
         os.set_blocking(self._refusals, False)
-        self._gate, port = gate.fork(jvm.started.port, jvm.started.secret, token, refused)
+        self._filter, port = py4j_filter.fork(jvm.started.port, jvm.started.secret, token, refused)
         self.pid, self._channel = driver.fork(asked, str(files), str(own), port, token, session._target_id)
         os.close(refused)
         self._ended = False
@@ -118,7 +118,7 @@ class Driver:
         self._channel.post({})
 
     def refused(self) -> list[str]:
-        """What the gate has refused since this was last asked."""
+        """What the filter has refused since this was last asked."""
         try:
             return os.read(self._refusals, 4096).decode(errors="replace").splitlines()[:5]
         except BlockingIOError:
@@ -130,7 +130,7 @@ class Driver:
             return
         self._ended = True
         self._channel.end.close()
-        pids = [self.pid, self._gate]
+        pids = [self.pid, self._filter]
         end(pids)
         for pid in pids:
             os.waitpid(pid, 0)

@@ -9,11 +9,11 @@ from typing import Any, Literal
 
 from grader.jobs.sparks import java
 from grader.jobs.sparks.engine import Failed, Missing, beyond_limit, diagnosis, wrong_with
+from grader.lost import Lost
 from grader.sandbox.client import NONSENSE, Beyond, Client, NoAnswer, Patience, plain
 from grader.sandbox.limits import MIB, BoxLimits
 from grader.sandbox.warm import Warm
 from grader.submission import Submission
-from grader.trace.trouble import Trouble
 from grader.verdict import Diagnosis
 
 LIMITS = BoxLimits(memory_bytes=3072 * MIB, processes=600, disk_bytes=512 * MIB, inodes=40_000, open_files=4096,
@@ -67,7 +67,7 @@ class Lived:
     """What came of the lives that were lived: outputs read, in their order, and why they ended early, if they did."""
 
     outputs: list[Output] = field(default_factory=list)
-    trouble: Trouble | None = None
+    trouble: Lost | None = None
     reached: list[str] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)  # of each life
 
@@ -85,10 +85,10 @@ def live(warm: Warm, submission: Submission, call: str, lives: Sequence[Life]) -
             now[0] = life.label
             _live(query, life, lived)
             lived.seconds.append(time.monotonic() - began)
-    except Trouble as trouble:
-        lived.trouble = trouble
+    except Lost as lost:
+        lived.trouble = lost
     except Beyond as beyond:
-        lived.trouble = Trouble(beyond_limit(submission, beyond, now[0]))
+        lived.trouble = Lost(beyond_limit(submission, beyond, now[0]))
     except NONSENSE as error:
         raise Failed(f"what came from Spark's box is no answer ({type(error).__name__})") from None
     finally:
@@ -103,7 +103,7 @@ class _Query:
     call: str
 
     def ask(self, header: dict[str, Any], label: str) -> dict[str, Any]:
-        """An order and its answer. Raises Trouble where the submission is why there is none that is good."""
+        """An order and its answer. Raises Lost where the submission is why there is none that is good."""
         self.client.post(0, header)
         try:
             told = self.client.wait(0, Patience(wall=ANSWER_SECONDS)).header
@@ -111,7 +111,7 @@ class _Query:
             raise Failed("Spark's supervisor does not answer") from None
         if told.get("event") in ("done", "read", "unread"):
             return told
-        raise Trouble(self._why(told, label))
+        raise Lost(self._why(told, label))
 
     def _why(self, told: dict[str, Any], label: str) -> Diagnosis:
         if told.get("event") == "returned" and not told.get("refused"):

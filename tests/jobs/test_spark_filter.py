@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from grader.jobs.sparks.gate import refusal
+from grader.jobs.sparks.py4j_filter import refusal
 
 PASSED = [
     ["c", "o3", "collect", "e"],

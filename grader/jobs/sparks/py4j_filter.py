@@ -1,6 +1,6 @@
 """What stands between a learner's driver and the JVM: it passes on what PySpark asks, and refuses what reaches further.
 
-A driver knows this gate's port and token, not the JVM's. Every order that a driver gives, Py4J's protocol spells out
+A driver knows this filter's port and token, not the JVM's. Every order that a driver gives, Py4J's protocol spells out
 line by line: what class, what method. Refused, in words that the learner reads, are classes outside Spark's and the
 plain collections, and methods with which Spark's own measurements could be made up, or the session ended.
 """
@@ -62,7 +62,7 @@ def _of_method(name: str) -> str:
     return f"{name} is not for a submission to use" if name in METHODS else ""
 
 
-class Gate:
+class Filter:
     """Listens for drivers, in a process of its own. `told` gets a line for each order that was refused."""
 
     def __init__(self, jvm_port: int, secret: str, token: str, told: Callable[[str], None]) -> None:
@@ -121,21 +121,21 @@ class Gate:
 
 
 def fork(jvm_port: int, secret: str, token: str, refused: int) -> tuple[int, int]:
-    """Serve a gate in a new process, which writes what it refused to the descriptor. Returns its id and its port."""
+    """Filter in a new process, which writes what it refused to the descriptor. Returns its id and its port."""
 
     def told(why: str) -> None:
         os.write(refused, why.encode() + b"\n")
 
-    gate = Gate(jvm_port, secret, token, told)
+    filtering = Filter(jvm_port, secret, token, told)
     pid = os.fork()
     if pid == 0:
         try:
             let_go()
-            gate.serve()
+            filtering.serve()
         finally:
             os._exit(1)
-    gate.close()
-    return pid, gate.port
+    filtering.close()
+    return pid, filtering.port
 
 
 def let_go() -> None:

@@ -1,6 +1,6 @@
 """Where processes in the box say what they are about to do, and wait for what the grading process makes of it.
 
-Used by harnesses, in drivers and in Ray's workers; the nursery is at the other end, and passes it on.
+Used by harnesses, in drivers and in Ray's workers; the supervisor is at the other end, and passes it on.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 from grader.sandbox import frames
 
-PATH = "RANKUP_GATE"  # the environment variable that says where it is
+PATH = "RANKUP_RENDEZVOUS"  # the environment variable that says where it is
 
 
 def tell(**said: Any) -> Any:
