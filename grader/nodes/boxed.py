@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from grader.lost import Lost
 from grader.nodes import told as told_of
 from grader.nodes.actors import Asked, Branch, named
 from grader.nodes.life import Birth, Step
@@ -15,7 +16,6 @@ from grader.sandbox.endings import Raised
 from grader.sandbox.limits import MIB, BoxLimits
 from grader.sandbox.warm import Warm
 from grader.submission import Source
-from grader.trace.trouble import Trouble
 from grader.verdict import Diagnosis, Kind
 
 BEYOND = {
@@ -75,7 +75,7 @@ class Allowance:
 class Boxed:
     """Nodes in one process of a box, asked by `boxes.World`.
 
-    Raises Trouble where that process is of no use any more, and from then on. Close it.
+    Raises Lost where that process is of no use any more, and from then on. Close it.
     """
 
     def __init__(
@@ -87,14 +87,14 @@ class Boxed:
         self._source = Source(code.file, code.source)
         self._asked: list[Asked] = []  # what was posted last
         self.blamed = 0
-        self.trouble: Trouble | None = None
+        self.trouble: Lost | None = None
         self.loaded = False  # whether there is a program that could make nodes
         self._client = Client(warm.box(1, self._limits.box), self._limits.idle_seconds, self._limits.stdout_bytes)
         self.printed = self._client.printed
         try:
             self.problems = self._load()
             self.loaded = True
-        except Trouble as trouble:
+        except Lost as trouble:
             self.trouble, self.problems = trouble, {}
 
     # ---- what is asked
@@ -115,9 +115,9 @@ class Boxed:
             return self.trouble.diagnosis
         return self._missing(self._code.classes[0]) if len(self.problems) == len(self._code.classes) else None
 
-    def missing(self, birth: Birth | None) -> Trouble | None:
+    def missing(self, birth: Birth | None) -> Lost | None:
         """Why a life cannot begin: there is no such class."""
-        return Trouble(self._missing(birth.kind)) if birth is not None and birth.kind in self.problems else None
+        return Lost(self._missing(birth.kind)) if birth is not None and birth.kind in self.problems else None
 
     def _missing(self, name: str) -> Diagnosis:
         file = self._code.file
@@ -131,15 +131,15 @@ class Boxed:
         if self.trouble is None:
             self._client.post(0, {"asked": self._asked, "over": list(over)})
 
-    def answers(self) -> list[Step | Branch | Trouble]:
-        """What was posted last, answered one by one: a Trouble is of that one alone. Raises Trouble where the process
+    def answers(self) -> list[Step | Branch | Lost]:
+        """What was posted last, answered one by one: a Lost is of that one alone. Raises Lost where the process
         is of no use any more; then `blamed` is the number of what it was doing."""
         told = self._await("answers").get("answers")
         self.blamed = 0
         if not isinstance(told, list) or len(told) != len(self._asked):
             self.trouble = self._no_answer()
             raise self.trouble
-        found: list[Step | Branch | Trouble] = []
+        found: list[Step | Branch | Lost] = []
         for number, (asked, one) in enumerate(zip(self._asked, told, strict=True)):
             try:
                 if asked[0] == "turn":
@@ -157,12 +157,12 @@ class Boxed:
     # ---- the process
 
     def _await(self, event: str) -> dict[str, Any]:
-        """Wait for the answer to what was posted. Raises Trouble."""
+        """Wait for the answer to what was posted. Raises Lost."""
         if self.trouble is not None:
             raise self.trouble
         try:
             return self._answer(event)
-        except Trouble as trouble:
+        except Lost as trouble:
             self.trouble = trouble
         except Beyond as beyond:
             self.trouble = self._trouble(*endings.beyond(beyond, BEYOND, who=self._who()))
@@ -197,19 +197,19 @@ class Boxed:
         number = self._client.box.number_of(0)
         return named(self._asked[number]) if 0 <= number < len(self._asked) else "the program"
 
-    def _trouble(self, kind: Kind, message: str, line: int | None = None, expected: str = "", got: str = "") -> Trouble:
-        return Trouble(Diagnosis(kind, message, None, self._code.file, line, expected or None, got or None))
+    def _trouble(self, kind: Kind, message: str, line: int | None = None, expected: str = "", got: str = "") -> Lost:
+        return Lost(Diagnosis(kind, message, None, self._code.file, line, expected or None, got or None))
 
-    def _no_answer(self) -> Trouble:
+    def _no_answer(self) -> Lost:
         return self._trouble(*endings.NO_ANSWER)
 
-    def _endless(self, overdue: Overdue) -> Trouble:
+    def _endless(self, overdue: Overdue) -> Lost:
         how = f"took {overdue.allowed:g} s" if overdue.limit == "wall" else str(overdue)
         line = self._client.line(lambda dump: line_in(dump, self._code.file))
         text = f"A handler of {self._who()} did not return: it {how}{self._source.quote(line)}."
         return self._trouble("timeout", f"{text} Is there a loop that never ends?", line, "the handler returns", how)
 
-    def _diverged(self, told: dict[str, Any]) -> Trouble:
+    def _diverged(self, told: dict[str, Any]) -> Lost:
         what = told.get("what") or ["?"]
         first, again = told.get("first") or [], told.get("again") or []
         other = next((n for n in range(max(len(first), len(again))) if first[n : n + 1] != again[n : n + 1]), 0)
