@@ -16,7 +16,7 @@ LAYERS = [
     {"submission", "sandbox", "trace"},
     {"catalog", "progress", "ranks", "nodes", "jobs"},
     {"exercise", "exercises", "bench", "twins", "doctor", "reading"},
-    {"classroom", "course"},
+    {"classroom", "course", "authoring"},
     {"standing"},
     {"cli_quiz"},
     {"cli", "__init__"},
@@ -33,7 +33,7 @@ IN_THE_BOX = {
     *(f"exercises/harness/{path.name}" for path in (PACKAGE / "exercises" / "harness").glob("*.py")),  # text for it
 }
 UNPICKLE = {"jobs/host.py"}  # in the box, for the processes there among themselves
-MODULES = sorted(PACKAGE.rglob("*.py"))
+MODULES = sorted(path for path in PACKAGE.rglob("*.py") if path.parent.name != "right")  # those are submissions
 
 
 def part(path: Path) -> str:
