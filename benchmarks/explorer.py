@@ -20,9 +20,10 @@ from typing import Any
 
 from _common import goal, save
 
-from grader import exercise
+from grader import grading, registry
 from grader.authoring import wrong
-from grader.nodes.boxed import Boxed, Code
+from grader.nodes.boxed import Code
+from grader.nodes.boxes import world
 from grader.nodes.clients import Ask
 from grader.nodes.explorer import Explorer, Model
 from grader.nodes.fingerprint import fingerprint
@@ -40,7 +41,7 @@ BEGIN = {"type": "begin", "txn": "t", "writes": {name: {"x": 1} for name in PART
 def searched(engines: Engines, source: str, states: int) -> dict[str, Any]:
     """The search as checks do it, with nodes in a box."""
     model = Model(MEMBERS, {"c1": (Ask("n0", BEGIN),)}, timers=1, crashes=1)
-    with Boxed(engines.warm, Code(source, "reference.py", ("Coordinator", "Participant"))) as actors:
+    with world(engines.warm, Code(source, "reference.py", ("Coordinator", "Participant"))) as actors:
         explorer = Explorer(actors, model, lambda view: None)
         started = time.perf_counter()
         found = explorer.search(most=states)
@@ -87,13 +88,13 @@ def mutants(engines: Engines, most: int) -> list[dict[str, Any]]:
     """Seconds until the exploring check's verdict on each mutant that it must catch."""
     rows = []
     for name, checks in EXPLORING.items():
-        found = exercise.find(name)
+        found = registry.find(name)
         for each in wrong.wrongs(name):
             if each.check not in checks or len(rows) >= most:
                 continue
-            one = exercise.only(found, each.check)
+            one = grading.only(found, each.check)
             started = time.perf_counter()
-            verdict = exercise.grade(one, each.submission, engines, 1)
+            verdict = grading.grade(one, each.submission, engines, 1)
             seconds = time.perf_counter() - started
             steps = len((verdict.checks[0].schedule or {}).get("actions", []))
             rows.append({"mutant": each.id, "seconds": seconds, "steps": steps, "caught": not verdict.passed})

@@ -65,7 +65,7 @@ def quiz(
             return front.unsuspend(unsuspend)
         if stats:
             return front.print_statistics(wanted, catalog.cards())
-        return front.quiz(wanted, new, catalog.cards(), plain=plain)
+        return front.quiz(wanted, new, catalog.cards(), in_lines=plain)
     except DeckError as error:
         raise BadRequest(str(error)) from None
 

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import grader
-from grader import exercise, submission
+from grader import grading, registry, submission
 from grader.authoring import wrong
 from grader.ranks.engines import Engines
 from grader.submission import BadRequest, Submission
@@ -48,7 +48,7 @@ class Wanted:
         unknown = [sort for sort in self.sorts if sort not in SORTS]
         if unknown:
             raise BadRequest(f"no sort of submissions is called {unknown[0]!r}; there are {', '.join(SORTS)}")
-        found = [(name, each) for name in self.names or exercise.names() for each in submissions(name)]
+        found = [(name, each) for name in self.names or registry.names() for each in submissions(name)]
         return [(name, each) for name, each in found if self.includes(name, each)]
 
     def includes(self, name: str, each: str) -> bool:
@@ -84,7 +84,7 @@ def handed_in(name: str, each: str) -> Submission:
         return wrong.find(f"{name}/{stem}").submission
     if sort == "right":
         path = wrong.folder(name) / "right" / f"{stem}.py"
-        return submission.read(path, exercise.find(name).function_names)
+        return submission.read(path, registry.find(name).function_names)
     return wrong.reference(name)
 
 
@@ -227,24 +227,7 @@ def _begin() -> None:
 
 def _grade(name: str, each: str) -> Row:
     assert _engines is not None
-    return row(each, exercise.grade(exercise.find(name), handed_in(name, each), _engines, SEED))
-
-
-# Seconds until the verdict on a right solution, about, on two quiet cores; of all others one at most.
-COST = {
-    **dict.fromkeys(("cap_store", "failure_detector", "gossip_crdt", "hierarchical_all_reduce", "quorum_store"), 2),
-    **dict.fromkeys(("two_phase_commit", "vector_clocks"), 2),
-    **dict.fromkeys(("mapreduce", "raft"), 4),
-    **dict.fromkeys(("elastic_training", "ray_tasks", "serve_checkpoint", "spark_skew", "tune_asha"), 10),
-    **dict.fromkeys(("checkpoint", "spark_features", "spark_mllib"), 15),
-    **dict.fromkeys(("optuna_shared", "spark_rdd"), 30),
-    **dict.fromkeys(("ray_train", "stream_exactly_once"), 60),
-}
-
-
-def cost(name: str) -> int:
-    """What a verdict costs: about how many seconds it takes."""
-    return COST.get(name, 1)
+    return row(each, grading.grade(registry.find(name), handed_in(name, each), _engines, SEED))
 
 
 def cores() -> int:

@@ -16,14 +16,13 @@ exactly once. The base is the reference where none is named. A submission that c
 
 from __future__ import annotations
 
-import importlib.util
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from grader import catalog, exercise, submission
+from grader import catalog, registry, submission
 from grader.submission import BadRequest, Submission
 from grader.verdict import KINDS
 
@@ -64,11 +63,7 @@ class Wrong:
 
 def folder(name: str) -> Path:
     """The folder of an exercise, with all that belongs to it."""
-    exercise.find(name)
-    spec = importlib.util.find_spec(f"grader.exercises.{name}")
-    assert spec is not None
-    path = Path(spec.origin or "")
-    return path.parent if path.stem == "__init__" else path.with_suffix("")
+    return registry.folder(name)
 
 
 def notebook(name: str) -> Path:
@@ -81,7 +76,7 @@ def notebook(name: str) -> Path:
 
 def reference(name: str) -> Submission:
     """The solution of the exercise's notebook."""
-    return submission.read(notebook(name), exercise.find(name).function_names)
+    return submission.read(notebook(name), registry.find(name).function_names)
 
 
 def right(name: str) -> list[Path]:
@@ -106,7 +101,7 @@ def wrongs(name: str) -> tuple[Wrong, ...]:
         raise BadRequest(f"{path}: no such file; it holds the wrong submissions to {name}")
     bases = {REFERENCE: _lines(reference(name).source)}
     bases |= {f"right/{other.stem}": _lines(other.read_text()) for other in right(name)}
-    checks = [check.name for check in exercise.find(name).checks]
+    checks = [check.name for check in registry.find(name).checks]
     return read(path.read_text(), name, checks, bases, str(path))
 
 

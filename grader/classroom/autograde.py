@@ -13,7 +13,7 @@ import os
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,14 +27,12 @@ from nbgrader.preprocessors import Execute as NbGraderExecute
 from nbgrader.preprocessors import NbGraderPreprocessor
 from traitlets import Integer
 
-from grader import exercise
 from grader.classroom import cells, door
-from grader.classroom.batch.whole import defines
 from grader.classroom.kernel import MESSAGE_BYTES, BoxedKernelManager
 from grader.classroom.service import FILE, Service
 from grader.sandbox import modes
 from grader.sandbox.watch import kill_tree
-from grader.submission import BadRequest, Submission
+from grader.submission import BadRequest, Submission, cells_of, graded
 from grader.verdict import Verdict
 
 TRUST = "RANKUP_TRUST_SUBMISSIONS"
@@ -233,19 +231,8 @@ def _checks(nb: Any) -> Iterator[tuple[Any, cells.Asked]]:
 
 
 def _verdict(nb: Any, owner: str, record: door.Record) -> Verdict:
-    source = _solution(nb.cells, exercise.owner(owner).function_names)
-    if len(source) > door.SOURCE_BYTES:
-        raise BadRequest(f"the solution has {len(source):,} characters: more than {door.SOURCE_BYTES:,} are not graded")
+    source, _ = graded(cells_of(nb)[0], registry.owner(owner).function_names)
     return record.verdict(owner, Submission(source, FILE))
-
-
-def _solution(notebook: Any, functions: Sequence[str]) -> str:
-    """What is graded of a notebook's cells: its solution cells; where they define none of the functions that are asked
-    for, the last cell of the learner's that does."""
-    code = [cell for cell in notebook if cell.cell_type == "code"]
-    text = "\n\n".join(cell.source for cell in code if utils.is_solution(cell))
-    own = [cell.source for cell in code if not utils.is_locked(cell) and defines(cell.source, functions)]
-    return own[-1] if own and not defines(text, functions) else text
 
 
 def _well_formed(output: Any) -> Any:

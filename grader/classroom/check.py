@@ -62,11 +62,12 @@ def check(
 ) -> Score:
     """Grade `function`, a learner's function for the exercise that asks for it: one check, or all of them.
 
-    The cell (or file) that defines the function is what is graded, in processes of its own and by the grading service:
-    nothing is decided in this kernel. Returns the points; shown as the last value of a cell, it is the report.
+    The cell (or file) that defines the function is what is graded, with those that define the exercise's others, in
+    processes of its own and by the grading service: nothing is decided in this kernel. Returns the points; shown as
+    the last value of a cell, it is the report.
     """
     asked = exercise or _exercise(function)
-    verdict = _service().grade(asked, _source(function), seed, fresh=name is None or seed is not None)
+    verdict = _service().grade(asked, _sources(function), seed, fresh=name is None or seed is not None)
     if name is None:
         score = Score.of(verdict.checks, report.verdict_html(verdict))
     else:
@@ -170,6 +171,21 @@ def _source(function: Callable[..., Any]) -> str:
     raise BadRequest("check() needs a function or a class that is defined in a notebook cell or a file")
 
 
+def _sources(function: Callable[..., Any]) -> list[str]:
+    """The texts of the notebook's cells (or of the file) that functions and classes come from as they are now, that of
+    `function` among them, in the order in which they were run."""
+    main = vars(sys.modules["__main__"])
+    run = {text.strip(): number for number, text in enumerate(main.get("In", ()))}
+    texts = {}
+    for made in list(main.values()):
+        if (inspect.isfunction(made) or inspect.isclass(made)) and made.__module__ == "__main__":
+            with contextlib.suppress(BadRequest):  # made by a decorator, or without any text
+                text = _source(made)
+                texts[text] = run.get(text.strip(), -1)
+    texts.setdefault(_source(function), len(run))
+    return [text.removesuffix("\n") for text in sorted(texts, key=texts.__getitem__)]
+
+
 def explain_missing_functions() -> None:
     """In IPython: where a graded cell fails because the solution's function does not exist, say why it does not.
 
@@ -189,7 +205,7 @@ def _on_name_error(shell: Any, kind: type, error: NameError, tb: Any, tb_offset:
     if error.name and cells and f"check({error.name}" in cells[-1]:
         defining = [cell for cell in cells if f"def {error.name}" in cell or f"class {error.name}" in cell]
         with contextlib.suppress(BadRequest):  # no exercise asks for a function so called
-            verdict = _service().grade(error.name, defining[-1] if defining else "", None, fresh=False)
+            verdict = _service().grade(error.name, defining[-1:] or [""], None, fresh=False)
             display(Score.of(verdict.checks[:1], report.check_html(verdict.checks[0])))
     shell._showtraceback(kind, error, shown)
     return shown
@@ -203,7 +219,7 @@ class _Client:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._verdicts: dict[tuple[str, str], Verdict] = {}
+        self._verdicts: dict[tuple[str, ...], Verdict] = {}
         self._process: subprocess.Popen[str] | None = None
         self._closed = False
         if SERVICE in os.environ:
@@ -233,14 +249,12 @@ class _Client:
     def alive(self) -> bool:
         return not self._closed and (self._process is None or self._process.poll() is None)
 
-    def grade(self, name: str, source: str, seed: int | None, fresh: bool) -> Verdict:
-        """The verdict; one that was given for the same source is given again unless `fresh`."""
-        known = self._verdicts.get((name, source))
+    def grade(self, name: str, cells: Sequence[str], seed: int | None, fresh: bool) -> Verdict:
+        """The verdict; one that was given for the same cells is given again unless `fresh`."""
+        known = self._verdicts.get((name, *cells))
         if known is None or fresh:
-            known = Verdict.from_report(
-                json.dumps(self.ask({"grade": name, "source": source, "file": "your cell", "seed": seed}))
-            )
-            self._verdicts[name, source] = known
+            request = {"grade": name, "cells": cells, "file": "your cell", "seed": seed}
+            known = self._verdicts[name, *cells] = Verdict.from_report(json.dumps(self.ask(request)))
         return known
 
     def ask(self, request: dict[str, Any]) -> dict[str, Any]:

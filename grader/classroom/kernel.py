@@ -100,10 +100,6 @@ class BoxedKernelManager(AsyncKernelManager):
         if self.service is not None:
             seen[SOCKET] = Path(self.service)
             env[SERVICE] = os.path.join(self.scratch, SOCKET)
-        if self.mode == "partial":  # IPython copies this file with its mode, and modes cannot be changed there
-            startup = Path(self.scratch, ".ipython", "profile_default", "startup")
-            startup.mkdir(parents=True)
-            Path(startup, "README").touch()
         argv = [sys.executable, "-m", "ipykernel_launcher", "-f", os.path.join(self.scratch, "kernel.json")]
         argv += extra_arguments or []
         self._wrapped = wrap(

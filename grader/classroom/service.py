@@ -4,7 +4,7 @@
 
 One JSON object a line, one line as the answer, on stdin and stdout, or over connections to a unix socket at PATH (see
 `door`), once "ready" was printed. Ends, with every process it started, at the end of stdin.
-{"grade": exercise or function, "source", "file", "seed"} -> a verdict as `Verdict.report_json` gives it;
+{"grade": exercise or function, "cells": texts, "file", "seed"} -> a verdict as `Verdict.report_json` gives it;
 {"play": function, "source", "file", "ranks", "arguments", "engine", "network", "faults", "seed"} -> what one run left
 (see `_play`);
 {"error": sentence} where a request cannot be served. Whoever asks may be hostile: requests are plain data, never code.
@@ -20,13 +20,13 @@ from typing import Any
 
 import numpy as np
 
-from grader import exercise
+from grader import grading, registry
 from grader.classroom import running
 from grader.ranks.engines import Engines
 from grader.ranks.processes import BoxFailed
 from grader.ranks.program import Limits, Run, Strided, outputs_text
 from grader.sandbox.frames import Other
-from grader.submission import BadRequest, Submission
+from grader.submission import BadRequest, Cell, Submission, graded
 from grader.verdict import Verdict
 
 FILE = "your cell"
@@ -57,12 +57,12 @@ class Service:
 
         What could not be graded because the box failed is graded once more, in a new one.
         """
-        found = exercise.owner(name)
+        found = registry.owner(name)
         engines = self.engines
-        verdict = exercise.grade(found, submission, engines, seed)
+        verdict = grading.grade(found, submission, engines, seed)
         if any(check.status == "error" for check in verdict.checks):
             self._renew(engines)
-            verdict = exercise.grade(found, submission, self.engines, seed)
+            verdict = grading.grade(found, submission, self.engines, seed)
         return verdict
 
     def answer(self, request: Any, limits: Limits = running.LIMITS) -> str:
@@ -70,9 +70,10 @@ class Service:
         try:
             if not isinstance(request, dict):
                 raise BadRequest("a request is a JSON object")
-            submission = Submission(_text(request, "source"), _text(request, "file"))
             if "grade" in request:
-                return self.grade(_text(request, "grade"), submission, _seed(request)).report_json()
+                name = _text(request, "grade")
+                return self.grade(name, submitted(request, _text(request, "file")), _seed(request)).report_json()
+            submission = Submission(_text(request, "source"), _text(request, "file"))
             return json.dumps(_play(request, submission, self, limits))
         except (BadRequest, BoxFailed) as error:
             return refusal(str(error))
@@ -97,6 +98,15 @@ class Service:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         self.close()
+
+
+def submitted(request: dict[str, Any], file: str) -> Submission:
+    """What is to be graded, by a request to grade. Raises BadRequest."""
+    texts = request.get("cells")
+    if not isinstance(texts, list) or not texts or not all(isinstance(text, str) for text in texts):
+        raise BadRequest("cells must be a list of texts")
+    names = registry.owner(_text(request, "grade")).function_names
+    return Submission(graded([Cell("code", text) for text in texts], names)[0] or texts[-1], file)
 
 
 def refusal(sentence: str) -> str:

@@ -7,6 +7,7 @@ is seen outside: worlds share nothing, and each goes its own way from its own se
 
 from __future__ import annotations
 
+import contextlib
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
@@ -61,6 +62,13 @@ class World:
     def _place(self, node: str) -> int:
         """Where a node lives: the first at the first place, and so on in turn."""
         return self._where.setdefault(node, self._places[len(self._where) % len(self._places)])
+
+
+@contextlib.contextmanager
+def world(warm: Warm, code: Code, watched: tuple[str, ...] = ()) -> Iterator[World]:
+    """A world in a box of its own, for one who needs no other."""
+    with contextlib.closing(Boxes(warm, code, watched)) as boxes:
+        yield World(boxes)
 
 
 class Boxes:
@@ -271,9 +279,9 @@ class Boxes:
 
     def _keep_printed(self) -> None:
         if 0 in self._at:
-            texts = {stream: bytes(data).decode(errors="replace") for stream, data in self._at[0].printed.items()}
-            words = {"stdout": "printed", "stderr": "wrote to stderr"}
-            told = "\n".join(f"nodes {words[s]}:\n{text.rstrip()}" for s, text in texts.items() if text.strip())
+            printed = self._at[0].printed
+            texts = {"printed": printed.text("stdout"), "wrote to stderr": printed.text("stderr")}
+            told = "\n".join(f"nodes {did}:\n{text.rstrip()}" for did, text in texts.items() if text.strip())
             self._printed = told or self._printed
 
     def _dismiss(self, place: int) -> None:

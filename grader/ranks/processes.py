@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from grader.ranks import WORKER
 from grader.ranks.program import Call, Limits, Program, Run
-from grader.ranks.world import World
+from grader.ranks.world import RealWorld
 from grader.sandbox.warm import BoxFailed, Warm
 
 LOOK_AGAIN_SECONDS = 1.0
@@ -40,9 +40,9 @@ class Processes:
         Raises BoxFailed when no process could be started.
         """
         with self._counted():
-            box = self._warm.box(ranks, replace(limits.box, proc=program.apart), program.imported)
+            box = self._warm.box(ranks, replace(limits.box, subreaper=program.apart), program.imported)
             try:
-                return World(box, program, ranks, seed, limits, self._idle_machine, self.name).live(calls)
+                return RealWorld(box, program, ranks, seed, limits, self._idle_machine, self.name).live(calls)
             finally:
                 box.end()
 

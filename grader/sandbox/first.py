@@ -19,6 +19,7 @@ import socket
 import sys
 import tempfile
 import traceback
+from collections.abc import Sequence
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
@@ -30,9 +31,6 @@ PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER = 1, 4, 36
 STACKS_SIGNAL = signal.SIGUSR2
 TRACE_SIGNAL = signal.SIGUSR1  # a rank that has not told everything it recorded is to do so
 NOTE, STORE = 4, 5
-
-HARMLESS = ("/proc/self", "/proc/cpuinfo", "/proc/meminfo", "/sys/bus/pci", "/sys/class/net", "/sys/devices",
-            "/etc/hosts", "/etc/nsswitch.conf", "/etc/passwd")  # fmt: skip
 
 _filters: dict[bool, bytes] = {}  # by whether unix sockets may be opened
 
@@ -60,10 +58,10 @@ def become_subreaper() -> None:
     _prctl(PR_SET_CHILD_SUBREAPER, 1)
 
 
-def prepare(full: bool) -> None:
-    """Make once what every box needs. What only Landlock keeps apart must not change files' modes and owners."""
+def prepare() -> None:
+    """Make once what every box needs."""
     for unix_sockets in (False, True):
-        _filters[unix_sockets] = seccomp.program(unix_sockets=unix_sockets, metadata=full)
+        _filters[unix_sockets] = seccomp.program(unix_sockets=unix_sockets)
 
 
 def tell(to: socket.socket, message: dict[str, Any]) -> None:
@@ -180,10 +178,9 @@ class First:
             for target, fd in enumerate(spare):
                 os.dup2(fd, target)
             os.closerange(last + 1, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
-            os.chdir(f"rank-{number}")
-            if self.wanted.limits.proc:
+            if self.wanted.limits.subreaper:
                 become_subreaper()  # it can then find, and end, all that its children leave behind
-            _shut(self.wanted, os.getcwd())
+            _shut(self.wanted, os.path.abspath(f"rank-{number}"))
             status = self.module.main(number, socket.socket(fileno=3), port)
         except BaseException:
             traceback.print_exc()
@@ -193,19 +190,31 @@ class First:
 
 def _shut(wanted: Wanted, folder: str) -> None:
     """Give up, in a rank, whatever its code is not to have. Nothing that is given up here can be had again."""
-    os.environ.update(HOME=folder, TMPDIR=folder)
-    tempfile.tempdir = None
     wanted.limits.impose(alone=wanted.full)
-    if wanted.mode == "none":
+    if not wanted.full:
+        settle(folder)
         return
-    if landlock.abi():
-        alone = [bwrap.SCRATCH, namespaces.SHARED_MEMORY] if wanted.full and wanted.ranks == 1 else []
-        # several ranks share nothing but the network: what they tell each other is counted there
-        read = [*map(str, bwrap.readable()), *(("/proc", "/etc") if wanted.full else HARMLESS)]
-        read += ["/proc"] * wanted.limits.proc
-        landlock.restrict(read=read, write=[folder, *alone, *bwrap.DEVICES, *map(str, bwrap.gpus())], execute=read)
+    # several ranks share nothing but the network: what they tell each other is counted there
+    keep_to([folder, *([bwrap.SCRATCH, namespaces.SHARED_MEMORY] if wanted.ranks == 1 else ())])
     capabilities.drop_all()
     seccomp.install(_filters[wanted.limits.unix_sockets])
+
+
+def settle(folder: str) -> None:
+    """Work in this folder, with what is temporary there too."""
+    os.chdir(folder)
+    os.environ.update(HOME=folder, TMPDIR=folder)
+    tempfile.tempdir = None
+
+
+def keep_to(folders: Sequence[str], read: Sequence[str] = ()) -> None:
+    """For good, write in these folders alone, and look into no sibling, as far as the kernel can see to that.
+
+    The first one is where to work. `read` is what can be read besides the box's own.
+    """
+    settle(folders[0])
+    if landlock.abi():
+        landlock.restrict([*bwrap.seen(), *bwrap.OF_A_BOX, *read], [*folders, *bwrap.DEVICES, *bwrap.gpus()])
 
 
 if sys.platform != "linux":

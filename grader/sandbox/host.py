@@ -5,7 +5,7 @@
 FD is a SOCK_SEQPACKET socket. Each request is a JSON object {"ranks": N, "limits": {...}, "scratch": folder} with
 1 + 4N descriptors: the keeper's own socket, then per rank its frame socket, its stdout, its stderr and its note (see
 `first`). MODE says how boxes are shut: "full" (this process runs inside bubblewrap, and every box gets namespaces of
-its own), "partial" (Landlock) or "none". The whole tree ends when the grading process closes its sockets, or dies.
+its own) or "none". The whole tree ends when the grading process closes its sockets, or dies.
 
     python -m grader.sandbox.host --probe MODE
 
@@ -25,7 +25,7 @@ import sys
 import time
 from types import ModuleType
 
-from grader.sandbox import first, keeper
+from grader.sandbox import entry, first, keeper
 from grader.sandbox.limits import BoxLimits
 
 MAX_RANKS = 56  # as many descriptors as one message can carry
@@ -96,7 +96,10 @@ def probe(mode: str) -> int:
     """Whether a box can be made in this mode: 0, or REFUSED. A box made in vain costs some 10 ms."""
     pid = os.fork()
     if pid == 0:
-        os._exit(REFUSED if keeper.refused(mode) else 0)
+        why = keeper.refused() if mode == "full" else ""
+        if why:
+            print(why, file=sys.stderr, flush=True)
+        os._exit(REFUSED if why else 0)
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
@@ -110,12 +113,12 @@ def main(argv: list[str]) -> None:
     gc.disable()  # a third of the time of `import torch` is garbage collection that finds nothing
     first.become_subreaper()
     control = socket.socket(fileno=int(argv[1]))
-    module = importlib.import_module(argv[2])
-    first.prepare(mode == "full")
+    importlib.import_module(argv[2])
+    first.prepare()
     gc.freeze()
     gc.enable()
     control.send(b"ready")
-    host = _Host(control, module, mode)
+    host = _Host(control, entry, mode)
     try:
         host.serve()
     finally:

@@ -29,7 +29,7 @@ from collections.abc import Collection
 from types import ModuleType
 from typing import Any
 
-from grader.sandbox import landlock, namespaces, netlink, seccomp, usage
+from grader.sandbox import namespaces, netlink, seccomp, usage
 from grader.sandbox.first import First, Wanted, become_subreaper, tell
 from grader.sandbox.limits import BoxLimits
 
@@ -40,25 +40,21 @@ LAST_WORDS_SECONDS = 0.5  # at most, for the stack of a rank whose box passed a 
 POLL_SECONDS = 0.005
 
 
-def refused(mode: str) -> str:
-    """Why no box can be made in this mode; "" if it can. The process that asks is of no other use afterwards."""
+def refused() -> str:
+    """Why no full box can be made; "" if it can. The process that asks is of no other use afterwards."""
     try:
-        if mode == "full":
-            namespaces.enter()
-            netlink.loopback_up()
-            pid = os.fork()
-            if pid == 0:
-                try:
-                    namespaces.furnish(BoxLimits())
-                    os._exit(0)
-                except OSError:
-                    os._exit(1)
-            if os.waitpid(pid, 0)[1]:
-                return "no mounts can be made in a box"
-        if mode == "partial" and not landlock.abi():
-            return "this kernel has no Landlock"
-        if mode != "none":
-            seccomp.install(seccomp.program(unix_sockets=False))
+        namespaces.enter()
+        netlink.loopback_up()
+        pid = os.fork()
+        if pid == 0:
+            try:
+                namespaces.furnish(BoxLimits())
+                os._exit(0)
+            except OSError:
+                os._exit(1)
+        if os.waitpid(pid, 0)[1]:
+            return "no mounts can be made in a box"
+        seccomp.install(seccomp.program(unix_sockets=False))
     except OSError as error:
         return str(error)
     return ""

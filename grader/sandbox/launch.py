@@ -1,6 +1,6 @@
 """The last step before a command runs in its box: give up what it is not to have, and become it.
 
-    python -m grader.sandbox.launch '{"mode", "limits", "folder", "read", "write"}' -- COMMAND ...
+    python -m grader.sandbox.launch '{"mode", "limits", "folder"}' -- COMMAND ...
 
 In a full box (bubblewrap) this process becomes the command. Elsewhere it stays as the command's keeper: it ends every
 process that the command leaves behind, also those that detached themselves, and ends with the command, on SIGTERM, or
@@ -16,9 +16,8 @@ import os
 import signal
 import sys
 from types import FrameType
-from typing import Any
 
-from grader.sandbox import capabilities, landlock, seccomp
+from grader.sandbox import seccomp
 from grader.sandbox.limits import BoxLimits
 
 REFUSED = 77
@@ -30,13 +29,14 @@ def main(argv: list[str]) -> None:
     wanted = json.loads(argv[1])
     command = argv[argv.index("--") + 1 :]
     os.environ.pop("JPY_PARENT_PID", None)  # of a process that the box does not see: a kernel would end itself
-    if wanted["mode"] != "full":
+    full = wanted["mode"] == "full"
+    if not full:
         _keep()
     try:
         os.chdir(wanted["folder"])
-        BoxLimits.from_json(wanted["limits"]).impose(alone=wanted["mode"] == "full")
-        if wanted["mode"] != "none":
-            _shut(wanted)
+        BoxLimits.from_json(wanted["limits"]).impose(alone=full)
+        if full:
+            seccomp.install(seccomp.program(unix_sockets=True))
     except OSError as error:
         print(f"no box could be made: {error}", file=sys.stderr)
         os._exit(REFUSED)
@@ -45,14 +45,6 @@ def main(argv: list[str]) -> None:
     except OSError as error:
         print(f"{command[0]} could not be started: {error}", file=sys.stderr)
         os._exit(127)
-
-
-def _shut(wanted: dict[str, Any]) -> None:
-    full = wanted["mode"] == "full"
-    if not full:
-        landlock.restrict(read=[*wanted["read"], "/proc/self"], write=wanted["write"])
-        capabilities.drop_all()
-    seccomp.install(seccomp.program(unix_sockets=True, metadata=full))
 
 
 def _keep() -> None:

@@ -2,30 +2,42 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from grader.lost import Lost, Unable
 from grader.verdict import Diagnosis
 
 if TYPE_CHECKING:
     from grader.trace.gantt import Chart
     from grader.trace.story import Story
 
+NotPlayed = Unable
 
-class Trouble(Exception):  # noqa: N818 - carries the diagnosis that ends the run
-    """A run that cannot go on. `story` is what had happened, once it is known; `broke` is whether the nodes' process
-    is of no use any more."""
+
+class Trouble(Lost):
+    """A run that cannot go on."""
 
     def __init__(self, diagnosis: Diagnosis, broke: bool = False) -> None:
-        super().__init__(diagnosis.message)
-        self.diagnosis, self.broke = diagnosis, broke
-        self.story: Story | None = None
-        self.chart: Chart | None = None  # of a job
-        self.schedule: dict[str, Any] | None = None  # what shows it, as small as it could be made, to be played again
+        super().__init__(diagnosis, broke=broke)
 
+    @property
+    def story(self) -> Story | None:
+        found: Story | None = self.picture
+        return found
 
-class NotPlayed(Exception):  # noqa: N818 - says what is the case
-    """A kept schedule does not fit the submission that it is to be played against, and why."""
+    @story.setter
+    def story(self, story: Story | None) -> None:
+        self.picture = story
+
+    @property
+    def chart(self) -> Chart | None:
+        found: Chart | None = self.picture
+        return found
+
+    @chart.setter
+    def chart(self, chart: Chart | None) -> None:
+        self.picture = chart
 
 
 class Violation(Trouble):
-    """A property that does not hold: found by a check while nodes were run."""
+    """A property that does not hold."""

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from grader import exercise
+from grader import grading, registry
 from grader.authoring import verdicts
 from grader.authoring.verdicts import Item, Row, Wanted
 from grader.ranks.engines import Engines
@@ -40,7 +40,7 @@ def graded(engines: Engines, monkeypatch: pytest.MonkeyPatch) -> list[Item]:
     def here(items: Sequence[Item], jobs: int) -> Iterator[tuple[Item, Row]]:
         for name, each in items:
             done.append((name, each))
-            verdict = exercise.grade(exercise.find(name), verdicts.handed_in(name, each), engines, verdicts.SEED)
+            verdict = grading.grade(registry.find(name), verdicts.handed_in(name, each), engines, verdicts.SEED)
             yield (name, each), verdicts.row(each, verdict)
 
     monkeypatch.setattr(verdicts, "_graded", here)

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from grader.authoring import wrong
 from grader.authoring.command import app
-from grader.exercise import names
+from grader.registry import names
 from grader.submission import BadRequest
 
 BASES = {

@@ -227,13 +227,13 @@ def test_a_machine_with_another_version_is_refused(machines: Cluster, tmp_path: 
 @pytest.mark.heavy
 @pytest.mark.skipif(TRUST, reason="no machine can isolate submissions here")
 def test_a_machine_that_cannot_isolate_is_used_on_request_only(machines: Cluster) -> None:
-    with machines.third(RANKUP_SANDBOX="partial"):
+    with machines.third(RANKUP_SANDBOX="none"):
         with closing(cluster.open_pool(machines.address)) as pool:
             assert pool.about == "2 workers on 2 machines of a Ray cluster"
             assert "(third) is not used: submissions cannot be isolated there" in "".join(pool.remarks)
         with closing(cluster.open_pool(machines.address, trust=True)) as pool:
             assert pool.about == "3 workers on 3 machines of a Ray cluster"
-            assert "(third) (the mode is partial): only code that you trust" in "".join(pool.remarks)
+            assert "(third) (the mode is none): only code that you trust" in "".join(pool.remarks)
 
 
 @pytest.mark.heavy

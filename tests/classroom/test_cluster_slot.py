@@ -7,13 +7,11 @@ import os
 import re
 import sys
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 
-import grader
 from grader.classroom.batch.cluster import slot
 from grader.classroom.batch.pool import Job
 from grader.sandbox import modes
@@ -73,36 +71,6 @@ def test_only_trusted_submissions_go_without_a_box(monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv(modes.LEAST, "")
     slot.Slot(trust)
     assert os.environ[modes.LEAST] == least
-
-
-@pytest.fixture
-def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A package that stands for this one."""
-    (tmp_path / "exercises").mkdir()
-    (tmp_path / "_data").mkdir()
-    for name in ("__init__.py", "exercises/a.py", "exercises/b.py", "_data/c.py", "d.txt"):
-        (tmp_path / name).write_text(name)
-    monkeypatch.setattr(grader, "__file__", str(tmp_path / "__init__.py"))
-    return tmp_path
-
-
-# what is done to a file of the package, and whether that makes it another one
-CHANGES = {
-    "nothing": (lambda path: None, "exercises/a.py", False),
-    "a comment": (lambda path: path.write_text("# x"), "exercises/a.py", True),
-    "another name": (lambda path: path.rename(path.with_name("x.py")), "exercises/a.py", True),
-    "one less": (lambda path: path.unlink(), "exercises/b.py", True),
-    "course material": (lambda path: path.write_text("# x"), "_data/c.py", False),
-    "no source": (lambda path: path.write_text("x"), "d.txt", False),
-}
-
-
-@pytest.mark.parametrize(("change", "name", "differs"), CHANGES.values(), ids=CHANGES.keys())
-def test_another_source_is_another_version(package: Path, change: Any, name: str, differs: bool) -> None:
-    version = slot.version.__wrapped__
-    before = version()
-    change(package / name)
-    assert (version() != before) == differs
 
 
 def test_what_there_is_here() -> None:

@@ -66,7 +66,7 @@ def ask(path: str, *lines: bytes) -> list[Any]:
 
 
 def grading(source: str = SOURCE, **more: Any) -> bytes:
-    return json.dumps({"grade": "ring_all_reduce", "source": source, "file": "x.py", "seed": None, **more}).encode()
+    return json.dumps({"grade": "ring_all_reduce", "cells": [source], "file": "x.py", "seed": None, **more}).encode()
 
 
 def test_the_same_source_is_graded_once_whoever_asks(service: Counting, ours: Door, path: str) -> None:
@@ -105,11 +105,11 @@ ODD = {
     "deep": b"[" * 100_000,
     "a list": b"[]",
     "no source": b'{"grade": "ring_all_reduce"}',
-    "source of numbers": b'{"grade": "ring_all_reduce", "source": [1]}',
-    "a long source": json.dumps({"grade": "ring_all_reduce", "source": "x" * (door.SOURCE_BYTES + 1)}).encode(),
-    "no such exercise": b'{"grade": "__init__", "source": ""}',
-    "a path": b'{"grade": "../../etc/passwd", "source": ""}',
-    "a number": b'{"grade": 7, "source": ""}',
+    "source of numbers": b'{"grade": "ring_all_reduce", "cells": [1]}',
+    "a long source": json.dumps({"grade": "ring_all_reduce", "cells": ["x" * (door.SOURCE_BYTES + 1)]}).encode(),
+    "no such exercise": b'{"grade": "__init__", "cells": [""]}',
+    "a path": b'{"grade": "../../etc/passwd", "cells": [""]}',
+    "a number": b'{"grade": 7, "cells": [""]}',
     "no text": b"\xff\xfe",
     "half a play": b'{"play": "f", "source": ""}',
     "odd seed": b'{"play": "f", "source": "", "seed": "x", "arguments": null}',
@@ -165,7 +165,7 @@ def test_check_asks_the_service_that_the_environment_names(
 ) -> None:
     monkeypatch.setenv(check.SERVICE, path)
     client = check._Client()
-    assert client.grade("ring_all_reduce", SOURCE, 7, fresh=True).seed == 1
+    assert client.grade("ring_all_reduce", [SOURCE], 7, fresh=True).seed == 1
     ours.close()
     with pytest.raises(BadRequest, match="the grading service ended"):
         client.ask({"grade": "ring_all_reduce", "source": SOURCE})

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from grader import exercise
+from grader import grading, registry
 from grader.authoring import wrong
 from grader.classroom import schedules
 from grader.ranks.engines import Engines
@@ -22,8 +22,8 @@ RIGHT = wrong.reference("two_phase_commit")
 
 def verdict(engines: Engines, handed_in: Submission, replayed: dict[str, Any] | None = None) -> Verdict:
     """On the explored check alone."""
-    found = exercise.only(exercise.find("two_phase_commit"), "atomic")
-    return exercise.grade(found, handed_in, engines, 1, replayed=replayed)
+    found = grading.only(registry.find("two_phase_commit"), "atomic")
+    return grading.grade(found, handed_in, engines, 1, replayed=replayed)
 
 
 def test_a_kept_schedule_is_wrong_again_and_right_where_the_bug_is_not(engines: Engines, tmp_path: Path) -> None:

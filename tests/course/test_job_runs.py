@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from grader.course.jobs import JobRun, job
+from courselib.jobs import JobRun, job
 from grader.submission import BadRequest
 from grader.trace.trouble import Trouble
 

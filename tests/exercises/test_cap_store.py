@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grader.exercises._registers import NEVER, NOTHING, Causes, Operation, Unwritten, conflict, operation
+from grader.exercises.cap_store.registers import NEVER, NOTHING, Causes, Operation, Unwritten, conflict, operation
 from grader.nodes.clients import Ask, Asked
 
 Row = tuple[str, str, float, float]

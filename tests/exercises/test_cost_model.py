@@ -9,12 +9,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from grader.exercise import Case, Draw
-from grader.exercises import _costs
-from grader.exercises.cost_model import EXERCISE
+from grader.exercise import Draw
+from grader.exercises.cost_model import EXERCISE, costs
 from grader.ranks.engines import Engines
 from grader.ranks.network import Network
 from grader.ranks.program import Program, same_for_all
+from grader.worlds.cases import Case
 
 PROGRAM = """
 import torch
@@ -70,21 +70,21 @@ def tree(size):
 SEEDS = range(20)
 
 
-@pytest.mark.parametrize(("network", "algorithm"), _costs.MEASURED, ids=str)
+@pytest.mark.parametrize(("network", "algorithm"), costs.MEASURED, ids=str)
 def test_the_table_is_what_the_simulator_measures(engines: Engines, network: Network, algorithm: str) -> None:
     program = Program.of(PROGRAM, "all_reduce.py", algorithm, ("size",))
-    rows = {1: (0.0,) * 3, **dict(zip(_costs.MEASURED_RANKS, _costs.MEASURED[network, algorithm], strict=True))}
+    rows = {1: (0.0,) * 3, **dict(zip(costs.MEASURED_RANKS, costs.MEASURED[network, algorithm], strict=True))}
     for ranks, expected in rows.items():
-        calls = [same_for_all(ranks, size) for size in _costs.MEASURED_SIZES]
+        calls = [same_for_all(ranks, size) for size in costs.MEASURED_SIZES]
         run = engines.sim.run(program, ranks, calls, network=network)
         assert [[int(total.view()) for total in call.returned] for call in run.calls] == [
-            [ranks * size] * ranks for size in _costs.MEASURED_SIZES
+            [ranks * size] * ranks for size in costs.MEASURED_SIZES
         ], "the program does not compute a sum: its time means nothing"
         assert [max(call.finish) * 1e6 for call in run.calls] == pytest.approx(list(expected), rel=1e-9)
 
 
 def drawn(group: str, seed: int) -> Iterator[Case]:
-    return (case for case in EXERCISE.cases(Draw(seed)) if case.group == group)
+    return (case for case in EXERCISE.world.cases(Draw(seed)) if case.group == group)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -100,7 +100,7 @@ def test_the_best_world_size_is_that_of_a_search_in_exact_numbers(seed: int) -> 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_every_wrong_way_to_choose_a_world_size_shows(seed: int) -> None:
     jobs = [case.expected for case in drawn("best_world_size", seed)]
-    for choice, why in _costs.CHOICES:
+    for choice, why in costs.CHOICES:
         assert any(choice(job) != job.best() for job in jobs), why
 
 

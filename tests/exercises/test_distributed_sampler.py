@@ -7,7 +7,7 @@ import itertools
 import pytest
 from torch.utils.data import DistributedSampler
 
-from grader.exercises._samplers import Job
+from grader.exercises.distributed_sampler.samplers import Job
 
 SIZES = (1, 2, 3, 7, 10, 97, 1000)
 

@@ -7,11 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from grader.exercise import Case, Draw
+from grader.exercise import Draw
 from grader.exercises import hierarchical_all_reduce
 from grader.exercises.hierarchical_all_reduce import EXERCISE, GIVEN, TIMED, TIMED_BYTES, flat_ring
 from grader.ranks.engines import Engines
 from grader.ranks.program import Program, Strided, same_for_all
+from grader.worlds.cases import Case
 
 FLAT_RING = """
 import torch
@@ -55,7 +56,7 @@ def test_the_stages_are_faster_with_room_to_spare(nodes: int, k: int) -> None:
 
 
 def all_cases(group: str) -> list[Case]:
-    return [case for case in EXERCISE.cases(Draw(1)) if case.group == group]
+    return [case for case in EXERCISE.world.cases(Draw(1)) if case.group == group]
 
 
 def test_every_way_to_put_ranks_on_nodes_is_tried() -> None:

@@ -15,18 +15,21 @@ from matrix import PROPERTY, Row
 
 from grader.authoring import verdicts, wrong
 from grader.authoring.wrong import REFERENCE, Wrong
-from grader.exercise import catalogue, find, grade, names, only
+from grader.exercise import Cost
+from grader.grading import grade, only
 from grader.ranks.engines import Engines
+from grader.registry import catalogue, find, names
 from grader.verdict import Verdict
+from grader.worlds.nodes import Nodes, NodesAndCalls
 
-CHEAP, BEARABLE, DEAR = 1, 5, 30  # seconds: of what costs more, less is tried
+CHEAP: tuple[Cost, ...] = ("second", "seconds")  # of what costs more, `make test` grades one submission at most
 MANY_SEEDS = range(2, 32)
 SOME_SEEDS = range(2, 8)
 SOAKED_SEEDS = range(2, 1002)  # of nodes, whose schedules are drawn anew by each
 SIXTH = int(os.environ["RANKUP_SIXTH"])  # see conftest
 RIGHT = [(name, f"right/{path.stem}") for name in names() for path in wrong.right(name)]
 REFERENCES = [(name, REFERENCE) for name in names()]
-NODES = {exercise.name for exercise in catalogue() if exercise.nodes}
+NODES = {exercise.name for exercise in catalogue() if isinstance(exercise.world, Nodes | NodesAndCalls)}
 
 
 def today(name: str, submission: str) -> bool:
@@ -48,11 +51,11 @@ def tried_wrong() -> Iterator[ParameterSet]:
     """Every wrong submission. Always tried is one a check, of what is not cheap one in all; rather what one check
     alone catches, and nothing that takes long."""
     for name in names():
-        cost = verdicts.cost(name)
+        cost = find(name).cost
         seen: set[str] = set()
         for each in sorted(wrong.wrongs(name), key=lambda each: (each.heavy, not each.only, each.name)):
-            which = each.check if cost <= CHEAP else ""
-            always = cost <= BEARABLE and not each.heavy and which not in seen
+            which = each.check if cost == "second" else ""
+            always = cost in CHEAP and not each.heavy and which not in seen
             seen.add(which)
             marks = [] if always else [pytest.mark.heavy if today(name, f"wrong/{each.name}") else pytest.mark.soak]
             yield pytest.param(each, id=each.id, marks=marks)
@@ -77,11 +80,9 @@ def test_a_wrong_submission_is_caught_by_its_check_for_its_reason(
 def tried_right() -> Iterator[ParameterSet]:
     """Every right submission. Always tried are the reference and the first other one, of what is dear less."""
     for name, each in REFERENCES + RIGHT:
-        cost = verdicts.cost(name)
-        always = (
-            cost <= DEAR if each == REFERENCE else cost <= BEARABLE and each == f"right/{wrong.right(name)[0].stem}"
-        )
-        often = each == REFERENCE or cost <= BEARABLE or today(name, each)
+        cost, first = find(name).cost, f"right/{wrong.right(name)[0].stem}"
+        always = cost != "minute" if each == REFERENCE else cost in CHEAP and each == first
+        often = each == REFERENCE or cost in CHEAP or today(name, each)
         marks = [] if always else [pytest.mark.heavy if often else pytest.mark.soak]
         yield pytest.param(name, each, id=f"{name}/{each}", marks=marks)
 

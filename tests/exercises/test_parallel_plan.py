@@ -10,9 +10,9 @@ import pytest
 
 from grader import submission
 from grader.exercise import Draw
-from grader.exercises import _plan_cases, _plan_costs
-from grader.exercises._plan_cases import Job
-from grader.exercises._plan_costs import Plans
+from grader.exercises.parallel_plan import costs, jobs
+from grader.exercises.parallel_plan.costs import Plans
+from grader.exercises.parallel_plan.jobs import Job
 from grader.planning import ClusterSpec, ModelSpec, Plan
 
 NOTEBOOK = Path(__file__).parents[2] / "solutions" / "08-tensor-pipeline-3d" / "parallel_plan.ipynb"
@@ -40,22 +40,22 @@ def solution() -> dict[str, Any]:
 )
 def test_the_worked_numbers(plan: Plan, gigabytes: float, seconds: float) -> None:
     plans = Plans.one(plan)
-    assert not _plan_costs.illegal(GPT3.model, GPT3.cluster, plan)
+    assert not costs.illegal(GPT3.model, GPT3.cluster, plan)
     assert GPT3.memory(plans).all[0] / 1e9 == pytest.approx(gigabytes, abs=0.005)
     assert GPT3.seconds(plans).all[0] == pytest.approx(seconds, abs=0.0005)
 
 
 def test_the_worked_example_has_one_best_plan() -> None:
-    plans = _plan_costs.legal(GPT3.model, GPT3.cluster)
+    plans = costs.legal(GPT3.model, GPT3.cluster)
     assert len(plans.dp) == 1920
     assert np.isfinite(GPT3.times(plans)).sum() == 876
     assert GPT3.best()[0] == Plan(16, 8, 4, 64, 1, False)
 
 
-@pytest.mark.parametrize("base", _plan_cases.BASES, ids=lambda base: f"{base.group}-{base.cluster.devices}")
-def test_plans_cost_what_the_solution_says(base: _plan_cases.Base, solution: dict[str, Any]) -> None:
+@pytest.mark.parametrize("base", jobs.BASES, ids=lambda base: f"{base.group}-{base.cluster.devices}")
+def test_plans_cost_what_the_solution_says(base: jobs.Base, solution: dict[str, Any]) -> None:
     job = Job(base.model, base.cluster)
-    plans = _plan_costs.legal(job.model, job.cluster)
+    plans = costs.legal(job.model, job.cluster)
     assert len(plans.dp) == len(list(solution["legal_plans"](job.model, job.cluster)))
     memory, seconds = job.memory(plans).all, job.seconds(plans).all
     for index in range(0, len(plans.dp), 7):
@@ -65,8 +65,8 @@ def test_plans_cost_what_the_solution_says(base: _plan_cases.Base, solution: dic
 
 
 def test_every_draw_tells_mistakes_from_plans() -> None:
-    assert sum(base.group not in ("legal", "fits") for base in _plan_cases.BASES) >= 10
+    assert sum(base.group not in ("legal", "fits") for base in jobs.BASES) >= 10
     for seed in range(3):
-        for case, base in zip(_plan_cases.cases(Draw(seed)), _plan_cases.BASES, strict=True):
+        for case, base in zip(jobs.cases(Draw(seed)), jobs.BASES, strict=True):
             assert all(case.expected.tells(mistake) for mistake in base.telling)
             assert not case.expected.tells("no mistake")

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from grader.authoring import wrong
-from grader.exercise import find, grade, only
-from grader.exercises import _quorum_judging as judging
-from grader.exercises import _quorum_plans as plans
+from grader.exercises.quorum_store import judging, plans
+from grader.grading import grade, only
 from grader.nodes.explorer import View
 from grader.ranks.engines import Engines
+from grader.registry import find
 
 EXERCISE = find("quorum_store")
 ASKS = {"c1": (plans.write("n1", 1),), "c2": (plans.read("n2"), plans.read("n3"))}

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from grader.exercises._raft_judging import wrong_history
-from grader.exercises._raft_scene import whom
+from grader.exercises.raft.judging import wrong_history
+from grader.exercises.raft.scene import whom
 from grader.nodes.actors import Local
 from grader.nodes.bench import NodeBench
 from grader.nodes.clients import Ask, Asked

@@ -9,8 +9,8 @@ from datetime import datetime
 
 import pytest
 
-from grader.exercises._stream_given import BEFORE, WHICH, Story, Window, story
 from grader.exercises.stream_exactly_once import MINUTE
+from grader.exercises.stream_exactly_once.windows import BEFORE, WHICH, Story, Window, story
 
 Event = tuple[datetime, Window]
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from grader.exercise import Draw
-from grader.exercises import _sums
+from grader.exercises.common import sums
 from grader.ranks.program import CallResult, Strided
 from grader.trace.events import Trace
 from grader.verdict import Diagnosis
@@ -16,11 +16,11 @@ INPUTS = [np.array([1, 20]), np.array([300, 4000])]
 
 def judged(outputs: list[list[int]], length: int = 2) -> Diagnosis:
     """The diagnosis of two ranks that end with `outputs`: for each element rank 0's own value (0) or the sum (1)."""
-    case = _sums.contiguous(Draw(7), "sum", 2, (length,), "int64")
+    case = sums.contiguous(Draw(7), "sum", 2, (length,), "int64")
     mine = [tensor.view() for tensor in case.tensors]
     values = [mine[0], mine[0] + mine[1]]
     arguments = tuple((Strided.of(np.array([values[which][at] for at, which in enumerate(row)])),) for row in outputs)
-    found = _sums.judge(case, CallResult(arguments, (None, None), Trace(2)), "a.py")
+    found = sums.judge(case, CallResult(arguments, (None, None), Trace(2)), "a.py")
     assert found is not None
     return found
 
@@ -35,12 +35,12 @@ def judged(outputs: list[list[int]], length: int = 2) -> Diagnosis:
     ],
 )
 def test_every_wrong_value_says_whose_it_is(output: list[int], told: str) -> None:
-    assert _sums.side_by_side(INPUTS[0] + INPUTS[1], np.array(output), INPUTS) == ("[301, 4020]", told)
+    assert sums.side_by_side(INPUTS[0] + INPUTS[1], np.array(output), INPUTS) == ("[301, 4020]", told)
 
 
 def test_matrices_are_nested_lists() -> None:
     parts = [array.reshape(1, 2) for array in INPUTS]
-    right, wrong = _sums.side_by_side(parts[0] + parts[1], parts[0], parts)
+    right, wrong = sums.side_by_side(parts[0] + parts[1], parts[0], parts)
     assert (right, wrong) == ("[[301, 4020]]", "[[1 (rank 0 alone), 20 (rank 0 alone)]]")
 
 

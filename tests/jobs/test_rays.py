@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from grader import exercise
+from grader import registry
 from grader.jobs.rays import room
 from grader.jobs.rays.environments import PREFIX, variables
 from grader.jobs.rays.lent import Driver, Said
@@ -230,7 +230,7 @@ for _ in range(2):
 
 
 def test_forked_workers_draw_ids_of_their_own() -> None:
-    names = [name for each in exercise.names() for name in exercise.find(each).imported if "ray" in name]
+    names = [name for each in registry.names() for name in registry.find(each).imported if "ray" in name]
     command = [sys.executable, "-c", FORKED, *names]
     told = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
     assert len({*told}) == 2, "importing these has Ray draw an id, after which all forks draw the same ones"

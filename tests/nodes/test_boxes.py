@@ -8,13 +8,14 @@ from functools import partial
 
 import pytest
 
-from grader.exercise import find, grade, only
+from grader.grading import grade, only
 from grader.nodes.boxed import Code
 from grader.nodes.boxes import Boxes, World
 from grader.nodes.clients import Ask
 from grader.nodes.plan import Plan, play
 from grader.nodes.sim import cluster
 from grader.ranks.engines import Engines
+from grader.registry import find
 from grader.submission import Submission
 from grader.trace.trouble import Trouble
 

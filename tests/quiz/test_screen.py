@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from grader.quiz.screen.asks import AskScreen
+from grader.quiz.screen.desk import Desk
 from textual.pilot import Pilot
 from textual.widgets import Input, Markdown, Static
 
@@ -18,9 +20,7 @@ from grader.quiz.deck import DeckError
 from grader.quiz.folder import load_folder
 from grader.quiz.plan import Wanted
 from grader.quiz.screen.app import QuizApp
-from grader.quiz.screen.asks import AskScreen
 from grader.quiz.screen.choose import ChooseScreen, DoneScreen, HelpScreen, StatisticsScreen
-from grader.quiz.screen.desk import Desk
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 Script = Callable[["Me"], Awaitable[None]]

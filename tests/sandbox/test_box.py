@@ -67,20 +67,18 @@ def only_full(boxes: Processes) -> None:
         pytest.skip("only full isolation promises this")
 
 
-def not_none(boxes: Processes) -> None:
-    if boxes._warm.mode == "none":
-        pytest.skip("nothing promises this without isolation")
-
-
 # ---- what is out of reach
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-READS = ["grader/exercises/ring_all_reduce.py", "solutions", "tests", "pyproject.toml", "grader/exercise.py", ".git"]
+READS = [
+    "grader/exercises/ring_all_reduce/__init__.py", "solutions", "tests", "pyproject.toml",
+    "grader/exercise.py", ".git",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("path", [*(str(ROOT / name) for name in READS), "/root", "/home", "/etc/shadow", "/var"])
 def test_what_a_submission_is_not_to_see_is_not_there(boxes: Processes, path: str) -> None:
-    not_none(boxes)
+    only_full(boxes)
     body = f"""
         try:
             return str(os.listdir({path!r}) if os.path.isdir({path!r}) else open({path!r}).read())
@@ -88,7 +86,7 @@ def test_what_a_submission_is_not_to_see_is_not_there(boxes: Processes, path: st
             return type(error).__name__
     """
     seen = returned(run(boxes, body))
-    if boxes._warm.mode == "full" and path == "/root":
+    if path == "/root":
         assert seen in ("FileNotFoundError", "PermissionError", "['.pyenv']"), seen  # where the interpreter may be
     else:
         assert seen in ("FileNotFoundError", "PermissionError", "[]"), seen
@@ -108,14 +106,14 @@ def test_the_environment_holds_nothing_of_the_callers(boxes: Processes, monkeypa
              f"{os.path.dirname(psutil.__file__)}/rankup-canary"],
 )  # fmt: skip
 def test_nothing_outside_can_be_written(boxes: Processes, path: str) -> None:
-    not_none(boxes)
+    only_full(boxes)
     seen = returned(run(boxes, f"try: open({path!r}, 'w')\nexcept OSError as error: return type(error).__name__"))
     assert seen in ("PermissionError", "OSError", "FileNotFoundError")
     assert not os.path.exists(path)
 
 
 def test_processes_outside_are_out_of_reach(boxes: Processes) -> None:
-    not_none(boxes)
+    only_full(boxes)
     body = f"""
         reached = []
         for pid in (os.getppid(), {os.getpid()}, 1):
@@ -132,10 +130,8 @@ def test_processes_outside_are_out_of_reach(boxes: Processes) -> None:
             reached.append((pid, "kill"))
         return str(reached)
     """
-    seen = returned(run(boxes, body))
-    if boxes._warm.mode == "full":
-        seen = str(seen).replace("(1, 'kill')", "").strip("[], ")  # sent in vain: it is the first of its namespace
-    assert seen in ("", "[]")
+    seen = str(returned(run(boxes, body)))
+    assert seen.replace("(1, 'kill')", "").strip("[], ") == ""  # sent in vain: it is the first of its namespace
 
 
 def test_the_machines_loopback_is_out_of_reach(boxes: Processes) -> None:
@@ -161,7 +157,7 @@ def test_there_is_no_way_to_other_machines(boxes: Processes) -> None:
 
 
 def test_ranks_share_no_files(boxes: Processes) -> None:
-    not_none(boxes)
+    only_full(boxes)
     body = """
         r = dist.get_rank()
         reached = []
@@ -179,15 +175,12 @@ def test_ranks_share_no_files(boxes: Processes) -> None:
     """
     done = run(boxes, body, ranks=2)
     assert done.finished, done.diagnoses
-    if boxes._warm.mode == "full":
-        assert done.calls[0].returned[1] == "[]"
-    else:
-        assert "rank-0" not in str(done.calls[0].returned[1])
+    assert done.calls[0].returned[1] == "[]"
 
 
 @pytest.mark.parametrize("call", ["unshare(0x10000000)", "mount(b'x', b'/tmp', b'tmpfs', 0, 0)", "ptrace(16, 1, 0, 0)"])
 def test_calls_of_the_kernel_that_a_rank_does_not_need_are_refused(boxes: Processes, call: str) -> None:
-    not_none(boxes)
+    only_full(boxes)
     body = f"libc = ctypes.CDLL(None, use_errno=True)\nreturn (libc.{call}, ctypes.get_errno())[1]"
     assert returned(run(boxes, body)) == 1
 

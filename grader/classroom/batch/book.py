@@ -18,10 +18,10 @@ from nbgrader import api, preprocessors, utils
 from sqlalchemy.exc import InterfaceError, OperationalError, SAWarning, SQLAlchemyError
 
 from grader.classroom import cells as graded_cells
-from grader.classroom.batch import assignment, collect
+from grader.classroom.batch import assignment
 from grader.classroom.batch.assignment import Notebook, SourceCell
 from grader.classroom.batch.course import Course
-from grader.submission import BadRequest
+from grader.submission import BadRequest, Unreadable, parse
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -125,8 +125,8 @@ class Book:
         """Where each cell stands in the teacher's notebook; a database keeps no order."""
         source = self._course.place("source", "", self._assignment) / f"{notebook}.ipynb"
         try:
-            cells, _ = collect.parse(source.read_bytes())
-        except (OSError, collect.Unreadable):
+            cells, _ = parse(source.read_bytes())
+        except (OSError, Unreadable):
             return {}
         return {cell.grade_id: number for number, cell in enumerate(cells)}
 

@@ -15,7 +15,7 @@ import threading
 import traceback
 from queue import SimpleQueue
 
-from grader import exercise
+from grader import grading, registry
 from grader.classroom.batch.pool import Job
 from grader.ranks.engines import Engines
 from grader.submission import BadRequest, Submission
@@ -29,7 +29,7 @@ class NotGraded(Exception):  # noqa: N818 - reads as what happened
 def verdict_of(job: Job, engines: Engines) -> Verdict:
     """Grade one job. Raises NotGraded where a check ended in an error of ours, whatever the reason."""
     try:
-        verdict = exercise.grade(exercise.find(job.exercise), Submission(job.source, job.file), engines, job.seed)
+        verdict = grading.grade(registry.find(job.exercise), Submission(job.source, job.file), engines, job.seed)
     except BadRequest as error:
         raise NotGraded(str(error)) from None
     except Exception as error:  # a check that fails has not judged anything

@@ -13,7 +13,7 @@ from grader.classroom.pages.classwide import OfKind, Shared, bins, by_kind
 from grader.classroom.pages.frame import bar, document
 from grader.classroom.pages.histogram import histogram
 from grader.classroom.pages.words import clean, name, number, safe, sentence
-from grader.exercise import find
+from grader.registry import find
 from grader.submission import BadRequest
 
 _MOST_MISTAKES = 4  # of one kind that are told

@@ -10,13 +10,13 @@ import contextlib
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from grader.jobs.rays.room import Rays
-from grader.sandbox import frames
-from grader.sandbox.limits import MIB
-from grader.sandbox.party import NONSENSE, Beyond, plain
+from grader.sandbox import endings, frames
+from grader.sandbox.client import NONSENSE, Beyond
+from grader.sandbox.endings import NO_ANSWER, Raised
 from grader.submission import Source, Submission
 from grader.trace.trouble import Trouble
 from grader.verdict import Diagnosis, Kind
@@ -24,6 +24,10 @@ from grader.verdict import Diagnosis, Kind
 LOAD_SECONDS, REQUEST_SECONDS = 60.0, 20.0
 IDLE_SECONDS = 0.25
 MOST_SAID = 10_000  # messages at the gate in one call
+BEYOND = {
+    "memory": "Out of memory: all used {used:,.0f} MiB where {allowed:,.0f} MiB are allowed.",
+    "": "The run used {used:g} of {limit} where {allowed:g} is allowed.",
+}
 
 
 @dataclass(frozen=True)
@@ -154,7 +158,7 @@ class Driver:
             self.broken = True  # it waits at the gate
             raise
         except NONSENSE:
-            raise self._broke("sandbox_violation", "The submission sent what is no answer.") from None
+            raise self._broke(*NO_ANSWER) from None
 
     def _meant(self, message: dict[str, Any]) -> dict[str, Any]:
         match message.get("event"):
@@ -162,7 +166,7 @@ class Driver:
                 raise self._raised(message)
             case "loaded" | "returned":
                 return message
-        raise self._broke("sandbox_violation", "The submission sent what is no answer.")
+        raise self._broke(*NO_ANSWER)
 
     def _next(self, deadline: float, idle: Callable[[], None] | None) -> dict[str, Any]:
         while not self._waiting:
@@ -182,13 +186,13 @@ class Driver:
         try:
             yield
         except Beyond as beyond:
-            raise self._lost(_beyond(beyond)) from None
+            raise self._lost(endings.beyond(beyond, BEYOND)) from None
         except ConnectionError:
             trouble = self._lost(("crash", "The submission ended Ray itself, or its whole box."))
             trouble.broke = True
             raise trouble from None
         except NONSENSE:
-            raise self._lost(("sandbox_violation", "The submission sent what is no answer.")) from None
+            raise self._lost(NO_ANSWER) from None
 
     def _lost(self, why: tuple[Kind, str]) -> Trouble:
         self._whole = False
@@ -199,24 +203,15 @@ class Driver:
         return self.trouble(kind, text)
 
     def _raised(self, told: dict[str, Any]) -> Trouble:
-        line = told.get("line") if isinstance(told.get("line"), int) else None
-        name, text = plain(told.get("type"), 100), plain(told.get("text"), 4000)
-        where = self.source.quote(line)
-        if told.get("stage") == "compile":
-            return self.trouble("syntax_error", f"{self.file} is not valid Python: {name}: {text}{where}.", line=line)
-        when = "when it was loaded" if told.get("stage") == "load" else "when it was called"
-        return self.trouble("crash", f"{self.file} raised {name}: {_short(text)}{where}, {when}.", line=line)
+        error = Raised.read(told, 4000)
+        when = ", when it was loaded" if error.stage == "load" else ", when it was called"
+        if error.stage != "compile":
+            error = replace(error, text=_short(error.text))
+        kind, text = endings.raised(error, self.file, self.source.quote(error.line), when)
+        return self.trouble(kind, text, line=error.line)
 
 
 def _short(text: str) -> str:
     """Of a text with a traceback, as Ray's errors have it, the last line."""
     lines = [line for line in text.strip().splitlines() if line.strip()]
     return (lines[-1] if "Traceback" in text or len(lines) > 3 else " ".join(lines))[:500] if lines else ""
-
-
-def _beyond(beyond: Beyond) -> tuple[Kind, str]:
-    if beyond.limit == "memory":
-        used, allowed = beyond.used / MIB, beyond.allowed / MIB
-        return "out_of_memory", f"Out of memory: all used {used:,.0f} MiB where {allowed:,.0f} MiB are allowed."
-    text = f"The run used {beyond.used:g} of {beyond.limit} where {beyond.allowed:g} is allowed."
-    return ("timeout" if beyond.limit == "cpu" else "sandbox_violation"), text

@@ -13,8 +13,8 @@ import time
 from typing import Any
 
 from grader.sandbox import frames, modes
+from grader.sandbox.client import Client, Gone, Overdue, Patience, plain
 from grader.sandbox.limits import MIB, BoxLimits
-from grader.sandbox.party import Party, plain
 from grader.sandbox.warm import Warm
 from grader.trace.trouble import NotPlayed
 
@@ -22,7 +22,7 @@ CPUS = 4  # logical ones: so many tasks run at the same time, also on fewer core
 STORE_BYTES = 96 * MIB
 LIMITS = BoxLimits(
     memory_bytes=6144 * MIB, processes=3000, disk_bytes=512 * MIB, inodes=20_000, open_files=4096,
-    file_bytes=256 * MIB, cpu_seconds=7200, proc=True, unix_sockets=True,
+    file_bytes=256 * MIB, cpu_seconds=7200, subreaper=True, unix_sockets=True,
 )  # fmt: skip
 START_SECONDS = 120.0
 STDOUT_BYTES = 2**20
@@ -33,8 +33,8 @@ class Room:
     """One Ray, in a box of its own. Used by one grading at a time; close it."""
 
     def __init__(self, warm: Warm) -> None:
-        self._party = Party(warm, 1, LIMITS, 10.0, STDOUT_BYTES)
-        self._party.post(0, {"by": "grader.jobs.rays.host", "cpus": CPUS, "store_bytes": STORE_BYTES})
+        self._client = Client(warm.box(1, LIMITS), 10.0, STDOUT_BYTES)
+        self._client.post(0, {"program": "ray", "cpus": CPUS, "store_bytes": STORE_BYTES})
         told = self.hear(time.monotonic() + START_SECONDS)
         if told is None or told.header.get("event") != "up":
             self.close()
@@ -43,32 +43,29 @@ class Room:
 
     @property
     def alive(self) -> bool:
-        return 0 not in self._party.status
+        return 0 not in self._client.status
 
     def post(self, header: dict[str, Any]) -> None:
-        self._party.post(0, header)
+        self._client.post(0, header)
 
     def hear(self, deadline: float) -> frames.Message | None:
         """The next message; None where none came in time. Raises ConnectionError where the box is gone, and Beyond."""
-        party = self._party
-        while not party.inbox[0]:
-            if not self.alive:
-                raise ConnectionError
-            left = deadline - time.monotonic()
-            if left <= 0:
-                return None
-            party.read(min(left, 0.1))
-        return party.inbox[0].pop(0)
+        try:
+            return self._client.wait(0, Patience(wall=deadline - time.monotonic()))
+        except Gone:
+            raise ConnectionError from None
+        except Overdue:
+            return None
 
     def printed(self, anew: bool = False) -> str:
         """What was printed; `anew` forgets it."""
-        text = self._party.printed[0]["stdout"].decode(errors="replace")
+        text = self._client.printed.text("stdout")
         if anew:
-            self._party.printed[0]["stdout"].clear()
+            self._client.printed.forget()
         return text
 
     def close(self) -> None:
-        self._party.close()
+        self._client.close()
 
 
 class Rays:

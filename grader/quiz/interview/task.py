@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from grader.quiz.deck import Number
+
 MINUTES = {"mid": 4, "senior": 6, "principal": 8}  # a question's length, by its level
 PASSED = 0.6  # of the points; what is below it went wrong
 
@@ -28,17 +30,14 @@ class FollowUp:
     answer: str
 
 
-@dataclass(frozen=True)
-class Estimate:
-    """A number to be worked out on paper: `value` in `unit`, within the relative `tolerance`."""
+@dataclass(frozen=True, kw_only=True)
+class Estimate(Number):
+    """A number to be worked out on paper."""
 
     id: str
     question: str
-    value: float
-    unit: str
-    tolerance: float
-    formula: str
     explanation: str
+    line: int = 0  # of its file
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ earned: 0
 ends: any
 """
 
-from grader.exercises import _costs
-from grader.exercises._costs import Job, amdahl, gustafson
+from grader.exercises.cost_model import costs as _costs
+from grader.exercises.cost_model.costs import Job, amdahl, gustafson
 
 
 def fit_alpha_beta(sizes, seconds):

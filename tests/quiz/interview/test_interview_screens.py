@@ -7,12 +7,12 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
+from grader.quiz.interview.screens import InterviewApp
 from textual.pilot import Pilot
 from textual.widgets import Input, OptionList, Static, TextArea
 
 from grader.quiz.interview import rounds
 from grader.quiz.interview.conduct import Talk
-from grader.quiz.interview.screens import InterviewApp
 from grader.quiz.interview.task import Done, Task
 from tests.quiz.interview.conftest import ROUND, task
 

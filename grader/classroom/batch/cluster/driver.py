@@ -28,6 +28,7 @@ from grader.classroom.batch.cluster import machines, slot
 from grader.classroom.batch.cluster.machines import Machine
 from grader.classroom.batch.local import TRIES
 from grader.classroom.batch.pool import Job
+from grader.classroom.version import version
 
 LOSSES = 3  # how often a job may go down with a slot or a whole machine before it is taken for the cause
 STARTS = 4  # how often in a row a slot is started without getting a job done
@@ -204,7 +205,7 @@ def main() -> None:
     wanted = json.loads(sys.argv[1])
     try:
         machines.connect(wanted["address"])
-        found, remarks = machines.usable(machines.look(), slot.version(), wanted["trust"])
+        found, remarks = machines.usable(machines.look(), version(), wanted["trust"])
     except machines.Refused as error:
         say({"refused": str(error)})
         return

@@ -7,41 +7,17 @@ talk to it, so that what grades has nothing of Ray in it and ends with the slot,
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import sys
 import time
-from functools import cache
-from importlib import metadata
-from pathlib import Path
 
-import grader
 from grader.classroom.batch.local import Worker, WorkerFailed, cores
 from grader.classroom.batch.pool import Job
+from grader.classroom.version import version
 from grader.sandbox import modes
 
 # finds the package where the slot itself did, which -I might not
 COMMAND = (sys.executable, "-s", "-P", "-m", "grader.classroom.batch.worker")
-
-
-@cache
-def version() -> str:
-    """What decides the verdicts of this machine, for people and to be compared: releases, and the sources' sum."""
-    package = Path(grader.__file__).parent
-    total = hashlib.sha256()
-    for path in sorted(package.rglob("*.py")):
-        if "_data" not in path.parts:
-            total.update(f"{path.relative_to(package)}\0{path.stat().st_size}\0".encode())
-            total.update(path.read_bytes())
-    return f"rankup {_release('rankup')} ({total.hexdigest()[:12]}), torch {_release('torch')}"
-
-
-def _release(name: str) -> str:
-    """The release of a package, whichever hardware it is built for."""
-    try:
-        return metadata.version(name).partition("+")[0]
-    except metadata.PackageNotFoundError:  # a checkout that nobody installed
-        return "without a version"
 
 
 def look() -> str:

@@ -1,0 +1,285 @@
+"""Judges checkpoints: what could be loaded after a kill, a power cut or damage, against what had been saved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from grader.verdict import Kind
+from grader.worlds.cases import Case
+from grader.worlds.ranks import Outcome, RankBench
+
+OLD, NEW = 20, 30
+LOAD = "load_latest()"
+
+
+def _told(bench: RankBench, group: str) -> Iterator[tuple[Case, dict[str, Any]]]:
+    for case, result in bench.calls(group):
+        yield case, result.returned[0]
+
+
+def _wrong(found: Any, allowed: dict[int, str]) -> tuple[Kind, str] | None:
+    """What is wrong with what was loaded, where one of these steps with its state should be: a kind and words."""
+    steps = " or ".join(str(step) for step in allowed)
+    if isinstance(found, dict):
+        return "not_durable", f"{LOAD} raised {found['raised'].splitlines()[0]} where it should find step {steps}"
+    if found == "none":
+        return "not_durable", f"{LOAD} found nothing, though step {steps} had been saved"
+    if isinstance(found, str):
+        return "wrong_result", f"{LOAD} returned {found} and not (step, state)"
+    step, text = found
+    if step not in allowed:
+        return "not_durable", f"{LOAD} returned step {step}, not {steps}"
+    if text != allowed[step]:
+        return (
+            "wrong_result",
+            f"{LOAD} returned step {step} with another state than was saved: {_first(text, allowed[step])}",
+        )
+    return None
+
+
+def _first(got: str, expected: str) -> str:
+    """The first place where two described states differ."""
+    at = next((i for i, (a, b) in enumerate(zip(got, expected, strict=False)) if a != b), min(len(got), len(expected)))
+    start = max(-1, expected.rfind(", '", 0, at), expected.rfind("('", 0, at)) + 1
+    return f"{_short(got[start:])} in place of {_short(expected[start:])}"
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 70 else text[:67] + "..."
+
+
+def _allowed(told: dict[str, Any], *steps: int) -> dict[int, str]:
+    return {step: told["wanted"][str(step)] for step in steps}
+
+
+def _before(calls: list[str], number: int) -> str:
+    """Before which of its operations a save was ended, in words."""
+    calls = [call.replace("at2 ", " ", 1).replace("at ", " ", 1) for call in calls]
+    done = ", ".join(calls[max(0, number - 3) : number]) or "nothing"
+    cut = "..., " if number > 3 else ""
+    return f"before file operation {number + 1} of {len(calls)} ({calls[number]}; done: {cut}{done})"
+
+
+def _require_files(bench: RankBench, case: Case, tried: bool) -> None:
+    """The check is lost where save() left it nothing to try."""
+    if not tried:
+        message = "save() did nothing in the directory that it was given: there is no checkpoint that could outlive it."
+        raise bench.lost(case, "not_durable", message, None, "every checkpoint is in the directory, and nowhere else")
+
+
+def kill(bench: RankBench) -> Outcome:
+    """Whatever the moment, the new checkpoint is there, or the one before."""
+    for case, told in _told(bench, "kill"):
+        _require_files(bench, case, bool(told["calls"]))
+        for point in told["after"]:
+            done = point["number"] == len(told["calls"])
+            wrong = _wrong(point["found"], _allowed(told, NEW) if done else _allowed(told, OLD, NEW))
+            if wrong:
+                when = "After save() had returned" if done else f"Killed {_before(told['calls'], point['number'])}"
+                raise bench.lost(case, wrong[0], f"{when}, {wrong[1]}.", None, "the last complete checkpoint", "")
+    return bench.picture("kill")
+
+
+def power(bench: RankBench) -> Outcome:
+    """What is synced outlasts a power cut: the newest once save() has returned, at any moment some complete one."""
+    for case, told in _told(bench, "power"):
+        _require_files(bench, case, bool(told["calls"]))
+        for point in told["after"]:
+            done = point["number"] == len(told["calls"])
+            wrong = _wrong(point["found"], _allowed(told, NEW) if done else _allowed(told, OLD, NEW))
+            if not wrong:
+                continue
+            synced = [call for call in told["calls"] if call.split()[0] in ("fsync", "fdatasync", "sync", "syncfs")]
+            why = "" if synced else " save() calls no fsync, so what it wrote was still in memory."
+            when = "after save() had returned" if done else _before(told["calls"], point["number"])
+            raise bench.lost(case, wrong[0], f"After a power cut {when}, {wrong[1]}.{why}", None, "fsync, then rename")
+    return bench.picture("power")
+
+
+def damage(bench: RankBench) -> Outcome:
+    """Damage is noticed, and the checkpoint before is used."""
+    for case, told in _told(bench, "damage"):
+        _require_files(bench, case, bool(told["tried"]))
+        wrong = _wrong(told["whole"], _allowed(told, NEW))
+        if wrong:
+            raise bench.lost(case, wrong[0], f"With all files whole, {wrong[1]}.")
+        if told["empty"] != "none":
+            what = told["empty"]["raised"] if isinstance(told["empty"], dict) else told["empty"]
+            raise bench.lost(
+                case, "wrong_result", f"In an empty directory {LOAD} gave {what} and not None.", None, "None"
+            )
+        for tried in told["tried"]:
+            wrong = _wrong(tried["found"], _allowed(told, OLD, NEW))
+            if wrong:
+                what = f"With {tried['file']} damaged ({tried['how']}), {wrong[1]}."
+                raise bench.lost(case, wrong[0], what, None, "the damage is noticed, and step 20 is used")
+    return bench.picture("damage")
+
+
+def rotation(bench: RankBench) -> Outcome:
+    """The newest `keep` are there, newest first, and no more."""
+    for case, told in _told(bench, "rotation"):
+        steps = [int(step) for step in told["wanted"]]
+        keep = len(told["found"])
+        for back, found in enumerate(told["found"]):
+            step = steps[-1 - back]
+            wrong = _wrong(found, {step: told["wanted"][str(step)]})
+            if wrong:
+                spoilt = f", with the newest {'' if back == 1 else f'{back} '}spoilt" if back else ""
+                saved = ", ".join(map(str, steps))
+                what = f"After saving steps {saved} in this order with keep={keep}{spoilt}, {wrong[1]}."
+                raise bench.lost(case, wrong[0], what, None, f"step {step}: the newest is the one saved last")
+        if told["size"] > (keep + 0.9) * told["one"]:
+            times = told["size"] / told["one"]
+            what = f"With keep={keep} the directory holds {times:.1f} times the bytes of one checkpoint after {len(steps)} saves."
+            raise bench.lost(case, "too_much_memory", what, None, f"{keep} checkpoints", f"{times:.1f}")
+    return bench.picture("rotation")
+
+
+def state(bench: RankBench) -> Outcome:
+    """Everything comes back as it was."""
+    for case, told in _told(bench, "state"):
+        wrong = _wrong(told["found"], {1: told["wanted"]})
+        if wrong:
+            raise bench.lost(case, wrong[0], f"After saving a state of all kinds, {wrong[1]}.")
+    return bench.picture("state")
+
+
+def resume(bench: RankBench) -> Outcome:
+    """The resumed run draws what the undisturbed one drew, and ends at the same parameters."""
+    for case, told in _told(bench, "resume"):
+        whole = told["undisturbed"]
+        for which, what in (("saving", "A training that calls save() at step 3"), ("resumed", "The resumed training")):
+            run = told[which]
+            if run["noise"] != whole["noise"]:
+                who = "Python's and NumPy's random numbers"
+            elif run["rand"] != whole["rand"]:
+                who = "torch's random numbers"
+            elif not (run["weights"].view() == whole["weights"].view()).all():
+                far = abs(run["weights"].view() - whole["weights"].view()).max()
+                message = f"{what} ends at other parameters than the undisturbed one, {far:.2g} apart."
+                raise bench.lost(case, "wrong_result", message, None, "equal, bit for bit")
+            else:
+                continue
+            message = f"{what} goes on with other numbers than the undisturbed one: {who} are not where they were."
+            raise bench.lost(case, "wrong_result", message, None, "the generators' states are part of a checkpoint")
+    return bench.picture("resume")
+
+
+def behind(bench: RankBench) -> Outcome:
+    """The background writes, one checkpoint at a time, and what it writes is the state at the call of save()."""
+    for case, told in _told(bench, "async"):
+        if told["by_main"] > told["bytes"] / 2:
+            share = told["by_main"] / told["bytes"]
+            message = (
+                f"The thread that trains wrote {share:.0%} of a checkpoint's bytes itself: training waits for the disk."
+            )
+            raise bench.lost(case, "no_overlap", message, None, "a thread or process in the background writes")
+        found = told["found"]
+        if isinstance(found, list) and found[1] != told["wanted"]:
+            message = (
+                "The checkpoint holds what training wrote into the tensors after save() had returned: the state must be "
+                "copied before save() returns, only writing may come later."
+            )
+            raise bench.lost(
+                case, "race", message, None, "the state when save() was called", _first(found[1], told["wanted"])
+            )
+        drawn, again = told["draws"]
+        if drawn != again:
+            message = (
+                "Random numbers drawn after save() had returned are not drawn again after loading: the generators' states must "
+                "be taken before save() returns, too."
+            )
+            raise bench.lost(case, "race", message, None, "the generators as they were when save() was called")
+        steps = 20 if case.label == "two at once" else 10
+        wrong = _wrong(found, {steps: told["wanted"]})
+        if wrong:
+            raise bench.lost(case, wrong[0], f"After wait(), {wrong[1]}.")
+        if told["at_once"] > 1:
+            message = f"{told['at_once']} checkpoints were written at the same time: a second save() has to wait for the first."
+            raise bench.lost(case, "race", message, None, "one in flight")
+    return bench.picture("async")
+
+
+def errors(bench: RankBench) -> Outcome:
+    """What fails in the background is raised by wait() or by the next save()."""
+    for case, result in bench.calls("errors"):
+        if not result.returned[0]:
+            message = (
+                "The directory was replaced by a file, so nothing could be saved, and yet neither save() nor wait() raised: "
+                "the error stayed in the background."
+            )
+            raise bench.lost(case, "not_durable", message, None, "wait() raises what went wrong in the background")
+    return bench.picture("errors")
+
+
+def _of_one_step(found: list[Any], wanted: list[dict[str, str]], *steps: int) -> tuple[Kind, str] | None:
+    """What is wrong with what the ranks loaded, where all of them should have their shard of one of these steps."""
+    for rank, (each, own) in enumerate(zip(found, wanted, strict=True)):
+        wrong = _wrong(each, {step: own[str(step)] for step in steps})
+        if wrong:
+            other = next(
+                (r for r, theirs in enumerate(wanted) if each in [[step, theirs[str(step)]] for step in steps]), None
+            )
+            whose = f" (it is rank {other}'s shard)" if other is not None else ""
+            return "wrong_result" if whose else "not_atomic", f"on rank {rank} {wrong[1]}{whose}"
+    if len({each[0] for each in found}) > 1:
+        return "not_atomic", "the ranks loaded different steps: " + ", ".join(
+            f"rank {r}: {s}" for r, (s, _) in enumerate(found)
+        )
+    return None
+
+
+def ranks(bench: RankBench) -> Outcome:
+    """All ranks have their shards of one step, whoever was killed and when."""
+    for case, told in _told(bench, "ranks"):
+        _require_files(bench, case, any(told["calls"]))
+        for point in told["after"]:
+            rank = point["rank"]
+            wrong = _of_one_step(point["found"], told["wanted"], *((NEW,) if rank < 0 else (OLD, NEW)))
+            if wrong:
+                n = len(told["wanted"])
+                when = f"After {n} ranks had saved"
+                if rank >= 0:
+                    when = f"With rank {rank} of {n} killed {_before(told['calls'][rank], point['number'])}"
+                raise bench.lost(case, wrong[0], f"{when}, {wrong[1]}.", None, "every shard, and then one marker")
+            if point["returned"] and point["found"][0][0] != NEW:
+                who = point["returned"][0]
+                message = (
+                    f"Rank {who}'s save() had returned, and yet all ranks load step {OLD}: rank {rank}, killed "
+                    f"{_before(told['calls'][rank], point['number'])}, had not come to complete step {NEW}."
+                )
+                raise bench.lost(case, "not_durable", message, who, "nobody returns before the marker is there")
+        for tried in told["damaged"]:
+            wrong = _of_one_step(tried["found"], told["wanted"], OLD, NEW)
+            if wrong:
+                message = f"With {tried['file']} damaged (a flipped bit), {wrong[1]}."
+                raise bench.lost(
+                    case, wrong[0], message, None, "a checkpoint counts only if every rank's shard is whole"
+                )
+    return bench.picture("ranks")
+
+
+def published(bench: RankBench) -> Outcome:
+    """wait() tells of all ranks' shards."""
+    for case, told in _told(bench, "published"):
+        wrong = _of_one_step(told["found"], told["wanted"], NEW)
+        if wrong:
+            raise bench.lost(case, wrong[0], f"After wait() on two ranks, {wrong[1]}.")
+        for cut in told["cuts"]:
+            wrong = _of_one_step(cut["after"], told["wanted"], OLD, NEW)
+            if wrong:
+                raise bench.lost(
+                    case, wrong[0], f"With rank {cut['rank']} killed while it wrote in the background, {wrong[1]}."
+                )
+            if cut["killed"] and cut["returned"] and cut["after"][0][0] != NEW:
+                who = cut["returned"][0]
+                message = (
+                    f"Rank {who}'s wait() returned before rank {cut['rank']} had written all it has to write: with rank "
+                    f"{cut['rank']} killed, all ranks load step {OLD}, so step {NEW} was not published."
+                )
+                raise bench.lost(
+                    case, "not_atomic", message, who, "wait() returns when all ranks' shards are published"
+                )
+    return bench.picture("published")

@@ -1,0 +1,235 @@
+"""Eight collectives out of point-to-point messages: values, rounds of the trees and the barrier, bytes of the others.
+
+Round bounds are those of the one-port model (Bar-Noy and Kipnis 1992; for the barrier Hensgen, Finkel and Manber 1988),
+byte bounds what must leave a rank in any case (Chan, Heimlich, Purkayastha and van de Geijn 2007).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from grader.exercise import Check, Draw, Exercise
+from grader.exercises.collectives.judging import Expected, barrier, case, judge, least_bytes, log2
+from grader.exercises.common import checks
+from grader.lost import Lost
+from grader.ranks.program import CallResult, Function
+from grader.trace.replay import rounds
+from grader.verdict import Diagnosis, Kind
+from grader.worlds.cases import Case
+from grader.worlds.ranks import Outcome, RankBench, Ranks
+
+MOVING = ("broadcast", "scatter", "gather", "all_gather", "all_to_all")
+ADDING = ("reduce", "reduce_scatter")
+COUNTED = ("scatter", "all_gather", "reduce_scatter", "all_to_all")  # by their bytes
+WORLDS = range(1, 10)
+SMALL_WORLDS = range(1, 6)  # in which every shape and dtype is tried
+HEADER = 128  # bytes: a message that tells dtype and shape, one to each other rank
+LONG = (512,)  # elements of float32: so many that all headers together are not taken for one tensor more
+
+
+def cases(draw: Draw) -> Iterator[Case]:
+    """Every case of every check: a group for each function, and one for each of the checks that count."""
+    for n in WORLDS:
+        for function in (*MOVING, *ADDING):
+            yield case(draw, function, function, n, n - 1, (5,), "float64")
+            yield case(draw, function, function, n, n // 2, (2, 3), "int64")
+            if n in SMALL_WORLDS:
+                yield case(draw, function, function, n, 0, (0,), "int64")
+                yield case(draw, function, function, n, n - 1, (0, 2), "float64")
+                yield case(draw, function, function, n, n // 3, (33,), "bool" if function in MOVING else "uint8")
+        yield barrier("barrier", n)
+    for n in WORLDS[1:-1]:
+        for root in (0, n - 1):
+            for function in ("broadcast", "reduce"):
+                yield case(draw, "rounds", function, n, root, (16,), "float32")
+        yield barrier("rounds", n)
+    for n in (2, 3, 4, 5, 8):
+        for function in COUNTED:
+            yield case(draw, "bytes", function, n, n // 2, LONG, "float32")
+    for n in SMALL_WORLDS[1:]:
+        for function in (*MOVING, *ADDING):
+            yield case(draw, "requests", function, n, 1, (16,), "float32")
+        yield barrier("requests", n)
+    for function in (*MOVING, *ADDING):
+        yield case(draw, function, function, 4, 2, (2**15,), "int64", "gloo")
+    yield barrier("barrier", 4, "gloo")
+
+
+def _values(bench: RankBench, group: str) -> Iterator[tuple[Case, CallResult]]:
+    """The calls of `group`, each found right. Raises Lost at the first that is not."""
+    strict = group not in ("rounds", "bytes", "requests")
+    for each, result in bench.calls(group):
+        found = checks.forbidden(result) or judge(each, result, strict)
+        if found and found.kind == "wrong_result" and result.diagnoses:
+            found = result.diagnoses[0]  # a race: the wrong result is its consequence
+        elif found and found.kind == "wrong_result" and not strict:
+            found = replace(found, message=f"Not counted, because {each.function} is wrong. {found.message}")
+        found = found or _too_little(each, result)
+        if found:
+            raise Lost(replace(found, file=bench.program.file), bench.outcome(each))
+        yield each, result
+
+
+def _size(each: Case) -> int:
+    """Bytes of one tensor or chunk."""
+    return next((tensors[0].nbytes for tensors in each.expected.given.tensors if tensors), 0)
+
+
+def _too_little(each: Case, result: CallResult) -> Diagnosis | None:
+    """A right result that the messages cannot have brought about."""
+    expected: Expected = each.expected
+    size, received = _size(each), [0] * each.ranks
+    for send, recv in result.trace.messages:
+        received[recv.rank] += send.size
+    for rank in range(each.ranks):
+        least_sent, least_received = least_bytes(expected.function, each.ranks, expected.root, rank)
+        sent = result.trace.bytes_sent(rank)
+        for verb, moved, least in (("sent", sent, least_sent), ("received", received[rank], least_received)):
+            if moved < least * size:
+                return _counted(
+                    "too_few_bytes",
+                    each,
+                    rank,
+                    f"the result is right, but rank {rank} {verb} only {moved} bytes. The data must have come another "
+                    "way than by messages between ranks.",
+                    (f"at least {least * size} bytes {verb}", f"{moved} bytes"),
+                )
+    return None
+
+
+def _rounds(bench: RankBench) -> Outcome:
+    """Rounds of broadcast, reduce and barrier: at most ceil(log2 N)."""
+    for each, result in _values(bench, "rounds"):
+        taken, allowed = rounds(result.trace), log2(each.ranks)
+        slowest = max(range(each.ranks), key=lambda rank: taken[rank])
+        if taken[slowest] > allowed:
+            what = (
+                f"nothing is wrong, but rank {slowest} is done only after {taken[slowest]:g} rounds, where "
+                f"ceil(log2 {each.ranks}) = {allowed} are enough. {_shape(each, result)}"
+            )
+            texts = (f"at most {allowed} rounds", f"{taken[slowest]:g} rounds")
+            raise bench.lost(each, "too_many_rounds", f"With {each.label}: {what}", slowest, *texts)
+    return bench.picture("rounds")
+
+
+def _shape(each: Case, result: CallResult) -> str:
+    """What the messages look like, where they are not those of a binomial tree, and what to do."""
+    n, trace = each.ranks, result.trace
+    sent = [trace.messages_sent(rank) for rank in range(n)]
+    received = [sum(recv.rank == rank for _, recv in trace.messages) for rank in range(n)]
+    if each.function == "barrier":
+        if sum(sent) <= 2 * (n - 1):
+            return "Collecting at one rank and telling the others takes two trees; dissemination takes one."
+        return "In each round every rank sends one token and receives one, at distances 1, 2, 4 and so on."
+    busiest = max(range(n), key=lambda rank: sent[rank] + received[rank])
+    if max(sent[busiest], received[busiest]) == n - 1 > 2:
+        verb = "sends to" if sent[busiest] == n - 1 else "receives from"
+        return f"Rank {busiest} {verb} each of the others itself, one after the other: let the others help."
+    if sum(sent) > n - 1:
+        return f"It takes {sum(sent)} messages, and a tree has one for each rank but the root: {n - 1}."
+    if max(sent) <= 1 and max(received) <= 1:
+        return "The messages go along a chain, one a round: in a tree many ranks send in the same round."
+    if each.function == "reduce":
+        return "In each round half of the ranks that hold a sum should pass it on, and then be done."
+    return "In each round every rank that has the tensor should pass it on, to the child with the most below it first."
+
+
+def _bytes(bench: RankBench) -> Outcome:
+    """Bytes sent by each rank: at most N-1 tensors or chunks, and a header to each other rank."""
+    for each, result in _values(bench, "bytes"):
+        size, others = _size(each), each.ranks - 1
+        sent = [result.trace.bytes_sent(rank) for rank in range(each.ranks)]
+        worst = max(range(each.ranks), key=lambda rank: sent[rank])
+        if sent[worst] > others * (size + HEADER):
+            what = (
+                f"the result is right, but rank {worst} sent {sent[worst]} bytes, where N-1 times {size} = "
+                f"{others * size} are enough (headers of up to {HEADER} bytes not counted). {_waste(each, sent, size)}"
+            )
+            texts = (f"at most {others * size} bytes", f"{sent[worst]} bytes")
+            raise bench.lost(each, "too_many_bytes", f"With {each.label}: {what}", worst, *texts)
+    return bench.picture("bytes")
+
+
+def _waste(each: Case, sent: list[int], size: int) -> str:
+    n = each.ranks
+    if each.function == "scatter":
+        return "Send each rank its own chunk and no other."
+    if max(sent) >= 2 * sorted(sent)[-2]:
+        return "One rank collects everything and sends it out again: a bottleneck. Let every rank do the same work."
+    if each.function == "all_gather":
+        return "Round a ring each rank passes on one tensor in each of N-1 steps."
+    if min(sent) >= (n - 1) * n * size:
+        return "Every rank sends its whole list to each of the others, who need one chunk of it."
+    return "Each of a rank's chunks but its own must leave it once, as it is or as part of a sum."
+
+
+def _counted(kind: Kind, each: Case, rank: int, what: str, texts: tuple[str, str]) -> Diagnosis:
+    return Diagnosis(kind, f"With {each.label}: {what}", rank=rank, expected=texts[0], got=texts[1])
+
+
+EXERCISE = Exercise(
+    name="collectives",
+    chapter="06",
+    title="Collectives from messages",
+    minutes=75,
+    difficulty=2,
+    world=Ranks(
+        (
+            Function("broadcast", ("tensor", "src")),
+            Function("reduce", ("tensor", "dst")),
+            Function("scatter", ("chunks", "src")),
+            Function("gather", ("tensor", "dst")),
+            Function("all_gather", ("tensor",)),
+            Function("reduce_scatter", ("chunks",)),
+            Function("all_to_all", ("chunks",)),
+            Function("barrier", ()),
+        ),
+        cases,
+        p2p_only=True,
+    ),
+    checks=(
+        Check(
+            "broadcast",
+            "broadcast: the root's tensor on 1 to 9 ranks, any root and dtype",
+            3,
+            checks.right(_values, "broadcast"),
+        ),
+        Check(
+            "reduce", "reduce: the sum on the root, the others' tensors untouched", 3, checks.right(_values, "reduce")
+        ),
+        Check(
+            "scatter",
+            "scatter: to each rank its chunk, shape and dtype known to the root only",
+            2,
+            checks.right(_values, "scatter"),
+        ),
+        Check(
+            "gather",
+            "gather: all tensors in rank order on the root, None elsewhere",
+            2,
+            checks.right(_values, "gather"),
+        ),
+        Check(
+            "all_gather",
+            "all_gather: all tensors in rank order on every rank",
+            2,
+            checks.right(_values, "all_gather"),
+        ),
+        Check(
+            "reduce_scatter",
+            "reduce_scatter: to each rank the sum of its chunks",
+            3,
+            checks.right(_values, "reduce_scatter"),
+        ),
+        Check(
+            "all_to_all", "all_to_all: from each rank the chunk for this one", 2, checks.right(_values, "all_to_all")
+        ),
+        Check("barrier", "barrier: no rank leaves before the last has come", 2, checks.right(_values, "barrier")),
+        Check("rounds", "broadcast, reduce and barrier in at most ceil(log2 N) rounds", 2, _rounds),
+        Check("bytes", "At most N-1 tensors or chunks sent by each rank", 2, _bytes),
+        Check(
+            "requests", "Every request waited for, no buffer touched too soon", 1, checks.waited(_values, "requests")
+        ),
+    ),
+)

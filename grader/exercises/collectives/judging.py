@@ -1,0 +1,248 @@
+"""What each of the eight collectives must leave on every rank, and whether a call left it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from grader.exercise import Draw
+from grader.exercises.collectives import moves
+from grader.exercises.collectives.moves import Given, Wrong
+from grader.exercises.collectives.reach import heard
+from grader.exercises.common.sums import Array
+from grader.ranks.program import CallResult, Strided
+from grader.trace.events import RECV_ANY
+from grader.verdict import Diagnosis, Kind
+from grader.worlds.cases import Case
+
+ROOTED = {"broadcast": "from", "reduce": "to", "scatter": "from", "gather": "to"}
+CHUNKED = ("scatter", "reduce_scatter", "all_to_all")
+ANYTHING = object()
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What a case's judge must know.
+
+    `root` is None where there is none. `after[rank]` is what the rank's tensor must hold after the call (None for
+    functions that take chunks), `returned[rank]` an array, a list of arrays, None or ANYTHING.
+    """
+
+    function: str
+    given: Given
+    root: int | None
+    after: tuple[Array, ...] | None
+    returned: tuple[Any, ...]
+
+
+def case(
+    draw: Draw, group: str, function: str, n: int, root: int, shape: tuple[int, ...], dtype: str, engine: str = "sim"
+) -> Case:
+    """One call of one of the seven functions that move tensors; `root` is used where the function has one."""
+    where = f" {ROOTED[function]} rank {root}" if function in ROOTED else ""
+    size = " x ".join(map(str, shape))
+    label = f"{function} on {_ranks(n)}{where}, {'chunks of ' if function in CHUNKED else ''}{size} {dtype}"
+    each = n if function in CHUNKED else 1
+    tensors = [
+        tuple(moves.values(draw.generator(f"{label}/{rank}/{index}"), shape, dtype) for index in range(each))
+        for rank in range(n)
+    ]
+    if function == "scatter":
+        tensors = [chunks if rank == root else () for rank, chunks in enumerate(tensors)]
+    expected = right(function, Given(tuple(tensors), function in CHUNKED), root)
+    more = (root,) if function in ROOTED else ()
+    arguments = tuple((_argument(function, arrays), *more) for arrays in tensors)
+    return Case(group, label, arguments, function, engine, expected=expected)
+
+
+def _argument(function: str, arrays: Sequence[Array]) -> Any:
+    if function not in CHUNKED:
+        return Strided.of(arrays[0])
+    return [Strided.of(array) for array in arrays] or None
+
+
+def barrier(group: str, n: int, engine: str = "sim") -> Case:
+    """One call of barrier()."""
+    expected = Expected("barrier", Given((), False), None, None, (ANYTHING,) * n)
+    return Case(group, f"barrier on {_ranks(n)}", ((),) * n, "barrier", engine, expected=expected)
+
+
+def _ranks(n: int) -> str:
+    return "1 rank" if n == 1 else f"{n} ranks"
+
+
+def right(function: str, given: Given, root: int) -> Expected:
+    """What is right after `function` was called with what was `given`."""
+    n = given.ranks
+    after: Any = None if function in CHUNKED else [tensors[0] for tensors in given.tensors]
+    returned: list[Any] = [ANYTHING] * n
+    match function:
+        case "broadcast":
+            after = [after[root]] * n
+        case "reduce":
+            after[root] = given.total(0)
+        case "scatter":
+            returned = list(given.tensors[root])
+        case "gather":
+            returned = [list(after) if rank == root else None for rank in range(n)]
+        case "all_gather":
+            returned = [list(after)] * n
+        case "reduce_scatter":
+            returned = [given.total(rank) for rank in range(n)]
+        case "all_to_all":
+            returned = [[chunks[rank] for chunks in given.tensors] for rank in range(n)]
+    return Expected(
+        function, given, root if function in ROOTED else None, None if after is None else tuple(after), tuple(returned)
+    )
+
+
+def judge(case: Case, result: CallResult, strict: bool) -> Diagnosis | None:
+    """None if the call did what it should.
+
+    Only where `strict`: arguments that are not to change have not, and who has nothing to return, returned None.
+    """
+    expected: Expected = case.expected
+    for rank in range(case.ranks):
+        wrong = _wrong_result(expected, result, rank, strict)
+        if wrong:
+            return _diagnosis(case, rank, f"on rank {rank}, {wrong.what}.{_habit(expected, result)}", wrong)
+    for rank in range(case.ranks) if strict else ():
+        wrong = _changed(expected, result, rank)
+        if wrong:
+            what = f"on rank {rank}, an argument was changed: {wrong.what}. Work in a copy."
+            return _diagnosis(case, rank, what, wrong)
+    return _leak(case, result) if expected.function == "barrier" else None
+
+
+def _wrong_result(expected: Expected, result: CallResult, rank: int, strict: bool) -> Wrong | None:
+    given, wanted, value = expected.given, expected.returned[rank], result.returned[rank]
+    if expected.function == "broadcast" or (expected.function == "reduce" and rank == expected.root):
+        assert expected.after is not None
+        return moves.compare("its tensor", result.arguments[rank][0], expected.after[rank], given, rank)
+    if wanted is ANYTHING:
+        return None
+    if wanted is None:
+        if value is None or not strict:
+            return None
+        kind = moves.type_name(value)
+        what = f"it returned {kind}; the list is for rank {expected.root}, the others return None"
+        return Wrong(what, "None", kind)
+    if isinstance(wanted, list):
+        return moves.compare_list(value, wanted, given, rank)
+    return moves.compare("what it returned", value, wanted, given, rank)
+
+
+def _habit(expected: Expected, result: CallResult) -> str:
+    """The mistake behind a wrong result, where all ranks together show it; begins with a space."""
+    given, root, ranks = expected.given, expected.root, range(expected.given.ranks)
+    if root and expected.function != "scatter":
+        mistaken = right(expected.function, given, 0)
+        if not any(_wrong_result(mistaken, result, rank, strict=False) for rank in ranks):
+            return f" All of it would be right if the root were rank 0, but it is rank {root}."
+    if expected.function == "broadcast" and root is not None:
+        unchanged = [r for r in ranks if r != root and not _differs(result.arguments[r][0], given.tensors[r][0])]
+        places = {(rank - root) % len(ranks) for rank in unchanged}
+        if len(places) == len(ranks) - 1 and any(result.trace.messages_sent(rank) for rank in ranks):
+            return " No tensor has changed: the one that was passed in must, in place."
+        reached = 1 << (len(ranks).bit_length() - 1)
+        if places and places == set(range(reached, len(ranks))):
+            return (
+                f" It reached {reached} of {len(ranks)} ranks: where N is no power of two, one more round is needed, "
+                "in which not all have somebody to send to."
+            )
+    if _from_any(result):
+        return " A receive from any source takes what comes first: name the source, or ask it whose message it was."
+    return ""
+
+
+def _from_any(result: CallResult) -> bool:
+    return any(op.kind == RECV_ANY for op in result.trace.all_operations())
+
+
+def _differs(value: Any, array: Array) -> bool:
+    return not isinstance(value, Strided) or value.shape != array.shape or not np.array_equal(value.view(), array)
+
+
+def _changed(expected: Expected, result: CallResult, rank: int) -> Wrong | None:
+    """What is wrong with the rank's argument if it was to stay as it was."""
+    function, given = expected.function, expected.given
+    if function in ("broadcast", "barrier") or (function == "reduce" and rank == expected.root):
+        return None
+    before, value = given.tensors[rank], result.arguments[rank][0]
+    if function not in CHUNKED:
+        return moves.compare("its tensor", value, before[0], given, rank)
+    if not before:  # scatter, not the root
+        return None
+    if not isinstance(value, list) or len(value) != len(before):
+        return Wrong("the list of chunks has another length now", f"{len(before)} chunks", moves.type_name(value))
+    found = (
+        moves.compare(f"chunk {index}", chunk, array, given, rank)
+        for index, (chunk, array) in enumerate(zip(value, before, strict=True))
+    )
+    return next(filter(None, found), None)
+
+
+def _leak(case: Case, result: CallResult) -> Diagnosis | None:
+    """Whether a rank can leave the barrier before another has come."""
+    n, known = case.ranks, heard(result.trace)
+    leaks = [(rank, other) for rank in range(n) for other in range(n) if other not in known[rank]]
+    if not leaks:
+        return None
+    rank, other = leaks[0]
+    counts = {len(ranks) for ranks in known}
+    if not any(result.trace.messages_sent(r) for r in range(n)):
+        why = "No rank sends a message."
+    elif not any(op.receives for op in result.trace.operations(rank)):
+        why = f"Rank {rank} receives no message, and that a send of its own is done tells it nothing of the others."
+    elif _from_any(result):
+        why = "A receive from any source may take the token of a later round: name the source, or tag every round."
+    elif len({r for r, _ in leaks}) == 1:
+        why = f"The others wait for everybody; only rank {rank} is let through."
+    elif len({r for _, r in leaks}) == 1:
+        why = f"Nobody waits for rank {other}."
+    elif len(counts) == 1:
+        why = (
+            f"Every rank has heard from {counts.pop() - 1} of the {n - 1} others when it leaves. In a dissemination "
+            f"barrier {n} ranks need {log2(n)} rounds, at distances 1, 2, 4 and so on."
+        )
+    else:
+        why = "A rank may leave only when messages have told it, directly or through others, that all have come."
+    what = (
+        f"rank {rank} can leave before rank {other} has come: no chain of messages leads from {other} to {rank}. {why}"
+    )
+    return _diagnosis(case, rank, what, Wrong("", f"a chain of messages from rank {other} to rank {rank}", "none"))
+
+
+def _diagnosis(case: Case, rank: int, what: str, wrong: Wrong, kind: Kind = "wrong_result") -> Diagnosis:
+    return Diagnosis(kind, f"With {case.label}: {what}", rank=rank, expected=wrong.expected, got=wrong.got)
+
+
+def log2(n: int) -> int:
+    """ceil(log2 n)."""
+    return (n - 1).bit_length()
+
+
+def least_bytes(function: str, n: int, root: int | None, rank: int) -> tuple[int, int]:
+    """What `rank` must send and receive at the least, in tensors or chunks: in other ways nothing can get about."""
+    others, is_root = n - 1, rank == root
+    if not others:
+        return 0, 0
+    match function:
+        case "broadcast":
+            return (1, 0) if is_root else (0, 1)
+        case "reduce":
+            return (0, 1) if is_root else (1, 0)
+        case "scatter":
+            return (others, 0) if is_root else (0, 1)
+        case "gather":
+            return (0, others) if is_root else (1, 0)
+        case "all_gather":
+            return 1, others
+        case "reduce_scatter":
+            return others, 1
+        case "all_to_all":
+            return others, others
+    return 0, 0

@@ -1,0 +1,176 @@
+"""DistributedModel(module, bucket_bytes): data-parallel training as one process would train, gradients in buckets.
+
+What is asked for is what PyTorch's DistributedDataParallel does (Li et al. 2020, sections 3.2 and 4: buckets, overlap
+with the backward pass, unused parameters, no_sync); bytes are those of a ring all-reduce.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from grader.exercise import Check, Exercise
+from grader.exercises.common import checks
+from grader.exercises.ddp import answers, traffic, training, trainings
+from grader.exercises.ddp.training import Job
+from grader.lost import Lost
+from grader.ranks.program import CallResult, Function, Limits
+from grader.verdict import Diagnosis
+from grader.worlds.cases import Case
+from grader.worlds.ranks import Outcome, RankBench, Ranks
+
+
+def _returned(result: CallResult, rank: int) -> dict[str, Any]:
+    found = result.returned[rank]
+    return found if isinstance(found, dict) else {}
+
+
+def _gradients(result: CallResult, step: int) -> list[dict[str, Any]]:
+    """Every rank's gradients after a step."""
+    found = []
+    for rank in range(len(result.returned)):
+        steps = _returned(result, rank).get("gradients")
+        mine = steps[step] if isinstance(steps, list) and len(steps) > step else None
+        found.append(mine if isinstance(mine, dict) else {})
+    return found
+
+
+def _broadcast(bench: RankBench) -> Outcome:
+    """After construction every rank has rank 0's parameters and buffers."""
+    for case, result in bench.calls("broadcast"):
+        values: list[training.Values] = case.expected
+        for rank in range(case.ranks):
+            for name, right in values[0].items():
+                got = training.array(_returned(result, rank).get(name))
+                if got is None or not np.array_equal(got, right):
+                    what = "buffer" if name == "scale" else "parameter"
+                    said = f"the {what} {name} on rank {rank} is {_origin(values, rank, name, got)}"
+                    raise bench.lost(case, "wrong_result", f"With {case.label}: {said}", rank)
+        _clean(bench, case, result)
+    return bench.picture("broadcast")
+
+
+def _origin(values: list[training.Values], rank: int, name: str, got: training.Array | None) -> str:
+    """Where a parameter after construction comes from, if it is not rank 0's."""
+    for other, theirs in enumerate(values):
+        if got is not None and np.array_equal(got, theirs[name]):
+            if other == rank:
+                return "still its own after construction: broadcast rank 0's, or the ranks train different models."
+            return f"rank {other}'s after construction; it must be rank 0's."
+    if got is not None and np.allclose(got, sum(theirs[name] for theirs in values) / len(values), atol=1e-6):
+        return "the ranks' mean after construction; it must be rank 0's."
+    return "not rank 0's after construction."
+
+
+def _clean(bench: RankBench, case: Case, result: CallResult) -> None:
+    """Raise Lost for what must not be in any call, right or wrong."""
+    found = checks.forbidden(result) or next(iter(result.diagnoses), None)
+    if found:
+        raise Lost(found, bench.outcome(case))
+
+
+def _values(bench: RankBench, group: str) -> Iterator[tuple[Case, CallResult]]:
+    """The calls of `group`, each found right: every step's gradients, and the parameters after the last."""
+    for case, result in bench.calls(group):
+        if found := checks.forbidden(result):
+            raise Lost(found, bench.outcome(case))
+        loss = _wrong_step(bench, case, result)
+        if loss and result.diagnoses:
+            raise Lost(result.diagnoses[0], bench.outcome(case))  # a race: the wrong values are its consequence
+        if loss:
+            raise loss
+        _clean(bench, case, result)
+        yield case, result
+
+
+def _wrong_step(bench: RankBench, case: Case, result: CallResult) -> Lost | None:
+    job: Job = case.expected
+    if case.by == "accumulate":
+        batches = range(len(job.x[0]))
+        steps, parameters = [training.step_of(job, job.values, batches)], None
+        last = training.step_of(job, job.values, batches[-1:])
+    else:
+        (steps, parameters), last = training.trained(job), None
+    for number, step in enumerate(steps):
+        wrong = answers.first_wrong(job, step, _gradients(result, number), last)
+        if wrong:
+            when = f", step {number + 1} of {len(steps)}" if len(steps) > 1 else ""
+            message = f"With {case.label}{when}: {wrong.message}"
+            return bench.lost(case, "wrong_result", message, wrong.rank, wrong.expected, wrong.got)
+    for name, right in (parameters or {}).items() if len(steps) > 1 else ():
+        for rank in range(job.ranks):
+            got = training.array((_returned(result, rank).get("parameters") or {}).get(name))
+            moved = float(np.abs(right - job.values[name]).max())
+            if name != "scale" and not training.close(got, right, 30 * moved + 1e-2):
+                message = (
+                    f"With {case.label}: the gradients are right, but after {len(steps)} steps the parameter {name} on "
+                    f"rank {rank} is not what one process on all the data has. Leave parameters to the optimizer."
+                )
+                return bench.lost(case, "wrong_result", message, rank)
+    return None
+
+
+def _no_sync(bench: RankBench) -> Outcome:
+    """Under no_sync() nothing is sent; the next step outside of it averages all that was accumulated."""
+    for case, result in bench.calls("no_sync"):
+        for rank in range(case.ranks):
+            step = traffic.stretches(bench, case, result, rank)[0]
+            inside = step.operations(result.trace, rank, step.over)
+            if inside:
+                message = (
+                    f"With {case.label}: rank {rank} communicated inside no_sync(), where it must send nothing: "
+                    f"{inside[0].name} of {inside[0].size} bytes{f' and {len(inside) - 1} more' * (len(inside) > 1)}."
+                )
+                found = Diagnosis("too_many_messages", message, rank, bench.program.file, inside[0].line or None, "0",
+                                  str(len(inside)))  # fmt: skip
+                raise Lost(found, bench.outcome(case))
+    timed = list(_values(bench, "no_sync"))
+    if _passes(checks.right(_values, "uneven"), bench):
+        for _ in _values(bench, "left_out"):
+            pass
+    if _passes(traffic.overlap, bench):
+        for case, result in timed:
+            for rank in range(case.ranks):
+                traffic.overlaps_again(bench, case, result, rank)
+    return bench.picture("no_sync")
+
+
+def _passes(judge: Callable[[RankBench], Outcome], bench: RankBench) -> bool:
+    """Whether another check is passed: who loses its points does not lose those of this one for the same mistake."""
+    try:
+        judge(bench)
+    except Lost:
+        return False
+    return True
+
+
+IN_BOX = Path(__file__).with_name("in_box.py")
+
+EXERCISE = Exercise(
+    name="ddp",
+    chapter="07",
+    title="Distributed data parallel",
+    minutes=75,
+    difficulty=3,
+    world=Ranks(
+        (Function("DistributedModel"),),
+        trainings.cases,
+        limits=Limits(cpu_seconds=5, load_cpu_seconds=10, idle_seconds=15),
+        banned=("torch.nn.parallel.DistributedDataParallel",),
+        in_box=IN_BOX,
+    ),
+    checks=(
+        Check("broadcast", "Rank 0's parameters and buffers on all ranks at construction", 3, _broadcast),
+        Check("gradients", "The mean over ranks, also tied, frozen and float64", 4, checks.right(_values, "gradients")),
+        Check("uneven", "Parameters unused on some or all ranks, uneven depth", 3, checks.right(_values, "uneven")),
+        Check("training", "Four steps of SGD as one process", 2, checks.right(_values, "training")),
+        Check("collectives", "One collective for each bucket, and one more", 2, traffic.collectives),
+        Check("bytes", "At most 1.02 times a ring's bytes of the gradients", 2, traffic.bytes_sent),
+        Check("overlap", "The first all-reduce begins before the backward pass ends", 3, traffic.overlap),
+        Check("no_sync", "Nothing sent under no_sync(), and nothing lost", 3, _no_sync),
+        Check("reality", "Real gloo processes", 2, checks.right(_values, "reality")),
+    ),
+)

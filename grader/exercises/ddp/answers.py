@@ -1,0 +1,137 @@
+"""Wrong gradients in words: which mistake gives such numbers?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from grader.exercises.ddp import training
+from grader.exercises.ddp.training import Array, Job, Step
+
+UNUSED = 1e-3  # of the largest gradient: what a parameter's own values are compared on at least
+
+
+@dataclass(frozen=True)
+class Wrong:
+    """What is wrong, on which rank, and the numbers."""
+
+    message: str
+    rank: int
+    expected: str
+    got: str
+
+
+def first_wrong(job: Job, step: Step, returned: list[dict[str, Any]], last: Step | None = None) -> Wrong | None:
+    """The first gradient that is not what it must be, or None. `last` is the last micro-batch alone, where there are
+    several."""
+    floor = UNUSED * max(float(np.abs(mean).max()) for mean in step.mean.values() if mean is not None)
+    for rank in range(len(returned)):
+        for name in step.mean:
+            got = [training.array(theirs.get(name)) for theirs in returned]
+            if told := _told(job, step, rank, name, got, floor, last):
+                return told
+    return None
+
+
+def _told(
+    job: Job, step: Step, rank: int, name: str, of_all: list[Array | None], floor: float, last: Step | None
+) -> Wrong | None:
+    right, got = step.mean[name], of_all[rank]
+    users = job.users(name)
+    if right is None:
+        if got is None:
+            return None
+        if job.is_frozen(name):
+            said = (
+                f"{name} is frozen (requires_grad=False) and has a gradient on rank {rank}: leave it out of the sync."
+            )
+        else:
+            said = (
+                f"{name} was used on no rank, and yet rank {rank} has a gradient for it: it must stay None, or weight "
+                "decay and momentum move a parameter that one process would leave alone."
+            )
+        return Wrong(said, rank, "None", _short(got))
+    scale = max(float(np.abs(right).max()), floor)
+    if training.close(got, right, scale):
+        return None
+    if got is None:
+        said = f"the gradient of {name} is None on rank {rank}"
+        if rank not in users:
+            said += (
+                f": only {_ranks(users)} used it, but all ranks must get the mean, with zeros from those that did not."
+            )
+        else:
+            said += ", which used it: it was lost on the way."
+        return Wrong(said, rank, _short(right), "None")
+    habit = next(
+        (text for value, text in _habits(job, step, rank, name, last) if training.close(got, value, scale)), ""
+    )
+    if not habit and got.shape == right.shape and np.allclose(got, right, rtol=0, atol=0.02 * scale):
+        habit = "nearly right, as if it was rounded on the way: gradients travel in the model's own type."
+    copied = len({0 if mine is None else mine.tobytes() for mine in of_all}) == 1 < job.ranks
+    if (
+        copied
+        and name in step.own[rank]
+        and training.close(got, step.own[rank][name], scale)
+        and len(users) == job.ranks
+    ):
+        habit = f"rank {rank}'s own, as on all ranks: it was copied, not averaged."
+    said = f"the gradient of {name} on rank {rank} is {habit or 'not the one of a single process on all the data.'}"
+    return Wrong(said, rank, *_differ(right, got))
+
+
+def _habits(job: Job, step: Step, rank: int, name: str, last: Step | None) -> Iterator[tuple[Array, str]]:
+    """The values that usual mistakes give, and what to say of each."""
+    n, right = job.ranks, step.mean[name]
+    assert right is not None
+    own = step.own[rank].get(name, np.zeros_like(right))
+    users = job.users(name)
+    if 0 < len(users) < n:
+        yield (
+            right * n / len(users),
+            f"the mean over {_ranks(users)} only, which used it: ranks that did not count as zeros, so divide by {n}.",
+        )
+    yield own, "still its own: nothing was averaged, or what came back was not written into it."
+    yield right * n, f"the sum over the ranks, {n} times the mean: divide by the number of ranks."
+    yield right / n, f"1/{n} of the mean: it was divided by the number of ranks twice."
+    yield own / n, f"its own divided by {n}: divided, but never summed over the ranks."
+    for other in range(n):
+        if other != rank and name in step.own[other]:
+            yield step.own[other][name], f"rank {other}'s own: it was copied, not averaged."
+    if name.rpartition(".")[0] in job.tied.values():
+        yield (
+            right * 2,
+            "twice the mean: it is tied, so two layers share it, but it is one parameter with one gradient.",
+        )
+    yield np.zeros_like(right), f"zero, although {_ranks(users)} used it."
+    if last is not None and (of_last := last.mean[name]) is not None:
+        yield of_last, "of the last micro-batch alone: what was accumulated under no_sync() is lost."
+        mine = last.own[rank].get(name, np.zeros_like(right))
+        yield (
+            own - mine + of_last,
+            "averaged for the last micro-batch only: what accumulated under no_sync() is its own.",
+        )
+
+
+def _ranks(ranks: list[int]) -> str:
+    texts = [str(rank) for rank in ranks]
+    return f"rank {texts[0]}" if len(texts) == 1 else f"ranks {', '.join(texts[:-1])} and {texts[-1]}"
+
+
+def _short(value: Array) -> str:
+    flat = value.reshape(-1)
+    texts = ", ".join(f"{float(x):.4g}" for x in flat[:3])
+    return f"[{texts}{', ...' if len(flat) > 3 else ''}]"
+
+
+def _differ(right: Array, got: Array) -> tuple[str, str]:
+    """Both values where they differ most."""
+    if got.shape != right.shape:
+        return f"shape {right.shape}", f"shape {got.shape}"
+    apart = np.nan_to_num(np.abs(got.astype(np.float64) - right), nan=np.inf)
+    at = int(apart.argmax())
+    where = f"element {at}: "
+    return f"{where}{float(right.reshape(-1)[at]):.9g}", f"{where}{float(got.reshape(-1)[at]):.9g}"

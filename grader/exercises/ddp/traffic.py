@@ -1,0 +1,163 @@
+"""What ddp's checks find in the trace: collectives and bytes of a step, and when the first all-reduce begins."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from grader.exercises.common import checks
+from grader.exercises.ddp import trainings
+from grader.exercises.ddp.training import Job
+from grader.lost import Lost
+from grader.ranks.program import CallResult
+from grader.trace.events import SEND, Operation, Trace, ring_bytes
+from grader.worlds.cases import Case
+from grader.worlds.ranks import Outcome, RankBench
+
+BUDGET = 1.02
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """One rank's step in the trace, in nanoseconds: from its beginning, over the end of its backward pass, to its end.
+    `layers` is when the backward pass of each layer began."""
+
+    begin: int
+    over: int
+    end: int
+    layers: tuple[int, ...]
+
+    def operations(self, trace: Trace, rank: int, until: int | None = None) -> list[Operation]:
+        """What the rank posted in it, without the making of groups."""
+        last = self.end if until is None else until
+        return [op for op in trace.operations(rank) if self.begin <= op.posted <= last and op.name != "new_group"]
+
+
+def stretches(bench: RankBench, case: Case, result: CallResult, rank: int) -> list[Stretch]:
+    """The steps of a rank, as the harness marked them in virtual time. Raises Lost where its marks are not there."""
+    spans = [span for span in result.trace.spans if span.rank == rank and span.what == "compute"]
+
+    def lasting(seconds: float) -> list[Any]:
+        return [span for span in spans if abs(span.until - span.since - seconds * 1e9) <= 2]
+
+    begins, overs, ends = ([span for span in lasting(mark) if not span.line] for mark in trainings.MARKS)
+    wanted = 2 if case.by == "accumulate" else len(case.expected.x[0])
+    if not len(begins) == len(overs) == len(ends) == wanted:
+        raise bench.lost(case, "sandbox_violation", f"With {case.label}: virtual time was tampered with.", rank)
+    layers = lasting(trainings.LAYER)
+    return [
+        Stretch(a.until, b.since, c.since, tuple(span.since for span in layers if a.until <= span.since < b.since))
+        for a, b, c in zip(begins, overs, ends, strict=True)
+    ]
+
+
+def _steady(bench: RankBench) -> Iterator[tuple[Case, CallResult, int, Stretch, list[Operation]]]:
+    """Every rank's last step of the calls that are counted, when buckets are what they will be, and what was posted."""
+    for case, result in bench.calls("budget"):
+        if found := checks.forbidden(result):
+            raise Lost(found, bench.outcome(case))
+        for rank in range(case.ranks):
+            step = stretches(bench, case, result, rank)[-1]
+            yield case, result, rank, step, step.operations(result.trace, rank)
+
+
+def collectives(bench: RankBench) -> Outcome:
+    """Collectives per step: one for each bucket, and one more."""
+    for case, _, rank, _, posted in _steady(bench):
+        job: Job = case.expected
+        bucket = job.bucket_bytes or 25 * 2**20
+        allowed = -(-job.gradient_bytes // bucket) + 1
+        sends = sum(op.kind == SEND for op in posted)
+        count = sum(op.collective for op in posted) - (-sends // (2 * case.ranks - 2))
+        if not posted:
+            raise _silent(bench, case, rank)
+        if count > allowed:
+            habit = ""
+            if count >= len(job.trained):
+                habit = f" There are {len(job.trained)} parameters: flatten those of a bucket into one tensor."
+            message = (
+                f"With {case.label}: rank {rank} took part in {count} collectives in a step. The gradients are "
+                f"{job.gradient_bytes} bytes, buckets {bucket}: {allowed} are enough.{habit}"
+            )
+            raise bench.lost(case, "too_many_messages", message, rank, f"at most {allowed}", str(count))
+    return bench.picture("budget")
+
+
+def bytes_sent(bench: RankBench) -> Outcome:
+    """Bytes per step: those of a ring all-reduce of the gradients, and 2 % more."""
+    for case, result, rank, _, posted in _steady(bench):
+        job: Job = case.expected
+        n, size = case.ranks, job.gradient_bytes
+        groups = result.trace.groups
+        sent = sum(op.size if op.kind == SEND else ring_bytes(op, groups.get(op.tag, ())) for op in posted)
+        ring = 2 * (n - 1) * size / n
+        if not posted:
+            raise _silent(bench, case, rank)
+        expected, got = f"at most {BUDGET * ring:.0f} bytes", f"{sent} bytes"
+        if sent > BUDGET * ring:
+            message = (
+                f"With {case.label}: rank {rank} sent {sent} bytes in a step, {sent / ring:.2f} times the {ring:.0f} "
+                f"of a ring all-reduce of the gradients.{_habit(job, posted, sent / ring)}"
+            )
+            raise bench.lost(case, "too_many_bytes", message, rank, expected, got)
+        if sent < size:
+            message = (
+                f"With {case.label}: rank {rank} sent only {sent} bytes in a step, but its gradients are {size}: they "
+                "must reach the others by messages, and in full precision."
+            )
+            raise bench.lost(case, "too_few_bytes", message, rank, f"at least {size} bytes", got)
+    return bench.picture("budget")
+
+
+def _habit(job: Job, posted: list[Operation], times: float) -> str:
+    if any(op.dtype == "float64" for op in posted):
+        return " They travel as float64: keep the gradients' own type."
+    if any("gather" in op.name for op in posted):
+        return " Every rank gathers the gradients of all: let the sum be made on the way, with all_reduce."
+    frozen = sum(job.values[name].nbytes for name in job.values if job.is_frozen(name))
+    if abs(times * job.gradient_bytes - job.gradient_bytes - frozen) < 0.02 * job.gradient_bytes:
+        return " Frozen parameters are sent too: they have no gradient."
+    tied = sum(job.values[f"{first}.weight"].nbytes for first in job.tied.values())
+    if tied and abs(times * job.gradient_bytes - job.gradient_bytes - tied) < 0.02 * job.gradient_bytes:
+        return " Tied weights are sent twice: they are one parameter, with one gradient."
+    return " Send each gradient once, and nothing else."
+
+
+def _silent(bench: RankBench, case: Case, rank: int) -> Lost:
+    size = case.expected.gradient_bytes
+    message = f"With {case.label}: rank {rank} sent nothing in a step: its gradients of {size} bytes reached nobody."
+    return bench.lost(case, "too_few_bytes", message, rank, "one all-reduce for each bucket", "0 bytes")
+
+
+def overlap(bench: RankBench) -> Outcome:
+    """The first all-reduce is posted before the backward pass reaches the end of its last layer."""
+    for case, _, rank, step, posted in _steady(bench):
+        if case.expected.bucket_bytes is None or not step.layers:
+            continue  # one bucket: there is nothing to overlap with
+        reducing = [op for op in posted if op.posted >= step.layers[0] and op.name != "barrier"]
+        first = reducing[0].posted if reducing else None
+        if first is None or first > step.layers[-1]:
+            when = "none at all" if first is None else f"at {(first - step.begin) / 1e3:.0f} us"
+            message = (
+                f"With {case.label}: the first all-reduce of rank {rank} begins only after the backward pass "
+                f"({(step.over - step.begin) / 1e3:.0f} us into the step): begin it as soon as a bucket's gradients "
+                "are there, in a hook, with async_op=True."
+            )
+            if first is None:
+                message = f"With {case.label}: rank {rank} begins no all-reduce at all in a step."
+            before = f"before {(step.layers[-1] - step.begin) / 1e3:.0f} us"
+            raise bench.lost(case, "no_overlap", message, rank, before, when)
+    return bench.picture("budget")
+
+
+def overlaps_again(bench: RankBench, case: Case, result: CallResult, rank: int) -> None:
+    """Raise Lost where the plain step after the accumulated one no longer begins to send in its backward pass."""
+    step = stretches(bench, case, result, rank)[-1]
+    reducing = [op.posted for op in step.operations(result.trace, rank) if op.name != "barrier"]
+    if not reducing or reducing[0] > step.layers[-1]:
+        message = (
+            f"With {case.label}: in a step after no_sync() was left, the first all-reduce of rank {rank} begins only "
+            "after the backward pass: hooks must send again, as they did before no_sync()."
+        )
+        raise bench.lost(case, "no_overlap", message, rank)

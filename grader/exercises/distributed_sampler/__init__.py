@@ -1,0 +1,297 @@
+"""ShardedSampler: what torch.utils.data.DistributedSampler hands out, without it.
+
+The expected lists are those of PyTorch's DistributedSampler, computed in numpy (see `_samplers`). All ranks' samplers
+are made in one rank by the harness; one case has a process for every sampler.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from grader.exercise import Check, Exercise
+from grader.exercises.common.plain import in_words
+from grader.exercises.distributed_sampler import samplers
+from grader.exercises.distributed_sampler.datasets import GOING_BACK, cases
+from grader.exercises.distributed_sampler.samplers import Job, Lists, counted
+from grader.ranks.program import CallResult, Function
+from grader.worlds.cases import Case
+from grader.worlds.ranks import Outcome, RankBench, Ranks
+
+IN_BOX = Path(__file__).with_name("in_box.py")
+_NOT_ONE = (
+    "The ranks do not draw the same permutation: it may depend on the seed and the epoch, and on nothing that the rank "
+    "or what was drawn before has a part in."
+)
+
+
+# ---- what came back
+
+
+def _orders(bench: RankBench, group: str) -> Iterator[tuple[Case, Job, list[Lists], CallResult]]:
+    """The calls of `group`: what the ranks handed out in each epoch. Raises Lost where those are no indices."""
+    for case, result in bench.calls(group):
+        job: Job = case.expected[0]
+        parts = [returned["orders"] for returned in result.returned]
+        orders: list[Lists] = [
+            [list(indices) for part in parts for indices in part[number]] for number in range(len(parts[0]))
+        ]
+        for lists in orders:
+            for rank, indices in enumerate(lists):
+                strange = next((index for index in indices if type(index) is not int), None)
+                if strange is not None:
+                    raise bench.lost(
+                        case, "wrong_result",
+                        f"With {case.label}: rank {rank} hands out {in_words(strange)}; a sampler hands out indices, "
+                        "plain integers, one after another.", rank, "an int", in_words(strange),
+                    )  # fmt: skip
+                outside = next((index for index in indices if not 0 <= index < job.size), None)
+                if outside is not None:
+                    raise bench.lost(
+                        case, "wrong_result",
+                        f"With {case.label}: rank {rank} hands out {outside}; the samples are 0 to {job.size - 1}.",
+                        rank, f"0 to {job.size - 1}", str(outside),
+                    )  # fmt: skip
+        yield case, job, orders, result
+
+
+def _short(indices: Any) -> str:
+    """A list, cut short."""
+    shown = [str(index) for index in indices[:8]]
+    return f"[{', '.join(shown)}{', ...' if len(indices) > 8 else ''}]"
+
+
+def _compare(
+    bench: RankBench, case: Case, lists: Lists, right: Lists, places: int, epoch: int = 0, when: str = ""
+) -> None:
+    """Raise Lost where the first `places` of the round-robin order are not those of `right`."""
+    found = samplers.difference(lists, right, places)
+    if found is None:
+        return
+    rank, position = found
+    got = lists[rank][position] if position < len(lists[rank]) else "nothing"
+    said = (
+        f"With {case.label}{when}: rank {rank} hands out {got} at position {position}, expected "
+        f"{right[rank][position]}. {samplers.habit(lists, case.expected[0], epoch)}"
+    )
+    raise bench.lost(case, "wrong_result", said.strip(), rank, _short(right[rank]), _short(lists[rank]))
+
+
+def _lost_samples(bench: RankBench, case: Case, job: Job, lists: Lists) -> None:
+    """Raise Lost where a sample is on no rank."""
+    gone = samplers.missing(lists, job.size)
+    if gone:
+        said = f"With {case.label}: no rank hands out {_some(gone)} of {job.size}. {samplers.habit(lists, job)}"
+        raise bench.lost(
+            case, "lost_or_duplicated", said.strip(), None, f"{job.size} samples", f"{job.size - len(gone)} samples"
+        )
+
+
+def _some(samples: list[int]) -> str:
+    if len(samples) == 1:
+        return f"sample {samples[0]}"
+    return f"{len(samples)} samples ({', '.join(map(str, samples[:3]))}{', ...' if len(samples) > 3 else ''})"
+
+
+def _even(bench: RankBench, case: Case, job: Job, lists: Lists) -> None:
+    """Raise Lost where a rank has more or fewer samples than every rank is to have."""
+    for rank, indices in enumerate(lists):
+        if len(indices) != job.each:
+            if job.drop_last:
+                why = f"drop_last leaves {job.each} x {job.replicas} of {job.size} samples"
+            elif not job.padding:
+                why = f"{counted(job.size, 'sample')} on {counted(job.replicas, 'rank')} need no padding"
+            else:
+                why = f"{counted(job.size, 'sample')} on {counted(job.replicas, 'rank')} are padded by {job.padding}"
+            said = (
+                f"With {case.label}: rank {rank} hands out {counted(len(indices), 'sample')}, and every rank must hand "
+                f"out {job.each}: {why}. {samplers.habit(lists, job)}"
+            )
+            raise bench.lost(case, "lost_or_duplicated", said.strip(), rank, str(job.each), str(len(indices)))
+
+
+def _padded_at_the_end(bench: RankBench, case: Case, job: Job, lists: Lists) -> None:
+    """Raise Lost where a sample is lost, repeated too soon, or where others than the order's first are repeated."""
+    _even(bench, case, job, lists)
+    dealt = samplers.round_robin(lists)
+    order, padding = dealt[: job.size], dealt[job.size :]
+    early = next((place for place, index in enumerate(order) if index in order[:place]), None)
+    if early is not None:
+        position, rank = divmod(early, job.replicas)
+        said = (
+            f"With {case.label}: sample {order[early]} comes again on rank {rank} at position {position}, before every "
+            f"sample has had its turn. Only at the end of the {len(dealt)} places, dealt out round robin, may "
+            f"{job.padding} repeat others. {samplers.habit(lists, job)}"
+        )
+        raise bench.lost(case, "lost_or_duplicated", said.strip(), rank)
+    wanted = [order[place % job.size] for place in range(len(padding))]
+    if padding != wanted:
+        raise bench.lost(
+            case, "lost_or_duplicated",
+            f"With {case.label}: the order is padded with {_short(padding)}; padding must repeat the order from its "
+            f"beginning, {_short(wanted)}.", None, _short(wanted), _short(padding),
+        )  # fmt: skip
+
+
+# ---- the checks
+
+
+def _covers(bench: RankBench) -> Outcome:
+    """Without shuffling: every sample, in the data set's order, round the ranks. How it is padded is not judged."""
+    found = list(_orders(bench, "covers"))
+    for case, job, (lists,), _ in found:
+        _lost_samples(bench, case, job, lists)
+    for case, job, (lists,), _ in found:
+        _compare(bench, case, lists, job.lists(), job.size)
+    return bench.picture("covers")
+
+
+def _lengths(bench: RankBench) -> Outcome:
+    for case, job, (lists,), result in _orders(bench, "lengths"):
+        for rank, (indices, length) in enumerate(zip(lists, result.returned[0]["lengths"], strict=True)):
+            if len(indices) == length == job.each:
+                continue
+            if len(indices) == job.each:
+                what = f"len() of rank {rank}'s sampler is {length}, but it hands out {counted(len(indices), 'sample')}"
+            else:
+                what = f"rank {rank} hands out {counted(len(indices), 'sample')}"
+                if len(indices) != len(lists[0]):
+                    what += f" and rank 0 {len(lists[0])}"
+            way = "floor" if job.drop_last else "ceil"
+            raise bench.lost(
+                case, "wrong_result",
+                f"With {case.label}: {what}. Both must be {way}({job.size} / {job.replicas}) = {job.each} on every "
+                "rank: a rank with a step more than the others waits for ever in its all-reduce.",
+                rank, str(job.each), f"{length}, {len(indices)}",
+            )  # fmt: skip
+    return bench.picture("lengths")
+
+
+def _padding(bench: RankBench) -> Outcome:
+    for case, job, (lists,), _ in _orders(bench, "padding"):
+        _padded_at_the_end(bench, case, job, lists)
+    return bench.picture("padding")
+
+
+def _agree(bench: RankBench) -> Outcome:
+    """All ranks take their places of one permutation, whatever else happened in their processes."""
+    for case, job, (dealt,), result in _orders(bench, "agree"):
+        lists = [indices[: job.each] for indices in dealt]  # more of them is no matter of this check
+        gone, twice = samplers.missing(lists, job.size), samplers.repeated(lists)
+        if gone or twice:
+            what = f"sample {twice[0]} is {samplers.holders(lists, twice[0])}" if twice else ""
+            lost = f"sample {gone[0]} is on none" if gone else ""
+            why = samplers.habit(dealt, job, case.expected[1][0] or 0) or _NOT_ONE
+            if "before" in case.label:
+                why = "A pass must leave nothing behind: the same epoch has the same order again."
+            both = " and ".join(filter(None, (what, lost)))
+            raise bench.lost(case, "lost_or_duplicated", f"With {case.label}: {both}. {why}")
+        disturbed = result.returned[0].get("disturbed")
+        if disturbed:
+            said = (
+                f"With {case.label}: going through rank {disturbed[0]}'s sampler changes torch's global generator, "
+                "from which dropout draws too. Draw the order from a torch.Generator of its own."
+            )
+            raise bench.lost(case, "wrong_result", said, disturbed[0])
+    return bench.picture("agree")
+
+
+def _epochs(bench: RankBench) -> Outcome:
+    """A new order for each epoch, and an epoch's own whenever one comes back to it."""
+    for case, job, orders, _ in _orders(bench, "epochs"):
+        if not job.shuffle:
+            if orders[1] != orders[0]:
+                raise bench.lost(
+                    case, "wrong_result",
+                    f"With {case.label}: set_epoch(1) changes the order, though shuffle is False.",
+                )  # fmt: skip
+            continue
+        for later, epoch in enumerate(GOING_BACK):
+            for earlier, other in enumerate(GOING_BACK[:later]):
+                for rank in range(job.replicas):
+                    same = orders[earlier][rank] == orders[later][rank]
+                    if same and epoch != other:
+                        said = (
+                            f"rank {rank} hands out the same after set_epoch({epoch}) as after set_epoch({other}): "
+                            "every epoch needs an order of its own, drawn from seed + epoch when iteration begins."
+                        )
+                    elif not same and epoch == other:
+                        said = (
+                            f"rank {rank} hands out something else when set_epoch({epoch}) is called again after other "
+                            "epochs: a run that resumes in an epoch must find its order again."
+                        )
+                    else:
+                        continue
+                    got = _short(orders[later][rank])
+                    raise bench.lost(case, "wrong_result", f"With {case.label}: {said}", rank, got=got)
+    return bench.picture("epochs")
+
+
+def _as_torch(bench: RankBench) -> Outcome:
+    """The permutation of torch's generator with seed + epoch; how it is padded is not judged."""
+    for case, job, (lists,), _ in _orders(bench, "as_torch"):
+        (epoch,) = case.expected[1]
+        when = "" if epoch is None else f" after set_epoch({epoch})"
+        _compare(bench, case, lists, job.lists(epoch or 0), job.size, epoch or 0, when)
+    return bench.picture("as_torch")
+
+
+def _drop_last(bench: RankBench) -> Outcome:
+    """The tail of the order is dropped, and nothing else."""
+    for case, job, (lists, whole), _ in _orders(bench, "drop_last"):
+        _even(bench, case, job, lists)
+        right = job.lists() if not job.shuffle else [indices[: job.each] for indices in whole]
+        short = next((rank for rank, indices in enumerate(right) if len(indices) < job.each), None)
+        if short is not None:
+            raise bench.lost(
+                case, "lost_or_duplicated",
+                f"With {case.label}: rank {short} hands out fewer samples without drop_last than with it.", short,
+            )  # fmt: skip
+        found = samplers.difference(lists, right, job.each * job.replicas)
+        if found:
+            rank, position = found
+            rule = samplers.habit(lists, job) or (
+                f"Of the order of {job.size} samples the first {job.each * job.replicas} are dealt out round robin, as "
+                "without drop_last, and the rest is dropped."
+            )
+            raise bench.lost(
+                case, "wrong_result",
+                f"With {case.label}: rank {rank} hands out {lists[rank][position]} at position {position}, expected "
+                f"{right[rank][position]}. {rule}",
+                rank, _short(right[rank]), _short(lists[rank]),
+            )  # fmt: skip
+    return bench.picture("drop_last")
+
+
+def _fewer(bench: RankBench) -> Outcome:
+    for case, job, (lists,), _ in _orders(bench, "fewer"):
+        _padded_at_the_end(bench, case, job, lists)
+        if not job.shuffle:
+            _compare(bench, case, lists, job.lists(), job.each * job.replicas)
+    return bench.picture("fewer")
+
+
+EXERCISE = Exercise(
+    name="distributed_sampler",
+    chapter="07",
+    title="A sampler for every rank",
+    minutes=30,
+    difficulty=1,
+    world=Ranks(
+        (Function("ShardedSampler", ("dataset_size", "num_replicas", "rank", "shuffle", "seed", "drop_last")),),
+        cases,
+        banned=("torch.utils.data.distributed.DistributedSampler",),
+        in_box=IN_BOX,
+    ),
+    checks=(
+        Check("covers", "Without shuffling: every sample, in order, round the ranks", 3, _covers),
+        Check("lengths", "The same length on every rank, and len() says it", 2, _lengths),
+        Check("padding", "Padding at the end of the order, and only where it is needed", 3, _padding),
+        Check("agree", "All ranks take their places of one permutation", 2, _agree),
+        Check("epochs", "A new order each epoch, and the old one on going back", 2, _epochs),
+        Check("as_torch", "The permutation that torch's sampler draws", 3, _as_torch),
+        Check("drop_last", "drop_last drops the tail, and nothing else", 2, _drop_last),
+        Check("fewer", "Fewer samples than replicas", 2, _fewer),
+    ),
+)

@@ -1,0 +1,198 @@
+"""Judges a job that restarts, by the logs of its steps at each kill and at the end, and by its final parameters."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+
+from grader.worlds.cases import Case
+from grader.worlds.ranks import Outcome, RankBench
+
+ROWS = 48
+MOST_AGAIN = 2  # steps that may be done again after a kill: the one that was cut off, and one for good measure
+Told = dict[str, Any]
+
+
+def _jobs(bench: RankBench) -> dict[str, tuple[Case, Told]]:
+    """What was told of each job, by its label; undisturbed first. Raises Lost where one did not come to its end."""
+    jobs: dict[str, tuple[Case, Told]] = {}
+    for case, result in bench.calls("job"):
+        jobs[case.label] = case, result.returned[0]
+    case, told = jobs["undisturbed"]
+    if not any(told["logs"]):
+        message = "The job wrote no log: DIR/steps-0.jsonl and DIR/steps-1.jsonl hold a line for each step."
+        raise bench.lost(case, "wrong_result", message, None, '{"step": 0, "rows": [17, 3, ...]}')
+    for rank, lines in enumerate(told["logs"]):
+        if [] in lines:
+            message = f"Line {lines.index([]) + 1} of steps-{rank}.jsonl is not a JSON object with step and rows."
+            raise bench.lost(case, "wrong_result", message, rank, '{"step": 0, "rows": [17, 3, ...]}')
+    if isinstance(told["final"], str):
+        raise bench.lost(
+            case, "wrong_result", f"The undisturbed job left {told['final']} in DIR.", None, "a state_dict"
+        )
+    return jobs
+
+
+def _finished(bench: RankBench, case: Case, told: Told) -> None:
+    """Raise Lost where a job that was disturbed did not come to its end, or was never disturbed."""
+    if told["ending"] != "finished":
+        what = (
+            f" {told['raised'][0].splitlines()[0][:200]}" if told["raised"] else " Its workers ended again and again."
+        )
+        kills = " and ".join(f"rank {kill['rank']} before {kill['call']}" for kill in told["kills"])
+        message = (
+            f"After SIGKILL of {kills} the job did not come to its end, with a restart for each kill to spare.{what}"
+        )
+        raise bench.lost(case, "not_durable", message, None, "the job ends as if nothing had happened")
+
+
+def _killed(bench: RankBench, case: Case, told: Told) -> None:
+    planned = case.arguments[0][-1]
+    if len(told["kills"]) < len(planned):
+        what, rank, _ = planned[len(told["kills"])]
+        wanted = "logs that many steps" if what == "line" else "writes a checkpoint after each step"
+        message = f"Rank {rank} never came to where it was to be killed: it is one that {wanted}."
+        raise bench.lost(case, "wrong_result", message, rank, "a line in the log, and then a checkpoint, at each step")
+
+
+def _reached(lines: list[Any]) -> int:
+    """The greatest step in a log, or one before the first."""
+    return max((line[0] for line in lines if line), default=-1)
+
+
+def _last(lines: list[Any]) -> dict[int, list[int]]:
+    """What counts of a log: of each step its last line."""
+    return dict(line for line in lines if line)
+
+
+def epochs(bench: RankBench) -> Outcome:
+    """All ranks together train on every row once an epoch."""
+    case, told = _jobs(bench)["undisturbed"]
+    count = case.arguments[0][2]
+    seen = Counter(row for lines in told["logs"] for rows in _last(lines).values() for row in rows)
+    steps = [sorted(_last(lines)) for lines in told["logs"]]
+    if steps[0] != steps[1]:
+        message = f"Rank 0 logged {len(steps[0])} steps and rank 1 {len(steps[1])}: both make every step."
+        raise bench.lost(case, "lost_or_duplicated", message)
+    for row in range(ROWS):
+        if seen[row] == count:
+            continue
+        total = sum(seen.values())
+        if total >= 2 * count * ROWS:
+            message = f"In {count} epochs the ranks trained on {total} rows together, not {count * ROWS}: each takes all of them."
+        else:
+            message = f"In {count} epochs the ranks trained {seen[row]} times on row {row}: each row is one rank's in each epoch."
+        raise bench.lost(case, "lost_or_duplicated", message, None, f"{count} times", f"{seen[row]} times")
+    strange = [row for row in seen if not 0 <= row < ROWS]
+    if strange:
+        raise bench.lost(case, "wrong_result", f"The logs name row {strange[0]}, and there are rows 0 to {ROWS - 1}.")
+    return bench.outcome(case)
+
+
+def _disturbed(bench: RankBench) -> list[tuple[Case, Told]]:
+    """The jobs in which ranks were killed and that came to their end; the first has to."""
+    jobs = _jobs(bench)
+    case, told = jobs["between steps"]
+    _finished(bench, case, told)
+    both = [jobs[label] for label in ("between steps", "in a checkpoint")]
+    ended = [(case, told) for case, told in both if told["ending"] == "finished"]
+    for case, told in ended:
+        _killed(bench, case, told)
+    return ended
+
+
+def resumes(bench: RankBench) -> Outcome:
+    """After each kill every rank goes on at the step that was cut off, or next to it."""
+    for case, told in _disturbed(bench):
+        for number, kill in enumerate(told["kills"]):
+            later = [*told["kills"][number + 1 :], told][0]["logs"]
+            for rank, (before, after) in enumerate(zip(kill["logs"], later, strict=True)):
+                _goes_on(bench, case, kill, rank, before, after)
+    return bench.picture("job")
+
+
+def _goes_on(bench: RankBench, case: Case, kill: Told, rank: int, before: list[Any], after: list[Any]) -> None:
+    """Raise Lost where a rank, by its log at a kill and its log later, began again much too early."""
+    new = after[len(before) :] if after[: len(before)] == before else after
+    reached = _reached(before)
+    if not new or not new[0] or reached + 1 - new[0][0] <= MOST_AGAIN:
+        return
+    again = reached + 1 - new[0][0]
+    message = (
+        f"Rank {kill['rank']} was killed (before {kill['call']}) when rank {rank} had logged step {reached}, and after the "
+        f"restart rank {rank} began at step {new[0][0]}: {again} steps were trained again."
+    )
+    expected = f"step {reached + 1}, or the one before, from the last checkpoint"
+    raise bench.lost(case, "lost_or_duplicated", message, rank, expected, f"step {new[0][0]}")
+
+
+def rows(bench: RankBench) -> Outcome:
+    """What counts of the logs is what the undisturbed job logged."""
+    undisturbed = _jobs(bench)["undisturbed"][1]["logs"]
+    for case, told in _disturbed(bench):
+        # who is killed before its line, when the other's checkpoint of that step may be there already, never writes it
+        cut = {(kill["rank"], _reached(kill["logs"][kill["rank"]]) + 1): kill["writes"] for kill in told["kills"]}
+        excused = {place for place, writes in cut.items() if not writes}
+        for rank, (lines, others) in enumerate(zip(told["logs"], undisturbed, strict=True)):
+            got, wanted = _last(lines), _last(others)
+            for step in sorted(set(got) | set(wanted)):
+                if got.get(step) == wanted.get(step) or (step not in got and (rank, step) in excused):
+                    continue
+                what = f"trained on rows {_few(got[step])}" if step in got else "did nothing"
+                instead = f"on {_few(wanted[step])}" if step in wanted else "nothing"
+                if step not in got and (rank, step) in cut:
+                    message = (
+                        f"Rank {rank} was killed before it logged step {step}, and after the restart that step was not done "
+                        "again: its checkpoint was there before the line. First the line, and then the checkpoint."
+                    )
+                    raise bench.lost(case, "lost_or_duplicated", message, rank)
+                message = (
+                    f"At step {step} rank {rank} {what}; the undisturbed job trained {instead} there. After a restart the "
+                    "order of the epoch and the position in it have to be the same."
+                )
+                raise bench.lost(case, "lost_or_duplicated", message, rank)
+    return bench.picture("job")
+
+
+def _few(numbers: list[int]) -> str:
+    return ", ".join(map(str, numbers[:4])) + (", ..." if len(numbers) > 4 else "")
+
+
+def _different(told: Told, undisturbed: Told) -> str:
+    """How the final parameters differ from the undisturbed job's; "" if they do not."""
+    got, wanted = told["final"], undisturbed["final"]
+    if isinstance(got, str):
+        return f"left {got}"
+    if set(got) != set(wanted):
+        return f"left the parameters {', '.join(sorted(got))}, not {', '.join(sorted(wanted))}"
+    for name, tensor in wanted.items():
+        mine, other = np.asarray(got[name].view(), np.float64), np.asarray(tensor.view(), np.float64)
+        if mine.shape != other.shape or not np.allclose(mine, other, rtol=1e-6, atol=1e-7):
+            far = f"{abs(mine - other).max():.2g} apart" if mine.shape == other.shape else "of another shape"
+            return f"ended at another {name}, {far}"
+    return ""
+
+
+def parameters(bench: RankBench) -> Outcome:
+    """Kills leave no trace in the parameters."""
+    undisturbed = _jobs(bench)["undisturbed"][1]
+    for case, told in _disturbed(bench):
+        different = _different(told, undisturbed)
+        if different:
+            kills = ", then ".join(f"rank {kill['rank']} before {kill['call']}" for kill in told["kills"])
+            message = (
+                f"With SIGKILL of {kills}, the job {different} than the undisturbed one: what a restart goes on from is "
+                "not all that training depends on (parameters, optimizer, random generators, on every rank)."
+            )
+            raise bench.lost(case, "wrong_result", message, None, "equal to the undisturbed job's, to 1e-6")
+    return bench.picture("job")
+
+
+def checkpoint(bench: RankBench) -> Outcome:
+    """A rank that is killed in the middle of its checkpoint leaves one from which all go on."""
+    case, told = _jobs(bench)["in a checkpoint"]
+    _finished(bench, case, told)
+    _killed(bench, case, told)
+    return bench.outcome(case)

@@ -1,0 +1,287 @@
+"""The node half of failure_detector: Monitor(Node), which says whom it takes for crashed.
+
+Faults are crashes, with a restart or without, and clocks that differ; no message is lost but to a node that is down. What
+is promised: a node that was heard and is down for 5 s is listed, one that has been up for 2 s is not.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from grader.nodes.bench import NodeBench
+from grader.nodes.clients import Ask, Asked
+from grader.nodes.plan import Mishap, Plan, Played
+from grader.nodes.sim import Member, cluster
+from grader.trace.story import Story
+from grader.verdict import Diagnosis, Kind
+
+SEEN = 5.0  # seconds after a crash within which it must be listed
+TRUSTED = 2.0  # seconds after a start within which nobody may be blamed for silence
+KNOWN = 4.0  # seconds for which two nodes were up together, after which they have heard of each other
+PROMPT = 2.15  # 2 s by a clock that is 1 % slow, and twice the way between client and node
+QUESTION = {"type": "suspects"}
+
+
+class Run:
+    """A played plan, and when which node was up in it."""
+
+    def __init__(self, played: Played) -> None:
+        self.plan, self.story, self.file = played.plan, played.sim.story, played.sim.file
+        self.names = tuple(member.name for member in played.plan.members)
+        self.asked = sorted(
+            (one for client in played.clients.values() for one in client.done), key=lambda one: one.sent
+        )
+        self.downs: dict[str, list[tuple[float, float]]] = {name: [] for name in self.names}
+        for fault in self.story.faults:
+            if fault.what == "down":
+                self.downs[fault.groups[0][0]].append((fault.since, fault.until))
+
+    def up(self, node: str, since: float, until: float) -> bool:
+        """Whether it was up all this time."""
+        return since >= 0 and not any(begin <= until and since <= end for begin, end in self.downs[node])
+
+    def down(self, node: str, since: float, until: float) -> tuple[float, float] | None:
+        """The outage that lasted all this time."""
+        return next((out for out in self.downs[node] if out[0] <= since and until <= out[1]), None)
+
+    def heard(self, node: str, other: str, until: float) -> float | None:
+        """When a message of the other last reached a node."""
+        arrived = [
+            message.arrived for message in self.story.sent
+            if message.dst == node and message.src == other and message.fate == "delivered" and message.arrived is not None
+        ]  # fmt: skip
+        return max((time for time in arrived if time <= until), default=None)
+
+    def found(self, kind: Kind, message: str, asked: Asked, title: str, expected: str = "", got: str = "") -> Diagnosis:
+        line = None
+        for message_ in self.story.sent:
+            if message_.dst == asked.client and message_.fate == "delivered" and message_.arrived == asked.answered:
+                self.story.marked.add(message_.number)
+                line = message_.line
+        self.story.title, self.story.subtitle = title, self.plan.label
+        return Diagnosis(kind, message, None, self.file, line, expected or None, got or None)
+
+
+Judge = Callable[[Run], Diagnosis | None]
+
+
+# ---- what is right
+
+
+def proper(run: Run) -> Diagnosis | None:
+    """A node that is up answers suspects_ok within 2 s, with a list of other nodes' ids, in order, each once."""
+    for one in run.asked:
+        node, answer = one.ask.node, one.answer
+        if not run.up(node, one.sent, one.sent + PROMPT) or one.sent + PROMPT > run.story.end:
+            continue
+        where = f"{node}, asked for its suspects at {one.sent:.2f} s,"
+        if answer is None or one.answered is None or one.answered - one.sent > PROMPT:
+            after = "did not answer" if one.answered is None else f"answered after {one.answered - one.sent:.2f} s only"
+            stray = any(
+                message.src == node and message.dst == one.client and message.body.get("in_reply_to") is None
+                for message in run.story.sent
+            )
+            advice = " It sent something without in_reply_to: answer with reply(request, body)." if stray else ""
+            return run.found("not_available", f"{where} {after}; 2 s are allowed.{advice}", one, "No answer")
+        told = answer.get("suspects")
+        names = [name for name in run.names if name != node]
+        if answer.get("type") != "suspects_ok" or not isinstance(told, list) or any(one not in names for one in told):
+            got = json.dumps({name: answer[name] for name in answer if name != "in_reply_to"})[:150]
+            wanted = 'suspects_ok with "suspects", a list of ids of other nodes'
+            text = f"{where} answered {got}; expected {wanted}."
+            if isinstance(told, list) and node in told:
+                text += f" {node} lists itself: a node is up when it answers."
+            return run.found("wrong_result", text, one, "No such answer", wanted, got)
+        if told != sorted(set(told)):
+            wanted, got = json.dumps(sorted(set(told))), json.dumps(told)
+            text = f"{where} answered {got}; expected {wanted}: sorted, and each id once."
+            return run.found("wrong_result", text, one, "Not in order", wanted, got)
+    return None
+
+
+def _answers(run: Run) -> Iterator[tuple[Asked, float, list[Any]]]:
+    for one in run.asked:
+        told = (one.answer or {}).get("suspects")
+        if isinstance(told, list) and one.answered is not None:
+            yield one, one.answered, told
+
+
+def complete(run: Run) -> Diagnosis | None:
+    """Whoever was heard and is down for 5 s is listed, by all that stayed up."""
+    for one, answered, told in _answers(run):
+        node = one.ask.node
+        for other in run.names:
+            out = run.down(other, one.sent - SEEN, answered)
+            if out is None or other == node or other in told:
+                continue
+            since = max((end for _, end in run.downs[other] if end < out[0]), default=0.0)
+            both_since = max([since, *(end for _, end in run.downs[node] if end <= one.sent)])
+            if not run.up(node, both_since, answered) or out[0] - both_since < KNOWN - 1e-6:
+                continue
+            text = (
+                f"{other} is down since {out[0]:.2f} s, but {node} does not list it at {answered:.2f} s, "
+                f"{answered - out[0]:.1f} s later: a crash is listed within 5 s."
+            )
+            earlier = max((end - begin for begin, end in run.downs[other] if end < out[0]), default=0.0)
+            if earlier:
+                text += (
+                    f" {other} had been down for {earlier:.0f} s before: does that outage count as an interval between "
+                    "heartbeats?"
+                )
+            offsets = {member.name: member.offset for member in run.plan.members}
+            if abs(offsets[node] - offsets[other]) > 1:
+                text += f" {_clocks(offsets, node, other)}"
+            return run.found("wrong_result", text, one, "A crash that nobody sees", f"{other} listed", json.dumps(told))
+    return None
+
+
+def accurate(run: Run) -> Diagnosis | None:
+    """Whoever has been up for 2 s is not listed, by any that has been up for 2 s."""
+    for one, answered, told in _answers(run):
+        node = one.ask.node
+        for other in told:
+            if other not in run.names or not all(run.up(name, one.sent - TRUSTED, answered) for name in (node, other)):
+                continue
+            text = f"{node} lists {other} at {answered:.2f} s, but {other} "
+            back = max((end for _, end in run.downs[other] if end <= one.sent), default=0.0)
+            if back:
+                text += f"is up again since {back:.2f} s: within 2 s it must be trusted again."
+            else:
+                text += "was never down."
+            heard = run.heard(node, other, one.sent)
+            if heard is None:
+                text += f" Nothing of {other} had arrived yet: that alone is no reason to suspect it."
+            else:
+                text += f" It was heard {one.sent - heard:.2f} s before, at {heard:.2f} s."
+            started = max((end for _, end in run.downs[node] if end <= one.sent), default=0.0)
+            if started:
+                text += f" ({node} itself is back since {started:.2f} s: what it has in memory begins there.)"
+            offsets = {member.name: member.offset for member in run.plan.members}
+            if not back and abs(offsets[node] - offsets[other]) > 1:
+                text += f" {_clocks(offsets, node, other)}"
+            return run.found("wrong_result", text, one, "A false alarm", f"{other} not listed", json.dumps(told))
+    return None
+
+
+def _clocks(offsets: dict[str, float], node: str, other: str) -> str:
+    return (
+        f"The clocks of {node} and {other} are {abs(offsets[node] - offsets[other]):.0f} s apart: only times by one and "
+        "the same clock can be subtracted, such as when heartbeats arrived."
+    )
+
+
+# ---- runs
+
+
+def _asking(nodes: Sequence[str], times: Sequence[float]) -> dict[str, tuple[Ask, ...]]:
+    """A client for each node that asks for its suspects at these times, and one that asks once and never again."""
+    asks = {f"c{node[1:]}": tuple(Ask(node, QUESTION, at=time) for time in times) for node in nodes}
+    return {"c9": (Ask(nodes[0], QUESTION, at=TRUSTED),), **asks}
+
+
+def _plan(
+    size: int, times: Sequence[float], mishaps: Sequence[Mishap], seed: int, label: str,
+    members: Sequence[Member] = (), without: Sequence[str] = (),
+) -> Plan:  # fmt: skip
+    made = tuple(members) or cluster(size, "Monitor")
+    nodes = [member.name for member in made if member.name not in without]
+    last = max([*times, 0.0])
+    return Plan(made, _asking(nodes, times), tuple(mishaps), seed=seed, until=last + PROMPT + 0.5, label=label)
+
+
+def _spread(rng: random.Random, since: float, until: float, every: float) -> list[float]:
+    """Times that far apart, from a random one on."""
+    count = int((until - since) / every)
+    first = since + rng.uniform(0, every / 4)
+    return [first + every * place for place in range(count)]
+
+
+def _crash(node: Sequence[str], at: float, until: float) -> Mishap:
+    return Mishap("crash", at, until, (tuple(node),))
+
+
+def _listed(rng: random.Random, size: int, seed: int) -> Plan:
+    """One crashes for good, in the larger cluster another soon after, which comes before it in order."""
+    nodes = [f"n{number}" for number in range(1, size + 1)]
+    later = rng.choice(nodes[2:])
+    earlier = rng.choice(nodes[: nodes.index(later)])
+    at = rng.uniform(8, 11)
+    crashes = [_crash([later], at, 100)]
+    if size > 3:
+        crashes.append(_crash([earlier], at + 1.5, 100))
+    times = [at + SEEN, at + SEEN + 0.7, at + SEEN + 1.55, at + SEEN + 2.5, at + 15]
+    down = [later, earlier] if size > 3 else [later]
+    label = f"{size} nodes, {' and '.join(down)} crash{'' if down[1:] else 'es'} at {at:.1f} s{' and soon after' if size > 3 else ''}"
+    return _plan(size, times, crashes, seed, label, without=down)
+
+
+def _trusted(rng: random.Random, size: int, seed: int) -> Plan:
+    """Nothing for 10 s, then one node is down for long, another one for short."""
+    one, other = rng.sample([f"n{number}" for number in range(1, size + 1)], 2)
+    short, long = rng.uniform(1, 3), rng.uniform(7, 12)
+    crashes = [_crash([one], 10.5, 10.5 + long), _crash([other], 25, 25 + short)]
+    times = [TRUSTED + 0.01, *_spread(rng, 2.2, 10.4, 0.5), 10.5 + long - 0.5]  # the last, while one is listed
+    for back in (10.5 + long, 25 + short):
+        times += [back + TRUSTED + 0.01, *_spread(rng, back + 2.2, back + 5, 0.5)]
+    label = f"{size} nodes, {one} is down from 10.5 s on for {long:.1f} s, {other} from 25 s on for {short:.1f} s"
+    return _plan(size, sorted(times), crashes, seed, label)
+
+
+def _again(rng: random.Random, size: int, seed: int) -> Plan:
+    """Down for long, back for short, and down for good."""
+    node = f"n{rng.randint(1, size)}"
+    at, outage, back = rng.uniform(8, 10), 15.0 if size > 3 else rng.choice((30.0, 60.0)), rng.uniform(4.05, 5.0)
+    second = at + outage + back
+    crashes = [_crash([node], at, at + outage), _crash([node], second, second + 100)]
+    times = [at + SEEN, second + SEEN, second + SEEN + 1, second + SEEN + 3]
+    label = f"{size} nodes, {node} is down for {outage:g} s, back for {back:.1f} s, and down again at {second:.1f} s"
+    return _plan(size, times, crashes, seed, label, without=[node])
+
+
+def _skewed(rng: random.Random, size: int, seed: int) -> Plan:
+    """Clocks that are set otherwise, and a little fast or slow; first nothing, then a crash for good."""
+    offsets = [100.0, -100.0, *(rng.uniform(-100, 100) for _ in range(size))]
+    rng.shuffle(offsets)
+    made = [
+        replace(member, offset=offset, rate=rng.choice((0.99, 1.01)))
+        for member, offset in zip(cluster(size, "Monitor"), offsets, strict=False)
+    ]
+    node, at = f"n{rng.randint(1, size)}", rng.uniform(9, 12)
+    times = [*_spread(rng, TRUSTED + 0.01, at, 1.0), at + SEEN, at + SEEN + 1]
+    label = f"{size} nodes whose clocks differ, {node} crashes at {at:.1f} s"
+    return _plan(size, times, [_crash([node], at, at + 100)], seed, label, made)
+
+
+def _hold(bench: NodeBench, name: str, make: Callable[[random.Random, int, int], Plan], *judges: Judge) -> Story:
+    rng, sizes = bench.rng(name), (3, 5, 3)
+    seeds = bench.seeds(name, len(sizes))
+
+    def judge(played: Played) -> Diagnosis | None:
+        run = Run(played)
+        return next((found for one in judges if (found := one(run)) is not None), None)
+
+    return bench.hold((make(rng, size, seed) for size, seed in zip(sizes, seeds, strict=True)), judge)
+
+
+def listed(bench: NodeBench) -> Story:
+    """A crash is listed within 5 s, by all that are up, in order."""
+    return _hold(bench, "listed", _listed, proper, complete)
+
+
+def trusted(bench: NodeBench) -> Story:
+    """Nobody is listed who has been up for 2 s."""
+    return _hold(bench, "trusted", _trusted, proper, accurate)
+
+
+def again(bench: NodeBench) -> Story:
+    """An outage does not stretch the bound of the next crash."""
+    return _hold(bench, "again", _again, proper, complete)
+
+
+def skewed(bench: NodeBench) -> Story:
+    """Clocks that differ change nothing."""
+    return _hold(bench, "skewed", _skewed, proper, accurate, complete)

@@ -1,0 +1,454 @@
+"""Replicated data types: what GCounter, PNCounter, LWWRegister and ORSet must answer, and the scripts that ask.
+
+Shapiro, Preguica, Baquero, Zawirski 2011, "A comprehensive study of convergent and commutative replicated data types";
+the add-wins set without tombstones: Bieniusa et al. 2012, "An optimized conflict-free replicated set".
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any, Self
+
+from grader.exercise import Draw
+from grader.exercises.common.replicas import Script, case
+from grader.worlds.cases import Case
+
+_tags = itertools.count()
+
+
+class GCounter:
+    """The model: what each node added."""
+
+    def __init__(self) -> None:
+        self.added: Counter[str] = Counter()
+
+    def increment(self, node: str, amount: int = 1) -> None:
+        self.added[node] += amount
+
+    def merge(self, other: GCounter) -> None:
+        self.added |= other.added
+
+    def value(self) -> int:
+        return self.added.total()
+
+    def copy(self) -> Self:
+        other = type(self)()
+        other.merge(self)
+        return other
+
+
+class PNCounter:
+    """The model: two counters that only grow."""
+
+    def __init__(self) -> None:
+        self.up, self.down = GCounter(), GCounter()
+
+    def increment(self, node: str, amount: int = 1) -> None:
+        self.up.increment(node, amount)
+
+    def decrement(self, node: str, amount: int = 1) -> None:
+        self.down.increment(node, amount)
+
+    def merge(self, other: PNCounter) -> None:
+        self.up.merge(other.up)
+        self.down.merge(other.down)
+
+    def value(self) -> int:
+        return self.up.value() - self.down.value()
+
+    def copy(self) -> Self:
+        other = type(self)()
+        other.merge(self)
+        return other
+
+
+class LWWRegister:
+    """The model: the greatest (timestamp, node) and its value; every pair is used once."""
+
+    def __init__(self) -> None:
+        self.last: tuple[float, str] | None = None
+        self.kept: Any = None
+
+    def set(self, value: Any, timestamp: float, node: str) -> None:
+        if self.last is None or (timestamp, node) > self.last:
+            self.last, self.kept = (timestamp, node), value
+
+    def merge(self, other: LWWRegister) -> None:
+        if other.last is not None:
+            self.set(other.kept, *other.last)
+
+    def value(self) -> Any:
+        return self.kept
+
+    def copy(self) -> Self:
+        other = type(self)()
+        other.merge(self)
+        return other
+
+
+class ORSet:
+    """The model: every add has a tag of its own; a remove covers the tags that are known."""
+
+    def __init__(self) -> None:
+        self.adds: set[tuple[int | str, int]] = set()
+        self.removed: set[tuple[int | str, int]] = set()
+
+    def add(self, element: int | str, node: str) -> None:
+        self.adds.add((element, next(_tags)))
+
+    def remove(self, element: int | str) -> None:
+        self.removed |= {add for add in self.adds if add[0] == element and isinstance(add[0], type(element))}
+
+    def merge(self, other: ORSet) -> None:
+        self.adds |= other.adds
+        self.removed |= other.removed
+
+    def value(self) -> set[int | str]:
+        return {element for element, _ in self.adds - self.removed}
+
+    def copy(self) -> Self:
+        other = type(self)()
+        other.merge(self)
+        return other
+
+
+MODELS: dict[str, Callable[[], Any]] = {
+    "GCounter": GCounter, "PNCounter": PNCounter, "LWWRegister": LWWRegister, "ORSet": ORSet,
+}  # fmt: skip
+COUNTERS = ("GCounter", "PNCounter")
+NODE = dict(zip("abcd", ("n1", "n2", "n3", "n4"), strict=True))  # whose replica each object is
+AMOUNTS: tuple[tuple[int, ...], ...] = ((), (1,), (2,), (5,), (1000,), (2**60,))
+ELEMENTS: tuple[int | str, ...] = (7, "7", "x", "y", 12)
+
+
+def script(kind: str, names: str = "") -> Script:
+    return Script(kind, MODELS[kind]).new(*names)
+
+
+def cases(draw: Draw) -> Iterator[Case]:
+    """Every case of the plain half."""
+    rng = random.Random(int(draw.generator("crdts").integers(2**31)))
+    for kind in COUNTERS:
+        yield case("counters", kind, [*_counters(kind), *(_history(kind, rng) for _ in range(40))])
+    yield case("register", "LWWRegister", [*_registers(), *(_history("LWWRegister", rng) for _ in range(60))])
+    yield case("orset", "ORSet", [*_sets(), *(_history("ORSet", rng) for _ in range(80))])
+    for kind in MODELS:
+        yield case("laws", kind, list(_laws(kind, rng)))
+        yield case("json", kind, [*_copies(kind), *(_by_json(kind, rng) for _ in range(40))])
+
+
+# ---- random
+
+
+class _Clock:
+    """Timestamps: each replica's grow, and several replicas may meet in one."""
+
+    def __init__(self, rng: random.Random) -> None:
+        self.rng, self.last = rng, dict.fromkeys(NODE, -1)
+
+    def next(self, name: str) -> float:
+        self.last[name] += self.rng.randint(1, 3)
+        return self.last[name] if self.rng.random() < 0.8 else float(self.last[name])
+
+
+def _update(found: Script, name: str, rng: random.Random, clock: _Clock) -> None:
+    """Something that the replica can do; its name begins with its letter."""
+    node = NODE[name[0]]
+    match found.kind:
+        case "GCounter":
+            found.do(name, "increment", node, *rng.choice(AMOUNTS))
+        case "PNCounter":
+            found.do(name, rng.choice(("increment", "decrement")), node, *rng.choice(AMOUNTS))
+        case "LWWRegister":
+            found.do(name, "set", f"v{rng.randint(0, 999)}", clock.next(name[0]), node)
+        case _:
+            known, element = sorted(found.models[name].value(), key=repr), rng.choice(ELEMENTS)
+            if rng.random() < 0.4:
+                found.do(name, "remove", rng.choice(known) if known and rng.random() < 0.8 else element)
+            else:
+                found.do(name, "add", element, node)
+
+
+def _other(rng: random.Random, name: str) -> str:
+    return rng.choice([other for other in "abc" if other != name])
+
+
+def _history(kind: str, rng: random.Random) -> Script:
+    """Three replicas that change and meet at random."""
+    found, clock = script(kind, "abc"), _Clock(rng)
+    for name in "abc":  # none is empty when it meets another
+        _update(found, name, rng, clock)
+    for _ in range(rng.randint(2, 16)):
+        name, chance = rng.choice("abc"), rng.random()
+        if chance < 0.4:
+            found.merge(name, _other(rng, name))
+        else:
+            _update(found, name, rng, clock)
+        if rng.random() < 0.4:
+            found.value(name)
+    for name in "abc":
+        found.value(name)
+    return found
+
+
+# ---- by hand
+
+
+def _counters(kind: str) -> Iterator[Script]:
+    yield script(kind, "a").value("a", "A new counter is 0.")
+    one = script(kind, "a").do("a", "increment", "n1").do("a", "increment", "n1", 5)
+    yield one.do("a", "increment", "n2", amount=10).value("a", "increment(node, amount=1) adds the amount.")
+    most = "merge takes, node by node, the greater of the two counts; the value is the sum over all nodes."
+    two = script(kind, "ab").do("a", "increment", "n1", 3).do("b", "increment", "n2", 4).merge("a", "b")
+    yield two.value("a", most)
+    again = script(kind, "ab").do("a", "increment", "n1", 1).do("b", "increment", "n2", 2)
+    yield again.merge("a", "b").merge("a", "b").value("a", f"{most} It adds nothing: what comes twice counts once.")
+    round_ = script(kind, "ab").do("a", "increment", "n1").do("b", "increment", "n2").merge("a", "b").merge("b", "a")
+    yield round_.value("b", f"{most} Replicas meet more than once.").value("a")
+    old = script(kind, "ab").do("a", "increment", "n1").do("b", "increment", "n2").merge("b", "a")
+    old.do("a", "increment", "n1", 6).merge("a", "b")
+    yield old.value("a", f"{most} b had an older count of n1.")
+    if kind == "PNCounter":
+        yield script(kind, "a").do("a", "decrement", "n1", 4).value("a", "decrement takes away; it may go below 0.")
+        down = script(kind, "ab").do("a", "increment", "n1", 9).do("b", "increment", "n2", 1)
+        down.merge("b", "a").do("a", "decrement", "n1", 5).merge("b", "a")
+        why = (
+            "In one count for both the maximum loses decrements: keep what was added and what was taken away apart: "
+            "each only grows."
+        )
+        yield down.value("b", why)
+
+
+def _registers() -> Iterator[Script]:
+    kind = "LWWRegister"
+    yield script(kind, "a").value("a", "A register that nobody set is None.")
+    for value in (0, "", False, [1], {"k": [None]}):
+        yield (
+            script(kind, "a").do("a", "set", value, 5, "n1").value("a", "Any JSON value can be set, also an empty one.")
+        )
+    yield script(kind, "a").do("a", "set", "x", 0, "n1").value("a", "Timestamp 0 is later than never.")
+    late = script(kind, "a").do("a", "set", "new", 9, "n1").do("a", "set", "old", 4, "n2")
+    yield late.value("a", "An older write that comes later changes nothing.")
+    tie = "With equal timestamps the greater node id wins, whoever comes first."
+    for first, second in (("n1", "n2"), ("n2", "n1")):
+        same = script(kind, "a").do("a", "set", first, 4, first).do("a", "set", second, 4, second)
+        yield same.value("a", tie)
+        met = script(kind, "ab").do("a", "set", first, 4, first).do("b", "set", second, 4, second)
+        yield met.merge("a", "b").value("a", tie)
+        zero = script(kind, "ab").do("a", "set", "zero", 0, first).do("b", "set", "one", 0, second)
+        yield zero.merge("a", "b").value("a", tie)
+    yield (
+        script(kind, "ab")
+        .do("a", "set", "x", 0, "n1")
+        .merge("a", "b")
+        .value("a", "b was never set, and tells nothing.")
+    )
+    yield script(kind, "ab").do("b", "set", 0, 0, "n1").merge("a", "b").value("a", "a was never set: b's value counts.")
+    for mine, theirs in ((3, 8), (8, 3)):
+        met = script(kind, "ab").do("a", "set", "a's", mine, "n1").do("b", "set", "b's", theirs, "n2").merge("a", "b")
+        yield met.value("a", "The later timestamp wins.")
+    kept = script(kind, "abc").do("a", "set", "a's", 5, "n1").do("b", "set", "b's", 7, "n2").merge("a", "b")
+    kept.do("c", "set", "c's", 6, "n3").merge("a", "c")
+    yield kept.value("a", "merge must take over the timestamp and the node with the value.")
+    node = script(kind, "abc").do("b", "set", "b's", 5, "n3").do("a", "set", "a's", 4, "n1").merge("a", "b")
+    yield (
+        node.do("c", "set", "c's", 5, "n2").merge("a", "c").value("a", "merge must take over the node with the value.")
+    )
+
+
+def _sets() -> Iterator[Script]:
+    kind = "ORSet"
+    yield script(kind, "a").value("a", "A new set is empty.")
+    yield script(kind, "a").do("a", "add", "x", "n1").do("a", "add", "x", "n1").do("a", "add", 7, "n1").value("a")
+    yield script(kind, "a").do("a", "remove", "x").value("a", "To remove what is not there does nothing.")
+    early = script(kind, "a").do("a", "remove", "x").do("a", "add", "x", "n1")
+    yield early.value("a", "A remove covers only adds that this replica has seen.")
+    yield script(kind, "a").do("a", "add", "x", "n1").do("a", "add", "x", "n2").do("a", "remove", "x").value(
+        "a", "A remove covers all adds that this replica has seen.")  # fmt: skip
+    back = script(kind, "a").do("a", "add", "x", "n1").do("a", "remove", "x").do("a", "add", "x", "n1")
+    yield back.value("a", "What was removed can be added again: a tombstone is for an add, not for the element.")
+    twice = script(kind, "a").do("a", "add", "x", "n1").do("a", "add", "x", "n1").do("a", "remove", "x")
+    twice.do("a", "add", "x", "n1").do("a", "remove", "x")
+    yield twice.value("a", "The second remove covers the add before it.")
+    wins = "The add was not known where it was removed: add wins."
+    both = script(kind, "ab").do("a", "add", "x", "n1").merge("b", "a").do("a", "remove", "x").do("b", "add", "x", "n2")
+    yield both.merge("a", "b").merge("b", "a").value("a", wins).value("b", wins)
+    gone = script(kind, "ab").do("a", "add", "x", "n1").merge("b", "a").do("a", "remove", "x").merge("b", "a")
+    yield gone.value("b", "a had removed the add that b knew: a remove travels with a merge.")
+    ghost = script(kind, "ab").do("a", "add", "x", "n1").merge("b", "a").do("a", "remove", "x").merge("a", "b")
+    yield ghost.value("a", "b still had the add that a had removed: a remove outlives what others still have.")
+    again = (
+        script(kind, "ab").do("a", "add", "x", "n1").merge("b", "a").do("a", "remove", "x").do("a", "add", "x", "n1")
+    )
+    again.merge("b", "a").merge("a", "b")
+    yield again.value("b", "It was added again after it was removed.").value("a", "It was added again.")
+    tags = "Every add needs a tag that was never used: a count of what is there now repeats itself after a remove."
+    reuse = (
+        script(kind, "ab").do("a", "add", "x", "n1").merge("b", "a").do("b", "remove", "x").do("a", "add", "x", "n1")
+    )
+    yield reuse.merge("a", "b").value("a", tags + " " + wins)
+    other = script(kind, "ab").do("a", "add", "x", "n1").do("b", "add", "y", "n2").do("a", "remove", "x")
+    yield other.merge("a", "b").merge("b", "a").value("b", "Removing x has nothing to do with y.")
+    same = script(kind, "ab").do("a", "add", "x", "n1").do("b", "add", "x", "n2").merge("a", "b").do("a", "remove", "x")
+    same.merge("b", "a")
+    yield same.value("b", "Both adds were known where x was removed.")
+    one = script(kind, "ab").do("a", "add", "x", "n1").do("b", "add", "x", "n2").do("a", "remove", "x").merge("a", "b")
+    yield one.value("a", f"b's add has a tag of its own, also if it is b's first. {wins}")
+    late = script(kind, "ab").do("a", "add", "x", "n1").do("a", "add", "x", "n1").merge("b", "a").do("b", "remove", "x")
+    yield late.merge("a", "b").value("a", "b had seen both adds.")
+    old = script(kind, "abc").do("a", "add", "x", "n1").merge("c", "a").do("a", "remove", "x").merge("b", "a")
+    yield old.merge("b", "c").value("b", "b had heard of the remove before it heard of the add.")
+
+
+# ---- laws
+
+
+def _past(found: Script, seed: int, steps: int, mark: str = "") -> None:
+    """The random past of `seed`, of three replicas whose names end with `mark`. Some may still be empty."""
+    rng = random.Random(seed)
+    clock = _Clock(rng)
+    found.new(*(f"{name}{mark}" for name in "abc"))
+    for _ in range(steps):
+        name = rng.choice("abc")
+        if rng.random() < 0.25:
+            found.merge(f"{name}{mark}", f"{_other(rng, name)}{mark}")
+        else:
+            _update(found, f"{name}{mark}", rng, clock)
+
+
+def _commutative(found: Script, seed: int, steps: int) -> None:
+    _past(found, seed, steps)
+    _past(found, seed, steps, "2")
+    found.merge("a", "b").note("a").merge("b2", "a2")
+    found.same("b2", "merge must be commutative: a with b is b with a.", 0)
+
+
+def _associative(found: Script, seed: int, steps: int) -> None:
+    _past(found, seed, steps)
+    _past(found, seed, steps, "2")
+    found.merge("a", "b").merge("a", "c").note("a").merge("b2", "c2").merge("a2", "b2")
+    found.same("a2", "merge must be associative: (a with b) with c is a with (b with c).", 0)
+
+
+def _idempotent(found: Script, seed: int, steps: int) -> None:
+    _past(found, seed, steps)
+    said = "merge must be idempotent: what is merged twice counts once."
+    found.merge("a", "b").note("a").merge("a", "b").same("a", said, 0).merge("a", "a").same("a", said, 0)
+    found.merge("b", "a").same("b", said, 0).merge("a", "b").same("a", said, 0)
+
+
+def _apart(found: Script, seed: int, steps: int) -> None:
+    """b is left alone by a.merge(b), also by what comes later; and a by what happens to b."""
+    rng = random.Random(seed)
+    _past(found, seed, steps)
+    clock = _Clock(rng)
+    clock.last = dict.fromkeys(NODE, 100)
+    found.note("b").merge("a", "b").same("b", "a.merge(b) must leave b alone.", 0)
+    _update(found, "a", rng, clock)
+    found.same("b", "a changed after a.merge(b), and b with it: the two must share nothing.", 0)
+    found.note("a")
+    _update(found, "b", rng, clock)
+    found.same("a", "b changed after a.merge(b), and a with it: the two must share nothing.", 3)
+
+
+LAWS = (_commutative, _associative, _idempotent, _apart)
+
+
+def _first(found: Script) -> Script:
+    """One update of a: who holds nothing at all keeps every law."""
+    method, *args = {"LWWRegister": ("set", "x", 5, "n1"), "ORSet": ("add", "x", "n1")}.get(
+        found.kind, ("increment", "n1", 3)
+    )
+    return found.do("a", str(method), *args)
+
+
+def _laws(kind: str, rng: random.Random) -> Iterator[Script]:
+    yield _first(script(kind, "ab")).merge("b", "a").value("b", "b was empty: it must hold now what a holds.")
+    if kind == "ORSet":
+        gone = script(kind, "ab").do("a", "add", "x", "n1").merge("b", "a").do("a", "remove", "x").note("b")
+        yield gone.merge("a", "b").same("b", "a.merge(b) must leave b alone.", 0)
+    for law in LAWS:
+        for steps in (1, 2, 2, 3, 3, 4, 5, 6, 8, 12):
+            found = Script(kind, MODELS[kind])
+            law(found, rng.randrange(2**31), steps)
+            yield found
+
+
+# ---- JSON
+
+LOST = "What from_json makes must be equal under every later operation; the other one never went by way of JSON."
+
+
+class _Twice:
+    """Everything is done twice: to replicas that go by way of JSON now and then, and to others that never do."""
+
+    def __init__(self, kind: str) -> None:
+        self.script = script(kind).new("a", "b", "c", "a2", "b2", "c2")
+
+    def do(self, name: str, method: str, *args: Any) -> Self:
+        self.script.do(name, method, *args).do(f"{name}2", method, *args)
+        return self
+
+    def merge(self, name: str, other: str) -> Self:
+        self.script.merge(name, other).merge(f"{name}2", f"{other}2")
+        return self
+
+    def copy(self, name: str) -> Self:
+        self.script.copy(name, name)
+        return self
+
+    def value(self, name: str, why: str = LOST) -> Self:
+        self.script.note(f"{name}2").same(name, why, len(self.script.asks) - 1)
+        return self
+
+
+def _by_json(kind: str, rng: random.Random) -> Script:
+    """A random history."""
+    both, clock = _Twice(kind), _Clock(rng)
+    for number in range(rng.randint(5, 15)):
+        name, chance = rng.choice("abc"), rng.random()
+        if number < 3:  # none is empty when it meets another
+            name, chance = "abc"[number], 1.0
+        if chance < 0.3:
+            both.merge(name, _other(rng, name))
+        elif chance < 0.6:
+            both.copy(name)
+        else:
+            one = script(kind)
+            one.models[name] = both.script.models[name].copy()
+            _update(one, name, rng, clock)
+            _, _, method, args, _ = one.steps[-1]
+            both.do(name, method, *args)
+        both.value(name)
+    return both.value("a").value("b").value("c").script
+
+
+def _copies(kind: str) -> Iterator[Script]:
+    yield _first(script(kind, "a")).copy("b", "a").value("b", LOST)
+    yield script(kind, "a").copy("b", "a").note("a").same("b", "An empty one, by way of JSON, is empty.", 0)
+    if kind in COUNTERS:
+        more = script(kind, "a").do("a", "increment", "n1", 2).copy("b", "a").do("b", "increment", "n1")
+        yield more.value("a", "The copy shares nothing with the original.")
+        each = f"{LOST} Each node's count must be in it, not the sum alone."
+        met = _Twice(kind).do("a", "increment", "n1", 2).do("b", "increment", "n2", 3).merge("b", "a").copy("a")
+        yield met.merge("a", "b").value("a", each).script
+    if kind == "PNCounter":
+        yield _Twice(kind).do("a", "decrement", "n1", 3).copy("a").value("a", f"{LOST} Both counts are needed.").script
+    if kind == "LWWRegister":
+        for late, why in ((3, "The timestamp"), (5, "The node")):
+            both = _Twice(kind).do("a", "set", "new", 5, "n2").copy("a").do("a", "set", "old", late, "n1")
+            yield both.value("a", f"{LOST} {why} is part of it.").script
+        yield _Twice(kind).copy("a").do("a", "set", "x", 0, "n1").value("a").script
+    if kind == "ORSet":
+        kinds = "An element that is a number must stay one."
+        both = _Twice(kind).do("a", "add", 7, "n1").do("a", "add", "7", "n1").copy("a")
+        yield both.value("a", f"{LOST} {kinds}").script
+        yield _Twice(kind).do("a", "add", "x", "n1").copy("a").do("a", "remove", "x").value("a").script
+        tags = f"{LOST} An add after it needs a tag that was never used before."
+        reuse = _Twice(kind).do("a", "add", "x", "n1").merge("b", "a").do("b", "remove", "x").do("a", "remove", "x")
+        yield reuse.copy("a").do("a", "add", "x", "n1").merge("a", "b").value("a", tags).script
+        ghost = _Twice(kind).do("a", "add", "x", "n1").merge("b", "a").do("a", "remove", "x").copy("a").merge("a", "b")
+        yield ghost.value("a", f"{LOST} What was removed must not come back from b, who still has it.").script

@@ -1,0 +1,230 @@
+"""Judges of gossip_sgd's mix: what it made of the parameters, and who sent what to whom."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from grader.exercises.common import plain
+from grader.exercises.gossip_sgd import mixing
+from grader.exercises.gossip_sgd.mixing import Array, Gossip, Training
+from grader.lost import Lost
+from grader.ranks.program import CallResult, Strided
+from grader.trace.events import SEND, Operation
+from grader.worlds.cases import Case
+from grader.worlds.ranks import Outcome, RankBench
+
+NEAR = {"float64": 1e-6, "float32": 3e-5}  # of values of about 1; mistakes are a thousand times as large
+MEAN = 1e-6
+HEADER = 128  # bytes that a neighbour may be told beside the tensors, for each of them
+
+
+def near(got: Array, right: Array, tolerance: float = 1e-4) -> bool:
+    return bool(np.allclose(got, right, rtol=tolerance, atol=tolerance))
+
+
+def place(shapes: tuple[tuple[int, ...], ...], element: int) -> str:
+    """Which tensor an element of the row of all of them is in."""
+    for number, shape in enumerate(shapes):
+        if element < math.prod(shape):
+            return f"tensor {number} of shape {shape}"
+        element -= math.prod(shape)
+    return "no tensor"
+
+
+def rows_of(bench: RankBench, case: Case, result: CallResult, count: int) -> Array:
+    """What the harness told of all ranks: [row, rank, element]. Raises Lost where that is not so many numbers."""
+    given: Gossip | Training = case.expected
+    wanted = given.start.shape[1]
+    ranks = []
+    for rank, returned in enumerate(result.returned):
+        rows = returned.get("rows") if isinstance(returned, dict) else None
+        rows = rows if isinstance(rows, list) else []
+        for number in range(count):
+            row = rows[number] if number < len(rows) else None
+            if not isinstance(row, Strided) or row.shape != (wanted,) or row.storage.dtype != given.start.dtype:
+                raise bench.lost(
+                    case, "wrong_result",
+                    f"With {case.label}: the parameters of rank {rank} became {plain.in_words(row)}; their number and "
+                    f"dtype must stay {wanted} and {given.start.dtype}.", rank,
+                )  # fmt: skip
+        ranks.append(np.stack([row.view().astype(np.float64) for row in rows[:count]]))
+    return np.stack(ranks, 1)
+
+
+# ---- mix
+
+
+def _mixed(bench: RankBench, group: str) -> Iterator[tuple[Case, CallResult, Gossip, Array]]:
+    for case, result in bench.calls(group):
+        gossip: Gossip = case.expected
+        yield case, result, gossip, rows_of(bench, case, result, len(gossip.matrices))
+
+
+def exact(bench: RankBench, group: str = "exact") -> Outcome:
+    """Every mix is the product with the mixing matrix."""
+    for case, result, gossip, got in _mixed(bench, group):
+        _compare(bench, case, result, gossip, got)
+    return bench.picture(group)
+
+
+def _compare(bench: RankBench, case: Case, result: CallResult, gossip: Gossip, got: Array) -> None:
+    right = gossip.after()
+    tolerance = NEAR[gossip.start.dtype.name]
+    wrong = ~np.isclose(got, right, rtol=tolerance, atol=tolerance)
+    if wrong.any():
+        if result.diagnoses:
+            raise Lost(result.diagnoses[0], bench.outcome(case))
+        number = int(np.argmax(wrong.any((1, 2))))
+        rank = int(np.argmax(wrong[number].any(1)))
+        element = int(np.argmax(wrong[number, rank]))
+        one, other = plain.apart(float(got[number, rank, element]), float(right[number, rank, element]))
+        when = f"mix {number + 1} of {len(right)}" if len(right) > 1 else "the mix"
+        before = right[number - 1] if number else gossip.start.astype(np.float64)
+        raise bench.lost(
+            case, "wrong_result",
+            f"With {case.label}: after {when}, rank {rank} has {one} instead of {other}, first in "
+            f"{place(gossip.shapes, element)}. {_mix_habit(gossip, number, before, got[number], rank)}".strip(),
+            rank, other, one,
+        )  # fmt: skip
+    if result.diagnoses:
+        raise Lost(result.diagnoses[0], bench.outcome(case))
+
+
+def _mix_habit(gossip: Gossip, number: int, before: Array, got: Array, rank: int) -> str:
+    right = gossip.matrices[number] @ before
+    if not np.isfinite(got).all():
+        return "Some are not finite numbers: was a buffer never filled?"
+    if near(got, right):
+        return ""
+    for matrix, sentence in mixing.mixing_mistakes(gossip, number):
+        if not near(matrix @ before, right) and near(got, matrix @ before):
+            return sentence
+    if near(got, right, 1e-2):
+        return "It is close, but not the same: were the values rounded on their way?"
+    some_right = any(near(one, other) for one, other in zip(got, right, strict=True))
+    new = mixing.mixed_up(gossip, number, before, got, rank, near) if some_right else ""
+    if new:
+        return f"It took what rank {new} had after its own mix: all take the values from before it, at the same time."
+    if near(got[rank], before[rank]):
+        return f"Rank {rank}'s tensors are as they were: they must be changed in place."
+    ends = np.cumsum([0, *map(math.prod, gossip.shapes)])
+    bad = [k for k, (a, b) in enumerate(itertools.pairwise(ends)) if not near(got[:, a:b], right[:, a:b])]
+    if len(bad) < len(gossip.shapes):
+        return f"Only {'tensor' if len(bad) == 1 else 'tensors'} {', '.join(map(str, bad))} of the list are wrong."
+    return f"Rank {rank} is to have {_row_told(gossip, number, rank)}, each as it was before the mix."
+
+
+def _row_told(gossip: Gossip, number: int, rank: int) -> str:
+    """What a rank must come to, as a formula."""
+    neighbours, weights = gossip.told[rank][number]
+    parts = [f"{1 - sum(weights):.3g} x its own"]
+    parts += [f"{weight:.3g} x rank {other}'s" for other, weight in zip(neighbours, weights, strict=True)]
+    return " + ".join(parts)
+
+
+def mean(bench: RankBench) -> Outcome:
+    """The mean over all ranks stays what it is, to 1e-6, mix after mix."""
+    for case, _, gossip, got in _mixed(bench, "mean"):
+        before = gossip.start.astype(np.float64)
+        wanted = before.mean(0)
+        for number, now in enumerate(got):
+            drift = np.abs(now.mean(0) - wanted)
+            if not (drift <= MEAN).all():
+                element = int(np.argmax(np.where(np.isnan(drift), np.inf, drift)))
+                one, other = plain.apart(float(now[:, element].mean()), float(wanted[element]))
+                raise bench.lost(
+                    case, "wrong_result",
+                    f"With {case.label}: in mix {number + 1} of {len(got)} the mean over all ranks goes from {other} "
+                    f"to {one}. The weights are doubly stochastic: what one rank takes from another it must give in "
+                    f"exchange, both from before the mix. {_mean_habit(gossip, number, before, now)}".strip(),
+                    None, other, one,
+                )  # fmt: skip
+            idle = [rank for rank in range(case.ranks) if gossip.told[rank][number][0] and (now == before)[rank].all()]
+            if idle and not number:  # later a rank may be at the mean
+                raise bench.lost(
+                    case, "wrong_result",
+                    f"With {case.label}: in mix {number + 1} of {len(got)} nothing changes on rank {idle[0]}, though it "
+                    f"has neighbours: the tensors that were given must be changed in place.", idle[0],
+                )  # fmt: skip
+            before = now
+    return bench.picture("mean")
+
+
+def _mean_habit(gossip: Gossip, number: int, before: Array, now: Array) -> str:
+    right = gossip.matrices[number] @ before
+    rank = int(np.argmax([not near(one, other) for one, other in zip(now, right, strict=True)]))
+    return _mix_habit(gossip, number, before, now, rank)
+
+
+def consensus(bench: RankBench) -> Outcome:
+    """The distance of the ranks from their mean shrinks in each mix by 1 - the spectral gap, or more."""
+    for case, _, gossip, got in _mixed(bench, "consensus"):
+        rate = mixing.rate(gossip.matrices[0])
+        first = _error(gossip.start.astype(np.float64))
+        for number, now in enumerate(got):
+            error, allowed = _error(now), first * rate ** (number + 1) * (1 + 1e-6) + 1e-11
+            if error <= allowed:
+                continue
+            before = got[number - 1] if number else gossip.start.astype(np.float64)
+            why = _mean_habit(gossip, number, before, now)
+            if not why and 1e-10 < error < 1e-5:
+                why = "It stays where numbers of fewer digits end: were the values rounded on their way?"
+            raise bench.lost(
+                case, "not_converged",
+                f"With {case.label}: after {number + 1} mixes the ranks' distance from their mean is {error:.3g}, from "
+                f"{first:.3g} at first. The matrix's second largest singular value is {rate:.4f}, so at most "
+                f"{rate:.4f}^{number + 1} of it is left, {allowed:.3g}. {why}".strip(),
+                None, f"at most {allowed:.3g}", f"{error:.3g}",
+            )  # fmt: skip
+    return bench.picture("consensus")
+
+
+def _error(values: Array) -> float:
+    with np.errstate(all="ignore"):
+        error = float(np.linalg.norm(values - values.mean(0)))
+    return error if math.isfinite(error) else math.inf
+
+
+def neighbours_only(bench: RankBench) -> Outcome:
+    """A rank sends its tensors to its neighbours, to each once, and to nobody else."""
+    for case, result in bench.calls("traffic"):
+        gossip: Gossip = case.expected
+        size = gossip.start[0].nbytes
+        for rank in range(case.ranks):
+            heard = gossip.told[rank][0][0]
+            operations = result.trace.operations(rank)
+            strangers = sorted({op.peer for op in operations if op.kind == SEND and op.size} - set(heard))
+            if strangers:
+                raise bench.lost(
+                    case, "too_many_bytes",
+                    f"With {case.label}: rank {rank} sent to rank {strangers[0]}, which is none of its neighbours "
+                    f"{sorted(heard)}: gossip knows no others.", rank, f"ranks {sorted(heard)}", f"rank {strangers[0]}",
+                )  # fmt: skip
+            sent = result.trace.bytes_sent(rank)
+            allowed = len(heard) * (size + HEADER * len(gossip.shapes))
+            if sent > allowed:
+                names = ", ".join(dict.fromkeys(op.name for op in operations if not op.receives))
+                raise bench.lost(
+                    case, "too_many_bytes",
+                    f"With {case.label}: rank {rank} sent {sent} bytes ({names}) in a mix; to {len(heard)} neighbours "
+                    f"it has {len(heard) * size} to send, its tensors once to each. {_sent_habit(operations)}".strip(),
+                    rank, f"at most {allowed} bytes", f"{sent} bytes",
+                )  # fmt: skip
+        total = sum(result.trace.bytes_sent(rank) for rank in range(case.ranks))
+        if total < 0.9 * case.ranks * size:
+            raise bench.lost(
+                case, "too_few_bytes",
+                f"With {case.label}: all ranks together sent {total} bytes, though each must tell its neighbours "
+                f"{size} bytes of tensors.", None, f"at least {case.ranks * size} bytes", f"{total} bytes",
+            )  # fmt: skip
+    return bench.picture("traffic")
+
+
+def _sent_habit(operations: list[Operation]) -> str:
+    if any(op.collective for op in operations):
+        return "A collective tells everybody: send to the neighbours alone, so that the cost is that of the degree."
+    return ""

@@ -1,0 +1,133 @@
+"""Judges of gossip_sgd's local_sgd: what the local steps find, and when ranks communicate."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from grader.exercises.common import plain
+from grader.exercises.gossip_sgd import judging, mixing
+from grader.exercises.gossip_sgd.judging import NEAR, near, place, rows_of
+from grader.exercises.gossip_sgd.mixing import Array, Training
+from grader.lost import Lost
+from grader.ranks.program import CallResult
+from grader.trace.events import SEND, Operation, ring_bytes
+from grader.worlds.cases import Case
+from grader.worlds.ranks import Outcome, RankBench
+
+MARK = 0.00137  # virtual seconds of a local step, as in the harness
+
+
+def trained(bench: RankBench, group: str) -> Outcome:
+    """Every local step finds the parameters that it should, and the right ones are left."""
+    for case, result in bench.calls(group):
+        training: Training = case.expected
+        _stepped(bench, case, result)
+        got, right = rows_of(bench, case, result, training.steps + 1), training.rows()
+        tolerance = NEAR[training.start.dtype.name]
+        wrong = ~np.isclose(got, right, rtol=tolerance, atol=tolerance)
+        if not wrong.any():
+            if result.diagnoses:
+                raise Lost(result.diagnoses[0], bench.outcome(case))
+            continue
+        if result.diagnoses:
+            raise Lost(result.diagnoses[0], bench.outcome(case))
+        step = int(np.argmax(wrong.any((1, 2))))
+        rank = int(np.argmax(wrong[step].any(1)))
+        element = int(np.argmax(wrong[step, rank]))
+        one, other = plain.apart(float(got[step, rank, element]), float(right[step, rank, element]))
+        when = f"after {step} of {training.steps} steps" if step else "before the first step"
+        raise bench.lost(
+            case, "wrong_result",
+            f"With {case.label}: {when}, rank {rank} has {one} instead of {other} in "
+            f"{place(training.shapes, element)}. {_training_habit(training, got, right)}".strip(), rank, other, one,
+        )  # fmt: skip
+    return bench.picture(group)
+
+
+def _stepped(bench: RankBench, case: Case, result: CallResult) -> None:
+    """Raise Lost where a rank did not make its local steps, each once and in order, counted from 0 or 1."""
+    training: Training = case.expected
+    for rank, returned in enumerate(result.returned):
+        steps = returned.get("steps") if isinstance(returned, dict) else None
+        if steps not in ([*range(training.steps)], [*range(1, training.steps + 1)]):
+            count = len(steps) if isinstance(steps, list) else 0
+            what = f"{count} local steps" if count != training.steps else f"local steps {steps}"
+            raise bench.lost(
+                case, "wrong_result",
+                f"With {case.label}: rank {rank} made {what}; local_step(step) is to be called once for each of the "
+                f"{training.steps} steps, 0 to {training.steps - 1}.", rank, f"{training.steps} steps", what,
+            )  # fmt: skip
+
+
+def _training_habit(training: Training, got: Array, right: Array) -> str:
+    if not np.isfinite(got).all():
+        return "Some are not finite numbers: was a buffer never filled?"
+    for wrong, sentence in mixing.training_mistakes(training):
+        if not near(wrong, right) and near(got, wrong, 1e-3):
+            return sentence
+    step = next((step for step in training.meetings if not near(got[step], right[step])), 0)
+    if training.elastic is None and step and not near(got[step], got[step, :1]):
+        return f"After step {step} all ranks must have the same, the mean over all of them, and they differ."
+    return ""
+
+
+def periods(bench: RankBench) -> Outcome:
+    """Ranks communicate after steps period, 2 period, ... and at no other time; before the first step they may."""
+    for case, result in bench.calls("periods"):
+        training: Training = case.expected
+        _stepped(bench, case, result)
+        for rank in range(case.ranks):
+            spans = [span for span in result.trace.spans if span.rank == rank and span.what == "compute"]
+            marks = sorted(span.until for span in spans if abs(span.until - span.since - MARK * 1e9) <= 2)
+            if len(marks) != training.steps:
+                raise bench.lost(case, "sandbox_violation", f"With {case.label}: virtual time was tampered with.", rank)
+            operations: dict[int, list[Operation]] = {}
+            for op in result.trace.operations(rank):
+                after = sum(mark <= op.posted for mark in marks)
+                last = after == training.steps and not _bytes(op, case.ranks)  # a barrier in the end does no harm
+                if op.name != "new_group" and not last:
+                    operations.setdefault(after, []).append(op)
+            _when(bench, case, rank, operations)
+    return bench.picture("periods")
+
+
+def _when(bench: RankBench, case: Case, rank: int, operations: dict[int, list[Operation]]) -> None:
+    training: Training = case.expected
+    wanted = _all(training.meetings)
+    early = sorted(set(operations) - {0, *training.meetings})
+    missing = [step for step in training.meetings if step not in operations]
+    if early:
+        names = ", ".join(dict.fromkeys(op.name for op in operations[early[0]]))
+        count = sum(_bytes(op, case.ranks) for op in operations[early[0]])
+        why = ""
+        if early == [training.steps]:
+            why = " The steps that are left over in the end get no average."
+        elif len(set(operations) - {0}) >= training.steps - 1:
+            why = " It did so after every step: what is saved by local steps is just that."
+        raise bench.lost(
+            case, "too_many_bytes",
+            f"With {case.label}: rank {rank} communicated after step {early[0]} ({names}, {count} bytes sent); ranks "
+            f"meet {wanted}.{why}", rank, wanted, f"also after step {early[0]}",
+        )  # fmt: skip
+    if missing:
+        raise bench.lost(
+            case, "too_few_bytes",
+            f"With {case.label}: rank {rank} did not communicate after step {missing[0]}; ranks meet {wanted}.",
+            rank, wanted, f"not after step {missing[0]}",
+        )  # fmt: skip
+
+
+def _all(steps: tuple[int, ...]) -> str:
+    if not steps:
+        return "after no step here, as there are fewer than a period"
+    return f"after step{'s' * (len(steps) > 1)} {', '.join(map(str, steps))}"
+
+
+def _bytes(op: Operation, ranks: int) -> int:
+    return op.size if op.kind == SEND else ring_bytes(op, range(ranks))
+
+
+def real(bench: RankBench) -> Outcome:
+    """Both functions on real processes."""
+    judging.exact(bench, "real_mix")
+    return trained(bench, "real_training")

@@ -1,0 +1,242 @@
+"""LossScaler: dynamic loss scaling where all ranks skip a step if one of them must.
+
+The rules are those of torch.amp.GradScaler, whose scales and skipped steps are expected (see `_scaling`); that the
+ranks decide together is what ShardedGradScaler adds to it in torch.distributed.fsdp, for gradients that are sharded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from grader.exercise import Check, Exercise
+from grader.exercises.grad_scaler.gradients import cases
+from grader.exercises.grad_scaler.scaling import Array, Right, Work, scale_habit
+from grader.ranks.program import CallResult, Function, Limits
+from grader.worlds.cases import Case
+from grader.worlds.ranks import Outcome, RankBench, Ranks
+
+IN_BOX = Path(__file__).with_name("in_box.py")
+_BAD = {"nan": "a NaN", "inf": "an inf", "-inf": "a -inf"}
+
+
+def _calls(bench: RankBench, group: str) -> Iterator[tuple[Case, Work, Right, CallResult]]:
+    for case, result in bench.calls(group):
+        work, right = case.expected
+        yield case, work, right, result
+
+
+def _values(result: CallResult, rank: int, name: str) -> Array:
+    values: Array = result.returned[rank][name].view().astype(np.float64)
+    return values
+
+
+def _close(got: Array, right: Any) -> bool:
+    return bool(np.allclose(got, right, rtol=1e-4, atol=1e-5))
+
+
+def _short(values: Any) -> str:
+    return f"[{', '.join(f'{float(value):.6g}' for value in list(values)[:4])}{', ...' if len(values) > 4 else ''}]"
+
+
+def _same_steps(bench: RankBench, case: Case, work: Work, right: Right, result: CallResult) -> None:
+    """Raise Lost where a rank made a step that was to be skipped, or the other way round."""
+    stepped = [result.returned[rank]["stepped"] for rank in range(work.ranks)]
+    for step, expected in enumerate(right.stepped):
+        wrong = [rank for rank in range(work.ranks) if stepped[rank][step] != int(expected)]
+        if wrong:
+            said, wanted = _why_not(work, right, stepped, step, wrong), "1" if expected else "0"
+            raise bench.lost(
+                case, "wrong_result", f"With {case.label}: {said}", wrong[0],
+                f"{wanted} optimizer.step()", f"{stepped[wrong[0]][step]}",
+            )  # fmt: skip
+
+
+def _why_not(work: Work, right: Right, stepped: list[list[int]], step: int, wrong: list[int]) -> str:
+    """Which ranks did wrong in `step`, and the mistake behind it."""
+    bad, who = right.bad[step], _ranks(wrong)
+    if not bad:
+        if stepped[wrong[0]][step] > 1:
+            return f"in step {step} {who} called optimizer.step() {stepped[wrong[0]][step]} times."
+        return f"in step {step} {who} skipped the optimizer's step, though all gradients are finite."
+    of = "its gradient" if work.ranks == 1 else f"the gradient of {_ranks(bad)}"
+    if len(bad) > 1:
+        of = f"every gradient of {_ranks(bad)}"
+    what = next((one for rank in bad for _, one in work.poison[rank][step]), "inf")
+    has = f"in step {step} {of} has {_BAD[what]}, and"
+    if work.ranks == 1:
+        return f"{has} optimizer.step() was called all the same: skip it if any element is inf, -inf or NaN."
+    if set(wrong).isdisjoint(bad):
+        return (
+            f"{has} {who} made the optimizer's step all the same: each rank decides for itself. "
+            "All-reduce whether any rank found one, with MAX or SUM, and let that decide."
+        )
+    return f"{has} {who} called optimizer.step() all the same: where one rank must skip, all must."
+
+
+def _ranks(ranks: list[int]) -> str:
+    if len(ranks) == 1:
+        return f"rank {ranks[0]}"
+    return f"ranks {', '.join(map(str, ranks[:-1]))} and {ranks[-1]}"
+
+
+def _same_scales(bench: RankBench, case: Case, work: Work, right: Right, result: CallResult) -> None:
+    """Raise Lost where a scale is not as it must be."""
+    scales = [result.returned[rank]["scales"] for rank in range(work.ranks)]
+    for number, expected in enumerate(right.scales):
+        for rank, mine in enumerate(scales):
+            if np.isclose(mine[number], expected, rtol=1e-5):
+                continue
+            got, when = f"{mine[number]:g}", _after(right, number)
+            said = f"{when} the scale of rank {rank} is {got}, expected {expected:g}."
+            others = [other for other, theirs in enumerate(scales) if np.isclose(theirs[number], expected, rtol=1e-5)]
+            if others:
+                said += f" {_ranks(others).capitalize()} got it right: ranks with different scales never agree again."
+            said = f"With {case.label}: {said} {scale_habit(work, right, mine)}".strip()
+            raise bench.lost(case, "wrong_result", said, rank, f"{expected:g}", got)
+
+
+def _after(right: Right, number: int) -> str:
+    if not number:
+        return "before the first step"
+    done = "made" if right.stepped[number - 1] else "skipped"
+    return f"after step {number - 1}, which is to be {done},"
+
+
+def _same_parameters(bench: RankBench, case: Case, work: Work, right: Right, result: CallResult) -> None:
+    """Raise Lost where the parameters after a step are others."""
+    for step in range(work.steps):
+        for rank in range(work.ranks):
+            got, expected = _values(result, rank, "parameters")[step], right.parameters[step][rank]
+            if _close(got, expected):
+                continue
+            said = f"after step {step} rank {rank}'s parameters are wrong. "
+            if right.stepped[step]:
+                said += _step_habit(work, right, step, rank, got)
+            else:
+                said += "That step is to be skipped: nothing may change, also by momentum."
+            said = f"With {case.label}: {said.strip()}"
+            raise bench.lost(case, "wrong_result", said, rank, _short(expected), _short(got))
+
+
+def _step_habit(work: Work, right: Right, step: int, rank: int, got: Array) -> str:
+    """The mistake that gives such a first step, in a sentence; empty for none that is known."""
+    if any(right.stepped[:step]):
+        return "A later step than the first went wrong: is there anything left of the step before?"
+    scale, gradient = right.scales[step], work.gradients[rank][step].astype(np.float64)
+    if work.how[step] == "clip":
+        norm = float(np.linalg.norm(gradient))
+        clipped = gradient / norm
+        ways = (
+            (clipped / scale, "The gradient was divided by the scale after it had been clipped: unscale_ must divide "
+             "at once, and step not again."),
+            (gradient, "The clipped gradient was lost: step must use the gradient as it is after unscale_."),
+        )  # fmt: skip
+    else:
+        ways = (
+            (gradient * scale, "The step was made with the scaled gradient: divide it by the scale first."),
+            (gradient / scale, "The gradient was divided by the scale twice: once is enough, in unscale_ or in step."),
+        )
+    start = work.starts[rank].astype(np.float64)
+    return next((said for one, said in ways if np.allclose(start - work.rate * one, got, rtol=1e-5, atol=1e-6)), "")
+
+
+# ---- the checks
+
+
+def _skips(bench: RankBench) -> Outcome:
+    """Which steps are skipped, and that the others are made with the true gradient; scales are not judged."""
+    for case, work, right, result in _calls(bench, "skips"):
+        _same_steps(bench, case, work, right, result)
+        _same_parameters(bench, case, work, right, result)
+    return bench.picture("skips")
+
+
+def _scales(bench: RankBench) -> Outcome:
+    for case, work, right, result in _calls(bench, "scales"):
+        _same_scales(bench, case, work, right, result)
+    return bench.picture("scales")
+
+
+def _one_rank(bench: RankBench) -> Outcome:
+    """A bad gradient on one rank: all skip, and all go on with the same scale."""
+    for case, work, right, result in _calls(bench, "one_rank"):
+        _same_steps(bench, case, work, right, result)
+        _same_scales(bench, case, work, right, result)
+    return bench.picture("one_rank")
+
+
+def _unscale(bench: RankBench) -> Outcome:
+    """What is clipped is the true gradient, and it is not divided once more."""
+    for case, work, right, result in _calls(bench, "unscale"):
+        for step in range(work.steps):
+            for rank in range(work.ranks):
+                expected = work.gradients[rank][step].astype(np.float64)
+                _true_gradient(bench, case, rank, _values(result, rank, "unscaled")[step], expected, right.scales[step])
+        _same_steps(bench, case, work, right, result)
+        _same_parameters(bench, case, work, right, result)
+    return bench.picture("unscale")
+
+
+def _true_gradient(
+    bench: RankBench, case: Case, rank: int, got: Array, expected: Array, scale: float, when: str = "after unscale_"
+) -> None:
+    """Raise Lost where p.grad is not the gradient of the loss that was not scaled."""
+    if _close(got, expected):
+        return
+    said = f"{when} rank {rank}'s gradient is {_short(got)}, expected {_short(expected)}."
+    if np.allclose(got, expected * scale, rtol=1e-5):
+        said += " It is still scaled: who clips it now clips before it is unscaled. unscale_ must divide at once."
+    elif np.allclose(got, expected / scale, rtol=1e-5):
+        said += " It has been divided by the scale twice."
+    else:
+        said += " Divide every gradient of every parameter group by the scale, in place."
+    raise bench.lost(case, "wrong_result", f"With {case.label}: {said}", rank, _short(expected), _short(got))
+
+
+def _raises(bench: RankBench) -> Outcome:
+    """A second unscale_ raises RuntimeError and divides nothing; after update() it may be called again."""
+    for case, work, right, result in _calls(bench, "raises"):
+        for rank in range(work.ranks):
+            for name, after in (("raised", ""), ("late", ", after step(),")):
+                raised = result.returned[rank][name]
+                missed = next((step for step, one in enumerate(raised) if not one), None)
+                if missed is not None:
+                    raise bench.lost(
+                        case, "wrong_result",
+                        f"With {case.label}: in step {missed} the second unscale_ before update(){after} raised "
+                        "nothing. It must raise RuntimeError: gradients divided twice look right and are too small.",
+                        rank, "RuntimeError", "nothing raised",
+                    )  # fmt: skip
+            for step in range(work.steps):
+                if right.stepped[step]:
+                    expected = work.gradients[rank][step].astype(np.float64)
+                    got, when = _values(result, rank, "unscaled")[step], "after the second unscale_"
+                    _true_gradient(bench, case, rank, got, expected, right.scales[step], when)
+    return bench.picture("raises")
+
+
+EXERCISE = Exercise(
+    name="grad_scaler",
+    chapter="07",
+    title="A loss scaler that all ranks agree with",
+    minutes=40,
+    difficulty=2,
+    world=Ranks(
+        (Function("LossScaler", ("init_scale", "growth_factor", "backoff_factor", "growth_interval")),),
+        cases,
+        limits=Limits(cpu_seconds=5, load_cpu_seconds=10, idle_seconds=15),
+        banned=("torch.amp.grad_scaler.GradScaler",),
+        in_box=IN_BOX,
+    ),
+    checks=(
+        Check("skips", "Steps with an inf or a NaN skipped, the others made with the true gradient", 4, _skips),
+        Check("scales", "The scale shrinks after a skip, and grows after enough good steps", 4, _scales),
+        Check("one_rank", "An inf on one rank makes all ranks skip", 5, _one_rank),
+        Check("unscale", "unscale_ divides once, before the gradient is clipped", 4, _unscale),
+        Check("raises", "unscale_ twice before update raises RuntimeError", 1, _raises),
+    ),
+)

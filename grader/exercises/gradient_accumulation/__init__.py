@@ -1,0 +1,231 @@
+"""Gradient accumulation under DDP: many micro-batches, one step, one synchronisation (Li et al. 2020, section 3.2.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from grader.exercise import Check, Draw, Exercise
+from grader.exercises.common import plain
+from grader.exercises.gradient_accumulation import steps as right
+from grader.exercises.gradient_accumulation.steps import Array, Micro
+from grader.ranks.program import CallResult, Function, Limits, Strided
+from grader.worlds.cases import Case
+from grader.worlds.ranks import Outcome, RankBench, Ranks
+
+IN, HIDDEN, OUT, LR = 4, 6, 3, 0.3
+IN_BOX = Path(__file__).with_name("in_box.py")
+WORLDS = (1, 2, 3, 4)
+CLASSES, VALUES = "cross entropy", "mean squared error"
+SHAPES = ((HIDDEN, IN), (HIDDEN,), (OUT, HIDDEN), (OUT,))
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a case must come to, and what it is made of."""
+
+    parameters: tuple[Array, ...]
+    batches: tuple[tuple[tuple[Micro, ...], ...], ...]  # by rank, step and micro-batch
+
+    @property
+    def steps(self) -> int:
+        return len(self.batches[0])
+
+
+def cases(draw: Draw) -> Iterator[Case]:
+    """Every case of every check; sizes are those of one rank's micro-batches, step by step."""
+    for n in WORLDS:
+        yield _case(draw, "even", n, VALUES, [[4, 4, 4]] * 3)
+        yield _case(draw, "even", n, CLASSES, [[4, 4, 4, 4]] * 2)
+        yield _case(draw, "uneven", n, VALUES, [[5, 1, 3], [2, 7, 2]])
+        yield _case(draw, "uneven", n, CLASSES, [[6, 6, 6], [3, 8, 5]], ignored=0.4)
+        yield _case(draw, "incomplete", n, VALUES, [[3, 3, 3], [3, 3], [3]])
+    yield _case(draw, "real", 2, CLASSES, [[6, 2, 6], [3, 8, 5]], ignored=0.4, engine="gloo")
+
+
+def _case(
+    draw: Draw, group: str, n: int, loss: str, sizes: Sequence[Sequence[int]], ignored: float = 0.0,
+    engine: str = "sim",
+) -> Case:  # fmt: skip
+    told = ", then ".join(
+        f"{len(step)} micro-batch{'es' * (len(step) > 1)} of {'+'.join(map(str, step))}" for step in sizes
+    )
+    label = f"{n} rank{'s' * (n > 1)}, {loss}, {told if len(set(map(tuple, sizes))) > 1 else told.split(',')[0]}"
+    random = draw.generator(f"{group} {label}")
+    parameters = tuple(random.standard_normal(shape) for shape in SHAPES)
+    batches = tuple(
+        tuple(tuple(_micro(random, size, loss, ignored) for size in step) for step in sizes) for _ in range(n)
+    )
+    given = tuple(
+        (
+            [Strided.of(parameter) for parameter in parameters], loss, LR,
+            [[[Strided.of(x), Strided.of(y)] for x, y in step] for step in mine],
+        )
+        for mine in batches
+    )  # fmt: skip
+    return Case(group, label, given, engine=engine, by="train", expected=Wanted(parameters, batches))
+
+
+def _micro(random: np.random.Generator, size: int, loss: str, ignored: float) -> Micro:
+    inputs = random.standard_normal((size, IN))
+    if loss == VALUES:
+        return inputs, random.standard_normal((size, OUT))
+    targets = random.integers(0, OUT, size)
+    targets[1:][random.random(size - 1) < ignored] = -100  # one target is left, for a mean to be of
+    return inputs, targets
+
+
+def _array(value: Any) -> Array | None:
+    return value.view() if isinstance(value, Strided) else None
+
+
+def _same(got: Sequence[Array | None], wanted: Sequence[Array]) -> bool:
+    if len(got) != len(wanted):
+        return False
+    pairs = zip(got, wanted, strict=True)
+    return all(a is not None and a.shape == b.shape and np.allclose(a, b, rtol=1e-5, atol=1e-7) for a, b in pairs)
+
+
+def _found(bench: RankBench, case: Case, result: CallResult, rank: int) -> dict[str, Any]:
+    found = result.returned[rank]
+    if not isinstance(found, dict):
+        raise bench.lost(case, "wrong_result", f"With {case.label}: rank {rank} has nothing to show.", rank)
+    return found
+
+
+def _parameters(bench: RankBench, case: Case, result: CallResult) -> None:
+    """The parameters after all steps are those of the big batch."""
+    wanted: Wanted = case.expected
+    after, _ = right.train(wanted.parameters, LR, wanted.batches)
+    for rank in range(case.ranks):
+        found = _found(bench, case, result, rank)
+        got = [_array(value) for value in found.get("parameters", ())]
+        if _same(got, after):
+            continue
+        first = float(np.ravel(got[0])[0]) if got and got[0] is not None and got[0].size else float("nan")
+        texts = plain.apart(first, float(after[0].flat[0]))
+        what = (
+            f"With {case.label}: after {wanted.steps} steps, the parameters of rank {rank} are not those that steps on "
+            f"whole batches lead to: {_habit(wanted, got, found.get('steps')) or _drifted(bench, case, result)}."
+        )
+        raise bench.lost(case, "wrong_result", what, rank, f"first weight {texts[1]}", texts[0])
+
+
+def _habit(wanted: Wanted, got: list[Array | None], steps: Any) -> str:
+    if steps != wanted.steps:
+        each = f"{steps / wanted.steps:g}" if isinstance(steps, int) else "?"
+        return f"the optimizer stepped {each} times a call, and once is right, after all micro-batches"
+    if _same(got, wanted.parameters):
+        return "they are unchanged"
+    for told, weights in right.MISTAKES:
+        if _same(got, right.train(wanted.parameters, LR, wanted.batches, weights)[0]):
+            return told
+    if _same(got, right.train(wanted.parameters, LR, [wanted.batches[0]])[0]):
+        return "it is what rank 0's data alone gives: the ranks were never synchronised"
+    if _same(got, right.train(wanted.parameters, LR, wanted.batches, masked=True)[0]):
+        return "it is what comes of weights by the number of targets, also those that are -100: they do not count"
+    return ""
+
+
+def _drifted(bench: RankBench, case: Case, result: CallResult) -> str:
+    """What to ask where no mistake is known that gives these parameters."""
+    all_of_them = [
+        [_array(value) for value in _found(bench, case, result, rank).get("parameters", ())]
+        for rank in range(case.ranks)
+    ]
+    first = [value for value in all_of_them[0] if value is not None]
+    if not all(_same(got, first) for got in all_of_them):
+        return (
+            "the ranks have drifted apart. The last micro-batch, and no other, belongs outside of no_sync(), and what "
+            "has been averaged must not be changed by a rank's own numbers"
+        )
+    return "set the gradient to zero before each step, and scale each micro-batch's loss to its part of the whole"
+
+
+def _trained(group: str, bench: RankBench) -> Outcome:
+    for case, result in bench.calls(group):
+        _parameters(bench, case, result)
+    return bench.picture(group, 2)
+
+
+def _synchronisations(bench: RankBench) -> Outcome:
+    """One all-reduce of the gradients a step: these models fit into one bucket."""
+    for case, result in bench.calls("even"):
+        wanted: Wanted = case.expected
+        for rank in range(case.ranks):
+            calls = [op for op in result.trace.operations(rank) if op.name.startswith("all_reduce")]
+            if len(calls) == wanted.steps:
+                continue
+            micro = sum(map(len, wanted.batches[rank]))
+            each = f"{len(calls)} all-reduces in {wanted.steps} steps"
+            if len(calls) < wanted.steps:
+                what = f"rank {rank} made {each}: gradients that are never averaged train every rank on its own data"
+                raise bench.lost(case, "too_few_bytes", f"With {case.label}: {what}.", rank, f"{wanted.steps}", each)
+            why = "one a step is enough, with the last micro-batch"
+            if len(calls) == micro:
+                why = (
+                    "that is one for each micro-batch. All but the last belong inside model.no_sync(), the forward "
+                    "pass too: it is there that DDP decides whether the backward pass synchronises"
+                )
+            what = f"With {case.label}: rank {rank} made {each}; {why}."
+            raise bench.lost(case, "too_many_messages", what, rank, f"{wanted.steps} all-reduces", each)
+    return bench.picture("even", 2)
+
+
+def _losses(bench: RankBench) -> Outcome:
+    """What is returned: each rank's mean loss over its own targets."""
+    for group in ("even", "uneven"):
+        for case, result in bench.calls(group):
+            wanted: Wanted = case.expected
+            _, losses = right.train(wanted.parameters, LR, wanted.batches)
+            for rank in range(case.ranks):
+                _loss_of(bench, case, rank, _found(bench, case, result, rank).get("returned"), losses[rank])
+    return bench.picture("even", 2)
+
+
+def _loss_of(bench: RankBench, case: Case, rank: int, returned: Any, wanted: list[float]) -> None:
+    values = returned if isinstance(returned, list) else []
+    for step, mean in enumerate(wanted):
+        value = values[step] if step < len(values) else None
+        if not isinstance(value, float):
+            got = plain.in_words(value)
+            what = (
+                f"With {case.label}: on rank {rank}, train_step returned {got}; the mean loss is asked for, as a float."
+            )
+            raise bench.lost(case, "wrong_result", what, rank, "a float", got)
+        if step == 0 and not np.isclose(value, mean, rtol=1e-6):  # later ones follow from the parameters
+            got, right_text = plain.apart(value, mean)
+            what = (
+                f"With {case.label}: on rank {rank}, the first step returned {got}; the mean loss over the rank's "
+                f"targets is {right_text}."
+            )
+            raise bench.lost(case, "wrong_result", what, rank, right_text, got)
+
+
+EXERCISE = Exercise(
+    name="gradient_accumulation",
+    chapter="07",
+    title="Gradient accumulation: many micro-batches, one synchronisation",
+    minutes=30,
+    difficulty=2,
+    world=Ranks(
+        (Function("train_step", ("model", "optimizer", "micro_batches", "loss_fn")),),
+        cases,
+        limits=Limits(cpu_seconds=5, load_cpu_seconds=10, idle_seconds=15),
+        imported=("torch._dynamo",),
+        in_box=IN_BOX,
+    ),
+    checks=(
+        Check("even", "Micro-batches of one size: the step of the whole batch", 4, partial(_trained, "even")),
+        Check("uneven", "Different sizes, and targets that do not count", 4, partial(_trained, "uneven")),
+        Check("incomplete", "A last group with fewer micro-batches", 2, partial(_trained, "incomplete")),
+        Check("synchronisations", "One all-reduce of the gradients a step", 4, _synchronisations),
+        Check("loss", "The mean loss, as a float", 2, _losses),
+        Check("real", "On 2 real processes", 2, partial(_trained, "real")),
+    ),
+)

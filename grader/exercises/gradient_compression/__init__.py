@@ -1,0 +1,233 @@
+"""TopKAllReduce(ratio): the mean over ranks of each rank's largest gradients; what is not sent is kept for later.
+
+Top-k sparsification is that of Aji and Heafield 2017 and of Deep Gradient Compression (Lin et al. 2018, section 3.1);
+that it converges with error feedback, and not without, is shown by Stich, Cordonnier and Jaggi 2018 and by Karimireddy
+et al. 2019.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from grader.exercise import Check, Exercise
+from grader.exercises.common import checks
+from grader.exercises.gradient_compression.compression import Array, Job, Problem, close, habit
+from grader.exercises.gradient_compression.trainings import cases
+from grader.lost import Lost
+from grader.ranks.program import CallResult, Function, Limits, Strided
+from grader.worlds.cases import Case
+from grader.worlds.ranks import Outcome, RankBench, Ranks
+
+IN_BOX = Path(__file__).with_name("in_box.py")
+ITEM = 4  # bytes of a float32
+HEADER = 64
+FACTOR = 1.1
+
+
+def _calls(bench: RankBench, group: str) -> Iterator[tuple[Case, Job, CallResult]]:
+    """The finished calls of a group; raises Lost for what must not be in any, right or wrong."""
+    for case, result in bench.calls(group):
+        found = checks.forbidden(result) or next(iter(result.diagnoses), None)
+        if found:
+            raise Lost(found, bench.outcome(case))
+        yield case, case.expected, result
+
+
+def _returned(result: CallResult, rank: int, what: str) -> Any:
+    found = result.returned[rank]
+    return found.get(what) if isinstance(found, dict) else None
+
+
+def _array(found: Any) -> Array | str:
+    """A result's values, or what it is if it is no tensor of numbers."""
+    if not isinstance(found, Strided):
+        return found if isinstance(found, str) else "nothing"
+    values = found.view()
+    if values.dtype.kind not in "fiu":
+        return f"a tensor of {values.dtype.name}"
+    return values.astype(np.float64)
+
+
+def _results(bench: RankBench, case: Case, job: Job, result: CallResult, call: int) -> list[Array]:
+    """What a call returned on every rank. Raises Lost where it is no tensor with the gradient's shape."""
+    found = []
+    for rank in range(case.ranks):
+        results = _returned(result, rank, "results")
+        got = _array(results[call]) if isinstance(results, list) and len(results) > call else "nothing"
+        shape = job.expected[call].shape
+        if isinstance(got, str) or got.shape != shape:
+            what = got if isinstance(got, str) else f"a tensor of shape {got.shape}"
+            message = (
+                f"With {case.label}: {_which(job, call)} returned {what} on rank {rank}. It must return the mean, "
+                f"a dense Tensor of the gradient's shape {shape}."
+            )
+            raise bench.lost(case, "wrong_result", message, rank, str(shape), what)
+        found.append(got)
+    return found
+
+
+def _which(job: Job, call: int) -> str:
+    """A call, in words: "call 2 for layers.0.bias", counted for each object and name."""
+    which, name, _ = job.calls[call]
+    earlier = sum(one[:2] == (which, name) for one in job.calls[:call])
+    return f"call {earlier + 1} for {name}"
+
+
+def _right(bench: RankBench, case: Case, job: Job, result: CallResult, calls: int) -> None:
+    """Raise Lost where one of the first `calls` results is not what it must be."""
+    for call in range(calls):
+        expected = job.expected[call]
+        for rank, got in enumerate(_results(bench, case, job, result, call)):
+            if close(got, expected):
+                continue
+            wrong = np.flatnonzero(~np.isclose(got, expected, rtol=1e-5, atol=1e-5).reshape(-1))
+            place, flat = int(wrong[0]), got.reshape(-1)
+            message = (
+                f"With {case.label}: in {_which(job, call)} rank {rank}'s result is wrong in {len(wrong)} of "
+                f"{expected.size} elements; element {place} is {flat[place]:.6g}, expected "
+                f"{expected.reshape(-1)[place]:.6g}. {habit(job, call, got) or _guess(job, call, rank, got)}"
+            ).strip()
+            raise bench.lost(
+                case, "wrong_result", message, rank, f"{expected.reshape(-1)[place]:.6g}", f"{flat[place]:.6g}"
+            )
+
+
+def _guess(job: Job, call: int, rank: int, got: Array) -> str:
+    """What can be told of a result that no known mistake gives."""
+    if not np.isfinite(got).all():
+        return "There is an inf or a NaN in it."
+    count, most = np.count_nonzero(got), job.sent(call) * job.ranks
+    if not count:
+        return "It is zero everywhere."
+    if count > most:
+        return f"It has {count} elements that are not zero; {job.ranks} ranks with k = {job.sent(call)} send {most}."
+    if np.count_nonzero(job.expected[call]) > count and count <= job.sent(call):
+        return f"It has only {count} elements that are not zero: what other ranks have sent is missing."
+    if np.allclose(np.sort(got, axis=None), np.sort(job.expected[call], axis=None), atol=1e-5):
+        return "The values are right, but in the wrong places: mind the order of elements in memory."
+    if sum(one[:2] == job.calls[call][:2] for one in job.calls[:call]):
+        return "What a rank has not sent, and only that, is to be added to its next gradient of that name."
+    return ""
+
+
+def _values(bench: RankBench, group: str) -> Iterator[tuple[Case, CallResult]]:
+    """The calls of `group`, each found right."""
+    for case, job, result in _calls(bench, group):
+        _right(bench, case, job, result, len(job.calls))
+        yield case, result
+
+
+def _bytes(bench: RankBench) -> Outcome:
+    """What each rank sends in all calls together; results of the first are judged too, or sending less would do."""
+    for case, job, result in _calls(bench, "bytes"):
+        n, count = case.ranks, len(job.calls)
+        k, size = job.sent(0), job.elements(0)
+        allowed = count * (2 * k * ITEM + HEADER) * (n - 1)
+        for rank in range(n):
+            sent = result.trace.bytes_sent(rank)
+            if sent > allowed:
+                message = (
+                    f"With {case.label}: rank {rank} sent {sent} bytes, {allowed} are allowed: in each call k values, "
+                    f"k places and {HEADER} bytes of headers for each other rank. "
+                    f"{_too_many(sent / count, k, size, n)}"
+                )
+                raise bench.lost(case, "too_many_bytes", message.strip(), rank, f"<= {allowed}", str(sent))
+        if not sum(result.trace.bytes_sent(rank) for rank in range(n)):
+            message = f"With {case.label}: no rank sent anything: the mean over ranks needs what the others have."
+            raise bench.lost(case, "too_few_bytes", message, None, "> 0", "0")
+        _right(bench, case, job, result, 1)
+    return bench.picture("bytes")
+
+
+def _too_many(sent: float, k: int, size: int, n: int) -> str:
+    """The mistake that makes a rank send so many bytes in a call."""
+    whole = size * ITEM
+    if sent >= 0.99 * 2 * (n - 1) * whole / n:
+        return (
+            f"The whole gradient was sent, which is {whole} bytes, also its zeros: send the k values and their places."
+        )
+    if abs(sent - 3 * k * ITEM * (n - 1)) <= HEADER * (n - 1):
+        return "The places were sent as int64, of 8 bytes each: int32 is enough."
+    if abs(sent - 4 * k * ITEM * (n - 1)) <= HEADER * (n - 1):
+        return "Values and places were sent with 8 bytes each: float32 and int32 are enough."
+    return ""
+
+
+def _agreement(bench: RankBench) -> Outcome:
+    """All ranks have the very same bits, where rounding depends on the order of the sum."""
+    for case, job, result in _calls(bench, "agreement"):
+        _right(bench, case, job, result, 1)
+        for call in range(len(job.calls)):
+            first, *others = _results(bench, case, job, result, call)
+            for rank, got in enumerate(others, 1):
+                different = ~((got == first) | (np.isnan(got) & np.isnan(first)))
+                if different.any():
+                    most = float(np.abs(got - first).max())
+                    message = (
+                        f"With {case.label}: in {_which(job, call)} rank {rank}'s result differs from rank 0's in "
+                        f"{int(different.sum())} of {first.size} elements, by up to {most:.2g}. Replicas drift apart "
+                        "by such steps: add up what the ranks sent in the same order everywhere."
+                    )
+                    raise bench.lost(case, "wrong_result", message, rank, "the same bits", f"{most:.2g} apart")
+    return bench.picture("agreement")
+
+
+def _convergence(bench: RankBench) -> Outcome:
+    """Training reaches the loss that it reaches with the mean of the whole gradients."""
+    for case, result in bench.calls("convergence"):
+        found = checks.forbidden(result) or next(iter(result.diagnoses), None)
+        if found:
+            raise Lost(found, bench.outcome(case))
+        problem: Problem = case.expected
+        dense = problem.loss(problem.dense())
+        for rank in range(case.ranks):
+            got = _array(_returned(result, rank, "parameters"))
+            if isinstance(got, str) or got.shape != problem.start.shape:
+                what = got if isinstance(got, str) else f"a tensor of shape {got.shape}"
+                message = f"With {case.label}: a call on rank {rank} returned {what}."
+                raise bench.lost(case, "wrong_result", message, rank)
+            loss = problem.loss(got) if np.abs(got).max() < 1e9 else float("inf")
+            if not loss <= FACTOR * dense:
+                said = "What is not sent must be kept and added later, or small gradients never count."
+                if not loss < problem.loss(problem.start.astype(np.float64)):
+                    said = "It diverged: is more added up than was left unsent, or the sum used for the mean?"
+                message = (
+                    f"With {case.label}: after {problem.steps} steps rank {rank}'s parameters have a loss of "
+                    f"{loss:.4g}; the whole gradients reach {dense:.4g}, and {FACTOR:g} times that is allowed. {said}"
+                )
+                limit = f"<= {FACTOR * dense:.4g}"
+                raise bench.lost(case, "not_converged", message, rank, limit, f"{loss:.4g}")
+    return bench.picture("convergence")
+
+
+EXERCISE = Exercise(
+    name="gradient_compression",
+    chapter="07",
+    title="Gradient compression with error feedback",
+    minutes=50,
+    difficulty=2,
+    world=Ranks(
+        (Function("TopKAllReduce", ("ratio",)),),
+        cases,
+        limits=Limits(cpu_seconds=5, load_cpu_seconds=10, idle_seconds=15),
+        in_box=IN_BOX,
+    ),
+    checks=(
+        Check("first_step", "The mean of each rank's k largest by magnitude", 4, checks.right(_values, "first_step")),
+        Check(
+            "feedback",
+            "What was not sent is added to the next gradient, per name",
+            5,
+            checks.right(_values, "feedback"),
+        ),
+        Check("bytes", "k values and k places to each other rank, and little more", 4, _bytes),
+        Check("agreement", "The same bits on all ranks", 2, _agreement),
+        Check("convergence", "The loss of the whole gradients, within 10 %", 3, _convergence),
+        Check("shapes", "Matrices, transposed and strided gradients", 2, checks.right(_values, "shapes")),
+        Check("real", "Real gloo processes, and a large gradient", 2, checks.right(_values, "real")),
+    ),
+)

@@ -1,0 +1,325 @@
+"""run(map_fn, reduce_fn, inputs, workers, reducers, combine_fn=None): MapReduce on workers that die and stand still.
+
+Dean and Ghemawat 2004, "MapReduce: simplified data processing on large clusters", sections 3 and 4. Judged by what run()
+returns and by the bytes that its tasks returned, whatever the tasks are.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from grader.exercise import Check, Exercise
+from grader.jobs import given
+from grader.jobs.bench import JobBench
+from grader.jobs.cluster import Done, Job
+from grader.jobs.host import size
+from grader.trace.gantt import Chart
+from grader.verdict import Diagnosis
+from grader.worlds.job import Jobs
+
+Functions = tuple[str, str, str | None]
+COUNT: Functions = ("words", "total", None)
+SMALL_SPLIT, SPLIT, WORDS = 60, 2_000, 40  # words in a split, of so many different ones
+SHARE = 0.1  # of the bytes without a combiner
+
+
+# ---- what is given
+
+
+def text(rng: random.Random, splits: int, length: int = SMALL_SPLIT) -> list[str]:
+    """Splits of a text of which some words are frequent, as words are."""
+    known = _named(rng, WORDS)
+    weights = [1 / (rank + 1) for rank in range(WORDS)]
+    return [" ".join(rng.choices(known, weights, k=length)) for _ in range(splits)]
+
+
+def _named(rng: random.Random, count: int) -> list[str]:
+    """Different words."""
+    found: dict[str, None] = {}
+    while len(found) < count:
+        found["".join(rng.choices("abcdefghijklmnopqrstuvwxyz", k=rng.randint(4, 9)))] = None
+    return list(found)
+
+
+def log(rng: random.Random, splits: int) -> list[list[list[str]]]:
+    """Lines (visitor, page)."""
+    pages, visitors = [f"/{name}" for name in _named(rng, 8)], _named(rng, 12)
+    return [[[rng.choice(visitors), rng.choice(pages)] for _ in range(30)] for _ in range(splits)]
+
+
+def readings(rng: random.Random, splits: int) -> list[list[list[Any]]]:
+    """Rows (sensor, whole number)."""
+    sensors = _named(rng, 10)
+    return [[[rng.choice(sensors), rng.randrange(-999, 1000)] for _ in range(25)] for _ in range(splits)]
+
+
+def expected(job: Job) -> dict[Any, Any]:
+    """What run() must return."""
+    map_fn, reduce_fn = getattr(given, job.functions[0]), getattr(given, job.functions[1])
+    groups: dict[Any, list[Any]] = defaultdict(list)
+    for item in job.inputs:
+        for key, value in map_fn(item):
+            groups[key].append(value)
+    return {key: reduce_fn(key, values) for key, values in groups.items()}
+
+
+# ---- what must hold
+
+
+def wrong(bench: JobBench, done: Done, why: str = "") -> Diagnosis | None:
+    """What run() returned and should not have, or the other way round."""
+    found = bench.found
+    where = f"{done.job.label}. " if done.job.label else ""
+    if done.items is None:
+        text = f"{where}run() returned a {done.type_name}; it returns a dict of key to result."
+        return found("wrong_result", text, "a dict", done.type_name)
+    right = expected(done.job)
+    got = dict(done.items)
+    lost = [key for key in right if key not in got]
+    if lost:
+        text = f"{where}{_count(lost, 'key')} missing from what run() returned, {lost[0]!r} for one. {why}"
+        return found("wrong_result", text.strip(), f"{len(right)} keys", f"{len(got)} keys")
+    more = [key for key in got if key not in right]
+    if more:
+        text = f"{where}run() returned {_count(more, 'key')} that no map_fn gave, {_told(more[0])} for one."
+        return found("wrong_result", text, f"{len(right)} keys", f"{len(got)} keys")
+    bad = [key for key, value in right.items() if not _same(got[key], value)]
+    if not bad:
+        return unused(bench, done)
+    key = bad[0]
+    text = f"{where}For {key!r} run() returned {_told(got[key])}; {_told(right[key])} is right"
+    text += f" ({len(bad)} of {len(right)} keys are wrong). {_how(got, right, bad)} {why}"
+    return found("wrong_result", " ".join(text.split()), f"{key!r}: {_told(right[key])}", _told(got[key]))
+
+
+def unused(bench: JobBench, done: Done) -> Diagnosis | None:
+    """What was right, but not done by workers: a split without a task of its own, or a fault that could not happen."""
+    job, found = done.job, bench.found
+    where = f"{job.label}. " if job.label else ""
+    sizes = sorted(size(item) for item in job.inputs)
+    given = sorted(task.given for task in done.tasks if task.became == "done")[-len(sizes) :] if sizes else []
+    went = sum(room >= size for room, size in zip(reversed(given), reversed(sizes), strict=False))
+    if went < len(sizes):
+        text = (
+            f"{where}The result is right, but only {_count(range(went), 'task')} large enough to have been given one of "
+            f"the {len(sizes)} splits. Submit one map task for each element of inputs, with that element."
+        )
+        return found("too_few_bytes", text, f"{len(sizes)} map tasks", str(went))
+    died = sum(task.became == "died" for task in done.tasks)
+    stood = sum(task.became == "running" and task.end is None for task in done.tasks)
+    if died < len(job.deaths) or stood < len(job.still):
+        last = max(*job.deaths, *job.still, 0)
+        text = (
+            f"{where}The result is right, but there was no {_nth(last)} task, in which that was to happen, only "
+            f"{len(done.tasks)}: reduce in tasks, too, one for each reducer."
+        )
+        return found(
+            "too_few_bytes", text, f"{len(sizes)} map tasks, {job.reducers} reduce tasks", str(len(done.tasks))
+        )
+    return None
+
+
+def shared_out(bench: JobBench, done: Done) -> Diagnosis | None:
+    """Whether all workers map at once, and there are not many more tasks than splits and reducers."""
+    job, found = done.job, bench.found
+    most = 2 * (len(job.inputs) + job.reducers)
+    if done.different > most:
+        text = (
+            f"{job.label}. {done.different} different tasks ran: one map task for each of {len(job.inputs)} splits and "
+            f"one reduce task for each of {job.reducers} reducers are enough."
+        )
+        return found("too_many_messages", text, f"<= {most} tasks", str(done.different))
+    first = done.tasks[: len(job.inputs)]  # before them, nothing can be reduced
+    ran = [(task.begin, task.end) for task in first if task.end is not None]
+    at_once = max((sum(begin <= at < end for begin, end in ran) for at, _ in ran), default=0)
+    busy = min(job.workers, len(job.inputs))
+    if at_once < busy:
+        text = (
+            f"{job.label}. Never more than {_count(range(at_once), 'task')} running at the same time, with {busy} workers "
+            "to map: submit all map tasks, then wait."
+        )
+        return found("too_slow", text, f"{busy} at the same time", str(at_once))
+    return None
+
+
+def _nth(number: int) -> str:
+    return f"{number}{'th' if 10 < number % 100 < 20 else {1: 'st', 2: 'nd', 3: 'rd'}.get(number % 10, 'th')}"
+
+
+def _how(got: dict[Any, Any], right: dict[Any, Any], bad: Sequence[Any]) -> str:
+    """Which way the wrong numbers lie."""
+    pairs = [(got[key], right[key]) for key in bad]
+    if not all(isinstance(one, int | float) and not isinstance(one, bool) for pair in pairs for one in pair):
+        return ""
+    if all(mine > its for mine, its in pairs):
+        return "All of them are too large: something was counted more than once."
+    if all(mine < its for mine, its in pairs):
+        return "All of them are too small: something was lost, or a key went to several reducers."
+    return ""
+
+
+def _same(got: Any, right: Any) -> bool:
+    if isinstance(got, bool) or not isinstance(got, int | float):
+        return False
+    try:
+        return math.isclose(got, right, rel_tol=1e-9, abs_tol=1e-12)
+    except OverflowError:  # an int that no float holds
+        return False
+
+
+def _count(things: Sequence[Any], name: str) -> str:
+    return f"{len(things)} {name}{'s' * (len(things) > 1)} {'are' if len(things) > 1 else 'is'}"
+
+
+def _told(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+# ---- the checks
+
+
+def _hold(bench: JobBench, jobs: Iterator[Job], why: str = "") -> Chart:
+    return bench.hold(jobs, lambda done: wrong(bench, done, why))
+
+
+def _right(bench: JobBench) -> Chart:
+    rng = bench.rng("right")
+
+    def jobs() -> Iterator[Job]:
+        yield Job(COUNT, text(rng, 6), 3, 4, seed=rng.randrange(2**31), label="Word count, 6 splits, 3 workers")
+        yield Job(("views", "total", None), log(rng, 9), 2, 3, seed=rng.randrange(2**31), label="Page views, 9 splits")
+        yield Job(COUNT, ["one two"], 1, 1, seed=1, label="One split, one worker, one reducer")
+        few = ["", "x y x", "", "y"]
+        yield Job(COUNT, few, 2, 7, seed=2, label="Empty splits, and more reducers than keys")
+        yield Job(COUNT, [], 2, 2, seed=3, label="No input at all")
+
+    return bench.hold(jobs(), lambda done: wrong(bench, done) or shared_out(bench, done))
+
+
+def _one_reducer(bench: JobBench) -> Chart:
+    rng = bench.rng("one reducer")
+    hottest = ("readings", "largest", None)
+    jobs = (
+        Job(hottest, readings(rng, 6), 3, reducers, seed=rng.randrange(2**31), label=f"Maxima, {reducers} reducers")
+        for reducers in (4, 3, 8)
+    )
+    return _hold(bench, jobs, "All values of a key go to one reducer, in one call of reduce_fn.")
+
+
+def _partitioner(bench: JobBench) -> Chart:
+    rng = bench.rng("partitioner")
+    jobs = (
+        Job(COUNT, text(rng, 4), 4, reducers, hash_seeds=True, seed=rng.randrange(2**31),
+            label="Workers as on different machines")
+        for reducers in (4, 3)
+    )  # fmt: skip
+    why = (
+        "Python's hash() of a string is another number in each process (PYTHONHASHSEED): partition by a function of the "
+        "key's bytes."
+    )
+    return _hold(bench, jobs, why)
+
+
+def _shuffle(bench: JobBench) -> Chart:
+    rng = bench.rng("shuffle")
+    inputs, seed = text(rng, 4, SPLIT), rng.randrange(2**31)
+    without = bench.run(Job(COUNT, inputs, 3, 3, seed=seed, label="Without a combiner"))
+    # or what its pairs take: a submission that groups by key returns far less than that, also without a combiner
+    plain = max(without.returned_bytes, sum(size(list(given.words(split))) for split in inputs))
+
+    def judge(done: Done) -> Diagnosis | None:
+        found = wrong(bench, done)
+        if found is not None or done.returned_bytes <= SHARE * plain:
+            return found
+        message = (
+            f"With combine_fn the tasks returned {done.returned_bytes:,} bytes, {done.returned_bytes / plain:.0%} of the "
+            f"{plain:,} that it takes without; at most {SHARE:.0%} is needed: a split of {SPLIT:,} words has "
+            f"{WORDS} different ones. Combine in the map task, before anything is sent."
+        )
+        return bench.found("too_many_bytes", message, f"<= {SHARE * plain:,.0f} bytes", f"{done.returned_bytes:,}")
+
+    combined = Job(("words", "total", "total"), inputs, 3, 3, seed=seed, label="With a combiner")
+    return bench.hold([combined], judge)
+
+
+def _combiner(bench: JobBench) -> Chart:
+    rng = bench.rng("combiner")
+
+    def jobs() -> Iterator[Job]:
+        means = ("sums", "mean", "add_up")
+        yield Job(
+            means, readings(rng, 5), 3, 1, seed=rng.randrange(2**31), label="Means, from combined sums and counts"
+        )
+        for functions in (("visits", "distinct", None), ("readings", "median", None)):
+            inputs = log(rng, 5) if functions[0] == "visits" else readings(rng, 5)
+            what = "Visitors of each page" if functions[0] == "visits" else "Medians"
+            yield Job(functions, inputs, 3, 1, seed=rng.randrange(2**31), label=f"{what}, without a combiner")
+
+    return _hold(bench, jobs(), "Only combine_fn may be applied to a part of the values, never reduce_fn.")
+
+
+def _deaths(
+    label: str, what: str, deaths: Callable[[int, int], tuple[int, ...]], why: str
+) -> Callable[[JobBench], Chart]:
+    """A check in which workers are killed: `deaths` of the numbers of splits and of workers."""
+
+    def judge(bench: JobBench) -> Chart:
+        rng = bench.rng(label)
+        jobs = (
+            Job(COUNT, text(rng, splits), workers, 3, deaths(splits, workers), seed=rng.randrange(2**31),
+                label=f"{splits} splits, {workers} workers; {what}")
+            for splits, workers in ((6, 3), (8, 4), (5, 2))
+        )  # fmt: skip
+        return _hold(bench, jobs, why)
+
+    return judge
+
+
+def _straggler(bench: JobBench) -> Chart:
+    rng = bench.rng("straggler")
+    jobs = (
+        Job(COUNT, text(rng, splits), 3, 3, still=(number,), seed=rng.randrange(2**31),
+            label=f"{splits} splits, 3 workers; task {number} stands still")
+        for splits, number in ((6, 2), (7, 5), (3, 5))
+    )  # fmt: skip
+    return _hold(bench, jobs, "What a task and its backup return counts once.")
+
+
+_mapping = _deaths(
+    "mapping", "one is killed in its first task", lambda splits, workers: (1, 2)[: workers - 1],
+    "What a task was doing when its worker died is lost: submit it again.",
+)  # fmt: skip
+_mapped = _deaths(
+    "mapped", "one that has mapped is killed while it maps on", lambda splits, workers: (workers + 2,),
+    "What came back with \"done\" stays valid when its worker dies later; only the task of the \"died\" event is lost.",
+)  # fmt: skip
+_reducing = _deaths(
+    "reducing", "one is killed while it reduces", lambda splits, workers: (splits + 2,),
+    "A reduce task is lost with its worker, too.",
+)  # fmt: skip
+
+EXERCISE = Exercise(
+    name="mapreduce",
+    chapter="04",
+    title="MapReduce on workers that die",
+    minutes=75,
+    difficulty=2,
+    cost="seconds",
+    world=Jobs("run"),
+    checks=(
+        Check("right", "Word count and page views; empty splits, no input, more reducers than keys", 4, _right),
+        Check("one_reducer", "All values of a key meet in one reducer", 3, _one_reducer),
+        Check("partitioner", "Every worker sends a key to the same reducer", 3, _partitioner),
+        Check("shuffle", "With a combiner at most a tenth of the bytes", 3, _shuffle),
+        Check("combiner", "Combines only what may be combined", 3, _combiner),
+        Check("mapping", "A worker is killed in its first task", 3, _mapping),
+        Check("mapped", "A worker is killed that has mapped before", 3, _mapped),
+        Check("reducing", "A worker is killed while it reduces", 3, _reducing),
+        Check("straggler", "A worker stands still, and the job ends without it", 3, _straggler),
+    ),
+)

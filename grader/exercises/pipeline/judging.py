@@ -1,0 +1,219 @@
+"""Judges of pipeline's numbers: the gradients, the loss, what may be read, and requests that are waited for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from grader.exercises.common import checks, plain
+from grader.exercises.pipeline.training import Array, Given, near, proportional
+from grader.lost import Lost
+from grader.ranks.program import CallResult, Strided
+from grader.worlds.cases import Case
+from grader.worlds.ranks import Outcome, RankBench
+
+Same = Callable[[Array, Array], bool]
+
+
+def field(result: CallResult, rank: int, name: str) -> Any:
+    """What the harness returned under `name`; None for anything that cannot be its answer."""
+    returned = result.returned[rank]
+    return returned.get(name) if isinstance(returned, dict) else None
+
+
+def numbers(value: Any) -> list[float] | None:
+    """A list of numbers that the harness returned."""
+    found = [plain.number(part) for part in value] if isinstance(value, list) else [None]
+    return None if None in found else [part for part in found if part is not None]
+
+
+# ---- gradients
+
+
+def values(bench: RankBench, group: str, same: Same = proportional) -> Iterator[tuple[Case, CallResult]]:
+    """The calls of `group`, each with the whole model's gradients, but for a factor where `same` lets it pass.
+
+    Raises Lost at the first without, about the last stage that is wrong: there a mistake arises, and goes backward.
+    """
+    for case, result in bench.calls(group):
+        forbidden = checks.forbidden(result)
+        if forbidden:
+            raise Lost(forbidden, bench.outcome(case))
+        given: Given = case.expected
+        for rank in reversed(range(case.ranks)):
+            got = _gradient(bench, case, result, rank)
+            right = given.right(rank)
+            if not same(got, right):
+                if result.diagnoses:
+                    raise Lost(result.diagnoses[0], bench.outcome(case))
+                worst = int(np.argmax(np.nan_to_num(np.abs(got - right), nan=np.inf)))
+                one, other = plain.apart(float(got[worst]), float(right[worst]))
+                raise bench.lost(
+                    case,
+                    "wrong_result",
+                    f"With {case.label}: the gradients of rank {rank}'s stage are not the whole model's, {one} instead "
+                    f"of {other}. {_why(given, got, rank)}".strip(),
+                    rank,
+                    other,
+                    one,
+                )
+        yield case, result
+
+
+def _gradient(bench: RankBench, case: Case, result: CallResult, rank: int) -> Array:
+    """A stage's gradients in a row. Raises Lost where it has none."""
+    given: Given = case.expected
+    rows = []
+    for name, like in (("weight", given.weights[rank]), ("bias", given.biases[rank])):
+        value = field(result, rank, name)
+        if not isinstance(value, Strided) or value.shape != like.shape or value.storage.dtype.kind != "f":
+            if result.diagnoses:
+                raise Lost(result.diagnoses[0], bench.outcome(case))
+            passes = field(result, rank, "passes") or ""
+            told = (
+                "stage() was never called there"
+                if "F" not in passes
+                else "no gradient went backward through it: on the last stage start from the loss, on the others from "
+                "the gradient that the next stage sends"
+            )
+            message = f"With {case.label}: rank {rank}'s stage has no gradient: {told}."
+            raise bench.lost(case, "wrong_result", message, rank, "a gradient", plain.in_words(value))
+        rows.append(value.view().astype(np.float64).reshape(-1))
+    return np.concatenate(rows)
+
+
+def _why(given: Given, got: Array, rank: int) -> str:
+    last = given.plan.stages - 1
+    if not np.isfinite(got).all():
+        return "Some are not finite numbers: was a buffer read before its message had arrived?"
+    if not got.any():
+        return "They are all zero."
+    for wrong, sentence in given.mistakes(rank):
+        if near(got, wrong):
+            return sentence
+    right = given.right(rank)
+    if proportional(got, right):
+        factor = float(got @ right) / float(right @ right)
+        times = f"{factor:.4g} times too large" if factor > 1 else f"{1 / factor:.4g} times too small"
+        if abs(factor - 1) > 0.1:
+            return (
+                f"All of them are {times}. loss_fn is a mean over its samples already: divide each micro-batch's loss "
+                f"by {given.plan.micro_batches}, and by nothing else."
+            )
+    if near(got, right, 300):
+        return "They are off by little: something lost precision on its way. Activations and gradients are float32."
+    if rank < last:
+        return (
+            f"Those of rank {rank + 1} are right: look at the gradient that rank {rank + 1} sends, at the micro-batch "
+            "that it belongs to, and whether anything was received into that micro-batch's input in the meantime."
+        )
+    return "Already the last stage is wrong: look at what goes forward, and at its targets."
+
+
+def gradients(group: str, same: Same = near) -> Callable[[RankBench], Outcome]:
+    """All calls of `group` leave the whole model's gradients on every stage."""
+
+    def judge(bench: RankBench) -> Outcome:
+        for _ in values(bench, group, same):
+            pass
+        return bench.picture(group)
+
+    return judge
+
+
+def blind(bench: RankBench) -> Outcome:
+    """The gradients, where inputs and targets are not numbers on the ranks that may not read them."""
+    for case, result in bench.calls("blind"):
+        for rank in reversed(range(case.ranks)):
+            got = _gradient(bench, case, result, rank)
+            if np.isfinite(got).all():
+                continue
+            whose = "the inputs on another rank than the first, or the targets on another than the last"
+            raise bench.lost(
+                case,
+                "wrong_result",
+                f"With {case.label}, inputs that are NaN on all ranks but the first and targets that are NaN on all "
+                f"but the last: rank {rank}'s gradients are NaN. Something read {whose}; all else must come by "
+                "messages.",
+                rank,
+                "finite gradients",
+                "NaN",
+            )
+    for _ in values(bench, "blind"):
+        pass
+    return bench.picture("blind")
+
+
+def _finished(bench: RankBench) -> Iterator[tuple[Case, CallResult]]:
+    """The calls of both functions that finished with their gradients; raises Lost if those of neither did."""
+    losses = []
+    for group in ("gpipe", "1f1b"):
+        try:
+            found = list(values(bench, group))
+        except Lost as loss:
+            losses.append(loss)
+        else:
+            yield from found
+    if len(losses) == 2:
+        raise losses[0]
+
+
+# ---- what is returned
+
+
+def loss(bench: RankBench) -> Outcome:
+    """The mean loss on the last stage, as a float; None on all others."""
+    for case, result in _finished(bench):
+        given: Given = case.expected
+        right, last = float(given.losses.mean()), case.ranks - 1
+        for rank in range(last):
+            value, kind = field(result, rank, "value"), field(result, rank, "type")
+            if kind != "NoneType":
+                message = (
+                    f"With {case.label}: rank {rank} returned {plain.in_words(value)}. Only the last stage has a "
+                    "loss; the others return None."
+                )
+                raise bench.lost(case, "wrong_result", message, rank, "None", plain.in_words(value))
+        value, kind = field(result, last, "value"), field(result, last, "type")
+        if isinstance(value, bool) or not isinstance(value, float):
+            got = (
+                "a tensor: float(loss) or loss.item() is a float"
+                if isinstance(value, Strided)
+                else plain.in_words(value)
+            )
+            message = (
+                f"With {case.label}: the last stage, rank {last}, returned {got}; it must return the mean loss as a "
+                "float."
+            )
+            raise bench.lost(case, "wrong_result", message, last, f"{right:.6g}", str(kind)[:60])
+        if not math.isclose(value, right, rel_tol=2e-4, abs_tol=1e-6):
+            one, other = plain.apart(value, right)
+            message = (
+                f"With {case.label}: the last stage, rank {last}, returned {one} and the mean loss is {other}. "
+                f"{_loss_habit(given, value)}".strip()
+            )
+            raise bench.lost(case, "wrong_result", message, last, other, one)
+    return bench.picture("gpipe")
+
+
+def _loss_habit(given: Given, got: float) -> str:
+    m, right = given.plan.micro_batches, float(given.losses.mean())
+    if m > 1 and math.isclose(got, m * right, rel_tol=1e-3):
+        return f"That is the sum over the {m} micro-batches: divide by {m}."
+    if m > 1 and math.isclose(got, right / m, rel_tol=1e-3):
+        return f"It was divided by {m} twice."
+    for k, own in enumerate(given.losses):
+        if math.isclose(got, own, rel_tol=1e-3) or math.isclose(got, own / m, rel_tol=1e-3):
+            return f"That is micro-batch {k}'s alone."
+    return ""
+
+
+def waited(bench: RankBench) -> Outcome:
+    """Every request is waited for, and no buffer is touched while it is being sent."""
+    for case, result in _finished(bench):
+        if result.diagnoses:
+            raise Lost(result.diagnoses[0], bench.outcome(case))
+    return bench.picture("gpipe")

@@ -1,0 +1,174 @@
+"""Judges of pipeline's schedules: the bubble in virtual time, the order of passes, and the outputs that were alive."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+
+from grader.exercises.pipeline.judging import field, numbers, values
+from grader.exercises.pipeline.training import Given
+from grader.ranks.program import CallResult
+from grader.trace.events import Span
+from grader.worlds.cases import Case
+from grader.worlds.ranks import Outcome, RankBench
+
+NANOSECONDS = 1e9
+SLACK = 0.02  # of the bubble: what messages and an unlucky order may cost
+
+
+# ---- time
+
+
+def _computed(result: CallResult, rank: int) -> list[Span]:
+    spans = [span for span in result.trace.spans if span.rank == rank and span.what == "compute"]
+    return sorted(spans, key=lambda span: span.since)
+
+
+def bubble(name: str) -> Callable[[RankBench], Outcome]:
+    """The part of the time in which a stage does not work: at most (p-1)/(m+p-1) and a little."""
+    group = f"{name} schedule"
+
+    def judge(bench: RankBench) -> Outcome:
+        for case, result in values(bench, group):
+            given: Given = case.expected
+            plan, took = given.plan, max(result.finish)
+            found = 1 - plan.work / took if took > 0 else math.nan
+            spans = [_computed(result, rank) for rank in range(case.ranks)]
+            computed = [sum(span.until - span.since for span in mine) / NANOSECONDS for mine in spans]
+            least, most = (best(range(case.ranks), key=lambda rank: computed[rank]) for best in (min, max))
+            if computed[least] < 0.99 * plan.work:
+                message = (
+                    f"With {case.label}: rank {least} computes {computed[least]:.4g} s, and the passes of its stage "
+                    f"take {plan.work:.4g} s. Every micro-batch goes through stage(), forward and backward."
+                )
+                raise bench.lost(case, "wrong_result", message, least, f"{plan.work:.4g} s", f"{computed[least]:.4g} s")
+            if found <= plan.bubble + SLACK:
+                continue
+            allowed, seconds = f"at most {plan.bubble + SLACK:.1%}", f"{took:.4g} s"
+            if computed[most] > 1.01 * plan.work:
+                passes = str(field(result, most, "passes"))
+                message = (
+                    f"With {case.label}: the step takes {seconds}, and rank {most} computes {computed[most]:.4g} s in "
+                    f"{passes.count('F')} forward and {passes.count('B')} backward passes. Every micro-batch goes once "
+                    f"forward and once backward through a stage, {plan.work:.4g} s in all."
+                )
+                raise bench.lost(case, "too_slow", message, most, f"{plan.work:.4g} s", f"{computed[most]:.4g} s")
+            message = (
+                f"With {case.label}: the step takes {seconds}, of which a stage computes {plan.work:.4g} s: a bubble "
+                f"of {found:.0%}. Filling and draining take (p-1)/(m+p-1) = {plan.bubble:.0%}. "
+                f"{_idle(given, result, found)}".strip()
+            )
+            raise bench.lost(case, "no_overlap", message, None, allowed, f"{found:.1%}")
+        return bench.picture(group)
+
+    return judge
+
+
+def _idle(given: Given, result: CallResult, found: float) -> str:
+    """Where time is lost, in a sentence."""
+    plan = given.plan
+    p, last = plan.stages, plan.stages - 1
+    if abs(found - (p - 1) / p) < 0.01:
+        return (
+            "It is (p-1)/p: one stage works at a time. Send each micro-batch on as soon as it is done, and begin the "
+            "next while the other stages work on it."
+        )
+    spans = _computed(result, last)
+    gaps = [after.since - before.until for before, after in itertools.pairwise(spans)]
+    paused = [gap for gap in gaps if gap > 0.1 * NANOSECONDS * plan.forward]
+    if paused:
+        return (
+            f"The last stage should not stop once it has begun, and it pauses {len(paused)} times, "
+            f"{sum(paused) / NANOSECONDS:.3g} s in all: the stages before it send too late, or hold too few "
+            "micro-batches in flight."
+        )
+    late = _computed(result, last)[0].since / NANOSECONDS if spans else 0.0
+    if late > (p - 1) * plan.forward + 0.1:
+        return f"The last stage begins only after {late:.3g} s: send each micro-batch on as soon as it is done."
+    return "The last stage never pauses: time is lost as the last gradients go back to the first stage."
+
+
+# ---- memory
+
+
+def _passes(bench: RankBench, case: Case, result: CallResult, rank: int) -> tuple[str, list[float], list[float]]:
+    """A stage's passes in order, and after each forward the micro-batches yet to go backward, and those kept after."""
+    given: Given = case.expected
+    passes = field(result, rank, "passes")
+    waiting, kept = (numbers(field(result, rank, name)) for name in ("waiting", "kept"))
+    if not isinstance(passes, str) or not waiting or kept is None or not len(waiting) == len(kept) == passes.count("F"):
+        message = f"With {case.label}: rank {rank} never called stage()."
+        raise bench.lost(case, "wrong_result", message, rank)
+    rows = given.plan.rows
+    return passes, [count / rows for count in waiting], [count / rows for count in kept]
+
+
+def all_forward_first(bench: RankBench) -> Outcome:
+    """GPipe's order: m forward passes, then m backward, so that m outputs are alive."""
+    for case, result in values(bench, "gpipe schedule"):
+        given: Given = case.expected
+        m = given.plan.micro_batches
+        for rank in range(case.ranks):
+            passes, waiting, _ = _passes(bench, case, result, rank)
+            if passes == "F" * m + "B" * m:
+                continue
+            forward, before = passes.count("F"), passes.index("B") if "B" in passes else len(passes)
+            if forward != m:
+                times = f"{forward} time{'s' * (forward > 1)}"
+                what = f"rank {rank} calls stage() {times} for {m} micro-batches: call it once for each"
+            else:
+                what = (
+                    f"rank {rank} begins a backward pass after {before} of {m} forward passes, with "
+                    f"{max(waiting):g} of its outputs alive at most. GPipe sends all {m} forward first; what is "
+                    f"written here is {'1F1B' if 'FBF' in passes and before > 1 else 'another schedule'}"
+                )
+            raise bench.lost(
+                case, "wrong_result", f"With {case.label}: {what}.", rank, "F" * m + "B" * m, passes[: 4 * m]
+            )
+    return bench.picture("gpipe schedule")
+
+
+def live(bench: RankBench) -> Outcome:
+    """1F1B's memory: on stage s, at most p - s outputs of stage() are alive.
+
+    One that has gone backward may hang on, at a variable that the next pass sets anew.
+    """
+    for case, result in values(bench, "1f1b schedule"):
+        given: Given = case.expected
+        plan = given.plan
+        for rank in range(case.ranks):
+            passes, waiting, kept = _passes(bench, case, result, rank)
+            alive = [w + max(0.0, k - 1) for w, k in zip(waiting, kept, strict=True)]
+            worst, allowed = max(alive), plan.stages - rank
+            if worst <= allowed:
+                continue
+            when = alive.index(worst)
+            if passes.count("F") != plan.micro_batches:
+                calls = passes.count("F")
+                why = f"stage() is called {calls} times for {plan.micro_batches} micro-batches: call it once for each."
+            elif kept[when] > 1:
+                why = (
+                    f"{kept[when]:g} of them have gone backward already: something still refers to them, such as a "
+                    "list, or an isend that was not waited for. Wait for a send, and let go of what it sent."
+                )
+            elif "FB" in passes and passes.index("B") == plan.micro_batches:
+                why = (
+                    f"All {plan.micro_batches} go forward before the first goes backward, as in GPipe: with "
+                    f"{allowed} outputs alive it is time for a backward pass."
+                )
+            else:
+                why = (
+                    f"The first backward pass comes after {passes.index('B')} forward passes: warm up with "
+                    f"p - stage - 1 = {allowed - 1}, then one forward, one backward in turn."
+                )
+            raise bench.lost(
+                case,
+                "too_much_memory",
+                f"With {case.label}: rank {rank} has {worst:g} outputs of stage() alive at forward pass {when + 1}, "
+                f"p - stage = {allowed} allowed. {why}",
+                rank,
+                f"at most {allowed}",
+                f"{worst:g}",
+            )
+    return bench.picture("1f1b schedule")

@@ -1,0 +1,147 @@
+"""Scripts about votes: what is promised in a term holds over a crash, and an answer counts in its own term only."""
+
+from __future__ import annotations
+
+from grader.exercises.raft.scene import FAST, Scene, Script
+from grader.trace.story import Sent
+
+
+def _then_whole(scene: Scene, script: Script) -> Script:
+    """After a script all is whole again, and whoever can confirm a write is a cluster."""
+    yield from script
+    scene.held.clear()
+    scene.whole()
+    yield from scene.done("write", value="after all")
+
+
+def voter_restarts(scene: Scene) -> Script:
+    """A voter votes, crashes and restarts, all in one election; then the other candidate of that term asks it."""
+    yield from _then_whole(scene, _voter(scene, "voter"))
+
+
+def leader_restarts(scene: Scene) -> Script:
+    """A candidate wins, crashes, restarts; then the other candidate of that term asks it for its vote."""
+    yield from _then_whole(scene, _voter(scene, "leader"))
+
+
+def voter_asked_twice(scene: Scene) -> Script:
+    """Two candidates of one term ask the same voter, which stays up."""
+    yield from _then_whole(scene, _voter(scene, "nobody"))
+
+
+def _voter(scene: Scene, who: str) -> Script:
+    """The first candidate A wins term T by the vote of C; B, which knows of no such term, stands in it too."""
+    first: list[Sent] = []
+    other: list[str] = []
+
+    def a_is(message: Sent) -> None:
+        if message.type == "request_vote" and not first:
+            first.append(message)
+            a = message.src
+            b, c = scene.others(a)
+            other.extend((b, c))
+
+    scene.seen.append(a_is)
+    # From the first request on: A and C hear each other at once, B hears nobody, nobody hears B until it is let go.
+    scene.held["B asks"] = lambda m: bool(first) and m.src == other[0]
+    scene.dropped["B hears nothing"] = lambda m: bool(first) and m.dst == other[0]
+    scene.dropped["C asks"] = lambda m: bool(first) and m.src == other[1] and m.type == "request_vote"
+    scene.hurried["quick"] = lambda m: bool(first) and m.dst != other[0]
+    crash_at_once = scene.rng.random() < 0.5
+    if who == "voter" and crash_at_once:
+        scene.seen.append(lambda m: _crash_voter(scene, m, first, other))
+    yield (lambda: first), 5.0
+    if not first:
+        return
+    a, term, (b, c) = first[0].src, first[0].body.get("term"), other
+    won = yield from scene.elected([a], 1.0)
+    if won is None:
+        return
+    term = scene.term(a)
+    if who == "voter":
+        scene.sim.crash(c)
+        asked = c
+    elif who == "leader":
+        scene.sim.crash(a)
+        asked = a
+    else:
+        asked = c
+    left_out = a if asked == c else c
+    scene.dropped["left out"] = lambda m: left_out in (m.src, m.dst)
+    yield (lambda: scene.term(b) >= term), 3.0
+    if scene.term(b) != term or scene.role(b) != "candidate":
+        return
+    scene.sim.restart(asked)
+    yield from scene.pause(0.005)
+    scene.let_go("B asks", lambda m: m.dst == asked)
+    scene.dropped.pop("B hears nothing")
+    yield from scene.elected([b], 0.3)
+
+
+def _crash_voter(scene: Scene, message: Sent, first: list[Sent], other: list[str]) -> None:
+    """C crashes right after its first answer to A."""
+    sent_by_c = other and message.src == other[1] and message.type == "request_vote_res"
+    if sent_by_c and scene.sim.places[message.src].lives == 1 and message.dst == first[0].src:
+        scene.sim.crash_after(message.src, scene.sim.places[message.src].done + 1)
+
+
+def a_vote_again(scene: Scene) -> Script:
+    """The network brings one vote three times."""
+    yield from _then_whole(scene, _a_vote_again(scene))
+
+
+def late_votes(scene: Scene) -> Script:
+    """Votes of one term arrive when their candidate stands in the next, in which the voters elect another."""
+    yield from _then_whole(scene, _late_votes(scene))
+
+
+def _a_vote_again(scene: Scene) -> Script:
+    """The network brings one vote three times; the candidate has no other, and three of five elect another in its term."""
+    first: list[Sent] = []
+    scene.seen.append(lambda m: first.append(m) if m.type == "request_vote" and not first else None)
+    reached: list[str] = []
+
+    def lost(message: Sent) -> bool:
+        """A and its one voter reach nobody else."""
+        if not first:
+            return False
+        reached[:] = reached or [message.dst]
+        pair = {first[0].src, reached[0]}
+        return len(pair & {message.src, message.dst}) == 1
+
+    scene.dropped["a pair"] = lost
+    answers: list[Sent] = []
+    scene.seen.append(
+        lambda m: answers.append(m) if first and m.type == "request_vote_res" and m.dst == first[0].src else None
+    )
+    yield (lambda: answers), 5.0
+    if not answers:
+        return
+    term, a = scene.term(first[0].src), first[0].src
+    yield (lambda: answers[0].fate == "delivered"), 0.2
+    for place in range(3):
+        scene.sim.late(answers[0], 0.002 * (place + 1))
+    yield from scene.elected(scene.others(*reached, a), 3.0, above=term - 1)
+
+
+def _late_votes(scene: Scene) -> Script:
+    """Votes of one term arrive when their candidate stands in the next, in which the voters elect another."""
+    first: list[Sent] = []
+    scene.seen.append(lambda m: first.append(m) if m.type == "request_vote" and not first else None)
+    scene.held["votes"] = lambda m: bool(first) and m.dst == first[0].src and m.type == "request_vote_res"
+    scene.hurried["first"] = lambda m: m is first[0] if first else False
+    yield (lambda: first), 5.0
+    if not first:
+        return
+    a = first[0].src
+    term = scene.term(a)
+    others = scene.others(a)
+    yield from scene.pause(0.06)  # the requests of the first round arrive
+    scene.dropped["A is cut off"] = lambda m: (
+        a in (m.src, m.dst) and not (m.type == "request_vote_res" and m.body.get("term") == term)
+    )
+    yield (lambda: scene.term(a) > term and scene.role(a) == "candidate"), 3.0
+    if scene.role(a) == "candidate" and scene.term(a) > term:
+        scene.let_go("votes")
+    yield from scene.elected(others, 2.0, above=term)
+    yield from scene.pause(2 * FAST)

@@ -1,0 +1,208 @@
+"""ring_all_reduce(tensor): in place, sum over ranks, point-to-point only.
+
+Budgets are those of the bandwidth-optimal ring (Patarasuk and Yuan 2009, section 3): 2(N-1) steps of one chunk each.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import replace
+
+from grader.exercise import Check, Draw, Exercise
+from grader.exercises.common import checks, sums
+from grader.lost import Lost, Unable
+from grader.ranks.network import Network
+from grader.ranks.program import CallResult, Function
+from grader.trace.replay import rounds
+from grader.worlds.cases import Case
+from grader.worlds.ranks import Outcome, RankBench, Ranks
+
+WORLDS = (*range(1, 10), 16)
+SMALL_WORLDS = range(1, 6)  # in which every shape is tried
+LARGE_WORLD = 64
+LINK = Network(alpha=10e-6, beta=1e-9)  # 10 us and 1 GB/s: a chunk's transfer and its latency weigh about the same
+
+
+def cases(draw: Draw) -> Iterator[Case]:
+    """Every case of every check. One group a check that judges values; `budget` serves the three that count."""
+    for n in WORLDS:
+        yield sums.contiguous(draw, "sum", n, (3 * n,), "float64")
+        yield sums.contiguous(draw, "budget", n, (6 * n,), "int64")
+    for n in WORLDS[:-1]:
+        # from short to long: a buffer kept from an earlier call must not be long enough by luck
+        for length in sorted({0, 1, n - 1, 2 * n + 1}) if n in SMALL_WORLDS else (2 * n + 1,):
+            yield sums.contiguous(draw, "any_length", n, (length,), "int64")
+        yield sums.every_third(draw, "any_layout", n, 2 * n, "int64")
+    for n in SMALL_WORLDS:
+        yield sums.contiguous(draw, "any_layout", n, (3, n), "int64")
+        yield sums.transposed(draw, "any_layout", n, (2, 2 * n), "int64")
+        for shape in ((6 * n + 1,), (2, 6 * n)):
+            yield sums.contiguous(draw, "odd_budget", n, shape, "int64")
+    yield sums.contiguous(draw, "odd_budget", 4, (2**16,), "int64")
+    yield sums.contiguous(draw, "sum", LARGE_WORLD, (LARGE_WORLD,), "float64")
+    yield replace(sums.contiguous(draw, "time", 16, (16 * 1000,), "int64"), network=LINK)
+    yield replace(sums.contiguous(draw, "large", 4, (2**17 + 4,), "float64"), engine="gloo")
+
+
+def _values(bench: RankBench, group: str) -> Iterator[tuple[Case, CallResult]]:
+    """The calls of `group`, each found right. Raises Lost at the first that is not: a budget that a wrong sum keeps
+    is worth nothing."""
+    for case, result in bench.calls(group):
+        found = checks.forbidden(result) or sums.judge(case, result, bench.program.file)
+        if found and found.kind == "wrong_result" and result.diagnoses:
+            found = result.diagnoses[0]  # a race: the wrong sum is its consequence
+        elif found and found.kind == "wrong_result" and group in ("budget", "time"):
+            found = replace(found, message=f"Not counted, because the sum is wrong. {found.message}")
+        if found:
+            raise Lost(found, bench.outcome(case))
+        yield case, result
+
+
+def _counted(bench: RankBench) -> Iterator[tuple[Case, CallResult]]:
+    """The calls whose messages are counted. Of odd shapes only those that came out right: where they did not, it is the
+    checks any_length and any_layout that say so."""
+    yield from _values(bench, "budget")
+    with contextlib.suppress(Lost):
+        for case, result in bench.calls("odd_budget"):
+            if not result.diagnoses and not sums.judge(case, result, bench.program.file):
+                yield case, result
+
+
+def _bytes(bench: RankBench) -> Outcome:
+    """Bytes sent by each rank: at most 2(N-1) chunks of ceil(numel/N) elements."""
+    for case, result in _counted(bench):
+        n, tensor = case.ranks, case.tensors[0]
+        size = tensor.numel * tensor.storage.itemsize
+        allowed = 2 * (n - 1) * -(-tensor.numel // n) * tensor.storage.itemsize
+        sent = [result.trace.bytes_sent(rank) for rank in range(n)]
+        _enough_bytes(bench, case, result)
+        worst = max(range(n), key=lambda rank: sent[rank])
+        if sent[worst] > allowed:
+            raise bench.lost(
+                case,
+                "too_many_bytes",
+                f"With {case.label}: the sum is right, but rank {worst} sent {sent[worst]} bytes for a tensor of "
+                f"{size} bytes; a ring all-reduce needs 2(N-1)/N x {size} = {allowed}. {_habit(sent, size, n)}",
+                worst,
+                f"at most {allowed} bytes",
+                f"{sent[worst]} bytes",
+            )
+    return bench.picture("budget")
+
+
+def _enough_bytes(bench: RankBench, case: Case, result: CallResult) -> None:
+    """What a rank brings must leave it: at least its tensor's own bytes. Raises Lost."""
+    size = case.tensors[0].numel * case.tensors[0].storage.itemsize
+    sent = [result.trace.bytes_sent(rank) for rank in range(case.ranks)]
+    least = min(range(case.ranks), key=lambda rank: sent[rank])
+    if case.ranks > 1 and sent[least] < size:
+        raise bench.lost(
+            case,
+            "too_few_bytes",
+            f"With {case.label}: the sum is right, but rank {least} sent only {sent[least]} bytes. Its own {size} "
+            "bytes must have reached the others some other way than by messages between ranks.",
+            least,
+            f"at least {size} bytes",
+            f"{sent[least]} bytes",
+        )
+
+
+def _habit(sent: list[int], size: int, n: int) -> str:
+    if all(count == (n - 1) * size for count in sent):
+        return "That is N-1 whole tensors: pass chunks of numel/N round the ring, not the whole tensor."
+    if max(sent) >= (n - 1) * size and sorted(sent)[-2] <= size:
+        return "One rank gathers and sends everything: it is the bottleneck that the ring is there to avoid."
+    return "Send each chunk once per step, N-1 steps to reduce and N-1 to gather."
+
+
+def _steps(bench: RankBench) -> Outcome:
+    """Messages and rounds of each rank: at most 2(N-1)."""
+    for case, result in _counted(bench):
+        n = case.ranks
+        allowed = 2 * (n - 1)
+        messages = [result.trace.messages_sent(rank) for rank in range(n)]
+        taken = rounds(result.trace)
+        most, slowest = max(range(n), key=lambda r: messages[r]), max(range(n), key=lambda r: taken[r])
+        if messages[most] > allowed:
+            raise bench.lost(
+                case,
+                "too_many_messages",
+                f"With {case.label}: rank {most} sent {messages[most]} messages where 2(N-1) = {allowed} are "
+                "enough. Every message costs a latency: send one chunk a step.",
+                most,
+                f"at most {allowed} messages",
+                f"{messages[most]} messages",
+            )
+        if taken[slowest] > allowed:
+            raise bench.lost(
+                case,
+                "too_many_rounds",
+                f"With {case.label}: it takes {taken[slowest]:g} rounds where 2(N-1) = {allowed} are enough: "
+                f"rank {slowest} waits while others talk. In every step all ranks must send and receive at the "
+                "same time (isend, recv, then wait).",
+                slowest,
+                f"at most {allowed} rounds",
+                f"{taken[slowest]:g} rounds",
+            )
+    with contextlib.suppress(Unable):  # what cannot be simulated has no virtual time; its rounds were counted
+        _time(bench)
+    return bench.picture("budget")
+
+
+def _time(bench: RankBench) -> None:
+    """Virtual time: at most 1.05 times that of an ideal ring on the same links."""
+    for case, result in _values(bench, "time"):
+        n, tensor = case.ranks, case.tensors[0]
+        size = tensor.numel * tensor.storage.itemsize
+        ideal = 2 * (n - 1) * (LINK.alpha + size / n * LINK.beta)
+        slowest = max(range(n), key=lambda rank: result.finish[rank])
+        if max(result.trace.bytes_sent(rank) for rank in range(n)) > 2 * (n - 1) * size // n:
+            return  # too many bytes take too long: the check `bytes` says so
+        if result.finish[slowest] < 0.99 * 2 * (n - 1) / n * size * LINK.beta:
+            raise bench.lost(
+                case,
+                "sandbox_violation",
+                f"With {case.label}: it took {result.finish[slowest] * 1e3:.3f} ms of virtual time, in which the links "
+                "can not have carried what every rank needs. Clocks and links are not to be touched.",
+            )
+        if result.finish[slowest] > 1.05 * ideal:
+            raise bench.lost(
+                case,
+                "too_slow",
+                f"With {case.label}, 10 us and 1 GB/s a link: it takes {result.finish[slowest] * 1e3:.3f} ms of "
+                f"virtual time, an ideal ring 2(N-1)(alpha + S/N beta) = {ideal * 1e3:.3f} ms.",
+                slowest,
+                f"at most {1.05 * ideal * 1e3:.3f} ms",
+                f"{result.finish[slowest] * 1e3:.3f} ms",
+            )
+
+
+def _large(bench: RankBench) -> Outcome:
+    """Right on real processes too, and by messages."""
+    for case, result in _values(bench, "large"):
+        _enough_bytes(bench, case, result)
+    return bench.picture("large")
+
+
+EXERCISE = Exercise(
+    name="ring_all_reduce",
+    chapter="06",
+    title="Ring all-reduce",
+    minutes=40,
+    difficulty=2,
+    world=Ranks(
+        (Function("ring_all_reduce", ("tensor",)),),
+        cases,
+        p2p_only=True,
+    ),
+    checks=(
+        Check("sum", "The sum, in place, on 1 to 9, 16 and 64 ranks", 4, checks.right(_values, "sum")),
+        Check("any_length", "Lengths 0, 1, N-1 and not divisible by N", 3, checks.right(_values, "any_length")),
+        Check("any_layout", "Matrices, transposes and every third element", 2, checks.right(_values, "any_layout")),
+        Check("bytes", "At most 2(N-1)/N of the tensor sent by each rank", 4, _bytes),
+        Check("steps", "At most 2(N-1) messages and rounds, at an ideal ring's speed", 3, _steps),
+        Check("requests", "Every request waited for, no buffer touched too soon", 2, checks.waited(_values, "budget")),
+        Check("large", "One MiB on 4 ranks, real gloo processes unless --engine says sim", 2, _large),
+    ),
+)

@@ -1,0 +1,353 @@
+"""build(feature_columns, label_column, folds, parallelism): a CrossValidator over a pipeline.
+
+Spark's manual, "ML pipelines" and "ML tuning". Judged by the JVM's own object, which the supervisor looks at and fits:
+what is in it, which column goes where, how many fits there were, and how it predicts rows that it has not seen.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from typing import Any
+
+from grader.exercise import Check, Exercise
+from grader.exercises.spark_mllib import tables as given
+from grader.jobs.sparks.bench import SparkBench
+from grader.jobs.sparks.engine import Part, Returned, Tuning
+from grader.lost import Lost
+from grader.trace.gantt import Chart
+from grader.verdict import Diagnosis
+from grader.worlds.spark import Spark
+
+Judge = Callable[[Returned], Diagnosis | None]
+ML = "org.apache.spark.ml."
+VALIDATOR, PIPELINE, AREA = (
+    ML + "tuning.CrossValidator",
+    ML + "Pipeline",
+    ML + "evaluation.BinaryClassificationEvaluator",
+)
+INDEXER, ASSEMBLER, CLASSIFIER = ML + "feature.StringIndexer", ML + "feature.VectorAssembler", ML + "classification."
+SCALERS = tuple(f"{ML}feature.{name}Scaler" for name in ("Standard", "MinMax", "MaxAbs", "Robust"))
+FOLDS, PARALLELISM = 2, 2
+MOST_MAPS = 8
+BELOW = 0.08  # what AUC may be below that of the formula by which the labels were drawn
+
+
+# ---- the runs
+
+
+def _data(bench: SparkBench) -> given.Data:
+    return given.data(bench.rng("customers"))
+
+
+def _fitted(bench: SparkBench) -> tuple[str, Returned]:
+    label = f"build({given.FEATURES}, {given.LABEL!r}, {FOLDS}, {PARALLELISM})"
+    return label, bench.run(label, "build", given.FEATURES, given.LABEL, FOLDS, PARALLELISM, _data(bench).fit)
+
+
+def _other(bench: SparkBench) -> tuple[str, Returned, tuple[list[str], str, int, int]]:
+    """A call with other names and numbers, of which nothing is fitted."""
+    rng: random.Random = bench.rng("other columns")
+    names = rng.sample(["height", "width", "depth", "weight", "hours", "price", "rate"], rng.randint(2, 5))
+    asked = names, rng.choice(["churned", "target", "outcome"]), rng.randint(4, 7), rng.randint(3, 5)
+    label = f"build({names}, {asked[1]!r}, {asked[2]}, {asked[3]})"
+    return label, bench.run(label, "build", *asked), asked
+
+
+# ---- what must hold
+
+
+def _of(tuning: Tuning, *kinds: str) -> list[Part]:
+    return [stage for stage in tuning.stages if stage.kind in kinds]
+
+
+def _classifiers(tuning: Tuning) -> list[Part]:
+    return [stage for stage in tuning.stages if stage.kind.startswith(CLASSIFIER)]
+
+
+def _name(part: Part) -> str:
+    return part.kind.rpartition(".")[2]
+
+
+def _is_validator(bench: SparkBench, label: str) -> Judge:
+    def judge(returned: Returned) -> Diagnosis | None:
+        if returned.tuning is not None and returned.tuning.validator.kind == VALIDATOR:
+            return None
+        message = f"{label} returned a {returned.type_name}; it returns a CrossValidator, which nobody has fitted yet."
+        return bench.found("wrong_result", message, "a CrossValidator", returned.type_name)
+
+    return judge
+
+
+def _stages(bench: SparkBench, label: str, features: list[str]) -> Judge:
+    found = bench.found
+
+    def judge(returned: Returned) -> Diagnosis | None:
+        tuning = returned.tuning
+        assert tuning is not None
+        if tuning.estimator.kind != PIPELINE:
+            message = (
+                f"{label}: the CrossValidator's estimator is a {_name(tuning.estimator)}, and must be the whole Pipeline. What is "
+                "fitted outside of it has seen the rows that each fold is tested with."
+            )
+            return found("wrong_result", message, "a Pipeline", _name(tuning.estimator))
+        names = [_name(stage) for stage in tuning.stages]
+        parts = (
+            ("StringIndexer", _of(tuning, INDEXER)), ("VectorAssembler", _of(tuning, ASSEMBLER)),
+            ("scaler (StandardScaler, MinMaxScaler, MaxAbsScaler or RobustScaler)", _of(tuning, *SCALERS)),
+            ("classifier", _classifiers(tuning)),
+        )  # fmt: skip
+        for what, those in parts:
+            if len(those) != 1:
+                message = f"{label}: the pipeline's stages are {', '.join(names) or 'none'}. There must be exactly one {what} among them, and there are {len(those)}."
+                return found("wrong_result", message, f"one {what.split(' ')[0]}", str(len(those)))
+        if len(names) != 4:
+            message = f"{label}: the pipeline's stages are {', '.join(names)}: four are asked for, a StringIndexer, a VectorAssembler, a scaler and a classifier."
+            return found("wrong_result", message, "4 stages", str(len(names)))
+        (assembler,), (scaler,), (classifier,) = parts[1][1], parts[2][1], parts[3][1]
+        missing = [name for name in features if name not in (assembler.values.get("inputCols") or ())]
+        if missing:
+            message = f"{label}: the VectorAssembler leaves out {', '.join(missing)}."
+            return found("wrong_result", message, str(features), str(assembler.values.get("inputCols")))
+        wires = (
+            (scaler, "inputCol", assembler.values.get("outputCol"), "the assembler's output"),
+            (classifier, "featuresCol", scaler.values.get("outputCol"), "the scaler's output"),
+        )
+        for part, name, right, whose in wires:
+            if part.values.get(name) != right:
+                got = part.values.get(name)
+                message = f"{label}: {_name(part)} reads {got!r} ({name}), and must read {whose}, {right!r}."
+                return found("wrong_result", message, f"{name}={right!r}", repr(got))
+        return None
+
+    return judge
+
+
+def _no_leak(bench: SparkBench, label: str, features: list[str]) -> Judge:
+    def judge(returned: Returned) -> Diagnosis | None:
+        tuning, found = returned.tuning, bench.found
+        assert tuning is not None
+        if not _of(tuning, *SCALERS):
+            message = (
+                f"{label}: no scaler is among the stages of the CrossValidator's pipeline. One that is fitted before has seen "
+                "the mean and the spread of the rows that a fold is tested with."
+            )
+            return found("wrong_result", message, "a scaler in the pipeline", "none")
+        for assembler in _of(tuning, ASSEMBLER):
+            more = [str(name) for name in assembler.values.get("inputCols") or () if name not in features]
+            if more:
+                message = f"{label}: {', '.join(more)} is among the VectorAssembler's columns, and no feature: what the model is to predict must not be told to it."
+                return found("wrong_result", message, str(features), str(assembler.values["inputCols"]))
+        return None
+
+    return judge
+
+
+def _labels(bench: SparkBench, label: str, column: str) -> Judge:
+    def judge(returned: Returned) -> Diagnosis | None:
+        tuning, found = returned.tuning, bench.found
+        assert tuning is not None
+        indexers, classifiers = _of(tuning, INDEXER), _classifiers(tuning)
+        if not indexers or not classifiers:
+            message = (
+                f"{label}: the pipeline needs a StringIndexer for the label, and a classifier that reads what it gives."
+            )
+            return found("wrong_result", message, "both", f"{len(indexers)} and {len(classifiers)}")
+        outputs = [each.values.get("outputCol") for each in indexers if each.values.get("inputCol") == column]
+        if not outputs:
+            got = ", ".join(repr(each.values.get("inputCol")) for each in indexers)
+            message = f"{label}: the StringIndexer reads {got}, and the label is in the column {column!r}."
+            return found("wrong_result", message, repr(column), got)
+        told = classifiers[0].values.get("labelCol")
+        if told not in outputs:
+            message = (
+                f"{label}: {_name(classifiers[0])} takes its label from {told!r} (labelCol). The column {column!r} holds strings; "
+                f"the numbers are in the StringIndexer's output, {outputs[0]!r}."
+            )
+            return found("wrong_result", message, f"labelCol={outputs[0]!r}", repr(told))
+        return None
+
+    return judge
+
+
+def _evaluator(bench: SparkBench, label: str) -> Judge:
+    def judge(returned: Returned) -> Diagnosis | None:
+        tuning, found = returned.tuning, bench.found
+        assert tuning is not None
+        values, kind = tuning.evaluator.values, _name(tuning.evaluator)
+        if tuning.evaluator.kind != AREA or values.get("metricName") != "areaUnderROC":
+            metric = f"{kind}, {values.get('metricName')}"
+            message = f"{label}: models are compared by {metric}, and must be by BinaryClassificationEvaluator's areaUnderROC."
+            return found("wrong_result", message, "areaUnderROC", metric)
+        outputs = [each.values.get("outputCol") for each in _of(tuning, INDEXER)]
+        if values.get("labelCol") not in outputs:
+            message = f"{label}: the evaluator's labelCol is {values.get('labelCol')!r}, and the indexed label is in {outputs}."
+            return found("wrong_result", message, f"labelCol in {outputs}", repr(values.get("labelCol")))
+        scores = [
+            each.values.get(name) for each in _classifiers(tuning) for name in ("rawPredictionCol", "probabilityCol")
+        ]
+        if values.get("rawPredictionCol") not in [each for each in scores if each]:
+            got = values.get("rawPredictionCol")
+            message = (
+                f"{label}: the evaluator ranks rows by {got!r} (rawPredictionCol), and the classifier's scores are in "
+                f"{scores[:1]}. From predictions of 0 and 1 alone there is one point of the curve, and no curve."
+            )
+            return found("wrong_result", message, f"rawPredictionCol={scores[0] if scores else None!r}", repr(got))
+        return None
+
+    return judge
+
+
+def _numbers(bench: SparkBench, label: str, folds: int, parallelism: int) -> Judge:
+    """Whether the numbers were passed on, and the grid is one."""
+
+    def judge(returned: Returned) -> Diagnosis | None:
+        tuning, found = returned.tuning, bench.found
+        assert tuning is not None
+        for name, right in (("numFolds", folds), ("parallelism", parallelism)):
+            got = tuning.validator.values.get(name)
+            if got != right:
+                return found("wrong_result", f"{label}: {name} is {got}, and must be {right}.", str(right), str(got))
+        own = {stage.uid for stage in tuning.stages} | {tuning.estimator.uid}
+        for each in tuning.grid:
+            for uid, name, _ in each:
+                if uid not in own:
+                    message = f"{label}: the grid changes {name} of {uid}, which is no stage of the pipeline: Spark leaves such a parameter alone without a word."
+                    return found("wrong_result", message, "a stage of the pipeline", uid)
+        different = {json.dumps(sorted(each, key=repr), sort_keys=True) for each in tuning.grid}
+        if not 2 <= len(different) <= MOST_MAPS or len(different) != len(tuning.grid):
+            message = f"{label}: the grid has {len(tuning.grid)} maps, of which {len(different)} differ. 2 to {MOST_MAPS} different ones are asked for: each is fitted once for every fold."
+            return found("wrong_result", message, f"2 to {MOST_MAPS} maps", str(len(different)))
+        return None
+
+    return judge
+
+
+def _fits(bench: SparkBench, label: str) -> Judge:
+    def judge(returned: Returned) -> Diagnosis | None:
+        tuning, found = returned.tuning, bench.found
+        assert tuning is not None
+        if tuning.raised:
+            return found("crash", f"{label}, then fit: {tuning.raised[:400]}")
+        each = max(1, len(_of(tuning, INDEXER)))  # of which every fit of the pipeline fits as many
+        got = sum(".StringIndexer.fit(" in query for query in returned.measured.queries) / each
+        right = len(tuning.grid) * FOLDS + 1
+        if got != right:
+            message = f"{label}: the pipeline was fitted {got:g} times, and {len(tuning.grid)} maps x {FOLDS} folds + 1 are {right}."
+            return found("too_many_rounds" if got > right else "wrong_result", message, str(right), f"{got:g}")
+        return None
+
+    return judge
+
+
+def _good(bench: SparkBench, label: str) -> Judge:
+    data = _data(bench)
+
+    def judge(returned: Returned) -> Diagnosis | None:
+        tuning, found = returned.tuning, bench.found
+        assert tuning is not None
+        if tuning.raised:
+            return found("crash", f"{label}, then fit: {tuning.raised[:400]}")
+        least = data.area - BELOW
+        got = _area_of(tuning, data.labels)
+        if got is None:
+            message = (
+                f"{label}: the fitted model does not give each of {given.TEST} rows an index of its label and a score."
+            )
+            return found("wrong_result", message, "a score a row", "none")
+        if got < least:
+            message = (
+                f"{label}: fitted with {given.TRAIN} rows, it ranks {given.TEST} others with an area under ROC of {got:.3f}, and {least:.3f} is "
+                f"asked for. The formula behind the labels reaches {data.area:.3f}; the folds said {', '.join(f'{x:.3f}' for x in tuning.metrics)}."
+            )
+            return found("wrong_result", message, f">= {least:.3f}", f"{got:.3f}")
+        return None
+
+    return judge
+
+
+def _area_of(tuning: Tuning, labels: tuple[str, str]) -> float | None:
+    """The area under ROC of what was predicted; None where that is no prediction."""
+    classifiers, indexers = _classifiers(tuning), _of(tuning, INDEXER)
+    if not classifiers or not indexers:
+        return None
+    column = classifiers[0].values.get("rawPredictionCol") or classifiers[0].values.get("probabilityCol")
+    scored, ones = [], set()
+    try:
+        for text in tuning.rows:
+            row: dict[str, Any] = json.loads(text)
+            one = int(row[str(indexers[0].values["outputCol"])])
+            scored.append((float(row[str(column)]["values"][1]), one))
+            if one:
+                ones.add(row[given.LABEL])
+    except (KeyError, TypeError, ValueError, IndexError):
+        return None
+    same = len(ones) == 1 and ones <= set(labels) and len(scored) == given.TEST
+    return given.area(scored) if same else None
+
+
+# ---- the checks
+
+
+def _both(bench: SparkBench, *judges: Callable[[str, list[str], str, int, int], Judge]) -> Chart:
+    """Judge both calls. The one of which something was fitted has the picture."""
+    label, returned, asked = _other(bench)
+    try:
+        bench.hold(label, returned, _is_validator(bench, label), *(judge(label, *asked) for judge in judges))
+    except Lost as violation:
+        violation.picture = None  # nothing ran
+        raise
+    label, returned = _fitted(bench)
+    judged = [judge(label, given.FEATURES, given.LABEL, FOLDS, PARALLELISM) for judge in judges]
+    return bench.hold(label, returned, _is_validator(bench, label), *judged)
+
+
+def _check_fits(bench: SparkBench) -> Chart:
+    _both(bench, lambda label, features, column, folds, parallelism: _numbers(bench, label, folds, parallelism))
+    label, returned = _fitted(bench)
+    return bench.hold(label, returned, _fits(bench, label))
+
+
+def _check_area(bench: SparkBench) -> Chart:
+    label, returned = _fitted(bench)
+    return bench.hold(label, returned, _is_validator(bench, label), _good(bench, label))
+
+
+EXERCISE = Exercise(
+    name="spark_mllib",
+    chapter="05",
+    title="Cross-validation of a pipeline",
+    minutes=35,
+    difficulty=2,
+    cost="tens of seconds",
+    world=Spark(("build",)),
+    checks=(
+        Check(
+            "stages",
+            "Four stages in one pipeline, each reads the one before",
+            3,
+            lambda bench: _both(bench, lambda label, features, *_: _stages(bench, label, features)),
+        ),
+        Check(
+            "label",
+            "The label is the indexed one",
+            3,
+            lambda bench: _both(bench, lambda label, features, column, *_: _labels(bench, label, column)),
+        ),
+        Check(
+            "leak",
+            "Nothing leaks from the rows that test",
+            3,
+            lambda bench: _both(bench, lambda label, features, *_: _no_leak(bench, label, features)),
+        ),
+        Check(
+            "evaluator",
+            "Models are compared by the area under ROC",
+            3,
+            lambda bench: _both(bench, lambda label, *_: _evaluator(bench, label)),
+        ),
+        Check("fits", "As many fits as grid x folds + 1", 3, _check_fits),
+        Check("area", "It ranks rows that it has not seen", 3, _check_area),
+    ),
+)

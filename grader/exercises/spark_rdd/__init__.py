@@ -1,0 +1,266 @@
+"""word_count(lines_rdd, top) and page_rank(links_rdd, iterations) on RDDs.
+
+Spark's manual, "RDD programming guide": shuffle operations, persistence. Zaharia et al. 2012, "Resilient distributed
+datasets", section 3.2. Judged by what they return and by what Spark's event log says of bytes, results and storage.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from grader.exercise import Check, Exercise
+from grader.exercises.spark_rdd import graphs as given
+from grader.jobs.sparks.bench import SparkBench
+from grader.jobs.sparks.engine import Lines, Returned
+from grader.trace.gantt import Chart
+from grader.verdict import Diagnosis
+from grader.worlds.spark import Spark
+
+Judge = Callable[[Returned], Diagnosis | None]
+MORE = 1.2  # times the bytes of our own program
+AGAIN = 1.3  # times what was written is read, where nothing large is made twice
+TOP, ROUNDS = 10, 6
+
+
+# ---- the runs
+
+
+def _text(bench: SparkBench) -> str:
+    return given.words(bench.rng("words"), 3000, 400)
+
+
+def _varied(bench: SparkBench) -> str:
+    return given.words(bench.rng("many words"), 800, 20_000)
+
+
+def _graph(bench: SparkBench) -> str:
+    return given.links(bench.rng("links"), 300, 1500, 60)
+
+
+def _counted(bench: SparkBench) -> tuple[str, Returned]:
+    label = f"word_count of 3,000 lines, top {TOP}"
+    return label, bench.run(label, "word_count", Lines(_text(bench)), TOP)
+
+
+def _ranked(bench: SparkBench) -> tuple[str, Returned]:
+    label = f"page_rank of 300 pages, {ROUNDS} iterations"
+    return label, bench.run(label, "page_rank", Lines(_graph(bench), pairs=True), ROUNDS)
+
+
+# ---- what must hold
+
+
+def _words_wrong(bench: SparkBench, label: str, text: str, top: int) -> Judge:
+    right = given.counted(text, top)
+
+    def judge(returned: Returned) -> Diagnosis | None:
+        got = returned.value
+        if returned.type_name != "list":
+            message = f"{label}: it returned a {returned.type_name}; it returns a list of (word, count)."
+            return bench.found("wrong_result", message, "a list", returned.type_name)
+        if got == right:
+            return None
+        at = next(
+            (at for at, (mine, its) in enumerate(zip(got, right, strict=False)) if mine != its),
+            min(len(got), len(right)),
+        )
+        mine, its = (_told(found[at]) if at < len(found) else "nothing" for found in (got, right))
+        message = (
+            f"{label}: place {at + 1} is {mine}, and must be {its}. Words are what str.split() gives, case kept, most "
+            "frequent first, and of equally frequent ones the smaller first."
+        )
+        return bench.found("wrong_result", message, its, mine)
+
+    return judge
+
+
+def _ranks_wrong(bench: SparkBench, label: str, text: str, iterations: int) -> Judge:
+    right = given.ranked(text, iterations)
+
+    def judge(returned: Returned) -> Diagnosis | None:
+        found = bench.found
+        if returned.type_name != "dict":
+            message = f"{label}: it returned a {returned.type_name}; it returns a dict of page to rank."
+            return found("wrong_result", message, "a dict", returned.type_name)
+        got = {_name(page): rank for page, rank in returned.value}
+        for page in [*right, *got]:
+            if page not in got:
+                message = (
+                    f"{label}: {len(set(right) - set(got))} of {len(right)} pages are missing, {page[:12]!r} for one. "
+                    + ("Every page that is a source or a target of a link has a rank, also where no link leads to it.")
+                )
+                return found("wrong_result", message, f"{len(right)} pages", f"{len(got)} pages")
+            if page not in right:
+                return found(
+                    "wrong_result",
+                    f"{label}: there is no page {_told(page)}.",
+                    f"{len(right)} pages",
+                    f"{len(got)} pages",
+                )
+        bad = [page for page in right if not _close(got[page], right[page])]
+        if not bad:
+            return None
+        message = (
+            f"{label}: {len(bad)} of {len(right)} ranks are wrong; that of {bad[0][:12]!r} is {_told(got[bad[0]])}, and must be "
+            f"{right[bad[0]]:.6g}. A rank is 0.15 + 0.85 x sum(rank / links out), and a link that comes twice counts once."
+        )
+        return found("wrong_result", message, f"{right[bad[0]]:.6g}", _told(got[bad[0]]))
+
+    return judge
+
+
+def _name(page: Any) -> str:
+    return page if isinstance(page, str) else f"a {type(page).__name__}"
+
+
+def _close(got: Any, right: float) -> bool:
+    return isinstance(got, int | float) and not isinstance(got, bool) and math.isclose(got, right, rel_tol=1e-6)
+
+
+def _told(value: Any) -> str:
+    text = f"({value[0]!r}, {value[1]!r})" if isinstance(value, list) and len(value) == 2 else repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _shuffled(bench: SparkBench, ours: Returned, hint: str) -> Judge:
+    most = MORE * ours.measured.total("shuffle_written_bytes")
+
+    def judge(returned: Returned) -> Diagnosis | None:
+        got = returned.measured.total("shuffle_written_bytes")
+        if got <= most:
+            return None
+        largest = max(returned.measured.stages.values(), key=lambda stage: stage.total("shuffle_written_bytes"))
+        message = (
+            f"{got:,} bytes were shuffled where {most:,.0f} are enough; most of them, "
+            f"{largest.total('shuffle_written_bytes'):,} in {largest.total('shuffle_written_records'):,} records, by stage "
+            f"{largest.number} ({largest.operation}). {hint}"
+        )
+        return bench.found("too_many_bytes", message, f"<= {most:,.0f} bytes", f"{got:,}")
+
+    return judge
+
+
+def _collected(bench: SparkBench, most: int, at_the_end: int, what: str) -> Judge:
+    """Bytes that a job may send to the driver: every one but the last, and the last."""
+
+    def judge(returned: Returned) -> Diagnosis | None:
+        results = returned.measured.results()
+        for number, (_, got) in enumerate(results, 1):
+            allowed = at_the_end if number == len(results) else most
+            if got > allowed:
+                message = f"Job {number} of {len(results)} sent {got:,} bytes to the driver, where {allowed:,} are more than enough: {what}"
+                return bench.found("too_many_bytes", message, f"<= {allowed:,} bytes", f"{got:,}")
+        return None
+
+    return judge
+
+
+def _kept(bench: SparkBench) -> Judge:
+    def judge(returned: Returned) -> Diagnosis | None:
+        measured = returned.measured
+        read, written = measured.total("shuffle_read_bytes"), measured.total("shuffle_written_bytes")
+        again = (
+            f"tasks fetched {read:,} bytes from shuffles to which {written:,} were written: what is used in every one of "
+            f"{ROUNDS} iterations was made anew each time"
+        )
+        if not measured.cached:
+            message = f"No RDD was persisted, and {again}." if read > AGAIN * written else "No RDD was persisted."
+            return bench.found("too_many_rounds", message, "a persisted RDD", "none")
+        if read > AGAIN * written:
+            message = f"An RDD was persisted, but {again}. Persist the links after they were grouped."
+            return bench.found("too_many_rounds", message, f"<= {AGAIN * written:,.0f} bytes", f"{read:,}")
+        left = measured.cached - measured.unpersisted
+        if left:
+            message = f"{len(left)} of {len(measured.cached)} persisted RDDs still there when page_rank() returned: unpersist() them."
+            return bench.found("too_much_memory", message, "none left", f"{len(left)} left")
+        return None
+
+    return judge
+
+
+# ---- the checks
+
+
+def _words(bench: SparkBench) -> Chart:
+    rng = bench.rng("few words")
+    ties = "b a c\nc b a\n\n   \nd  d\n"
+    few = given.words(rng, 30, 12)
+    for label, text, top in (
+        ("word_count of few lines with ties", ties, 3),
+        ("word_count with a top beyond all words", few, 100),
+        ("word_count of no line", "", 5),
+    ):
+        bench.hold(label, bench.run(label, "word_count", Lines(text), top), _words_wrong(bench, label, text, top))
+    label, returned = _counted(bench)
+    return bench.hold(label, returned, _words_wrong(bench, label, _text(bench), TOP))
+
+
+def _ranks(bench: SparkBench) -> Chart:
+    rng = bench.rng("few links")
+    few = given.links(rng, 16, 30)
+    for label, text, iterations in (
+        ("page_rank of 16 pages, 3 iterations", few, 3),
+        ("page_rank of two pages, one iteration", "a\tb\na\tb\nb\ta\na\ta\n", 1),
+        ("page_rank without an iteration", few, 0),
+    ):
+        returned = bench.run(label, "page_rank", Lines(text, pairs=True), iterations)
+        bench.hold(label, returned, _ranks_wrong(bench, label, text, iterations))
+    label, returned = _ranked(bench)
+    return bench.hold(label, returned, _ranks_wrong(bench, label, _graph(bench), ROUNDS))
+
+
+def _word_bytes(bench: SparkBench) -> Chart:
+    label, returned = _counted(bench)
+    ours = bench.ours(given.WORD_COUNT, "word_count", Lines(_text(bench)), TOP)
+    hint = (
+        "reduceByKey adds up on the side that sends; groupByKey sends every pair; and of a sorted RDD all is shuffled."
+    )
+    return bench.hold(label, returned, _words_wrong(bench, label, _text(bench), TOP), _shuffled(bench, ours, hint))
+
+
+def _rank_bytes(bench: SparkBench) -> Chart:
+    label, returned = _ranked(bench)
+    ours = bench.ours(given.PAGE_RANK, "page_rank", Lines(_graph(bench), pairs=True), ROUNDS)
+    hint = "A join moves no side that has its partitioner already: group the links once, and change ranks by mapValues."
+    return bench.hold(label, returned, _ranks_wrong(bench, label, _graph(bench), ROUNDS), _shuffled(bench, ours, hint))
+
+
+def _driver(bench: SparkBench) -> Chart:
+    what = "an RDD was collected that the driver does not need. Let the executors count and order, and take the top."
+    text, label = _varied(bench), f"word_count of thousands of different words, top {TOP}"
+    returned, most = bench.run(label, "word_count", Lines(text), TOP), len(text) // 2
+    bench.hold(label, returned, _words_wrong(bench, label, text, TOP), _collected(bench, most, most, what))
+    label, returned = _ranked(bench)
+    wrong, most = _ranks_wrong(bench, label, _graph(bench), ROUNDS), len(_graph(bench)) // 12
+    ours = bench.ours(given.PAGE_RANK, "page_rank", Lines(_graph(bench), pairs=True), ROUNDS)
+    at_the_end = 2 * max(got for _, got in ours.measured.results())
+    what = (
+        "an RDD was collected before the end. Ranks and links stay on the executors until the last iteration is done."
+    )
+    return bench.hold(label, returned, wrong, _collected(bench, most, at_the_end, what))
+
+
+def _persisted(bench: SparkBench) -> Chart:
+    label, returned = _ranked(bench)
+    return bench.hold(label, returned, _ranks_wrong(bench, label, _graph(bench), ROUNDS), _kept(bench))
+
+
+EXERCISE = Exercise(
+    name="spark_rdd",
+    chapter="05",
+    title="Word count and PageRank on RDDs",
+    minutes=50,
+    difficulty=2,
+    cost="tens of seconds",
+    world=Spark(("word_count", "page_rank")),
+    checks=(
+        Check("words", "Words counted, ordered and cut", 3, _words),
+        Check("ranks", "Ranks after so many iterations", 4, _ranks),
+        Check("word_bytes", "Bytes that word_count shuffles", 3, _word_bytes),
+        Check("rank_bytes", "Bytes that page_rank shuffles", 4, _rank_bytes),
+        Check("driver", "Nothing is collected before the end", 3, _driver),
+        Check("persisted", "What is used again is persisted, and unpersisted", 3, _persisted),
+    ),
+)

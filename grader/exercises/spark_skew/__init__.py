@@ -1,0 +1,241 @@
+"""join(events_df, users_df, countries_df) -> DataFrame: two joins, of which one is skewed and one has a small side.
+
+Spark's manual, "SQL performance tuning": join strategy hints, skew joins. The physical plan, as it was executed, says
+what was broadcast, and Spark's event log how many records each task fetched from shuffles.
+"""
+
+from __future__ import annotations
+
+from statistics import median
+
+from grader.exercise import Check, Exercise
+from grader.exercises.common import spark_tables as tables
+from grader.exercises.common.spark_tables import Judge
+from grader.exercises.spark_skew import skewed as cases
+from grader.exercises.spark_skew.skewed import Given
+from grader.jobs.sparks.bench import SparkBench
+from grader.jobs.sparks.engine import Operator, Returned
+from grader.jobs.sparks.measured import Stage
+from grader.trace.gantt import Chart
+from grader.verdict import Diagnosis
+from grader.worlds.spark import Spark
+
+CONF = {"spark.sql.autoBroadcastJoinThreshold": "-1"}
+EVENTS, USERS, COUNTRIES = 12_000, 400, 24
+MOST_BROADCAST = 100  # rows: all countries, or a few users, and no large table
+OWN_ROWS = 256  # of a table that a submission makes itself, such as one of salts
+MOST_UNEVEN = 3.0  # records of the longest task, in those of the median task
+COUNTRY = 2  # which argument they are
+ALL = f"{EVENTS:,} events, half of one user"
+FEW = "60 events, half of one user"
+
+
+def _given(bench: SparkBench, label: str) -> Given:
+    rng = bench.rng(label)
+    return cases.drawn(rng, EVENTS, USERS, COUNTRIES) if label == ALL else cases.drawn(rng, 60, 12, 4)
+
+
+def _held(bench: SparkBench, label: str, *judges: Judge) -> Chart:
+    returned = bench.run(label, "join", *_given(bench, label).arguments, conf=CONF)
+    given = tables.no_frame(bench, label), tables.missing(bench, label, cases.COLUMNS)
+    return bench.hold(label, returned, *given, *judges)
+
+
+# ---- what must hold
+
+
+def _rows_wrong(bench: SparkBench, label: str) -> Judge:
+    given = _given(bench, label)
+    right = cases.right(given)
+
+    def judge(returned: Returned) -> Diagnosis | None:
+        got = cases.counted(tables.rows(returned))
+        if got == right:
+            return None
+        missing, extra = right - got, got - right
+        expected, found = f"{right.total():,} rows", f"{got.total():,} rows"
+        for rows, what in ((missing, "missing"), (extra, "too many")):
+            if rows:
+                row = min(rows, key=repr)
+                message = (
+                    f"{label}: {rows.total():,} rows are {what}, for one {cases.told(row)}, which comes {got[row]} times and must "
+                    f"come {right[row]} times. {_reason(given, row, got[row], right[row])}"
+                )
+                return bench.found("wrong_result", message, expected, found)
+        return None
+
+    return judge
+
+
+def _reason(given: Given, row: cases.Values, got: int, right: int) -> str:
+    if got and got < right:
+        return "An event that comes twice stays two rows."
+    if row[1] is not None and row[1] == given.hot:
+        return (
+            "It is of the user who has half the events: an event of theirs has one salt or goes one way, and the user's row "
+            "is there once for every salt, and for none twice."
+        )
+    if right and not got:
+        return "It is of one of the other users: where keys are split or salted, these too have to find their user."
+    return "Each event is joined with its one user and that user's one country; what has none of them is left out."
+
+
+def _small_broadcast(bench: SparkBench, label: str) -> Judge:
+    def judge(returned: Returned) -> Diagnosis | None:
+        assert returned.plan is not None
+        joins = [operator for operator in returned.plan.everything() if operator.name.endswith("Join")]
+        for join in joins:
+            if join.name == "BroadcastHashJoin" and any(COUNTRY in _broadcast(child) for child in join.children):
+                return None
+        names = ", ".join(join.name for join in joins) or "none"
+        message = (
+            f"{label}: no BroadcastHashJoin has the countries on its small side; the joins are {names}. A table of {COUNTRIES} "
+            "rows is sent whole to every task, so that no large one is shuffled for it: F.broadcast(...) asks for that "
+            "where Spark does not do so by itself."
+        )
+        return bench.found("too_many_bytes", message, "BroadcastHashJoin", names)
+
+    return judge
+
+
+def _broadcast(side: Operator) -> set[int]:
+    """The arguments that are read below a broadcast on this side of a join."""
+    found: set[int] = set()
+    while side.name != "BroadcastExchange":
+        if len(side.children) != 1:
+            return found
+        (side,) = side.children
+    return {leaf.argument for leaf in tables.leaves(side) if leaf.argument is not None}
+
+
+def _large_broadcast(bench: SparkBench, label: str) -> Judge:
+    def judge(returned: Returned) -> Diagnosis | None:
+        assert returned.plan is not None
+        for operator in returned.plan.everything():
+            if operator.name == "BroadcastExchange" and (operator.rows or 0) > MOST_BROADCAST:
+                names = ("events", "users", "countries")
+                read = {leaf.argument for leaf in tables.leaves(operator) if leaf.argument is not None}
+                what = " and ".join(names[number] for number in sorted(read)) or "a table of yours"
+                message = (
+                    f"{label}: {operator.rows:,} rows of {what} are broadcast. All of them go to the driver and from there to "
+                    f"every executor, which have no room for a large table. At most {MOST_BROADCAST} rows are broadcast here: "
+                    "the countries, or the few users who have most of the events."
+                )
+                return bench.found("too_much_memory", message, f"<= {MOST_BROADCAST} rows", f"{operator.rows:,} rows")
+        return None
+
+    return judge
+
+
+def _settings_kept(bench: SparkBench, label: str) -> Judge:
+    def judge(returned: Returned) -> Diagnosis | None:
+        for name, value in sorted(returned.changed.items(), key=lambda each: (len(each[0]), each)):
+            message = (
+                f"{label}: the session has {name} = {value or 'its default'} now. The settings are part of the exercise: 8 "
+                "shuffle partitions, adaptive execution off, no broadcast by itself. Leave them as they are."
+            )
+            return bench.found("forbidden_call", message, f"{name} as it was", value)
+        return None
+
+    return judge
+
+
+def _uneven(bench: SparkBench, label: str) -> Judge:
+    given = _given(bench, label)
+    hot = given.hot_events
+
+    def judge(returned: Returned) -> Diagnosis | None:
+        found = bench.found
+        stages = [
+            (stage, shares) for stage in returned.measured.stages.values() if sum(shares := fetched(stage)) > hot // 2
+        ]
+        if not stages:
+            message = (
+                f"{label}: no stage fetched the events from a shuffle, so that there is no task to compare. Users are too "
+                "many to be broadcast: join them by a shuffle, with the one key in several parts."
+            )
+            return found("no_overlap", message, "a join by a shuffle", "none")
+        stage, shares = max(stages, key=lambda each: _ratio(each[1]))
+        longest, middle = max(shares), median(shares)
+        if _ratio(shares) > MOST_UNEVEN:
+            message = (
+                f"{label}: in stage {stage.number} the longest task fetched {longest:,} records and the median task {middle:,.0f}, "
+                f"{_times(longest, middle)}: all others wait for it. {hot:,} events are of one user, and rows with the same "
+                "key go to the same task: give that key a salt, or take its rows out and join them by a broadcast."
+            )
+            return found("no_overlap", message, f"<= {MOST_UNEVEN:g} times the median", _times(longest, middle))
+        stage, shares = max(stages, key=lambda each: max(each[1]))
+        if max(shares) >= hot:
+            message = (
+                f"{label}: a task of stage {stage.number} fetched {max(shares):,} records, no fewer than the {hot:,} events of the "
+                f"one user, though it is not longer than others. There are {len(shares)} tasks, and {sum(shares):,} records are "
+                "fetched in all: are there too few partitions, or is every user there for too many salts?"
+            )
+            return found("no_overlap", message, f"< {hot:,} records", f"{max(shares):,}")
+        return None
+
+    return judge
+
+
+def fetched(stage: Stage) -> list[int]:
+    """Records that each task fetched from shuffles, leaving out those that read a file in the same stage."""
+    return [task.shuffle_read_records for task in stage.tasks if task.shuffle_read_records or not task.input_records]
+
+
+def _ratio(shares: list[int]) -> float:
+    middle = median(shares)
+    return max(shares) / middle if middle else float("inf")
+
+
+def _times(longest: int, middle: float) -> str:
+    return f"{longest / middle:.1f} times as many" if middle else "which has none"
+
+
+# ---- the checks
+
+
+def _columns(bench: SparkBench) -> Chart:
+    for label in (FEW, ALL):
+        picture = _held(bench, label, tables.columns_wrong(bench, label, cases.COLUMNS))
+    return picture
+
+
+def _rows(bench: SparkBench) -> Chart:
+    for label in (FEW, ALL):
+        picture = _held(bench, label, _rows_wrong(bench, label))
+    return picture
+
+
+def _countries(bench: SparkBench) -> Chart:
+    return _held(bench, ALL, _small_broadcast(bench, ALL))
+
+
+def _large(bench: SparkBench) -> Chart:
+    return _held(bench, ALL, _large_broadcast(bench, ALL))
+
+
+def _balanced(bench: SparkBench) -> Chart:
+    return _held(bench, ALL, _settings_kept(bench, ALL), _uneven(bench, ALL))
+
+
+def _in_spark(bench: SparkBench) -> Chart:
+    return _held(bench, ALL, tables.all_in_spark(bench, ALL, OWN_ROWS, actions=True))
+
+
+EXERCISE = Exercise(
+    name="spark_skew",
+    chapter="05",
+    title="A join in which one key has half the rows",
+    minutes=45,
+    difficulty=3,
+    cost="tens of seconds",
+    world=Spark(("join",)),
+    checks=(
+        Check("columns", "The columns of the plain join", 2, _columns),
+        Check("rows", "Every row, as often as it must be there", 5, _rows),
+        Check("countries", "The small table is broadcast", 3, _countries),
+        Check("large", "No large table is broadcast", 2, _large),
+        Check("balanced", "No task has more than three times the median", 6, _balanced),
+        Check("in_spark", "No Python and no other data", 2, _in_spark),
+    ),
+)

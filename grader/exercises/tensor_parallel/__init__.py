@@ -1,0 +1,327 @@
+"""Tensor parallelism of two linear layers (Shoeybi et al. 2019, Megatron-LM, section 3): split by columns, then by rows.
+
+The block needs one all-reduce forward (their g) and one backward (their f).
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from grader.exercise import Check, Draw, Exercise
+from grader.exercises.common import checks
+from grader.exercises.tensor_parallel import blocks as unsplit
+from grader.exercises.tensor_parallel.blocks import Array, Linear, Right
+from grader.lost import Lost
+from grader.ranks.program import CallResult, Function, Limits, Strided
+from grader.verdict import Kind
+from grader.worlds.cases import Case
+from grader.worlds.ranks import Outcome, RankBench, Ranks
+
+IN_BOX = Path(__file__).with_name("in_box.py")
+IN, HIDDEN, OUT = 5, 12, 7  # 12 is divisible by every number of ranks here, and no two shapes are alike
+WORLDS = (1, 2, 3, 4)
+COLUMN, ROW, BLOCK = "ColumnParallelLinear", "RowParallelLinear", "ParallelMLP"
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a case must come to: the unsplit result, how it is split, and the bytes that each pass may all-reduce."""
+
+    right: Right
+    split: str  # "column", "row" or "block"
+    parameters: tuple[Array, ...]  # unsplit, None-free
+    reduced: tuple[int, ...]  # of forward and backward
+
+
+def cases(draw: Draw) -> Iterator[Case]:
+    """Every case of every check."""
+    for n in WORLDS:
+        yield _layer(draw, "column", n, bias=True, leading=(6,))
+        yield _layer(draw, "column", n, bias=False, leading=(2, 3))
+        yield _layer(draw, "row", n, bias=True, leading=(6,))
+        yield _layer(draw, "row", n, bias=False, leading=(2, 3))
+        for activation in ("gelu", "relu", "tanh"):
+            yield _block(draw, "block", n, activation, backward=True)
+        yield _block(draw, "forward", n, "gelu", backward=False)
+    yield _block(draw, "real", 4, "gelu", backward=True, engine="gloo", dtype="float32", leading=(4, 16))
+
+
+def _drawn(draw: Draw, label: str, *shape: int, dtype: str = "float64") -> Array:
+    return draw.generator(label).standard_normal(shape).astype(dtype)
+
+
+def _layer(draw: Draw, split: str, n: int, bias: bool, leading: tuple[int, ...]) -> Case:
+    function, wide = (COLUMN, (HIDDEN, IN)) if split == "column" else (ROW, (OUT, HIDDEN))
+    label = f"{function} on {n} rank{'s' * (n > 1)}, {'with' if bias else 'without'} bias, input {leading}"
+    layer = Linear(_drawn(draw, label + "w", *wide), _drawn(draw, label + "b", wide[0]) if bias else None)
+    x, grad = _drawn(draw, label + "x", *leading, wide[1]), _drawn(draw, label + "g", *leading, wide[0])
+    right = unsplit.linear(layer, x, grad)
+    columns = split == "column"
+    xs, grads = ([x] * n, np.split(grad, n, -1)) if columns else (np.split(x, n, -1), [grad] * n)
+    weight, offset = Strided.of(layer.weight), None if layer.bias is None else Strided.of(layer.bias)
+    given = tuple((weight, offset, Strided.of(part), Strided.of(wish)) for part, wish in zip(xs, grads, strict=True))
+    reduced = (0, x.nbytes) if columns else (grad.nbytes, 0)
+    parameters = (layer.weight,) if layer.bias is None else (layer.weight, layer.bias)
+    return Case(split, label, given, function, by="layer", expected=Wanted(right, split, parameters, reduced))
+
+
+def _block(
+    draw: Draw, group: str, n: int, activation: str, backward: bool, engine: str = "sim", dtype: str = "float64",
+    leading: tuple[int, ...] = (6,),
+) -> Case:  # fmt: skip
+    label = f"ParallelMLP with {activation} on {n} rank{'s' * (n > 1)}, {dtype}{'' if backward else ', forward only'}"
+    shapes = ((HIDDEN, IN), (HIDDEN,), (OUT, HIDDEN), (OUT,))
+    w1, b1, w2, b2 = (_drawn(draw, f"{label}{k}", *shape, dtype=dtype) for k, shape in enumerate(shapes))
+    x, grad = (_drawn(draw, f"{label}{k}", *leading, size, dtype=dtype) for k, size in (("x", IN), ("g", OUT)))
+    right = unsplit.mlp(Linear(w1, b1), activation, Linear(w2, b2), x, grad)
+    given = (activation, *map(Strided.of, (w1, b1, w2, b2, x)), Strided.of(grad) if backward else None)
+    wanted = Wanted(right, "block", (w1, b1, w2, b2), (grad.nbytes, x.nbytes if backward else 0))
+    return Case(group, label, (given,) * n, BLOCK, engine, by="mlp", expected=wanted)
+
+
+# ---- what each rank must hold
+
+
+def _mine(whole: Array, split: str, which: int, rank: int, n: int) -> Array:
+    """A rank's part of a parameter or its gradient: `which` is its place in (weight, bias, weight, bias)."""
+    by_columns = split == "column" or (split == "block" and which < 2)
+    if by_columns:
+        return np.split(whole, n, 0)[rank]
+    return np.split(whole, n, 1)[rank] if whole.ndim == 2 else whole
+
+
+def _array(value: Any) -> Array | None:
+    return value.view() if isinstance(value, Strided) else None
+
+
+def _close(got: Array | None, right: Array) -> bool:
+    if got is None or got.shape != right.shape or got.dtype.kind != "f":
+        return False
+    tolerance = 1e-9 if got.dtype == np.float64 else 2e-4
+    return bool(np.allclose(got, right, rtol=tolerance, atol=tolerance))
+
+
+def _said(got: Array | None, right: Array) -> tuple[str, str]:
+    """What was expected and what came, short."""
+    if got is None or got.shape != right.shape:
+        return f"shape {right.shape}", "no tensor" if got is None else f"shape {got.shape}"
+    at = np.unravel_index(int(np.argmax(np.abs(got - right))), right.shape) if right.size else ()
+    return f"{right[at]:.6g} at {tuple(map(int, at))}", f"{got[at]:.6g}"
+
+
+class _Judge:
+    """One finished call of a case, rank by rank."""
+
+    def __init__(self, bench: RankBench, case: Case, result: CallResult) -> None:
+        self.bench, self.case, self.result, self.n = bench, case, result, case.ranks
+        self.wanted: Wanted = case.expected
+        for rank, found in enumerate(result.returned):
+            if not isinstance(found, dict):
+                raise self.lost("wrong_result", f"rank {rank} returned nothing that can be judged", rank)
+        self.found: list[dict[str, Any]] = [found for found in result.returned if isinstance(found, dict)]
+
+    def lost(self, kind: Kind, what: str, rank: int | None = None, expected: str = "", got: str = "") -> Exception:
+        return self.bench.lost(self.case, kind, f"With {self.case.label}: {what}.", rank, expected, got)
+
+    def output(self) -> None:
+        """The forward pass."""
+        whole = self.wanted.right.output
+        for rank, found in enumerate(self.found):
+            right = np.split(whole, self.n, -1)[rank] if self.wanted.split == "column" else whole
+            got = _array(found.get("output"))
+            if not _close(got, right):
+                told = self._output_habit(got, right, rank)
+                raise self.lost("wrong_result", f"the output of rank {rank} is wrong: {told}", rank, *_said(got, right))
+
+    def _output_habit(self, got: Array | None, right: Array, rank: int) -> str:
+        if got is None or got.shape != right.shape:
+            if got is not None and self.wanted.split == "column" and got.shape == self.wanted.right.output.shape:
+                return "a column-parallel layer returns its own slice of the features, not all of them"
+            return f"its shape is {None if got is None else got.shape}, not {right.shape}"
+        bias = self.wanted.parameters[-1] if len(self.wanted.parameters) > 1 else None
+        if bias is not None and bias.shape == right.shape[-1:]:
+            if _close(got, right - bias):
+                return "the bias is missing"
+            if self.n > 1 and _close(got, right + (self.n - 1) * bias):
+                return f"the bias is added {self.n} times, once by each rank: add it after the all-reduce"
+            if self.n > 1 and _close((got - bias) * self.n, right - bias):
+                return f"the sum over ranks is divided by {self.n}: partial sums are added up, not averaged"
+        if self.n > 1 and _close(got * self.n, right):
+            return f"it is the mean over ranks: divided by {self.n}"
+        if self.n > 1 and self.wanted.split != "column":
+            others = [_array(found.get("output")) for found in self.found]
+            if any(other is not None and other.shape == got.shape and not np.allclose(other, got) for other in others):
+                return "ranks differ: each holds a partial sum, and the all-reduce over them is missing"
+        return "it is not what the unsplit layer gives"
+
+    def grads(self) -> None:
+        """The backward pass: of the input and of every parameter."""
+        for rank, found in enumerate(self.found):
+            self._input_grad(rank, _array(found.get("input_grad")))
+            mine = list(zip(found.get("parameters", ()), found.get("grads", ()), strict=False))
+            names = ("weight", "bias", "second weight", "second bias")
+            wholes = [grad for pair in self.wanted.right.grads for grad in pair]
+            for which, parameter in enumerate(self.wanted.parameters):
+                value, right = (
+                    _mine(whole, self.wanted.split, which, rank, self.n) for whole in (parameter, wholes[which])
+                )
+                held = [grad for kept, grad in mine if _close(_array(kept), value)]
+                if not held:
+                    shapes = ", ".join(str(kept.shape) for kept, _ in mine if isinstance(kept, Strided))
+                    what = (
+                        f"rank {rank} has no parameter that is its part of the {names[which]}, of shape {value.shape}"
+                    )
+                    raise self.lost("wrong_result", what, rank, f"shape {value.shape}", shapes or "no parameters")
+                got = next((grad for grad in map(_array, held) if _close(grad, right)), _array(held[0]))
+                if not _close(got, right):
+                    told = _grad_habit(got, right, self.n)
+                    what = f"on rank {rank}, the gradient of the {names[which]} is wrong: {told}"
+                    raise self.lost("wrong_result", what, rank, *_said(got, right))
+
+    def no_bias_made_up(self) -> None:
+        """A layer without a bias has none to train."""
+        for rank, found in enumerate(self.found):
+            kept = [one for one in found.get("parameters", ()) if isinstance(one, Strided) and one.numel]
+            if len(self.wanted.parameters) == 1 and len(kept) > 1:
+                shapes = " and ".join(str(one.shape) for one in kept)
+                what = (
+                    f"rank {rank} has parameters of shapes {shapes}: where bias is None there is nothing but the weight"
+                )
+                raise self.lost("wrong_result", what, rank, "one parameter", f"{len(kept)}")
+
+    def _input_grad(self, rank: int, got: Array | None) -> None:
+        whole = self.wanted.right.input_grad
+        right = np.split(whole, self.n, -1)[rank] if self.wanted.split == "row" else whole
+        if _close(got, right):
+            return
+        told = _grad_habit(got, right, self.n)
+        if (
+            self.n > 1
+            and self.wanted.split != "row"
+            and _close(got, self.wanted.right.partial_input_grad(rank, self.n))
+        ):
+            told = "it is only this rank's own part of the sum: the all-reduce in the backward pass is missing"
+        raise self.lost(
+            "wrong_result", f"on rank {rank}, the gradient of the input is wrong: {told}", rank, *_said(got, right)
+        )
+
+    def traffic(self) -> None:
+        """One all-reduce a pass, and no more bytes than it takes."""
+        trace, n = self.result.trace, self.n
+        if n == 1:
+            return
+        passes = sum(size > 0 for size in self.wanted.reduced)
+        most = sum(2 * (n - 1) * -(-size // n) for size in self.wanted.reduced)
+        least = sum((n - 1) * size // n for size in self.wanted.reduced)
+        for rank in range(n):
+            calls = [op.name for op in trace.operations(rank) if op.collective and op.name != "new_group"]
+            sent = trace.bytes_sent(rank)
+            if sent < least:
+                what = f"rank {rank} sent only {sent} bytes: its partial sums alone are {least}, and others need them"
+                raise self.lost("too_few_bytes", what, rank, f"at least {least} bytes", f"{sent} bytes")
+            if sent > most + 64:
+                what = (
+                    f"rank {rank} sent {sent} bytes in {', '.join(calls) or 'messages'}; "
+                    f"{'one all-reduce' if passes == 1 else f'{passes} all-reduces'} of the partial sums need {most}. "
+                    "The first layer's slices are what the second needs: nothing is gathered between the two"
+                )
+                raise self.lost("too_many_bytes", what, rank, f"at most {most} bytes", f"{sent} bytes")
+            if len(calls) > passes:
+                what = (
+                    f"rank {rank} made {len(calls)} collective calls ({', '.join(calls)}); "
+                    f"{passes} {'is' if passes == 1 else 'are'} enough: one forward, after the row-parallel layer, and "
+                    "one backward, before the column-parallel one"
+                )
+                raise self.lost("too_many_messages", what, rank, f"{passes} all-reduces", f"{len(calls)} collectives")
+
+    def memory(self) -> None:
+        """Each rank holds its slices, and no more."""
+        for rank, found in enumerate(self.found):
+            mine = [_mine(p, self.wanted.split, k, rank, self.n).size for k, p in enumerate(self.wanted.parameters)]
+            held = sum(kept.numel for kept in found.get("parameters", ()) if isinstance(kept, Strided))
+            whole, right = sum(p.size for p in self.wanted.parameters), sum(mine)
+            if held != right:
+                what = (
+                    f"rank {rank} holds {held} of {whole} elements ({100 * held / whole:.0f} %) as parameters, "
+                    f"and its slices are {right} ({100 * right / whole:.0f} %)"
+                )
+                kind: Kind = "too_much_memory" if held > right else "wrong_result"
+                raise self.lost(kind, what, rank, f"{right} elements", f"{held} elements")
+
+
+def _grad_habit(got: Array | None, right: Array, n: int) -> str:
+    if got is None:
+        return "there is none, so nothing was trained: a tensor was detached from the graph, or sliced without it"
+    if got.shape != right.shape:
+        return f"its shape is {got.shape}, not {right.shape}"
+    if n > 1 and _close(got, right * n):
+        return f"it is {n} times too large: it was summed over ranks that all have the same"
+    if n > 1 and _close(got * n, right):
+        return f"it is divided by {n}: tensor parallelism splits one sum, it does not average"
+    return "it is not what the unsplit layer gives"
+
+
+def _judged(group: str, *parts: Callable[[_Judge], None]) -> Callable[[RankBench], Outcome]:
+    def judge(bench: RankBench) -> Outcome:
+        for case, result in bench.calls(group):
+            found = checks.forbidden(result)
+            if found:
+                raise bench.lost(case, found.kind, found.message, found.rank)
+            judged = _Judge(bench, case, result)
+            try:
+                for part in parts:
+                    part(judged)
+            except Lost:
+                if result.diagnoses:  # a race: the wrong values are its consequence
+                    raise Lost(result.diagnoses[0], bench.outcome(case)) from None
+                raise
+            if result.diagnoses:
+                raise Lost(result.diagnoses[0], bench.outcome(case))
+        return bench.picture(group)
+
+    return judge
+
+
+def _communication(bench: RankBench) -> Outcome:
+    _judged("forward", _Judge.traffic)(bench)
+    _judged("block", _Judge.traffic)(bench)
+    for group in ("column", "row"):  # what does not finish there, costs the points of that check
+        finished = []
+        with contextlib.suppress(Lost):
+            for finished_call in bench.calls(group):
+                finished.append(finished_call)
+        for case, result in finished:
+            _Judge(bench, case, result).traffic()
+    return bench.picture("block")
+
+
+PARTS = _Judge.output, _Judge.grads, _Judge.no_bias_made_up  # of a layer
+
+EXERCISE = Exercise(
+    name="tensor_parallel",
+    chapter="08",
+    title="Tensor parallelism: a block split by columns, then by rows",
+    minutes=50,
+    difficulty=2,
+    world=Ranks(
+        (Function(COLUMN), Function(ROW), Function(BLOCK)),
+        cases,
+        limits=Limits(cpu_seconds=5, load_cpu_seconds=10, idle_seconds=15),
+        in_box=IN_BOX,
+    ),
+    checks=(
+        Check("column", "A column-parallel layer, forward and backward", 4, _judged("column", *PARTS)),
+        Check("row", "A row-parallel layer, its bias added once", 4, _judged("row", *PARTS)),
+        Check("output", "The block gives what the unsplit one gives", 3, _judged("forward", _Judge.output)),
+        Check("gradients", "All gradients are those of the unsplit block", 4, _judged("block", _Judge.grads)),
+        Check("communication", "One all-reduce forward, one backward", 4, _communication),
+        Check("memory", "Each rank holds a 1/N of the weights", 3, _judged("block", _Judge.memory)),
+        Check("real", "The block in float32 on 4 real processes", 2, _judged("real", _Judge.output, _Judge.grads)),
+    ),
+)

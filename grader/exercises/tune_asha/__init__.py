@@ -1,0 +1,293 @@
+"""search(space, trainable, num_samples, max_t): hyperparameters by ASHA and Optuna.
+
+Li et al. 2020, "A system for massively parallel hyperparameter tuning", algorithm 2; Akiba et al. 2019, "Optuna". Every
+trial asks here for its loss before it reports it, so that losses are decided, and iterations counted, in this process.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from grader.exercise import Check, Exercise
+from grader.jobs.rays.bench import RayBench, once_more
+from grader.jobs.rays.lent import Said
+from grader.lost import Lost
+from grader.trace.gantt import Bar, Became, Chart
+from grader.verdict import Diagnosis, Kind
+from grader.worlds.ray import Ray
+
+SAMPLES, MAX_T = 30, 27
+MOST_SHARE = 0.45  # of num_samples x max_t
+MOST_ATTEMPTS = 10  # of a trial that crashes each time
+SEARCH_SECONDS = 200.0
+AT_A_TIME = 4
+ASHAS = ((1, 2), (2, 2), (3, 3), (2, 4), (3, 4), (4, 3), (4, 2), (4, 4))  # grace and reduction that are not unusual
+LUCKY_SHARE = 0.36
+SPACE: dict[str, list[Any]] = {
+    "learning_rate": ["loguniform", [1e-4, 1e-1]], "weight_decay": ["loguniform", [1e-6, 1e-2]],
+    "momentum": ["uniform", [0.0, 1.0]], "dropout": ["uniform", [0.0, 0.5]], "smoothing": ["uniform", [0.0, 0.2]],
+    "layers": ["randint", [1, 9]],
+}  # fmt: skip
+IMPORTED = ("ray.tune", "ray.tune.schedulers", "ray.tune.search.optuna", "optuna", "pandas", "pyarrow", "pyarrow.fs")
+
+
+def place(config: dict[str, Any]) -> tuple[float, ...]:
+    """Where a configuration is in SPACE, from 0 to 1 each. Raises LookupError, TypeError or ValueError for none."""
+    found = []
+    for name, (kind, (low, high)) in SPACE.items():
+        value = float(config[name])
+        if kind == "loguniform":
+            value, low, high = math.log(value), math.log(low), math.log(high)
+        found.append((value - low) / (high - low))
+    return tuple(found)
+
+
+def _taken(heights: Sequence[float], grace: int, factor: int, rng: random.Random) -> int:
+    """The iterations that ASHA takes of trials of these heights, begun in this order, some of them at a time.
+
+    As Tune has it: at each of its rungs a trial goes on that is among the best 1/factor of those that were there before.
+    """
+    rungs = [(grace * factor**k, list[float]()) for k in range(10) if grace * factor**k < MAX_T]
+    waiting, running, taken = deque(enumerate(heights)), list[tuple[int, float]](), 0
+    at = [0] * len(heights)
+    while waiting or running:
+        while waiting and len(running) < AT_A_TIME:
+            running.append(waiting.popleft())
+        number, height = one = rng.choice(running)
+        at[number] += 1
+        taken += 1
+        seen = next((seen for rung, seen in rungs if rung == at[number]), [])
+        ahead = sum(other < height for other in seen)
+        if (seen and ahead >= len(seen) / factor) or at[number] == MAX_T:
+            running.remove(one)
+        if any(rung == at[number] for rung, _ in rungs):
+            seen.append(height)
+    return taken
+
+
+@dataclass(frozen=True)
+class Hill:
+    """A loss that a trial has after so many iterations. How good it is shows from the second iteration on.
+
+    Most of it is decided by the trial's number, as if by luck. In an unlucky order, where each trial is better than
+    those before, nobody can stop many: of orders that are drawn, one is taken in which ASHA needs few iterations,
+    whatever comes first of what runs at the same time.
+    """
+
+    top: tuple[float, ...]
+    luck: tuple[float, ...]
+
+    @classmethod
+    def drawn(cls, rng: random.Random) -> Hill:
+        top, luck = tuple(rng.uniform(0.2, 0.8) for _ in SPACE), [number / SAMPLES for number in range(SAMPLES)]
+        while True:
+            rng.shuffle(luck)
+            if all(_taken(luck, *asha, rng) <= LUCKY_SHARE * SAMPLES * MAX_T for asha in ASHAS for _ in range(32)):
+                return cls(top, tuple(luck))
+
+    def height(self, number: int, at: tuple[float, ...]) -> float:
+        """From 0, the best, to a little above 1."""
+        return 0.05 * math.dist(at, self.top) + 0.9 * self.luck[number % SAMPLES] + number // SAMPLES
+
+    def loss(self, number: int, config: dict[str, Any], iteration: int) -> float:
+        height = self.height(number, place(config))
+        return 6.0 - height if iteration == 1 else height + 4.0 / (1 + iteration)
+
+
+@dataclass
+class Trial:
+    config: dict[str, Any]
+    iterations: int = 0
+    loss: float = math.inf  # the last one
+    broken: bool = False
+    attempts: int = 1
+
+
+@dataclass
+class Search:
+    """One call of search(): its trials, and what it returned."""
+
+    bench: RayBench
+    label: str
+    hill: Hill
+    broken: tuple[int, ...] = ()  # trials, by number, whose second iteration raises
+    trials: list[Trial] = field(default_factory=list)
+    told: dict[str, Any] = field(default_factory=dict)
+
+    def run(self) -> Search:
+        """Raises Lost."""
+        try:
+            self.told = self.bench.call(
+                "search", "find", SPACE, SAMPLES, MAX_T, seconds=SEARCH_SECONDS, said=self._said
+            )
+        except Lost as trouble:
+            trouble.picture = self.chart()
+            raise
+        return self
+
+    def _said(self, said: Said) -> None:
+        if said.what["what"] == "trial":
+            self.bench.driver.answer(said, self._begun(said.what["config"]))
+            return
+        trial = self.trials[said.what["trial"]]
+        trial.iterations += 1
+        trial.broken = said.what["trial"] in self.broken and trial.iterations > 1
+        trial.loss = self.hill.loss(said.what["trial"], trial.config, trial.iterations)
+        self.bench.driver.answer(said, {"loss": trial.loss, "broken": trial.broken})
+
+    def _begun(self, config: dict[str, Any]) -> int:
+        """The number of the trial with that configuration, which may have crashed before."""
+        place(config)
+        for number, trial in enumerate(self.trials):
+            if trial.broken and trial.config == config:
+                trial.attempts += 1
+                if trial.attempts > MOST_ATTEMPTS:
+                    text = f"Trial {number} was begun {trial.attempts} times, though it crashes each time."
+                    raise self.lost("lost_or_duplicated", text, f"{SAMPLES} trials", f"one {trial.attempts} times")
+                return number
+        self.trials.append(Trial(config))
+        return len(self.trials) - 1
+
+    @property
+    def iterations(self) -> int:
+        return sum(trial.iterations for trial in self.trials if not trial.broken)
+
+    def chart(self) -> Chart:
+        """A lane for each trial, its iterations in place of seconds."""
+        chart = Chart(tuple(f"trial {number}" for number in range(len(self.trials))) or ("no trial",))
+        chart.subtitle = f"{self.label}; iterations from left to right"
+        for number, trial in enumerate(self.trials):
+            loss = "" if trial.broken else f"loss {trial.loss:.2f}"
+            became: Became = "failed" if trial.broken else "done"
+            chart.bars.append(Bar(f"trial {number}", 0.0, float(trial.iterations), loss, became))
+        chart.end = float(max((trial.iterations for trial in self.trials), default=1))
+        return chart
+
+    def lost(self, kind: Kind, text: str, expected: str = "", got: str = "", line: int | None = None) -> Lost:
+        found: Diagnosis = self.bench.found(kind, f"{self.label}. {text}", expected, got, line)
+        return Lost(found, self.chart())
+
+    def whole(self) -> Search:
+        """Raises Lost where it is not one grid of all samples."""
+        if self.told["type"] != "ResultGrid":
+            text = f"search returned a {self.told['type']}; it returns what Tuner.fit() returns."
+            raise self.lost("wrong_result", text, "a ResultGrid", str(self.told["type"]))
+        if self.told["results"] != SAMPLES or len(self.trials) < SAMPLES:
+            text = f"{len(self.trials)} trials were begun, and the grid has {self.told['results']} results."
+            raise self.lost("wrong_result", text, f"{SAMPLES} trials", str(self.told["results"]))
+        return self
+
+    def best(self) -> Search:
+        """Raises Lost where the trial that was ahead of all others at every iteration but the first was stopped."""
+        number, best = min(enumerate(self.trials), key=lambda each: self.hill.height(each[0], place(each[1].config)))
+        if best.iterations < MAX_T:
+            text = (
+                f"Trial {number} was the best of all at each iteration but the first, and was stopped "
+                f"after {best.iterations}, with a loss of {best.loss:.3f}. Is smaller better, for Optuna and for ASHA?"
+            )
+            raise self.lost("wrong_result", text, f"{MAX_T} iterations", str(best.iterations))
+        return self
+
+
+def _searched(bench: RayBench) -> Search:
+    """The search without a broken trial: made once for several checks."""
+    kept: dict[str, Search] = bench.kept
+    if "search" not in kept:
+        hill = Hill.drawn(bench.rng("search"))
+        kept["search"] = Search(bench, f"{SAMPLES} samples, max_t={MAX_T}", hill)
+        try:
+            kept["search"].run()
+        except Lost as trouble:
+            if trouble.broke:
+                del kept["search"]
+            raise
+    search = kept["search"]
+    if not search.told:
+        raise search.lost("crash", "The search did not come to its end.")
+    return search.whole()
+
+
+def _finds(bench: RayBench) -> Chart:
+    return _searched(bench).best().chart()
+
+
+def _stops(bench: RayBench) -> Chart:
+    search = _searched(bench)
+    most = int(MOST_SHARE * SAMPLES * MAX_T)
+    past = [number for number, trial in enumerate(search.trials) if trial.iterations > MAX_T + 1]  # one is under way
+    if past:
+        longest = max(search.trials[number].iterations for number in past)
+        text = f"{len(past)} trials went past max_t, trial {past[0]} for one: ASHA is to know it, too."
+        raise search.lost("too_slow", text, f"<= {MAX_T} iterations of each", str(longest))
+    if search.iterations > most:
+        text = (
+            f"All trials together took {search.iterations} iterations where a grid takes {SAMPLES * MAX_T}; at most "
+            f"{MOST_SHARE:.0%} of that is needed when bad trials are stopped early."
+        )
+        raise search.lost("too_slow", text, f"<= {most} iterations", str(search.iterations))
+    return search.chart()
+
+
+def _grace(bench: RayBench) -> Chart:
+    search = _searched(bench)
+    early = [number for number, trial in enumerate(search.trials) if trial.iterations < 2]
+    if early:
+        text = (
+            f"{len(early)} trials were stopped after their first iteration, trial {early[0]} for one. The first loss "
+            "says nothing here: give every trial a grace period of some iterations."
+        )
+        raise search.lost("wrong_result", text, ">= 2 iterations each", f"{len(early)} trials with 1")
+    return search.chart()
+
+
+def _optuna(bench: RayBench) -> Chart:
+    search = _searched(bench)
+    if search.told["asked"] < SAMPLES:
+        text = f"Optuna was asked for {search.told['asked']} of {SAMPLES} configurations: give Tune an OptunaSearch."
+        raise search.lost("wrong_result", text, f"{SAMPLES} suggestions", str(search.told["asked"]))
+    return search.chart()
+
+
+def _survives(bench: RayBench) -> Chart:
+    rng = bench.rng("survives")
+    broken = (rng.randrange(2, 6), rng.randrange(8, 16))
+    search = Search(bench, f"{SAMPLES} samples; trials {broken[0]} and {broken[1]} raise", Hill.drawn(rng), broken)
+    try:
+        search.run()
+    except Lost as trouble:
+        if trouble.diagnosis.kind != "crash" or not any(trial.broken for trial in search.trials):
+            raise
+        text = f"{trouble.diagnosis.message} A trial that crashes is one result less, and no more."
+        raise search.lost("crash", text, "the search goes on", "an error", trouble.diagnosis.line) from None
+    search.whole()
+    whole = len(search.told["losses"])
+    if whole < SAMPLES - len(broken):
+        text = f"The grid has {whole} results without an error; {SAMPLES - len(broken)} trials did not crash."
+        raise search.lost("lost_or_duplicated", text, str(SAMPLES - len(broken)), str(whole))
+    return search.chart()
+
+
+IN_BOX = Path(__file__).with_name("in_box.py")
+
+EXERCISE = Exercise(
+    name="tune_asha",
+    chapter="13",
+    title="Early stopping with ASHA and Optuna",
+    minutes=35,
+    difficulty=2,
+    cost="tens of seconds",
+    world=Ray(("search",), in_box=IN_BOX, imported=IMPORTED),
+    checks=(
+        Check("finds", "Trains the best of all configurations to the end", 4, once_more(_finds)),
+        Check("stops", "Takes at most 45 % of the iterations of the whole grid", 4, once_more(_stops)),
+        Check("grace", "Stops no trial whose first loss says nothing yet", 2, once_more(_grace)),
+        Check("optuna", "Optuna suggests every configuration", 2, once_more(_optuna)),
+        Check("survives", "Two trials crash, and the others go on", 3, once_more(_survives)),
+    ),
+)

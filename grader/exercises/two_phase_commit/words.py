@@ -1,0 +1,150 @@
+"""What befell nodes before something went wrong, in words: who had sent and written what when it crashed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from grader.exercises.two_phase_commit.history import COORDINATOR
+from grader.trace.story import Happened, Sent, Story
+
+DECIDE = (
+    "A decision counts from when it is on disk: write it before the first message that tells it, and after a crash tell "
+    "it again."
+)
+PROMISE = "A yes is a promise: it has to be on disk before it is sent."
+ALONE = "Who has voted yes may not decide alone, however long it waits: it asks until it is told."
+TELL = (
+    "After a restart the coordinator has to take up what its disk says: tell a decision to all who have not confirmed "
+    "it, and decide what is open."
+)
+LAST = (
+    "When all nodes go down at once, their disks are all that is left: what a client was told has to follow from them."
+)
+RECOVER = (
+    "After a restart a participant has to take up what its disk says: a yes without an outcome is still a promise, its "
+    "keys are locked, and it asks for the outcome."
+)
+
+
+@dataclass(frozen=True)
+class Account:
+    """What befell, in sentences; the advice that fits; the line of the message that should not have been sent yet; and
+    the events to draw in red."""
+
+    sentences: tuple[str, ...] = ()
+    advice: str = ""
+    line: int | None = None
+    blamed: frozenset[int] = field(default_factory=frozenset)
+
+    def added_to(self, text: str) -> str:
+        """A diagnosis with all of it."""
+        befell = f" What led there: {'; '.join(self.sentences)}." if self.sentences else ""
+        start = text[0] if text[:2].strip("n").isdigit() else text[0].upper()  # n1 stays n1
+        return f"{start}{text[1:]}{befell}{' ' + self.advice if self.advice else ''}"
+
+
+@dataclass(frozen=True)
+class _Crash:
+    event: Happened
+    writes: Sequence[Happened]
+    sends: Sequence[Sent]
+    on: Sent | None  # the message it was handling
+
+    def words(self, steps: bool) -> str:
+        name, at = self.event.node, self.event.at
+        when = f" (step {at:g})" if steps else f" at {at:.2f} s"
+        wrote = _listed(f"written {write.text.partition(' = ')[0]!r}{_line(write.line)}" for write in self.writes)
+        sent = _listed(f"sent {sent.type} to {sent.dst}{_line(sent.line)}" for sent in self.sends)
+        if sent and not wrote:
+            return f"{name} had {sent}, and crashed{when} before it had written anything to disk"
+        if wrote and not sent:
+            return f"{name} had {wrote}, and crashed{when} before it had sent anything"
+        if wrote:
+            return f"{name} had {wrote} and {sent}, and crashed{when}"
+        return f"{name} crashed{when}, in the middle of nothing"
+
+
+def account(story: Story, actions: Sequence[dict[str, Any]] = ()) -> Account:
+    """What befell in this story; `actions` are the steps of a schedule, where it is one."""
+    crashes = [_crash(story, place, actions) for place, e in enumerate(story.events) if e.what == "crash"]
+    sentences = [crash.words(bool(actions)) for crash in _without_repeats(crashes)]
+    if actions:
+        sentences += [
+            f"{event.node}'s timer {event.text!r} went off (step {event.at:g})"
+            for event in story.events
+            if event.what == "timer"
+        ]
+        sentences += [f"{sent.type} from {sent.src} to {sent.dst} came twice" for sent in story.sent if sent.copy]
+    else:
+        sentences += [
+            f"{' and '.join(','.join(group) for group in fault.groups)} could not reach each other from {fault.since:.2f} "
+            f"to {fault.until:.2f} s"
+            for fault in story.faults
+            if fault.what == "partition"
+        ]
+    advice, line = _advice(story, crashes, bool(actions))
+    blamed = frozenset(place for place, event in enumerate(story.events) if event.what == "crash")
+    return Account(tuple(sentences), advice, line, blamed)
+
+
+def _advice(story: Story, crashes: Sequence[_Crash], steps: bool) -> tuple[str, int | None]:
+    for crash in crashes:
+        if not crash.sends or crash.writes:
+            continue
+        if crash.event.node != COORDINATOR:
+            return PROMISE, crash.sends[0].line
+        if crash.on is None or crash.on.type != "begin":
+            return DECIDE, crash.sends[0].line
+    if any(fault.what == "partition" for fault in story.faults):
+        return ALONE, None
+    if crashes and {crash.event.node for crash in crashes} >= set(story.lanes) - _clients(story):
+        return LAST, None
+    if any(crash.event.node == COORDINATOR for crash in crashes):
+        return TELL, None
+    if crashes:
+        return RECOVER, None
+    timers = [event for event in story.events if event.what == "timer" and event.node != COORDINATOR]
+    return (ALONE, None) if timers and steps else ("", None)
+
+
+def _clients(story: Story) -> set[str]:
+    return {lane for lane in story.lanes if not lane.strip("n").isdigit()}
+
+
+def _crash(story: Story, place: int, actions: Sequence[dict[str, Any]]) -> _Crash:
+    event = story.events[place]
+    writes = [
+        other
+        for other in story.events[:place]
+        if other.what == "write" and (other.node, other.at) == (event.node, event.at)
+    ]
+    sends = [sent for sent in story.sent if (sent.src, sent.sent) == (event.node, event.at) and not sent.copy]
+    if actions:  # what it sent when it began anew stands at the same step
+        after = actions[round(event.at) - 1].get("crash_after") or 0
+        sends = sends[: max(0, after - len(writes))]
+    on = next((s for s in story.sent if s.dst == event.node and s.arrived == event.at and s.fate == "delivered"), None)
+    return _Crash(event, writes, sends, on)
+
+
+def _without_repeats(crashes: Sequence[_Crash]) -> Iterable[_Crash]:
+    """Not one sentence for each node where all went down at once and did nothing."""
+    idle: dict[float, list[_Crash]] = {}
+    for crash in crashes:
+        if crash.writes or crash.sends:
+            yield crash
+        else:
+            idle.setdefault(crash.event.at, []).append(crash)
+    for at, together in idle.items():
+        names = ", ".join(crash.event.node for crash in together)
+        yield _Crash(Happened("crash", names, at), (), (), None) if len(together) > 1 else together[0]
+
+
+def _line(line: int | None) -> str:
+    return f" (line {line})" if line else ""
+
+
+def _listed(parts: Iterable[str]) -> str:
+    found = list(parts)
+    return " and ".join(found) if len(found) < 3 else f"{', '.join(found[:-1])} and {found[-1]}"

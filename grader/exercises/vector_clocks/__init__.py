@@ -1,0 +1,246 @@
+"""VectorClock, and CausalBroadcast(Node), which delivers every message on every node in causal order.
+
+The clocks are judged as plain classes (see `_clocks`), the broadcast by what nodes deliver in virtual time (see
+`_causal`).
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from grader.exercise import Check, Exercise
+from grader.exercises.common import replicas
+from grader.exercises.common.bounds import bounded
+from grader.exercises.vector_clocks import causal, clocks
+from grader.nodes.bench import NodeBench
+from grader.nodes.clients import Ask
+from grader.nodes.network import Network
+from grader.nodes.plan import Plan, Played
+from grader.nodes.sim import Member, cluster
+from grader.ranks.program import Function, Limits
+from grader.trace.story import Sent, Story
+from grader.verdict import Diagnosis
+from grader.worlds.nodes import Nodes, NodesAndCalls, of_calls, of_nodes
+from grader.worlds.ranks import Ranks
+
+Judge = Callable[[NodeBench, Played], Diagnosis | None]
+LONG = 25.0  # virtual seconds after the network is whole again, by which all is delivered
+MORE = 2.0  # seconds that a run goes on when all is delivered: what comes again, comes then
+PROMPT = 2.0
+MOST = 40_000  # messages of a run, after which it is ended
+
+
+@dataclass(frozen=True)
+class Slow:
+    """What `src` sends to `dst` before `until` takes `delay` seconds."""
+
+    src: str
+    dst: str
+    until: float
+    delay: float
+
+
+SCRIPTED = {
+    "an answer overtakes the question: n1 to n3 is slow": (Slow("n1", "n3", 1.0, 2.5),),
+    "a chain of three: n1 to n4 is slower than n2 to n4": (Slow("n1", "n4", 1.0, 3.5), Slow("n2", "n4", 1.5, 2.4)),
+    "two of one sender: the first is slow to n2": (Slow("n1", "n2", 0.25, 1.5),),
+    "three of one sender arrive in the opposite order": (
+        Slow("n1", "n2", 0.25, 3.0), Slow("n1", "n2", 0.65, 2.0), Slow("n1", "n2", 1.05, 1.0),
+    ),
+    "n4 hears nobody for three seconds, while the others answer each other": tuple(
+        Slow(src, "n4", 3.0, 3.5) for src in ("n1", "n2", "n3")
+    ),
+}  # fmt: skip
+
+
+def _say(node: str, after: float, message: Any) -> Ask:
+    return Ask(node, {"type": "broadcast", "message": message}, after)
+
+
+def _members(size: int, rng: random.Random) -> tuple[Member, ...]:
+    """Nodes with clocks of their own."""
+    return tuple(
+        replace(one, offset=rng.uniform(0, 100), rate=rng.uniform(0.99, 1.01))
+        for one in cluster(size, "CausalBroadcast")
+    )
+
+
+def _talk(rng: random.Random, size: int, each: int, gap: float) -> dict[str, tuple[Ask, ...]]:
+    """Every client broadcasts some messages at random times, no two alike."""
+    return {
+        f"c{n}": tuple(_say(f"n{n}", rng.uniform(0, gap), f"{'abcde'[n - 1]}{one}") for one in range(1, each + 1))
+        for n in range(1, size + 1)
+    }  # fmt: skip
+
+
+def _quiet_plans(bench: NodeBench) -> Iterator[Plan]:
+    for number, seed in enumerate(bench.seeds("delivers", 5)):
+        rng = bench.rng(f"delivers {seed}")
+        size = (3, 5, 2, 4, 3)[number]
+        asks = _talk(rng, size, 3, 0.3)
+        if number == 1:  # equal texts, of one client and of several
+            asks = {
+                c: tuple(_say(ask.node, ask.after, rng.choice(["yes", "no"])) for ask in a) for c, a in asks.items()
+            }
+        if number == 4:
+            odd: list[Any] = [0, "", False, [1, [2]], {"a": {"b": None}}, -1.5, "message", "1", "ü"]
+            rng.shuffle(odd)
+            asks = {c: tuple(_say(ask.node, ask.after, odd.pop()) for ask in a) for c, a in asks.items()}
+        label = {1: "equal texts", 4: "messages of all kinds"}.get(number, "")
+        yield Plan(_members(size, rng), asks, seed=seed, begin=0.2, healed=2.0, until=12.0, label=label)
+
+
+def _order_plans(bench: NodeBench) -> Iterator[Plan]:
+    """Scripted delays, and random ones; where messages are lost or come twice, only the order is judged."""
+    for label in SCRIPTED:
+        seed, size = bench.rng(f"order {label}").randrange(2**31), 3 if "n4" not in label else 4
+        asks: dict[str, tuple[Ask, ...]]
+        if "chain" in label:
+            asks = {f"c{n}": (_say(f"n{n}", 0.5 * n, f"{'xyz'[n - 1]}"),) for n in (1, 2, 3)}
+        elif "question" in label:
+            asks = {"c1": (_say("n1", 0.2, "question"),), "c2": (_say("n2", 0.9, "answer"),)}
+        elif "of one sender" in label:
+            asks = {"c1": tuple(_say("n1", 0.2 if not n else 0.4, f"a{n + 1}") for n in range(3))}
+        else:
+            asks = {f"c{n}": tuple(_say(f"n{n}", 0.3, f"{'xyz'[n - 1]}{i}") for i in range(4)) for n in (1, 2, 3)}
+        yield Plan(cluster(size, "CausalBroadcast"), asks, seed=seed, healed=0.0, until=LONG, label=label)
+    for number, seed in enumerate(bench.seeds("order", 12)):
+        rng = bench.rng(f"order {seed}")
+        network, label = Network(most=1.0), "messages take up to a second"
+        if number % 3 == 2:
+            network, label = Network(most=0.4, drop=0.3, duplicate=0.2), "messages are late, lost and doubled"
+        members, asks = _members(rng.choice((3, 4, 5)), rng), {}
+        asks = _talk(rng, len(members), 4, 0.8)
+        yield Plan(members, asks, network=network, seed=seed, healed=5.0, until=5.0 + LONG, label=label)
+
+
+def _lossy_plans(bench: NodeBench) -> Iterator[Plan]:
+    for number, seed in enumerate(bench.seeds("drops", 8)):
+        rng = bench.rng(f"drops {seed}")
+        drop = (0.3, 0.5, 0.2, 0.4)[number % 4]
+        members = _members((3, 4, 5, 2)[number % 4], rng)
+        asks = _talk(rng, len(members), 3, 0.5)
+        label = f"{drop:.0%} of the messages are dropped"
+        yield Plan(members, asks, network=Network(drop=drop), seed=seed, healed=4.0, until=4.0 + LONG, label=label)
+
+
+def _doubling_plans(bench: NodeBench) -> Iterator[Plan]:
+    for number, seed in enumerate(bench.seeds("once", 8)):
+        rng = bench.rng(f"once {seed}")
+        network, label = Network(most=0.5, duplicate=0.5), "half of the messages come twice"
+        if number % 2:
+            network, label = Network(most=0.3, drop=0.3, duplicate=0.3), "messages are lost and doubled"
+        members = _members((3, 4, 5, 2)[number % 4], rng)
+        asks = _talk(rng, len(members), 3, 0.6)
+        yield Plan(members, asks, network=network, seed=seed, healed=5.0, until=5.0 + LONG, label=label)
+
+
+def _prepare(played: Played) -> None:
+    """Slow links; a network that neither drops nor doubles from `healed` on; and an end once all is delivered."""
+    sim, plan = played.sim, played.plan
+    slow = SCRIPTED.get(plan.label, ())
+    rng = random.Random(f"slow {plan.seed}")
+    bounded(played, MOST)
+
+    def route(sent: Sent) -> list[float] | None:
+        for link in slow:
+            if (sent.src, sent.dst) == (link.src, link.dst) and sim.time < link.until:
+                return [link.delay + rng.uniform(0, 0.05)]
+        return None
+
+    def mend() -> None:
+        sim.network = Network(most=min(plan.network.most, 0.05) if plan.network.drop else plan.network.most)
+
+    def look() -> None:
+        found = causal.seen(played)
+        if found.wanted.total() == sum(map(len, plan.asks.values())) and causal.complete(found):
+            sim.at(sim.time + MORE, sim.stop)
+        else:
+            sim.at(sim.time + 0.5, look)
+
+    sim.route = route
+    sim.at(plan.healed or 0.0, mend)
+    sim.at(1.0, look)
+
+
+def _hold(bench: NodeBench, plans: Iterator[Plan], judge: Judge) -> Story:
+    def judged(played: Played) -> Diagnosis | None:
+        return judge(bench, played)
+
+    return bench.hold(plans, judged, _prepare)
+
+
+def _delivers(bench: NodeBench, played: Played) -> Diagnosis | None:
+    for client in played.clients.values():
+        for asked in client.done:
+            kind = asked.answer.get("type") if asked.answer is not None else None
+            node = asked.ask.node
+            if kind != "broadcast_ok" or asked.seconds is None or asked.seconds > PROMPT:
+                did = f"answered {kind!r} after {asked.seconds or 0:.2f} s" if kind is not None else "did not answer"
+                return bench.found(
+                    "not_available",
+                    f"{node} {did} when {client.name} sent it {asked.ask.body} at {asked.sent:.2f} s. It must answer "
+                    f"broadcast_ok within {PROMPT:g} s, by reply(body, ...).",
+                    None, "broadcast_ok", str(kind),
+                )  # fmt: skip
+    return causal.missing(bench, played) or causal.doubled(bench, played)
+
+
+def _ordered(bench: NodeBench, played: Played) -> Diagnosis | None:
+    """Causal order; and all is delivered in the end where no message was lost."""
+    found = causal.disorder(bench, played)
+    if found is None and not played.plan.network.drop:
+        found = causal.missing(bench, played)
+    return found
+
+
+EXERCISE = Exercise(
+    name="vector_clocks",
+    chapter="03",
+    title="Vector clocks, and a broadcast in causal order",
+    minutes=60,
+    difficulty=2,
+    world=NodesAndCalls(
+        Nodes(("CausalBroadcast",)),
+        Ranks(
+            (Function("VectorClock", ()),),
+            clocks.cases,
+            limits=Limits(cpu_seconds=5, load_cpu_seconds=10, idle_seconds=15),
+            in_box=replicas.IN_BOX,
+        ),
+    ),
+    checks=(
+        Check("compare", "Before, after, equal or concurrent", 3, of_calls(partial(replicas.judged, group="compare"))),
+        Check(
+            "merge", "The entrywise maximum, and nothing shared", 3, of_calls(partial(replicas.judged, group="merge"))
+        ),
+        Check(
+            "delivers",
+            "No faults: everything is delivered on every node, once",
+            3,
+            of_nodes(lambda bench: _hold(bench, _quiet_plans(bench), _delivers)),
+        ),
+        Check(
+            "order",
+            "Delays to 3.5 s, reordering, drops, duplicates: never out of causal order",
+            5,
+            of_nodes(lambda bench: _hold(bench, _order_plans(bench), _ordered)),
+        ),
+        Check(
+            "drops",
+            "Up to half of the messages dropped: everything is delivered in the end",
+            3,
+            of_nodes(lambda bench: _hold(bench, _lossy_plans(bench), causal.missing)),
+        ),
+        Check(
+            "once",
+            "Drops and duplicates: each message is delivered once",
+            3,
+            of_nodes(lambda bench: _hold(bench, _doubling_plans(bench), causal.doubled)),
+        ),
+    ),
+)

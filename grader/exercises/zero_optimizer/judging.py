@@ -1,0 +1,300 @@
+"""Judges of zero_optimizer: the parameters after every step, and the budgets of memory, collectives and bytes."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from grader.exercises.common import checks, plain
+from grader.exercises.zero_optimizer.training import Array, Given, mistakes
+from grader.lost import Lost
+from grader.ranks.program import CallResult, Strided
+from grader.trace.events import SEND, Operation, ring_bytes
+from grader.worlds.cases import Case
+from grader.worlds.ranks import Outcome, RankBench
+
+SLACK = 1.1  # of memory and of bytes: shards that are whole parameters, or padded
+NEAR = 5e-5  # what float32 may lose in ten steps on values of about 1; the mistakes are a hundred times as large
+
+
+def values(bench: RankBench, group: str) -> Iterator[tuple[Case, CallResult]]:
+    """The calls of `group`, each with the parameters of the unsharded optimizer. Raises Lost at the first without."""
+    for case, result in bench.calls(group):
+        forbidden = checks.forbidden(result)
+        if forbidden:
+            raise Lost(forbidden, bench.outcome(case))
+        given: Given = case.expected
+        right, got = given.rows(), [_rows(bench, case, result, rank) for rank in range(case.ranks)]
+        if not all(_near(rows, right) for rows in got):
+            if result.diagnoses:
+                raise Lost(result.diagnoses[0], bench.outcome(case))
+            raise _wrong(bench, case, right, got)
+        yield case, result
+
+
+def _counted(bench: RankBench) -> Iterator[tuple[Case, CallResult]]:
+    """The calls in which state and collectives are counted: those of stage 1, and of stage 2 those that are right.
+    Where they are not, it is the checks of stage 2 that say so."""
+    yield from values(bench, "budget1")
+    with contextlib.suppress(Lost):
+        yield from list(values(bench, "budget2"))
+
+
+def _rows(bench: RankBench, case: Case, result: CallResult, rank: int) -> Array:
+    """The parameters of one rank after every step, as the harness returned them. Raises Lost."""
+    given: Given = case.expected
+    rows = _field(result, rank, "parameters")
+    wanted = given.plan.steps, len(given.start)
+    if not isinstance(rows, Strided) or rows.shape != wanted or rows.storage.dtype.kind != "f":
+        message = f"With {case.label}: on rank {rank} the parameters became {plain.in_words(rows)}; their shapes and "
+        raise bench.lost(case, "wrong_result", f"{message}their number must stay as they are.", rank)
+    return rows.view().astype(np.float64)
+
+
+def _field(result: CallResult, rank: int, name: str) -> Any:
+    """What the harness returned under `name`; None for anything that cannot be its answer."""
+    returned = result.returned[rank]
+    return returned.get(name) if isinstance(returned, dict) else None
+
+
+def _bytes_told(result: CallResult, rank: int, name: str) -> float:
+    told = plain.number(_field(result, rank, name))
+    return told if told is not None and told >= 0 else math.inf
+
+
+def _near(got: Array, right: Array) -> bool:
+    return bool(np.allclose(got, right, rtol=NEAR, atol=NEAR))
+
+
+def _wrong(bench: RankBench, case: Case, right: Array, got: list[Array]) -> Lost:
+    """The first step after which some rank's parameters are wrong, and the mistake that explains it."""
+    given: Given = case.expected
+    plan = given.plan
+    wrong = [~np.isclose(rows, right, rtol=NEAR, atol=NEAR) for rows in got]
+    step = min(int(np.argmax(bad.any(1))) for bad in wrong if bad.any())
+    rank = next(rank for rank, bad in enumerate(wrong) if bad[step].any())
+    place = int(np.argmax(wrong[rank][step]))
+    index = next(index for index, where in enumerate(plan.slices) if where.start <= place < where.stop)
+    share = f"{wrong[rank][step].sum()} of {len(given.start)} elements differ"
+    one, other = plain.apart(float(got[rank][step, place]), float(right[step, place]))
+    said = (
+        f"With {case.label}: after step {step + 1} of {plan.steps}, rank {rank}'s parameters are not those of the "
+        f"unsharded optimizer; {share}, first in parameter {index} {plan.shapes[index]}: {one} instead of {other}."
+    )
+    message = f"{said} {_why(given, got, rank)}".strip()
+    return bench.lost(case, "wrong_result", message, rank, other, one)
+
+
+def _why(given: Given, got: list[Array], rank: int) -> str:
+    rows = got[rank]
+    for wrong, sentence in mistakes(given):
+        if not _near(wrong, given.rows()) and all(np.allclose(other, wrong, rtol=1e-3, atol=1e-3) for other in got):
+            return sentence
+    if given.plan.stage == 2 and len(got) > 1:
+        alone = np.stack([given.rows(gradients=own) for own in given.gradients])
+        if np.isclose(rows, alone, rtol=1e-3, atol=1e-3).any(0).all():
+            return "Elements were stepped with one rank's own gradient: in stage 2 step() must average over the ranks."
+    if not np.isfinite(rows).all():
+        return "Some are not finite numbers: was a buffer never filled?"
+    if all(np.array_equal(other[0], given.start) and np.array_equal(other[-1], other[0]) for other in got):
+        return "No parameter ever changes: step() does nothing to the tensors that it was given."
+    if _near(rows, np.vstack([given.start, given.rows()[:-1]])):
+        return "They are one step behind: gather the shards after the step, not before."
+    unchanged = rows[-1] == given.start
+    if unchanged.all():
+        return f"Rank {rank}'s parameters never change: after its step each rank must get the others' shards."
+    if len(given.gradients) > 1 and unchanged.mean() > 0.2 and _near(rows[0][~unchanged], given.rows()[0][~unchanged]):
+        return (
+            f"{unchanged.sum()} elements are as they were at the start, the others are right: rank {rank} steps its "
+            "own shard and never gets the others'. Gather the shards after the step."
+        )
+    if unchanged.any():
+        return f"{unchanged.sum()} elements never change: they belong to no rank's shard."
+    first = given.rows()[0]
+    if len(given.gradients) > 1 and not _near(rows[0], first) and _near(np.sort(rows[0]), np.sort(first)):
+        return "The right values are in the wrong places: put each rank's shard back where it was cut from."
+    if any(not _near(other, rows) for other in got):
+        return "The ranks' parameters differ: all must have the same after every step."
+    return ""
+
+
+# ---- memory
+
+
+def state(bench: RankBench) -> Outcome:
+    """Bytes of optimizer state on each rank: at most 1.1/N of the unsharded optimizer's."""
+    for case, result in _counted(bench):
+        given: Given = case.expected
+        total, n = given.plan.state_bytes, case.ranks
+        kept = [_bytes_told(result, rank, "state") for rank in range(n)]
+        worst = max(range(n), key=lambda rank: kept[rank])
+        allowed = SLACK * total / n
+        if sum(kept) < 0.99 * total - 8 * len(given.plan.shapes):
+            raise bench.lost(
+                case,
+                "wrong_result",
+                f"With {case.label}: the instances of optimizer_class keep {100 * sum(kept) / total:.0f} % of the "
+                "optimizer's state, all ranks together. Every element must be stepped by an instance of it on some "
+                "rank, which is to stay the same from step to step.",
+                None,
+                f"{total} bytes on all ranks",
+                f"{sum(kept):g} bytes",
+            )
+        if kept[worst] > allowed:
+            evenly = " evenly" if sum(kept) < 1.2 * total else ""
+            raise bench.lost(
+                case,
+                "too_much_memory",
+                f"With {case.label}: the optimizer state is not sharded{evenly}: rank {worst} holds "
+                f"{100 * kept[worst] / total:.0f} % of it, {math.floor(100 * SLACK / n)} % allowed. "
+                f"{_state_habit(kept, total)}",
+                worst,
+                f"at most {allowed:.0f} bytes",
+                f"{kept[worst]:.0f} bytes",
+            )
+    return bench.picture("budget1")
+
+
+def _state_habit(kept: list[float], total: int) -> str:
+    if min(kept) > 0.99 * total:
+        return "Every rank holds all of it: give optimizer_class only the parameters, or slices, of this rank's shard."
+    if sum(kept) < 1.2 * total and max(kept) > 0.99 * total:
+        return "One rank has all the work: share the elements out among the ranks."
+    if sum(kept) < 1.2 * total:
+        per_rank = ", ".join(f"{100 * part / total:.0f} %" for part in kept)
+        return f"The ranks hold {per_rank}: balance by the number of elements, not of parameters."
+    return "Some of it is kept on several ranks: the shards must not overlap."
+
+
+def freed(bench: RankBench) -> Outcome:
+    """Bytes of gradients that are left after a step of stage 2: at most those of the rank's shard."""
+    for case, result in values(bench, "budget2"):
+        given: Given = case.expected
+        total = given.plan.bytes
+        held = [_bytes_told(result, rank, "gradients") for rank in range(case.ranks)]
+        worst = max(range(case.ranks), key=lambda rank: held[rank])
+        if held[worst] > SLACK * total / case.ranks:
+            raise bench.lost(
+                case,
+                "too_much_memory",
+                f"With {case.label}: after step() rank {worst} still holds {held[worst] / total * 100:.0f} % of the "
+                "gradients' memory. In stage 2 a rank keeps no gradient beyond its shard: set p.grad to None as soon "
+                "as it is reduced, and keep no reference to it.",
+                worst,
+                f"at most {SLACK * total / case.ranks:.0f} bytes",
+                f"{held[worst]:.0f} bytes",
+            )
+    return bench.picture("budget2")
+
+
+# ---- messages
+
+
+def _by_step(result: CallResult, rank: int, steps: int) -> list[list[Operation]]:
+    """What a rank posted in each step; steps begin where the harness computes. On real processes nothing is marked, and
+    all stands in one."""
+    marks = sorted(s.until for s in result.trace.spans if s.rank == rank and s.what == "compute" and not s.line)
+    marks = marks[:steps]  # one more may follow, before the harness looks at the memory
+    operations = [op for op in result.trace.operations(rank) if op.kind == SEND or op.collective]
+    if len(marks) != steps:
+        return [operations]
+    ends = [*marks[1:], math.inf]
+    return [[op for op in operations if since <= op.posted < end] for since, end in zip(marks, ends, strict=True)]
+
+
+def _allowance(by_step: list[list[Operation]], steps: int) -> int:
+    """Of how many steps a budget is, for each part of what was posted; the constructor may take as much as a step."""
+    return 1 if len(by_step) == steps else steps + 1
+
+
+def collectives(bench: RankBench) -> Outcome:
+    """Collectives of each step: at most two for every parameter group. 2(N-1) messages count as one collective."""
+    for case, result in _counted(bench):
+        if result.diagnoses:
+            raise Lost(result.diagnoses[0], bench.outcome(case))
+        given: Given = case.expected
+        groups = len(given.plan.groups)
+        for rank in range(case.ranks):
+            steps = _by_step(result, rank, given.plan.steps)
+            allowed = 2 * groups * _allowance(steps, given.plan.steps)
+            for step, operations in enumerate(steps):
+                joint = [op for op in operations if op.collective]
+                messages = len(operations) - len(joint)
+                count = len(joint) + -(-messages // (2 * (case.ranks - 1)))
+                if count <= allowed:
+                    continue
+                raise bench.lost(
+                    case,
+                    "too_many_messages",
+                    f"With {case.label}: in step {step + 1}, rank {rank} makes {_told(joint, messages)} for "
+                    f"{groups} parameter group{'s' * (groups > 1)} of {len(given.plan.shapes)} parameters in all; "
+                    f"two collectives a group, {allowed} here, are enough. {_habit(joint, given)}".strip(),
+                    rank,
+                    f"at most {allowed} collectives",
+                    f"{count}",
+                )
+    return bench.picture("budget1")
+
+
+def _told(joint: list[Operation], messages: int) -> str:
+    names = sorted({op.name for op in joint})
+    told = f"{len(joint)} collectives ({', '.join(names)})" if joint else ""
+    return " and ".join(part for part in (told, f"{messages} messages" if messages else "") if part)
+
+
+def _habit(joint: list[Operation], given: Given) -> str:
+    if len(joint) >= len(given.plan.shapes):
+        return "That is one for every parameter: lay a group's parameters out in one flat buffer and gather that."
+    return "Lay a group's parameters out in one flat buffer."
+
+
+def sent(bench: RankBench) -> Outcome:
+    """Bytes of each step in stage 2: those of a reduce-scatter and an all-gather, 2(N-1)/N of the parameters."""
+    for case, result in values(bench, "budget2"):
+        given: Given = case.expected
+        n, plan = case.ranks, given.plan
+        size = plan.bytes
+        most = 2 * (n - 1) * (SLACK * size / n + 4 * len(plan.shapes))  # every parameter may be padded
+        enough = 0.85 * (n - 1) * size / n
+        for rank in range(n):
+            steps = _by_step(result, rank, plan.steps)
+            allowed = most * _allowance(steps, plan.steps)
+            counts = [sum(_bytes(op, n) for op in operations) for operations in steps]
+            for step, count in enumerate(counts):
+                if enough <= count <= allowed:
+                    continue
+                few = count < enough
+                names = ", ".join(dict.fromkeys(op.name for op in steps[step])) or "nothing"
+                raise bench.lost(
+                    case,
+                    "too_few_bytes" if few else "too_many_bytes",
+                    f"With {case.label}: in step {step + 1}, rank {rank} sent {count} bytes ({names}) for gradients of "
+                    f"{size} bytes. {_few(n, size) if few else _many(count, n, size)}",
+                    rank,
+                    f"at least {enough:.0f} bytes" if few else f"at most {allowed:.0f} bytes",
+                    f"{count} bytes",
+                )
+    return bench.picture("budget2")
+
+
+def _bytes(op: Operation, ranks: int) -> int:
+    return op.size if op.kind == SEND else ring_bytes(op, range(ranks))
+
+
+def _few(n: int, size: int) -> str:
+    return (
+        f"What the others need of its gradients is (N-1)/N of them, {(n - 1) * size // n} bytes: they must have got it "
+        "some other way than by messages."
+    )
+
+
+def _many(count: int, n: int, size: int) -> str:
+    right = 2 * (n - 1) * size // n
+    budget = f"A reduce-scatter of the gradients and an all-gather of the parameters send 2(N-1)/N of them, {right}."
+    if abs(count - 1.5 * right) < 0.1 * right:
+        return f"{budget} An all-reduce sends every rank all the gradients, where it needs those of its shard."
+    return budget
