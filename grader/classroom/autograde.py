@@ -27,6 +27,7 @@ from nbgrader.preprocessors import Execute as NbGraderExecute
 from nbgrader.preprocessors import NbGraderPreprocessor
 from traitlets import Integer
 
+from grader import registry
 from grader.classroom import cells, door
 from grader.classroom.kernel import MESSAGE_BYTES, BoxedKernelManager
 from grader.classroom.service import FILE, Service

@@ -23,9 +23,9 @@ import numpy as np
 from grader import grading, registry
 from grader.classroom import running
 from grader.ranks.engines import Engines
-from grader.ranks.processes import BoxFailed
 from grader.ranks.program import Limits, Run, Strided, outputs_text
 from grader.sandbox.frames import Other
+from grader.sandbox.warm import BoxFailed
 from grader.submission import BadRequest, Cell, Submission, graded
 from grader.verdict import Verdict
 
@@ -50,7 +50,7 @@ class Service:
 
     def warm_up(self) -> None:
         """Start the engines: they import torch in the background."""
-        self.engines.sim  # noqa: B018
+        _ = self.engines
 
     def grade(self, name: str, submission: Submission, seed: int | None = None) -> Verdict:
         """The verdict for the exercise of that name, or that has a function so called. Raises BadRequest.

@@ -98,6 +98,8 @@ class Quiz:
             except _MovedError as moved:
                 said = str(moved)
             except DeckError as error:
+                if sitting.turn is None:
+                    raise
                 said = f"{error}."
 
     def _turn(self, sitting: Sitting, turn: Turn, said: str) -> Steps:
@@ -123,19 +125,23 @@ class Quiz:
             yield from self._ask(step)
         waits = sitting.intervals()
         enter = f"Enter: {suggested}  " if suggested else ""
-        rating = yield from self._ask(
-            replace(
-                step,
-                page=(*step.page, *verdict, Text(card.answer)),
-                asks="rate",
-                prompt=f"{words.ratings(waits)}  {enter}u b s e ?  q quit: ",
-                hint="1-4 rate" + (", enter as suggested" if suggested else ""),
-                choices={str(each): f"{name}\n{words.short(waits[each])}" for each, name in RATINGS.items()},
-                suggested=suggested,
-                said="",
-            )
+        step = replace(
+            step,
+            page=(*step.page, *verdict, Text(card.answer)),
+            asks="rate",
+            prompt=f"{words.ratings(waits)}  {enter}u b s e ?  q quit: ",
+            hint="1-4 rate" + (", enter as suggested" if suggested else ""),
+            choices={str(each): f"{name}\n{words.short(waits[each])}" for each, name in RATINGS.items()},
+            suggested=suggested,
+            said="",
         )
-        sitting.rate(int(rating))
+        while True:
+            rating = yield from self._ask(step)
+            try:
+                sitting.rate(int(rating))
+                break
+            except DeckError as error:
+                step = replace(step, said=f"{error}.")
         sitting.next()
 
     def _judged(self, step: Step, turn: Turn) -> Generator[Step, Reply | None, asking.Judged]:

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import re
-import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from grader.ranks import WORKER, blame, endings
+from grader.ranks import blame, endings
 from grader.ranks.account import Broken
 from grader.ranks.faults import Fault
-from grader.ranks.network import ROUNDS, Network
-from grader.ranks.program import Call, Limits, Program, Run, from_bytes, to_bytes
+from grader.ranks.network import Network
+from grader.ranks.program import Call, Limits, Program, from_bytes, to_bytes
 from grader.ranks.world import World
 from grader.sandbox import frames
 from grader.sandbox.client import Gone, Overdue, Patience, line_in
@@ -30,77 +27,6 @@ CPU_SECONDS_A_RANK = 0.02  # on top of the limit for one
 
 class NeedsProcesses(Exception):  # noqa: N818 - says what is the case
     """The program does something that only real processes can do, and why."""
-
-
-class Simulator:
-    """Runs programs on simulated ranks: the same seed, the same run, on every machine. Safe from any thread."""
-
-    name = "sim"
-
-    def __init__(self, warm: Warm | None = None) -> None:
-        self._warm = warm or Warm(WORKER)
-        self._lock = threading.Lock()
-        self._running = dict.fromkeys(sorted(os.sched_getaffinity(0)), 0)  # worlds by processor
-
-    @contextlib.contextmanager
-    def _processor(self) -> Iterator[int]:
-        """The processor with the fewest of our worlds."""
-        with self._lock:
-            chosen = min(self._running, key=lambda processor: self._running[processor])
-            self._running[chosen] += 1
-        try:
-            yield chosen
-        finally:
-            with self._lock:
-                self._running[chosen] -= 1
-
-    def run(
-        self,
-        program: Program,
-        ranks: int,
-        calls: Sequence[Call],
-        seed: int = 0,
-        limits: Limits | None = None,
-        network: Network = ROUNDS,
-        session: Session | None = None,
-        faults: Sequence[Fault] = (),
-        trace: bool = True,
-    ) -> Run:
-        """Load the program on `ranks` simulated ranks, and make the calls one after another.
-
-        Without a session the process is this run's own, and gone when this returns or raises.
-
-        Virtual time begins anew with each call, and the faults befall each. Without `trace` only results are kept.
-        The first call that does not finish ends the run. Raises BoxFailed when no process could be started, and
-        NeedsProcesses for a program that cannot be simulated.
-        """
-        if program.apart:
-            raise NeedsProcesses("it is about processes that are killed")
-        with contextlib.ExitStack() as stack:
-            session, limits = session or stack.enter_context(self.session()), limits or Limits()
-            box = session.box(limits.box, ranks, program.imported)
-            try:
-                world = _SimWorld(box, program, ranks, seed, limits, network, tuple(faults), trace, session.processor)
-                run = world.live(calls)
-            except BaseException:
-                session.dismiss()
-                raise
-            if not run.finished or faults:
-                session.dismiss()
-            return run
-
-    @contextlib.contextmanager
-    def session(self) -> Iterator[Session]:
-        """A process for several runs of one submission, one after another, as long as each ends well."""
-        with self._processor() as processor:
-            session = Session(self._warm, processor)
-            try:
-                yield session
-            finally:
-                session.dismiss()
-
-    def close(self) -> None:
-        self._warm.close()
 
 
 class Session:
@@ -126,7 +52,7 @@ class Session:
             self._box = None
 
 
-class _SimWorld(World):
+class SimWorld(World):
     """The one process in which all ranks are simulated. Each time they have come to rest, it says how they stand."""
 
     virtual = True

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from grader.ranks import WORKER
 from grader.ranks.engines import Engines
-from grader.ranks.processes import WORKER, Processes
 from grader.ranks.program import Call, Function, Limits, Program, Run, Strided
 from grader.sandbox import landlock, modes
 from grader.sandbox.warm import Warm
@@ -251,13 +251,13 @@ LIMITS = Limits(cpu_seconds=10, idle_seconds=20, silent_seconds=60, wall_seconds
 
 
 @pytest.fixture(scope="module", params=modes.MODES)
-def boxes(request: pytest.FixtureRequest) -> Iterator[Processes]:
+def boxes(request: pytest.FixtureRequest) -> Iterator[Engines]:
     """An engine for each mode that this machine has."""
     if why := modes.why_not(request.param):
         pytest.skip(f"no {request.param} isolation on this machine: {why}")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RANKUP_SANDBOX", request.param)
-        engine = Processes(Warm(WORKER))
+        engine = Engines(Warm(WORKER))
     yield engine
     engine.close()
 
@@ -267,8 +267,8 @@ def made(engines: Engines, by: str, *arguments: Any, source: str = SOURCE) -> Ru
     return engines.run("gloo", program, 1, [Call((arguments,), "save", by)], 1, LIMITS)
 
 
-def made_in(boxes: Processes, by: str, *arguments: Any) -> Run:
-    return boxes.run(PROGRAM, 1, [Call((arguments,), "save", by)], 1, LIMITS)
+def made_in(boxes: Engines, by: str, *arguments: Any) -> Run:
+    return boxes.run("gloo", PROGRAM, 1, [Call((arguments,), "save", by)], 1, LIMITS)
 
 
 def returned(run: Run) -> Any:
@@ -309,8 +309,8 @@ def test_each_file_is_on_the_disk_as_far_as_it_was_synced(
 
 @pytest.mark.skipif(not landlock.abi(), reason="this kernel has no Landlock")
 @pytest.mark.parametrize("watched", [True, False])
-def test_a_life_writes_in_its_rooms_alone_and_leaves_nothing_elsewhere(boxes: Processes, watched: bool) -> None:
-    own_memory = [4] * (boxes._warm.mode == "full")
+def test_a_life_writes_in_its_rooms_alone_and_leaves_nothing_elsewhere(boxes: Engines, watched: bool) -> None:
+    own_memory = [4] * (boxes.warm.mode == "full")
     taken, found, other = returned(made_in(boxes, "notes", watched))
     assert taken == [0, 1, *own_memory]
     assert found == [0]
@@ -318,14 +318,14 @@ def test_a_life_writes_in_its_rooms_alone_and_leaves_nothing_elsewhere(boxes: Pr
 
 
 @pytest.mark.skipif(not landlock.abi(), reason="this kernel has no Landlock")
-def test_a_life_knows_nothing_that_it_is_not_told(boxes: Processes) -> None:
+def test_a_life_knows_nothing_that_it_is_not_told(boxes: Engines) -> None:
     told, other = returned(made_in(boxes, "alone", Strided.of(np.ones((3, 5, 7), np.float32))))
     assert told == [105, ["inside"], True]
     assert other == [[], False]
 
 
 @pytest.mark.parametrize("watched", [True, False])
-def test_what_a_life_has_started_ends_with_it(boxes: Processes, watched: bool) -> None:
+def test_what_a_life_has_started_ends_with_it(boxes: Engines, watched: bool) -> None:
     assert returned(made_in(boxes, "strayed", watched)) is False
 
 

@@ -94,6 +94,11 @@ def test_an_answer_that_takes_too_long_is_overdue(played: Played, patience: Pati
     assert (overdue.value.limit, str(overdue.value)) == (limit, words)
 
 
+def read_on(client: Client) -> None:
+    while True:
+        client.read(1.0)
+
+
 def print_much(played: Played) -> None:
     for fd in played.stdout:
         os.write(fd, b"x" * (MOST_PRINTED // 2))
@@ -116,8 +121,7 @@ def test_a_limit_of_the_box_ends_the_wait(
 ) -> None:
     act(played)
     with pytest.raises(Beyond) as beyond:
-        for _ in iter(lambda: played.client.read(1.0), None):
-            pass
+        read_on(played.client)
     assert beyond.value.limit == limit
     assert number is None or beyond.value.number == number
 
@@ -161,9 +165,7 @@ PROGRAMS = {
 
 
 @pytest.mark.parametrize(("source", "stage", "expected"), PROGRAMS.values(), ids=PROGRAMS)
-def test_what_a_program_raises_is_told_at_its_own_line(
-    source: str, stage: str, expected: tuple[str, str, int], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_a_program_raises_is_told_at_its_own_line(source: str, stage: str, expected: tuple[str, str, int]) -> None:
     with pytest.raises(BaseException) as caught:  # noqa: PT011 - whatever the program raises
         program.load(compile(source, "mine.py", "exec"), source, "mine.py", listed=False)
     error = Raised.read(program.raised(caught.value, "mine.py", stage))
