@@ -29,6 +29,7 @@ from traitlets import Integer
 
 from grader import registry
 from grader.classroom import cells, door
+from grader.classroom.batch.pool import ungraded
 from grader.classroom.kernel import MESSAGE_BYTES, BoxedKernelManager
 from grader.classroom.service import FILE, Service
 from grader.sandbox import modes
@@ -291,9 +292,8 @@ class Record(NbGraderPreprocessor):  # type: ignore[misc]
                     continue  # a statement of the teacher's own failed
                 try:
                     verdict = _verdict(nb, asked.owner, record)
-                    broken = next((check.diagnosis for check in verdict.checks if check.status == "error"), None)
-                    if broken is not None:  # twice: no zero for what is no fault of the learner's
-                        raise NotGraded(broken.message)
+                    if why := ungraded(verdict):  # twice: no zero for what is no fault of the learner's
+                        raise NotGraded(f"Not graded: {why}.")
                     cells.write_record(cell, verdict, asked.check)
                 except BadRequest as error:
                     self.log.error("%s: %s", cell.metadata.nbgrader.grade_id, error)

@@ -15,8 +15,7 @@ from concurrent.futures import Future
 from types import TracebackType
 from typing import Any
 
-from grader import registry
-from grader.classroom.service import FILE, Service, refusal, submitted
+from grader.classroom.service import Service, refusal, submitted, wanted
 from grader.ranks.program import Limits
 from grader.submission import BadRequest, Submission
 from grader.verdict import Verdict
@@ -44,7 +43,7 @@ class Record:
         """
         if len(submission.source) > SOURCE_BYTES:
             raise BadRequest(f"a solution of more than {SOURCE_BYTES:,} characters is not graded")
-        owner = registry.owner(name).name
+        owner = wanted(name).name
         key = owner, submission.source.rstrip()
         with self._lock:
             known = self._verdicts.get(key)
@@ -114,9 +113,9 @@ class Door:
             self._plays += 1
             if self._plays > MOST_PLAYS:
                 return refusal(f"this notebook has called play() {MOST_PLAYS} times: no more here")
-            return self._service.answer({**request, "file": FILE, "seed": None}, PLAYED)
+            return self._service.answer({**request, "seed": None}, PLAYED)
         try:
-            return self.record.verdict(request["grade"], submitted(request, FILE), MOST_SOURCES).report_json()
+            return self.record.verdict(request["grade"], submitted(request), MOST_SOURCES).report_json()
         except BadRequest as error:
             return refusal(str(error))
         except Exception as error:  # whatever a request brought about: the next one is served

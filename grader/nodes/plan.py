@@ -144,7 +144,7 @@ Prepare = Callable[[Played], None]
 
 
 def play(plan: Plan, actors: Actors, file: str = "", prepare: Prepare = lambda _: None) -> Played:
-    """Carry a plan out. `prepare` may add what is no data before time begins. Raises Trouble."""
+    """Carry a plan out. `prepare` may add what is no data before time begins. Raises Lost."""
     sim = Simulation(actors, plan.members, plan.seed, plan.network, file)
     clients = {name: Client(sim, name, asks, plan.begin, plan.wait) for name, asks in plan.asks.items()}
     played = Played(plan, sim, clients)

@@ -11,11 +11,10 @@ from rich.console import Console
 
 from grader.quiz import exchange, plain, statistics
 from grader.quiz.deck import DeckError
-from grader.quiz.desk import Desk
 from grader.quiz.folder import load_folder
 from grader.quiz.plan import Wanted, choose
 from grader.quiz.session import Quiz
-from grader.quiz.sitting import Clock, clock
+from grader.quiz.sitting import Clock, Desk, clock
 from grader.quiz.steps import Steps
 from grader.quiz.store import opened
 

@@ -7,10 +7,9 @@ from dataclasses import replace
 
 from grader.quiz import asking, editor, statistics, words
 from grader.quiz.deck import DeckError
-from grader.quiz.desk import Desk
 from grader.quiz.plan import Wanted
 from grader.quiz.schedule import RATINGS
-from grader.quiz.sitting import Sitting, Turn
+from grader.quiz.sitting import Desk, Sitting, Turn
 from grader.quiz.steps import Command, Do, Drawn, QuitError, Reply, Step, Steps, Text
 
 HELP = """\
@@ -65,7 +64,7 @@ class Quiz:
             while True:
                 if not chosen:
                     yield from self._ask(Step("rankup quiz", (), "choose", desk=self.desk))
-                self.sitting = sitting = self.desk.sitting()
+                self.sitting = sitting = Sitting(self.desk)
                 sitting.next()
                 yield from self._cards(sitting)
                 if not self._stay:
@@ -195,7 +194,7 @@ class Quiz:
                 sitting.next()
                 raise _MovedError(said)
             case "e":
-                self.desk.edit(sitting)
+                sitting.edit()
                 raise _MovedError("The cards were read again.")
             case "o":
                 return editor.open_picture(sitting.turn.card, self.desk.cards_dir)

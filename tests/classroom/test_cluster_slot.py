@@ -16,17 +16,17 @@ from grader.classroom.batch.cluster import slot
 from grader.classroom.batch.pool import Job
 from grader.sandbox import modes
 
-JOB = Job("ada", "notebook", "exercise", "grades", "your cell", 5, 60.0)
+JOB = Job("ada", "notebook", "exercise", "grades", 5, 60.0)
 WORKER = """
 import json, os, signal, sys
 for line in sys.stdin:
-    what = json.loads(line)["source"]
+    what = json.loads(line)["cells"][0]
     if what == "dies":
         os.kill(os.getpid(), signal.SIGKILL)
     if what == "hangs":
         signal.pause()
     verdict = {"exercise": str(os.getpid()), "checks": [], "seed": 5, "seconds": 1.0, "engines": []}
-    print(json.dumps({"verdict": {"verdict": verdict, "extra": []}}), flush=True)
+    print(json.dumps({"verdict": verdict, "extra": []}), flush=True)
 """
 
 
@@ -50,10 +50,10 @@ def test_a_worker_that_fails_is_replaced(
     monkeypatch.setattr(slot, "COMMAND", [sys.executable, "-S", "-c", WORKER])
     where = slot.Slot(trust=True)
     where.get_ready()
-    first, again = (tried(where)["verdict"]["verdict"]["exercise"] for _ in range(2))
+    first, again = (tried(where)["verdict"]["exercise"] for _ in range(2))
     assert first == again  # it is warm
     assert tried(where, **changes)["problem"] == problem
-    last = tried(where)["verdict"]["verdict"]["exercise"]
+    last = tried(where)["verdict"]["exercise"]
     assert not psutil.pid_exists(int(first))
     tried(where, source="dies")
     assert not psutil.pid_exists(int(last))

@@ -13,11 +13,10 @@ from grader.classroom import version
 
 RAFT, DDP = registry.find("raft"), registry.find("ddp")
 FILES = (
-    "exercise.py", "nodes/sim.py", "jobs/sparks/py4j_filter.py", "sandbox/host.py", "submission.py",
-    "classroom/service.py",
-    "exercises/common.py", "exercises/raft/__init__.py", "exercises/raft/judging.py", "exercises/ddp/__init__.py",
-    "_data/c.py", "quiz/a.py", "classroom/pages/a.py", "d.txt",
-)  # fmt: skip
+    *("exercise.py", "nodes/sim.py", "jobs/sparks/gate.py", "sandbox/host.py", "submission.py", "classroom/service.py"),
+    *("exercises/common.py", "exercises/raft/__init__.py", "exercises/raft/judging.py", "exercises/ddp/__init__.py"),
+    *("_data/c.py", "quiz/a.py", "classroom/pages/a.py", "d.txt"),
+)
 ALL = {"raft", "ddp", "the cluster's"}
 
 
@@ -52,7 +51,7 @@ CHANGES: dict[str, tuple[Callable[[Path], None], set[str]]] = {
     "exercises/ddp/__init__.py": (append, {"ddp", "the cluster's"}),
     **dict.fromkeys(FILES[10:], (append, set())),
     "nodes/sim.py ": (rename, ALL),
-    "jobs/sparks/py4j_filter.py ": (Path.unlink, ALL),
+    "jobs/sparks/gate.py ": (Path.unlink, ALL),
 }
 
 

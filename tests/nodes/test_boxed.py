@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager
 
 import pytest
 
+from grader.lost import Lost
 from grader.nodes.actors import Local
 from grader.nodes.bench import NodeBench
 from grader.nodes.boxed import Code
@@ -19,7 +20,6 @@ from grader.nodes.plan import Plan, play
 from grader.nodes.sim import Simulation, cluster
 from grader.ranks.engines import Engines
 from grader.submission import Submission
-from grader.trace.trouble import Trouble, Violation
 from tests.nodes import clusters
 from tests.nodes.clusters import Gossip
 
@@ -130,7 +130,7 @@ def test_a_handler_that_breaks_things(engines: Engines, handler: str, kind: str,
             sim.run(21)
             actors.forget()
             found, message = "none", ""
-        except Trouble as trouble:
+        except Lost as trouble:
             found, message = trouble.diagnosis.kind, trouble.diagnosis.message
     assert found in kind.split(" or "), message
     assert words in message
@@ -149,7 +149,7 @@ def bench(engines: Engines) -> Iterator[NodeBench]:
 
 def test_a_clock_of_the_machine_is_found(bench: NodeBench) -> None:
     model = Model(cluster(2, "S"), {"c1": (Ask("n1", {"type": "x"}),) * 9, "c2": (Ask("n1", {"type": "x"}),) * 9})
-    with pytest.raises(Trouble) as caught:
+    with pytest.raises(Lost) as caught:
         bench.explore(model, lambda view: None, most=500)
     assert caught.value.diagnosis.kind == "nondeterministic"
     assert "n1" in caught.value.diagnosis.message
@@ -163,13 +163,13 @@ def test_a_violation_is_kept_and_plays_again(engines: Engines) -> None:
     def judge(view: object) -> object:
         return bench.found("wrong_result", "three") if len(view.history) == 6 else None  # type: ignore[attr-defined]
 
-    with pytest.raises(Violation) as caught:
+    with pytest.raises(Lost) as caught:
         bench.of("a").explore(model, judge)
     assert caught.value.schedule is not None
     assert len(caught.value.schedule["actions"]) == 6
     bench.replayed = caught.value.schedule
     again = bench.of("a")
-    with pytest.raises(Violation, match="three"):
+    with pytest.raises(Lost, match="three"):
         again.explore(model, judge)
     assert again.explore(model, judge).states == 0, "another search than the one that was kept is left out"
     bench.close()
@@ -195,6 +195,6 @@ def test_a_run_must_come_out_the_same_in_several_processes(engines: Engines, mor
         try:
             bench.hold([Plan(cluster(3, "S"), asks)], lambda played: None)
             found = None
-        except Violation as violation:
+        except Lost as violation:
             found = violation.diagnosis.kind
     assert found == kind if kind is None else found in kind.split(" or ")

@@ -15,12 +15,12 @@ from textual.widgets import Input, Markdown, Static
 
 from grader.quiz import editor, store
 from grader.quiz.deck import DeckError
-from grader.quiz.desk import Desk
 from grader.quiz.folder import load_folder
 from grader.quiz.plan import Wanted
 from grader.quiz.screen.app import LookScreen, StepApp, StepScreen
 from grader.quiz.screen.choose import ChooseScreen
 from grader.quiz.session import Quiz
+from grader.quiz.sitting import Desk
 from grader.quiz.steps import Step
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)

@@ -96,7 +96,12 @@ class Book:
                 f"the gradebook has no assignment {self._assignment!r} (it has {known}): run "
                 "`nbgrader generate_assignment` first"
             ) from None
-        return sorted((self._notebook(each) for each in found.notebooks), key=lambda each: each.name)
+        return sorted((assignment.fitted(self._notebook(each)) for each in found.notebooks), key=lambda each: each.name)
+
+    @_guarded
+    def notebook(self, name: str) -> Notebook:
+        """One notebook's cells, whatever they ask for."""
+        return self._notebook(self._gradebook.find_notebook(name, self._assignment))
 
     def _notebook(self, found: Any) -> Notebook:
         points = {cell.name: cell.max_score for cell in (*found.grade_cells, *found.task_cells)}
@@ -119,7 +124,7 @@ class Book:
             cells.append(replace(plain, released=self._released(plain)))
         order = self._order(found.name)
         cells.sort(key=lambda cell: order.get(cell.name, len(order)))
-        return assignment.notebook(found.name, tuple(cells), json.loads(found.kernelspec or "{}"))
+        return Notebook(found.name, tuple(cells), json.loads(found.kernelspec or "{}"))
 
     def _order(self, notebook: str) -> dict[str, int]:
         """Where each cell stands in the teacher's notebook; a database keeps no order."""

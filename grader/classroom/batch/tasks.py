@@ -15,8 +15,6 @@ from grader.classroom.batch.whole import Whole
 from grader.classroom.version import version
 from grader.submission import Unreadable, defines
 
-LABEL = "your cell"  # what messages call the text that was graded, as they do in the notebook itself
-
 
 @dataclass(frozen=True)
 class Task:
@@ -41,7 +39,7 @@ class Task:
         if self.whole is None or self.notebook.exercise is None or not self.fresh:
             return None
         record = self.record
-        return Job(record.student, record.notebook, self.notebook.exercise.name, self.whole.source, LABEL, record.seed)
+        return Job(record.student, record.notebook, self.notebook.exercise.name, self.whole.source, record.seed)
 
 
 def plan(
