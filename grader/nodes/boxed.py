@@ -87,15 +87,15 @@ class Boxed:
         self._source = Source(code.file, code.source)
         self._asked: list[Asked] = []  # what was posted last
         self.blamed = 0
-        self.trouble: Lost | None = None
+        self.lost: Lost | None = None
         self.loaded = False  # whether there is a program that could make nodes
         self._client = Client(warm.box(1, self._limits.box), self._limits.idle_seconds, self._limits.stdout_bytes)
         self.printed = self._client.printed
         try:
             self.problems = self._load()
             self.loaded = True
-        except Lost as trouble:
-            self.trouble, self.problems = trouble, {}
+        except Lost as lost:
+            self.lost, self.problems = lost, {}
 
     # ---- what is asked
 
@@ -111,8 +111,8 @@ class Boxed:
 
     def hopeless(self) -> Diagnosis | None:
         """Why no node can be made at all; None if some can."""
-        if self.trouble is not None:
-            return self.trouble.diagnosis
+        if self.lost is not None:
+            return self.lost.diagnosis
         return self._missing(self._code.classes[0]) if len(self.problems) == len(self._code.classes) else None
 
     def missing(self, birth: Birth | None) -> Lost | None:
@@ -128,7 +128,7 @@ class Boxed:
         """Ask for what nodes do, and say which worlds are over. `answers` must be called next."""
         self._asked = list(asked)
         self._posted = self._client.moment(0)
-        if self.trouble is None:
+        if self.lost is None:
             self._client.post(0, {"asked": self._asked, "over": list(over)})
 
     def answers(self) -> list[Step | Branch | Lost]:
@@ -137,8 +137,8 @@ class Boxed:
         told = self._await("answers").get("answers")
         self.blamed = 0
         if not isinstance(told, list) or len(told) != len(self._asked):
-            self.trouble = self._no_answer()
-            raise self.trouble
+            self.lost = self._no_answer()
+            raise self.lost
         found: list[Step | Branch | Lost] = []
         for number, (asked, one) in enumerate(zip(self._asked, told, strict=True)):
             try:
@@ -150,43 +150,43 @@ class Boxed:
                     found.append(told_of.branch(one, self.watched))
             except NONSENSE:
                 self.blamed = number
-                self.trouble = self._no_answer()
-                raise self.trouble from None
+                self.lost = self._no_answer()
+                raise self.lost from None
         return found
 
     # ---- the process
 
     def _await(self, event: str) -> dict[str, Any]:
         """Wait for the answer to what was posted. Raises Lost."""
-        if self.trouble is not None:
-            raise self.trouble
+        if self.lost is not None:
+            raise self.lost
         try:
             return self._answer(event)
-        except Lost as trouble:
-            self.trouble = trouble
+        except Lost as lost:
+            self.lost = lost
         except Beyond as beyond:
-            self.trouble = self._trouble(*endings.beyond(beyond, BEYOND, who=self._who()))
+            self.lost = self._lost(*endings.beyond(beyond, BEYOND, who=self._who()))
         except NONSENSE:
-            self.trouble = self._no_answer()
+            self.lost = self._no_answer()
         self.blamed = min(max(0, self._client.box.number_of(0)), max(0, len(self._asked) - 1))
-        raise self.trouble
+        raise self.lost
 
     def _answer(self, event: str) -> dict[str, Any]:
         try:
             told = self._client.wait(0, self._limits.patience, self._posted).header
         except Gone as gone:
             text = f"The process of the nodes {endings.died(gone.status)}, in a handler of {self._who()}."
-            raise self._trouble("crash", text) from None
+            raise self._lost("crash", text) from None
         except Overdue as overdue:
             raise self._endless(overdue) from None
         now = self._client.moment(0)
         used_up = self._allowance.take(now.at - self._posted.at, now.cpu - self._posted.cpu)
         if used_up and event != "loaded":
-            raise self._trouble("timeout", f"The nodes were ended, last {self._who()}: {used_up}")
+            raise self._lost("timeout", f"The nodes were ended, last {self._who()}: {used_up}")
         if told.get("event") == "raised":
             error = Raised.read(told)
             place = self._source.quote(error.line)
-            raise self._trouble(*endings.raised(error, self._code.file, place, " when it was loaded"), error.line)
+            raise self._lost(*endings.raised(error, self._code.file, place, " when it was loaded"), error.line)
         if told.get("event") != event:
             raise self._no_answer()
         return told
@@ -197,17 +197,17 @@ class Boxed:
         number = self._client.box.number_of(0)
         return named(self._asked[number]) if 0 <= number < len(self._asked) else "the program"
 
-    def _trouble(self, kind: Kind, message: str, line: int | None = None, expected: str = "", got: str = "") -> Lost:
-        return Lost(Diagnosis(kind, message, None, self._code.file, line, expected or None, got or None))
+    def _lost(self, kind: Kind, message: str, line: int | None = None, expected: str = "", got: str = "") -> Lost:
+        return Lost.because(kind, message, file=self._code.file, line=line, expected=expected, got=got)
 
     def _no_answer(self) -> Lost:
-        return self._trouble(*endings.NO_ANSWER)
+        return self._lost(*endings.NO_ANSWER)
 
     def _endless(self, overdue: Overdue) -> Lost:
         how = f"took {overdue.allowed:g} s" if overdue.limit == "wall" else str(overdue)
         line = self._client.line(lambda dump: line_in(dump, self._code.file))
         text = f"A handler of {self._who()} did not return: it {how}{self._source.quote(line)}."
-        return self._trouble("timeout", f"{text} Is there a loop that never ends?", line, "the handler returns", how)
+        return self._lost("timeout", f"{text} Is there a loop that never ends?", line, "the handler returns", how)
 
     def _diverged(self, told: dict[str, Any]) -> Lost:
         what = told.get("what") or ["?"]
@@ -218,7 +218,7 @@ class Boxed:
         )
         effect = next((effects[other] for effects in (first, again) if other < len(effects)), None)
         line = effect[-1] if effect and isinstance(effect[-1], int) else None
-        return self._trouble(
+        return self._lost(
             "nondeterministic",
             f"{plain(told.get('node'))} did not do the same when the same things happened to it again: on "
             f"{told_of.given(what)} it did {one} the first time, and {two} the second{self._source.quote(line)}. "

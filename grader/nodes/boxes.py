@@ -210,11 +210,11 @@ class Boxes:
             for place, box, items in posted:
                 try:
                     told = box.answers()
-                except Lost as trouble:
+                except Lost as lost:
                     blamed = {items[min(box.blamed, len(items) - 1)][0]}
-                    if trouble.diagnosis.kind == "sandbox_violation":  # whose doing it was is not to be known
+                    if lost.diagnosis.kind == "sandbox_violation":  # whose doing it was is not to be known
                         blamed = {request for request, _ in items}
-                    failed.update((request, Lost(trouble.diagnosis, broke=True)) for request in blamed)
+                    failed.update((request, Lost(lost.diagnosis, broke=True)) for request in blamed)
                     left[place] = [item for item in items if item[0] not in blamed]
                     continue
                 for (request, number), answer in zip(items, told, strict=True):
@@ -232,8 +232,8 @@ class Boxes:
         while worlds := {request: world for request, world in worlds.items() if request not in failed}:
             try:
                 box = self._box(place)
-            except Lost as trouble:
-                failed.update((request, Lost(trouble.diagnosis, broke=True)) for request in worlds)
+            except Lost as lost:
+                failed.update((request, Lost(lost.diagnosis, broke=True)) for request in worlds)
                 break
             except BoxFailed as error:
                 failed.update(dict.fromkeys(worlds, error))
@@ -241,9 +241,9 @@ class Boxes:
             for request, world in worlds.items():
                 try:
                     self._settle(box, place, world)
-                except Lost as trouble:
-                    failed[request] = Lost(trouble.diagnosis, broke=True)
-            if box.trouble is None or not box.loaded:
+                except Lost as lost:
+                    failed[request] = Lost(lost.diagnosis, broke=True)
+            if box.lost is None or not box.loaded:
                 return box
         return None
 
@@ -263,8 +263,8 @@ class Boxes:
     def _box(self, place: int) -> Boxed:
         """The box at a place. Raises Lost where too many of them broke."""
         box = self._at.get(place)
-        if box is not None and box.trouble is not None and box.loaded:
-            self._broken.append(box.trouble)
+        if box is not None and box.lost is not None and box.loaded:
+            self._broken.append(box.lost)
             self._dismiss(place)
         if place not in self._at:
             if len(self._broken) >= MOST_ENDLESS:

@@ -15,12 +15,10 @@ and tells {"event": ...}: "up", "driver" (its message within), "said" (number, p
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import gc
 import importlib
 import json
 import os
-import resource
 import runpy
 import selectors
 import signal
@@ -37,7 +35,6 @@ from grader.jobs.rays import driver, environments, ids, observer, rendezvous
 from grader.jobs.rays.sweep import found, sweep
 from grader.sandbox import frames, supervise
 
-_PDEATHSIG = 1
 LAUNCH = "RANKUP_LAUNCH"  # the environment variable that says to whom `launch` goes
 SHARED = Path("/dev/shm")
 LAUNCHERS = ("--language=", environments.PREFIX)  # arguments that are not for the worker itself
@@ -115,29 +112,20 @@ class _Supervisor:
 
     def _fork(self, act: Callable[[], Any], kept: Collection[int]) -> int:
         """A process that does that, with these descriptors of ours and no other."""
-        pid = os.fork()
-        if pid:
-            return pid
-        status = 70
-        try:
+
+        def begin() -> int:
             gc.freeze()  # what is garbage by now would close descriptors when it is collected, others' by then
-            ctypes.CDLL(None).prctl(_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-            signal.set_wakeup_fd(-1)
-            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             os.setsid()
-            most, below = resource.getrlimit(resource.RLIMIT_NOFILE)[0], 2
-            for fd in (*sorted(kept), most):
-                os.closerange(below + 1, fd)
-                below = fd
-            act()
-            status = 0
-        except SystemExit as left:
-            status = left.code if isinstance(left.code, int) else 0
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            sys.stdout.flush()
-            os._exit(status)
+            supervise.close_others(kept)
+            try:
+                act()
+            except SystemExit as left:
+                return left.code if isinstance(left.code, int) else 0
+            finally:
+                sys.stdout.flush()
+            return 0
+
+        return supervise.fork(begin)
 
     def _pair(self, act: Callable[[frames.Channel], Any]) -> tuple[int, frames.Channel]:
         """A process that does that, with a socket between us."""
@@ -268,9 +256,7 @@ class _Supervisor:
 
     def _kill(self, pids: Collection[int]) -> None:
         """Kill processes of ours, and go on when they are gone."""
-        for pid in pids:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        supervise.send(pids, signal.SIGKILL)
         while any(os.path.exists(f"/proc/{pid}") for pid in pids):
             self._reap(self._woken)
             time.sleep(LOOK_SECONDS)

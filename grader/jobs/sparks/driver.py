@@ -6,7 +6,6 @@ values.
 
 from __future__ import annotations
 
-import contextlib
 import datetime
 import gc
 import os
@@ -15,43 +14,50 @@ import resource
 import signal
 import socket
 import sys
-import traceback
 import warnings
 from pathlib import Path
 from typing import Any
 
 from grader.jobs.sparks import confine, py4j_filter
-from grader.sandbox import frames, program
+from grader.sandbox import frames, program, supervise
 
 CPU_SECONDS = 30
 
 
-def live(
+def fork(
+    asked: dict[str, Any], folder: str, own: str, port: int, token: str, session: str
+) -> tuple[int, frames.Channel]:
+    """A driver in a new process, with nothing open but its channel. Returns its id and the channel's other end."""
+    ours, theirs = socket.socketpair()
+
+    def act() -> None:
+        py4j_filter.let_go()
+        supervise.close_others({theirs.fileno()})
+        _live(asked, folder, own, port, token, session, frames.Channel(theirs))
+
+    pid = supervise.fork(act)
+    theirs.close()
+    return pid, frames.Channel(ours)
+
+
+def _live(
     asked: dict[str, Any], folder: str, own: str, port: int, token: str, session: str, channel: frames.Channel
 ) -> None:
-    """From the fork to the end of a run. Never returns."""
-    status = 70
+    """From the fork to the end of a run."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.environ.update(PYSPARK_GATEWAY_PORT=str(port), PYSPARK_GATEWAY_SECRET=token, PYSPARK_PYTHON=sys.executable)
+    confine.to([own, os.environ["RANKUP_TASKS"], *asked.get("writes", ())])
+    resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS + 1))
+    warnings.simplefilter("ignore")
+    file = asked["file"]
     try:
-        py4j_filter.let_go()
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        os.environ.update(PYSPARK_GATEWAY_PORT=str(port), PYSPARK_GATEWAY_SECRET=token, PYSPARK_PYTHON=sys.executable)
-        confine.to([own, os.environ["RANKUP_TASKS"], *asked.get("writes", ())])
-        resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS + 1))
-        warnings.simplefilter("ignore")
-        file = asked["file"]
-        try:
-            spark = _session(session, own)
-        except BaseException as error:
-            channel.post({"event": "failed", "text": f"{type(error).__name__}: {error}"[:300]})
-            os._exit(0)
-        channel.post(_told(asked, file, spark, folder))
-        while channel.next():  # what was returned is kept until the supervisor has seen it; it may ask once more
-            channel.post(_again(asked, file, spark, folder))
-        status = 0
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        os._exit(status)
+        spark = _session(session, own)
+    except BaseException as error:
+        channel.post({"event": "failed", "text": f"{type(error).__name__}: {error}"[:300]})
+        return
+    channel.post(_told(asked, file, spark, folder))
+    while channel.next():  # what was returned is kept until the supervisor has seen it; it may ask once more
+        channel.post(_again(asked, file, spark, folder))
 
 
 def _session(session: str, own: str) -> Any:
@@ -92,21 +98,6 @@ def _told(asked: dict[str, Any], file: str, spark: Any, folder: str) -> dict[str
         return _returned(value, file)
     except BaseException as error:
         return _raised(error, file, stage)
-
-
-def fork(
-    asked: dict[str, Any], folder: str, own: str, port: int, token: str, session: str
-) -> tuple[int, frames.Channel]:
-    """A driver in a new process, with nothing open but its channel. Returns its id and the channel's other end."""
-    ours, theirs = socket.socketpair()
-    pid = os.fork()
-    if pid == 0:
-        for fd in set(map(int, os.listdir("/proc/self/fd"))) - {0, 1, 2, theirs.fileno()}:
-            with contextlib.suppress(OSError):
-                os.close(fd)
-        live(asked, folder, own, port, token, session, frames.Channel(theirs))
-    theirs.close()
-    return pid, frames.Channel(ours)
 
 
 def _again(asked: dict[str, Any], file: str, spark: Any, folder: str) -> dict[str, Any]:

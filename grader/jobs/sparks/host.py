@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import secrets
 import shutil
+import signal
 import tempfile
 import time
 from pathlib import Path
@@ -16,8 +17,8 @@ from typing import Any
 from py4j.protocol import Py4JError
 
 from grader.jobs.sparks import driver, rows, tunings
-from grader.jobs.sparks.jvm import CONF, Driver, Jvm, end
-from grader.sandbox import frames
+from grader.jobs.sparks.jvm import CONF, Driver, Jvm
+from grader.sandbox import frames, supervise
 
 RUNS_A_COLLECTION = 20
 
@@ -62,7 +63,8 @@ class Supervisor:
         for number in list(self.context.getPersistentRDDs()):
             self.context.sc().unpersistRDD(number, True)
         self.session.catalog().clearCache()
-        end(self.jvm.processes(depth=2))  # of Python's side of tasks; who forks them goes on
+        # of Python's side of tasks; who forks them goes on
+        supervise.send(self.jvm.processes(depth=2), signal.SIGKILL)
         self._runs += 1
         if self._runs % RUNS_A_COLLECTION == 0:
             self.gateway.jvm.java.lang.System.gc()  # Spark then removes files of shuffles that nobody can ask for

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import secrets
 import select
@@ -16,7 +15,7 @@ from py4j.java_gateway import GatewayParameters, JavaGateway, JavaObject
 
 from grader.jobs import start
 from grader.jobs.sparks import driver, java, py4j_filter
-from grader.sandbox import usage
+from grader.sandbox import supervise, usage
 
 DAEMON = "spark_tasks"  # a module that the JVM finds: in a box this package's folder is not listed (see `jobs.start`)
 DAEMON_SOURCE = f"""import runpy, sys
@@ -86,7 +85,7 @@ class Jvm:
         below = self.processes()
         self.started.process.kill()
         self.started.process.wait()
-        end(below)
+        supervise.send(below, signal.SIGKILL)
         assert self.started.process.stdin is not None
         self.started.process.stdin.close()
 
@@ -131,16 +130,10 @@ class Driver:
         self._ended = True
         self._channel.end.close()
         pids = [self.pid, self._filter]
-        end(pids)
+        supervise.send(pids, signal.SIGKILL)
         for pid in pids:
             os.waitpid(pid, 0)
         os.close(self._refusals)
-
-
-def end(pids: list[int]) -> None:
-    for pid in pids:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
 
 
 def _above(pid: int, parents: dict[int, int]) -> Iterator[int]:

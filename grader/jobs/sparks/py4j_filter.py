@@ -16,6 +16,8 @@ from collections.abc import Callable
 
 from py4j.finalizer import ThreadSafeFinalizer
 
+from grader.sandbox import supervise
+
 CLASSES = ("org.apache.spark.", "java.util.", "java.lang.", "java.math.", "java.sql.", "scala.", "py4j.reflection.")
 NOT_THESE = ("java.lang.Runtime", "java.lang.System", "java.lang.Process", "java.lang.Thread", "java.lang.Class",
              "java.lang.reflect", "java.lang.invoke", "java.lang.Shutdown", "java.util.ServiceLoader", "java.util.zip",
@@ -127,13 +129,12 @@ def fork(jvm_port: int, secret: str, token: str, refused: int) -> tuple[int, int
         os.write(refused, why.encode() + b"\n")
 
     filtering = Filter(jvm_port, secret, token, told)
-    pid = os.fork()
-    if pid == 0:
-        try:
-            let_go()
-            filtering.serve()
-        finally:
-            os._exit(1)
+
+    def act() -> None:
+        let_go()
+        filtering.serve()
+
+    pid = supervise.fork(act)
     filtering.close()
     return pid, filtering.port
 

@@ -7,11 +7,8 @@ director, forked from it before there is anything to know, takes the calls, runs
 
 from __future__ import annotations
 
-import ctypes
 import os
-import signal
 import socket
-import traceback
 from collections.abc import Callable
 from dataclasses import astuple
 from pathlib import Path
@@ -20,9 +17,7 @@ from typing import Any
 from grader.ranks import learner
 from grader.ranks.lives.life import Ended, Life, Lives
 from grader.ranks.lives.watch import Step
-from grader.sandbox import frames
-
-_PR_SET_PDEATHSIG = 1
+from grader.sandbox import frames, supervise
 
 
 class Line:
@@ -89,17 +84,12 @@ def directed(made: Lives, names: dict[str, Any], direct: Callable[[Any], int]) -
     """Have `direct` called with lives, in a process of its own; `names` are those of the harness. Its exit status, when
     it is gone."""
     ours, theirs = socket.socketpair()
-    director = os.fork()
-    if director == 0:
-        status = 70
-        try:
-            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-            ours.close()
-            status = direct(Asked(Line(theirs), names))
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            os._exit(status)
+
+    def act() -> int:
+        ours.close()
+        return direct(Asked(Line(theirs), names))
+
+    director = supervise.fork(act)
     theirs.close()
     made.spared.add(director)
     line = Line(ours)
