@@ -22,8 +22,12 @@ from grader.nodes.smaller import smallest, without_one
 SETTLE_SECONDS = 5.0
 MOST_SETTLING = 2000  # steps
 
+TIMER, CRASH = -1, -2  # what befalls a node, where that is no message's number
 State = tuple[Any, ...]  # the local states' numbers, messages as bits, the history's number, (timers, crashes, copies)
 Action = tuple[Any, ...]  # ("deliver", message, crash, keep), ("timer", node, crash), ("crash", node), ("ask", client)
+
+
+Compact = tuple[int, int, tuple[int, ...], tuple[tuple[str, str], ...]]  # see Explorer._compact
 
 
 @dataclass(frozen=True)
@@ -108,7 +112,7 @@ class Explorer:
         self._bits: dict[tuple[int, str, str, int], int] = {}
         self.histories = _Histories()
         self._open: dict[int, dict[str, tuple[int, bool]]] = {-1: dict.fromkeys(self.clients, (0, False))}
-        self._moves: dict[tuple[int, int], tuple[int, int, tuple[int, ...], tuple[tuple[str, str], ...]]] = {}
+        self._moves: dict[tuple[int, int], Compact] = {}
         self._cut_moves: dict[tuple[int, int], list[tuple[int, int, int, tuple[int, ...], tuple[Any, ...]]]] = {}
         self._seen: dict[int, Any] = {}
         self._judged: dict[tuple[Any, ...], Any] = {}
@@ -172,7 +176,7 @@ class Explorer:
                 low = mask & -mask
                 message = low.bit_length() - 1
                 node = self._messages[message][0]
-                move = self._moves.get((state[node], message)) or self._move(state[node], node, message)
+                move = self._move(state[node], node, message)
                 state = self._after(state, node, move, low, state[-1])
             elif client := self._next_to_ask(state):
                 state = self._asked(state, client)
@@ -194,7 +198,7 @@ class Explorer:
             if not due or min(due)[0] > seconds:
                 break
             passed[min(due)[1]], node = min(due)
-            state = self._drained(self._after(state, node, self._timer(state[node], node), 0, state[-1]))
+            state = self._drained(self._after(state, node, self._move(state[node], node, TIMER), 0, state[-1]))
         return state
 
     def _next_to_ask(self, state: State) -> str:
@@ -203,13 +207,6 @@ class Explorer:
             if not waiting and count < len(self.model.asks[client]):
                 return client
         return ""
-
-    def _timer(self, local: int, node: int) -> Any:
-        """What becomes of a node whose next timer goes off."""
-        move = self._moves.get((local, -1))
-        if move is None:
-            move = self._moves[local, -1] = self._compact(node, self.locals.timer(local))
-        return move
 
     def _bit(self, node: int, src: str, text: str, mask: int) -> int:
         """The bit of a message to `node` that is not among `mask` already."""
@@ -224,7 +221,7 @@ class Explorer:
                 return bit
             copy += 1
 
-    def _compact(self, node: int, move: Move) -> tuple[int, int, tuple[int, ...], tuple[tuple[str, str], ...]]:
+    def _compact(self, node: int, move: Move) -> Compact:
         """A move as (local state after, messages as bits, those whose bits were met twice, answers to clients)."""
         mask, src = 0, self.names[node]
         answers = []
@@ -241,10 +238,7 @@ class Explorer:
             rest ^= low
         return move.after, mask, tuple(bits), tuple(answers)
 
-    def _after(
-        self, state: State, node: int, move: tuple[int, int, tuple[int, ...], tuple[tuple[str, str], ...]], taken: int,
-        budget: Any,
-    ) -> State:  # fmt: skip
+    def _after(self, state: State, node: int, move: Compact, taken: int, budget: Any) -> State:
         """The state after a node's move, in which the messages `taken` were delivered."""
         after, sent, bits, answers = move
         nodes = len(self.names)
@@ -293,15 +287,23 @@ class Explorer:
 
     # ---- what can happen next
 
-    def _move(self, local: int, node: int, message: int) -> Any:
-        """What becomes of a node that gets a message, from the table of all moves."""
-        _, src, text, _ = self._messages[message]
-        found = self._moves[local, message] = self._compact(node, self.locals.message(local, src, text))
+    def _move(self, local: int, node: int, what: int) -> Compact:
+        """What becomes of a node that gets a message, whose timer goes off, or that crashes."""
+        found = self._moves.get((local, what))
+        if found is None:
+            if what == TIMER:
+                move = self.locals.timer(local)
+            elif what == CRASH:
+                move = self.locals.crash(local)
+            else:
+                _, src, text, _ = self._messages[what]
+                move = self.locals.message(local, src, text)
+            found = self._moves[local, what] = self._compact(node, move)
         return found
 
     def _cuts(self, local: int, node: int, message: int) -> Any:
-        """The same with a crash after each thing that it does; `message` is -1 where a timer goes off."""
-        if message < 0:
+        """The same with a crash after each thing that it does; `message` may be TIMER."""
+        if message == TIMER:
             moves = self.locals.crashes(local, "timer")
         else:
             _, src, text, _ = self._messages[message]
@@ -355,15 +357,13 @@ class Explorer:
             local = state[node]
             if timers and self.locals.known[local].timers:
                 less = (timers - 1, crashes, copies)
-                yield ("timer", node, None), self._after(state, node, self._timer(local, node), 0, less)
+                yield ("timer", node, None), self._after(state, node, self._move(local, node, TIMER), 0, less)
                 if crashes and self._crashable[node]:
                     fewer = (timers - 1, crashes - 1, copies)
-                    for crash, *cut in self._cut_moves.get((local, -1)) or self._cuts(local, node, -1):
+                    for crash, *cut in self._cut_moves.get((local, TIMER)) or self._cuts(local, node, TIMER):
                         yield ("timer", node, crash), self._after(state, node, tuple(cut), 0, fewer)
             if crashes and self._crashable[node]:
-                move = self._moves.get((local, -2))
-                if move is None:
-                    move = self._moves[local, -2] = self._compact(node, self.locals.crash(local))
+                move = self._move(local, node, CRASH)
                 yield ("crash", node), self._after(state, node, move, 0, (timers, crashes - 1, copies))
 
     # ---- searches

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from grader import says
 from grader.trace import cards, style
 from grader.trace.labels import fit, width
+from grader.trace.paper import halo
 from grader.trace.scene import NEVER, Band, Scene
 from grader.trace.sheet import Sheet
 from grader.trace.style import BAD, BAD_PALE, BAND, BAND_EDGE, BAND_INK, BAND_PALE
@@ -147,13 +148,13 @@ def _label(sheet: Sheet, band: Band, run: list[int], words: str) -> bool:
     x1, x2 = sheet.x(run[0]) - _reach(sheet), sheet.x(run[-1]) + _reach(sheet)
     gaps = sorted((sheet.x(rank + 0.5) for rank in run[:-1]), key=lambda x: abs(x - (x1 + x2) / 2))
     inside = (start + end) / 2 + 4
-    halo = _halo(ground)
+    around = halo(ground)
     wide = width(words, size)
     if end - start >= 13:
-        if wide < sheet.column - 14 and sheet.label(words, [(x, inside) for x in gaps], size, BAND_INK, halo=halo):
+        if wide < sheet.column - 14 and sheet.label(words, [(x, inside) for x in gaps], size, BAND_INK, halo=around):
             return True
         if wide < x2 - x1:
-            return sheet.label(words, [((x1 + x2) / 2, inside)], size, BAND_INK, over_lines=True, halo=halo)
+            return sheet.label(words, [((x1 + x2) / 2, inside)], size, BAND_INK, over_lines=True, halo=around)
         return False
     beside = [(x, y) for x in gaps for y in (sheet.y(band.until) + 11, sheet.y(band.since) - 4)]
     return wide < sheet.column - 14 and sheet.label(words, beside, size, BAND_INK)
@@ -165,12 +166,8 @@ def _shortened(sheet: Sheet, band: Band, run: list[int], name: str) -> None:
     middle = (sheet.x(run[0]) + sheet.x(run[-1])) / 2
     short = fit(name, 10.5, sheet.x(run[-1]) - sheet.x(run[0]) + 2 * _reach(sheet) - 4)
     if end - start >= 13 and len(short) > 4:
-        halo = _halo(BAND if band.moving != NEVER else BAND_PALE)
-        sheet.label(short, [(middle, (start + end) / 2 + 4)], 10.5, BAND_INK, over_lines=True, halo=halo)
-
-
-def _halo(colour: str) -> str:
-    return f' stroke="{colour}" stroke-width="3" stroke-linejoin="round" paint-order="stroke"'
+        around = halo(BAND if band.moving != NEVER else BAND_PALE)
+        sheet.label(short, [(middle, (start + end) / 2 + 4)], 10.5, BAND_INK, over_lines=True, halo=around)
 
 
 def _two_lines(sheet: Sheet, band: Band, run: list[int], name: str, size: str) -> bool:
@@ -181,19 +178,19 @@ def _two_lines(sheet: Sheet, band: Band, run: list[int], name: str, size: str) -
     if end - start < 32 or width(name, 10.5) > room:
         return False
     y = (start + end) / 2
-    halo = _halo(BAND if band.moving != NEVER else BAND_PALE)
-    return sheet.label(name, [(middle, y - 2)], 10.5, BAND_INK, over_lines=True, halo=halo) and sheet.label(
-        size, [(middle, y + 12)], 10.5, BAND_INK, over_lines=True, halo=halo
+    around = halo(BAND if band.moving != NEVER else BAND_PALE)
+    return sheet.label(name, [(middle, y - 2)], 10.5, BAND_INK, over_lines=True, halo=around) and sheet.label(
+        size, [(middle, y + 12)], 10.5, BAND_INK, over_lines=True, halo=around
     )
 
 
 def _label_mismatch(sheet: Sheet, band: Band) -> None:
     """Both names, each over the ranks that called it."""
     called = {op.rank: op.name for op in band.parts}
-    halo = _halo(BAD_PALE)
+    around = halo(BAD_PALE)
     for run in _runs(band):
         middle = (sheet.x(run[0]) + sheet.x(run[-1])) / 2
         room = sheet.x(run[-1]) - sheet.x(run[0]) + sheet.column - 6
         words = fit(called[run[0]], 10.5, room)
         end = sheet.y(band.until)
-        sheet.label(words, [(middle, end - 8), (middle, end - 22)], 10.5, BAD, over_lines=True, halo=halo)
+        sheet.label(words, [(middle, end - 8), (middle, end - 22)], 10.5, BAD, over_lines=True, halo=around)

@@ -16,30 +16,10 @@ DTYPES = ("", "float32", "float64", "float16", "bfloat16", "int64", "int32", "in
 REDUCTIONS = ("", "SUM", "PRODUCT", "MIN", "MAX", "BAND", "BOR", "BXOR", "AVG", "PREMUL_SUM")
 DTYPE_SHIFT, REDUCTION_SHIFT = 1, 7
 SPANS = ("compute", "killed", "slowed", "delayed", "dropped", "partitioned")  # a span's code is its place here
-COLLECTIVE_CODES = {
-    name: code
-    for code, name in enumerate(
-        (
-            "all_reduce",
-            "all_reduce_coalesced",
-            "broadcast",
-            "reduce",
-            "all_gather",
-            "all_gather_into_tensor",
-            "all_gather_coalesced",
-            "gather",
-            "scatter",
-            "reduce_scatter",
-            "reduce_scatter_tensor",
-            "all_to_all",
-            "all_to_all_single",
-            "barrier",
-            "monitored_barrier",
-            "new_group",
-        ),
-        start=16,
-    )
-}
+_COLLECTIVES = ("all_reduce", "all_reduce_coalesced", "broadcast", "reduce", "all_gather", "all_gather_into_tensor",
+                "all_gather_coalesced", "gather", "scatter", "reduce_scatter", "reduce_scatter_tensor", "all_to_all",
+                "all_to_all_single", "barrier", "monitored_barrier", "new_group")  # fmt: skip
+COLLECTIVE_CODES = {name: code for code, name in enumerate(_COLLECTIVES, start=16)}
 _NAMES = {SEND: "send", RECV: "recv", RECV_ANY: "recv from any rank"} | {c: n for n, c in COLLECTIVE_CODES.items()}
 
 

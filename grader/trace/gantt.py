@@ -13,19 +13,13 @@ from grader.trace.style import BAD, BAD_PALE, GRID, INK, LEGEND_ROW, MOVING, MOV
 Became = Literal["done", "died", "failed", "still", "again"]
 LEFT, WIDE, ROW, TALL = 74, 1000, 34, 22
 _LOOKS: dict[Became, tuple[str, str, str]] = {  # fill, edge, dashes
-    "done": (MOVING, MOVING_EDGE, ""),
-    "again": (style.WAIT_PALE, style.WAIT, ""),
-    "died": (BAD_PALE, BAD, ""),
-    "failed": (BAD_PALE, BAD, "3 2"),
-    "still": (PALE, QUIET, "5 3"),
-}
+    "done": (MOVING, MOVING_EDGE, ""), "again": (style.WAIT_PALE, style.WAIT, ""), "died": (BAD_PALE, BAD, ""),
+    "failed": (BAD_PALE, BAD, "3 2"), "still": (PALE, QUIET, "5 3"),
+}  # fmt: skip
 _WORDS: dict[Became, str] = {
-    "done": "a task that is done",
-    "again": "submitted again",
-    "died": "lost with its worker",
-    "failed": "raised an error",
-    "still": "stands still",
-}
+    "done": "a task that is done", "again": "submitted again", "died": "lost with its worker",
+    "failed": "raised an error", "still": "stands still",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)

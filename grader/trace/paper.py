@@ -10,9 +10,16 @@ from html import escape
 from grader.trace.labels import Box, Room, width, wrap
 from grader.trace.style import BAD, PAPER, QUIET, SOFT, text
 
-HALO = ' stroke="#ffffff" stroke-width="3" stroke-linejoin="round" paint-order="stroke"'
 Place = tuple[float, float, str]  # x, baseline, anchor
 Span = tuple[float, float]
+
+
+def halo(colour: str) -> str:
+    """What keeps words apart from what lies under them."""
+    return f' stroke="{colour}" stroke-width="3" stroke-linejoin="round" paint-order="stroke"'
+
+
+HALO = halo("#ffffff")
 
 
 @dataclass(frozen=True)

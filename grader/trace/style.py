@@ -64,10 +64,11 @@ def head(x: float, y: float, dx: float, dy: float, colour: str, size: float = 7)
     )
 
 
-def cross(x: float, y: float, reach: float = 6, colour: str = BAD) -> str:
+def cross(x: float, y: float, reach: float = 6, colour: str = BAD, thick: float = 2.4) -> str:
+    wide = f"{2 * reach:g}"
     return (
-        f'<path d="M{x - reach:.1f} {y - reach:.1f}l{2 * reach:g} {2 * reach:g}m0 {-2 * reach:g}l{-2 * reach:g} '
-        f'{2 * reach:g}" stroke="{colour}" stroke-width="2.4" fill="none"/>'
+        f'<path d="M{x - reach:.1f} {y - reach:.1f}l{wide} {wide}m0 -{wide}l-{wide} {wide}" stroke="{colour}" '
+        f'stroke-width="{thick:g}" fill="none"/>'
     )
 
 

@@ -192,17 +192,10 @@ def _shape(arrow: Arrow, ink: str, thick: float) -> Iterator[str]:
     if fate == "delivered":
         yield style.head(x, y, dx, dy, ink, size)
     elif fate in ("dropped", "lost"):
-        yield _cross(x, y, size * 0.62, ink, thick)
+        yield style.cross(x, y, size * 0.62, ink, thick + 0.4)
     elif fate == "cut":
         wide = 3.0 if message.pale else 5.5
         yield f'<path d="M{x - wide:.1f} {y:.1f}h{2 * wide:g}" stroke="{ink}" stroke-width="{thick + 0.8:g}"/>'
-
-
-def _cross(x: float, y: float, reach: float, ink: str, thick: float) -> str:
-    return (
-        f'<path d="M{x - reach:.1f} {y - reach:.1f}l{2 * reach:.1f} {2 * reach:.1f}m0 {-2 * reach:.1f}'
-        f'l{-2 * reach:.1f} {2 * reach:.1f}" stroke="{ink}" stroke-width="{thick + 0.4:g}"/>'
-    )
 
 
 def label(sheet: Sheet, arrows: list[Arrow]) -> None:
@@ -287,12 +280,12 @@ def legend(scene: Scene) -> list[tuple[str, str]]:
     line = f'<path d="M0 -4H14" stroke="{ODD}" stroke-width="1.4"/>'
     fates = {m.sent.fate for m in alike}
     if "dropped" in fates:
-        entries.append((line + _cross(15, -4, 4, ODD, 1.4).replace("/>", ' fill="none"/>'), "dropped"))
+        entries.append((line + style.cross(15, -4, 4, ODD, 1.8), "dropped"))
     if "cut" in fates:
         entries.append((line + f'<path d="M14 -9v10" stroke="{ODD}" stroke-width="2.2"/>', "cut off"))
     if "lost" in fates:
         line = f'<path d="M0 -4H18" stroke="{ODD}" stroke-width="1.4"/>'
-        entries.append((line + _cross(19, -4, 4, ODD, 1.4).replace("/>", ' fill="none"/>'), "lost: receiver down"))
+        entries.append((line + style.cross(19, -4, 4, ODD, 1.8), "lost: receiver down"))
     if "in flight" in fates:
         fade = "".join(
             f'<path d="M{7 * at} -4h7" stroke="{MESSAGE}" stroke-width="1.4" stroke-opacity="{opacity}"/>'
