@@ -19,7 +19,7 @@ SYLLABUS = yaml.safe_load((COURSE / "syllabus.yaml").read_text())
 @pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
 def test_a_chapter_runs_from_top_to_bottom(path: Path) -> None:
     notebook = nbformat.read(path, as_version=4)
-    NotebookClient(notebook, timeout=120, kernel_name="python3", resources={"metadata": {"path": COURSE}}).execute()
+    NotebookClient(notebook, timeout=300, kernel_name="python3", resources={"metadata": {"path": COURSE}}).execute()
     for cell in notebook.cells:
         for output in cell.get("outputs", []):
             assert output.get("name") != "stderr", f"{path.name} writes to stderr: {output['text']}"
