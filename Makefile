@@ -60,9 +60,8 @@ lint: $(READY) ## formatting, lint and types
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 
-release: $(READY) ## generate exercises/ from solutions/
-	@for each in solutions/*/; do \
-	  RANKUP_CLASS=build/release $(BIN)/python -m nbgrader generate_assignment --force $$(basename $$each) || exit 1; done
+release: $(READY) ## write notebooks and README's table as each EXERCISE says, and exercises/ from solutions/
+	@$(BIN)/rankup exercise sync
 
 pins: $(READY) ## write constraints.txt anew from what is installed
 	@{ sed -n '/^#/p' constraints.txt; $(BIN)/python -m pip freeze --exclude-editable | sed 's/+cpu$$//'; } > constraints.new

@@ -24,6 +24,7 @@ from typing import Any
 import grader
 from grader import grading, registry, submission
 from grader.authoring import wrong
+from grader.authoring.wrong import Wrong
 from grader.ranks.engines import Engines
 from grader.submission import BadRequest, Submission
 from grader.verdict import Verdict
@@ -96,6 +97,19 @@ def row(each: str, verdict: Verdict) -> Row:
         why = [told.kind, told.message, told.rank, told.line, told.expected, told.got] if told else []
         checks[check.name] = None if check.status == "pass" else [check.status, *why]
     return {"submission": each, "points": verdict.points, "seconds": round(verdict.seconds, 2), "checks": checks}
+
+
+def missed(each: Wrong, verdict: Verdict) -> str:
+    """What a verdict on a wrong submission should say and does not; empty where it is caught for its reason."""
+    found = verdict.check(each.check).diagnosis
+    lost = [check.name for check in verdict.checks if check.status != "pass"]
+    if found is None:
+        return f"'{each.check}' lets it through"
+    if found.kind not in each.kinds:
+        return f"'{each.check}' says {found.kind}, and must say {' or '.join(each.kinds)}"
+    if each.only and lost != [each.check]:
+        return f"only '{each.check}' may lose points, and {', '.join(lost)} do"
+    return ""
 
 
 def differences(before: Row, now: Row) -> list[str]:
