@@ -9,6 +9,7 @@ from functools import partial
 import pytest
 
 from grader.grading import grade, only
+from grader.lost import Lost
 from grader.nodes.boxed import Code
 from grader.nodes.boxes import Boxes, World
 from grader.nodes.clients import Ask
@@ -17,7 +18,6 @@ from grader.nodes.sim import cluster
 from grader.ranks.engines import Engines
 from grader.registry import find
 from grader.submission import Submission
-from grader.trace.trouble import Trouble
 
 SOURCE = """
 from grader.nodes import Node
@@ -50,7 +50,7 @@ def told(boxes: Boxes, seed: int, types: tuple[str, ...] = ("x",) * 30, places: 
     asks = {f"c{node}": tuple(Ask(f"n{node}", {"type": kind}) for kind in types) for node in (1, 2)}
     try:
         played = play(Plan(cluster(2, "S"), asks, seed=seed, until=60), World(boxes, places))
-    except Trouble as trouble:
+    except Lost as trouble:
         return trouble.diagnosis.kind
     return [asked.answer for client in played.clients.values() for asked in client.done]
 
