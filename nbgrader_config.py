@@ -29,10 +29,6 @@ c.CourseDirectory.db_url = os.environ.get("RANKUP_DB") or f"sqlite:///{classroom
 c.Autograde.exporter_class = "grader.classroom.autograde.Exporter"
 c.Autograde.sanitize_preprocessors = [
     "grader.classroom.restore.Restore",
-    "nbgrader.preprocessors.ClearOutput",
-    "nbgrader.preprocessors.DeduplicateIds",
-    "nbgrader.preprocessors.OverwriteKernelspec",
-    "nbgrader.preprocessors.OverwriteCells",
     "nbgrader.preprocessors.CheckCellMetadata",
 ]
 c.Autograde.autograde_preprocessors = [

@@ -46,7 +46,7 @@ from _memory import Follower
 
 from grader import grading, registry
 from grader.ranks.engines import Engines
-from grader.sandbox import watch
+from grader.sandbox import supervise
 from grader.submission import Submission
 
 RUNS, QUICK_RUNS = 1000, 16
@@ -109,7 +109,7 @@ class Soak:
                         injector.count = len(self.graded)
                 self.statuses.append(process.wait())
             except BaseException:
-                watch.kill_tree(process.pid)
+                supervise.kill_tree(process.pid)
                 process.wait()
                 raise
             finally:
@@ -143,7 +143,7 @@ class Soak:
                 f"{len(there)} processes were still there {PATIENCE:g} s after run {len(self.statuses)}"
             )
             for pid in there:
-                watch.kill_tree(pid)
+                supervise.kill_tree(pid)
 
     def _compare(self) -> None:
         """No verdict that was there before may have changed."""

@@ -15,7 +15,7 @@ import numpy as np
 from grader.exercise import Check, Exercise, Grading, Opened
 from grader.lost import Lost, Unable
 from grader.ranks.engines import Engines
-from grader.ranks.processes import BoxFailed
+from grader.sandbox.warm import BoxFailed
 from grader.submission import BadRequest, Submission
 from grader.trace import diagram, gantt, storyboard
 from grader.trace.gantt import Chart

@@ -1,65 +1,40 @@
-"""Where exercises are found: in every pack that an installed distribution names, ours like anybody's.
-
-A pack is a package whose folders are exercises. Its distribution names it under the entry point group
-`rankup.exercises`:
-
-    [project.entry-points."rankup.exercises"]
-    mine = "my_package.exercises"
-"""
+"""The exercises of all packs: ours like anybody's (see `packs`)."""
 
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import pkgutil
 from functools import cache
-from importlib.metadata import entry_points
 from pathlib import Path
 
+from grader import packs
 from grader.exercise import Exercise
 from grader.submission import BadRequest
 
-GROUP = "rankup.exercises"
-OURS = "grader.exercises"
 SHARED = "common"  # a folder of a pack that is no exercise
 
 
 @cache
-def packs() -> tuple[str, ...]:
-    """The packages that exercises are in, ours first."""
-    return tuple(dict.fromkeys((OURS, *sorted(point.value for point in entry_points(group=GROUP)))))
-
-
-@cache
 def folders() -> dict[str, tuple[str, Path]]:
-    """The module and the folder of every exercise, by name. Raises BadRequest where two packs have one of a name."""
+    """The module and the folder of every exercise, by name. Raises BadRequest for a pack that is not there, and where
+    two packs have an exercise of one name."""
     found: dict[str, tuple[str, Path]] = {}
-    for pack in packs():
-        for root in _roots(pack):
-            for module in pkgutil.iter_modules([str(root)]):
-                if not module.ispkg or module.name == SHARED:
-                    continue
-                if module.name in found:
-                    other = found[module.name][0].rpartition(".")[0]
-                    raise BadRequest(f"two packs have an exercise called {module.name}: {other} and {pack}")
-                found[module.name] = f"{pack}.{module.name}", root / module.name
+    for pack in packs.names():
+        for name, folder in _exercises(pack):
+            if name in found:
+                other = found[name][0].rpartition(".")[0]
+                raise BadRequest(f"two packs have an exercise called {name}: {other} and {pack}; uninstall one of them")
+            found[name] = f"{pack}.{name}", folder
     return found
 
 
-def _roots(pack: str) -> list[Path]:
-    """The folders of a pack, without importing any of its exercises. Raises BadRequest if there is none."""
+def _exercises(pack: str) -> list[tuple[str, Path]]:
     try:
-        spec = importlib.util.find_spec(pack)
-    except ImportError as error:
-        raise BadRequest(f"the exercises of {pack} cannot be found: {error}") from None
-    if spec is None or not spec.submodule_search_locations:
-        raise BadRequest(f"the exercises of {pack} cannot be found: it is no package")
-    return [Path(root) for root in spec.submodule_search_locations]
-
-
-def answers() -> list[Path]:
-    """The folders that know what right means: no box may see them."""
-    return [root for pack in packs() for root in _roots(pack)]
+        roots = packs.folders(pack)
+    except packs.NoPack as error:
+        raise BadRequest(str(error)) from None
+    modules = [(root, module) for root in roots for module in pkgutil.iter_modules([str(root)])]
+    return [(module.name, root / module.name) for root, module in modules if module.ispkg and module.name != SHARED]
 
 
 def names() -> list[str]:

@@ -1,19 +1,27 @@
-"""A .py or .ipynb file -> the learner's source, and where each of its lines came from."""
+"""A .py or .ipynb file -> the learner's source: one rule which text is graded, whoever asks."""
 
 from __future__ import annotations
 
 import importlib.util
 import json
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from grader.verdict import Diagnosis
 
+MOST_TEXT = 4_000_000  # characters in all cells of a notebook together
+MOST_PARTS = 5_000_000  # lists and objects in a notebook: a hundred megabytes of "[]" would take gigabytes to read
+
 
 class BadRequest(Exception):  # noqa: N818 - it is the request that is bad, not the program
     """What was asked cannot be done: one sentence for stderr, exit status 2."""
+
+
+class Unreadable(Exception):  # noqa: N818 - reads as what it is
+    """A file that cannot be graded: one sentence's end, as in "a.ipynb is a link to another file"."""
 
 
 @dataclass(frozen=True)
@@ -50,8 +58,23 @@ class Source:
         return f" (line {line}: `{code if len(code) <= 60 else code[:57] + '...'}`)"
 
 
-def read(path: Path, functions: Sequence[str]) -> Submission:
-    """Read the file a learner handed in for the exercise that asks for `functions`.
+@dataclass(frozen=True)
+class Cell:
+    """One cell of a notebook, without outputs. `grade_id` is nbgrader's name for it, empty where it has none.
+
+    `solution` and `locked` are nbgrader's marks, `attachments` the pictures of a Markdown cell.
+    """
+
+    kind: str
+    source: str
+    grade_id: str = ""
+    solution: bool = False
+    locked: bool = False
+    attachments: dict[str, dict[str, str]] = field(default_factory=dict)
+
+
+def read(path: Path, names: Sequence[str]) -> Submission:
+    """Read the file a learner handed in for the exercise that asks for `names`.
 
     A file that is no submission at all (missing, unreadable, not .py or .ipynb, not a notebook) raises BadRequest.
     A file that a learner could have handed in but that holds no Python text comes back as `broken`.
@@ -68,7 +91,7 @@ def read(path: Path, functions: Sequence[str]) -> Submission:
         raise BadRequest(f"{path}: cannot be read ({error.strerror})") from None
     name = path.name
     if not data.strip():
-        message = f"{name} is empty: it defines no {functions[0]}."
+        message = f"{name} is empty: it defines no {names[0]}."
         return Submission("", name, Diagnosis("missing_function", message))
     try:
         source = importlib.util.decode_source(data) if path.suffix == ".py" else data.decode("utf-8-sig")
@@ -78,33 +101,97 @@ def read(path: Path, functions: Sequence[str]) -> Submission:
         return Submission("", name, Diagnosis("syntax_error", message, file=name, line=line))
     if path.suffix == ".py":
         return Submission(source, name)
-    return Submission(_solution_cell(path, source, functions), name)
-
-
-def _solution_cell(path: Path, text: str, functions: Sequence[str]) -> str:
-    """The source of the notebook's solution cells, or where nbgrader's marks are gone, of the last that defines one of
-    the functions."""
     try:
-        notebook = json.loads(text)
+        cells, _ = parse(data)
+    except Unreadable as error:
+        raise BadRequest(f"{path}: {error}") from None
+    return Submission(graded(cells, names)[0], name)
+
+
+def graded(cells: Sequence[Cell], names: Sequence[str]) -> tuple[str, str]:
+    """The text of a notebook that is graded, for an exercise that asks for `names`, and a remark where that is not
+    simply what stands in the solution cell.
+
+    It is the marked solution cells' text. Where that defines none of the names, it is the learner's own cells instead:
+    for each name the last one that defines it. Of cells with the same mark the last one has it.
+    """
+    last = {cell.grade_id: number for number, cell in enumerate(cells)}
+    code = [(cell, not cell.grade_id or last[cell.grade_id] == at) for at, cell in enumerate(cells)]
+    code = [(cell, whole) for cell, whole in code if cell.kind == "code"]
+    marked = [cell.source for cell, whole in code if cell.solution and whole]
+    text = "\n\n".join(marked)
+    if not names or defines(text, names):
+        return text, ""
+    own = [cell.source for cell, whole in code if not (cell.locked and whole)]
+    places = [[at for at, source in enumerate(own) if defines(source, [name])] for name in names]
+    found = sorted({each[-1] for each in places if each})
+    if not found:
+        return text, "" if marked else "the solution cell is missing"
+    why = "the solution cell defines nothing that is asked for" if marked else "the solution cell is missing"
+    what = names[0] if len(names) == 1 else "one of its functions"
+    which = f"the last cell that defines {what}" if len(found) == 1 else "the last cells that define its functions"
+    return "\n\n".join(own[at] for at in found), f"{why}: graded {which}"
+
+
+def defines(text: str, names: Sequence[str]) -> bool:
+    """Whether a text, though it may not even parse, looks as if it defined one of the names."""
+    listed = "|".join(map(re.escape, names))
+    found = rf"^(?:(?:async\s+)?def\s+(?:{listed})\b|class\s+(?:{listed})\b|(?:{listed})\s*=(?!=))"
+    return re.search(found, text, re.MULTILINE) is not None
+
+
+def parse(data: bytes) -> tuple[list[Cell], list[str]]:
+    """The cells of a notebook file, without outputs, and what is odd about them. Raises Unreadable."""
+    if not data.strip():
+        raise Unreadable("is empty")
+    if data.count(b"[") + data.count(b"{") > MOST_PARTS:
+        raise Unreadable(f"is made of more than {MOST_PARTS:,} lists and objects")
+    try:
+        notebook = json.loads(data.decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        line = data[: error.start].count(b"\n") + 1
+        raise Unreadable(f"is not UTF-8 text (line {line})") from None
     except (ValueError, RecursionError):
-        raise BadRequest(f"{path}: is not a notebook (broken JSON)") from None
-    cells = notebook.get("cells") if isinstance(notebook, dict) else None
-    if not isinstance(cells, list) or not all(isinstance(cell, dict) for cell in cells):
-        raise BadRequest(f"{path}: is not a notebook (no list of cells)")
-    code = [cell for cell in cells if cell.get("cell_type") == "code"]
-    marked = [_text(cell) for cell in code if _is_solution(cell)]
-    defining = [_text(cell) for cell in code if any(f"def {function}" in _text(cell) for function in functions)]
-    return "\n\n".join(marked) if marked else (defining[-1] if defining else "")
+        raise Unreadable("is not a notebook (broken JSON)") from None
+    return cells_of(notebook)
 
 
-def _is_solution(cell: dict[str, Any]) -> bool:
-    metadata = cell.get("metadata")
+def cells_of(notebook: Any) -> tuple[list[Cell], list[str]]:
+    """The cells of a notebook as JSON has it, and what is odd about them. Raises Unreadable."""
+    listed = notebook.get("cells") if isinstance(notebook, dict) else None
+    cells = [cell for each in listed if (cell := _cell(each)) is not None] if isinstance(listed, list) else []
+    if not isinstance(listed, list) or (listed and not cells):
+        raise Unreadable("is not a notebook (no list of cells)")
+    size = sum(len(cell.source) for cell in cells)
+    if size > MOST_TEXT:
+        raise Unreadable(f"holds {size / 1e6:.0f} MB of text in its cells; {MOST_TEXT / 1e6:.0f} MB is the most")
+    lost = len(listed) - len(cells)
+    return cells, [f"{lost} cell{'s' * (lost > 1)} left out: no cell of a notebook looks like that"] if lost else []
+
+
+def _cell(each: Any) -> Cell | None:
+    """A cell as nbformat has it, or None for anything else."""
+    if not isinstance(each, dict) or each.get("cell_type") not in ("code", "markdown", "raw"):
+        return None
+    source = each.get("source")
+    if isinstance(source, list) and all(isinstance(line, str) for line in source):
+        source = "".join(source)
+    if not isinstance(source, str):
+        return None
+    source = source.encode("utf-8", errors="replace").decode()  # half a surrogate pair is no text
+    metadata, pictures = each.get("metadata"), each.get("attachments")
     marks = metadata.get("nbgrader") if isinstance(metadata, dict) else None
-    return isinstance(marks, dict) and marks.get("solution") is True
+    marks = marks if isinstance(marks, dict) else {}
+    name = marks.get("grade_id")
+    kept: Any = pictures if each["cell_type"] == "markdown" and _are_pictures(pictures) else {}
+    grade_id = name if isinstance(name, str) else ""
+    return Cell(each["cell_type"], source, grade_id, marks.get("solution") is True, marks.get("locked") is True, kept)
 
 
-def _text(cell: dict[str, Any]) -> str:
-    source = cell.get("source", "")
-    if isinstance(source, list):
-        return "".join(part for part in source if isinstance(part, str))
-    return source if isinstance(source, str) else ""
+def _are_pictures(attachments: Any) -> bool:
+    """Whether it is {name: {MIME type: base64}} for pictures only."""
+    return isinstance(attachments, dict) and all(
+        isinstance(data, dict)
+        and all(kind.startswith("image/") and isinstance(text, str) for kind, text in data.items())
+        for data in attachments.values()
+    )

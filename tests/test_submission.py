@@ -11,6 +11,7 @@ from grader import submission
 from grader.submission import BadRequest
 
 SOLUTION = {"nbgrader": {"solution": True, "grade": False, "grade_id": "solution"}}
+OTHER = {"nbgrader": {"solution": True, "grade": False, "grade_id": "more"}}
 
 
 def notebook(*cells: tuple[str, object, dict[str, object]]) -> bytes:
@@ -22,7 +23,9 @@ def notebook(*cells: tuple[str, object, dict[str, object]]) -> bytes:
 NOTEBOOKS = {
     "the marked cell": (notebook(("code", "def f(): 0", {}), ("code", "def f(): 1", SOLUTION)), "def f(): 1"),
     "source as a list of lines": (notebook(("code", ["def f():\n", "  1"], SOLUTION)), "def f():\n  1"),
-    "two marked cells": (notebook(("code", "a = 1", SOLUTION), ("code", "b = 2", SOLUTION)), "a = 1\n\nb = 2"),
+    "two marked cells": (notebook(("code", "a = 1", SOLUTION), ("code", "b = 2", OTHER)), "a = 1\n\nb = 2"),
+    "a marked cell that was copied": (notebook(("code", "f = 1", SOLUTION), ("code", "f = 2", SOLUTION)), "f = 2"),
+    "emptied, and one's own": (notebook(("code", "pass", SOLUTION), ("code", "def f(): 1", {})), "def f(): 1"),
     "without marks the last that defines it": (
         notebook(("code", "def f(): 0", {}), ("code", "def f(): 1", {}), ("code", "f()", {})),
         "def f(): 1",

@@ -16,14 +16,13 @@ exactly once. The base is the reference where none is named. A submission that c
 
 from __future__ import annotations
 
-import importlib.util
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from grader import catalog, exercise, submission
+from grader import catalog, registry, submission
 from grader.submission import BadRequest, Submission
 from grader.verdict import KINDS
 
@@ -64,16 +63,13 @@ class Wrong:
 
 def folder(name: str) -> Path:
     """The folder of an exercise, with all that belongs to it."""
-    exercise.find(name)
-    spec = importlib.util.find_spec(f"grader.exercises.{name}")
-    assert spec is not None and spec.origin is not None
-    path = Path(spec.origin)
-    return path.parent if path.stem == "__init__" else path.with_suffix("")
+    return registry.folder(name)
 
 
 def notebook(name: str) -> Path:
     """The notebook with the reference solution. Raises BadRequest where it is not here."""
-    found = next(iter(catalog.root().glob(f"solutions/*/{name}.ipynb")), None)
+    there = [*catalog.root().glob(f"solutions/*/{name}.ipynb"), *folder(name).glob("solution.ipynb")]
+    found = next(iter(there), None)
     if found is None:
         raise BadRequest(f"the solution of {name} is not here: {catalog.root() / 'solutions'}")
     return found
@@ -81,7 +77,7 @@ def notebook(name: str) -> Path:
 
 def reference(name: str) -> Submission:
     """The solution of the exercise's notebook."""
-    return submission.read(notebook(name), exercise.find(name).function_names)
+    return submission.read(notebook(name), registry.find(name).function_names)
 
 
 def right(name: str) -> list[Path]:
@@ -106,7 +102,7 @@ def wrongs(name: str) -> tuple[Wrong, ...]:
         raise BadRequest(f"{path}: no such file; it holds the wrong submissions to {name}")
     bases = {REFERENCE: _lines(reference(name).source)}
     bases |= {f"right/{other.stem}": _lines(other.read_text()) for other in right(name)}
-    checks = [check.name for check in exercise.find(name).checks]
+    checks = [check.name for check in registry.find(name).checks]
     return read(path.read_text(), name, checks, bases, str(path))
 
 
@@ -124,20 +120,31 @@ def read(
     text: str, name: str, checks: Sequence[str], bases: dict[str, list[str]], file: str = WRONG
 ) -> tuple[Wrong, ...]:
     """What a `wrong.md` says. Raises BadRequest with the file, the heading and what to do."""
-    title, *sections = re.split(r"^(?=## )", text, flags=re.MULTILINE)
+    title, *sections = _split(text)
     found: dict[str, Wrong] = {}
-    if [line for line in title.splitlines() if line and not line.startswith("# ")]:
+    if [line for line in title if line and not line.startswith("# ")]:
         raise BadRequest(f"{file}: before the first '## name: bug.' only a title may stand")
     for section in sections:
-        heading = section.partition("\n")[0]
         try:
-            wrong = _section(section.splitlines(), name, checks, bases)
+            wrong = _section(section, name, checks, bases)
             if wrong.name in found:
                 raise _Bad("there are two of that name; rename one")
         except _Bad as error:
-            raise BadRequest(f"{file}, '{heading}': {error}") from None
+            raise BadRequest(f"{file}, '{section[0]}': {error}") from None
         found[wrong.name] = wrong
     return tuple(found.values())
+
+
+def _split(text: str) -> list[list[str]]:
+    """The lines before the first heading, and those of each section; a heading in a block is none."""
+    sections: list[list[str]] = [[]]
+    inside = False
+    for line in text.split("\n"):
+        if line.startswith("## ") and not inside:
+            sections.append([])
+        inside ^= line.startswith("```")
+        sections[-1].append(line)
+    return sections
 
 
 def _section(lines: list[str], name: str, checks: Sequence[str], bases: dict[str, list[str]]) -> Wrong:

@@ -13,7 +13,7 @@ import os
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,12 +29,12 @@ from traitlets import Integer
 
 from grader import registry
 from grader.classroom import cells, door
-from grader.classroom.batch.whole import defines
+from grader.classroom.batch.pool import ungraded
 from grader.classroom.kernel import MESSAGE_BYTES, BoxedKernelManager
 from grader.classroom.service import FILE, Service
 from grader.sandbox import modes
-from grader.sandbox.watch import kill_tree
-from grader.submission import BadRequest, Submission
+from grader.sandbox.supervise import kill_tree
+from grader.submission import BadRequest, Submission, cells_of, graded
 from grader.verdict import Verdict
 
 TRUST = "RANKUP_TRUST_SUBMISSIONS"
@@ -233,19 +233,8 @@ def _checks(nb: Any) -> Iterator[tuple[Any, cells.Asked]]:
 
 
 def _verdict(nb: Any, owner: str, record: door.Record) -> Verdict:
-    source = _solution(nb.cells, registry.owner(owner).function_names)
-    if len(source) > door.SOURCE_BYTES:
-        raise BadRequest(f"the solution has {len(source):,} characters: more than {door.SOURCE_BYTES:,} are not graded")
+    source, _ = graded(cells_of(nb)[0], registry.owner(owner).function_names)
     return record.verdict(owner, Submission(source, FILE))
-
-
-def _solution(notebook: Any, functions: Sequence[str]) -> str:
-    """What is graded of a notebook's cells: its solution cells; where they define none of the functions that are asked
-    for, the last cell of the learner's that does."""
-    code = [cell for cell in notebook if cell.cell_type == "code"]
-    text = "\n\n".join(cell.source for cell in code if utils.is_solution(cell))
-    own = [cell.source for cell in code if not utils.is_locked(cell) and defines(cell.source, functions)]
-    return own[-1] if own and not defines(text, functions) else text
 
 
 def _well_formed(output: Any) -> Any:
@@ -303,9 +292,8 @@ class Record(NbGraderPreprocessor):  # type: ignore[misc]
                     continue  # a statement of the teacher's own failed
                 try:
                     verdict = _verdict(nb, asked.owner, record)
-                    broken = next((check.diagnosis for check in verdict.checks if check.status == "error"), None)
-                    if broken is not None:  # twice: no zero for what is no fault of the learner's
-                        raise NotGraded(broken.message)
+                    if why := ungraded(verdict):  # twice: no zero for what is no fault of the learner's
+                        raise NotGraded(f"Not graded: {why}.")
                     cells.write_record(cell, verdict, asked.check)
                 except BadRequest as error:
                     self.log.error("%s: %s", cell.metadata.nbgrader.grade_id, error)

@@ -5,19 +5,17 @@ from __future__ import annotations
 import atexit
 import contextlib
 import inspect
-import json
 import linecache
 import os
 import socket
-import subprocess
 import sys
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from html import escape
-from typing import IO, Any
+from typing import Any
 
-from grader.classroom import report
+from grader.classroom import lines, report
 from grader.submission import BadRequest
 from grader.verdict import CheckResult, Verdict
 
@@ -62,11 +60,12 @@ def check(
 ) -> Score:
     """Grade `function`, a learner's function for the exercise that asks for it: one check, or all of them.
 
-    The cell (or file) that defines the function is what is graded, in processes of its own and by the grading service:
-    nothing is decided in this kernel. Returns the points; shown as the last value of a cell, it is the report.
+    The cell (or file) that defines the function is what is graded, with those that define the exercise's others, in
+    processes of its own and by the grading service: nothing is decided in this kernel. Returns the points; shown as
+    the last value of a cell, it is the report.
     """
     asked = exercise or _exercise(function)
-    verdict = _service().grade(asked, _source(function), seed, fresh=name is None or seed is not None)
+    verdict = _service().grade(asked, _sources(function), seed, fresh=name is None or seed is not None)
     if name is None:
         score = Score.of(verdict.checks, report.verdict_html(verdict))
     else:
@@ -134,9 +133,8 @@ def play(
     if tensors is not None or arguments is not None:
         each = arguments or (lambda rank: (tensors(rank),) if tensors is not None else ())
         given = [[_sendable(value) for value in each(rank)] for rank in range(ranks)]
-    request = {"play": function.__name__, "source": _source(function), "file": "your cell", "ranks": ranks,
-               "arguments": given, "engine": engine, "network": network, "faults": list(faults),
-               "seed": seed}  # fmt: skip
+    request = {"play": function.__name__, "source": _source(function), "ranks": ranks, "arguments": given,
+               "engine": engine, "network": network, "faults": list(faults), "seed": seed}  # fmt: skip
     return Played(**_service().ask(request))
 
 
@@ -170,6 +168,21 @@ def _source(function: Callable[..., Any]) -> str:
     raise BadRequest("check() needs a function or a class that is defined in a notebook cell or a file")
 
 
+def _sources(function: Callable[..., Any]) -> list[str]:
+    """The texts of the notebook's cells (or of the file) that functions and classes come from as they are now, that of
+    `function` among them, in the order in which they were run."""
+    main = vars(sys.modules["__main__"])
+    run = {text.strip(): number for number, text in enumerate(main.get("In", ()))}
+    texts = {}
+    for made in list(main.values()):
+        if (inspect.isfunction(made) or inspect.isclass(made)) and made.__module__ == "__main__":
+            with contextlib.suppress(BadRequest):  # made by a decorator, or without any text
+                text = _source(made)
+                texts[text] = run.get(text.strip(), -1)
+    texts.setdefault(_source(function), len(run))
+    return [text.removesuffix("\n") for text in sorted(texts, key=texts.__getitem__)]
+
+
 def explain_missing_functions() -> None:
     """In IPython: where a graded cell fails because the solution's function does not exist, say why it does not.
 
@@ -189,7 +202,7 @@ def _on_name_error(shell: Any, kind: type, error: NameError, tb: Any, tb_offset:
     if error.name and cells and f"check({error.name}" in cells[-1]:
         defining = [cell for cell in cells if f"def {error.name}" in cell or f"class {error.name}" in cell]
         with contextlib.suppress(BadRequest):  # no exercise asks for a function so called
-            verdict = _service().grade(error.name, defining[-1] if defining else "", None, fresh=False)
+            verdict = _service().grade(error.name, defining[-1:] or [""], None, fresh=False)
             display(Score.of(verdict.checks[:1], report.check_html(verdict.checks[0])))
     shell._showtraceback(kind, error, shown)
     return shown
@@ -203,62 +216,46 @@ class _Client:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._verdicts: dict[tuple[str, str], Verdict] = {}
-        self._process: subprocess.Popen[str] | None = None
+        self._verdicts: dict[tuple[str, ...], Verdict] = {}
         self._closed = False
+        self._socket: socket.socket | None = None
+        self._process: lines.Process | None = None
         if SERVICE in os.environ:
-            connection = socket.socket(socket.AF_UNIX)
+            self._socket = socket.socket(socket.AF_UNIX)
             try:
-                connection.connect(os.environ[SERVICE])
+                self._socket.connect(os.environ[SERVICE])
             except OSError as error:
-                connection.close()
+                self._socket.close()
                 raise BadRequest(f"the grading service cannot be reached ({error.strerror})") from None
-            with connection:  # the two files keep it open
-                self._to: IO[str] = connection.makefile("w", encoding="utf-8")
-                self._from: IO[str] = connection.makefile("r", encoding="utf-8")
+            self._lines = lines.Lines(self._socket.fileno(), self._socket.fileno())
         else:
-            self._process = subprocess.Popen(
-                [sys.executable, "-I", "-m", "grader.classroom.service"],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                text=True,
-                start_new_session=True,  # an interrupted kernel ends it by closing its stdin
-            )
-            assert self._process.stdin is not None
-            assert self._process.stdout is not None
-            self._to, self._from = self._process.stdin, self._process.stdout
+            self._lines = self._process = lines.Process([sys.executable, "-I", "-m", "grader.classroom.service"])
         atexit.register(self.close)
 
     @property
     def alive(self) -> bool:
-        return not self._closed and (self._process is None or self._process.poll() is None)
+        return not self._closed and (self._process is None or self._process.alive)
 
-    def grade(self, name: str, source: str, seed: int | None, fresh: bool) -> Verdict:
-        """The verdict; one that was given for the same source is given again unless `fresh`."""
-        known = self._verdicts.get((name, source))
+    def grade(self, name: str, cells: Sequence[str], seed: int | None, fresh: bool) -> Verdict:
+        """The verdict; one that was given for the same cells is given again unless `fresh`."""
+        known = self._verdicts.get((name, *cells))
         if known is None or fresh:
-            known = Verdict.from_report(
-                json.dumps(self.ask({"grade": name, "source": source, "file": "your cell", "seed": seed}))
-            )
-            self._verdicts[name, source] = known
+            said = self.ask({"grade": name, "cells": cells, "seed": seed})
+            known = self._verdicts[name, *cells] = Verdict.from_json(said["verdict"], said["extra"])
         return known
 
     def ask(self, request: dict[str, Any]) -> dict[str, Any]:
         """One request and its answer. Raises BadRequest with the service's sentence."""
         with self._lock:
             try:
-                self._to.write(json.dumps(request) + "\n")
-                self._to.flush()
-                line = self._from.readline()
-            except OSError:
-                line = ""
+                self._lines.tell(request)
+                answer = self._lines.hear() or {}
+            except EOFError:
+                self.close()
+                raise BadRequest("the grading service ended; run the cell again") from None
             except BaseException:  # interrupted half-way: its next answer would be to the wrong question
                 self.close()
                 raise
-        if not line:
-            self.close()
-            raise BadRequest("the grading service ended; run the cell again")
-        answer: dict[str, Any] = json.loads(line)
         if "error" in answer:
             raise BadRequest(answer["error"])
         return answer
@@ -266,12 +263,10 @@ class _Client:
     def close(self) -> None:
         self._closed = True
         atexit.unregister(self.close)
-        for pipe in (self._to, self._from):
-            with contextlib.suppress(OSError):  # what was not sent yet has nobody to go to
-                pipe.close()
+        if self._socket is not None:
+            self._socket.close()
         if self._process is not None:
-            self._process.terminate()
-            self._process.wait()
+            self._process.end()
 
 
 _client: _Client | None = None

@@ -15,8 +15,7 @@ from concurrent.futures import Future
 from types import TracebackType
 from typing import Any
 
-from grader import registry
-from grader.classroom.service import FILE, Service, refusal
+from grader.classroom.service import Service, refusal, submitted, wanted
 from grader.ranks.program import Limits
 from grader.submission import BadRequest, Submission
 from grader.verdict import Verdict
@@ -42,7 +41,9 @@ class Record:
 
         Raises BadRequest, also where `most` sources have been graded already.
         """
-        owner = registry.owner(name).name
+        if len(submission.source) > SOURCE_BYTES:
+            raise BadRequest(f"a solution of more than {SOURCE_BYTES:,} characters is not graded")
+        owner = wanted(name).name
         key = owner, submission.source.rstrip()
         with self._lock:
             known = self._verdicts.get(key)
@@ -106,19 +107,15 @@ class Door:
             return refusal("a request is a JSON object")
         if self._closed or not isinstance(request, dict):
             return refusal("a request is a JSON object")
-        source = request.get("source")
-        if not isinstance(source, str) or len(source) > SOURCE_BYTES:
-            return refusal(f"a source is a text of {SOURCE_BYTES} characters at most")
         if "grade" not in request:
+            if len(str(request.get("source"))) > SOURCE_BYTES:
+                return refusal(f"a source is a text of {SOURCE_BYTES} characters at most")
             self._plays += 1
             if self._plays > MOST_PLAYS:
                 return refusal(f"this notebook has called play() {MOST_PLAYS} times: no more here")
-            return self._service.answer({**request, "file": FILE, "seed": None}, PLAYED)
+            return self._service.answer({**request, "seed": None}, PLAYED)
         try:
-            name = request["grade"]
-            if not isinstance(name, str):
-                raise BadRequest("grade names an exercise")
-            return self.record.verdict(name, Submission(source, FILE), MOST_SOURCES).report_json()
+            return self.record.verdict(request["grade"], submitted(request), MOST_SOURCES).report_json()
         except BadRequest as error:
             return refusal(str(error))
         except Exception as error:  # whatever a request brought about: the next one is served

@@ -25,10 +25,11 @@ from grader.classroom.check import SERVICE
 from grader.sandbox import modes
 from grader.sandbox.command import Wrapped, wrap
 from grader.sandbox.limits import BoxLimits
-from grader.sandbox.watch import Watch, kill_tree
+from grader.sandbox.supervise import kill_tree
+from grader.sandbox.watch import Watch
 
 # what `from grader import check, play` needs of this package, besides the box's own: nothing that knows an answer
-PARTS = ("classroom/__init__.py", "classroom/check.py", "classroom/report.py", "classroom/pages")
+PARTS = ("classroom/__init__.py", "classroom/check.py", "classroom/lines.py", "classroom/report.py")
 LIMITS = BoxLimits(cpu_seconds=600)
 MESSAGE_BYTES = 16 * 2**20  # the longest message that is taken from a kernel
 MESSAGES = 100  # that wait to be read

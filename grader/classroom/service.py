@@ -1,11 +1,11 @@
 """The grading service: whom notebooks ask for verdicts, so that nothing is decided in the learner's kernel.
 
-    python -m grader.classroom.service [--socket PATH]
+    python -m grader.classroom.service
 
-One JSON object a line, one line as the answer, on stdin and stdout, or over connections to a unix socket at PATH (see
-`door`), once "ready" was printed. Ends, with every process it started, at the end of stdin.
-{"grade": exercise or function, "source", "file", "seed"} -> a verdict as `Verdict.report_json` gives it;
-{"play": function, "source", "file", "ranks", "arguments", "engine", "network", "faults", "seed"} -> what one run left
+One JSON object a line on stdin, one line as the answer on stdout. Ends, with every process it started, at the end of
+stdin, in the middle of a grading too: nobody is there any more to be told.
+{"grade": exercise or function, "cells": texts, "seed"} -> a verdict as `Verdict.report_json` gives it;
+{"play": function, "source", "ranks", "arguments", "engine", "network", "faults", "seed"} -> what one run left
 (see `_play`);
 {"error": sentence} where a request cannot be served. Whoever asks may be hostile: requests are plain data, never code.
 """
@@ -13,8 +13,11 @@ One JSON object a line, one line as the answer, on stdin and stdout, or over con
 from __future__ import annotations
 
 import json
+import os
 import sys
 import threading
+import traceback
+from queue import SimpleQueue
 from types import TracebackType
 from typing import Any
 
@@ -22,11 +25,12 @@ import numpy as np
 
 from grader import grading, registry
 from grader.classroom import running
+from grader.exercise import Exercise
 from grader.ranks.engines import Engines
-from grader.ranks.processes import BoxFailed
 from grader.ranks.program import Limits, Run, Strided, outputs_text
 from grader.sandbox.frames import Other
-from grader.submission import BadRequest, Submission
+from grader.sandbox.warm import BoxFailed
+from grader.submission import BadRequest, Cell, Submission, graded
 from grader.verdict import Verdict
 
 FILE = "your cell"
@@ -50,14 +54,14 @@ class Service:
 
     def warm_up(self) -> None:
         """Start the engines: they import torch in the background."""
-        self.engines.sim  # noqa: B018
+        _ = self.engines
 
     def grade(self, name: str, submission: Submission, seed: int | None = None) -> Verdict:
         """The verdict for the exercise of that name, or that has a function so called. Raises BadRequest.
 
         What could not be graded because the box failed is graded once more, in a new one.
         """
-        found = registry.owner(name)
+        found = wanted(name)
         engines = self.engines
         verdict = grading.grade(found, submission, engines, seed)
         if any(check.status == "error" for check in verdict.checks):
@@ -70,14 +74,15 @@ class Service:
         try:
             if not isinstance(request, dict):
                 raise BadRequest("a request is a JSON object")
-            submission = Submission(_text(request, "source"), _text(request, "file"))
             if "grade" in request:
-                return self.grade(_text(request, "grade"), submission, _seed(request)).report_json()
-            return json.dumps(_play(request, submission, self, limits))
+                return self.grade(_text(request, "grade"), submitted(request), _seed(request)).report_json()
+            return json.dumps(_play(request, self, limits))
         except (BadRequest, BoxFailed) as error:
             return refusal(str(error))
         except Exception as error:  # whatever a request brought about: the next one is served
-            return refusal(f"this cannot be done ({type(error).__name__}: {error})")
+            place = traceback.extract_tb(error.__traceback__)[-1]
+            where = f"{os.path.basename(place.filename)}, line {place.lineno}"
+            return refusal(f"this cannot be done ({type(error).__name__}: {error}; {where})")
 
     def _renew(self, broken: Engines) -> None:
         with self._lock:
@@ -99,29 +104,53 @@ class Service:
         self.close()
 
 
+def wanted(name: str) -> Exercise:
+    """The exercise of that name, or else the one that has a function so called. Raises BadRequest."""
+    try:
+        return registry.find(name)  # imports no other
+    except BadRequest:
+        return registry.owner(name)
+
+
+def submitted(request: dict[str, Any]) -> Submission:
+    """What is to be graded, by a request to grade. Raises BadRequest."""
+    texts = request.get("cells")
+    if not isinstance(texts, list) or not texts or not all(isinstance(text, str) for text in texts):
+        raise BadRequest("cells must be a list of texts")
+    names = wanted(_text(request, "grade")).function_names
+    return Submission(graded([Cell("code", text) for text in texts], names)[0] or texts[-1], FILE)
+
+
 def refusal(sentence: str) -> str:
     """The answer to a request that is not served."""
     return json.dumps({"error": sentence})
 
 
-def main(argv: list[str]) -> None:
+def answered(service: Service, line: str | bytes) -> str:
+    """The answer to a line, whatever it is."""
+    try:
+        request = json.loads(line)
+    except (ValueError, RecursionError):
+        return refusal("a request is a JSON object")
+    return service.answer(request)
+
+
+def main() -> None:
     """Serve requests until end of file."""
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)  # whoever prints to stdout must not be taken for an answer
+    lines: SimpleQueue[str] = SimpleQueue()
     with Service() as service:
         service.warm_up()
-        if argv[1:2] == ["--socket"]:
-            from grader.classroom.door import Door
+        threading.Thread(target=_read, args=(lines,), daemon=True).start()
+        while True:
+            print(answered(service, lines.get()), file=answers, flush=True)
 
-            with Door(service, argv[2]):
-                print("ready", flush=True)
-                sys.stdin.read()
-            return
-        for line in sys.stdin:
-            try:
-                request = json.loads(line)
-            except (ValueError, RecursionError):
-                print(refusal("a request is a JSON object"), flush=True)
-                continue
-            print(service.answer(request), flush=True)
+
+def _read(lines: SimpleQueue[str]) -> None:
+    for line in sys.stdin:
+        lines.put(line)
+    os._exit(0)  # what runs below us sees our sockets close, and ends
 
 
 def _text(request: dict[str, Any], name: str) -> str:
@@ -138,12 +167,13 @@ def _seed(request: dict[str, Any]) -> int | None:
     return seed
 
 
-def _play(request: dict[str, Any], submission: Submission, service: Service, limits: Limits) -> dict[str, Any]:
+def _play(request: dict[str, Any], service: Service, limits: Limits) -> dict[str, Any]:
     """One call of any function on so many ranks: ending, picture, and per rank what came back and what it sent."""
     arguments = None
     if request["arguments"] is not None:
         taken = _Values("takes")
         arguments = tuple(tuple(_argument(value, taken) for value in given) for given in request["arguments"])
+    submission = Submission(_text(request, "source"), FILE)
     wanted = running.Wanted(
         submission, _text(request, "play"), int(request["ranks"]), arguments, request["engine"], request["network"],
         tuple(request["faults"]), _seed(request), limits,
@@ -204,4 +234,4 @@ def _plain(value: Any, shown: _Values) -> Any:
 
 
 if __name__ == "__main__":
-    main(sys.argv)
+    main()

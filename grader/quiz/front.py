@@ -5,17 +5,17 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 from rich.console import Console
 
 from grader.quiz import exchange, plain, statistics
 from grader.quiz.deck import DeckError
-from grader.quiz.desk import Desk
 from grader.quiz.folder import load_folder
 from grader.quiz.plan import Wanted, choose
 from grader.quiz.session import Quiz
-from grader.quiz.sitting import Clock, clock
+from grader.quiz.sitting import Clock, Desk, clock
 from grader.quiz.steps import Steps
 from grader.quiz.store import opened
 
@@ -40,7 +40,8 @@ def quiz(
     full = not in_lines and has_screen()
     with opened() as store:
         talk = Quiz(Desk(store, decks, cards_dir, wanted, new, now), stay=full)
-        hold(talk.steps(), full, console, read)
+        with suppress(KeyboardInterrupt):  # between two steps
+            hold(talk.steps(), full, console, read)
         for number, line in enumerate(talk.summary()):
             console.print(line, style="" if number else "bold", markup=False)
     return 0

@@ -7,10 +7,9 @@ from dataclasses import replace
 
 from grader.quiz import asking, editor, statistics, words
 from grader.quiz.deck import DeckError
-from grader.quiz.desk import Desk
 from grader.quiz.plan import Wanted
 from grader.quiz.schedule import RATINGS
-from grader.quiz.sitting import Sitting, Turn
+from grader.quiz.sitting import Desk, Sitting, Turn
 from grader.quiz.steps import Command, Do, Drawn, QuitError, Reply, Step, Steps, Text
 
 HELP = """\
@@ -65,7 +64,7 @@ class Quiz:
             while True:
                 if not chosen:
                     yield from self._ask(Step("rankup quiz", (), "choose", desk=self.desk))
-                self.sitting = sitting = self.desk.sitting()
+                self.sitting = sitting = Sitting(self.desk)
                 sitting.next()
                 yield from self._cards(sitting)
                 if not self._stay:
@@ -98,6 +97,8 @@ class Quiz:
             except _MovedError as moved:
                 said = str(moved)
             except DeckError as error:
+                if sitting.turn is None:
+                    raise
                 said = f"{error}."
 
     def _turn(self, sitting: Sitting, turn: Turn, said: str) -> Steps:
@@ -123,19 +124,23 @@ class Quiz:
             yield from self._ask(step)
         waits = sitting.intervals()
         enter = f"Enter: {suggested}  " if suggested else ""
-        rating = yield from self._ask(
-            replace(
-                step,
-                page=(*step.page, *verdict, Text(card.answer)),
-                asks="rate",
-                prompt=f"{words.ratings(waits)}  {enter}u b s e ?  q quit: ",
-                hint="1-4 rate" + (", enter as suggested" if suggested else ""),
-                choices={str(each): f"{name}\n{words.short(waits[each])}" for each, name in RATINGS.items()},
-                suggested=suggested,
-                said="",
-            )
+        step = replace(
+            step,
+            page=(*step.page, *verdict, Text(card.answer)),
+            asks="rate",
+            prompt=f"{words.ratings(waits)}  {enter}u b s e ?  q quit: ",
+            hint="1-4 rate" + (", enter as suggested" if suggested else ""),
+            choices={str(each): f"{name}\n{words.short(waits[each])}" for each, name in RATINGS.items()},
+            suggested=suggested,
+            said="",
         )
-        sitting.rate(int(rating))
+        while True:
+            rating = yield from self._ask(step)
+            try:
+                sitting.rate(int(rating))
+                break
+            except DeckError as error:
+                step = replace(step, said=f"{error}.")
         sitting.next()
 
     def _judged(self, step: Step, turn: Turn) -> Generator[Step, Reply | None, asking.Judged]:
@@ -189,7 +194,7 @@ class Quiz:
                 sitting.next()
                 raise _MovedError(said)
             case "e":
-                self.desk.edit(sitting)
+                sitting.edit()
                 raise _MovedError("The cards were read again.")
             case "o":
                 return editor.open_picture(sitting.turn.card, self.desk.cards_dir)

@@ -13,12 +13,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import grader
+from grader import packs
 
 PROGRAM = "bwrap"
 SCRATCH, TEMPORARY = "/scratch", "/tmp"  # in a box: empty, and gone with it
 # what a submission's processes are made of; whatever knows the answers (exercises, classroom) is left out
-RUNTIME = ("__init__.py", "submission.py", "verdict.py", "lost.py", "planning.py", "says.py", "ranks", "nodes", "jobs",
-           "sandbox", "trace", "course")  # fmt: skip
+RUNTIME = ("__init__.py", "submission.py", "verdict.py", "lost.py", "planning.py", "says.py", "packs.py", "ranks",
+           "nodes", "jobs", "sandbox", "trace")  # fmt: skip
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 SETTINGS = ("/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/localtime", "/etc/alternatives",
             "/etc/mime.types", "/etc/ssl/openssl.cnf")  # fmt: skip
@@ -43,9 +44,21 @@ def package() -> Path:
     return Path(grader.__file__).resolve().parent
 
 
+def chapters() -> Path:
+    """Where a checkout has what chapters import, on their ranks too; an installed package has it among the others."""
+    return package().parent / "course" / "lib"
+
+
 def runtime(more: Sequence[str] = ()) -> list[Path]:
     """The parts of this package that a box sees."""
     return [path for name in (*RUNTIME, *more) if (path := package() / name).exists()]
+
+
+def answers() -> list[Path]:
+    """The folders of packs of exercises that a box would see among the packages, and must not."""
+    within = (*interpreter(), *map(Path, SYSTEM))
+    found = [path for path in packs.answers() if not path.is_relative_to(package())]
+    return [path for path in found if any(path.is_relative_to(outer) for outer in within) and path != package()]
 
 
 def interpreter() -> list[Path]:
@@ -85,8 +98,11 @@ def view(more: Sequence[str] = ()) -> list[str]:
     for path in interpreter():
         arguments += ["--ro-bind", str(path), str(path)]
     arguments += ["--tmpfs", str(package())]  # also where the package is installed among the others
+    for path in answers():
+        arguments += ["--tmpfs", str(path)]
     for path in runtime(more):
         arguments += ["--ro-bind", str(path), str(path)]
+    arguments += ["--ro-bind-try", str(chapters()), str(chapters())]
     # root's own /proc is partly covered by bubblewrap, and the kernel then allows no fresh one in a box within
     arguments += ["--bind", "/proc", "/proc"] if os.geteuid() == 0 else ["--proc", "/proc"]
     arguments += ["--dev", "/dev"]
@@ -118,7 +134,7 @@ def environment() -> dict[str, str]:
         "USER": "learner",
         "LOGNAME": "learner",
         "LANG": "C.UTF-8",
-        "PYTHONPATH": str(package().parent),  # of several copies of this package, this one
+        "PYTHONPATH": os.pathsep.join(map(str, (package().parent, chapters()))),  # of several copies, these
         "PYTHONHASHSEED": "0",
         "PYTHONDONTWRITEBYTECODE": "1",
         "OMP_NUM_THREADS": "1",  # a fork after a multi-threaded tensor operation hangs in matmul

@@ -9,25 +9,23 @@ bytes for a number and then stack dumps; rank 0 of several also 5, a listening s
 from __future__ import annotations
 
 import contextlib
-import ctypes
+import functools
 import json
 import os
-import resource
 import selectors
 import signal
 import socket
 import sys
 import tempfile
-import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-from grader.sandbox import bwrap, capabilities, landlock, namespaces, seccomp
+from grader.sandbox import bwrap, capabilities, landlock, namespaces, seccomp, supervise
 from grader.sandbox.limits import BoxLimits
+from grader.sandbox.supervise import become_subreaper
 
-PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER = 1, 4, 36
 STACKS_SIGNAL = signal.SIGUSR2
 TRACE_SIGNAL = signal.SIGUSR1  # a rank that has not told everything it recorded is to do so
 NOTE, STORE = 4, 5
@@ -47,15 +45,6 @@ class Wanted:
     @property
     def full(self) -> bool:
         return self.mode == "full"
-
-
-def _prctl(option: int, value: int) -> None:
-    ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0)
-
-
-def become_subreaper() -> None:
-    """Orphans among our descendants come to us."""
-    _prctl(PR_SET_CHILD_SUBREAPER, 1)
 
 
 def prepare() -> None:
@@ -87,41 +76,28 @@ class First:
         self.ranks: dict[int, int] = {}  # by process id
 
     def live(self) -> None:
-        """Never returns."""
-        try:
-            _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-            become_subreaper()
-            if self.wanted.full:
-                namespaces.furnish(self.wanted.limits)
-                os.chdir(bwrap.SCRATCH)
-            else:
-                os.chdir(self.wanted.scratch)
-            woken, waker = socket.socketpair()
-            woken.setblocking(False)
-            waker.setblocking(False)
-            signal.signal(signal.SIGCHLD, lambda *_: None)
-            signal.set_wakeup_fd(waker.fileno(), warn_on_full_buffer=False)
-            for number in range(self.wanted.ranks):
-                os.mkdir(f"rank-{number}")
-                pid = os.fork()
-                if pid == 0:
-                    signal.set_wakeup_fd(-1)
-                    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-                    self._rank(number)
-                self.ranks[pid] = number
-            for fd in self.descriptors:
-                os.close(fd)
-            if self.store is not None:
-                self.store.close()
-            self._announce()
-            if self.wanted.full:
-                capabilities.drop_all()
-                _prctl(PR_SET_DUMPABLE, 0)
-            self._wait(woken)
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            os._exit(0)
+        """Until the keeper wants no more of the box."""
+        become_subreaper()
+        if self.wanted.full:
+            namespaces.furnish(self.wanted.limits)
+        os.chdir(bwrap.SCRATCH if self.wanted.full else self.wanted.scratch)
+        woken, waker = socket.socketpair()
+        woken.setblocking(False)
+        waker.setblocking(False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(waker.fileno(), warn_on_full_buffer=False)
+        for number in range(self.wanted.ranks):
+            os.mkdir(f"rank-{number}")
+            self.ranks[supervise.fork(functools.partial(self._rank, number))] = number
+        for fd in self.descriptors:
+            os.close(fd)
+        if self.store is not None:
+            self.store.close()
+        self._announce()
+        if self.wanted.full:
+            capabilities.drop_all()
+            supervise.prctl(supervise.PR_SET_DUMPABLE, 0)
+        self._wait(woken)
 
     def _announce(self) -> None:
         """Tell the keeper who the ranks are, and give it this box's /proc."""
@@ -142,16 +118,10 @@ class First:
                 elif not (command := self.keeper.recv(64)):
                     return
                 elif command == b"stacks":
-                    self._signal(list(self.ranks), TRACE_SIGNAL, STACKS_SIGNAL)
+                    supervise.send(self.ranks, TRACE_SIGNAL, STACKS_SIGNAL)
                 else:
                     wanted = int(command.removeprefix(b"end "))
-                    self._signal([pid for pid, rank in self.ranks.items() if rank == wanted], signal.SIGKILL)
-
-    def _signal(self, pids: list[int], *signals: signal.Signals) -> None:
-        for pid in pids:
-            for number in signals:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, number)
+                    supervise.send([pid for pid, rank in self.ranks.items() if rank == wanted], signal.SIGKILL)
 
     def _reap(self) -> None:
         with contextlib.suppress(ChildProcessError):
@@ -160,32 +130,17 @@ class First:
                     rank = self.ranks.pop(ended[0])
                     tell(self.keeper, {"rank": rank, "status": os.waitstatus_to_exitcode(ended[1])})
 
-    def _rank(self, number: int) -> None:
-        """In a fresh fork: become a rank. Never returns."""
-        status = 70
-        try:
-            frames, out, err, note = self.descriptors[4 * number : 4 * number + 4]
-            os.setsid()
-            _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-            port = self.store.getsockname()[1] if self.store is not None else 0
-            last = NOTE
-            if self.store is not None and number == 0:
-                last = STORE
-            wanted = [os.open(os.devnull, os.O_RDONLY), out, err, frames, note]
-            if last == STORE and self.store is not None:
-                wanted.append(self.store.fileno())
-            spare = [os.dup(fd) for fd in wanted]  # none of them is then below 6, to be overwritten
-            for target, fd in enumerate(spare):
-                os.dup2(fd, target)
-            os.closerange(last + 1, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
-            if self.wanted.limits.subreaper:
-                become_subreaper()  # it can then find, and end, all that its children leave behind
-            _shut(self.wanted, os.path.abspath(f"rank-{number}"))
-            status = self.module.main(number, socket.socket(fileno=3), port)
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            os._exit(status)
+    def _rank(self, number: int) -> int:
+        """In a fresh fork: be a rank. Returns an exit status."""
+        frames, out, err, note = self.descriptors[4 * number : 4 * number + 4]
+        os.setsid()
+        port = self.store.getsockname()[1] if self.store is not None else 0
+        store = [self.store.fileno()] if self.store is not None and number == 0 else []
+        supervise.renumber([os.open(os.devnull, os.O_RDONLY), out, err, frames, note, *store])
+        if self.wanted.limits.subreaper:
+            become_subreaper()  # it can then find, and end, all that its children leave behind
+        _shut(self.wanted, os.path.abspath(f"rank-{number}"))
+        return int(self.module.main(number, socket.socket(fileno=3), port))
 
 
 def _shut(wanted: Wanted, folder: str) -> None:

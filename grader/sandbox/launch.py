@@ -9,19 +9,16 @@ when the process that started it ends. Exit status 77: the box cannot be made he
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
 import json
 import os
 import signal
 import sys
 from types import FrameType
 
-from grader.sandbox import seccomp
+from grader.sandbox import seccomp, supervise
 from grader.sandbox.limits import BoxLimits
 
 REFUSED = 77
-_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 
 
 def main(argv: list[str]) -> None:
@@ -49,8 +46,7 @@ def main(argv: list[str]) -> None:
 
 def _keep() -> None:
     """Fork; the child returns, and becomes the command. The parent never returns."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    supervise.become_subreaper()
     started_by = os.getppid()
     child = os.fork()
     if child == 0:
@@ -60,7 +56,7 @@ def _keep() -> None:
     try:
         signal.signal(signal.SIGTERM, _end)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+        supervise.prctl(supervise.PR_SET_PDEATHSIG, signal.SIGTERM)
         if os.getppid() == started_by:
             while True:
                 pid, ended = os.waitpid(-1, 0)
@@ -71,26 +67,12 @@ def _keep() -> None:
         status = 128 + signal.SIGTERM
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        _end_descendants()
+        supervise.end_descendants()
         os._exit(status if status >= 0 else 128 - status)
 
 
 def _end(number: int, frame: FrameType | None) -> None:
     raise SystemExit
-
-
-def _end_descendants() -> None:
-    """Kill every descendant, and wait until there is none (orphans come to us: we are their subreaper)."""
-    from grader.sandbox.watch import tree
-
-    while True:
-        for pid in tree(os.getpid())[1:]:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, signal.SIGKILL)
-        try:
-            os.waitpid(-1, 0)
-        except ChildProcessError:
-            return
 
 
 if __name__ == "__main__":

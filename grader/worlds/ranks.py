@@ -18,10 +18,10 @@ from typing import Any, TypeVar
 
 from grader.exercise import Draw, Grading
 from grader.lost import Lost, Unable
-from grader.ranks.engines import NeedsProcesses, Session, unsupported
+from grader.ranks.engines import DEFAULT_LIMITS, unsupported
 from grader.ranks.network import ROUNDS
-from grader.ranks.processes import DEFAULT_LIMITS
 from grader.ranks.program import CallResult, Function, Limits, Program, Run, outputs_text
+from grader.ranks.simulated import NeedsProcesses, Session
 from grader.submission import Submission
 from grader.trace.events import Trace
 from grader.verdict import Diagnosis, Kind
@@ -144,7 +144,7 @@ class RankBench:
         if not self._worlds:
             return None
         worlds = deque(sorted(self._worlds, key=lambda world: (world[0], world[1] != "sim")))
-        with self._machine.sim.session() as session, ThreadPoolExecutor(1) as other:
+        with self._machine.session() as session, ThreadPoolExecutor(1) as other:
             smallest = [worlds.popleft() for _ in range(min(2, len(worlds)))]
             try:
                 for world in smallest:  # most mistakes show here: what is left is then judged case by case
@@ -178,7 +178,7 @@ class RankBench:
     def _work_off(self, worlds: deque[Key], session: Session | None = None) -> None:
         """Run what is left of `worlds`, the largest first: they take longest."""
         with contextlib.ExitStack() as stack:
-            mine = session or stack.enter_context(self._machine.sim.session())
+            mine = session or stack.enter_context(self._machine.session())
             while True:
                 try:
                     world = worlds.pop()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from grader.exercise import Grading
 from grader.jobs.rays.bench import RayBench
-from grader.jobs.rays.room import Rays
+from grader.jobs.rays.lease import Rays
 from grader.worlds.shared import OneBench
 
 

@@ -15,6 +15,7 @@ from typing import Any
 from grader import registry
 from grader.classroom.batch import course, run
 from grader.classroom.batch.pool import Done, Job
+from grader.classroom.service import FILE
 from grader.verdict import CheckResult, Diagnosis, Verdict
 
 ROOT = Path(__file__).parent.parent.parent
@@ -94,7 +95,7 @@ def verdict(job: Job) -> Verdict:
     if "# right" in job.source:
         checks = [CheckResult(c.name, c.title, c.points, c.points, "pass", diagram="<svg/>") for c in found.checks]
     else:
-        lost = Diagnosis("deadlock", "Deadlock: rank 0 waits for rank 1.", 0, job.file, 2)
+        lost = Diagnosis("deadlock", "Deadlock: rank 0 waits for rank 1.", 0, FILE, 2)
         checks = [CheckResult(c.name, c.title, 0, c.points, "fail", lost) for c in found.checks]
     return Verdict(found.name, tuple(checks), job.seed, 0.5, ("sim",))
 

@@ -6,14 +6,12 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from batch_class import ASSIGNMENT, NOTEBOOK, RIGHT, ROOT, WRONG, Class, InstantPool, empty, solved, words
 
-from grader import registry
 from grader.classroom.batch import course, publish, records, run, tasks, whole
 from grader.classroom.batch.pool import Done, Job
 from grader.sandbox import modes
@@ -323,10 +321,3 @@ def test_strangers_code_needs_full_isolation_or_trust(
     else:
         with pytest.raises(BadRequest, match=r"cannot be isolated here \(no namespaces\); `rankup doctor`"):
             run.grade_class(wanted, InstantPool())
-
-
-def test_a_records_version_is_that_of_all_that_decides() -> None:
-    found = registry.find("zero_optimizer")
-    other = replace(found, harness=found.harness + "# changed")
-    assert records.version(found) != records.version(other)
-    assert records.version(found) != records.version(registry.find("ddp"))

@@ -11,9 +11,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from grader.classroom.batch import local
-from grader.classroom.batch.local import LocalPool
-from grader.classroom.batch.pool import Done, Job
+from grader.classroom import lines
+from grader.classroom.batch.pool import Done, Job, LocalPool
 
 # A worker that does what the source of its job says. Its first child ends when the worker does; a later one does not.
 WORKER = """
@@ -26,9 +25,10 @@ def start(*command):
 child = start("cat")
 for line in sys.stdin:
     job = json.loads(line)
-    with open(folder / job["student"], "a") as tries:
+    what, _, student = job["cells"][0].rpartition(" ")
+    with open(folder / student, "a") as tries:
         tries.write("x")
-    what, first = job["source"], (folder / job["student"]).stat().st_size == 1
+    first = (folder / student).stat().st_size == 1
     if what == "dies" or what == "dies once" and first:
         os.kill(os.getpid(), signal.SIGKILL)
     if what == "fails":
@@ -39,12 +39,12 @@ for line in sys.stdin:
     if what == "talks":
         print("hello")
     elif what == "half":
-        print('{"verdict": {"verdict": {}}}')
+        print('{"verdict": {}, "extra": []}')
     elif what == "cannot":
-        print(json.dumps({"problem": "the box failed"}))
+        print(json.dumps({"error": "the box failed"}))
     else:
         verdict = {"exercise": "e", "checks": [], "seed": job["seed"], "seconds": 1.0, "engines": []}
-        print(json.dumps({"verdict": {"verdict": verdict, "extra": []}}))
+        print(json.dumps({"verdict": verdict, "extra": []}))
     sys.stdout.flush()
 """
 
@@ -52,7 +52,7 @@ for line in sys.stdin:
 @pytest.fixture
 def pool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalPool]:
     """Two such workers; their children must be gone at the end."""
-    monkeypatch.setattr(local, "PATIENCE", 0.2)
+    monkeypatch.setattr(lines, "PATIENCE", 0.2)
     with contextlib.closing(LocalPool(2, [sys.executable, "-S", "-c", WORKER, str(tmp_path)])) as made:
         yield made
     psutil.wait_procs(alive(tmp_path), timeout=10)
@@ -72,7 +72,7 @@ def alive(folder: Path) -> list[psutil.Process]:
 
 
 def job(student: str, source: str, deadline: float = 60.0) -> Job:
-    return Job(student, "notebook", "exercise", source, "your cell", 5, deadline)
+    return Job(student, "notebook", "exercise", f"{source} {student}", 5, deadline)
 
 
 def outcome(done: Done) -> str:

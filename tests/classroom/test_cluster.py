@@ -17,19 +17,20 @@ import batch_class
 import psutil
 import pytest
 
+from grader import grading, registry
 from grader.classroom.batch import cluster, run
 from grader.classroom.batch.cluster import ClusterPool
 from grader.classroom.batch.pool import Done, Job
-from grader.classroom.batch.worker import verdict_of
+from grader.classroom.service import FILE
 from grader.ranks.engines import Engines
 from grader.sandbox import modes
-from grader.submission import BadRequest
+from grader.submission import BadRequest, Submission
 from grader.verdict import Verdict
 
 pytest.importorskip("ray")
 ROOT = Path(__file__).parent.parent.parent
 SCRIPT = Path(__file__).with_name("ray_cluster.py")
-WORKER, SLOT = "grader.classroom.batch.worker", "ray::Slot"
+WORKER, SLOT = "grader.classroom.service", "ray::Slot"
 QUICK = ("ada", "chen", "dmitri")  # all marks, some, none
 QUICKEST = "judit"
 TRUST = modes.mode() != "full"  # without it there is none to grade with
@@ -143,7 +144,12 @@ def pool(machines: Cluster) -> Iterator[ClusterPool]:
 
 def job(student: str, name: str) -> Job:
     source = (ROOT / "demo" / "submissions" / f"{name}.py").read_text()
-    return Job(student, "ring_all_reduce", "ring_all_reduce", source, "your cell", 5)
+    return Job(student, "ring_all_reduce", "ring_all_reduce", source, 5)
+
+
+def graded(job: Job, engines: Engines) -> Verdict:
+    """The verdict of this machine."""
+    return grading.grade(registry.find(job.exercise), Submission(job.source, FILE), engines, job.seed)
 
 
 def outcome(verdict: Verdict | None) -> list[tuple[str, float, str]]:
@@ -178,7 +184,7 @@ def test_the_submissions_of_a_lost_machine_are_graded_by_the_others(
     finally:
         machines.add("second")
     told = {each.job.student: outcome(each.verdict) for each in done}
-    assert {name: told[name] for name in QUICK} == {each.student: outcome(verdict_of(each, engines)) for each in jobs}
+    assert {name: told[name] for name in QUICK} == {each.student: outcome(graded(each, engines)) for each in jobs}
     assert {what for _, _, what in told["long"]} == {"timeout"}
 
 

@@ -188,7 +188,7 @@ def test_who_grades_what(
     if "busy" in case:
         monkeypatch.setattr(driver, "START_SECONDS", 0)
         monkeypatch.setattr(driver, "FREE_SECONDS", 0 if NONE_FREE in expected else 60)
-    jobs = [Job("ada", "n", "e", source, "f", 5, -100.0 if source == "hangs" else 60.0) for source in sources]
+    jobs = [Job("ada", "n", "e", source, 5, -100.0 if source == "hangs" else 60.0) for source in sources]
     said: list[dict[str, Any]] = []
     work = driver.Work(driver.places([replace(A, cores=1), replace(B, cores=1)], None), False, said.append)
     assert work.about == "2 workers on 2 machines of a Ray cluster"

@@ -27,7 +27,7 @@ for line in sys.stdin:
         if what == "cannot":
             said["problem"] = "the box failed"
         else:
-            said["verdict"] = {"verdict": {}} if what == "half" else verdict
+            said |= {"verdict": {}} if what == "half" else verdict
         for _ in range(2 if what == "twice" else 1):
             print(json.dumps({"about": "one worker less"}), json.dumps(said), sep="\\n", flush=True)
 """
@@ -39,7 +39,7 @@ def fake(said: str) -> ClusterPool:
 
 
 def job(student: str, source: str) -> Job:
-    return Job(student, "notebook", "exercise", source, "your cell", 5, 60.0)
+    return Job(student, "notebook", "exercise", source, 5, 60.0)
 
 
 def outcome(done: Done) -> str:

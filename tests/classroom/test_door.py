@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -15,6 +15,7 @@ import pytest
 
 from grader.classroom import check, door
 from grader.classroom.door import Door, Record
+from grader.classroom.lines import Process
 from grader.classroom.service import FILE, Service
 from grader.submission import BadRequest, Submission
 from grader.verdict import Verdict
@@ -66,7 +67,7 @@ def ask(path: str, *lines: bytes) -> list[Any]:
 
 
 def grading(source: str = SOURCE, **more: Any) -> bytes:
-    return json.dumps({"grade": "ring_all_reduce", "source": source, "file": "x.py", "seed": None, **more}).encode()
+    return json.dumps({"grade": "ring_all_reduce", "cells": [source], "file": "x.py", "seed": None, **more}).encode()
 
 
 def test_the_same_source_is_graded_once_whoever_asks(service: Counting, ours: Door, path: str) -> None:
@@ -92,10 +93,10 @@ def test_only_so_many_sources_are_graded(service: Counting, ours: Door, path: st
 def test_only_so_many_runs_are_played(
     service: Counting, ours: Door, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Service, "answer", lambda self, request, limits: json.dumps({"file": request["file"]}))
-    playing = json.dumps({"play": "f", "source": SOURCE, "file": "x"}).encode()
+    monkeypatch.setattr(Service, "answer", lambda self, request, limits: json.dumps({"seed": request["seed"]}))
+    playing = json.dumps({"play": "f", "source": SOURCE, "seed": 7}).encode()
     said = ask(path, *[playing] * (door.MOST_PLAYS + 1))
-    assert said[0] == {"file": FILE}
+    assert said[0] == {"seed": None}
     assert said[-1] == {"error": f"this notebook has called play() {door.MOST_PLAYS} times: no more here"}
 
 
@@ -105,11 +106,11 @@ ODD = {
     "deep": b"[" * 100_000,
     "a list": b"[]",
     "no source": b'{"grade": "ring_all_reduce"}',
-    "source of numbers": b'{"grade": "ring_all_reduce", "source": [1]}',
-    "a long source": json.dumps({"grade": "ring_all_reduce", "source": "x" * (door.SOURCE_BYTES + 1)}).encode(),
-    "no such exercise": b'{"grade": "__init__", "source": ""}',
-    "a path": b'{"grade": "../../etc/passwd", "source": ""}',
-    "a number": b'{"grade": 7, "source": ""}',
+    "source of numbers": b'{"grade": "ring_all_reduce", "cells": [1]}',
+    "a long source": json.dumps({"grade": "ring_all_reduce", "cells": ["x" * (door.SOURCE_BYTES + 1)]}).encode(),
+    "no such exercise": b'{"grade": "__init__", "cells": [""]}',
+    "a path": b'{"grade": "../../etc/passwd", "cells": [""]}',
+    "a number": b'{"grade": 7, "cells": [""]}',
     "no text": b"\xff\xfe",
     "half a play": b'{"play": "f", "source": ""}',
     "odd seed": b'{"play": "f", "source": "", "seed": "x", "arguments": null}',
@@ -165,7 +166,7 @@ def test_check_asks_the_service_that_the_environment_names(
 ) -> None:
     monkeypatch.setenv(check.SERVICE, path)
     client = check._Client()
-    assert client.grade("ring_all_reduce", SOURCE, 7, fresh=True).seed == 1
+    assert client.grade("ring_all_reduce", [SOURCE], 7, fresh=True).seed == 1
     ours.close()
     with pytest.raises(BadRequest, match="the grading service ended"):
         client.ask({"grade": "ring_all_reduce", "source": SOURCE})
@@ -174,12 +175,13 @@ def test_check_asks_the_service_that_the_environment_names(
         check._Client()
 
 
-def test_the_service_as_a_process_of_its_own(path: str) -> None:
-    command = [sys.executable, "-m", "grader.classroom.service", "--socket", path]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == b"ready\n"
-        assert ask(path, b"[]") == [{"error": "a request is a JSON object"}]
-        process.communicate()
-    assert process.returncode == 0
-    assert not Path(path).exists()
+def test_the_service_as_a_process_of_its_own() -> None:
+    service = Process([sys.executable, "-m", "grader.classroom.service"])
+    try:
+        for line in {**ODD, "a long source": b"{}"}.values():  # that is for the door to refuse
+            os.write(service._to, line + b"\n")
+            assert list(service.hear() or {}) == ["error"]
+        service.finish(60)
+        assert service.last_words()[1] == 0
+    finally:
+        service.end()

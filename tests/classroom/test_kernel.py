@@ -18,7 +18,7 @@ from grader.classroom import autograde
 from grader.classroom.kernel import BoxedKernelManager
 from grader.sandbox import modes
 from grader.sandbox.limits import BoxLimits
-from grader.sandbox.watch import tree
+from grader.sandbox.supervise import tree
 
 ROOT = Path(__file__).parent.parent.parent
 WALLED = [pytest.param("full", marks=pytest.mark.skipif(modes.why_not("full") != "", reason=modes.why_not("full")))]

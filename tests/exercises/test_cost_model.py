@@ -76,7 +76,7 @@ def test_the_table_is_what_the_simulator_measures(engines: Engines, network: Net
     rows = {1: (0.0,) * 3, **dict(zip(costs.MEASURED_RANKS, costs.MEASURED[network, algorithm], strict=True))}
     for ranks, expected in rows.items():
         calls = [same_for_all(ranks, size) for size in costs.MEASURED_SIZES]
-        run = engines.sim.run(program, ranks, calls, network=network)
+        run = engines.run("sim", program, ranks, calls, network=network)
         assert [[int(total.view()) for total in call.returned] for call in run.calls] == [
             [ranks * size] * ranks for size in costs.MEASURED_SIZES
         ], "the program does not compute a sum: its time means nothing"

@@ -42,7 +42,7 @@ SMALLER = 8 * 3 * 2**10  # bytes: the formula is the same for every size that di
 def test_the_flat_ring_takes_what_the_formula_says(engines: Engines, nodes: int, k: int) -> None:
     ranks, network = nodes * k, replace(GIVEN, ranks_per_node=k)
     calls = [same_for_all(ranks, Strided.of(np.ones(size // 8, np.int64))) for size in (8 * ranks, SMALLER)]
-    run = engines.sim.run(PROGRAM, ranks, calls, network=network)
+    run = engines.run("sim", PROGRAM, ranks, calls, network=network)
     for size, call in zip((8 * ranks, SMALLER), run.calls, strict=True):
         assert all((given[0].view() == ranks).all() for given in call.arguments), "no sum: its time means nothing"
         assert max(call.finish) == pytest.approx(flat_ring(size, ranks), rel=1e-9)

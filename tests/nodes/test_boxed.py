@@ -5,13 +5,15 @@ from __future__ import annotations
 import contextlib
 import inspect
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 
 import pytest
 
 from grader.lost import Lost
 from grader.nodes.actors import Local
 from grader.nodes.bench import NodeBench
-from grader.nodes.boxed import Boxed, Code
+from grader.nodes.boxed import Code
+from grader.nodes.boxes import Boxes, World, world
 from grader.nodes.clients import Ask, Client
 from grader.nodes.explorer import Model
 from grader.nodes.plan import Plan, play
@@ -24,8 +26,8 @@ from tests.nodes.clusters import Gossip
 HEAD = "from grader.nodes import Node\n"
 
 
-def boxed(engines: Engines, source: str, name: str = "S") -> Boxed:
-    return Boxed(engines.warm, Code(source, "mine.py", (name,)))
+def boxed(engines: Engines, source: str, name: str = "S") -> AbstractContextManager[World]:
+    return world(engines.warm, Code(source, "mine.py", (name,)))
 
 
 def body(handler: str, before: str = "") -> str:
@@ -33,7 +35,7 @@ def body(handler: str, before: str = "") -> str:
     return f"{HEAD}{before}\nclass S(Node):\n{handler}"
 
 
-def echoed(actors: Boxed, nodes: int = 2, times: int = 2) -> list[object]:
+def echoed(actors: World, nodes: int = 2, times: int = 2) -> list[object]:
     """What each node answers to some requests, one after another."""
     sim = Simulation(actors, cluster(nodes, "S"), 1)
     clients = [Client(sim, f"c{n}", [Ask(f"n{n}", {"type": "x"})] * times) for n in range(1, nodes + 1)]
@@ -86,8 +88,8 @@ BROKEN = {
 
 @pytest.mark.parametrize(("source", "kind", "words"), BROKEN.values(), ids=BROKEN.keys())
 def test_a_program_of_which_no_node_can_be_made(engines: Engines, source: str, kind: str, words: str) -> None:
-    with boxed(engines, source) as actors:
-        found = actors.hopeless()
+    with contextlib.closing(Boxes(engines.warm, Code(source, "mine.py", ("S",)), ())) as boxes:
+        found = boxes.hopeless()
     assert found is not None
     assert found.kind == kind
     assert words in found.message

@@ -50,8 +50,8 @@ def told(boxes: Boxes, seed: int, types: tuple[str, ...] = ("x",) * 30, places: 
     asks = {f"c{node}": tuple(Ask(f"n{node}", {"type": kind}) for kind in types) for node in (1, 2)}
     try:
         played = play(Plan(cluster(2, "S"), asks, seed=seed, until=60), World(boxes, places))
-    except Lost as trouble:
-        return trouble.diagnosis.kind
+    except Lost as lost:
+        return lost.diagnosis.kind
     return [asked.answer for client in played.clients.values() for asked in client.done]
 
 

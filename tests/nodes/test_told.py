@@ -16,7 +16,7 @@ from grader.nodes.explorer import Explorer, Model
 from grader.nodes.life import Birth
 from grader.nodes.node import Node
 from grader.nodes.sim import cluster
-from grader.sandbox.party import NONSENSE
+from grader.sandbox.client import NONSENSE
 
 
 def nested(levels: int) -> str:

@@ -19,7 +19,7 @@ import pytest
 from grader.sandbox import modes
 from grader.sandbox.command import wrap
 from grader.sandbox.limits import BoxLimits
-from grader.sandbox.watch import kill_tree
+from grader.sandbox.supervise import kill_tree
 
 ROOT = Path(__file__).parent.parent.parent
 WALLED = [pytest.param("full", marks=pytest.mark.skipif(modes.why_not("full") != "", reason=modes.why_not("full")))]

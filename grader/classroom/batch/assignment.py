@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from grader import registry
@@ -71,23 +71,23 @@ class Notebook:
         return sum(cell.points for cell in self.cells if cell.points is not None)
 
 
-def notebook(name: str, cells: tuple[SourceCell, ...], kernelspec: dict[str, Any]) -> Notebook:
-    """A notebook, and the exercise that it asks for.
+def fitted(notebook: Notebook) -> Notebook:
+    """A notebook with the exercise that it asks for.
 
     Raises BadRequest where a cell asks for a check that there is not, or that gives more points than the cell.
     """
-    graded = [cell for cell in cells if cell.points is not None and not cell.by_hand]
+    graded = [cell for cell in notebook.cells if cell.points is not None and not cell.by_hand]
     asked = [cell.asked for cell in graded if cell.asked is not None and cell.asked.alone]
     owners = {each.owner for each in asked}
     if not graded or len(asked) < len(graded):
-        return Notebook(name, cells, kernelspec)
+        return notebook
     found = {registry.owner(owner).name for owner in owners}
     if len(found) > 1:
-        return Notebook(name, cells, kernelspec)
+        return notebook
     right = registry.find(found.pop())
     for cell in graded:
-        _fits(name, cell, right)
-    return Notebook(name, cells, kernelspec, right)
+        _fits(notebook.name, cell, right)
+    return replace(notebook, exercise=right)
 
 
 def _fits(name: str, cell: SourceCell, right: Exercise) -> None:

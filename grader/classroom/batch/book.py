@@ -18,10 +18,10 @@ from nbgrader import api, preprocessors, utils
 from sqlalchemy.exc import InterfaceError, OperationalError, SAWarning, SQLAlchemyError
 
 from grader.classroom import cells as graded_cells
-from grader.classroom.batch import assignment, collect
+from grader.classroom.batch import assignment
 from grader.classroom.batch.assignment import Notebook, SourceCell
 from grader.classroom.batch.course import Course
-from grader.submission import BadRequest
+from grader.submission import BadRequest, Unreadable, parse
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -96,7 +96,12 @@ class Book:
                 f"the gradebook has no assignment {self._assignment!r} (it has {known}): run "
                 "`nbgrader generate_assignment` first"
             ) from None
-        return sorted((self._notebook(each) for each in found.notebooks), key=lambda each: each.name)
+        return sorted((assignment.fitted(self._notebook(each)) for each in found.notebooks), key=lambda each: each.name)
+
+    @_guarded
+    def notebook(self, name: str) -> Notebook:
+        """One notebook's cells, whatever they ask for."""
+        return self._notebook(self._gradebook.find_notebook(name, self._assignment))
 
     def _notebook(self, found: Any) -> Notebook:
         points = {cell.name: cell.max_score for cell in (*found.grade_cells, *found.task_cells)}
@@ -119,14 +124,14 @@ class Book:
             cells.append(replace(plain, released=self._released(plain)))
         order = self._order(found.name)
         cells.sort(key=lambda cell: order.get(cell.name, len(order)))
-        return assignment.notebook(found.name, tuple(cells), json.loads(found.kernelspec or "{}"))
+        return Notebook(found.name, tuple(cells), json.loads(found.kernelspec or "{}"))
 
     def _order(self, notebook: str) -> dict[str, int]:
         """Where each cell stands in the teacher's notebook; a database keeps no order."""
         source = self._course.place("source", "", self._assignment) / f"{notebook}.ipynb"
         try:
-            cells, _ = collect.parse(source.read_bytes())
-        except (OSError, collect.Unreadable):
+            cells, _ = parse(source.read_bytes())
+        except (OSError, Unreadable):
             return {}
         return {cell.grade_id: number for number, cell in enumerate(cells)}
 

@@ -7,35 +7,18 @@ from __future__ import annotations
 
 import errno
 import hashlib
-import json
 import os
 import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+
+from grader.submission import Cell, Unreadable, parse
 
 MOST_BYTES = 100_000_000  # of a notebook, outputs and all: nbgrader takes no larger file either
-MOST_TEXT = 4_000_000  # characters in all cells of a notebook together
-MOST_PARTS = 5_000_000  # lists and objects in a notebook: a hundred megabytes of "[]" would take gigabytes to read
 MOST_FILES = 200
 _LONGEST_NAME = 240  # of what is passed on, in bytes: it is written under a longer one first
 _TIMESTAMP = "timestamp.txt"
-
-
-class Unreadable(Exception):  # noqa: N818 - reads as what it is
-    """A file that cannot be graded: one sentence's end, as in "a.ipynb is a link to another file"."""
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One cell of a learner's notebook. `grade_id` is nbgrader's name for it, empty where it has none."""
-
-    kind: str
-    source: str
-    grade_id: str = ""
-    solution: bool = False
-    locked: bool = False
 
 
 @dataclass(frozen=True)
@@ -98,51 +81,6 @@ def read(folder: Path, name: str) -> tuple[str, list[Cell], list[str]]:
         data = _bytes(place, name, MOST_BYTES)
     cells, odd = parse(data)
     return hashlib.sha256(data).hexdigest(), cells, odd
-
-
-def parse(data: bytes) -> tuple[list[Cell], list[str]]:
-    """The cells of a notebook file, without outputs, and what is odd about them. Raises Unreadable."""
-    if not data.strip():
-        raise Unreadable("is empty")
-    if data.count(b"[") + data.count(b"{") > MOST_PARTS:
-        raise Unreadable(f"is made of more than {MOST_PARTS:,} lists and objects")
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = data[: error.start].count(b"\n") + 1
-        raise Unreadable(f"is not UTF-8 text (line {line})") from None
-    try:
-        notebook = json.loads(text)
-    except (ValueError, RecursionError):
-        raise Unreadable("is not a notebook (broken JSON)") from None
-    listed = notebook.get("cells") if isinstance(notebook, dict) else None
-    if not isinstance(listed, list):
-        raise Unreadable("is not a notebook (no list of cells)")
-    cells = [cell for each in listed if (cell := _cell(each)) is not None]
-    size = sum(len(cell.source) for cell in cells)
-    if size > MOST_TEXT:
-        raise Unreadable(f"holds {size / 1e6:.0f} MB of text in its cells; {MOST_TEXT / 1e6:.0f} MB is the most")
-    lost = len(listed) - len(cells)
-    return cells, [f"{lost} cell{'s' * (lost > 1)} left out: no cell of a notebook looks like that"] if lost else []
-
-
-def _cell(each: Any) -> Cell | None:
-    """A cell as nbformat has it, or None for anything else."""
-    if not isinstance(each, dict) or each.get("cell_type") not in ("code", "markdown", "raw"):
-        return None
-    source = each.get("source")
-    if isinstance(source, list) and all(isinstance(line, str) for line in source):
-        source = "".join(source)
-    if not isinstance(source, str):
-        return None
-    source = source.encode("utf-8", errors="replace").decode()  # half a surrogate pair is no text
-    metadata = each.get("metadata")
-    marks = metadata.get("nbgrader") if isinstance(metadata, dict) else None
-    if not isinstance(marks, dict):
-        return Cell(each["cell_type"], source)
-    name = marks.get("grade_id")
-    grade_id = name if isinstance(name, str) else ""
-    return Cell(each["cell_type"], source, grade_id, marks.get("solution") is True, marks.get("locked") is True)
 
 
 class _folder:  # noqa: N801 - used like a function

@@ -63,12 +63,17 @@ def load(url: str | None = None) -> Course:
         config = PyFileConfigLoader(CONFIG, path=str(folder)).load_config()
     except Exception as error:  # it is a program, and may do anything
         raise BadRequest(f"{folder / CONFIG} fails: {type(error).__name__}: {error}") from None
-    settings = config.CourseDirectory
-    if settings.get("directory_structure", _STRUCTURE) != _STRUCTURE:
+    if config.CourseDirectory.get("directory_structure", _STRUCTURE) != _STRUCTURE:
         raise BadRequest(f"{folder / CONFIG}: directory_structure must be nbgrader's own, {_STRUCTURE}")
+    return of(config, url or os.environ.get("RANKUP_DB"))
+
+
+def of(config: Any, url: str | None = None) -> Course:
+    """The course that nbgrader's configuration describes; `url` is another gradebook than its own."""
+    settings = config.CourseDirectory
     root = Path(settings.get("root", Path.cwd()))
     submitted = root / str(settings.get("submitted_directory", "submitted"))
-    address = url or os.environ.get("RANKUP_DB") or settings.get("db_url", f"sqlite:///{root / 'gradebook.db'}")
+    address = url or settings.get("db_url", f"sqlite:///{root / 'gradebook.db'}")
     excluded = frozenset(filter(None, str(settings.get("student_id_exclude", "")).split(",")))
     return Course(config, root, submitted.parent, str(settings.get("course_id", "")), str(address), excluded)
 

@@ -91,6 +91,8 @@ def graded_notebook(whole: Whole, notebook: Notebook, verdict: Verdict | None) -
     made = []
     for number, (cell, mine) in enumerate(whole.cells):
         node = _NEW[cell.kind](cell.source, metadata=mine.metadata if mine else {}, id=f"cell-{number}")
+        if cell.attachments:
+            node.attachments = cell.attachments
         if verdict is not None and mine is not None and mine.asked is not None and mine.points is not None:
             graded_cells.write_record(node, verdict, mine.asked.check)
         made.append(node)

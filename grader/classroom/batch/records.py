@@ -7,18 +7,13 @@ gradebook, page) is written too. Whatever is missing at the next run is made fro
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import os
 import random
 from dataclasses import asdict, dataclass, replace
-from functools import cache
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-import grader
-from grader.exercise import Exercise
 from grader.verdict import Verdict
 
 FORMAT = 1
@@ -148,17 +143,3 @@ def write_whole(path: Path, data: bytes, mode: int = 0o644) -> None:
         with contextlib.suppress(OSError):
             beside.unlink()
         raise
-
-
-@cache
-def version(exercise: Exercise | None) -> str:
-    """Stands for all that decides an exercise's verdicts: it is another one when one of these files is changed."""
-    package = Path(grader.__file__).parent
-    sources = sorted(package.rglob("*.py"))  # in_box.py among them
-    try:
-        total = hashlib.sha256(metadata.version("rankup").encode())
-    except metadata.PackageNotFoundError:  # a checkout that nobody installed
-        total = hashlib.sha256()
-    for source in sources:
-        total.update(source.read_bytes())
-    return total.hexdigest()[:16]

@@ -7,9 +7,9 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from grader.classroom.batch import cluster, collect, course, local
+from grader.classroom.batch import cluster, collect, course
 from grader.classroom.batch.collect import Handed
-from grader.classroom.batch.pool import Pool
+from grader.classroom.batch.pool import LocalPool, Pool, cores
 from grader.classroom.batch.records import Journal
 from grader.sandbox import modes
 from grader.submission import BadRequest
@@ -98,7 +98,7 @@ def _isolated(trusted: bool, console: Console) -> None:
 
 def _pool(wanted: Wanted, console: Console) -> Pool:
     if wanted.engine == "local":
-        return local.LocalPool(wanted.workers or local.cores())
+        return LocalPool(wanted.workers or cores())
     if wanted.trust:
         os.environ[_TRUST] = "1"  # for notebooks that nbgrader runs, on this machine
     else:

@@ -8,12 +8,12 @@ from pathlib import PurePath
 
 from grader.classroom.batch import collect, whole
 from grader.classroom.batch.assignment import Notebook
-from grader.classroom.batch.collect import Handed, Unreadable
+from grader.classroom.batch.collect import Handed
 from grader.classroom.batch.pool import Job
-from grader.classroom.batch.records import Journal, Record, version
+from grader.classroom.batch.records import Journal, Record
 from grader.classroom.batch.whole import Whole
-
-LABEL = "your cell"  # what messages call the text that was graded, as they do in the notebook itself
+from grader.classroom.version import version
+from grader.submission import Unreadable, defines
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Task:
         if self.whole is None or self.notebook.exercise is None or not self.fresh:
             return None
         record = self.record
-        return Job(record.student, record.notebook, self.notebook.exercise.name, self.whole.source, LABEL, record.seed)
+        return Job(record.student, record.notebook, self.notebook.exercise.name, self.whole.source, record.seed)
 
 
 def plan(
@@ -122,6 +122,6 @@ def _renamed(handed: Handed, known: set[str], functions: Sequence[str]) -> tuple
             except Unreadable as error:
                 unread.append(f"{name} {error}")
                 continue
-            if functions and any(cell.kind == "code" and whole.defines(cell.source, functions) for cell in cells):
+            if functions and any(cell.kind == "code" and defines(cell.source, functions) for cell in cells):
                 found.append(name)
     return found, unread

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from grader.classroom.batch.assignment import Notebook, SourceCell
-from grader.classroom.batch.collect import Cell
+from grader.submission import Cell, graded
 
 
 @dataclass(frozen=True)
@@ -41,8 +40,15 @@ def make(cells: Sequence[Cell], notebook: Notebook, functions: Sequence[str]) ->
     missing = _put_back(placed, notebook.cells)
     if missing:
         odd.append(f"graded {_cells(missing)} missing: put back")
-    source, remark = _solution(placed, notebook, functions)
-    return Whole(source, tuple(placed), (*odd, *remark))
+    source, remark = graded([_marked(cell, mine) for cell, mine in placed], functions)
+    return Whole(source, tuple(placed), (*odd, remark) if remark else tuple(odd))
+
+
+def _marked(cell: Cell, mine: SourceCell | None) -> Cell:
+    """A cell with the teacher's marks in place of its own."""
+    if mine is None:
+        return replace(cell, grade_id="", solution=False, locked=False)
+    return replace(cell, grade_id=mine.name, solution=mine.solution, locked=mine.locked)
 
 
 def _cells(names: Sequence[str]) -> str:
@@ -66,32 +72,3 @@ def _put_back(placed: list[tuple[Cell, SourceCell | None]], given: Sequence[Sour
             behind += 1
             missing.append(cell.name)
     return missing
-
-
-def _solution(
-    placed: Iterable[tuple[Cell, SourceCell | None]], notebook: Notebook, functions: Sequence[str]
-) -> tuple[str, list[str]]:
-    """The text to grade, and a remark if it is not simply what stands in the solution cell."""
-    placed = list(placed)
-    marked = [cell for cell, mine in placed if mine is not None and mine.solution and mine.kind == "code"]
-    own = [cell for cell, mine in placed if cell.kind == "code" and (mine is None or not mine.locked)]
-    text = "\n\n".join(cell.source for cell in marked)
-    if not functions or defines(text, functions):
-        return text, []
-    elsewhere = [cell for cell in own if defines(cell.source, functions)]
-    if elsewhere:
-        what = "the solution cell defines nothing that is asked for" if marked else "the solution cell is missing"
-        return elsewhere[-1].source, [f"{what}: graded the last cell that defines {_or(functions)}"]
-    if not marked:
-        return "", ["the solution cell is missing"]
-    return text, []
-
-
-def _or(functions: Sequence[str]) -> str:
-    return functions[0] if len(functions) == 1 else "one of its functions"
-
-
-def defines(text: str, functions: Sequence[str]) -> bool:
-    """Whether a text, though it may not even parse, looks as if it defined one of the functions."""
-    names = "|".join(map(re.escape, functions))
-    return re.search(rf"^(?:async\s+)?(?:def\s+(?:{names})\b|(?:{names})\s*=)", text, re.MULTILINE) is not None

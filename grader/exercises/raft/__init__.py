@@ -6,6 +6,7 @@ is inside a message is the learner's: judged is who leads which term, and what c
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
@@ -15,19 +16,20 @@ from grader.exercises.raft import leading as leading
 from grader.exercises.raft import logs as log
 from grader.exercises.raft import voting as votes
 from grader.exercises.raft.explored import elections
-from grader.exercises.raft.judging import Watch, unsafe
+from grader.exercises.raft.judging import unsafe
 from grader.exercises.raft.random_plans import TRIES, TROUBLED, WHY_RANDOM, plans
 from grader.exercises.raft.scene import Scene, Script
 from grader.lost import Lost
 from grader.nodes.bench import NodeBench
 from grader.nodes.clients import Asked
 from grader.nodes.plan import Plan, Played
-from grader.nodes.sim import Member, cluster
-from grader.trace.story import Sent, Story
+from grader.nodes.sim import Member, cluster, messages_between
+from grader.trace.story import Story
 from grader.verdict import Diagnosis
 from grader.worlds.nodes import Nodes
 
 NODE = "RaftNode"
+Judge = Callable[[Scene], Diagnosis | None]
 
 
 @dataclass(frozen=True)
@@ -42,115 +44,94 @@ class Act:
     lost: bool = False  # whether what a read does not find was forgotten
 
 
-class Stage:
-    """Plays an act, again and again."""
+def _played(bench: NodeBench, act: Act, first: Judge = lambda _: None, then: Judge = lambda _: None) -> Story:
+    """Play an act, again and again. One leader a term and answers that one order explains are wanted of each run; what
+    `first` finds wrong goes before that, what `then` does after."""
 
-    def __init__(self, bench: NodeBench, act: Act) -> None:
-        self.nodes: NodeBench = bench
-        self.act = act
+    def drawn() -> Iterator[Plan]:
+        label = getattr(act.script, "__name__", act.label)
+        rng = bench.rng(f"sizes {label}")
+        for number, seed in enumerate(bench.seeds(label, act.runs)):
+            members = _skewed(cluster(act.sizes[number % len(act.sizes)], NODE), rng.random())
+            yield Plan(members, seed=seed, until=90.0, label=act.label)
 
-    def plans(self) -> Iterator[Plan]:
-        label = self.act.script.__name__ if hasattr(self.act.script, "__name__") else self.act.label
-        rng = self.nodes.rng(f"sizes {label}")
-        for number, seed in enumerate(self.nodes.seeds(label, self.act.runs)):
-            size = self.act.sizes[number % len(self.act.sizes)]
-            members = skewed(cluster(size, NODE), rng.random())
-            yield Plan(members, seed=seed, until=90.0, label=self.act.label)
+    def prepare(played: Played) -> None:
+        played.notes = Scene(played, bench)
+        played.notes.play(act.script(played.notes))
 
-    def prepare(self, played: Played) -> None:
-        scene = Scene(played, self.nodes.rng(f"scene {played.plan.seed}"))
-        played.notes = scene, Watch(played.sim)
-        scene.play(self.act.script(scene))
+    def judge(played: Played) -> Diagnosis | None:
+        scene: Scene = played.notes
+        return first(scene) or unsafe(scene, act.why, act.lost) or scene.found or then(scene)
 
-    def judge(self, played: Played) -> Diagnosis | None:
-        scene, watch = played.notes
-        found = unsafe(self.nodes, scene, watch, self.act.why, self.act.lost) or scene.found
-        return found and replace(found, file=self.nodes.file)
-
-    def hold(self, judge: Callable[[Played], Diagnosis | None] | None = None) -> Story:
-        return self.nodes.hold(self.plans(), judge or self.judge, self.prepare)
+    return bench.hold(drawn(), judge, prepare)
 
 
-def skewed(members: Iterable[Member], chance: float) -> tuple[Member, ...]:
+def _skewed(members: Iterable[Member], chance: float) -> tuple[Member, ...]:
     """Nodes whose clocks are far apart, and a little fast or slow."""
-    chosen = list(members)
     return tuple(
         replace(one, offset=1000 * ((chance * (7 + place)) % 1), rate=0.995 + 0.01 * ((chance * (3 + place)) % 1))
-        for place, one in enumerate(chosen)
+        for place, one in enumerate(members)
     )
 
 
 def _acts(acts: tuple[Act, ...]) -> Callable[[NodeBench], Story]:
-    """A check that plays scripts, and wants one leader a term and answers that one order explains."""
+    """A check that plays scripts, and shows the first."""
 
-    def judge(bench: NodeBench) -> Story:
-        stories = [Stage(bench, act).hold() for act in acts]
-        return stories[0]
+    def check(bench: NodeBench) -> Story:
+        shown, *_ = [_played(bench, act) for act in acts]
+        return shown
 
-    return judge
+    return check
 
 
 # ---- leaders
 
 
 def _elects(bench: NodeBench) -> Story:
-    notes = leading.Elections()
-    acts = (
-        Act(partial(leading.elections, notes=notes), "elections", (3, 5, 4), 4),
-        Act(partial(leading.hammered, notes=notes), "an election under load", (3,), 2),
-        Act(leading.no_majority, "no majority can talk", (4, 3, 5), 3),
-    )
-    first: Story | None = None
-    for act in acts:
-        stage = Stage(bench, act)
-
-        def judge(played: Played, stage: Stage = stage) -> Diagnosis | None:
-            if stage.act.script is leading.no_majority and played.notes[0].noted:
-                name, term, when, group = played.notes[0].noted
-                return bench.found(
-                    "wrong_result",
-                    f"{name} was leader of term {term} at {when:.2f} s, though since the start it could talk to nobody but "
-                    f"{', '.join(group)}: {len(group)} of {len(played.sim.names)} nodes are no majority.",
-                    None, "no leader without a majority", f"{name} leads term {term}",
-                )  # fmt: skip
-            return stage.judge(played)
-
-        story = stage.hold(judge)
-        first = first or story
-    late = [(what, took) for what, took in notes.took if took is not None and took > leading.BOUND]
+    took: leading.Elections = []
+    first = _played(bench, Act(partial(leading.elections, notes=took), "elections", (3, 5, 4), 4))
+    _played(bench, Act(partial(leading.hammered, notes=took), "an election under load", (3,), 2))
+    _played(bench, Act(leading.no_majority, "no majority can talk", (4, 3, 5), 3), _of_few)
+    late = [(what, seconds) for what, seconds in took if seconds is not None and seconds > leading.BOUND]
     if len(late) > 1:  # once in so many elections is bad luck
-        what, took = late[0]
+        what, seconds = late[0]
         raise Lost(
             bench.found(
                 "not_available",
-                f"{len(late)} of {len(notes.took)} elections took longer than {leading.BOUND:g} s. {what}: a leader after "
-                f"{took:.2f} s. How long are election timeouts, and how often do two nodes draw nearly the same?",
-                None, f"a leader within {leading.BOUND:g} s", f"{took:.2f} s",
+                f"{len(late)} of {len(took)} elections took longer than {leading.BOUND:g} s. {what}: a leader after "
+                f"{seconds:.2f} s. How long are election timeouts, and how often do two nodes draw nearly the same?",
+                None, f"a leader within {leading.BOUND:g} s", f"{seconds:.2f} s",
             )
         )  # fmt: skip
-    assert first is not None
     return first
+
+
+def _of_few(scene: Scene) -> Diagnosis | None:
+    """A leader whom no majority can have elected."""
+    if not scene.noted:
+        return None
+    name, term, when, group = scene.noted
+    return scene.wrong(
+        "wrong_result",
+        f"{name} was leader of term {term} at {when:.2f} s, though since the start it could talk to nobody but "
+        f"{', '.join(group)}: {len(group)} of {len(scene.names)} nodes are no majority.",
+        expected="no leader without a majority", got=f"{name} leads term {term}",
+    )  # fmt: skip
 
 
 def _quiet(bench: NodeBench) -> Story:
     stories = []
     for load, restart in ((False, False), (True, False), (False, True)):
-        stage = Stage(bench, Act(
-            partial(leading.quiet, load=load, restart=restart),
-            "with clients" if load else "a follower was down for 0.2 s" if restart else "nothing happens", (3, 5), 2,
-        ))  # fmt: skip
-
-        def judge(played: Played, stage: Stage = stage) -> Diagnosis | None:
-            return stage.judge(played) or _stood(bench, played, stage.act.label)
-
-        stories.append(stage.hold(judge))
+        label = "with clients" if load else "a follower was down for 0.2 s" if restart else "nothing happens"
+        act = Act(partial(leading.quiet, load=load, restart=restart), label, (3, 5), 2)
+        stories.append(_played(bench, act, then=_stood))
     return stories[0]
 
 
-def _stood(bench: NodeBench, played: Played, label: str) -> Diagnosis | None:
+def _stood(scene: Scene) -> Diagnosis | None:
     """Somebody who stood though a leader reached all."""
-    window: leading.Window = played.notes[0].noted
-    sent = played.sim.story.sent
+    window: leading.Window = scene.noted
+    sent = scene.sim.story.sent
     for message in sent:
         if message.type != "request_vote" or not window.begin < message.sent <= window.end:
             continue
@@ -161,47 +142,41 @@ def _stood(bench: NodeBench, played: Played, label: str) -> Diagnosis | None:
         gap = (
             f"{message.sent - max(heard):.3f} s after it had heard the leader" if heard else "it never heard the leader"
         )
-        played.sim.story.marked.add(message.number)
-        return bench.found(
+        scene.sim.story.marked.add(message.number)
+        return scene.wrong(
             "wrong_result",
-            f"{message.src} stood for election at {message.sent:.3f} s ({label}), {gap}, though {window.leader} was leader of "
-            f"term {window.term} and reached all{bench.source.quote(message.line)}. The shortest election timeout must "
-            "be longer than the time between two append_entries and 50 ms of delay, and each of them starts it anew.",
-            message.line, "no election while a leader reaches all", f"request_vote of term {message.body.get('term')}",
+            f"{message.src} stood for election at {message.sent:.3f} s ({scene.played.plan.label}), {gap}, though "
+            f"{window.leader} was leader of term {window.term} and reached all{scene.bench.source.quote(message.line)}. The "
+            "shortest election timeout must be longer than the time between two append_entries and 50 ms of delay, and each "
+            "of them starts it anew.",
+            line=message.line, expected="no election while a leader reaches all",
+            got=f"request_vote of term {message.body.get('term')}",
         )  # fmt: skip
     return None
 
 
 def _idle(bench: NodeBench) -> Story:
-    stage = Stage(bench, Act(partial(leading.quiet, load=False, restart=False), "nothing happens", (3, 5), 2))
-
-    def judge(played: Played) -> Diagnosis | None:
-        scene, names = played.notes[0], played.sim.names
-        window: leading.Window = scene.noted
-        between = [
-            m for m in played.sim.story.sent
-            if m.src in names and m.dst in names and m.src != m.dst and window.begin < m.sent <= window.end and not m.copy
-        ]  # fmt: skip
-        rate, most = len(between) / (window.end - window.begin or 1), 50 * (len(names) - 1)
-        if scene.found is not None or rate <= most:
-            return stage.judge(played)
-        busiest = _busiest(between)
-        return bench.found(
-            "too_many_messages",
-            f"{len(names)} nodes that nobody asked anything sent {rate:.0f} messages a second to each other, allowed are "
-            f"{most}; {busiest}. A heartbeat and its answer every 50 ms for each follower would be {40 * (len(names) - 1)}.",
-            between[0].line, f"at most {most} a second", f"{rate:.0f}",
-        )  # fmt: skip
-
-    return stage.hold(judge)
+    act = Act(partial(leading.quiet, load=False, restart=False), "nothing happens", (3, 5), 2)
+    return _played(bench, act, _chattered)
 
 
-def _busiest(messages: list[Sent]) -> str:
-    counts: dict[tuple[str, str], int] = {}
-    for message in messages:
-        counts[message.src, message.type] = counts.get((message.src, message.type), 0) + 1
-    (src, kind), count = max(counts.items(), key=lambda item: item[1])
-    return f"{count} of {len(messages)} were {kind} of {src}"
+def _chattered(scene: Scene) -> Diagnosis | None:
+    """More messages than it takes to stay leader."""
+    names, window = scene.names, scene.noted
+    between = [
+        m for m in messages_between(scene.sim.story, names) if window.begin < m.sent <= window.end and not m.copy
+    ]
+    rate, most = len(between) / (window.end - window.begin or 1), 50 * (len(names) - 1)
+    if scene.found is not None or rate <= most:
+        return None
+    [((src, kind), count)] = Counter((m.src, m.type) for m in between).most_common(1)
+    return scene.wrong(
+        "too_many_messages",
+        f"{len(names)} nodes that nobody asked anything sent {rate:.0f} messages a second to each other, allowed are "
+        f"{most}; {count} of {len(between)} were {kind} of {src}. A heartbeat and its answer every 50 ms for each follower "
+        f"would be {40 * (len(names) - 1)}.",
+        line=between[0].line, expected=f"at most {most} a second", got=f"{rate:.0f}",
+    )  # fmt: skip
 
 
 def _votes(bench: NodeBench) -> Story:
@@ -213,37 +188,34 @@ def _votes(bench: NodeBench) -> Story:
 
 
 def _serves(bench: NodeBench) -> Story:
-    stage = Stage(bench, Act(leading.serves, "one client, no faults", (3,), 3))
+    return _played(bench, Act(leading.serves, "one client, no faults", (3,), 3), _misserved)
 
-    def judge(played: Played) -> Diagnosis | None:
-        wrong: leading.Wrong = played.notes[0].noted
-        asked = wrong.asked
-        if asked is None:
-            return stage.judge(played)
-        body = {name: value for name, value in asked.ask.body.items() if name != "type"}
-        got = "no answer within 2 s" if asked.answer is None else repr(asked.answer)
-        line = next((m.line for m in reversed(played.sim.answers) if m.arrived == asked.answered), None)
-        return bench.found(
-            "not_available" if asked.answer is None or asked.answer.get("code") == 11 else "wrong_result",
-            f"{asked.ask.node} was asked for {asked.ask.body['type']} {body} at {asked.sent:.3f} s, without any fault: {got}. "
-            f"Expected: {wrong.expected}.",
-            line, wrong.expected, got[:200],
-        )  # fmt: skip
 
-    return stage.hold(judge)
+def _misserved(scene: Scene) -> Diagnosis | None:
+    wrong: leading.Wrong = scene.noted
+    asked = wrong.asked
+    if asked is None:
+        return None
+    body = {name: value for name, value in asked.ask.body.items() if name != "type"}
+    got = "no answer within 2 s" if asked.answer is None else repr(asked.answer)
+    return scene.wrong(
+        "not_available" if asked.answer is None or asked.answer.get("code") == 11 else "wrong_result",
+        f"{asked.ask.node} was asked for {asked.ask.body['type']} {body} at {asked.sent:.3f} s, without any fault: {got}. "
+        f"Expected: {wrong.expected}.",
+        line=asked.reply.line if asked.reply else None, expected=wrong.expected, got=got[:200],
+    )  # fmt: skip
 
 
 def _linearizable(bench: NodeBench) -> Story:
     def prepare(played: Played) -> None:
-        scene = Scene(played, bench.rng(f"scene {played.plan.seed}"))
-        last: list[Asked] = []
-        played.notes = scene, Watch(played.sim), last
+        scene, last = Scene(played, bench), list[Asked]()
+        played.notes = scene, last
         for time in (TROUBLED + 3.2, TROUBLED + 4.2):
             played.sim.at(time, lambda: last.append(scene.ask("leader", "read")))
 
     def judge(played: Played) -> Diagnosis | None:
-        scene, watch, last = played.notes
-        found = unsafe(bench, scene, watch, WHY_RANDOM)
+        scene, last = played.notes
+        found = unsafe(scene, WHY_RANDOM)
         if found is None and not any(asked.answer and asked.answer.get("code") in (None, 20) for asked in last):
             return bench.found(
                 "not_available",
@@ -253,8 +225,7 @@ def _linearizable(bench: NodeBench) -> Story:
             )  # fmt: skip
         return found
 
-    stage = Stage(bench, FORWARDED)
-    stage.hold()
+    _played(bench, FORWARDED)
     return bench.hold(plans(bench, NODE), judge, prepare, TRIES)
 
 

@@ -2,36 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from grader.exercises.raft.scene import KEPT_SHORT, Scene, Script, Stuck, has_answer
 from grader.nodes.clients import Asked
 from grader.trace.story import Sent
-from grader.verdict import Diagnosis
 
 BOUND = 3.0  # seconds to a leader
 WINDOW = 2.0  # seconds of a quiet run
 SETTLED = 5.0  # seconds after which nobody may stand any more, if a leader was there within the bound
 
 
-@dataclass
-class Elections:
-    """How long elections took: what for, and seconds; None for none at all."""
-
-    took: list[tuple[str, float | None]] = field(default_factory=list)
+Elections = list[tuple[str, float | None]]  # how long elections took: what for, and seconds; None for none at all
 
 
 def _election(scene: Scene, notes: Elections, what: str, among: list[str], above: int = -1) -> Script:
     since = scene.sim.time
     name = yield from scene.elected(among, 2 * BOUND, above)
-    notes.took.append((what, None if name is None else scene.sim.time - since))
+    notes.append((what, None if name is None else scene.sim.time - since))
     if name is None:
-        raise Stuck(no_leader(scene, what, since))
+        raise no_leader(scene, what, since)
     return name
 
 
-def no_leader(scene: Scene, what: str, since: float) -> Diagnosis:
+def no_leader(scene: Scene, what: str, since: float) -> Stuck:
     """For `2 * BOUND` there was no leader."""
     asked = [m for m in scene.sim.story.sent if m.type == "request_vote" and m.sent >= since]
     terms = sorted({term for m in asked if isinstance(term := m.body.get("term"), int)})
@@ -50,11 +45,9 @@ def no_leader(scene: Scene, what: str, since: float) -> Diagnosis:
         )  # fmt: skip
     else:
         why = f"There were {len(asked)} request_vote messages in term{'s' * (len(terms) > 1)} {', '.join(map(str, terms))}."
-    return Diagnosis(
-        "not_available",
+    return scene.stuck(
         f"{what}: from {since:.2f} s to {scene.sim.time:.2f} s there was no leader, though a majority was up and could talk. "
-        f"{why}",
-        file=scene.sim.file or None, expected=f"a leader within {BOUND:g} s", got="none",
+        f"{why}", f"a leader within {BOUND:g} s", "none",
     )  # fmt: skip
 
 
@@ -115,8 +108,7 @@ def no_majority(scene: Scene) -> Script:
     """From the start on no majority can talk: nobody can win. Notes who did: leader, term, when, whom it reached."""
     names = list(scene.names)
     half = len(names) // 2
-    groups = [names[:half], names[half : 2 * half], names[2 * half :]]
-    groups = [group for group in groups if group]
+    groups = [group for group in (names[:half], names[half : 2 * half], names[2 * half :]) if group]
     scene.cut(*groups)
     found = yield from scene.elected(names, 2.0)
     if found is not None:
@@ -309,13 +301,9 @@ def _every_node_serves(scene: Scene, was: str) -> Script:
     leaders = [name for name in scene.names if scene.role(name) == "leader"]
     if len(leaders) != 1:
         terms = ", ".join(f"{name} of term {scene.term(name)}" for name in leaders) or "nobody"
-        raise Stuck(
-            Diagnosis(
-                "not_available",
-                f"At {scene.sim.time:.2f} s, {2 * BOUND:g} s after all links and nodes were back, the leaders are {terms}. A "
-                "leader that sees a higher term, in any message or answer, steps down.",
-                file=scene.sim.file or None, expected="one leader", got=f"{len(leaders)} leaders",
-            )
+        raise scene.stuck(
+            f"At {scene.sim.time:.2f} s, {2 * BOUND:g} s after all links and nodes were back, the leaders are {terms}. A "
+            "leader that sees a higher term, in any message or answer, steps down.", "one leader", f"{len(leaders)} leaders",
         )  # fmt: skip
     for name in [was, *scene.others(was)]:
         for kind, fields in (("write", {"value": f"at {name} at {scene.sim.time:.2f} s"}), ("read", {})):
@@ -323,13 +311,9 @@ def _every_node_serves(scene: Scene, was: str) -> Script:
             answer = asked.answer or {}
             if answer.get("type") != f"{kind}_ok":
                 got = "no answer" if asked.answer is None else f"error {answer.get('code')}"
-                raise Stuck(
-                    Diagnosis(
-                        "not_available",
-                        f"{asked.ask.node} was asked for a {kind} at {asked.sent:.2f} s, when all had been whole again for "
-                        f"{BOUND:g} s, and within {KEPT_SHORT:g} s there was {got}. The leader is {leaders[0]}: another node "
-                        "forwards or answers error 11.",
-                        file=scene.sim.file or None, expected=f"{kind}_ok within {KEPT_SHORT:g} s", got=got,
-                    )
+                raise scene.stuck(
+                    f"{asked.ask.node} was asked for a {kind} at {asked.sent:.2f} s, when all had been whole again for "
+                    f"{BOUND:g} s, and within {KEPT_SHORT:g} s there was {got}. The leader is {leaders[0]}: another node "
+                    "forwards or answers error 11.", f"{kind}_ok within {KEPT_SHORT:g} s", got,
                 )  # fmt: skip
     return leaders[0]

@@ -2,17 +2,45 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import suppress
+from functools import wraps
+from typing import Any
+
 from grader.exercises.raft.scene import ARRIVED, Scene, Script, carries, has_answer, ok
 from grader.nodes.clients import Asked
 from grader.trace.story import Sent
 
 
-def _begin(scene: Scene) -> Script:
-    """A leader, and a first write that every node has."""
-    yield from scene.done("write", value="first")
-    yield from scene.pause(0.4)
-    leader = yield from scene.settled()
-    return leader
+class _Over(Exception):  # noqa: N818 - reads as what has become of the script
+    """What the rest of a script needs did not happen."""
+
+
+def _needed(found: Any) -> None:
+    """Without this there is nothing more to show."""
+    if found is None:
+        raise _Over
+
+
+def _between(*keys: str) -> Callable[[Callable[[Scene, str], Script]], Callable[[Scene], Script]]:
+    """Before a script there is a leader whose first write every node has; after it all is whole again: a write is
+    confirmed, and what was written is read."""
+
+    def decorate(script: Callable[[Scene, str], Script]) -> Callable[[Scene], Script]:
+        @wraps(script)
+        def all_of_it(scene: Scene) -> Script:
+            yield from scene.done("write", value="first")
+            yield from scene.pause(0.4)
+            with suppress(_Over):
+                yield from script(scene, (yield from scene.settled()))
+            scene.whole()
+            yield from scene.done("write", "z", value="whole again")
+            for key in keys or ("x",):
+                yield from scene.done("read", key)
+
+        return all_of_it
+
+    return decorate
 
 
 def _until_read(scene: Scene) -> Script:
@@ -28,26 +56,19 @@ def _led_by(scene: Scene, node: str, *not_by: str) -> Script:
     scene.dropped.clear()
 
 
-def _whole(scene: Scene, *keys: str) -> Script:
-    """All is whole again: a write is confirmed, and what was written is read."""
-    scene.whole()
-    yield from scene.done("write", "z", value="whole again")
-    for key in keys or ("x",):
-        yield from scene.done("read", key)
-
-
 def _confirmed(scene: Scene, node: str, value: str, key: str = "x", seconds: float = 1.0) -> Script:
     """A write at this node: the request if it was confirmed, else None."""
     asked = scene.ask(node, "write", key, value=value)
-    return asked if (yield from scene.answered(asked, seconds)) else None
+    yield has_answer(asked), seconds
+    return asked if ok(asked) else None
 
 
 # ---- durable
 
 
-def follower_forgets(scene: Scene) -> Script:
+@_between()
+def follower_forgets(scene: Scene, a: str) -> Script:
     """A follower acknowledges an entry and crashes at once; the leader confirms the write, and crashes for good."""
-    a = yield from _begin(scene)
     b, c = scene.others(a)
     scene.sim.crash(b)  # and not cut off: its term does not grow
     arrived: list[Sent] = []
@@ -67,29 +88,26 @@ def follower_forgets(scene: Scene) -> Script:
     scene.sim.restart(c)
     yield from _led_by(scene, c, b)
     yield from _until_read(scene)
-    yield from _whole(scene)
 
 
-def leader_forgets(scene: Scene) -> Script:
+@_between()
+def leader_forgets(scene: Scene, a: str) -> Script:
     """A leader confirms a write and crashes; it restarts, and is a majority with the node that never had the entry."""
-    a = yield from _begin(scene)
     b, c = scene.others(a)
     scene.sim.crash(b)  # and not cut off: its term does not grow
-    asked = yield from _confirmed(scene, a, "kept by two")
-    if asked is not None:
-        scene.sim.crash(a)
-        scene.sim.crash(c)
-        yield from scene.pause(ARRIVED)  # what it sent is lost
-        scene.sim.restart(b)
-        scene.sim.restart(a)
-        yield from _led_by(scene, a, b)
-        yield from _until_read(scene)
-    yield from _whole(scene)
+    _needed((yield from _confirmed(scene, a, "kept by two")))
+    scene.sim.crash(a)
+    scene.sim.crash(c)
+    yield from scene.pause(ARRIVED)  # what it sent is lost
+    scene.sim.restart(b)
+    scene.sim.restart(a)
+    yield from _led_by(scene, a, b)
+    yield from _until_read(scene)
 
 
-def power_cut(scene: Scene) -> Script:
+@_between()
+def power_cut(scene: Scene, _: str) -> Script:
     """All nodes lose power when all have a write that is confirmed, twice."""
-    yield from _begin(scene)
     for number in range(2):
         yield from scene.done("write", value=f"before power cut {number}")
         yield from scene.pause(0.3)
@@ -99,51 +117,46 @@ def power_cut(scene: Scene) -> Script:
         for name in scene.others():
             scene.sim.restart(name)
         yield from _until_read(scene)
-    yield from _whole(scene)
 
 
 # ---- leader completeness
 
 
-def lagging_follower_stands(scene: Scene) -> Script:
+@_between()
+def lagging_follower_stands(scene: Scene, a: str) -> Script:
     """A follower misses a confirmed write; the leader crashes, and only the lagging one asks for votes."""
-    a = yield from _begin(scene)
     f, g = scene.others(a)
     scene.cut((f,), (a, g))
-    asked = yield from _confirmed(scene, a, "missed by one")
-    if asked is not None:
-        scene.sim.crash(a)
-        scene.sim.heal()
-        scene.no_candidates(g)
-        yield from scene.elected([f], 1.5)
-        scene.dropped.clear()
-        yield from _until_read(scene)
-    yield from _whole(scene)
+    _needed((yield from _confirmed(scene, a, "missed by one")))
+    scene.sim.crash(a)
+    scene.sim.heal()
+    scene.no_candidates(g)
+    yield from scene.elected([f], 1.5)
+    scene.dropped.clear()
+    yield from _until_read(scene)
 
 
-def long_log_stands(scene: Scene) -> Script:
+@_between("x", "y")
+def long_log_stands(scene: Scene, a: str) -> Script:
     """A cut-off leader takes four writes that nobody confirms; its log is longer than that of the next leader's term,
     but older."""
-    a = yield from _begin(scene)
     b, c = scene.others(a)
     scene.cut((a,), (b, c))
     for number in range(4):
         scene.ask(a, "write", "y", value=f"never confirmed {number}")
     new = yield from scene.settled([b, c], above=scene.term(a))
-    asked = yield from _confirmed(scene, new, "of the new term")
-    if asked is not None:
-        scene.sim.crash(new)
-        scene.sim.heal()
-        scene.no_candidates(b, c)
-        yield from scene.elected([a], 2.0, above=scene.term(new))
-        scene.dropped.clear()
-        yield from _until_read(scene)
-    yield from _whole(scene, "x", "y")
+    _needed((yield from _confirmed(scene, new, "of the new term")))
+    scene.sim.crash(new)
+    scene.sim.heal()
+    scene.no_candidates(b, c)
+    yield from scene.elected([a], 2.0, above=scene.term(new))
+    scene.dropped.clear()
+    yield from _until_read(scene)
 
 
-def half(scene: Scene) -> Script:
+@_between()
+def half(scene: Scene, a: str) -> Script:
     """The leader reaches no majority any more: what it confirms then, the others never heard of."""
-    a = yield from _begin(scene)
     others = scene.others(a)
     here, there = [a, *others[: len(scene.names) // 2 - 1]], others[len(scene.names) // 2 - 1 :]
     scene.cut(here, there)
@@ -151,19 +164,18 @@ def half(scene: Scene) -> Script:
     asked = yield from _confirmed(scene, a, "of less than a majority", seconds=1.5)
     if asked is not None and (yield from scene.elected(there, 3.0, above=scene.term(a))):
         yield from scene.done("read", among=there)
-    yield from _whole(scene)
 
 
 # ---- entries of earlier terms
 
 
-def figure_8(scene: Scene) -> Script:
+@_between("a", "e")
+def figure_8(scene: Scene, a: str) -> Script:
     """Figure 8 of the paper: an entry of an earlier term is on a majority, and yet is overwritten.
 
     A leader takes "a" to one follower; another is elected without it and takes "e" to nobody. A leads again, with a
     majority, and brings "a" to it. Then E, whose last entry is of a later term, is elected by that same majority.
     """
-    a = yield from _begin(scene)
     p, *rest = scene.others(a)
     scene.cut((a, p), rest)
     early = scene.ask(a, "write", "a", value="of the first term")
@@ -177,33 +189,31 @@ def figure_8(scene: Scene) -> Script:
     scene.cut((e,), (a, p, q, r))
     scene.no_candidates(p, q, r)
     scene.dropped["not to r"] = lambda m: m.dst == r and m.type == "append_entries"
-    again = yield from scene.elected([a], 4.0, above=above)
-    if again is not None:
-        yield has_answer(early), 0.6
-        scene.dropped.clear()
-        scene.cut((a,), (e, p, q, r))
-        scene.no_candidates(p, q, r)
-        third = yield from scene.elected([e], 3.0, above=scene.term(a))
-        scene.dropped.clear()
-        if third is not None:
-            yield from scene.done("read", "a", among=[e, p, q, r])
-            yield from scene.done("read", "e", among=[e, p, q, r])
-            scene.sim.heal()
-            yield from scene.pause(0.4)
-            scene.sim.crash(e)
-            scene.no_candidates(p, q, r)
-            yield from scene.elected([a], 3.0, above=scene.term(e))
-            scene.dropped.clear()
-            yield from scene.done("read", "e", among=[a, p, q, r])
-    yield from _whole(scene, "a", "e")
+    _needed((yield from scene.elected([a], 4.0, above=above)))
+    yield has_answer(early), 0.6
+    scene.dropped.clear()
+    scene.cut((a,), (e, p, q, r))
+    scene.no_candidates(p, q, r)
+    third = yield from scene.elected([e], 3.0, above=scene.term(a))
+    scene.dropped.clear()
+    _needed(third)
+    yield from scene.done("read", "a", among=[e, p, q, r])
+    yield from scene.done("read", "e", among=[e, p, q, r])
+    scene.sim.heal()
+    yield from scene.pause(0.4)
+    scene.sim.crash(e)
+    scene.no_candidates(p, q, r)
+    yield from scene.elected([a], 3.0, above=scene.term(e))
+    scene.dropped.clear()
+    yield from scene.done("read", "e", among=[a, p, q, r])
 
 
 # ---- late
 
 
-def old_leader_appends(scene: Scene) -> Script:
+@_between("x", "y")
+def old_leader_appends(scene: Scene, a: str) -> Script:
     """append_entries of a leader that was cut off arrive late, when a later leader has confirmed a write."""
-    a = yield from _begin(scene)
     b, c = scene.others(a)
     scene.held["to others"] = lambda m: m.src == a and m.type == "append_entries"
     old_term = scene.term(a)
@@ -213,19 +223,17 @@ def old_leader_appends(scene: Scene) -> Script:
     new = yield from scene.settled([b, c], above=old_term)
     voter = c if new == b else b
     yield from _confirmed(scene, new, "of the new term too", "y")
-    asked = yield from _confirmed(scene, new, "of the new term")
-    if asked is not None:
-        scene.sim.crash(new)
-        scene.let_go("to others", lambda m: m.dst == voter and m.body.get("term") == old_term)
-        yield from scene.pause(0.02)
-        scene.sim.heal()
-        yield from _until_read(scene)
-    yield from _whole(scene, "x", "y")
+    _needed((yield from _confirmed(scene, new, "of the new term")))
+    scene.sim.crash(new)
+    scene.let_go("to others", lambda m: m.dst == voter and m.body.get("term") == old_term)
+    yield from scene.pause(0.02)
+    scene.sim.heal()
+    yield from _until_read(scene)
 
 
-def appends_again(scene: Scene) -> Script:
+@_between()
+def appends_again(scene: Scene, a: str) -> Script:
     """append_entries that a follower had already arrive once more, the oldest last; then its leader crashes."""
-    a = yield from _begin(scene)
     b, c = scene.others(a)
     scene.sim.crash(b)  # and not cut off: its term does not grow
     sent: list[Sent] = []
@@ -233,21 +241,20 @@ def appends_again(scene: Scene) -> Script:
     asked: Asked | None = None
     for number in range(3):
         asked = yield from _confirmed(scene, a, f"confirmed {number}")
-    if asked is not None:
-        scene.sim.crash(a)
-        delivered = [message for message in sent if message.fate == "delivered"][-20:]
-        for place, message in enumerate(reversed(delivered)):
-            scene.sim.late(message, 0.001 + 0.0005 * place)
-        yield from scene.pause(0.02)
-        scene.sim.restart(b)
-        yield from _led_by(scene, c, b)
-        yield from _until_read(scene)
-    yield from _whole(scene)
+    _needed(asked)
+    scene.sim.crash(a)
+    delivered = [message for message in sent if message.fate == "delivered"][-20:]
+    for place, message in enumerate(reversed(delivered)):
+        scene.sim.late(message, 0.001 + 0.0005 * place)
+    yield from scene.pause(0.02)
+    scene.sim.restart(b)
+    yield from _led_by(scene, c, b)
+    yield from _until_read(scene)
 
 
-def late_acknowledgements(scene: Scene) -> Script:
+@_between("x", "y")
+def late_acknowledgements(scene: Scene, a: str) -> Script:
     """A follower's acknowledgements of an earlier term arrive when the same node leads again, with another log."""
-    a = yield from _begin(scene)
     c, *rest = scene.others(a)
     scene.cut((a, c), rest)
     scene.held["acknowledgements"] = lambda m: m.src == c and m.dst == a and m.type == "append_entries_res"
@@ -259,52 +266,48 @@ def late_acknowledgements(scene: Scene) -> Script:
     scene.cut((c,), (a, *rest))
     asked = yield from _confirmed(scene, x, "replaces what A had", seconds=2.0)
     yield from scene.pause(0.3)
-    if asked is not None:
-        y, z = (name for name in rest if name != x)
-        scene.sim.crash(x)
-        scene.no_candidates(y, z)
-        again = yield from scene.elected([a], 4.0, above=scene.term(x))
-        if again is not None:
-            scene.dropped.clear()
-            scene.cut((a, y), (z,), (c,))
-            late = scene.kept.get("acknowledgements", [])[-6:]
-            for message in late:
-                scene.sim.late(message, 0.002)
-            two = scene.ask(a, "write", value="on two of five")
-            yield from scene.pause(0.01)
-            for message in late:
-                scene.sim.late(message, 0.002)
-            yield has_answer(two), 1.0
-            if ok(two):
-                scene.sim.crash(a)
-                scene.sim.crash(y)
-                scene.sim.restart(x)
-                scene.sim.heal()
-                yield from _until_read(scene)
-    yield from _whole(scene, "x", "y")
+    _needed(asked)
+    y, z = (name for name in rest if name != x)
+    scene.sim.crash(x)
+    scene.no_candidates(y, z)
+    _needed((yield from scene.elected([a], 4.0, above=scene.term(x))))
+    scene.dropped.clear()
+    scene.cut((a, y), (z,), (c,))
+    late = scene.kept.get("acknowledgements", [])[-6:]
+    for message in late:
+        scene.sim.late(message, 0.002)
+    two = scene.ask(a, "write", value="on two of five")
+    yield from scene.pause(0.01)
+    for message in late:
+        scene.sim.late(message, 0.002)
+    yield has_answer(two), 1.0
+    if ok(two):
+        scene.sim.crash(a)
+        scene.sim.crash(y)
+        scene.sim.restart(x)
+        scene.sim.heal()
+        yield from _until_read(scene)
 
 
 # ---- reads
 
 
-def old_leader_reads(scene: Scene) -> Script:
+@_between()
+def old_leader_reads(scene: Scene, a: str) -> Script:
     """The leader is cut off with a client; another is elected and confirms a write; then that client reads."""
-    a = yield from _begin(scene)
     others = scene.others(a)
     kept = others[: scene.rng.randint(0, (len(scene.names) - 3) // 2)]
     rest = [name for name in others if name not in kept]
     scene.cut([a, *kept], rest)
     new = yield from scene.settled(rest, above=scene.term(a))
-    asked = yield from _confirmed(scene, new, "of the new leader", seconds=2.0)
-    if asked is not None:
-        reads = [scene.ask(name, "read") for name in (a, *kept)]
-        yield (lambda: all(read.answer for read in reads)), 1.0
-    yield from _whole(scene)
+    _needed((yield from _confirmed(scene, new, "of the new leader", seconds=2.0)))
+    reads = [scene.ask(name, "read") for name in (a, *kept)]
+    yield (lambda: all(read.answer for read in reads)), 1.0
 
 
-def lagging_follower_reads(scene: Scene) -> Script:
+@_between()
+def lagging_follower_reads(scene: Scene, a: str) -> Script:
     """A follower is cut off with a client; the leader confirms a write; then that client reads."""
-    a = yield from _begin(scene)
     f, *rest = scene.others(a)
     scene.cut((f,), (a, *rest))
     asked = yield from _confirmed(scene, a, "missed by one")
@@ -312,15 +315,14 @@ def lagging_follower_reads(scene: Scene) -> Script:
         read = scene.ask(f, "read")
         yield has_answer(read), 0.7
     scene.sim.heal()
-    if asked is not None:
-        read = scene.ask(f, "read")
-        yield has_answer(read), 0.5
-    yield from _whole(scene)
+    _needed(asked)
+    read = scene.ask(f, "read")
+    yield has_answer(read), 0.5
 
 
-def old_acknowledgements_and_a_read(scene: Scene) -> Script:
+@_between()
+def old_acknowledgements_and_a_read(scene: Scene, a: str) -> Script:
     """As `old_leader_reads`; but after the read was asked for, acknowledgements arrive that followers sent before."""
-    a = yield from _begin(scene)
     others = scene.others(a)
     scene.held["acknowledgements"] = lambda m: m.dst == a and m.type == "append_entries_res"
     yield from scene.pause(0.25)
@@ -333,37 +335,33 @@ def old_acknowledgements_and_a_read(scene: Scene) -> Script:
         yield from scene.pause(0.055)
         scene.let_go("acknowledgements")
         yield has_answer(read), 0.3
-    yield from _whole(scene)
 
 
-def standing_leader_reads(scene: Scene) -> Script:
+@_between()
+def standing_leader_reads(scene: Scene, a: str) -> Script:
     """The leader stands still while another is elected, and goes on: the first thing it meets is a read."""
-    a = yield from _begin(scene)
     others = scene.others(a)
     scene.cut((a,), others)
     scene.sim.pause(a)
     new = yield from scene.settled(others, above=scene.term(a))
-    asked = yield from _confirmed(scene, new, "of the new leader", seconds=2.0)
-    if asked is not None:
-        read = scene.ask(a, "read")
-        yield from scene.pause(0.06)
-        scene.sim.resume(a)
-        yield has_answer(read), 0.3
-    yield from _whole(scene)
+    _needed((yield from _confirmed(scene, new, "of the new leader", seconds=2.0)))
+    read = scene.ask(a, "read")
+    yield from scene.pause(0.06)
+    scene.sim.resume(a)
+    yield has_answer(read), 0.3
 
 
 def forwarded_again(scene: Scene) -> Script:
     """A follower forwards a write; when a later one has been confirmed, the network brings what it forwarded once more."""
-    a = yield from _begin(scene)
+    yield from scene.done("write", value="first")
+    yield from scene.pause(0.4)
+    a = yield from scene.settled()
     own = {"request_vote", "request_vote_res", "append_entries", "append_entries_res"}
     others: list[Sent] = []
     scene.seen.append(lambda m: others.append(m) if m.type not in own else None)
     for node in scene.others(a):
-        for kind, fields in (
-            ("write", {"value": f"by way of {node}"}),
-            ("write", {"value": f"again by way of {node}"}),
-        ):
-            asked = scene.ask(node, kind, **fields)
+        for value in (f"by way of {node}", f"again by way of {node}"):
+            asked = scene.ask(node, "write", value=value)
             yield has_answer(asked), 1.0
     yield from scene.done("write", value="the last")
     for message in others:

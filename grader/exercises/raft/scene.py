@@ -7,17 +7,18 @@ A script yields `(condition, seconds)` and is sent what the condition said, as s
 from __future__ import annotations
 
 import json
-import random
 from collections.abc import Callable, Generator, Iterable, Sequence
 from itertools import count
 from typing import Any
 
+from grader.nodes.bench import NodeBench
 from grader.nodes.clients import Ask, Asked, Client
 from grader.nodes.life import Step
 from grader.nodes.plan import Played, whole
 from grader.nodes.sim import Simulation
+from grader.says import listed
 from grader.trace.story import Sent
-from grader.verdict import Diagnosis
+from grader.verdict import Diagnosis, Kind
 
 Waiting = tuple[Callable[[], Any], float]
 Script = Generator[Waiting, Any, Any]
@@ -47,8 +48,10 @@ class Scene:
     """A simulation with a script. Messages that a rule of `dropped` or `held` is true of do not arrive; the latter are
     kept, to be let go later. `hurried` ones arrive first. `seen` is called with each message that is sent."""
 
-    def __init__(self, played: Played, rng: random.Random) -> None:
-        self.played, self.sim, self.rng = played, played.sim, rng
+    def __init__(self, played: Played, bench: NodeBench) -> None:
+        self.played, self.sim, self.bench = played, played.sim, bench
+        self.rng = bench.rng(f"scene {played.plan.seed}")
+        self.led: dict[int, dict[str, float]] = {}  # who said to be leader of which term, since when
         self.dropped: dict[str, Rule] = {}
         self.held: dict[str, Rule] = {}
         self.hurried: dict[str, Rule] = {}
@@ -73,7 +76,9 @@ class Scene:
         self._script = script
         self.sim.at(0.0, lambda: self._go_on(None))
 
-    def _stepped(self, _node: str, _step: Step) -> None:
+    def _stepped(self, node: str, step: Step) -> None:
+        if step.state.get("role") == "leader" and isinstance(step.state.get("current_term"), int):
+            self.led.setdefault(step.state["current_term"], {}).setdefault(node, self.sim.time)
         self._look()
 
     def _look(self) -> None:
@@ -157,11 +162,6 @@ class Scene:
         self.sim.heal()
         self.sim.partition(*groups)
 
-    def heal(self) -> None:
-        """All links work, no message is dropped any more."""
-        self.sim.heal()
-        self.dropped.clear()
-
     def whole(self) -> None:
         """All links work, all nodes are up."""
         self.dropped.clear()
@@ -180,6 +180,16 @@ class Scene:
         self.rng.shuffle(left)
         return left
 
+    def leaders(self) -> dict[int, dict[str, float]]:
+        """By term, its leaders and since when: by their attributes, and by who sent append_entries."""
+        found = {term: dict(nodes) for term, nodes in self.led.items()}
+        for message in self.sim.story.sent:
+            term = message.body.get("term")
+            if message.type == "append_entries" and isinstance(term, int) and message.src in self.names:
+                nodes = found.setdefault(term, {})
+                nodes[message.src] = min(nodes.get(message.src, message.sent), message.sent)
+        return found
+
     def term(self, node: str) -> int:
         return term(self.sim, node)
 
@@ -188,6 +198,15 @@ class Scene:
 
     def leader(self, among: Iterable[str] | None = None) -> str | None:
         return leader(self.sim, among)
+
+    # ---- what is wrong
+
+    def wrong(self, kind: Kind, text: str, *, line: int | None = None, expected: str, got: str) -> Diagnosis:
+        return self.bench.found(kind, text, line, expected, got)
+
+    def stuck(self, text: str, expected: str, got: str) -> Stuck:
+        """What a script raises where it cannot go on."""
+        return Stuck(self.wrong("not_available", text, expected=expected, got=got))
 
     # ---- what scripts do again and again
 
@@ -209,14 +228,10 @@ class Scene:
         since = self.sim.time
         name = yield from self.elected(among, PATIENCE, above)
         if name is None:
-            who = _and(list(among)) if among is not None else "the cluster"
-            raise Stuck(
-                Diagnosis(
-                    "not_available",
-                    f"From {since:.2f} s to {self.sim.time:.2f} s no node of {who} became leader (role = 'leader'), though "
-                    "a majority of the nodes was up and could talk.",
-                    file=self.sim.file or None, expected="a leader within 3 s", got="none",
-                )
+            who = listed(among) if among is not None else "the cluster"
+            raise self.stuck(
+                f"From {since:.2f} s to {self.sim.time:.2f} s no node of {who} became leader (role = 'leader'), though "
+                "a majority of the nodes was up and could talk.", "a leader within 3 s", "none",
             )  # fmt: skip
         return name
 
@@ -229,11 +244,6 @@ class Scene:
             self.sim.clients[free.name] = _then(self.sim.clients[free.name], self._look)
             self.clients.append(free)
         return free.ask(Ask(node, {"type": kind, "key": key, **fields}))
-
-    def answered(self, asked: Asked, seconds: float) -> Script:
-        """Wait for an answer: whether it says that it was done."""
-        yield has_answer(asked), seconds
-        return ok(asked)
 
     def done(self, kind: str, key: Any = "x", among: Iterable[str] | None = None, **fields: Any) -> Script:
         """Ask the leader, and again whoever is leader then, until it is done: what was asked. Raises Stuck."""
@@ -248,14 +258,11 @@ class Scene:
                 fields["value"] = f"{value}, asked for again at {self.sim.time:.3f} s"
             yield from self.pause(0.1)
         assert asked is not None
-        raise Stuck(
-            Diagnosis(
-                "not_available",
-                f"From {since:.2f} s to {self.sim.time:.2f} s no {kind} of {key} was done, though a majority was up and "
-                f"could talk: the last one was sent to {asked.ask.node}, the leader, and "
-                f"{'not answered' if asked.answer is None else 'answered ' + json.dumps(asked.answer)[:160]}.",
-                file=self.sim.file or None, expected=f"{kind}_ok", got="nothing" if asked.answer is None else "an error",
-            )
+        raise self.stuck(
+            f"From {since:.2f} s to {self.sim.time:.2f} s no {kind} of {key} was done, though a majority was up and "
+            f"could talk: the last one was sent to {asked.ask.node}, the leader, and "
+            f"{'not answered' if asked.answer is None else 'answered ' + json.dumps(asked.answer)[:160]}.",
+            f"{kind}_ok", "nothing" if asked.answer is None else "an error",
         )  # fmt: skip
 
 
@@ -300,7 +307,3 @@ def _then(first: Callable[[Sent], None], after: Callable[[], None]) -> Callable[
         after()
 
     return both
-
-
-def _and(names: list[str]) -> str:
-    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)

@@ -2,31 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import wraps
+
 from grader.exercises.raft.scene import FAST, Scene, Script
 from grader.trace.story import Sent
 
 
-def _then_whole(scene: Scene, script: Script) -> Script:
+def _then_whole(script: Callable[[Scene], Script]) -> Callable[[Scene], Script]:
     """After a script all is whole again, and whoever can confirm a write is a cluster."""
-    yield from script
-    scene.held.clear()
-    scene.whole()
-    yield from scene.done("write", value="after all")
+
+    @wraps(script)
+    def both(scene: Scene) -> Script:
+        yield from script(scene)
+        scene.held.clear()
+        scene.whole()
+        yield from scene.done("write", value="after all")
+
+    return both
 
 
+@_then_whole
 def voter_restarts(scene: Scene) -> Script:
     """A voter votes, crashes and restarts, all in one election; then the other candidate of that term asks it."""
-    yield from _then_whole(scene, _voter(scene, "voter"))
+    return _voter(scene, "voter")
 
 
+@_then_whole
 def leader_restarts(scene: Scene) -> Script:
     """A candidate wins, crashes, restarts; then the other candidate of that term asks it for its vote."""
-    yield from _then_whole(scene, _voter(scene, "leader"))
+    return _voter(scene, "leader")
 
 
+@_then_whole
 def voter_asked_twice(scene: Scene) -> Script:
     """Two candidates of one term ask the same voter, which stays up."""
-    yield from _then_whole(scene, _voter(scene, "nobody"))
+    return _voter(scene, "nobody")
 
 
 def _voter(scene: Scene, who: str) -> Script:
@@ -53,20 +64,14 @@ def _voter(scene: Scene, who: str) -> Script:
     yield (lambda: first), 5.0
     if not first:
         return
-    a, term, (b, c) = first[0].src, first[0].body.get("term"), other
+    a, (b, c) = first[0].src, other
     won = yield from scene.elected([a], 1.0)
     if won is None:
         return
     term = scene.term(a)
-    if who == "voter":
-        scene.sim.crash(c)
-        asked = c
-    elif who == "leader":
-        scene.sim.crash(a)
-        asked = a
-    else:
-        asked = c
-    left_out = a if asked == c else c
+    asked, left_out = (a, c) if who == "leader" else (c, a)
+    if who != "nobody":
+        scene.sim.crash(asked)
     scene.dropped["left out"] = lambda m: left_out in (m.src, m.dst)
     yield (lambda: scene.term(b) >= term), 3.0
     if scene.term(b) != term or scene.role(b) != "candidate":
@@ -85,17 +90,8 @@ def _crash_voter(scene: Scene, message: Sent, first: list[Sent], other: list[str
         scene.sim.crash_after(message.src, scene.sim.places[message.src].done + 1)
 
 
+@_then_whole
 def a_vote_again(scene: Scene) -> Script:
-    """The network brings one vote three times."""
-    yield from _then_whole(scene, _a_vote_again(scene))
-
-
-def late_votes(scene: Scene) -> Script:
-    """Votes of one term arrive when their candidate stands in the next, in which the voters elect another."""
-    yield from _then_whole(scene, _late_votes(scene))
-
-
-def _a_vote_again(scene: Scene) -> Script:
     """The network brings one vote three times; the candidate has no other, and three of five elect another in its term."""
     first: list[Sent] = []
     scene.seen.append(lambda m: first.append(m) if m.type == "request_vote" and not first else None)
@@ -124,7 +120,8 @@ def _a_vote_again(scene: Scene) -> Script:
     yield from scene.elected(scene.others(*reached, a), 3.0, above=term - 1)
 
 
-def _late_votes(scene: Scene) -> Script:
+@_then_whole
+def late_votes(scene: Scene) -> Script:
     """Votes of one term arrive when their candidate stands in the next, in which the voters elect another."""
     first: list[Sent] = []
     scene.seen.append(lambda m: first.append(m) if m.type == "request_vote" and not first else None)

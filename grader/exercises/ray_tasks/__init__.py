@@ -14,8 +14,7 @@ from pathlib import Path
 from grader.exercise import Check, Exercise
 from grader.exercises.ray_tasks.in_flight import CALL_SECONDS, PATIENT_SECONDS, shift, told
 from grader.jobs.rays.bench import RayBench, once_more
-from grader.jobs.rays.lent import Said
-from grader.jobs.rays.room import CPUS
+from grader.jobs.rays.lease import CPUS, Said
 from grader.lost import Lost
 from grader.trace.gantt import Bar, Became, Chart
 from grader.worlds.ray import Ray
@@ -207,7 +206,7 @@ EXERCISE = Exercise(
     title="Ray tasks and an actor that comes back",
     minutes=50,
     difficulty=2,
-    cost="seconds",
+    cost="tens of seconds",
     world=Ray(("process_all", "Counter"), in_box=IN_BOX),
     checks=tuple(Check(name, title, points, once_more(judge)) for name, title, points, judge in CHECKS),
 )

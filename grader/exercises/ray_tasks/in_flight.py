@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from grader.jobs.rays.bench import RayBench
-from grader.jobs.rays.lent import Said
-from grader.jobs.rays.room import CPUS
+from grader.jobs.rays.lease import CPUS, Said
 from grader.lost import Lost
 from grader.trace.gantt import Bar, Became, Chart
 from grader.verdict import Diagnosis

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from grader.jobs.rays.bench import RayBench
-from grader.jobs.rays.lent import Said
+from grader.jobs.rays.lease import Said
 from grader.lost import Lost
 from grader.trace.gantt import Bar, Became, Chart
 from grader.verdict import Diagnosis, Kind

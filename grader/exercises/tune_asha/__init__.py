@@ -16,7 +16,7 @@ from typing import Any
 
 from grader.exercise import Check, Exercise
 from grader.jobs.rays.bench import RayBench, once_more
-from grader.jobs.rays.lent import Said
+from grader.jobs.rays.lease import Said
 from grader.lost import Lost
 from grader.trace.gantt import Bar, Became, Chart
 from grader.verdict import Diagnosis, Kind
@@ -281,7 +281,7 @@ EXERCISE = Exercise(
     title="Early stopping with ASHA and Optuna",
     minutes=35,
     difficulty=2,
-    cost="seconds",
+    cost="tens of seconds",
     world=Ray(("search",), in_box=IN_BOX, imported=IMPORTED),
     checks=(
         Check("finds", "Trains the best of all configurations to the end", 4, once_more(_finds)),

@@ -6,59 +6,58 @@ values.
 
 from __future__ import annotations
 
-import contextlib
 import datetime
 import gc
-import linecache
 import os
 import re
 import resource
 import signal
 import socket
 import sys
-import traceback
-import types
 import warnings
 from pathlib import Path
 from typing import Any
 
-from grader.jobs.host import MODULE
-from grader.jobs.sparks import confine, gate
-from grader.sandbox import frames
+from grader.jobs.sparks import confine, py4j_filter
+from grader.sandbox import frames, program, supervise
 
 CPU_SECONDS = 30
 
 
-def live(
-    asked: dict[str, Any], folder: str, own: str, port: int, token: str, session: str, channel: socket.socket
+def fork(
+    asked: dict[str, Any], folder: str, own: str, port: int, token: str, session: str
+) -> tuple[int, frames.Channel]:
+    """A driver in a new process, with nothing open but its channel. Returns its id and the channel's other end."""
+    ours, theirs = socket.socketpair()
+
+    def act() -> None:
+        py4j_filter.let_go()
+        supervise.close_others({theirs.fileno()})
+        _live(asked, folder, own, port, token, session, frames.Channel(theirs))
+
+    pid = supervise.fork(act)
+    theirs.close()
+    return pid, frames.Channel(ours)
+
+
+def _live(
+    asked: dict[str, Any], folder: str, own: str, port: int, token: str, session: str, channel: frames.Channel
 ) -> None:
-    """From the fork to the end of a run. Never returns."""
-    status = 70
-
-    def tell(header: dict[str, Any]) -> None:
-        channel.sendall(frames.pack_message(header))
-
+    """From the fork to the end of a run."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.environ.update(PYSPARK_GATEWAY_PORT=str(port), PYSPARK_GATEWAY_SECRET=token, PYSPARK_PYTHON=sys.executable)
+    confine.to([own, os.environ["RANKUP_TASKS"], *asked.get("writes", ())])
+    resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS + 1))
+    warnings.simplefilter("ignore")
+    file = asked["file"]
     try:
-        gate.let_go()
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        os.environ.update(PYSPARK_GATEWAY_PORT=str(port), PYSPARK_GATEWAY_SECRET=token, PYSPARK_PYTHON=sys.executable)
-        confine.to([own, os.environ["RANKUP_TASKS"], *asked.get("writes", ())])
-        resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS + 1))
-        warnings.simplefilter("ignore")
-        file = asked["file"]
-        try:
-            spark = _session(session, own)
-        except BaseException as error:
-            tell({"event": "failed", "text": f"{type(error).__name__}: {error}"[:300]})
-            os._exit(0)
-        tell(_told(asked, file, spark, folder))
-        while channel.recv(1):  # what was returned is kept until the supervisor has seen it; it may ask once more
-            tell(_again(asked, file, spark, folder))
-        status = 0
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        os._exit(status)
+        spark = _session(session, own)
+    except BaseException as error:
+        channel.post({"event": "failed", "text": f"{type(error).__name__}: {error}"[:300]})
+        return
+    channel.post(_told(asked, file, spark, folder))
+    while channel.next():  # what was returned is kept until the supervisor has seen it; it may ask once more
+        channel.post(_again(asked, file, spark, folder))
 
 
 def _session(session: str, own: str) -> Any:
@@ -87,11 +86,8 @@ def _told(asked: dict[str, Any], file: str, spark: Any, folder: str) -> dict[str
     source, stage = asked["source"], "compile"
     try:
         code = compile(source, file, "exec")
-        linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
         stage = "load"
-        module = types.ModuleType(MODULE)
-        module.__file__ = file
-        exec(code, module.__dict__)  # the learner's code: this process is its box
+        module = program.load(code, source, file, listed=False)  # not there for tasks: it is pickled by value
         function = getattr(module, asked["call"], None)
         if not callable(function):
             return {"event": "missing", "text": f"it defines no function {asked['call']}"}
@@ -102,21 +98,6 @@ def _told(asked: dict[str, Any], file: str, spark: Any, folder: str) -> dict[str
         return _returned(value, file)
     except BaseException as error:
         return _raised(error, file, stage)
-
-
-def fork(
-    asked: dict[str, Any], folder: str, own: str, port: int, token: str, session: str
-) -> tuple[int, socket.socket]:
-    """A driver in a new process, with nothing open but its channel. Returns its id and the channel's other end."""
-    ours, theirs = socket.socketpair()
-    pid = os.fork()
-    if pid == 0:
-        for fd in set(map(int, os.listdir("/proc/self/fd"))) - {0, 1, 2, theirs.fileno()}:
-            with contextlib.suppress(OSError):
-                os.close(fd)
-        live(asked, folder, own, port, token, session, theirs)
-    theirs.close()
-    return pid, ours
 
 
 def _again(asked: dict[str, Any], file: str, spark: Any, folder: str) -> dict[str, Any]:
@@ -180,15 +161,10 @@ _kept: list[Any] = []  # what the supervisor is to look at lives as long as this
 
 
 def _raised(error: BaseException, file: str, stage: str) -> dict[str, Any]:
-    lines = [entry.lineno for entry in traceback.extract_tb(error.__traceback__) if entry.filename == file]
-    line = lines[-1] if lines else None
-    text = error.msg if isinstance(error, SyntaxError) else str(error)
-    if isinstance(error, SyntaxError) and error.filename == file:
-        line = error.lineno
-    if isinstance(error, MemoryError):
-        text = "out of memory"
-    kind, text = _of_a_task(text) or (type(error).__name__, short(text))
-    return {"event": "raised", "stage": stage, "type": kind, "text": text, "line": line_in(str(error), file) or line}
+    event = program.raised(error, file, stage)
+    text = "out of memory" if isinstance(error, MemoryError) else program.text_of(error)
+    kind, text = _of_a_task(text) or (event["type"], short(text))
+    return {**event, "type": kind, "text": text, "line": line_in(str(error), file) or event["line"]}
 
 
 def line_in(text: str, file: str) -> int | None:

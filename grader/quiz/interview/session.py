@@ -138,7 +138,7 @@ def _former(progress: Store) -> list[Interview]:
     for kept in progress.interviews():
         try:
             found.append(interview_from(kept))
-        except (KeyError, TypeError, ValueError):  # of another version: it says nothing here
+        except ValueError:  # of another version: it says nothing here
             continue
     return found
 

@@ -11,9 +11,9 @@ from textual.screen import Screen
 from textual.widgets import Static, TabbedContent, TabPane
 
 from grader.quiz.deck import KINDS, LEVELS
-from grader.quiz.desk import Desk
 from grader.quiz.plan import Wanted
 from grader.quiz.screen.boxes import TickList
+from grader.quiz.sitting import Desk
 from grader.quiz.steps import Do, Reply
 
 
@@ -46,7 +46,7 @@ class ChooseScreen(Screen[Reply]):
         yield Static("space tick  tab list  +/- new  s start  ? help  q quit", classes="keys")
 
     def _ticks(self, name: str) -> TickList:
-        cards, wanted = self.desk.everything(), self.desk.wanted
+        cards, wanted = list(self.desk.by_id().values()), self.desk.wanted
         memories, now = self.desk.store.memories(), self.desk.now()
         aside = self.desk.store.set_aside(now)
         asked = {card for card, memory in memories.items() if memory.is_due(now) and card not in aside}
@@ -73,7 +73,7 @@ class ChooseScreen(Screen[Reply]):
         self._count()
 
     def _count(self) -> None:
-        planned, most = self.desk.sitting().planned(), self.desk.new_a_day()
+        planned, most = self.desk.planned(), self.desk.new_a_day()
         said = f"{len(planned.due)} due, {len(planned.new)} new today (at most {most} a day)"
         self.query_one("#counts", Static).update(f"{said}, of {len(self.desk.cards())} cards")
 

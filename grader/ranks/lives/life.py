@@ -8,8 +8,7 @@ are ranks of a group of their own; before each file operation in the watched fol
 from __future__ import annotations
 
 import contextlib
-import ctypes
-import itertools
+import functools
 import json
 import os
 import random
@@ -30,17 +29,14 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-from grader.ranks import worker
+from grader.ranks import learner
 from grader.ranks.lives import disk
 from grader.ranks.lives.listener import listen
 from grader.ranks.lives.watch import PATIENCE_SECONDS, Process, Step, Watch
-from grader.sandbox import frames, namespaces, seccomp
-from grader.sandbox.first import keep_to
-from grader.sandbox.keeper import children
+from grader.sandbox import frames, namespaces, program, seccomp, supervise
+from grader.sandbox.first import NOTE, keep_to
 
-_PR_SET_PDEATHSIG = 1
 CPU_SECONDS = 4
-_FRAMES = 3  # a rank's descriptor to the grading process, which is the supervisor's alone
 
 
 class Functions(dict[str, Any]):
@@ -85,7 +81,7 @@ class Ended:
         event = self.event
         if event.get("event") != "returned":
             return None
-        return frames.decode(event["value"], self.blob, worker.tensor)
+        return frames.decode(event["value"], self.blob, learner.tensor)
 
 
 @dataclass
@@ -190,11 +186,9 @@ class Lives:
         try:
             for rank in range(ranks):
                 ours, theirs = socket.socketpair()
-                pid = os.fork()
-                if pid == 0:
-                    ours.close()
-                    write = [own[rank], *([folder] if folder else ()), *rooms, *self._shared_memory]
-                    self._live(act, arguments, rank, ranks, theirs, meeting, write, folder is not None, cpu_seconds)
+                write = [own[rank], *([folder] if folder else ()), *rooms, *self._shared_memory]
+                place = _Place(rank, ranks, theirs, meeting, write, folder is not None, cpu_seconds)
+                pid = supervise.fork(functools.partial(self._live, act, arguments, place))
                 theirs.close()
                 processes.append(Process(rank, pid, ours))
             meeting.close()
@@ -215,66 +209,63 @@ class Lives:
 
     def _end_strays(self) -> None:
         """End what lives have left behind, also in sessions of its own: orphans come to us, who are their subreaper."""
-        while strays := set(children()) - self.spared:
+        while strays := set(supervise.children()) - self.spared:
+            supervise.send(strays, signal.SIGKILL)
             for pid in strays:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
                 os.waitpid(pid, 0)
 
-    def _live(
-        self,
-        act: Callable[..., Any],
-        arguments: tuple[Any, ...],
-        rank: int,
-        ranks: int,
-        channel: socket.socket,
-        meeting: _Meeting,
-        write: Sequence[Path],
-        watched: bool,
-        cpu_seconds: int,
-    ) -> None:
-        """In a fresh fork: be rank `rank` of a life. Never returns."""
-        status = 70
+    def _live(self, act: Callable[..., Any], arguments: tuple[Any, ...], place: _Place) -> None:
+        """In a fresh fork: be a rank of a life."""
+        channel = place.channel
+        place.settle(self._seed + 1000 * self._lives + place.rank)
+        stage = "load"
         try:
-            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-            os.setpgid(0, 0)
-            kept = channel.fileno()
-            with contextlib.suppress(OSError):
-                os.close(_FRAMES)
-            for start, stop in itertools.pairwise((_FRAMES + 1, *sorted({kept, *meeting.descriptors()}), 1024)):
-                os.closerange(start + 1, stop)
-            keep_to(list(map(str, write)))
-            seccomp.install(seccomp.refusing(seccomp.ATTRIBUTES))  # a folder's hold kilobytes; Landlock lets them
-            signal.signal(signal.SIGXCPU, _out_of_time)
-            resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds + 1))
-            _start_from(self._seed + 1000 * self._lives + rank)
-            os.environ.update(RANK=str(rank), WORLD_SIZE=str(ranks), LOCAL_RANK=str(rank), LOCAL_WORLD_SIZE=str(ranks))
-            meeting.meet(rank)
-            stage = "load"
-            try:
-                functions: dict[str, Any] = {"$code": self._code}
-                problems: dict[str, str] = {}
-                if self._functions:
-                    module = worker.load(self._code, self._source, self._file)
-                    functions, problems = worker.find_functions(module, self._functions)
-                stage = "call"
-                if watched:
-                    listener = listen()
-                    socket.send_fds(channel, [b"L"], [listener])
-                    os.close(listener)
-                else:
-                    channel.sendall(b"-")
-                value = act(Functions(functions, problems), *arguments)
-            except BaseException as error:
-                worker.print_traceback(error, self._file)
-                channel.sendall(frames.pack_message(told(error, self._file, stage)))
+            found: dict[str, Any] = {"$code": self._code}
+            problems: dict[str, str] = {}
+            if self._functions:
+                module = program.load(self._code, self._source, self._file)
+                found, problems = learner.find_functions(module, self._functions)
+            stage = "call"
+            if place.watched:
+                listener = listen()
+                socket.send_fds(channel, [b"L"], [listener])
+                os.close(listener)
             else:
-                sys.stdout.flush()
-                tree, blob = frames.encode(value, worker.tensor_bytes)
-                channel.sendall(frames.pack_message({"event": "returned", "value": tree}, blob))
-            status = 0
-        finally:
-            os._exit(status)
+                channel.sendall(b"-")
+            value = act(Functions(found, problems), *arguments)
+        except BaseException as error:
+            learner.print_traceback(error)
+            channel.sendall(frames.pack_message(told(error, self._file, stage)))
+        else:
+            sys.stdout.flush()
+            tree, blob = frames.encode(value, learner.tensor_bytes)
+            channel.sendall(frames.pack_message({"event": "returned", "value": tree}, blob))
+
+
+@dataclass
+class _Place:
+    """One rank's place in a life: to whom it talks, where it may write, what it may take."""
+
+    rank: int
+    ranks: int
+    channel: socket.socket
+    meeting: _Meeting
+    write: Sequence[Path]
+    watched: bool
+    cpu_seconds: int
+
+    def settle(self, seed: int) -> None:
+        """In a fresh fork: give up what is not for a learner's code, and meet the others."""
+        os.setpgid(0, 0)
+        supervise.close_others({NOTE, self.channel.fileno(), *self.meeting.descriptors()})
+        keep_to(list(map(str, self.write)))
+        seccomp.install(seccomp.refusing(seccomp.ATTRIBUTES))  # a folder's hold kilobytes; Landlock lets them
+        signal.signal(signal.SIGXCPU, _out_of_time)
+        resource.setrlimit(resource.RLIMIT_CPU, (self.cpu_seconds, self.cpu_seconds + 1))
+        _start_from(seed)
+        rank, ranks = str(self.rank), str(self.ranks)
+        os.environ.update(RANK=rank, WORLD_SIZE=ranks, LOCAL_RANK=rank, LOCAL_WORLD_SIZE=ranks)
+        self.meeting.meet(self.rank)
 
 
 class OutOfTime(BaseException):
@@ -287,7 +278,7 @@ def _out_of_time(*_: Any) -> None:
 
 def told(error: BaseException, file: str, stage: str) -> dict[str, Any]:
     """The event of an exception that left the learner's code."""
-    event = worker.raised(error, file, stage)
+    event = learner.raised(error, file, stage)
     if isinstance(error, OutOfTime):
         used = resource.getrlimit(resource.RLIMIT_CPU)[0] - 1  # with the signal the kernel allows one second more
         event |= {"why": "stuck", "text": f"it used {used} s of CPU time"}

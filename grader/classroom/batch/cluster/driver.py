@@ -4,7 +4,7 @@
 
 The first line on stdout is {"about": ..., "remarks": [...]} or {"refused": sentence}. Then lines come on stdin,
 {"start": number of jobs} or {"jobs": [Job.to_json, ...]}, and one line on stdout for each job as it is done: {"number":
-its place in the list, "verdict": ... or "problem": ..., "seconds": ..., "worker": ...}, or again {"about": ...} where
+its place in the list, and what `Done.to_json` gives}, or again {"about": ...} where
 something is lost. Ends at end of file on stdin; Ray ends the actors with the process that made them, however it ends.
 """
 
@@ -26,8 +26,8 @@ from ray.exceptions import RayError
 
 from grader.classroom.batch.cluster import machines, slot
 from grader.classroom.batch.cluster.machines import Machine
-from grader.classroom.batch.local import TRIES
-from grader.classroom.batch.pool import Job
+from grader.classroom.batch.pool import TRIES, Job
+from grader.classroom.version import version
 
 LOSSES = 3  # how often a job may go down with a slot or a whole machine before it is taken for the cause
 STARTS = 4  # how often in a row a slot is started without getting a job done
@@ -165,7 +165,7 @@ class Work:
             self._waiting.appendleft(task)
             self.start(1)
         else:
-            self._say({"number": task.number, **said, "seconds": task.seconds, "worker": place.name})
+            self._say({**said, "number": task.number, "seconds": task.seconds, "worker": place.name})
 
     def _lose(self, place: Place, why: str) -> None:
         """A slot is gone, or must go: what it had goes to another, and it is started anew if its machine is there."""
@@ -204,7 +204,7 @@ def main() -> None:
     wanted = json.loads(sys.argv[1])
     try:
         machines.connect(wanted["address"])
-        found, remarks = machines.usable(machines.look(), slot.version(), wanted["trust"])
+        found, remarks = machines.usable(machines.look(), version(), wanted["trust"])
     except machines.Refused as error:
         say({"refused": str(error)})
         return

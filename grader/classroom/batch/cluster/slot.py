@@ -1,47 +1,20 @@
 """What runs on each machine of a cluster: a look at what grades there, and one slot that grades jobs.
 
-Only JSON text goes in and out. A slot is a Ray actor that does nothing but keep a worker process (see `worker`) and
-talk to it, so that what grades has nothing of Ray in it and ends with the slot, however that ends.
+Only JSON text goes in and out. A slot is a Ray actor that does nothing but keep a worker process and talk to it, so
+that what grades has nothing of Ray in it and ends with the slot, however that ends.
 """
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
 import json
 import sys
-import time
-from functools import cache
-from importlib import metadata
-from pathlib import Path
 
-import grader
-from grader.classroom.batch.local import Worker, WorkerFailed, cores
-from grader.classroom.batch.pool import Job
+from grader.classroom.batch.pool import Job, LocalPool, cores
+from grader.classroom.version import version
 from grader.sandbox import modes
 
 # finds the package where the slot itself did, which -I might not
-COMMAND = (sys.executable, "-s", "-P", "-m", "grader.classroom.batch.worker")
-
-
-@cache
-def version() -> str:
-    """What decides the verdicts of this machine, for people and to be compared: releases, and the sources' sum."""
-    package = Path(grader.__file__).parent
-    total = hashlib.sha256()
-    for path in sorted(package.rglob("*.py")):
-        if "_data" not in path.parts:
-            total.update(f"{path.relative_to(package)}\0{path.stat().st_size}\0".encode())
-            total.update(path.read_bytes())
-    return f"rankup {_release('rankup')} ({total.hexdigest()[:12]}), torch {_release('torch')}"
-
-
-def _release(name: str) -> str:
-    """The release of a package, whichever hardware it is built for."""
-    try:
-        return metadata.version(name).partition("+")[0]
-    except metadata.PackageNotFoundError:  # a checkout that nobody installed
-        return "without a version"
+COMMAND = (sys.executable, "-s", "-P", "-m", "grader.classroom.service")
 
 
 def look() -> str:
@@ -60,29 +33,13 @@ class Slot:
     def __init__(self, trust: bool) -> None:
         if not trust:
             modes.require_full()
-        self._worker: Worker | None = None
+        self._pool = LocalPool(1, COMMAND, tries=1)
 
     def get_ready(self) -> None:
         """Start the worker, if there is none."""
-        with contextlib.suppress(OSError):  # it is tried again when there is a job for it
-            self._worker = self._worker or Worker(COMMAND)
+        self._pool.start(1)
 
     def grade(self, line: str) -> str:
-        """One try at a job (`Job.to_json`).
-
-        The answer is {"verdict": what `Verdict.report_json` gives} or {"problem": sentence}, with the seconds it took.
-        A worker that failed, or hung for longer than the job's deadline, is replaced.
-        """
-        began = time.monotonic()
-        answer: dict[str, object] = {}
-        try:
-            self._worker = self._worker or Worker(COMMAND)
-            answer["verdict"] = json.loads(self._worker.grade(Job.from_json(line)).report_json())
-        except WorkerFailed as error:
-            answer["problem"] = str(error)
-        except OSError as error:
-            answer["problem"] = f"no worker can be started ({error.strerror})"
-        if "problem" in answer and self._worker is not None:
-            worker, self._worker = self._worker, None
-            worker.end()
-        return json.dumps({**answer, "seconds": time.monotonic() - began})
+        """One try at a job (`Job.to_json`); the answer is `Done.to_json`, without who did it."""
+        [done] = self._pool.results([Job.from_json(line)])
+        return json.dumps(done.to_json())
