@@ -19,14 +19,14 @@ test: $(READY) ## run the tests
 	@echo "Running the tests (some minutes on two cores)"
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
-test-all: $(READY) ## run also the tests that take long: more mutants, every chapter and attack, hundreds of random programs
+test-all: $(READY) ## run also the tests that take long: the day's sixth of all mutants, every chapter and attack, hundreds of random programs
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not gpu and not soak and not browser"
 
 test-heavy: $(READY) ## run only the tests that take long
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "heavy and not gpu and not soak"
 
-mutants: $(READY) ## run every mutant against its exercise (over an hour)
-	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -k a_mutant_is_caught -m "not gpu" tests/exercises
+mutants: $(READY) ## run every mutant (wrong solution) against its exercise
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -k a_wrong_submission_is_caught -m "not gpu" tests/exercises
 
 test-gpu: $(READY) ## run the tests that need an NVIDIA GPU
 	@$(BIN)/python -m pytest -m gpu

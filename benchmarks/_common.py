@@ -19,6 +19,7 @@ from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
+from grader.authoring import wrong as wrong_ones
 from grader.sandbox import modes, supervise, usage
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -27,12 +28,8 @@ BUILD = ROOT / "build" / "bench"
 ASSIGNMENT, NOTEBOOK = "06-collectives", "ring_all_reduce"
 MAX_POINTS = 20
 _RELEASED = ROOT / "exercises" / ASSIGNMENT / f"{NOTEBOOK}.ipynb"
-_DEMO, _MUTANTS = ROOT / "demo" / "submissions", ROOT / "tests" / "mutants" / NOTEBOOK
+_DEMO = ROOT / "demo" / "submissions"
 _SAMPLED_EVERY = 0.1  # seconds between two looks at the memory of a tree of processes
-
-RIGHT = (_DEMO / "ada.py", _DEMO / "bela.py", *sorted((ROOT / "tests" / "alternatives" / NOTEBOOK).glob("*.py")))
-WRONG = tuple(_DEMO / f"{name}.py" for name in ("chen", "emma", "dmitri", "farid", "grace", "hana", "judit"))
-ENDLESS = (_DEMO / "ivan.py", _MUTANTS / "never_ending_loop.py", _MUTANTS / "polls_is_completed.py")
 
 
 @dataclass(frozen=True)
@@ -45,17 +42,31 @@ class HandedIn:
     source: str
 
 
+def _sources(sort: str) -> dict[str, str]:
+    """The texts that are handed in, by their names."""
+    of_demo = {"right": ("ada", "bela"), "wrong": ("chen", "emma", "dmitri", "farid", "grace", "hana", "judit"),
+               "endless": ("ivan",)}[sort]  # fmt: skip
+    texts = {name: (_DEMO / f"{name}.py").read_text() for name in of_demo}
+    if sort == "right":
+        texts |= {path.stem: path.read_text() for path in wrong_ones.right(NOTEBOOK)}
+    if sort == "endless":
+        texts |= {n: wrong_ones.find(f"{NOTEBOOK}/{n}").source for n in ("never_ending_loop", "polls_is_completed")}
+    return texts
+
+
 def mixture(right: int, wrong: int, endless: int, seed: int = 1) -> list[HandedIn]:
     """A class in no order: each source as often as the next, and no two texts the same."""
-    paths = [("right", path) for path in islice(cycle(RIGHT), right)]
-    paths += [("wrong", path) for path in islice(cycle(WRONG), wrong)]
-    paths += [("endless", path) for path in islice(cycle(ENDLESS), endless)]
-    random.Random(seed).shuffle(paths)
-    made = []
-    for number, (sort, path) in enumerate(paths, 1):
-        student = f"s{number:04}"
-        made.append(HandedIn(student, path.stem, sort, f"{path.read_text()}\n# {student}\n"))
-    return made
+    texts = [
+        (sort, *text)
+        for sort, many in (("right", right), ("wrong", wrong), ("endless", endless))
+        for text in islice(cycle(_sources(sort).items()), many)
+    ]
+    random.Random(seed).shuffle(texts)
+    students = [f"s{number:04}" for number in range(1, len(texts) + 1)]
+    return [
+        HandedIn(student, name, sort, f"{text}\n# {student}\n")
+        for student, (sort, name, text) in zip(students, texts, strict=True)
+    ]
 
 
 def environment(**more: str | Path) -> dict[str, str]:

@@ -4,7 +4,7 @@
 
 States per second of two_phase_commit's reference with three participants, a crash and a timer, its nodes in a box as
 they are graded, beside a plain search of the same cluster that copies node objects for every step (copy.deepcopy). Then
-each mutant whose header names an exploring check: seconds until that check's verdict, which holds the search, making
+each mutant whose heading names an exploring check: seconds until that check's verdict, which holds the search, making
 the schedule smaller and drawing it.
 """
 
@@ -14,16 +14,14 @@ import argparse
 import copy
 import json
 import statistics
-import sys
 import time
 from collections import deque
-from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
-from _common import ROOT, goal, save
+from _common import goal, save
 
-from grader import grading, registry, submission
+from grader import grading, registry
+from grader.authoring import wrong
 from grader.nodes.boxed import Code
 from grader.nodes.boxes import world
 from grader.nodes.clients import Ask
@@ -88,25 +86,18 @@ def copied(source: str, states: int) -> dict[str, Any]:
 
 def mutants(engines: Engines, most: int) -> list[dict[str, Any]]:
     """Seconds until the exploring check's verdict on each mutant that it must catch."""
-    sys.path.insert(0, str(ROOT / "tests" / "exercises"))
-    from submissions import files, header
-
     rows = []
     for name, checks in EXPLORING.items():
         found = registry.find(name)
-        for path in files("mutants", name):
-            expected = header(path.read_text())
-            if expected.check not in checks or len(rows) >= most:
+        for each in wrong.wrongs(name):
+            if each.check not in checks or len(rows) >= most:
                 continue
-            one = replace(found, checks=tuple(check for check in found.checks if check.name == expected.check))
-            handed_in = submission.read(Path(path), found.function_names)
+            one = grading.only(found, each.check)
             started = time.perf_counter()
-            verdict = grading.grade(one, handed_in, engines, 1)
+            verdict = grading.grade(one, each.submission, engines, 1)
             seconds = time.perf_counter() - started
             steps = len((verdict.checks[0].schedule or {}).get("actions", []))
-            rows.append(
-                {"mutant": f"{name}/{path.stem}", "seconds": seconds, "steps": steps, "caught": not verdict.passed}
-            )
+            rows.append({"mutant": each.id, "seconds": seconds, "steps": steps, "caught": not verdict.passed})
             missed = "" if rows[-1]["caught"] else "  NOT caught"
             print(
                 f"{rows[-1]['mutant']:60} {seconds:6.2f} s  {steps:3} steps{missed}",
@@ -120,8 +111,7 @@ def main() -> None:
     parser.add_argument("--states", type=int, default=60_000)
     parser.add_argument("--mutants", type=int, default=100, help="at most so many of them")
     arguments = parser.parse_args()
-    (notebook,) = ROOT.glob("solutions/*/two_phase_commit.ipynb")
-    source = submission.read(notebook, ["Coordinator"]).source
+    source = wrong.reference("two_phase_commit").source
     with Engines() as engines:
         engines.warm.wait_until_ready()
         rows = [searched(engines, source, arguments.states), copied(source, 2000)]

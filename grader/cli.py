@@ -18,6 +18,7 @@ from typing import Annotated, Any
 import typer
 
 from grader import cli_quiz
+from grader.authoring import command as authoring
 from grader.ranks import WORKER
 from grader.sandbox.warm import Warm
 from grader.submission import BadRequest
@@ -35,6 +36,7 @@ app.add_typer(history_app, name="history")
 nodes_app = typer.Typer(help="Run programs that speak Maelstrom's protocol.", no_args_is_help=True)
 app.add_typer(nodes_app, name="nodes")
 app.add_typer(cli_quiz.app)
+app.add_typer(authoring.app, name="exercise")
 
 _ahead: Warm | None = None  # the host for `rankup grade`, started before the command line is read
 

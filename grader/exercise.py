@@ -17,7 +17,7 @@ from grader.submission import Submission
 from grader.verdict import Diagnosis
 
 T = TypeVar("T")
-Cost = Literal["second", "seconds", "minute"]
+Cost = Literal["second", "seconds", "tens of seconds", "minute"]
 
 
 @dataclass(frozen=True)
@@ -85,8 +85,8 @@ class Check:
 class Exercise:
     """One graded exercise. `minutes` and `difficulty` (1 to 3) are for people.
 
-    `cost` is what one verdict takes (about a second, some seconds, or most of a minute): it decides how often tests ask
-    for one.
+    `cost` is what one verdict takes (about a second, a few, ten to thirty, or most of a minute): it decides how often
+    tests ask for one.
     """
 
     name: str

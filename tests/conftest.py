@@ -4,16 +4,29 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from datetime import date
 from pathlib import Path
 
 import matrix
 import pytest
 from hypothesis import settings
 
+from grader.authoring import verdicts
 from grader.ranks.engines import Engines
 
 settings.register_profile("rankup", deadline=None)  # a busy machine is no failure
 settings.load_profile("rankup")
+
+
+def pytest_configure() -> None:
+    """Choose the sixth of all wrong submissions that is tried today, once for all workers."""
+    os.environ.setdefault("RANKUP_SIXTH", str(date.today().toordinal() % verdicts.SHARES + 1))
+
+
+def pytest_report_header() -> str:
+    return (
+        f"of all wrong submissions this is the day of one sixth: RANKUP_SIXTH={os.environ['RANKUP_SIXTH']} repeats it"
+    )
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

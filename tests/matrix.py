@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 PROPERTY = "mutant"
 CAUGHT, ALSO, KEPT, MISSED = "#", "x", ".", "?"
-LEGEND = f"{CAUGHT} caught by the check that its header names, {ALSO} points lost there too, {KEPT} none lost"
+LEGEND = f"{CAUGHT} caught by the check that its heading names, {ALSO} points lost there too, {KEPT} none lost"
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,7 @@
     python -m tools.whiteboard            # write them into the chapter
     python -m tools.whiteboard --check    # exit status 1 if they are not in step
 
-A generated cell has the tag `whiteboard`; all cells with it are replaced, and nothing else is touched. The files are
-only cut at their headings here: `rankup cards check` reads them strictly.
+A generated cell has the tag `whiteboard`; all cells with it are replaced, and nothing else is touched.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,42 +18,17 @@ import nbformat
 import yaml
 
 from grader import catalog
+from grader.quiz.interview.content import Entry, parse
 
 TAG = "whiteboard"
-PARTS = {"Answer": "Model answer", "Listen for": "What an interviewer listens for", "Follow-ups": "Follow-ups"}
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One question's answer, points and follow-ups, as Markdown, by the heading of the part."""
-
-    id: str
-    parts: Mapping[str, str]
 
 
 def areas(course: Path) -> Iterator[tuple[str, list[Entry]]]:
     """Each file's title and its entries, in the order of the files' names."""
     for path in sorted((course / "interview").glob("[0-9]*.md")):
-        head, *blocks = _cut(path.read_text(encoding="utf-8"), "## ")
-        title = re.search(r"^title: (.+)$", head, flags=re.MULTILINE)
-        entries = []
-        for block in blocks:
-            name, *parts = _cut(block, "### ")
-            bodies = dict(part.split("\n", 1) for part in parts)
-            entries.append(Entry(name.strip(), {heading: body.strip() for heading, body in bodies.items()}))
-        yield title[1] if title else path.stem, entries
-
-
-def _cut(text: str, mark: str) -> list[str]:
-    """What is before the first line that begins with `mark`, and what follows each; code in fences is left alone."""
-    found, fenced = [""], False
-    for line in text.split("\n"):
-        fenced ^= line.startswith("```")
-        if line.startswith(mark) and not fenced:
-            found.append(line.removeprefix(mark) + "\n")
-        else:
-            found[-1] += line + "\n"
-    return found
+        text = path.read_text(encoding="utf-8")
+        title = re.search(r"^title: (.+)$", text, flags=re.MULTILINE)
+        yield title[1] if title else path.stem, parse(text, path.name)
 
 
 def texts(course: Path) -> Iterator[tuple[str, str]]:
@@ -66,15 +39,30 @@ def texts(course: Path) -> Iterator[tuple[str, str]]:
         slug = re.sub(r"[^a-z]+", "-", title.lower())
         yield f"questions-{slug}", f"### {title}: {len(entries)} questions"
         for entry in entries:
-            question = questions[entry.id]
-            yield entry.id, _text(entry, question, topics[question["topic"]], course)
+            question = questions[entry.question]
+            yield entry.question, _text(entry, question, topics[question["topic"]], course)
 
 
 def _text(entry: Entry, question: Mapping[str, Any], topic: Mapping[str, Any], course: Path) -> str:
-    lines = [f"#### {question['q']}", "", " · ".join([question["level"], *_where(topic, course), f"`{entry.id}`"])]
-    for heading, summary in PARTS.items():
-        lines += ["", f"<details><summary>{summary}</summary>", "", entry.parts[heading], "", "</details>"]
+    lines = [
+        f"#### {question['q']}",
+        "",
+        " · ".join([question["level"], *_where(topic, course), f"`{entry.question}`"]),
+    ]
+    listen_for = "\n".join(f"- {_indented(point)}" for point in entry.points)
+    follow_ups = "\n".join(f"- {_indented(f'**{each.question}** {each.answer}')}" for each in entry.follow_ups)
+    folded = {
+        "Model answer": entry.answer.strip(),
+        "What an interviewer listens for": listen_for,
+        "Follow-ups": follow_ups,
+    }
+    for summary, text in folded.items():
+        lines += ["", f"<details><summary>{summary}</summary>", "", text, "", "</details>"]
     return "\n".join(lines)
+
+
+def _indented(entry: str) -> str:
+    return entry.strip().replace("\n", "\n  ")
 
 
 def _where(topic: Mapping[str, Any], course: Path) -> Iterator[str]:

@@ -120,20 +120,31 @@ def read(
     text: str, name: str, checks: Sequence[str], bases: dict[str, list[str]], file: str = WRONG
 ) -> tuple[Wrong, ...]:
     """What a `wrong.md` says. Raises BadRequest with the file, the heading and what to do."""
-    title, *sections = re.split(r"^(?=## )", text, flags=re.MULTILINE)
+    title, *sections = _split(text)
     found: dict[str, Wrong] = {}
-    if [line for line in title.splitlines() if line and not line.startswith("# ")]:
+    if [line for line in title if line and not line.startswith("# ")]:
         raise BadRequest(f"{file}: before the first '## name: bug.' only a title may stand")
     for section in sections:
-        heading = section.partition("\n")[0]
         try:
-            wrong = _section(section.splitlines(), name, checks, bases)
+            wrong = _section(section, name, checks, bases)
             if wrong.name in found:
                 raise _Bad("there are two of that name; rename one")
         except _Bad as error:
-            raise BadRequest(f"{file}, '{heading}': {error}") from None
+            raise BadRequest(f"{file}, '{section[0]}': {error}") from None
         found[wrong.name] = wrong
     return tuple(found.values())
+
+
+def _split(text: str) -> list[list[str]]:
+    """The lines before the first heading, and those of each section; a heading in a block is none."""
+    sections: list[list[str]] = [[]]
+    inside = False
+    for line in text.split("\n"):
+        if line.startswith("## ") and not inside:
+            sections.append([])
+        inside ^= line.startswith("```")
+        sections[-1].append(line)
+    return sections
 
 
 def _section(lines: list[str], name: str, checks: Sequence[str], bases: dict[str, list[str]]) -> Wrong:

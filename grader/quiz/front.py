@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 from rich.console import Console
@@ -39,7 +40,8 @@ def quiz(
     full = not in_lines and has_screen()
     with opened() as store:
         talk = Quiz(Desk(store, decks, cards_dir, wanted, new, now), stay=full)
-        hold(talk.steps(), full, console, read)
+        with suppress(KeyboardInterrupt):  # between two steps
+            hold(talk.steps(), full, console, read)
         for number, line in enumerate(talk.summary()):
             console.print(line, style="" if number else "bold", markup=False)
     return 0

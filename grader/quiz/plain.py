@@ -35,17 +35,23 @@ def hold(steps: Steps, console: Console, read: Read) -> None:
     lines = _Lines(console, read)
     step = advance(steps)
     while step is not None:
-        step = advance(steps, lines.show(step))
+        try:
+            reply = lines.show(step)
+        except (EOFError, KeyboardInterrupt):
+            console.print()
+            reply = Do("q", "\n".join(lines.text))
+        step = advance(steps, reply)
 
 
 class _Lines:
     def __init__(self, console: Console, read: Read) -> None:
         self._console, self._read = console, read
         self._last = Step("", ())
+        self.text: list[str] = []  # what was written of an answer in several lines
 
     def show(self, step: Step) -> Reply:
         """Show what is new in a step, and return what the learner does with it."""
-        last, text = self._last, list[str]()
+        last, self.text = self._last, []
         same = step.title == last.title
         if step.asks == "look" and not same:
             self._blocks(step.page)
@@ -62,11 +68,7 @@ class _Lines:
         self._last = step
         if step.asks == "look":
             return ""
-        try:
-            return self._several(step, text) if step.asks == "lines" else self._one(step)
-        except (EOFError, KeyboardInterrupt):
-            self._console.print()
-            return Do("q", "\n".join(text))
+        return self._several(step) if step.asks == "lines" else self._one(step)
 
     def _one(self, step: Step) -> Reply:
         while True:
@@ -80,16 +82,16 @@ class _Lines:
             *others, last = step.choices
             self._console.print(f"Type {', '.join(others)} or {last}.", markup=False)
 
-    def _several(self, step: Step, text: list[str]) -> Reply:
+    def _several(self, step: Step) -> Reply:
         self._console.print(f"{time_left(step)}.", style="dim", markup=False)
         self._console.print(step.prompt, markup=False)
         while True:
             line = self._typed("> ").rstrip()
             if line.strip() == ".":
-                return "\n".join(text)
-            if not text and (command := _command(step, line.strip())) is not None:
+                return "\n".join(self.text)
+            if not self.text and (command := _command(step, line.strip())) is not None:
                 return command
-            text.append(line)
+            self.text.append(line)
 
     def _typed(self, prompt: str) -> str:
         try:

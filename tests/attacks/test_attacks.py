@@ -20,10 +20,10 @@ from conftest import Arena
 from corpus import FAMILIES, HERE, Attack, BadHeader, attacks, parse
 from watch import REPOSITORY, Guard, Hung, Watch
 
+from grader.authoring import verdicts
 from grader.grading import grade
 from grader.registry import find
 from grader.submission import Submission
-from grader.submission import read as read_submission
 from grader.verdict import Verdict
 
 SEED = 20
@@ -36,8 +36,7 @@ RIGHT = {"ring_all_reduce": "batches", "cost_model": "numpy_polyfit"}
 
 
 def right(exercise: str) -> Submission:
-    path = REPOSITORY / "tests" / "alternatives" / exercise / f"{RIGHT[exercise]}.py"
-    return read_submission(path, find(exercise).function_names)
+    return verdicts.handed_in(exercise, f"right/{RIGHT[exercise]}")
 
 
 def keep(attack: Attack, verdict: Verdict | None, seconds: float, problems: list[str]) -> None:

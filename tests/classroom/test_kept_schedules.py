@@ -9,21 +9,20 @@ from typing import Any
 
 import pytest
 
-from grader import grading, registry, submission
+from grader import grading, registry
+from grader.authoring import wrong
 from grader.classroom import schedules
 from grader.ranks.engines import Engines
-from grader.submission import BadRequest
+from grader.submission import BadRequest, Submission
 from grader.verdict import CheckResult, Verdict
 
-TESTS = Path(__file__).parents[1]
-WRONG = TESTS / "mutants" / "two_phase_commit" / "client_told_before_it_is_logged.py"
-(RIGHT,) = TESTS.parent.glob("solutions/*/two_phase_commit.ipynb")
+WRONG = wrong.find("two_phase_commit/client_told_before_it_is_logged").submission
+RIGHT = wrong.reference("two_phase_commit")
 
 
-def verdict(engines: Engines, path: Path, replayed: dict[str, Any] | None = None) -> Verdict:
+def verdict(engines: Engines, handed_in: Submission, replayed: dict[str, Any] | None = None) -> Verdict:
     """On the explored check alone."""
     found = grading.only(registry.find("two_phase_commit"), "atomic")
-    handed_in = submission.read(path, found.function_names)
     return grading.grade(found, handed_in, engines, 1, replayed=replayed)
 
 

@@ -83,7 +83,9 @@ def test_the_pictures_that_a_page_takes_are_well_formed_xml() -> None:
     ],
 )
 def test_values_are_set_side_by_side(expected: str, got: str, rows: int) -> None:
-    text = values.compared(Diagnosis("wrong_result", "x", expected=expected, got=got))
+    found = Diagnosis("wrong_result", "x", expected=expected, got=got)
+    assert [each["differs"] for each in values.elements(found)].count(True) == bool(rows)
+    text = feedback.page(verdict(lost("sum", found)), SOURCE)
     assert text.count("<tr") == (rows + 1 if rows else 0)
     assert text.count('<tr class="bad">') == (1 if rows else 0)
     assert ("<dl" in text) == (not rows)

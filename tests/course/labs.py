@@ -17,6 +17,8 @@ import pytest
 
 FOLDER = Path(__file__).parent.parent.parent / "course" / "labs"
 ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
+# All labs are ended by what servers.py does: one is tried with each signal, each other one with SIGKILL and one more.
+BY_INTERRUPT, BY_TERMINATION = (signal.SIGINT, signal.SIGKILL), (signal.SIGTERM, signal.SIGKILL)
 
 
 def run_or_skip(lab: Path, *arguments: str) -> str:

@@ -5,23 +5,18 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import chapters
 import nbformat
 import pytest
 import yaml
+from chapters import CHAPTERS, COURSE
 from nbclient import NotebookClient
 
-COURSE = Path(__file__).parent.parent.parent / "course"
-CHAPTERS = sorted(COURSE.glob("[0-9][0-9]-*.ipynb"))
 SYLLABUS = yaml.safe_load((COURSE / "syllabus.yaml").read_text())
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        pytest.param(path, id=path.stem, marks=[pytest.mark.heavy] * (number > 0))
-        for number, path in enumerate(CHAPTERS)
-    ],
-)
+@pytest.mark.heavy
+@pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
 def test_a_chapter_runs_from_top_to_bottom(path: Path) -> None:
     notebook = nbformat.read(path, as_version=4)
     NotebookClient(notebook, timeout=120, kernel_name="python3", resources={"metadata": {"path": COURSE}}).execute()
@@ -32,15 +27,14 @@ def test_a_chapter_runs_from_top_to_bottom(path: Path) -> None:
 
 @pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
 def test_a_chapter_has_a_section_for_each_of_its_topics(path: Path) -> None:
-    text = "\n".join(cell.source for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "markdown")
-    tagged = set(re.findall(r"<!-- topic: ([a-z0-9-]+) -->", text))
+    tagged = set(re.findall(r"<!-- topic: ([a-z0-9-]+) -->", chapters.markdown(path)))
     topics = {topic["id"] for topic in SYLLABUS["topics"] if topic["chapter"] == path.stem[:2]}
     assert tagged == topics
 
 
 @pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
 def test_cells_are_short(path: Path) -> None:
-    for cell in nbformat.read(path, as_version=4).cells:
+    for cell in chapters.notebook(path).cells:
         if cell.cell_type == "code":
             lines = [line for line in cell.source.splitlines() if line.strip()]
             assert len(lines) <= 15, f"move this into the package, with a test:\n{cell.source}"

@@ -80,15 +80,12 @@ def test_a_topics_cards_are_in_its_chapters_deck(topic: dict[str, Any]) -> None:
 
 
 @each_topic
-def test_a_topics_exercise_is_there_with_wrong_and_other_right_solutions(topic: dict[str, Any]) -> None:
+def test_a_topics_exercise_is_there(topic: dict[str, Any]) -> None:
     name = topic.get("exercise")
     if name:
         asked = registry.find(name)
         for holder in ("exercises", "solutions"):
             assert list((ROOT / holder).glob(f"{asked.chapter}-*/{name}.ipynb")), f"{name} has no notebook in {holder}/"
-        mutants, others = (list((ROOT / "tests" / kind / name).glob("*.py")) for kind in ("mutants", "alternatives"))
-        assert len(mutants) >= len(asked.checks), f"each check of {name} needs a mutant that it alone catches"
-        assert others
 
 
 @pytest.mark.parametrize("name", registry.names())

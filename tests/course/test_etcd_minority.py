@@ -22,6 +22,6 @@ def test_the_minority_answers_only_what_may_be_old() -> None:
     assert figures["doubt"] == "nothing"
 
 
-@pytest.mark.parametrize("number", labs.ENDINGS, ids=lambda number: number.name)
+@pytest.mark.parametrize("number", labs.BY_TERMINATION, ids=lambda number: number.name)
 def test_no_server_outlives_the_lab(number: signal.Signals) -> None:
     labs.kill_once_started(LAB, number, "etcd")

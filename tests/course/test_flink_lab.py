@@ -23,7 +23,7 @@ def test_each_number_is_written_once() -> None:
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("number", labs.ENDINGS, ids=lambda number: number.name)
+@pytest.mark.parametrize("number", labs.BY_TERMINATION, ids=lambda number: number.name)
 def test_no_server_outlives_the_lab(number: signal.Signals) -> None:
     labs.kill_once_started(LAB, number, "java")
 

@@ -22,6 +22,6 @@ def test_exactly_as_many_trials_are_complete_as_were_asked_for_though_a_process_
     assert figures["again"] >= 1
 
 
-@pytest.mark.parametrize("number", labs.ENDINGS, ids=lambda number: number.name)
+@pytest.mark.parametrize("number", labs.BY_INTERRUPT, ids=lambda number: number.name)
 def test_no_server_outlives_the_lab_of_studies(number: signal.Signals) -> None:
     labs.kill_once_started(LAB, number, "postgres")

@@ -22,6 +22,6 @@ def test_every_write_that_the_cut_off_master_acknowledged_is_lost() -> None:
     assert figures["bound_refused"] > 0  # a bound on the loss, and not none
 
 
-@pytest.mark.parametrize("number", labs.ENDINGS, ids=lambda number: number.name)
+@pytest.mark.parametrize("number", labs.BY_INTERRUPT, ids=lambda number: number.name)
 def test_no_server_outlives_the_lab(number: signal.Signals) -> None:
     labs.kill_once_started(LAB, number, "redis-server")

@@ -70,23 +70,23 @@ def test_each_tool_points_at_the_rank_that_left_out_a_collective() -> None:
     assert "mismatch between collectives" in figures["mismatch 1"]
 
 
-@pytest.mark.parametrize("number", labs.ENDINGS, ids=lambda number: number.name)
+@pytest.mark.parametrize("number", labs.BY_INTERRUPT, ids=lambda number: number.name)
 def test_a_training_that_is_ended_leaves_no_rank_and_no_logger(number: signal.Signals, tmp_path: Path) -> None:
     pytest.importorskip("wandb")
     labs.kill_once_started(TRAIN, number, "wandb-core", str(tmp_path))
 
 
-@pytest.mark.parametrize("number", labs.ENDINGS, ids=lambda number: number.name)
+@pytest.mark.parametrize("number", labs.BY_TERMINATION, ids=lambda number: number.name)
 def test_a_hang_that_is_ended_leaves_no_rank(number: signal.Signals) -> None:
     labs.kill_once_started(HANG, number, "python")
 
 
-@pytest.mark.parametrize("number", labs.ENDINGS, ids=lambda number: number.name)
+@pytest.mark.parametrize("number", labs.BY_INTERRUPT, ids=lambda number: number.name)
 def test_serving_that_is_ended_leaves_no_server(number: signal.Signals, trained: Path) -> None:
     labs.kill_once_started(SERVE, number, "python", str(trained / "checkpoint.pt"))
 
 
-@pytest.mark.parametrize("number", labs.ENDINGS, ids=lambda number: number.name)
+@pytest.mark.parametrize("number", labs.BY_TERMINATION, ids=lambda number: number.name)
 def test_ray_serve_that_is_ended_leaves_no_process(number: signal.Signals, trained: Path) -> None:
     labs.kill_once_started(SERVE, number, "raylet", str(trained / "checkpoint.pt"))
 

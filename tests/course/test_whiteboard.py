@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-import shutil
 from pathlib import Path
 
 import nbformat
 import pytest
 import yaml
 
-from grader.quiz.interview import content
 from tools import whiteboard
 
 COURSE = Path(__file__).parent.parent.parent / "course"
@@ -33,26 +31,6 @@ def test_every_question_has_a_cell_with_its_answer() -> None:
         assert cells[name].count("<details>") == cells[name].count("</details>") == 3
 
 
-def test_the_files_are_cut_as_the_strict_parser_reads_them() -> None:
-    cut = {entry.id: entry for _, entries in whiteboard.areas(COURSE) for entry in entries}
-    strict = content.load_folder(COURSE / "interview")
-    assert [entry.question for entry in strict] == list(cut)
-    for entry in strict:
-        parts = cut[entry.question].parts
-        assert parts["Answer"] == entry.answer.strip()
-        assert [line.removeprefix("- ") for line in parts["Listen for"].split("\n")] == list(entry.points)
-
-
-def test_a_heading_in_a_fence_is_no_part(tmp_path: Path) -> None:
-    (tmp_path / "interview").mkdir()
-    parts = "### Answer\n\n```\n## no\n### no\n```\n\n### Listen for\n\n- x\n\n### Follow-ups\n\n- y\n"
-    text = f"---\ntitle: T\n---\n\n## q-a\n\n{parts}"
-    (tmp_path / "interview" / "01-t.md").write_text(text)
-    ((title, (entry,)),) = whiteboard.areas(tmp_path)
-    assert (title, entry.id, list(entry.parts)) == ("T", "q-a", ["Answer", "Listen for", "Follow-ups"])
-    assert entry.parts["Answer"] == "```\n## no\n### no\n```"
-
-
 def test_what_is_not_generated_is_left_where_it_is() -> None:
     notebook = nbformat.read(CHAPTER, as_version=4)
     generated = [cell for cell in notebook.cells if whiteboard.TAG in cell.metadata.get("tags", [])]
@@ -63,11 +41,13 @@ def test_what_is_not_generated_is_left_where_it_is() -> None:
 
 
 def test_an_entry_without_a_question_is_an_error(tmp_path: Path) -> None:
-    for name in ("questions.yaml", "syllabus.yaml"):
-        shutil.copy(COURSE / name, tmp_path)
-    (tmp_path / "interview").mkdir()
-    (tmp_path / "interview" / "01-t.md").write_text("---\ntitle: T\n---\n\n## q-nobody-asks\n\n### Answer\n\nx\n")
-    with pytest.raises(KeyError, match="q-nobody-asks"):
+    for name in ("questions.yaml", "syllabus.yaml", "interview"):
+        (tmp_path / name).symlink_to(COURSE / name)
+    assert len(list(whiteboard.texts(tmp_path))) > len(QUESTIONS)
+    (tmp_path / "questions.yaml").unlink()
+    few = [question for question in QUESTIONS.values() if question["id"] != "q-cap"]
+    (tmp_path / "questions.yaml").write_text(yaml.safe_dump({"questions": few}))
+    with pytest.raises(KeyError, match="q-cap"):
         list(whiteboard.texts(tmp_path))
 
 

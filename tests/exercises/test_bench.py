@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from submissions import files
 
+from grader.authoring import wrong
 from grader.exercise import Draw, Grading
 from grader.grading import grade
 from grader.ranks import faults
@@ -32,7 +32,7 @@ def hierarchical_all_reduce(tensor, ranks_per_node):
 
 
 def test_a_speed_that_cannot_be_simulated_gives_no_points(engines: Engines) -> None:
-    right = files("alternatives", "hierarchical_all_reduce")[0].read_text()
+    right = wrong.right("hierarchical_all_reduce")[0].read_text()
     exercise = find("hierarchical_all_reduce")
     verdict = grade(exercise, Submission(right + IN_A_THREAD, "a.py"), engines, 1)
     lost = {check.name: check for check in verdict.checks if check.status != "pass"}
@@ -44,7 +44,7 @@ def test_a_speed_that_cannot_be_simulated_gives_no_points(engines: Engines) -> N
 
 
 def test_without_the_simulator_a_speed_is_not_run(engines: Engines) -> None:
-    right = files("alternatives", "hierarchical_all_reduce")[0].read_text()
+    right = wrong.right("hierarchical_all_reduce")[0].read_text()
     verdict = grade(find("hierarchical_all_reduce"), Submission(right, "a.py"), engines, 1, "gloo")
     skipped = [check.name for check in verdict.checks if check.status == "skipped"]
     assert skipped == ["speed"]

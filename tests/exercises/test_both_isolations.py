@@ -9,25 +9,19 @@ import pytest
 from _pytest.mark import ParameterSet
 
 from grader import submission
-from grader.exercise import Exercise
 from grader.grading import grade
 from grader.ranks.engines import Engines
 from grader.registry import find
 from grader.sandbox import modes
 
 SEED = 1
-LIVES = ("checkpoint", "elastic_training", "optuna_shared", "serve_checkpoint")  # many processes, one after another
 
 pytestmark = pytest.mark.skipif(modes.mode() == "none", reason="without isolation all other tests run like this")
 
 
-def takes_long(exercise: Exercise) -> bool:
-    return bool(exercise.spark or exercise.ray) or exercise.name in LIVES
-
-
 def references() -> Iterator[ParameterSet]:
     for path in sorted(Path(__file__).parents[2].glob("solutions/*/*.ipynb")):
-        yield pytest.param(path, id=path.stem, marks=[pytest.mark.heavy] * takes_long(find(path.stem)))
+        yield pytest.param(path, id=path.stem, marks=[pytest.mark.heavy] * (find(path.stem).cost != "second"))
 
 
 @pytest.fixture(scope="module")

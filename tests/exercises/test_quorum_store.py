@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from submissions import TESTS
 
-from grader import submission
-from grader.exercises.quorum_store import judging as judging
-from grader.exercises.quorum_store import plans as plans
+from grader.authoring import wrong
+from grader.exercises.quorum_store import judging, plans
 from grader.grading import grade, only
 from grader.nodes.explorer import View
 from grader.ranks.engines import Engines
@@ -59,7 +57,7 @@ def test_a_sentence_about_steps_has_no_seconds() -> None:
     ],
 )
 def test_usual_mistakes_are_named(mutant: str, check: str, named: str, engines: Engines) -> None:
-    handed_in = submission.read(TESTS / "mutants" / "quorum_store" / f"{mutant}.py", EXERCISE.function_names)
+    handed_in = wrong.find(f"quorum_store/{mutant}").submission
     found = grade(only(EXERCISE, check), handed_in, engines, 1).checks[0]
     assert found.diagnosis is not None
     assert named in found.diagnosis.message
@@ -68,7 +66,6 @@ def test_usual_mistakes_are_named(mutant: str, check: str, named: str, engines: 
 
 
 def test_where_quorums_do_not_meet_the_stale_read_is_shown(engines: Engines) -> None:
-    notebook = TESTS.parent / "solutions" / "03-consistency" / "quorum_store.ipynb"
-    shown = grade(only(EXERCISE, "exact"), submission.read(notebook, EXERCISE.function_names), engines, 1).checks[0]
+    shown = grade(only(EXERCISE, "exact"), wrong.reference("quorum_store"), engines, 1).checks[0]
     assert shown.status == "pass"
     assert "a stale read, as there must be" in (shown.diagram or "")

@@ -12,6 +12,7 @@ import struct
 import subprocess
 import sys
 import termios
+import time
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -39,12 +40,18 @@ LIMIT = 60  # seconds to wait for what must come; only a test that fails waits s
 
 
 class Learner:
-    """Types into a session and reads what it shows."""
+    """Types into a session and reads what it shows: through pipes, on a terminal, or (`mixed`) typed there alone."""
 
     def __init__(
-        self, folder: Path, *words: str, terminal: bool = False, code: str = PLAIN, size: tuple[int, int] = (80, 24)
+        self,
+        folder: Path,
+        *words: str,
+        terminal: bool = False,
+        mixed: bool = False,
+        code: str = PLAIN,
+        size: tuple[int, int] = (80, 24),
     ) -> None:
-        inner, outer = pty.openpty() if terminal else (None, None)
+        inner, outer = pty.openpty() if terminal or mixed else (None, None)
         self.outer = outer
         if outer is not None:
             fcntl.ioctl(outer, termios.TIOCSWINSZ, struct.pack("HHHH", size[1], size[0], 0, 0))
@@ -52,29 +59,26 @@ class Learner:
         self.process = subprocess.Popen(
             [sys.executable, "-W", "error", "-c", code, str(folder), *words],
             stdin=subprocess.PIPE if outer is None else outer,
-            stdout=subprocess.PIPE if outer is None else outer,
+            stdout=outer if terminal else subprocess.PIPE,
             stderr=subprocess.STDOUT,
             start_new_session=True,
             env={**os.environ, "TERM": "xterm-256color", **({} if terminal else {"COLUMNS": "80"})},
         )
-        if inner is None or outer is None:
-            assert self.process.stdin
-            assert self.process.stdout
-            self._in, self._out = self.process.stdin.fileno(), self.process.stdout.fileno()
-        else:
-            self._in = self._out = inner
-        self.shown = ""
+        pipes = [pipe.fileno() for pipe in (self.process.stdin, self.process.stdout) if pipe]
+        self._in = pipes[0] if inner is None else inner
+        self._out = inner if terminal and inner is not None else pipes[-1]
+        self.shown, self._seen = "", 0
 
     def type(self, text: str) -> None:
         os.write(self._in, text.encode())
 
     def sees(self, words: str) -> None:
         """Wait until the words have been shown since this was last asked."""
-        seen = ""
-        while words not in seen:
-            chunk = self._read()
-            assert chunk, f"ended before {words!r}: {self.shown!r}"
-            seen += chunk
+        end = time.monotonic() + LIMIT
+        while (found := self.shown.find(words, self._seen)) < 0:
+            assert self._read(), f"ended before {words!r}: {self.shown!r}"
+            assert time.monotonic() < end, f"no {words!r} came: {self.shown[-500:]!r}"
+        self._seen = found + len(words)
 
     def ends(self) -> int:
         while self.process.poll() is None or self._more():
@@ -109,13 +113,11 @@ class Learner:
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait()
-        if self.process.stdin and self.process.stdout:
-            self.process.stdin.close()
-            self.process.stdout.close()
-        else:
+        for pipe in filter(None, (self.process.stdin, self.process.stdout)):
+            pipe.close()
+        if self.outer is not None:
             os.close(self._in)
-            if self.outer is not None:
-                os.close(self.outer)
+            os.close(self.outer)
 
 
 Run = Callable[..., tuple[int, str]]

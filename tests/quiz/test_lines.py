@@ -108,6 +108,22 @@ def test_statistics_and_help(decks: Any, run: Any) -> None:
     assert "undo, also what an earlier session did" in shown
 
 
+def test_trouble_with_the_database_is_told_and_the_card_stays(
+    decks: Any, run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    full = DeckError("quiz.sqlite3: the progress cannot be used: database or disk is full")
+    record, troubles = store.Store.record, [full]
+
+    def once_full(*given: Any) -> Any:
+        if troubles:
+            raise troubles.pop()
+        return record(*given)
+
+    monkeypatch.setattr(store.Store, "record", once_full)
+    assert "disk is full." in run(decks(d06=["a"]), ["", "3", "4"])[1]
+    assert reviews() == [("a", 4)]
+
+
 def test_edit(decks: Any, run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = decks(d06=["a", "b"])
     file, text = folder / "06.md", (folder / "06.md").read_text()

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from xml.etree import ElementTree
 
+from markupsafe import Markup
+
 from grader.classroom.pages.words import clean
 from grader.trace import dark
 
@@ -56,13 +58,13 @@ class Figure:
     root: ElementTree.Element
     follows: bool
 
-    def html(self, number: int) -> str:
+    def html(self, number: int) -> Markup:
         """The figure; `number` is one that no other figure of the page has, so that no two share a name."""
         kind = "figure follows" if self.follows else "figure light"
         _rename(self.root, f"d{number}-")
         self.root.set("style", f"min-width: {_least_width(self.root):.0f}px")
         drawn = ElementTree.tostring(self.root, "unicode", short_empty_elements=True)
-        return f'<div class="{kind}" tabindex="0" role="group" aria-label="Diagram of the run">{drawn}</div>'
+        return Markup(f'<div class="{kind}" tabindex="0" role="group" aria-label="Diagram of the run">{drawn}</div>')
 
     def talk(self) -> dict[int, Talk]:
         """What the run's messages and collectives say of the learner's lines (1-based)."""

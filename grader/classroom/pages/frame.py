@@ -1,39 +1,55 @@
-"""The frame of every page: a document that loads nothing, runs nothing, and carries its style with it."""
+"""The frame of every page: a document that loads nothing, runs nothing, and carries its style with it.
+
+Pages are Jinja templates. Whatever a template shows is cleaned and escaped, unless it is Markup already.
+"""
 
 from __future__ import annotations
 
 from functools import cache
-from importlib import resources
+from pathlib import Path
+from typing import Any
 
-from grader.classroom.pages.words import safe
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from grader.classroom.pages import kinds
+from grader.classroom.pages.words import clean, name, number, sentence
 from grader.trace import dark
 
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
+_HERE = Path(__file__).parent
+
+
+def bar(share: float, tone: str = "") -> Markup:
+    """A bar that is filled to `share` (0 to 1), told by the number beside it; `tone` is good, bad or mixed."""
+    filled = 100 * min(max(share, 0.0), 1.0)
+    inner = f'<rect width="{filled:.4g}" height="8" class="{tone}"/>' if filled else ""
+    return Markup(
+        '<svg class="bar" viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true" focusable="false">'
+        f'<rect width="100" height="8" class="rail"/>{inner}</svg>'
+    )
+
+
+def _shown(value: Any) -> Any:
+    return clean(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+@cache
+def _templates() -> Environment:
+    made = Environment(
+        loader=FileSystemLoader(_HERE / "templates"), autoescape=True, finalize=_shown, undefined=StrictUndefined,
+        trim_blocks=True, lstrip_blocks=True,
+    )  # fmt: skip
+    made.filters |= {"name": name, "number": number, "sentence": sentence, "kind_title": kinds.title}
+    made.filters |= {"kind_meaning": kinds.meaning, "cut": lambda text, most: Markup.escape(clean(text, most))}
+    made.globals |= {"bar": bar, "style": Markup((_HERE / "style.css").read_text("utf-8") + dark.rules())}
+    return made
+
+
+def render(template: str, **context: Any) -> str:
+    """The page of a template; `title` is the document's."""
+    return _templates().get_template(template).render(context)
 
 
 def document(title: str, body: str) -> str:
     """A whole page. `title` is plain text, `body` is HTML."""
-    return (
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        '<meta name="color-scheme" content="light dark">\n<meta name="referrer" content="no-referrer">\n'
-        f"<title>{safe(title, 300)}</title>\n<style>\n{_style()}</style>\n</head>\n"
-        f"<body>\n<main>\n{body}\n</main>\n</body>\n</html>\n"
-    )
-
-
-@cache
-def _style() -> str:
-    own = resources.files("grader.classroom.pages").joinpath("style.css").read_text("utf-8")
-    return f"{own}{dark.rules()}"
-
-
-def bar(share: float, tone: str = "") -> str:
-    """A bar that is filled to `share` (0 to 1), told by the number beside it; `tone` is good, bad or mixed."""
-    filled = 100 * min(max(share, 0.0), 1.0)
-    inner = f'<rect width="{filled:.4g}" height="8" class="{tone}"/>' if filled else ""
-    return (
-        '<svg class="bar" viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true" focusable="false">'
-        f'<rect width="100" height="8" class="rail"/>{inner}</svg>'
-    )
+    return render("base.html", title=title, body=Markup(body))

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from markupsafe import Markup
+
 from grader.classroom.pages.classwide import Bin
 from grader.classroom.pages.words import number
 
 _WIDTH, _HEIGHT, _LEFT, _TOP, _FLOOR = 460, 176, 4, 18, 128
 
 
-def histogram(bins: Sequence[Bin], mean: float, whole: bool) -> str:
+def histogram(bins: Sequence[Bin], mean: float, whole: bool) -> Markup:
     """The bins as bars with their counts, and where the mean lies. `whole` says that all points are whole numbers."""
     if not bins:
-        return ""
+        return Markup()
     room = (_WIDTH - 2 * _LEFT) / len(bins)
     most = max(each.count for each in bins) or 1
     parts = [f'<path class="floor" d="M{_LEFT} {_FLOOR}.5H{_WIDTH - _LEFT}"/>']
@@ -37,7 +39,7 @@ def histogram(bins: Sequence[Bin], mean: float, whole: bool) -> str:
         f'<path class="mean" d="M{x:.1f} {_FLOOR + 20}l-4 7h8z"/>'
         f'<text class="tick" x="{told_at:.1f}" y="{below}">mean {number(round(mean, 1))}</text>'
     )
-    return (
+    return Markup(
         '<div class="scroll plain" tabindex="0" role="group" aria-label="Histogram">'
         f'<svg class="histogram" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" '
         f'aria-label="How many reached how many points. {"; ".join(told)}">{"".join(parts)}</svg></div>'

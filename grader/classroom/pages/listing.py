@@ -7,9 +7,10 @@ import keyword
 import tokenize
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 from grader.classroom.pages.findings import Mark
-from grader.classroom.pages.words import safe, sentence
+from grader.classroom.pages.words import clean
 
 SHOWN_WHOLE = 90  # lines up to which nothing is folded
 AROUND = 5  # lines shown before and after a marked one
@@ -31,31 +32,21 @@ def open_lines(count: int, marked: Iterable[int]) -> set[int]:
     return {line for line in around if 0 < line <= count}
 
 
-def listing(lines: Sequence[str], marks: Sequence[Mark]) -> str:
-    """The listing as HTML. Line 7 has the id L7; every mark leads to its finding, whose id is f and its number."""
+def stretches(lines: Sequence[str], marks: Sequence[Mark]) -> Iterator[dict[str, Any]]:
+    """The listing: stretches of lines that are open, folded, or left out; every line with its pieces and its marks."""
     told: dict[int, list[Mark]] = defaultdict(list)
     for mark in marks:
         told[mark.line].append(mark)
     shown = open_lines(len(lines), told)
     coloured = _coloured(lines)
     budget = _MOST_FOLDED
-    parts = []
     for first, last, is_open in _stretches(len(lines), shown):
-        if is_open:
-            parts += [_line(lines, number, coloured, told) for number in range(first, last + 1)]
-            continue
         count = last - first + 1
         words = f"line {first:,}" if count == 1 else f"lines {first:,} to {last:,}"
-        if count > budget:
-            parts.append(f'<div class="gap">… {words} left out</div>')
-            continue
-        budget -= count
-        hidden = "".join(_line(lines, number, coloured, told) for number in range(first, last + 1))
-        parts.append(f'<details class="gap"><summary>… {words}</summary>{hidden}</details>')
-    return (
-        '<div class="code" tabindex="0" role="group" aria-label="Source, with marked lines"><div class="lines">'
-        f"{''.join(parts)}</div></div>"
-    )
+        left_out = not is_open and count > budget
+        budget -= 0 if is_open or left_out else count
+        rows = [] if left_out else [_line(lines, number, coloured, told) for number in range(first, last + 1)]
+        yield {"open": is_open, "left_out": left_out, "words": words, "lines": rows}
 
 
 def _stretches(count: int, shown: set[int]) -> Iterator[tuple[int, int, bool]]:
@@ -70,27 +61,19 @@ def _stretches(count: int, shown: set[int]) -> Iterator[tuple[int, int, bool]]:
 
 def _line(
     lines: Sequence[str], number: int, coloured: dict[int, list[tuple[int, int, str]]], told: dict[int, list[Mark]]
-) -> str:
+) -> dict[str, Any]:
     text, found = lines[number - 1], told.get(number, [])
     tones = [mark.tone for mark in found]
-    tone = next((f" on {tone}" for tone in ("blame", "also", "seen") if tone in tones), "")
+    tone = next((tone for tone in ("blame", "also", "seen") if tone in tones), "")
     pieces, at = [], 0
     for since, until, look in coloured.get(number, []):
         until = min(until, _MOST_COLUMNS)
         if since >= until or since < at:
             continue
-        pieces.append(f'{safe(text[at:since])}<span class="{look}">{safe(text[since:until])}</span>')
+        pieces += [("", text[at:since]), (look, text[since:until])]
         at = until
-    pieces.append(safe(text[at:], max(_MOST_COLUMNS - at, 0)))
-    row = f'<a href="#L{number}">{number}</a><code>{"".join(pieces)}</code>'
-    return f'<div class="l{tone}" id="L{number}">{row}</div>{"".join(_note(mark) for mark in found)}'
-
-
-def _note(mark: Mark) -> str:
-    badges = "".join(
-        f'<a class="badge" href="#f{number}" title="to number {number}">{number}</a>' for number in mark.findings
-    )
-    return f'<div class="note {mark.tone}">{badges}<span>{sentence(mark.words)}</span></div>'
+    pieces.append(("", clean(text[at:], max(_MOST_COLUMNS - at, 0))))
+    return {"number": number, "tone": tone, "pieces": pieces, "marks": found}
 
 
 def _coloured(lines: Sequence[str]) -> dict[int, list[tuple[int, int, str]]]:

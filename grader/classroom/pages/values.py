@@ -1,12 +1,12 @@
-"""Expected against got: element by element where a diagnosis tells a tensor's values, else side by side."""
+"""Expected against got, element by element where a diagnosis tells a tensor's values."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
-from grader.classroom.pages.words import safe
 from grader.verdict import Diagnosis
 
 _MOST_ELEMENTS = 64
@@ -23,37 +23,16 @@ class _Told:
     note: str = ""
 
 
-def compared(found: Diagnosis) -> str:
-    """HTML that shows what was expected and what came instead; empty where the diagnosis tells neither."""
-    if not found.expected and not found.got:
-        return ""
+def elements(found: Diagnosis) -> list[dict[str, Any]]:
+    """Expected and got, element by element; empty where the diagnosis does not tell both so."""
     right, wrong = _elements(found.expected or ""), _elements(found.got or "")
-    if right and wrong and [told.place for told in right] == [told.place for told in wrong]:
-        return _table(right, wrong)
-    told = [("Expected", found.expected, ""), ("Got", found.got, ' class="bad"')]
-    parts = [f"<div{look}><dt>{word}</dt><dd>{safe(text, 1500)}</dd></div>" for word, text, look in told if text]
-    return f'<dl class="compared">{"".join(parts)}</dl>'
-
-
-def _table(right: list[_Told], wrong: list[_Told]) -> str:
-    notes = any(told.note not in ("", "wrong") for told in wrong)
-    rows = []
-    for wanted, came in zip(right, wrong, strict=True):
-        differs = wanted.value != came.value
-        mark = '<span class="mark" aria-label="wrong">✗</span>' if differs else ""
-        told = f'<td class="told">{safe(came.note)}</td>' if notes else ""
-        look = ' class="bad"' if differs else ""
-        cells = (
-            f'<th scope="row">{safe(wanted.place)}</th><td class="n" data-is="expected">{safe(wanted.value)}</td>'
-            f'<td class="n" data-is="got">{safe(came.value)}</td><td class="sign">{mark}</td>{told}'
-        )
-        rows.append(f"<tr{look}>{cells}</tr>")
-    head = '<th scope="col">that is</th>' if notes else ""
-    return (
-        '<div class="scroll" tabindex="0" role="group" aria-label="Expected and got"><table class="values"><thead><tr>'
-        '<th scope="col">element</th><th scope="col" class="n">expected</th><th scope="col" class="n">got</th>'
-        f"<td></td>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
-    )
+    if [told.place for told in right] != [told.place for told in wrong]:
+        return []
+    return [
+        {"place": wanted.place, "expected": wanted.value, "got": came.value, "differs": wanted.value != came.value,
+         "said": came.note, "note": came.note not in ("", "wrong")}
+        for wanted, came in zip(right, wrong, strict=True)
+    ]  # fmt: skip
 
 
 def _elements(text: str) -> list[_Told]:

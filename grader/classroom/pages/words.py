@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Container
-from html import escape
+
+from markupsafe import Markup, escape
 
 ODD = "\N{REPLACEMENT CHARACTER}"  # what stands where a character was that would do something
 MOST_MARKS = 4  # accents on one letter; more of them paint over the lines above
@@ -36,23 +37,18 @@ def _tamed(run: str) -> str:
     return "".join(kept)
 
 
-def safe(text: str, most: int = 2000) -> str:
-    """`text` as HTML, for contents and for values of attributes in double quotes."""
-    return escape(clean(text, most))
-
-
-def name(text: str) -> str:
+def name(text: str) -> Markup:
     """A person's name or identifier, which may be written from right to left."""
-    return f"<bdi>{safe(text, 120)}</bdi>"
+    return Markup("<bdi>{}</bdi>").format(clean(text, 120))
 
 
-def sentence(text: str, lines: Container[int] = ()) -> str:
+def sentence(text: str, lines: Container[int] = ()) -> Markup:
     """A diagnosis' words as HTML: what stands between backticks is code, and "line 7" leads to line 7 of the listing
     if that is in `lines`."""
-    pieces = safe(text, 3000).split("`")
+    pieces = str(escape(clean(text, 3000))).split("`")
     if len(pieces) % 2 == 0:  # a backtick without its partner is no code
         pieces[-2:] = ["`".join(pieces[-2:])]
-    return "".join(f"<code>{piece}</code>" if at % 2 else _linked(piece, lines) for at, piece in enumerate(pieces))
+    return Markup("".join(f"<code>{each}</code>" if at % 2 else _linked(each, lines) for at, each in enumerate(pieces)))
 
 
 def _linked(piece: str, lines: Container[int]) -> str:
@@ -62,11 +58,11 @@ def _linked(piece: str, lines: Container[int]) -> str:
     return _LINE.sub(link, piece)
 
 
+def safe(text: str, most: int = 2000) -> str:
+    """`text` as HTML, for contents and for values of attributes in double quotes."""
+    return str(escape(clean(text, most)))
+
+
 def number(value: float) -> str:
     """Points and the like, without superfluous zeros: "3", "2.5"."""
     return f"{value:.4g}"
-
-
-def listed(words: list[str]) -> str:
-    """ "a", "a and b", "a, b and c" of things that are HTML already."""
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"

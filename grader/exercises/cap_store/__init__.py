@@ -1,105 +1,75 @@
 """Store(Node), mode "CP" or "AP": one replicated register a key, and what a partition takes from it.
 
 Gilbert, Lynch 2002, "Brewer's conjecture and the feasibility of consistent, available, partition-tolerant web services":
-consistent is linearizable (`_registers`), available is that every node which is up answers.
+consistent is linearizable (`nodes.registers`), available is that every node which is up answers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import random
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import TypeVar
 
 from grader.exercise import Check, Exercise
-from grader.exercises.cap_store import judging as judging
+from grader.exercises.cap_store import judging as right
 from grader.exercises.cap_store import plans as plans
+from grader.exercises.cap_store.judging import View
 from grader.nodes.bench import NodeBench
 from grader.nodes.plan import Plan
+from grader.nodes.runs import judging
 from grader.trace.story import Story
+from grader.verdict import Diagnosis
 from grader.worlds.nodes import Nodes
 
-
-def _linearizable(bench: NodeBench) -> Story:
-    judge = judging.pick(judging.linearizable, judging.begins)
-
-    def drawn() -> Iterator[Plan]:
-        rng = bench.rng("half done")
-        for size, seed in zip((3, 5) * 5, bench.seeds("half done", 10), strict=True):
-            pilot = plans.half_done(rng, size, seed)
-            yield plans.interrupted(rng, pilot, bench.play(pilot).sim.story.sent)
-        for size, seed in zip((3, 5) * 3, bench.seeds("together", 6), strict=True):
-            yield plans.together(rng, size, seed)
-        yield from _at_random(bench, "linearizable", (3, 5) * 2)
-
-    return bench.hold(drawn(), judge)
+T = TypeVar("T")
+Plans = Callable[[NodeBench], Iterable[Plan]]
 
 
-def _at_random(bench: NodeBench, label: str, sizes: tuple[int, ...], halves: bool = False) -> Iterator[Plan]:
-    rng = bench.rng(label)
-    for size, seed in zip(sizes, bench.seeds(label, len(sizes)), strict=True):
-        yield plans.at_random(rng, size, seed, halves)
+def _held(drawn: Plans, *judges: Callable[[View], Diagnosis | None]) -> Callable[[NodeBench], Story]:
+    """A check: what the first of these finds wrong with any of the plans."""
+    return lambda bench: bench.hold(drawn(bench), judging(View, right.proper, *judges))
 
 
-def _halves(bench: NodeBench) -> Story:
-    judge = judging.pick(judging.refused, judging.linearizable, judging.begins)
+def _each(label: str, make: Callable[[random.Random, T, int], Plan], shapes: Iterable[T], seeds: str = "") -> Plans:
+    """A plan for each of these sizes, or groups, with a seed of its own."""
 
-    def drawn() -> Iterator[Plan]:
-        rng = bench.rng("halves")
-        for seed in bench.seeds("halves", 2):
-            yield plans.small_side(rng, (2, 2), seed)
-        yield from _at_random(bench, "random halves", (4,) * 4, halves=True)
+    def drawn(bench: NodeBench) -> Iterator[Plan]:
+        rng, each = bench.rng(label), list(shapes)
+        for shape, seed in zip(each, bench.seeds(seeds or label, len(each)), strict=True):
+            yield make(rng, shape, seed)
 
-    return bench.hold(drawn(), judge)
-
-
-def _minority(bench: NodeBench) -> Story:
-    judge = judging.pick(judging.refused, judging.prompt_errors, judging.linearizable, judging.begins)
-
-    def drawn() -> Iterator[Plan]:
-        rng = bench.rng("minority")
-        shapes = ((1, 2), (1, 3), (2, 3), (1, 4), (1, 1, 1), (2, 2, 1))
-        for shape, seed in zip(shapes, bench.seeds("minority", len(shapes)), strict=True):
-            yield plans.small_side(rng, shape, seed)
-
-    return bench.hold(drawn(), judge)
+    return drawn
 
 
-def _works(bench: NodeBench) -> Story:
-    judge = judging.pick(judging.goes_on, judging.linearizable)
-    rng = bench.rng("works")
-    sizes = (3, 4, 5, 3)
-    drawn = (plans.works(rng, size, seed) for size, seed in zip(sizes, bench.seeds("works", 4), strict=True))
-    return bench.hold(drawn, judge)
+def _disturbed(bench: NodeBench) -> Iterator[Plan]:
+    rng = bench.rng("half done")
+    for size, seed in zip((3, 5) * 5, bench.seeds("half done", 10), strict=True):
+        pilot = plans.half_done(rng, size, seed)
+        yield plans.interrupted(rng, pilot, bench.play(pilot).sim.story.sent)
+    for size, seed in zip((3, 5) * 3, bench.seeds("together", 6), strict=True):
+        yield plans.together(rng, size, seed)
+    yield from _each("linearizable", plans.at_random, (3, 5) * 2)(bench)
 
 
-def _available(bench: NodeBench) -> Story:
-    rng = bench.rng("available")
-    sizes = (3, 4, 5, 3, 5)
-    drawn = (plans.available(rng, size, seed) for size, seed in zip(sizes, bench.seeds("av", 5), strict=True))
-    return bench.hold(drawn, judging.pick(judging.available, judging.own_words))
+def _halved(bench: NodeBench) -> Iterator[Plan]:
+    yield from _each("halves", plans.small_side, [(2, 2)] * 2)(bench)
+    yield from _each("random halves", partial(plans.at_random, halves=True), (4,) * 4)(bench)
 
 
-def _down(bench: NodeBench) -> Story:
+def _crashed(bench: NodeBench) -> Iterator[Plan]:
     rng = bench.rng("down")
     points = [*range(1, 11), *(rng.randint(6, 20) for _ in range(4))]  # sends and writes before the crash
-    drawn = (
-        plans.down(rng, rng.choice((3, 4, 5)), effects, seed, after=place > 9)
-        for place, (effects, seed) in enumerate(zip(points, bench.seeds("down", 14), strict=True))
-    )
-    return bench.hold(drawn, judging.pick(judging.available, judging.kept, judging.agreed))
+    for place, (effects, seed) in enumerate(zip(points, bench.seeds("down", 14), strict=True)):
+        yield plans.down(rng, rng.choice((3, 4, 5)), effects, seed, after=place > 9)
 
 
-def _converged(bench: NodeBench) -> Story:
-    rng = bench.rng("converged")
-    seeds = iter(bench.seeds("converged", 6))
-    drawn = (make(rng, size, next(seeds)) for size in (3, 4, 5) for make in (plans.converged, plans.tied))
-    return bench.hold(drawn, judging.pick(judging.agreed))
+def _healed(bench: NodeBench) -> Iterator[Plan]:
+    rng, seeds = bench.rng("converged"), iter(bench.seeds("converged", 6))
+    return (make(rng, size, next(seeds)) for size in (3, 4, 5) for make in (plans.converged, plans.tied))
 
 
-def _causal(bench: NodeBench) -> Story:
-    rng = bench.rng("causal")
-    sizes = (3, 5, 4, 3)
-    drawn = (plans.causal(rng, size, seed) for size, seed in zip(sizes, bench.seeds("causal", 4), strict=True))
-    return bench.hold(drawn, judging.pick(judging.kept))
-
+_SHAPES = ((1, 2), (1, 3), (2, 3), (1, 4), (1, 1, 1), (2, 2, 1))
 
 EXERCISE = Exercise(
     name="cap_store",
@@ -110,13 +80,37 @@ EXERCISE = Exercise(
     cost="seconds",
     world=Nodes(("Store",)),
     checks=(
-        Check("linearizable", "CP: linearizable while 3 or 5 nodes are cut at random", 4, _linearizable),
-        Check("halves", "CP: 4 nodes cut into halves, and neither is a majority", 2, _halves),
-        Check("minority", "CP: a side without a majority answers errors, within 2 s", 3, _minority),
-        Check("works", "CP: a majority goes on, and all works again after healing", 3, _works),
-        Check("available", "AP: every node answers while the network is cut", 3, _available),
-        Check("down", "AP: a node crashes, the others answer, nothing confirmed is lost", 3, _down),
-        Check("converged", "AP: 5 s after healing all nodes return the same", 4, _converged),
-        Check("causal", "AP: what is left is what no confirmed write followed", 3, _causal),
+        Check(
+            "linearizable", "CP: linearizable while 3 or 5 nodes are cut at random", 4,
+            _held(_disturbed, right.linearizable, right.begins),
+        ),
+        Check(
+            "halves", "CP: 4 nodes cut into halves, and neither is a majority", 2,
+            _held(_halved, right.refused, right.linearizable, right.begins),
+        ),
+        Check(
+            "minority", "CP: a side without a majority answers errors, within 2 s", 3,
+            _held(
+                _each("minority", plans.small_side, _SHAPES),
+                right.refused, right.prompt_errors, right.linearizable, right.begins,
+            ),
+        ),
+        Check(
+            "works", "CP: a majority goes on, and all works again after healing", 3,
+            _held(_each("works", plans.works, (3, 4, 5, 3)), right.goes_on, right.linearizable),
+        ),
+        Check(
+            "available", "AP: every node answers while the network is cut", 3,
+            _held(_each("available", plans.available, (3, 4, 5, 3, 5), "av"), right.available, right.own_words),
+        ),
+        Check(
+            "down", "AP: a node crashes, the others answer, nothing confirmed is lost", 3,
+            _held(_crashed, right.available, right.kept, right.agreed),
+        ),
+        Check("converged", "AP: 5 s after healing all nodes return the same", 4, _held(_healed, right.agreed)),
+        Check(
+            "causal", "AP: what is left is what no confirmed write followed", 3,
+            _held(_each("causal", plans.causal, (3, 5, 4, 3)), right.kept),
+        ),
     ),
-)
+)  # fmt: skip

@@ -4,108 +4,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from typing import Any
 
-from grader.exercises.cap_store import registers
 from grader.exercises.cap_store.plans import AGREED, PROMPT, SETTLED, START, TAKEN_OVER
-from grader.exercises.cap_store.registers import Causes, Conflict, Operation, Unwritten, by_key, operations
+from grader.nodes import registers
 from grader.nodes.clients import DEFINITE, Asked
-from grader.nodes.plan import Mishap, Played
-from grader.trace.story import Sent
+from grader.nodes.plan import Played
+from grader.nodes.registers import Causes, Conflict, Operation, Unwritten, answered, by_key
+from grader.nodes.runs import Run, answer_text, in_time
+from grader.says import at, listed
 from grader.verdict import Diagnosis, Kind
 
 
-class Run:
-    """A played plan, and what judges ask of it."""
+class View(Run):
+    """A run, and what clients saw of each key."""
 
     def __init__(self, played: Played) -> None:
-        self.plan, self.story = played.plan, played.sim.story
-        self.names = tuple(member.name for member in played.plan.members)
-        self.file = played.sim.file
-        self.asked = sorted(
-            (one for client in played.clients.values() for one in client.done), key=lambda one: one.sent
-        )
-        self.operations = operations(self.asked)
-
-    # ---- when nodes can reach whom
-
-    def cuts(self) -> list[Mishap]:
-        return [mishap for mishap in self.plan.mishaps if mishap.what == "partition"]
-
-    def side(self, node: str, since: float, until: float) -> tuple[Mishap, tuple[str, ...]] | None:
-        """The partition that lasted all this time, and the node's group in it."""
-        for cut in self.cuts():
-            if cut.at <= since and until <= cut.until:
-                for group in cut.groups:
-                    if node in group:
-                        return cut, group
-        return None
-
-    def minority(self, node: str, since: float, until: float) -> tuple[Mishap, tuple[str, ...]] | None:
-        found = self.side(node, since, until)
-        return found if found and 2 * len(found[1]) <= len(self.names) else None
-
-    def whole_since(self, since: float, until: float) -> float | None:
-        """From when on nothing was cut up to `until`: 0 if nothing ever was; None if something was in between."""
-        if any(cut.at < until and since < cut.until for cut in self.cuts()):
-            return None
-        return max((cut.until for cut in self.cuts() if cut.until <= since), default=0.0)
-
-    def down(self, node: str) -> list[tuple[float, float]]:
-        """When a node was down."""
-        lost = [fault for fault in self.story.faults if fault.what == "down" and fault.groups == ((node,),)]
-        return [(fault.since, fault.until) for fault in lost]
-
-    def up(self, node: str, since: float, until: float) -> bool:
-        return not any(begin <= until and since <= end for begin, end in self.down(node))
-
-    # ---- what was sent
-
-    def messages(self, asked: Asked) -> tuple[Sent | None, Sent | None]:
-        """A request, and its answer."""
-        request = answer = None
-        for message in self.story.sent:
-            if message.src == asked.client and message.sent == asked.sent:
-                request = message
-            if message.dst == asked.client and message.fate == "delivered" and message.arrived == asked.answered:
-                answer = message
-        return request, answer
-
-    def mark(self, *asked: Asked | None) -> None:
-        for one in asked:
-            if one is not None:
-                self.story.marked |= {message.number for message in self.messages(one) if message is not None}
-
-    def line(self, asked: Asked) -> int | None:
-        answer = self.messages(asked)[1]
-        return answer.line if answer else None
-
-    def heard(self, asked: Asked) -> set[str]:
-        """Which other nodes a node had heard from between a request and its answer."""
-        request, answer = self.messages(asked)
-        if request is None or answer is None or request.arrived is None:
-            return set(self.names)
-        return {
-            message.src for message in self.story.sent
-            if message.dst == asked.ask.node and message.src in self.names and message.fate == "delivered"
-            and message.src != message.dst and request.arrived <= (message.arrived or 0) <= answer.sent
-        }  # fmt: skip
-
-    def found(
-        self,
-        kind: Kind,
-        message: str,
-        title: str,
-        shown: Iterable[Asked | None] = (),
-        expected: str = "",
-        got: str = "",
-    ) -> Diagnosis:
-        """What is wrong, with the messages of `shown` marked; at the line that sent the last one's answer."""
-        told = [one for one in shown if one is not None]
-        self.mark(*told)
-        self.story.title, self.story.subtitle = title, self.plan.label
-        line = self.line(told[-1]) if told else None
-        return Diagnosis(kind, message, None, self.file, line, expected or None, got or None)
+        super().__init__(played)
+        self.operations = registers.operations(self.asked)
 
 
 # ---- words
@@ -119,38 +34,18 @@ def told(asked: Asked) -> str:
     return f"write of {json.dumps(body['value'])} to {body['key']} at {asked.ask.node}"
 
 
-def _answer(asked: Asked) -> str:
-    answer = asked.answer or {}
-    if answer.get("type") == "error":
-        return f"error {answer.get('code')}"
-    return json.dumps({name: answer[name] for name in answer if name != "in_reply_to"})[:100]
-
-
-def _at(time: float | None) -> str:
-    return f"{time:.2f} s"
-
-
 def _group(group: Iterable[str]) -> str:
     return "{" + ", ".join(group) + "}"
-
-
-def _all(names: Iterable[str]) -> str:
-    *first, last = sorted(names)
-    return f"{', '.join(first)} and {last}" if first else last
 
 
 # ---- answers as such
 
 
-def _ok(asked: Asked) -> bool:
-    return registers.answered(asked)
-
-
-def proper(run: Run) -> Diagnosis | None:
+def proper(run: View) -> Diagnosis | None:
     """Every answer is read_ok with a value, write_ok, or an error with a code."""
     for one in run.asked:
         answer = one.answer
-        if answer is None or _ok(one):
+        if answer is None or answered(one):
             continue
         if answer.get("type") != "error" or isinstance(answer.get("code"), bool):
             wanted = f"{one.ask.body['type']}_ok"
@@ -158,44 +53,32 @@ def proper(run: Run) -> Diagnosis | None:
             wanted = "a code that is a whole number"
         else:
             continue
-        text = f"The {told(one)} at {_at(one.sent)} was answered by {_answer(one)}; expected {wanted}, or an error."
+        text = f"The {told(one)} at {at(one.sent)} was answered by {answer_text(one)}; expected {wanted}, or an error."
         if answer.get("type") == "read_ok":
             text += ' A read_ok carries the value as "value".'
-        return run.found("wrong_result", text, "No such answer", [one], wanted, _answer(one))
+        return run.wrong(
+            "wrong_result", text, title="No such answer", shown=[one], expected=wanted, got=answer_text(one)
+        )
     return None
 
 
-def unanswered(run: Run, one: Asked) -> str:
-    """Why there may have been no answer, from what the node did send."""
-    strays = [
-        message for message in run.story.sent
-        if message.src == one.ask.node and message.dst == one.client and message.sent >= one.sent
-        and message.body.get("in_reply_to") is None
-    ]  # fmt: skip
-    if strays:
-        return f" It sent {strays[0].type}, without in_reply_to: answer with reply(request, body)."
-    return ""
-
-
-def _late(run: Run, one: Asked, who: str) -> Diagnosis:
+def _late(run: View, one: Asked, who: str) -> Diagnosis:
     if one.answered is None:
         got = f"no answer within {min(run.plan.wait, run.story.end - one.sent):.1f} s"
         what = f"got {got}"
     else:
         got = f"an answer after {one.answered - one.sent:.2f} s"
         what = f"was answered after {one.answered - one.sent:.2f} s only"
-    text = f"The {told(one)}, sent at {_at(one.sent)}, {what}. {who}{unanswered(run, one)}"
-    return run.found("not_available", text, "Too late", [one], "an answer within 2 s", got)
-
-
-def _in_time(one: Asked) -> bool:
-    return one.answered is not None and one.answered - one.sent <= PROMPT
+    strays = run.strays(one)
+    why = f" It sent {strays[0].type}, without in_reply_to: answer with reply(request, body)." if strays else ""
+    text = f"The {told(one)}, sent at {at(one.sent)}, {what}. {who}{why}"
+    return run.wrong("not_available", text, title="Too late", shown=[one], expected="an answer within 2 s", got=got)
 
 
 # ---- CP
 
 
-def linearizable(run: Run) -> Diagnosis | None:
+def linearizable(run: View) -> Diagnosis | None:
     """One order of all reads and writes explains what clients saw."""
     for history in by_key(run.operations).values():
         found = registers.conflict(history)
@@ -206,41 +89,45 @@ def linearizable(run: Run) -> Diagnosis | None:
     return None
 
 
-def _unwritten(run: Run, found: Unwritten) -> Diagnosis:
+def _unwritten(run: View, found: Unwritten) -> Diagnosis:
     one, refused = found.read.asked, found.refused
-    text = f"The {told(one)} returned {found.read.value} at {_at(one.answered)}, "
+    text = f"The {told(one)} returned {found.read.value} at {at(found.read.end)}, "
     if refused is None:
-        return run.found("wrong_result", text + "which nobody ever wrote to that key.", "A value from nowhere", [one])
+        return run.wrong(
+            "wrong_result", text + "which nobody ever wrote to that key.", title="A value from nowhere", shown=[one]
+        )
     code = (refused.asked.answer or {}).get("code")
     text += (
-        f"but the {told(refused.asked)} was answered by error {code} at {_at(refused.asked.answered)}: codes "
+        f"but the {told(refused.asked)} was answered by error {code} at {at(refused.asked.answered or 0.0)}: codes "
         f"{', '.join(map(str, sorted(DEFINITE)))} promise that nothing happened. A write of which some node may know is "
         "answered by 0 or 13: it may have happened, or happen yet."
     )
-    return run.found("not_linearizable", text, "It happened after all", [refused.asked, one])
+    return run.wrong("not_linearizable", text, title="It happened after all", shown=[refused.asked, one])
 
 
-def _stale(run: Run, found: Conflict) -> Diagnosis:
+def _stale(run: View, found: Conflict) -> Diagnosis:
     stale, known, first, second = found.stale, found.known, found.first, found.second
     one, other = stale.asked, known.asked
-    text = f"The {told(one)} from {_at(one.sent)} to {_at(one.answered)} returned {stale.value}, but "
+    text = f"The {told(one)} from {at(one.sent)} to {at(stale.end)} returned {stale.value}, but "
     if known.what == "write":
-        text += f"{known.node} had confirmed the write of {known.value} at {_at(known.end)}"
+        text += f"{known.node} had confirmed the write of {known.value} at {at(known.end)}"
     else:
-        text += f"a read at {known.node} had returned {known.value} by {_at(known.end)}"
+        text += f"a read at {known.node} had returned {known.value} by {at(known.end)}"
     if first is None:
         text += "."
     else:
         done = "confirmed" if first.what == "write" else "read"
         begun = "which" if second is known else f"and the {told(second.asked)}"
         begun += f" that returned {second.value}" if second.what == "read" and second is not known else ""
-        text += f", {begun} began at {_at(second.start)}, after {first.value} had been {done} at {first.node} ({_at(first.end)})."
+        text += f", {begun} began at {at(second.start)}, after {first.value} had been {done} at {first.node} ({at(first.end)})."
     text += _why_stale(run, found)
     shown = [first.asked if first else None, second.asked, other, one]
-    return run.found("not_linearizable", text, "A read that goes back", shown, known.value, stale.value)
+    return run.wrong(
+        "not_linearizable", text, title="A read that goes back", shown=shown, expected=known.value, got=stale.value
+    )
 
 
-def _why_stale(run: Run, found: Conflict) -> str:
+def _why_stale(run: View, found: Conflict) -> str:
     """The usual mistake that the evidence points to."""
     one, size = found.stale.asked, len(run.names)
     for operation in (found.known, found.stale):
@@ -257,7 +144,7 @@ def _why_stale(run: Run, found: Conflict) -> str:
                 "answer an error, and it knows only when it asks."
             )
         return (
-            f" {where} {what} when it had heard from {_all(heard)} only: with itself that is {len(heard) + 1} of {size} "
+            f" {where} {what} when it had heard from {listed(sorted(heard))} only: with itself that is {len(heard) + 1} of {size} "
             "nodes, no majority. Is an answer counted twice, or one that belongs to an earlier request?"
         )
     if found.known.what == "read" and found.known.value == found.second.value and found.known.node != one.ask.node:
@@ -265,36 +152,43 @@ def _why_stale(run: Run, found: Conflict) -> str:
     return ""
 
 
-def refused(run: Run) -> Diagnosis | None:
+def refused(run: View) -> Diagnosis | None:
     """A node whose side has no majority answers no read and no write, from 2 s after the cut on."""
     for one in run.asked:
         found = run.minority(one.ask.node, one.sent - SETTLED, one.answered or one.sent)
-        if found is None or not _ok(one):
+        if found is None or not answered(one):
             continue
         cut, group = found
         size, heard = len(run.names), run.heard(one)
-        was = f"read with {_answer(one)}" if one.ask.body["type"] == "read" else "write"
+        was = f"read with {answer_text(one)}" if one.ask.body["type"] == "read" else "write"
         text = (
-            f"{one.ask.node}, in {_group(group)} since {_at(cut.at)}, {'answered the' if was[0] == 'r' else 'confirmed the'} "
-            f"{told(one)} at {_at(one.answered)}{' by ' + _answer(one) if was[0] == 'r' else ''}: "
+            f"{one.ask.node}, in {_group(group)} since {at(cut.at)}, {'answered the' if was[0] == 'r' else 'confirmed the'} "
+            f"{told(one)} at {at(one.answered or 0.0)}{' by ' + answer_text(one) if was[0] == 'r' else ''}: "
         )
         if 2 * len(group) == size:
             text += f"{len(group)} of {size} nodes are a half and no majority, and the other half could do the same."
         else:
             text += "in CP mode a node that cannot reach a majority must answer an error."
         if heard and 2 * (len(heard) + 1) <= size and 2 * len(group) != size:
-            text += f" It had heard from {_all(heard)}: is an answer, or the node itself, counted twice?"
+            text += f" It had heard from {listed(sorted(heard))}: is an answer, or the node itself, counted twice?"
         elif not heard:
             text += " It heard from no other node in between."
-        return run.found("not_linearizable", text, "No majority, and yet an answer", [one], "an error", _answer(one))
+        return run.wrong(
+            "not_linearizable",
+            text,
+            title="No majority, and yet an answer",
+            shown=[one],
+            expected="an error",
+            got=answer_text(one),
+        )
     return None
 
 
-def prompt_errors(run: Run) -> Diagnosis | None:
+def prompt_errors(run: View) -> Diagnosis | None:
     """A node whose side has no majority answers within 2 s."""
     for one in run.asked:
         found = run.minority(one.ask.node, one.sent, one.sent + PROMPT)
-        if found is None or _in_time(one):
+        if found is None or in_time(one, PROMPT):
             continue
         who = (
             f"{one.ask.node} is in {_group(found[1])} and can reach no majority: it must say so by an error within 2 s, "
@@ -304,57 +198,66 @@ def prompt_errors(run: Run) -> Diagnosis | None:
     return None
 
 
-def begins(run: Run) -> Diagnosis | None:
+def begins(run: View) -> Diagnosis | None:
     """Before anything was cut everything is answered, and in time."""
     return goes_on(run, later=False)
 
 
-def goes_on(run: Run, later: bool = True) -> Diagnosis | None:
+def goes_on(run: View, later: bool = True) -> Diagnosis | None:
     """Without a partition, and on the larger side of one, everything is answered, and in time."""
     for one in run.asked:
         end = one.sent + PROMPT
-        whole = run.whole_since(one.sent, end)
+        whole = run.uncut_since(one.sent, end)
         cut = run.side(one.ask.node, one.sent - TAKEN_OVER, end)
         if whole is not None and one.sent >= (whole + AGREED if whole else START) and (later or not whole):
-            when = f"The network has been whole since {_at(whole)}" if whole else "The network was never cut so far"
+            when = f"The network has been whole since {at(whole)}" if whole else "The network was never cut so far"
             who = f"{when}: {'a cluster must work again within 5 s' if whole else 'every request must be answered'}."
         elif later and cut is not None and 2 * len(cut[1]) > len(run.names):
-            who = f"{one.ask.node} is in {_group(cut[1])} since {_at(cut[0].at)}, which is a majority, and must go on."
+            who = f"{one.ask.node} is in {_group(cut[1])} since {at(cut[0].at)}, which is a majority, and must go on."
         else:
             continue
-        if not _in_time(one):
+        if not in_time(one, PROMPT):
             return _late(run, one, who)
-        if not _ok(one):
-            text = f"The {told(one)} at {_at(one.sent)} was answered by {_answer(one)}. {who}"
-            return run.found("not_available", text, "It does not work", [one], "an answer", _answer(one))
+        if not answered(one):
+            text = f"The {told(one)} at {at(one.sent)} was answered by {answer_text(one)}. {who}"
+            return run.wrong(
+                "not_available", text, title="It does not work", shown=[one], expected="an answer", got=answer_text(one)
+            )
     return None
 
 
 # ---- AP
 
 
-def available(run: Run) -> Diagnosis | None:
+def available(run: View) -> Diagnosis | None:
     """Every node that is up answers every request within 2 s, and never by an error."""
     for one in run.asked:
         node, end = one.ask.node, min(one.sent + PROMPT, run.story.end)
         if not run.up(node, one.sent, end) or (end < one.sent + PROMPT and one.answered is None):
             continue
         side = run.side(node, one.sent, one.sent)
-        where = f"{node} is up, in {_group(side[1])} since {_at(side[0].at)}" if side else f"{node} is up"
+        where = f"{node} is up, in {_group(side[1])} since {at(side[0].at)}" if side else f"{node} is up"
         gone = [name for name in run.names if not run.up(name, one.sent, end)]
-        where += f" while {_all(gone)} {'is' if len(gone) == 1 else 'are'} down" if gone else ""
-        if not _in_time(one):
+        where += f" while {listed(sorted(gone))} {'is' if len(gone) == 1 else 'are'} down" if gone else ""
+        if not in_time(one, PROMPT):
             return _late(run, one, f"{where}: in AP mode it must answer with what it has.")
-        if not _ok(one):
+        if not answered(one):
             text = (
-                f"The {told(one)} at {_at(one.sent)} was answered by {_answer(one)}. {where}: in AP mode every node "
+                f"The {told(one)} at {at(one.sent)} was answered by {answer_text(one)}. {where}: in AP mode every node "
                 "answers, also one that reaches nobody."
             )
-            return run.found("not_available", text, "AP, and no answer", [one], "an answer", _answer(one))
+            return run.wrong(
+                "not_available",
+                text,
+                title="AP, and no answer",
+                shown=[one],
+                expected="an answer",
+                got=answer_text(one),
+            )
     return None
 
 
-def own_words(run: Run) -> Diagnosis | None:
+def own_words(run: View) -> Diagnosis | None:
     """A node never goes back behind what it has confirmed or shown, and shows only what was written."""
     for history in by_key(run.operations).values():
         causes = Causes(history)
@@ -367,23 +270,24 @@ def own_words(run: Run) -> Diagnosis | None:
                 if read.value in causes.followed(seen.value):
                     said = "confirmed the write of" if seen.what == "write" else "answered a read with"
                     text = (
-                        f"The {told(read.asked)} at {_at(read.start)} returned {read.value}, but {read.node} itself had "
-                        f"{said} {seen.value} at {_at(seen.end)}, which is later: a node must at least know what it said."
+                        f"The {told(read.asked)} at {at(read.start)} returned {read.value}, but {read.node} itself had "
+                        f"{said} {seen.value} at {at(seen.end)}, which is later: a node must at least know what it said."
                     )
                     shown = [seen.asked, read.asked]
-                    return run.found("wrong_result", text, "Forgotten", shown, seen.value, read.value)
+                    return run.wrong(
+                        "wrong_result", text, title="Forgotten", shown=shown, expected=seen.value, got=read.value
+                    )
     return None
 
 
-def _final(run: Run) -> Iterator[list[Operation]]:
+def _final(run: View) -> Iterator[list[Operation]]:
     """For each key, the reads that were asked for 5 s or more after all faults and writes."""
-    ends = [run.plan.healed or 0.0, *(mishap.until for mishap in run.plan.mishaps)]
     for history in by_key(run.operations).values():
-        time = AGREED + max(max(ends), *(one.start for one in history if one.what == "write"), 0.0)
+        time = AGREED + max([run.whole_since, *(one.start for one in history if one.what == "write")])
         yield [one for one in history if one.what == "read" and one.start >= time]
 
 
-def agreed(run: Run) -> Diagnosis | None:
+def agreed(run: View) -> Diagnosis | None:
     """In the end all nodes return the same."""
     healed = run.plan.healed or 0.0
     for reads in _final(run):
@@ -392,43 +296,39 @@ def agreed(run: Run) -> Diagnosis | None:
                 continue
             one, key = reads[0], other.asked.ask.body["key"]
             text = (
-                f"{one.start - healed:.1f} s after all was whole again (at {_at(healed)}) {one.node} reads {key} as "
+                f"{one.start - healed:.1f} s after all was whole again (at {at(healed)}) {one.node} reads {key} as "
                 f"{one.value}, but {other.node} as {other.value}. {_why_apart(run, healed, one, other)}"
             )
-            return run.found(
-                "not_converged", text.strip(), "Apart for ever", [one.asked, other.asked],
-                "one value on all nodes", f"{one.value} on {one.node}, {other.value} on {other.node}",
+            return run.wrong(
+                "not_converged", text.strip(), title="Apart for ever", shown=[one.asked, other.asked],
+                expected="one value on all nodes", got=f"{one.value} on {one.node}, {other.value} on {other.node}",
             )  # fmt: skip
     return None
 
 
-def _why_apart(run: Run, healed: float, one: Operation, other: Operation) -> str:
-    since = [
-        message for message in run.story.sent
-        if message.src in run.names and message.dst in run.names and message.src != message.dst and message.sent >= healed
-    ]  # fmt: skip
+def _why_apart(run: View, healed: float, one: Operation, other: Operation) -> str:
+    since = [message for message in run.between() if message.sent >= healed]
     if not since:
         return (
             "After the healing no node sent anything to another: nobody tells them that the network is whole again, so "
             "they have to try, by a timer."
         )
-    fates = {message.fate for message in run.story.sent if message.src == one.node and message.dst == other.node}
-    talked = {(message.src, message.dst) for message in since}
-    silent = [name for name in (one.node, other.node) if not any(name == src for src, _ in talked)]
+    tried = any((message.src, message.dst) == (one.node, other.node) for message in run.story.sent)
+    silent = [name for name in (one.node, other.node) if name not in {message.src for message in since}]
     if silent:
-        return f"After the healing {_all(silent)} sent nothing to another node: what it alone has, nobody can know."
+        return f"After the healing {listed(sorted(silent))} sent nothing to another node: what it alone has, nobody can know."
     writes = {operation.value: operation for operation in run.operations if operation.what == "write"}
     first, second = writes.get(one.value), writes.get(other.value)
-    if first and second and fates and first.node != second.node:
+    if first and second and tried and first.node != second.node:
         return (
-            f"{one.value} was written at {first.node} at {_at(first.start)}, {other.value} at {second.node} at "
-            f"{_at(second.start)}: of two writes that do not know of each other all nodes must prefer the same one, "
+            f"{one.value} was written at {first.node} at {at(first.start)}, {other.value} at {second.node} at "
+            f"{at(second.start)}: of two writes that do not know of each other all nodes must prefer the same one, "
             "whichever they hear of last."
         )
     return "The nodes do talk to each other, but not about all that they have."
 
 
-def kept(run: Run) -> Diagnosis | None:
+def kept(run: View) -> Diagnosis | None:
     """In the end no node returns a value that a confirmed write followed."""
     finals = list(_final(run))
     for reads in finals:
@@ -446,43 +346,34 @@ def kept(run: Run) -> Diagnosis | None:
     return None
 
 
-def _lost(run: Run, causes: Causes, read: Operation, lost: Operation) -> Diagnosis:
+def _lost(run: View, causes: Causes, read: Operation, lost: Operation) -> Diagnosis:
     key, shown = read.asked.ask.body["key"], [lost.asked, read.asked]
-    text = f"In the end {read.node} reads {key} as {read.value}, but {lost.node} had confirmed the write of {lost.value} at {_at(lost.end)}"
+    text = f"In the end {read.node} reads {key} as {read.value}, but {lost.node} had confirmed the write of {lost.value} at {at(lost.end)}"
     kind: Kind = "lost_or_duplicated"
-    crashes = [begin for begin, _ in run.down(lost.node) if begin >= lost.end - 0.1]
+    crashes = [begin for begin, _ in run.downs[lost.node] if begin >= lost.end - 0.1]
     if read.value != registers.NOTHING:
         knew = next((one for one in causes.seen(lost.node, lost.start) if one.value == read.value), None)
         if knew is not None:
             how = "confirmed" if knew.what == "write" else "shown"
-            text += f", after it had itself {how} {read.value} at {_at(knew.end)}"
+            text += f", after it had itself {how} {read.value} at {at(knew.end)}"
             shown.insert(0, knew.asked)
         text += f": {lost.value} came later and must win, by whatever clock"
     if crashes:
         kind = "not_durable"
         text += (
-            f". {lost.node} crashed at {_at(crashes[0])}, and only what is on disk survives that: the value, and what says "
+            f". {lost.node} crashed at {at(crashes[0])}, and only what is on disk survives that: the value, and what says "
             "how late it is, before the answer is sent"
         )
     elif read.value == registers.NOTHING:
         text += ": a write that was confirmed may not get lost"
-    offsets = {member.name: member.offset for member in run.plan.members}
     if not crashes and read.value in causes.writes and read.value != registers.NOTHING:
         writer = causes.writes[read.value].node
-        apart = offsets[writer] - offsets[lost.node]
+        apart = run.offsets[writer] - run.offsets[lost.node]
         if apart > max(1.0, lost.start - causes.writes[read.value].start):
             text += (
                 f". The clock of {writer}, where {read.value} was written, is {apart:.0f} s ahead of {lost.node}'s: do "
                 "clocks decide? Count instead, from the highest number that the node has seen"
             )
-    return run.found(kind, text + ".", "A confirmed write is gone", shown, lost.value, read.value)
-
-
-def pick(*judges: Any) -> Any:
-    """A judge of a played plan: the first of these that finds something."""
-
-    def judge(played: Played) -> Diagnosis | None:
-        run = Run(played)
-        return next((found for one in (proper, *judges) if (found := one(run)) is not None), None)
-
-    return judge
+    return run.wrong(
+        kind, text + ".", title="A confirmed write is gone", shown=shown, expected=lost.value, got=read.value
+    )

@@ -56,7 +56,7 @@ EXERCISE = Exercise(
     title="Checkpoints that survive",
     minutes=90,
     difficulty=3,
-    cost="seconds",
+    cost="tens of seconds",
     world=Crashes(
         (
             Function("save", ("directory", "step", "state")),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, Self
 
@@ -119,6 +120,11 @@ class Wrong:
     ask: Ask
     got: Any
     expected: Any
+
+
+def judge(group: str) -> Callable[[RankBench], Outcome]:
+    """The judge of a check whose cases are of this group."""
+    return partial(judged, group=group)
 
 
 def judged(bench: RankBench, group: str) -> Outcome:

@@ -44,7 +44,7 @@ EXERCISE = Exercise(
     title="A job that restarts",
     minutes=75,
     difficulty=3,
-    cost="seconds",
+    cost="tens of seconds",
     world=Crashes(
         (),
         cases,

@@ -17,7 +17,8 @@ from grader.exercises.common import plain
 from grader.exercises.failure_detector import monitor, suspicion
 from grader.exercises.failure_detector.heartbeats import cases
 from grader.exercises.failure_detector.suspicion import Ask, Script
-from grader.ranks.program import CallResult, Function, Limits
+from grader.lost import Lost
+from grader.ranks.program import Function, Limits
 from grader.worlds.cases import Case
 from grader.worlds.nodes import Nodes, NodesAndCalls, of_calls, of_nodes
 from grader.worlds.ranks import Outcome, RankBench, Ranks
@@ -28,7 +29,11 @@ IN_BOX = Path(__file__).with_name("in_box.py")
 # ---- what came back
 
 
-def _answers(bench: RankBench, group: str) -> Iterator[tuple[Case, CallResult, list[tuple[Ask, float, bool]]]]:
+def _wrong(bench: RankBench, case: Case, ask: Ask, text: str, expected: str, got: str) -> Lost:
+    return bench.lost(case, "wrong_result", f"With {case.label}: {ask.when}{text}".strip(), None, expected, got)
+
+
+def _answers(bench: RankBench, group: str) -> Iterator[tuple[Case, list[tuple[Ask, float, bool]]]]:
     """Every question of a group with phi and alive as they were said. Raises Lost where those are no such values."""
     for case, result in bench.calls(group):
         script: Script = case.expected
@@ -38,42 +43,28 @@ def _answers(bench: RankBench, group: str) -> Iterator[tuple[Case, CallResult, l
         found = []
         for number, ask in enumerate(script.asks):
             said = told[number] if number < len(told) and isinstance(told[number], list) else [None, None]
-            phi, alive = plain.number(said[0]), said[1]
+            phi, alive, (what, which) = plain.number(said[0]), said[1], map(plain.in_words, said[:2])
             if phi is None or math.isnan(phi):
-                what = plain.in_words(said[0])
-                raise bench.lost(
-                    case, "wrong_result", f"With {case.label}: {ask.when}, phi(now) returns {what}; it must be a float.",
-                    None, "a float", what,
-                )  # fmt: skip
+                raise _wrong(bench, case, ask, f", phi(now) returns {what}; it must be a float.", "a float", what)
             if not isinstance(alive, bool):
-                what = plain.in_words(alive)
-                raise bench.lost(
-                    case, "wrong_result", f"With {case.label}: {ask.when}, alive(now) returns {what}; True or False.",
-                    None, "a bool", what,
-                )  # fmt: skip
+                raise _wrong(bench, case, ask, f", alive(now) returns {which}; True or False.", "a bool", which)
             found.append((ask, phi + 0.0, alive))  # without the sign of -0.0
-        yield case, result, found
+        yield case, found
 
 
 def _judged(bench: RankBench, group: str, why: Callable[[Ask, float], str] = lambda *_: "") -> Outcome:
     """Alive or not, and phi within its bounds, wherever it is asked; `why` explains the first that is wrong."""
-    for case, _, found in _answers(bench, group):
+    for case, found in _answers(bench, group):
         for ask, phi, alive in found:
             if not ask.low <= phi <= ask.high:
                 wanted = "0.0" if ask.low == ask.high == 0 else f"{max(ask.low, 0):.3g} to {ask.high:.3g}"
-                raise bench.lost(
-                    case, "wrong_result",
-                    f"With {case.label}: {ask.when}, phi is {phi:.4g}, expected {wanted}. {_phi_habit(ask, phi, found)}"
-                    .strip(), None, wanted, f"{phi:.4g}",
-                )  # fmt: skip
+                text = f", phi is {phi:.4g}, expected {wanted}. {_phi_habit(ask, phi, found)}"
+                raise _wrong(bench, case, ask, text, wanted, f"{phi:.4g}")
             if ask.alive is not None and alive != ask.alive:
                 said = "the node is still trusted" if alive else "the node is suspected"
-                reason = why(ask, phi) or _phi_habit(ask, phi, found)
-                raise bench.lost(
-                    case, "wrong_result",
-                    f"With {case.label}: {ask.when}, {said}, by a phi of {phi:.4g}. {reason}".strip(), None,
-                    "alive" if ask.alive else "suspected", "alive" if alive else "suspected",
-                )  # fmt: skip
+                text = f", {said}, by a phi of {phi:.4g}. {why(ask, phi) or _phi_habit(ask, phi, found)}"
+                wanted, got = ("alive" if one else "suspected" for one in (ask.alive, alive))
+                raise _wrong(bench, case, ask, text, wanted, got)
     return bench.picture(group)
 
 
@@ -92,49 +83,44 @@ def _phi_habit(ask: Ask, phi: float, found: list[tuple[Ask, float, bool]]) -> st
 
 def _consistent(bench: RankBench) -> Outcome:
     """alive(now) is phi(now) < threshold, whatever the threshold."""
-    for case, _, found in _answers(bench, "threshold"):
+    for case, found in _answers(bench, "threshold"):
         script: Script = case.expected
         for ask, phi, alive in found:
             threshold = script.detectors[ask.detector][1]
             if alive != (phi < threshold):
-                raise bench.lost(
-                    case, "wrong_result",
-                    f"With {case.label}: {ask.when}, phi is {phi:.4g} and the threshold {threshold:g}, but alive(now) is "
-                    f"{alive}: a node is alive as long as phi < threshold.", None, str(phi < threshold), str(alive),
-                )  # fmt: skip
+                text = f", phi is {phi:.4g} and the threshold {threshold:g}, but alive(now) is {alive}: a node is alive as "
+                text += "long as phi < threshold."
+                raise _wrong(bench, case, ask, text, str(phi < threshold), str(alive))
     return _judged(bench, "threshold")
 
 
 def _same_by_any_clock(bench: RankBench) -> Outcome:
     """phi does not depend on what the clock says, only on differences."""
-    found = list(_answers(bench, "clock"))
-    _, _, first = found[0]
-    for case, _, answers in found[1:]:
+    (_, first), *others = _answers(bench, "clock")
+    for case, answers in others:
         for (_, phi, _), (ask, other, _) in zip(first, answers, strict=True):
             if not math.isclose(phi, other, rel_tol=1e-3, abs_tol=1e-3):
-                heartbeats = "three heartbeats" if ask.detector == 0 else "41 heartbeats"
-                raise bench.lost(
-                    case, "wrong_result",
-                    f"With {case.label}: {ask.when} of {heartbeats}, phi is {other:.4g}; by a clock that said 0 at the "
-                    f"first heartbeat it is {phi:.4g}. Only differences of times may count: is 0.0 taken for no time at "
-                    "all, or a time kept with too few digits?", None, f"{phi:.4g}", f"{other:.4g}",
-                )  # fmt: skip
+                text = (
+                    f" of {'three' if ask.detector == 0 else '41'} heartbeats, phi is {other:.4g}; by a clock that said 0 "
+                    f"at the first heartbeat it is {phi:.4g}. Only differences of times may count: is 0.0 taken for no "
+                    "time at all, or a time kept with too few digits?"
+                )
+                raise _wrong(bench, case, ask, text, f"{phi:.4g}", f"{other:.4g}")
     return _judged(bench, "clock")
 
 
 def _paced(bench: RankBench) -> Outcome:
     """After a change of pace no false alarm and the new bound; and what came before the window has no part in phi."""
     outcome = _judged(bench, "pace", _of_a_pace)
-    for case, _, found in _answers(bench, "pace"):
+    for case, found in _answers(bench, "pace"):
         script: Script = case.expected
         for (ask, phi, _), (_, fresh, _) in zip(found[::2], found[1::2], strict=False):
             if len(script.detectors) > 1 and not math.isclose(phi, fresh, rel_tol=0.01, abs_tol=0.01):
-                raise bench.lost(
-                    case, "wrong_result",
-                    f"With {case.label}: {ask.when}, phi is {phi:.4g}; of a detector that never knew another pace it is "
-                    f"{fresh:.4g}. The last {script.detectors[0][0]} intervals count, no more and no fewer.",
-                    None, f"{fresh:.4g}", f"{phi:.4g}",
-                )  # fmt: skip
+                text = (
+                    f", phi is {phi:.4g}; of a detector that never knew another pace it is {fresh:.4g}. The last "
+                    f"{script.detectors[0][0]} intervals count, no more and no fewer."
+                )
+                raise _wrong(bench, case, ask, text, f"{fresh:.4g}", f"{phi:.4g}")
     return outcome
 
 
@@ -173,15 +159,11 @@ EXERCISE = Exercise(
         Check("phi", "phi is -log10 of the normal tail", 4, of_calls(partial(_judged, group="phi"))),
         Check("threshold", "Alive as long as phi < threshold", 2, of_calls(_consistent)),
         Check("jitter", "No false alarm under jitter", 3, of_calls(partial(_judged, group="jitter"))),
-        Check(
-            "crash", "A crash is seen within 8 periods, and stays seen", 3, of_calls(partial(_judged, group="crash"))
-        ),
+        Check("crash", "A crash is seen within 8 periods, and stays seen", 3, of_calls(partial(_judged, group="crash"))),
         Check("regular", "Heartbeats that come by the clock", 2, of_calls(partial(_judged, group="regular"))),
         Check("clock", "What the clock says does not matter", 2, of_calls(_same_by_any_clock)),
         Check(
-            "back",
-            "Trusted again, and the outage is forgotten",
-            3,
+            "back", "Trusted again, and the outage is forgotten", 3,
             of_calls(partial(_judged, group="back", why=_of_a_return)),
         ),
         Check("pace", "After `window` heartbeats of a new pace it counts alone", 3, of_calls(_paced)),
@@ -190,4 +172,4 @@ EXERCISE = Exercise(
         Check("again", "Monitor: a second crash is seen as soon as the first", 2, of_nodes(monitor.again)),
         Check("skewed", "Monitor: clocks that differ by up to 100 s", 2, of_nodes(monitor.skewed)),
     ),
-)
+)  # fmt: skip

@@ -14,59 +14,17 @@ from typing import Any
 
 from grader.nodes.bench import NodeBench
 from grader.nodes.clients import Ask, Asked
-from grader.nodes.plan import Mishap, Plan, Played
+from grader.nodes.plan import Mishap, Plan
+from grader.nodes.runs import Run, in_time, judging
 from grader.nodes.sim import Member, cluster
 from grader.trace.story import Story
-from grader.verdict import Diagnosis, Kind
+from grader.verdict import Diagnosis
 
 SEEN = 5.0  # seconds after a crash within which it must be listed
 TRUSTED = 2.0  # seconds after a start within which nobody may be blamed for silence
 KNOWN = 4.0  # seconds for which two nodes were up together, after which they have heard of each other
 PROMPT = 2.15  # 2 s by a clock that is 1 % slow, and twice the way between client and node
 QUESTION = {"type": "suspects"}
-
-
-class Run:
-    """A played plan, and when which node was up in it."""
-
-    def __init__(self, played: Played) -> None:
-        self.plan, self.story, self.file = played.plan, played.sim.story, played.sim.file
-        self.names = tuple(member.name for member in played.plan.members)
-        self.asked = sorted(
-            (one for client in played.clients.values() for one in client.done), key=lambda one: one.sent
-        )
-        self.downs: dict[str, list[tuple[float, float]]] = {name: [] for name in self.names}
-        for fault in self.story.faults:
-            if fault.what == "down":
-                self.downs[fault.groups[0][0]].append((fault.since, fault.until))
-
-    def up(self, node: str, since: float, until: float) -> bool:
-        """Whether it was up all this time."""
-        return since >= 0 and not any(begin <= until and since <= end for begin, end in self.downs[node])
-
-    def down(self, node: str, since: float, until: float) -> tuple[float, float] | None:
-        """The outage that lasted all this time."""
-        return next((out for out in self.downs[node] if out[0] <= since and until <= out[1]), None)
-
-    def heard(self, node: str, other: str, until: float) -> float | None:
-        """When a message of the other last reached a node."""
-        arrived = [
-            message.arrived for message in self.story.sent
-            if message.dst == node and message.src == other and message.fate == "delivered" and message.arrived is not None
-        ]  # fmt: skip
-        return max((time for time in arrived if time <= until), default=None)
-
-    def found(self, kind: Kind, message: str, asked: Asked, title: str, expected: str = "", got: str = "") -> Diagnosis:
-        line = None
-        for message_ in self.story.sent:
-            if message_.dst == asked.client and message_.fate == "delivered" and message_.arrived == asked.answered:
-                self.story.marked.add(message_.number)
-                line = message_.line
-        self.story.title, self.story.subtitle = title, self.plan.label
-        return Diagnosis(kind, message, None, self.file, line, expected or None, got or None)
-
-
-Judge = Callable[[Run], Diagnosis | None]
 
 
 # ---- what is right
@@ -79,14 +37,12 @@ def proper(run: Run) -> Diagnosis | None:
         if not run.up(node, one.sent, one.sent + PROMPT) or one.sent + PROMPT > run.story.end:
             continue
         where = f"{node}, asked for its suspects at {one.sent:.2f} s,"
-        if answer is None or one.answered is None or one.answered - one.sent > PROMPT:
-            after = "did not answer" if one.answered is None else f"answered after {one.answered - one.sent:.2f} s only"
-            stray = any(
-                message.src == node and message.dst == one.client and message.body.get("in_reply_to") is None
-                for message in run.story.sent
-            )
+        if answer is None or not in_time(one, PROMPT):
+            after = "did not answer" if one.seconds is None else f"answered after {one.seconds:.2f} s only"
+            stray = run.strays(one, since=0.0)
             advice = " It sent something without in_reply_to: answer with reply(request, body)." if stray else ""
-            return run.found("not_available", f"{where} {after}; 2 s are allowed.{advice}", one, "No answer")
+            text = f"{where} {after}; 2 s are allowed.{advice}"
+            return run.wrong("not_available", text, title="No answer", shown=[one.reply])
         told = answer.get("suspects")
         names = [name for name in run.names if name != node]
         if answer.get("type") != "suspects_ok" or not isinstance(told, list) or any(one not in names for one in told):
@@ -95,12 +51,16 @@ def proper(run: Run) -> Diagnosis | None:
             text = f"{where} answered {got}; expected {wanted}."
             if isinstance(told, list) and node in told:
                 text += f" {node} lists itself: a node is up when it answers."
-            return run.found("wrong_result", text, one, "No such answer", wanted, got)
+            return _wrong(run, one, text, "No such answer", wanted, got)
         if told != sorted(set(told)):
             wanted, got = json.dumps(sorted(set(told))), json.dumps(told)
             text = f"{where} answered {got}; expected {wanted}: sorted, and each id once."
-            return run.found("wrong_result", text, one, "Not in order", wanted, got)
+            return _wrong(run, one, text, "Not in order", wanted, got)
     return None
+
+
+def _wrong(run: Run, one: Asked, text: str, title: str, expected: str, got: str) -> Diagnosis:
+    return run.wrong("wrong_result", text, title=title, shown=[one.reply], expected=expected, got=got)
 
 
 def _answers(run: Run) -> Iterator[tuple[Asked, float, list[Any]]]:
@@ -118,8 +78,7 @@ def complete(run: Run) -> Diagnosis | None:
             out = run.down(other, one.sent - SEEN, answered)
             if out is None or other == node or other in told:
                 continue
-            since = max((end for _, end in run.downs[other] if end < out[0]), default=0.0)
-            both_since = max([since, *(end for _, end in run.downs[node] if end <= one.sent)])
+            both_since = max(run.back(other, out[0]), run.back(node, one.sent))
             if not run.up(node, both_since, answered) or out[0] - both_since < KNOWN - 1e-6:
                 continue
             text = (
@@ -132,10 +91,8 @@ def complete(run: Run) -> Diagnosis | None:
                     f" {other} had been down for {earlier:.0f} s before: does that outage count as an interval between "
                     "heartbeats?"
                 )
-            offsets = {member.name: member.offset for member in run.plan.members}
-            if abs(offsets[node] - offsets[other]) > 1:
-                text += f" {_clocks(offsets, node, other)}"
-            return run.found("wrong_result", text, one, "A crash that nobody sees", f"{other} listed", json.dumps(told))
+            text += _clocks(run, node, other)
+            return _wrong(run, one, text, "A crash that nobody sees", f"{other} listed", json.dumps(told))
     return None
 
 
@@ -147,31 +104,28 @@ def accurate(run: Run) -> Diagnosis | None:
             if other not in run.names or not all(run.up(name, one.sent - TRUSTED, answered) for name in (node, other)):
                 continue
             text = f"{node} lists {other} at {answered:.2f} s, but {other} "
-            back = max((end for _, end in run.downs[other] if end <= one.sent), default=0.0)
-            if back:
+            if back := run.back(other, one.sent):
                 text += f"is up again since {back:.2f} s: within 2 s it must be trusted again."
             else:
                 text += "was never down."
-            heard = run.heard(node, other, one.sent)
-            if heard is None:
-                text += f" Nothing of {other} had arrived yet: that alone is no reason to suspect it."
+            heard = [sent.arrived or 0.0 for sent in run.reached(node, until=one.sent) if sent.src == other]
+            if heard:
+                text += f" It was heard {one.sent - max(heard):.2f} s before, at {max(heard):.2f} s."
             else:
-                text += f" It was heard {one.sent - heard:.2f} s before, at {heard:.2f} s."
-            started = max((end for _, end in run.downs[node] if end <= one.sent), default=0.0)
-            if started:
+                text += f" Nothing of {other} had arrived yet: that alone is no reason to suspect it."
+            if started := run.back(node, one.sent):
                 text += f" ({node} itself is back since {started:.2f} s: what it has in memory begins there.)"
-            offsets = {member.name: member.offset for member in run.plan.members}
-            if not back and abs(offsets[node] - offsets[other]) > 1:
-                text += f" {_clocks(offsets, node, other)}"
-            return run.found("wrong_result", text, one, "A false alarm", f"{other} not listed", json.dumps(told))
+            text += "" if back else _clocks(run, node, other)
+            return _wrong(run, one, text, "A false alarm", f"{other} not listed", json.dumps(told))
     return None
 
 
-def _clocks(offsets: dict[str, float], node: str, other: str) -> str:
-    return (
-        f"The clocks of {node} and {other} are {abs(offsets[node] - offsets[other]):.0f} s apart: only times by one and "
-        "the same clock can be subtracted, such as when heartbeats arrived."
-    )
+def _clocks(run: Run, node: str, other: str) -> str:
+    """What may be wrong where their clocks differ."""
+    apart = abs(run.offsets[node] - run.offsets[other])
+    if apart <= 1:
+        return ""
+    return f" The clocks of {node} and {other} are {apart:.0f} s apart: only times by one and the same clock can be subtracted, such as when heartbeats arrived."
 
 
 # ---- runs
@@ -256,32 +210,20 @@ def _skewed(rng: random.Random, size: int, seed: int) -> Plan:
     return _plan(size, times, [_crash([node], at, at + 100)], seed, label, made)
 
 
-def _hold(bench: NodeBench, name: str, make: Callable[[random.Random, int, int], Plan], *judges: Judge) -> Story:
-    rng, sizes = bench.rng(name), (3, 5, 3)
-    seeds = bench.seeds(name, len(sizes))
+def _held(
+    name: str, make: Callable[[random.Random, int, int], Plan], *judges: Callable[[Run], Diagnosis | None]
+) -> Callable[[NodeBench], Story]:
+    """A check: what these find wrong with three such plans."""
 
-    def judge(played: Played) -> Diagnosis | None:
-        run = Run(played)
-        return next((found for one in judges if (found := one(run)) is not None), None)
+    def check(bench: NodeBench) -> Story:
+        rng, sizes = bench.rng(name), (3, 5, 3)
+        drawn = (make(rng, size, seed) for size, seed in zip(sizes, bench.seeds(name, 3), strict=True))
+        return bench.hold(drawn, judging(Run, proper, *judges))
 
-    return bench.hold((make(rng, size, seed) for size, seed in zip(sizes, seeds, strict=True)), judge)
-
-
-def listed(bench: NodeBench) -> Story:
-    """A crash is listed within 5 s, by all that are up, in order."""
-    return _hold(bench, "listed", _listed, proper, complete)
+    return check
 
 
-def trusted(bench: NodeBench) -> Story:
-    """Nobody is listed who has been up for 2 s."""
-    return _hold(bench, "trusted", _trusted, proper, accurate)
-
-
-def again(bench: NodeBench) -> Story:
-    """An outage does not stretch the bound of the next crash."""
-    return _hold(bench, "again", _again, proper, complete)
-
-
-def skewed(bench: NodeBench) -> Story:
-    """Clocks that differ change nothing."""
-    return _hold(bench, "skewed", _skewed, proper, accurate, complete)
+listed = _held("listed", _listed, complete)  # a crash, within 5 s, by all that are up, in order
+trusted = _held("trusted", _trusted, accurate)  # nobody is listed who has been up for 2 s
+again = _held("again", _again, complete)  # an outage does not stretch the bound of the next crash
+skewed = _held("skewed", _skewed, accurate, complete)  # clocks that differ change nothing

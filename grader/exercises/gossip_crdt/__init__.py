@@ -6,6 +6,7 @@ The types are judged as plain classes (see `_crdts`), the store by what clients 
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
@@ -13,18 +14,18 @@ from typing import Any
 from grader.exercise import Check, Exercise
 from grader.exercises.common import replicas
 from grader.exercises.gossip_crdt import crdts, spreading
-from grader.exercises.gossip_crdt.spreading import MANY, PROMPT
+from grader.exercises.gossip_crdt.spreading import MANY, PROMPT, View
 from grader.nodes.bench import NodeBench
 from grader.nodes.clients import Ask
 from grader.nodes.network import Network
 from grader.nodes.plan import Plan, Played
+from grader.nodes.runs import judging
 from grader.ranks.program import Function, Limits
 from grader.trace.story import Story
 from grader.verdict import Diagnosis
-from grader.worlds.nodes import Nodes, NodesAndCalls, of_calls, of_nodes
+from grader.worlds.nodes import BothBench, Nodes, NodesAndCalls, of_calls, of_nodes
 from grader.worlds.ranks import Ranks
 
-Judge = Callable[[NodeBench, Played], Diagnosis | None]
 HEALING = 2.0  # seconds in which 64 nodes agree after healing
 SETTLED = 5.0  # seconds in which a few nodes do
 FEW = 6
@@ -34,46 +35,45 @@ WINDOW = 8.0  # seconds in which messages of a quiet cluster are counted
 MANY_LINKS = Network(least=0.01)  # 64 nodes are quicker simulated where no message is very quick
 QUIET = 4.0  # seconds after the last operation, from which on it must be quiet
 
+Shape = tuple[int, int, Network, str]  # of a few nodes: how many, in how many parts (0: never cut), and its label
+CLEAN, DROPS, LOSES = Network(), Network(drop=0.3), Network(drop=0.3, duplicate=0.3)
+PARTED, DROPPED, LOST = "a partition", "messages are dropped until 4 s", "messages are lost and doubled until 4 s"
+SETS: tuple[Shape, ...] = (
+    (3, 0, CLEAN, ""), (5, 2, CLEAN, PARTED), (5, 2, CLEAN, PARTED), (2, 2, CLEAN, PARTED),
+    (4, 2, DROPS, f"{PARTED}, and {DROPPED}"), (5, 3, CLEAN, f"{PARTED}, and {DROPPED}"),
+)  # fmt: skip
+COUNTERS: tuple[Shape, ...] = (
+    (3, 0, CLEAN, ""), (5, 2, CLEAN, PARTED), (5, 0, LOSES, LOST), (2, 2, LOSES, f"{PARTED}, and {LOST}"),
+    (4, 0, LOSES, LOST), (5, 2, LOSES, f"{PARTED}, and {LOST}"),
+)  # fmt: skip
+
 
 def _names(size: int) -> list[str]:
     return [f"n{number}" for number in range(1, size + 1)]
 
 
-def _set_plans(bench: NodeBench) -> Iterator[Plan]:
-    """Few nodes: without a fault, with partitions, and with messages that are dropped."""
-    for number, seed in enumerate(bench.seeds("g_set", 6)):
-        rng = bench.rng(f"g_set {seed}")
-        size = (3, 5, 5, 2, 4, 5)[number]
-        elements: list[Any] = [*rng.sample(range(100), 5), *(f"e{each}" for each in rng.sample(range(100), 3)), 7, "7"]
-        asks = spreading.adds(rng, "g-set", _names(size), list(dict.fromkeys(elements)), 3.0)
-        asks["r1"] = tuple(Ask(rng.choice(_names(size)), {"type": "read"}, rng.uniform(0.1, 0.8)) for _ in range(4))
-        members = spreading.members(size, "g-set", rng)
-        groups = spreading.random_groups(rng, _names(size), 2 if number < 5 else 3, 1)
-        parted = spreading.parted(0.3, 4.0, groups) if number else ()
-        network = Network(drop=0.3) if number == 4 else Network()
-        label = "" if not number else "a partition" if number < 4 else "a partition, and messages are dropped until 4 s"
-        yield Plan(
-            members, asks, parted, network, seed, begin=0.3, healed=4.0, until=4.0 + SETTLED + PROMPT, label=label
-        )  # fmt: skip
+def _elements(rng: random.Random) -> list[Any]:
+    drawn = [*rng.sample(range(100), 5), *(f"e{each}" for each in rng.sample(range(100), 3)), 7, "7"]
+    return list(dict.fromkeys(drawn))
 
 
-def _counter_plans(bench: NodeBench) -> Iterator[Plan]:
-    """Few nodes: negative deltas, partitions, messages that are lost and doubled."""
-    for number, seed in enumerate(bench.seeds("pn_counter", 6)):
-        rng = bench.rng(f"pn_counter {seed}")
-        size = (3, 5, 5, 2, 4, 5)[number]
-        deltas = [delta if rng.random() < 0.5 else -delta for delta in rng.sample(range(1, 10**6), 9)]
-        asks = spreading.adds(rng, "pn-counter", _names(size), [*deltas, 1, -1, 0], 3.0)
+def _deltas(rng: random.Random) -> list[Any]:
+    return [*(delta if rng.random() < 0.5 else -delta for delta in rng.sample(range(1, 10**6), 9)), 1, -1, 0]
+
+
+def _few_plans(
+    bench: NodeBench, check: str, workload: str, drawn: Callable[[random.Random], list[Any]], shapes: tuple[Shape, ...]
+) -> Iterator[Plan]:
+    """Few nodes: without a fault, with partitions, and with messages that are dropped and doubled."""
+    for (size, parts, network, label), seed in zip(shapes, bench.seeds(check, len(shapes)), strict=True):
+        rng = bench.rng(f"{check} {seed}")
+        asks = spreading.adds(rng, workload, _names(size), drawn(rng), 3.0)
         asks["r1"] = tuple(Ask(rng.choice(_names(size)), {"type": "read"}, rng.uniform(0.1, 0.8)) for _ in range(4))
-        members = spreading.members(size, "pn-counter", rng)
-        groups = spreading.random_groups(rng, _names(size), 2, 1)
-        parted = spreading.parted(0.3, 4.0, groups) if number % 2 else ()
-        network, label = Network(), "a partition" if number % 2 else ""
-        if number > 1:
-            network = Network(drop=0.3, duplicate=0.3)
-            label = f"{label + ', and ' if label else ''}messages are lost and doubled until 4 s"
+        members = spreading.members(size, workload, rng)
+        groups = spreading.random_groups(rng, _names(size), parts, 1) if parts else ()
         yield Plan(
-            members, asks, parted, network, seed, begin=0.3, healed=4.0, until=4.0 + SETTLED + PROMPT, label=label
+            members, asks, spreading.parted(0.3, 4.0, groups) if parts else (), network, seed, begin=0.3, healed=4.0,
+            until=4.0 + SETTLED + PROMPT, label=label,
         )  # fmt: skip
 
 
@@ -149,23 +149,34 @@ def _idle_plans(bench: NodeBench) -> Iterator[Plan]:
         )  # fmt: skip
 
 
-def _hold(bench: NodeBench, plans: Iterator[Plan], *judges: Judge) -> Story:
+def _held(
+    plans: Callable[[NodeBench], Iterator[Plan]], *judges: Callable[[View], Diagnosis | None]
+) -> Callable[[BothBench], Story]:
+    """A check: what the first of these finds wrong; of large clusters only some nodes are drawn."""
+
+    def check(bench: NodeBench) -> Story:
+        return _hold(bench, plans(bench), *judges)
+
+    return of_nodes(check)
+
+
+def _hold(bench: NodeBench, plans: Iterator[Plan], *judges: Callable[[View], Diagnosis | None]) -> Story:
+    judge = judging(View, *judges)
+
     def judged(played: Played) -> Diagnosis | None:
-        found = next((found for judge in judges if (found := judge(bench, played)) is not None), None)
+        found = judge(played)
         spreading.few(played, [])
         return found
 
     return bench.hold(plans, judged, spreading.prepare)
 
 
-def _dear(bench: NodeBench, played: Played) -> Diagnosis | None:
-    return spreading.too_dear(bench, played) if len(played.sim.names) == MANY else None
+def _lone(bench: NodeBench) -> Story:
+    return _hold(bench, _lone_plans(bench), partial(spreading.too_dear, bench=bench), spreading.disagreement)
 
 
-def _quiet(bench: NodeBench, played: Played) -> Diagnosis | None:
-    if len(played.sim.names) < MANY or not spreading.operations(played):
-        return None
-    return spreading.too_busy(bench, played, LAST + QUIET)
+_set_plans = partial(_few_plans, check="g_set", workload="g-set", drawn=_elements, shapes=SETS)
+_counter_plans = partial(_few_plans, check="pn_counter", workload="pn-counter", drawn=_deltas, shapes=COUNTERS)
 
 
 EXERCISE = Exercise(
@@ -185,62 +196,32 @@ EXERCISE = Exercise(
         ),
     ),
     checks=(
+        Check("counters", "GCounter and PNCounter: what they count", 2, of_calls(replicas.judge("counters"))),
+        Check("register", "LWWRegister: the last write, and ties", 2, of_calls(replicas.judge("register"))),
+        Check("orset", "ORSet: add wins, removed elements can return", 3, of_calls(replicas.judge("orset"))),
         Check(
-            "counters",
-            "GCounter and PNCounter: what they count",
-            2,
-            of_calls(partial(replicas.judged, group="counters")),
+            "laws", "merge is commutative, associative, idempotent, and leaves the other alone", 3,
+            of_calls(replicas.judge("laws")),
         ),
         Check(
-            "register", "LWWRegister: the last write, and ties", 2, of_calls(partial(replicas.judged, group="register"))
+            "json", "By way of JSON and back: equal under every later operation", 2, of_calls(replicas.judge("json"))
         ),
         Check(
-            "orset",
-            "ORSet: add wins, removed elements can return",
-            3,
-            of_calls(partial(replicas.judged, group="orset")),
+            "g_set", "g-set on few nodes: partitions, dropped messages", 2,
+            _held(_set_plans, spreading.unanswered, spreading.disagreement),
         ),
         Check(
-            "laws",
-            "merge is commutative, associative, idempotent, and leaves the other alone",
-            3,
-            of_calls(partial(replicas.judged, group="laws")),
+            "pn_counter", "pn-counter on few nodes: partitions, dropped and doubled messages", 2,
+            _held(_counter_plans, spreading.unanswered, spreading.disagreement),
         ),
         Check(
-            "json",
-            "By way of JSON and back: equal under every later operation",
-            2,
-            of_calls(partial(replicas.judged, group="json")),
+            "heal", "64 nodes agree within 2 s after a partition, a few while one is cut off", 4,
+            _held(_heal_plans, spreading.disagreement),
         ),
+        Check("lone", "At most 2 N log2 N messages for a lone operation at 64 nodes", 3, of_nodes(_lone)),
         Check(
-            "g_set",
-            "g-set on few nodes: partitions, dropped messages",
-            2,
-            of_nodes(lambda bench: _hold(bench, _set_plans(bench), spreading.unanswered, spreading.disagreement)),
-        ),
-        Check(
-            "pn_counter",
-            "pn-counter on few nodes: partitions, dropped and doubled messages",
-            2,
-            of_nodes(lambda bench: _hold(bench, _counter_plans(bench), spreading.unanswered, spreading.disagreement)),
-        ),
-        Check(
-            "heal",
-            "64 nodes agree within 2 s after a partition, a few while one is cut off",
-            4,
-            of_nodes(lambda bench: _hold(bench, _heal_plans(bench), spreading.disagreement)),
-        ),
-        Check(
-            "lone",
-            "At most 2 N log2 N messages for a lone operation at 64 nodes",
-            3,
-            of_nodes(lambda bench: _hold(bench, _lone_plans(bench), _dear, spreading.disagreement)),
-        ),
-        Check(
-            "idle",
-            "After that at most one message per node and second",
-            2,
-            of_nodes(lambda bench: _hold(bench, _idle_plans(bench), _quiet)),
+            "idle", "After that at most one message per node and second", 2,
+            _held(_idle_plans, partial(spreading.too_busy, quiet=LAST + QUIET)),
         ),
     ),
-)
+)  # fmt: skip

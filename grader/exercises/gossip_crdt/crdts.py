@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import random
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any, Self
@@ -19,7 +20,19 @@ from grader.worlds.cases import Case
 _tags = itertools.count()
 
 
-class GCounter:
+class _Model(ABC):
+    """What is merged into a new one is its copy."""
+
+    @abstractmethod
+    def merge(self, other: Any) -> None: ...
+
+    def copy(self) -> Self:
+        other = type(self)()
+        other.merge(self)
+        return other
+
+
+class GCounter(_Model):
     """The model: what each node added."""
 
     def __init__(self) -> None:
@@ -34,13 +47,8 @@ class GCounter:
     def value(self) -> int:
         return self.added.total()
 
-    def copy(self) -> Self:
-        other = type(self)()
-        other.merge(self)
-        return other
 
-
-class PNCounter:
+class PNCounter(_Model):
     """The model: two counters that only grow."""
 
     def __init__(self) -> None:
@@ -59,13 +67,8 @@ class PNCounter:
     def value(self) -> int:
         return self.up.value() - self.down.value()
 
-    def copy(self) -> Self:
-        other = type(self)()
-        other.merge(self)
-        return other
 
-
-class LWWRegister:
+class LWWRegister(_Model):
     """The model: the greatest (timestamp, node) and its value; every pair is used once."""
 
     def __init__(self) -> None:
@@ -83,13 +86,8 @@ class LWWRegister:
     def value(self) -> Any:
         return self.kept
 
-    def copy(self) -> Self:
-        other = type(self)()
-        other.merge(self)
-        return other
 
-
-class ORSet:
+class ORSet(_Model):
     """The model: every add has a tag of its own; a remove covers the tags that are known."""
 
     def __init__(self) -> None:
@@ -108,11 +106,6 @@ class ORSet:
 
     def value(self) -> set[int | str]:
         return {element for element, _ in self.adds - self.removed}
-
-    def copy(self) -> Self:
-        other = type(self)()
-        other.merge(self)
-        return other
 
 
 MODELS: dict[str, Callable[[], Any]] = {

@@ -17,10 +17,11 @@ from typing import Any
 
 from grader.exercises.common.bounds import bounded
 from grader.nodes.bench import NodeBench
-from grader.nodes.clients import Ask
+from grader.nodes.clients import Ask, Asked
 from grader.nodes.network import Network
 from grader.nodes.plan import Mishap, Plan, Played
-from grader.nodes.sim import Member, cluster, messages_between
+from grader.nodes.runs import Run, in_time, place
+from grader.nodes.sim import Member, cluster
 from grader.trace.story import Sent
 from grader.verdict import Diagnosis
 
@@ -63,11 +64,10 @@ def adds(
     rng: random.Random, workload: str, nodes: Sequence[str], each: Sequence[Any], until: float
 ) -> dict[str, tuple[Ask, ...]]:
     """One client for each thing that is added, at random nodes and times."""
-    found: dict[str, tuple[Ask, ...]] = {}
-    for number, what in enumerate(each, 1):
-        node = rng.choice(list(nodes))
-        found[f"c{number}"] = (add(workload, node, what, rng.uniform(0, until)),)
-    return found
+    return {
+        f"c{number}": (add(workload, rng.choice(list(nodes)), what, rng.uniform(0, until)),)
+        for number, what in enumerate(each, 1)
+    }
 
 
 def prepare(played: Played) -> None:
@@ -92,121 +92,118 @@ def read_at(plan: Plan) -> float:
     return plan.until - PROMPT
 
 
-def operations(played: Played) -> list[Operation]:
-    """All adds that were sent, by time."""
-    found = []
-    for client in played.clients.values():
-        for asked in client.done:
-            body = asked.ask.body
-            if body["type"] == "add":
-                confirmed = asked.answered if asked.answer and asked.answer.get("type") == "add_ok" else None
-                what = body["element"] if "element" in body else body["delta"]
-                found.append(Operation(asked.ask.node, what, asked.sent, confirmed))
-    return sorted(found, key=lambda one: one.sent)
+class View(Run):
+    """A run: all adds by time, and what each node told the reader."""
 
+    def __init__(self, played: Played) -> None:
+        super().__init__(played)
+        self.workload = workload_of(played.plan)
+        self.done = [self._operation(asked) for asked in self.asked if asked.ask.body["type"] == "add"]
+        told = {sent.body.get("in_reply_to"): sent for sent in reversed(self.replies(READER, lambda _: True))}
+        self.read = {node: told.get(number) for number, node in enumerate(self.names, 1)}
 
-def final_reads(played: Played) -> dict[str, Sent | None]:
-    """What each node told the reader."""
-    names = played.sim.names
-    answers = {sent.body.get("in_reply_to"): sent for sent in reversed(played.sim.answers) if sent.dst == READER}
-    return {node: answers.get(number) for number, node in enumerate(names, 1)}
+    @staticmethod
+    def _operation(asked: Asked) -> Operation:
+        body = asked.ask.body
+        confirmed = asked.answered if asked.answer and asked.answer.get("type") == "add_ok" else None
+        return Operation(asked.ask.node, body.get("element", body.get("delta")), asked.sent, confirmed)
+
+    def knows(self, node: str, one: Operation) -> bool:
+        sent = self.read[node]
+        value = sent.body.get("value") if sent is not None else None
+        return isinstance(value, list) and any(json.dumps(part) == json.dumps(one.what) for part in value)
+
+    @property
+    def when(self) -> str:
+        """When all were asked, and how the network was then."""
+        at, plan = read_at(self.plan), self.plan
+        if alone := cut_off(plan):
+            return f"at {at:.2f} s, while {alone[0]} was cut off and the others could reach each other,"
+        if plan.mishaps and plan.healed is not None:
+            return f"at {at:.2f} s, {at - plan.healed:.1f} s after the partition had healed,"
+        return f"at {at:.2f} s,"
 
 
 # ---- what is wrong with answers
 
 
-def unanswered(bench: NodeBench, played: Played) -> Diagnosis | None:
+def unanswered(run: View) -> Diagnosis | None:
     """The first request that was not answered as it must be, promptly, whatever the partition."""
-    for client in played.clients.values():
-        for asked in client.done:
-            body, node = asked.ask.body, asked.ask.node
-            wanted = f"{body['type']}_ok"
-            kind = asked.answer.get("type") if asked.answer is not None else None
-            if kind == wanted and asked.seconds is not None and asked.seconds <= PROMPT:
-                continue
-            cut = any(m.what == "partition" and m.at <= asked.sent < m.until for m in played.plan.mishaps)
-            why = " A partition is no reason to wait: the add is kept here and spreads when it can." if cut else ""
-            did = f"answered {json.dumps(asked.answer)[:100]}" if kind is not None else "did not answer"
-            if kind == wanted:
-                did = f"took {asked.seconds:.2f} s to answer"
-            return bench.found(
-                "not_available",
-                f"{node} {did} when it was sent {json.dumps(body)} at {asked.sent:.2f} s; {wanted} must come within "
-                f"{PROMPT:g} s.{why}", None, wanted, str(kind),
-            )  # fmt: skip
+    for asked in (asked for client in run.played.clients.values() for asked in client.done):
+        body, wanted = asked.ask.body, f"{asked.ask.body['type']}_ok"
+        kind = asked.answer.get("type") if asked.answer is not None else None
+        if kind == wanted and in_time(asked, PROMPT):
+            continue
+        cut = any(cut.at <= asked.sent < cut.until for cut in run.cuts)
+        why = " A partition is no reason to wait: the add is kept here and spreads when it can." if cut else ""
+        did = f"answered {json.dumps(asked.answer)[:100]}" if kind is not None else "did not answer"
+        if kind == wanted:
+            did = f"took {asked.seconds:.2f} s to answer"
+        return run.wrong(
+            "not_available",
+            f"{asked.ask.node} {did} when it was sent {json.dumps(body)} at {asked.sent:.2f} s; {wanted} must come within "
+            f"{PROMPT:g} s.{why}", expected=wanted, got=str(kind),
+        )  # fmt: skip
     return None
 
 
-def disagreement(bench: NodeBench, played: Played) -> Diagnosis | None:
+def disagreement(run: View) -> Diagnosis | None:
     """The first node that does not read what was added."""
-    done = operations(played)
-    reads = final_reads(played)
-    for node, sent in reads.items():
-        if node in cut_off(played.plan):
+    for node, sent in run.read.items():
+        if node in cut_off(run.plan):
             continue
         if sent is None or sent.type != "read_ok" or "value" not in sent.body:
             got = "nothing" if sent is None else json.dumps(sent.body)[:100]
-            few(played, [node])
-            text = f"{node} was asked for its value at {read_at(played.plan):.2f} s and answered {got}; read_ok with "
+            few(run.played, [node])
+            text = f"{node} was asked for its value at {read_at(run.plan):.2f} s and answered {got}; read_ok with "
             text += f"the value must come within {PROMPT:g} s."
-            return bench.found("not_available", text, sent.line if sent else None, "read_ok", got[:40])
-        judge = _set_wrong if workload_of(played.plan) == "g-set" else _counter_wrong
-        found = judge(bench, played, node, sent, done)
+            line = sent.line if sent else None
+            return run.wrong("not_available", text, line=line, expected="read_ok", got=got[:40])
+        found = (_set_wrong if run.workload == "g-set" else _counter_wrong)(run, node, sent)
         if found is not None:
-            played.sim.story.marked.add(sent.number)
             return found
     return None
 
 
 def cut_off(plan: Plan) -> tuple[str, ...]:
     """Who is alone up to the end of the run."""
-    return tuple(
-        group[0] for mishap in plan.mishaps if mishap.until > plan.until for group in mishap.groups if len(group) == 1
-    )
+    lasting = (mishap for mishap in plan.mishaps if mishap.until > plan.until)
+    return tuple(group[0] for mishap in lasting for group in mishap.groups if len(group) == 1)
 
 
-def _when(plan: Plan) -> str:
-    at = read_at(plan)
-    if alone := cut_off(plan):
-        return f"at {at:.2f} s, while {alone[0]} was cut off and the others could reach each other,"
-    if plan.mishaps and plan.healed is not None:
-        return f"at {at:.2f} s, {at - plan.healed:.1f} s after the partition had healed,"
-    return f"at {at:.2f} s,"
-
-
-def _set_wrong(bench: NodeBench, played: Played, node: str, sent: Sent, done: list[Operation]) -> Diagnosis | None:
-    value, line = sent.body["value"], sent.line
+def _set_wrong(run: View, node: str, sent: Sent) -> Diagnosis | None:
+    value, shown = sent.body["value"], [sent]
     if not isinstance(value, list):
         got = json.dumps(value)[:60]
         text = f"{node} read {got}: the value of a g-set is told as a list of its elements."
-        return bench.found("wrong_result", text, line, "a list", got)
+        return run.wrong("wrong_result", text, shown=shown, expected="a list", got=got)
     got_keys = Counter(map(json.dumps, value))
-    sure = {json.dumps(one.what): one for one in done if one.confirmed is not None}
-    possible = {json.dumps(one.what) for one in done}
+    possible = {json.dumps(one.what) for one in run.done}
     alien = sorted(got_keys.keys() - possible)
     if alien:
-        few(played, [node])
+        few(run.played, [node])
         almost = [key for key in possible if key.strip('"') == alien[0].strip('"')]
         why = f" It was added as {almost[0]}: keys of a JSON object are strings, so send a list." if almost else ""
-        text = f"{node} read {alien[0]} {_when(played.plan)} which nobody had added.{why}"
-        return bench.found("wrong_result", text, line, ", ".join(sorted(possible))[:120], alien[0])
+        text = f"{node} read {alien[0]} {run.when} which nobody had added.{why}"
+        wanted = ", ".join(sorted(possible))[:120]
+        return run.wrong("wrong_result", text, shown=shown, expected=wanted, got=alien[0])
     twice = next((key for key, count in got_keys.items() if count > 1), None)
     if twice is not None:
-        few(played, [node])
-        text = f"{node} read {twice} {got_keys[twice]} times {_when(played.plan)} in one set."
-        return bench.found("lost_or_duplicated", text, line, "once", f"{got_keys[twice]} times")
+        few(run.played, [node])
+        got = f"{got_keys[twice]} times"
+        text = f"{node} read {twice} {got} {run.when} in one set."
+        return run.wrong("lost_or_duplicated", text, shown=shown, expected="once", got=got)
+    sure = {json.dumps(one.what): one for one in run.done if one.confirmed is not None}
     lost = [one for key, one in sure.items() if key not in got_keys]
-    if not lost:
-        return None
-    first = lost[0]
-    return _lacks(bench, played, node, first, line, f"the element {json.dumps(first.what)}", len(lost))
+    return _lacks(run, node, sent, lost, f"the element {json.dumps(lost[0].what)}") if lost else None
 
 
-def _counter_wrong(bench: NodeBench, played: Played, node: str, sent: Sent, done: list[Operation]) -> Diagnosis | None:
-    value, line = sent.body["value"], sent.line
+def _counter_wrong(run: View, node: str, sent: Sent) -> Diagnosis | None:
+    value, done = sent.body["value"], run.done
     if isinstance(value, bool) or not isinstance(value, int | float):
         got = json.dumps(value)[:60]
-        return bench.found("wrong_result", f"{node} read {got}: a counter is a number.", line, "a number", got)
+        text = f"{node} read {got}: a counter is a number."
+        return run.wrong("wrong_result", text, shown=[sent], expected="a number", got=got)
     sure = [one for one in done if one.confirmed is not None]
     maybe = [one for one in done if one.confirmed is None][:MOST_SUMS]
     total = sum(one.what for one in sure)
@@ -214,10 +211,10 @@ def _counter_wrong(bench: NodeBench, played: Played, node: str, sent: Sent, done
         return None
     without = next((some for some in _subsets(sure[:MOST_SUMS]) if value == total - sum(one.what for one in some)), ())
     if without:
-        return _lacks(bench, played, node, without[0], line, f"the delta {without[0].what}", len(without))
-    few(played, [node])
+        return _lacks(run, node, sent, without, f"the delta {without[0].what}")
+    few(run.played, [node])
     text = (
-        f"{node} read {value} {_when(played.plan)} expected {total}: all confirmed adds together. No choice of the "
+        f"{node} read {value} {run.when} expected {total}: all confirmed adds together. No choice of the "
         f"{len(done)} adds has that sum: "
     )
     if any(one.what < 0 for one in done) and value == sum(abs(one.what) for one in done):
@@ -226,7 +223,7 @@ def _counter_wrong(bench: NodeBench, played: Played, node: str, sent: Sent, done
         text += "something was counted more than once. Whoever gets a state a second time must count nothing again."
     else:
         text += "something was counted wrong."
-    return bench.found("lost_or_duplicated", text, line, str(total), str(value))
+    return run.wrong("lost_or_duplicated", text, shown=[sent], expected=str(total), got=str(value))
 
 
 def _subsets(some: Sequence[Operation]) -> Iterator[tuple[Operation, ...]]:
@@ -235,109 +232,94 @@ def _subsets(some: Sequence[Operation]) -> Iterator[tuple[Operation, ...]]:
         yield from itertools.combinations(some, size)
 
 
-def _lacks(
-    bench: NodeBench, played: Played, node: str, first: Operation, line: int | None, what: str, count: int
-) -> Diagnosis:
-    """A confirmed add that this node does not know of."""
-    knows = [other for other in played.sim.names if _reads(played, other, first)]
-    few(played, [node, first.node, *knows[:2]])
-    text = f"{node} read {_when(played.plan)} without {what}"
+def _lacks(run: View, node: str, answer: Sent, lost: Sequence[Operation], what: str) -> Diagnosis:
+    """Confirmed adds that this node does not know of; `what` names the first."""
+    first, count = lost[0], len(lost)
+    confirmed = first.confirmed or 0
+    knows = [other for other in run.names if run.knows(other, first)]
+    few(run.played, [node, first.node, *knows[:2]])
+    text = f"{node} read {run.when} without {what}"
     if count > 1:
         text += f" ({count} confirmed adds are missing)"
-    text += f", which {first.node} had confirmed at {first.confirmed or 0:.2f} s."
-    if workload_of(played.plan) == "g-set":
-        text += f" {len(knows)} of {len(played.sim.names)} nodes know it."
-    told = [sent for sent in messages_between(played.sim.story, played.sim.names) if sent.dst == node]
-    heard = [sent for sent in told if sent.fate == "delivered" and sent.sent > (first.confirmed or 0)]
+    text += f", which {first.node} had confirmed at {confirmed:.2f} s."
+    if run.workload == "g-set":
+        text += f" {len(knows)} of {len(run.names)} nodes know it."
+    told = [sent for sent in run.between() if sent.dst == node]
+    heard = [sent for sent in told if sent.fate == "delivered" and sent.sent > confirmed]
     if not told:
         text += f" No node ever sent anything to {node}."
     elif not heard:
         text += f" Nothing that was sent after that reached {node}; the last message to it was of {told[-1].sent:.2f} s"
-        text += f" (line {told[-1].line})." if told[-1].line else "."
-    partners = {sent.dst for sent in messages_between(played.sim.story, played.sim.names) if sent.src == first.node}
-    if len(partners) == 1 and len(played.sim.names) > 2:
+        text += f"{place(told[-1].line)}."
+    partners = {sent.dst for sent in run.between() if sent.src == first.node}
+    if len(partners) == 1 and len(run.names) > 2:
         text += (
             f" {first.node} gossips with {partners.pop()} only: with one fixed partner news takes N rounds, not log N."
         )
-    elif heard and (answer := final_reads(played)[node]) is not None:
+    elif heard:
         count = sum(sent.arrived is not None and sent.arrived <= answer.sent for sent in heard)
         text += (
             f" Messages of other nodes that reached {node} in between: {count}. Who has missed the news must find it out "
             "by asking, and be answered."
         )
-    return bench.found("not_converged", text, line, f"{what} at {node}", "not there")
-
-
-def _reads(played: Played, node: str, one: Operation) -> bool:
-    sent = final_reads(played).get(node)
-    value = sent.body.get("value") if sent is not None else None
-    return isinstance(value, list) and any(json.dumps(part) == json.dumps(one.what) for part in value)
+    return run.wrong("not_converged", text, shown=[answer], expected=f"{what} at {node}", got="not there")
 
 
 # ---- what it cost
 
 
-def sent_between(played: Played, since: float, until: float) -> list[Sent]:
-    """Messages between nodes in a span of time."""
-    return [sent for sent in messages_between(played.sim.story, played.sim.names) if since < sent.sent <= until]
+def _busiest(messages: Sequence[Sent]) -> tuple[str, int, int | None, str]:
+    """Who sent most of them, how many, the line that sent most of all, and that in words."""
+    node, count = Counter(sent.src for sent in messages).most_common(1)[0]
+    lines = Counter(sent.line for sent in messages if sent.line).most_common(1)
+    line = lines[0][0] if lines else None
+    return node, count, line, f", most at line {line}" if line else ""
 
 
-def budget(nodes: int) -> int:
-    """Messages for a lone operation."""
-    return math.floor(2 * nodes * math.log2(nodes))
-
-
-def too_dear(bench: NodeBench, played: Played) -> Diagnosis | None:
+def too_dear(run: View, bench: NodeBench) -> Diagnosis | None:
     """A lone operation's messages: those of the run less those of the same run without it."""
-    done = operations(played)
-    if not done:
+    if not run.done or len(run.names) < MANY:
         return None
-    nodes, start, plan = len(played.sim.names), done[0].sent, played.plan
-    silent = bench.play(replace(plan, asks={}), prepare)
-    played_end = math.floor(read_at(plan) - start)
-    for seconds in range(2, played_end + 1):
-        here, there = (len(sent_between(one, start, start + seconds)) for one in (played, silent))
-        most = budget(nodes) + (nodes * (seconds - 1) if seconds > 2 else 0)
-        if here - there <= most:
+    nodes, start, plan = len(run.names), run.done[0].sent, run.plan
+    budget = math.floor(2 * nodes * math.log2(nodes))
+    silent = Run(bench.play(replace(plan, asks={}), prepare))
+    for seconds in range(2, math.floor(read_at(plan) - start) + 1):
+        found, there = (one.between(start, start + seconds) for one in (run, silent))
+        most, cost = budget + (nodes * (seconds - 1) if seconds > 2 else 0), len(found) - len(there)
+        if cost <= most:
             continue
-        found = sent_between(played, start, start + seconds)
-        by = Counter(sent.src for sent in found)
-        node, count = by.most_common(1)[0]
-        lines = Counter(sent.line for sent in found if sent.line)
-        line = lines.most_common(1)[0][0] if lines else None
-        few(played, [done[0].node, node])
+        node, count, line, where = _busiest(found)
+        few(run.played, [run.done[0].node, node])
         text = (
-            f"One add at {done[0].node}, at {start:.2f} s, cost {here - there} messages between the {nodes} nodes in "
-            f"{seconds} s; 2 N log2 N = {budget(nodes)} are allowed"
+            f"One add at {run.done[0].node}, at {start:.2f} s, cost {cost} messages between the {nodes} nodes in "
+            f"{seconds} s; 2 N log2 N = {budget} are allowed"
         )
         if seconds > 2:
             text += f", and {nodes} for every further second"
-        text += f". {node} alone sent {count}{f', most at line {line}' if line else ''}."
-        if here - there >= nodes * (nodes - 1):
+        text += f". {node} alone sent {count}{where}."
+        if cost >= nodes * (nodes - 1):
             text += " That is everybody to everybody: whoever hears news tells a few nodes, not all."
-        return bench.found("too_many_messages", text, line, f"at most {most}", str(here - there))
+        return run.wrong("too_many_messages", text, line=line, expected=f"at most {most}", got=str(cost))
     return None
 
 
-def too_busy(bench: NodeBench, played: Played, quiet: float) -> Diagnosis | None:
+def too_busy(run: View, quiet: float) -> Diagnosis | None:
     """Messages of a cluster in which nothing has happened for a while."""
-    end = read_at(played.plan)
-    found, nodes = sent_between(played, quiet, end), len(played.sim.names)
-    seconds = end - quiet
-    most = math.floor(nodes * (seconds + 1) * DRIFT)
+    if len(run.names) < MANY or not run.done:
+        return None
+    end, nodes = read_at(run.plan), len(run.names)
+    found, most = run.between(quiet, end), math.floor(nodes * (end - quiet + 1) * DRIFT)
     if len(found) <= most:
         return None
-    node, count = Counter(sent.src for sent in found).most_common(1)[0]
-    lines = Counter(sent.line for sent in found if sent.line)
-    line = lines.most_common(1)[0][0] if lines else None
-    few(played, [node, found[0].dst])
+    node, count, line, where = _busiest(found)
+    few(run.played, [node, found[0].dst])
     text = (
-        f"The last add was {quiet - operations(played)[-1].sent:.0f} s ago and every node knew it, but from "
+        f"The last add was {quiet - run.done[-1].sent:.0f} s ago and every node knew it, but from "
         f"{quiet:.0f} s to {end:.0f} s the {nodes} nodes sent each other {len(found)} messages, {count} of them {node}"
-        f"{f', most at line {line}' if line else ''}. At most one per node and second is allowed, {most} with a "
+        f"{where}. At most one per node and second is allowed, {most} with a "
         "margin: stop telling what everybody knows."
     )
-    return bench.found("too_many_messages", text, line, f"at most {most}", str(len(found)))
+    return run.wrong("too_many_messages", text, line=line, expected=f"at most {most}", got=str(len(found)))
 
 
 def few(played: Played, nodes: Sequence[str]) -> None:

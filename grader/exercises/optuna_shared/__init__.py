@@ -45,7 +45,7 @@ EXERCISE = Exercise(
     title="One study, many processes",
     minutes=60,
     difficulty=2,
-    cost="seconds",
+    cost="tens of seconds",
     world=Crashes(
         (Function("worker", ("storage_url", "study_name", "trials_total")),),
         cases,

@@ -8,41 +8,36 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from grader.nodes.bench import NodeBench
-from grader.nodes.clients import DEFINITE, Ask
-from grader.nodes.explorer import View
+from grader.nodes import explorer
+from grader.nodes.clients import DEFINITE, Ask, Asked
 from grader.nodes.histories.checker import Checked, linearizable
 from grader.nodes.histories.history import Operation, pair
 from grader.nodes.plan import Played
+from grader.nodes.runs import Run, Served, served
 from grader.trace.story import Sent, Story
-from grader.verdict import Diagnosis
+from grader.verdict import Diagnosis, Kind
 
 Event = dict[str, Any]
 INSTANT = 1e-6  # seconds: no message takes so little
 
 
-@dataclass(frozen=True)
-class Served:
-    """A request as the messages show it: which node served it, when it arrived there, and the node's answer."""
+class View(Run):
+    """A run of stores, with its write_quorum and read_quorum."""
 
-    client: str
-    node: str
-    body: dict[str, Any]
-    came: float
-    answer: Sent | None
+    def __init__(self, played: Played) -> None:
+        super().__init__(played)
+        self.quorums: dict[str, int] = dict(played.plan.members[0].settings)
+
+    def told(self, kind: Kind, asked: Asked, text: str, expected: str, got: str) -> Diagnosis:
+        """What is wrong with how a node served a request."""
+        text = f"{self.plan.label}. {asked.ask.node} {text}"
+        return self.wrong(kind, text, shown=[asked.reply], expected=expected, got=got)
 
 
-def served(story: Story) -> list[Served]:
-    """Every request of a client, in order; those that never arrived have come at infinity."""
-    answers = {(sent.dst, sent.body.get("in_reply_to")): sent for sent in reversed(story.sent)}
-    return [
-        Served(
-            sent.src, sent.dst, sent.body, float("inf") if sent.arrived is None else sent.arrived,
-            answers.get((sent.src, sent.body.get("msg_id"))),
-        )
-        for sent in story.sent
-        if sent.src.startswith("c") and "msg_id" in sent.body and not sent.copy
-    ]  # fmt: skip
+def what(asked: Asked) -> str:
+    body = asked.ask.body
+    value = f" of {body['value']!r}" if body["type"] == "write" else ""
+    return f"the {body['type']}{value} of key {body['key']!r} that {asked.client} asked for at {asked.sent:.2f} s"
 
 
 def checked(story: Story) -> Checked | None:
@@ -54,7 +49,7 @@ def checked(story: Story) -> Checked | None:
     return None if found.valid is True else found
 
 
-def explored(view: View, asks: Mapping[str, Sequence[Ask]]) -> Checked | None:
+def explored(view: explorer.View, asks: Mapping[str, Sequence[Ask]]) -> Checked | None:
     """The same of a history that the explorer came to."""
     events = []
     for at, (client, number, answer) in enumerate(view.history):
@@ -95,7 +90,11 @@ def _client(process: Any) -> str:
     return str(process).partition(" ")[0].partition(".")[0]
 
 
-def not_linearizable(bench: NodeBench, story: Story, quorums: dict[str, int]) -> Diagnosis | None:
+def not_linearizable_run(run: View) -> Diagnosis | None:
+    return not_linearizable(run.file, run.story, run.quorums)
+
+
+def not_linearizable(file: str, story: Story, quorums: dict[str, int]) -> Diagnosis | None:
     """The diagnosis of a run in which clients saw what no single copy could have shown; marks the messages."""
     found = checked(story)
     if found is None:
@@ -108,7 +107,7 @@ def not_linearizable(bench: NodeBench, story: Story, quorums: dict[str, int]) ->
     line, why = evidence(story, blamed, quorums)
     story.title = story.title or "Not linearizable"
     of = f"With write_quorum = {quorums['write_quorum']} and read_quorum = {quorums['read_quorum']}: "
-    return bench.found("not_linearizable", f"{of}{reason} {why}".strip(), line)
+    return Diagnosis("not_linearizable", f"{of}{reason} {why}".strip(), None, file, line)
 
 
 def in_steps(reason: str) -> str:
@@ -168,7 +167,7 @@ class _Steps:
     @classmethod
     def of(cls, story: Story, one: Served, answer: Sent, quorums: dict[str, int]) -> _Steps:
         own, until = one.node, answer.sent
-        nodes = {name for name in story.lanes if _is_node(name)} - {own}
+        nodes = {name for name in story.lanes if not name.startswith("c")} - {own}
         told: dict[tuple[str, str], float] = {}  # what it sent to whom, when first: what is sent again is no new round
         for sent in story.sent:
             if sent.src == own and sent.dst in nodes and one.came <= sent.sent <= until and not sent.copy:
@@ -265,10 +264,6 @@ def when(story: Story, time: float) -> str:
     return f"at {time:.3f} s" if story.unit == "s" else f"at step {int(time)}"
 
 
-def _is_node(name: str) -> bool:
-    return not name.startswith("c")
-
-
 def _and(names: Sequence[str]) -> str:
     return " and ".join(names)
 
@@ -276,8 +271,3 @@ def _and(names: Sequence[str]) -> str:
 def definite(answer: dict[str, Any] | None) -> bool:
     """Whether an answer promises that nothing happened."""
     return answer is not None and answer.get("type") == "error" and answer.get("code") in DEFINITE
-
-
-def quorums_of(played: Played) -> dict[str, int]:
-    """write_quorum and read_quorum of the run."""
-    return dict(played.plan.members[0].settings)

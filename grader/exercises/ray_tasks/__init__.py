@@ -206,7 +206,7 @@ EXERCISE = Exercise(
     title="Ray tasks and an actor that comes back",
     minutes=50,
     difficulty=2,
-    cost="seconds",
+    cost="tens of seconds",
     world=Ray(("process_all", "Counter"), in_box=IN_BOX),
     checks=tuple(Check(name, title, points, once_more(judge)) for name, title, points, judge in CHECKS),
 )

@@ -23,7 +23,7 @@ EXERCISE = Exercise(
     title="A checkpoint behind HTTP",
     minutes=50,
     difficulty=2,
-    cost="seconds",
+    cost="tens of seconds",
     world=Crashes(
         (Function("create_app", ("checkpoint_path",)),),
         cases,

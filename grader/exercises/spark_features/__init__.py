@@ -163,7 +163,7 @@ EXERCISE = Exercise(
     title="A user's features from events",
     minutes=50,
     difficulty=2,
-    cost="seconds",
+    cost="tens of seconds",
     world=Spark(("user_features",)),
     checks=(
         Check("users", "One row for each user, and the columns", 2, _users),

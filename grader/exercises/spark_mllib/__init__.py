@@ -320,7 +320,7 @@ EXERCISE = Exercise(
     title="Cross-validation of a pipeline",
     minutes=35,
     difficulty=2,
-    cost="seconds",
+    cost="tens of seconds",
     world=Spark(("build",)),
     checks=(
         Check(

@@ -253,7 +253,7 @@ EXERCISE = Exercise(
     title="Word count and PageRank on RDDs",
     minutes=50,
     difficulty=2,
-    cost="seconds",
+    cost="tens of seconds",
     world=Spark(("word_count", "page_rank")),
     checks=(
         Check("words", "Words counted, ordered and cut", 3, _words),

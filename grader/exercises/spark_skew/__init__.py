@@ -228,7 +228,7 @@ EXERCISE = Exercise(
     title="A join in which one key has half the rows",
     minutes=45,
     difficulty=3,
-    cost="seconds",
+    cost="tens of seconds",
     world=Spark(("join",)),
     checks=(
         Check("columns", "The columns of the plain join", 2, _columns),

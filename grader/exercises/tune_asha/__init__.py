@@ -281,7 +281,7 @@ EXERCISE = Exercise(
     title="Early stopping with ASHA and Optuna",
     minutes=35,
     difficulty=2,
-    cost="seconds",
+    cost="tens of seconds",
     world=Ray(("search",), in_box=IN_BOX, imported=IMPORTED),
     checks=(
         Check("finds", "Trains the best of all configurations to the end", 4, once_more(_finds)),

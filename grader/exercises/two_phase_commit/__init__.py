@@ -12,31 +12,31 @@ from grader.exercise import Check, Exercise
 from grader.exercises.two_phase_commit import models as models
 from grader.exercises.two_phase_commit import plans as plans
 from grader.exercises.two_phase_commit.history import COORDINATOR
-from grader.exercises.two_phase_commit.judging import Judging, pick
+from grader.exercises.two_phase_commit.judging import Judging
 from grader.nodes.bench import NodeBench
 from grader.nodes.life import Step
 from grader.nodes.plan import Plan, Played
+from grader.nodes.runs import judging
 from grader.trace.story import Story
 from grader.worlds.nodes import Nodes
 
 ALWAYS = (Judging.readable, Judging.unanimous, Judging.never_aborted, Judging.all_or_none)
+_always = judging(Judging, *ALWAYS)
+_ends = judging(Judging, *ALWAYS, Judging.clean, Judging.decided)
 MOST_PAIRS = 16  # of crashes of different nodes
 MOST_TWICE = 45  # of crashes of the same node, the second one while it starts again
 MOST_STATES = 12_000  # of one search
 
 
 def _commit(bench: NodeBench) -> Story:
-    rng = bench.rng("commit")
-    counts = (3, 2, 4, 1, 3)
-    drawn = (plans.works(rng, count, seed) for count, seed in zip(counts, bench.seeds("commit", 5), strict=True))
-    judge = pick(bench, Judging.shape, Judging.prompt, Judging.clean, *ALWAYS)
-    return bench.hold(drawn, judge)
+    rng, seeds = bench.rng("commit"), bench.seeds("commit", 5)
+    drawn = (plans.works(rng, count, seed) for count, seed in zip((3, 2, 4, 1, 3), seeds, strict=True))
+    return bench.hold(drawn, judging(Judging, Judging.shape, Judging.prompt, Judging.clean, *ALWAYS))
 
 
 def _conflict(bench: NodeBench) -> Story:
-    rng = bench.rng("conflict")
-    seeds = bench.seeds("conflict", 14)
-    judge = pick(bench, Judging.locked, Judging.one_of_two, Judging.prompt, Judging.clean, *ALWAYS)
+    rng, seeds = bench.rng("conflict"), bench.seeds("conflict", 14)
+    judge = judging(Judging, Judging.locked, Judging.one_of_two, Judging.prompt, Judging.clean, *ALWAYS)
     meeting = (plans.meet(rng, seed, restarts=place > 3) for place, seed in enumerate(seeds[:7]))
     shown = bench.hold(meeting, judge, plans.slowly)
     bench.hold((plans.crowd(rng, rng.choice((2, 3)), seed) for seed in seeds[7:]), judge)
@@ -49,51 +49,47 @@ def _atomic(bench: NodeBench) -> Story:
     return models.explore(bench, models.one(3, crashes=1), MOST_STATES)
 
 
-def _durable(bench: NodeBench) -> Story:
-    rng = bench.rng("durable")
-    first, second = bench.seeds("durable", 2)
-    judge = pick(bench, *ALWAYS)
-
-    def drawn() -> Iterator[Plan]:
-        for count, seed in ((2, first), (3, second)):
-            state = rng.getstate()
-            times = _handled(bench, plans.power_cut(rng, count, seed, (4.0,)))
-            for time in times if count == 2 else rng.sample(times, min(8, len(times))):
-                rng.setstate(state)  # the same run up to the cut
-                yield plans.power_cut(rng, count, seed, (time + 1e-6,))
-
-    return bench.hold(drawn(), judge)
-
-
-def _handled(bench: NodeBench, plan: Plan) -> list[float]:
-    """When nodes did something between the begin of the first transaction and 1 s later."""
-    times: list[float] = []
+def _effects(bench: NodeBench, plan: Plan) -> list[tuple[float, str, int]]:
+    """When which node did something in a run of this plan, and how often it sent or wrote then."""
+    done: list[tuple[float, str, int]] = []
 
     def listen(played: Played) -> None:
         def look(node: str, step: Step) -> None:
-            if 1.0 <= played.sim.time < 2.0 and any(effect[0] in ("send", "write") for effect in step.effects):
-                times.append(played.sim.time)
+            done.append((played.sim.time, node, sum(effect[0] in ("send", "write") for effect in step.effects)))
 
         played.sim.on_step.append(look)
 
     bench.play(plan, listen)
-    return times[:40] or [1.05]
+    return done
+
+
+def _durable(bench: NodeBench) -> Story:
+    def drawn() -> Iterator[Plan]:
+        rng = bench.rng("durable")
+        for count, seed in zip((2, 3), bench.seeds("durable", 2), strict=True):
+            state = rng.getstate()
+            done = _effects(bench, plans.power_cut(rng, count, seed, (4.0,)))
+            times = [time for time, _, effects in done if 1.0 <= time < 2.0 and effects][:40] or [1.05]
+            for time in times if count == 2 else rng.sample(times, min(8, len(times))):
+                rng.setstate(state)  # the same run up to the cut
+                yield plans.power_cut(rng, count, seed, (time + 1e-6,))
+
+    return bench.hold(drawn(), _always)
 
 
 def _termination(bench: NodeBench) -> Story:
-    rng = bench.rng("termination")
-    seeds = bench.seeds("termination", 2)
-    judge = pick(bench, *ALWAYS, Judging.clean, Judging.decided)
-
     def drawn() -> Iterator[Plan]:
+        rng, (seed, _) = bench.rng("termination"), bench.seeds("termination", 2)
         state = rng.getstate()
-        whole = plans.crashing(rng, 2, seeds[0])
-        counts = _effects(bench, whole)
-        points = [(node, effects) for node, most in counts.items() for effects in range(1, most + 1)]
+        whole = plans.crashing(rng, 2, seed)
+        counts = {member.name: 0 for member in whole.members}
+        for time, node, effects in _effects(bench, whole):
+            counts[node] += effects * (time < 3.0)  # in the first transaction
+        points = [(node, effects) for node, most in counts.items() for effects in range(1, min(most, 30) + 1)]
         points = points or [(COORDINATOR, 1)]
         for node, effects in points:
             rng.setstate(state)  # the same run up to the crash
-            yield plans.crashing(rng, 2, seeds[0], (plans.crash(node, effects),))
+            yield plans.crashing(rng, 2, seed, (plans.crash(node, effects),))
         for _ in range(MOST_PAIRS):
             (one, first), (other, second) = rng.choice(points), rng.choice(points)
             both = (plans.crash(one, first, rng.uniform(2, 4)), plans.crash(other, second, rng.uniform(2, 4)))
@@ -103,44 +99,24 @@ def _termination(bench: NodeBench) -> Story:
         for node, effects, more in rng.sample(twice, min(len(twice), MOST_TWICE)):
             names = rng.getstate()
             rng.setstate(state)
-            yield plans.crashing(
-                rng, 2, seeds[0], (plans.crash(node, effects), plans.crash_again(node, effects + more))
-            )
+            yield plans.crashing(rng, 2, seed, (plans.crash(node, effects), plans.crash_again(node, effects + more)))
             rng.setstate(names)
 
-    return bench.hold(drawn(), judge)
-
-
-def _effects(bench: NodeBench, plan: Plan) -> dict[str, int]:
-    """How often each node sends or writes in the first transaction."""
-    counts = {member.name: 0 for member in plan.members}
-
-    def listen(played: Played) -> None:
-        def look(node: str, step: Step) -> None:
-            if played.sim.time < 3.0:
-                counts[node] += sum(effect[0] in ("send", "write") for effect in step.effects)
-
-        played.sim.on_step.append(look)
-
-    bench.play(plan, listen)
-    return {node: min(count, 30) for node, count in counts.items()}
+    return bench.hold(drawn(), _ends)
 
 
 def _blocked(bench: NodeBench) -> Story:
-    rng = bench.rng("blocked")
-    seeds = bench.seeds("blocked", 4)
+    rng, seeds = bench.rng("blocked"), bench.seeds("blocked", 4)
     drawn = (plans.cut_off(rng, 2 + place // 2, seed, place % 2 == 1) for place, seed in enumerate(seeds))
-    return bench.hold(drawn, pick(bench, *ALWAYS, Judging.clean, Judging.decided), plans.cut_after_vote)
+    return bench.hold(drawn, _ends, plans.cut_after_vote)
 
 
 def _network(bench: NodeBench) -> Story:
     rng = bench.rng("network")
-    seeds = bench.seeds("network", 8)
-    judge = pick(bench, *ALWAYS, Judging.clean, Judging.decided)
-    drawn = (plans.bad_network(rng, rng.choice((2, 3)), seed) for seed in seeds)
-    shown = bench.hold(drawn, judge, plans.badly)
+    drawn = (plans.bad_network(rng, rng.choice((2, 3)), seed) for seed in bench.seeds("network", 8))
+    shown = bench.hold(drawn, _ends, plans.badly)
     late = (plans.late_copies(rng, 2 + seed % 2, seed) for seed in bench.seeds("late copies", 4))
-    bench.hold(late, judge, plans.with_late_copies)
+    bench.hold(late, _ends, plans.with_late_copies)
     models.explore(bench, models.one(2, timers=1, copies=1), MOST_STATES // 4)
     return shown
 

@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from grader.nodes.plan import Plan, Played
+from grader.nodes.clients import Asked
+from grader.nodes.plan import Played
+from grader.nodes.runs import Run, same
 from grader.trace.story import Sent
 
 COORDINATOR = "n0"
@@ -58,41 +60,22 @@ class Read:
         return None if self.answer is None else self.answer.body.get("value")
 
 
-def transactions(played: Played) -> list[Txn]:
-    """All transactions that clients began, in the order of their requests."""
-    found = []
-    for name, client in played.clients.items():
-        for number, asked in enumerate(client.done, 1):
-            body = asked.ask.body
-            if body["type"] != "begin":
-                continue
-            told = [
-                sent
-                for sent in played.sim.answers
-                if sent.dst == name
-                and (sent.body.get("in_reply_to") == number or same(sent.body.get("txn"), body["txn"]))
-            ]
-            found.append(Txn(body["txn"], body["writes"], asked.sent, number, tuple(told)))
-    return sorted(found, key=lambda txn: txn.sent)
+class History(Run):
+    """A run, and what its clients began and read, in the order of their requests."""
 
+    def __init__(self, played: Played) -> None:
+        super().__init__(played)
+        self.txns = [self._txn(one) for one in self.asked if one.ask.body["type"] == "begin"]
+        self.reads = [
+            Read(one.ask.node, one.ask.body["key"], one.sent, one.reply)
+            for one in self.asked if one.ask.body["type"] == "read"
+        ]  # fmt: skip
 
-def reads(played: Played) -> list[Read]:
-    """All reads, in the order of their requests."""
-    found = []
-    for name, client in played.clients.items():
-        for number, asked in enumerate(client.done, 1):
-            if asked.ask.body["type"] == "read":
-                of = [s for s in played.sim.answers if s.dst == name and s.body.get("in_reply_to") == number]
-                answer = of[0] if of and asked.answer is not None else None
-                found.append(Read(asked.ask.node, asked.ask.body["key"], asked.sent, answer))
-    return sorted(found, key=lambda read: read.sent)
+    def _txn(self, asked: Asked) -> Txn:
+        assert asked.request is not None
+        body, number = asked.ask.body, asked.request.body["msg_id"]
 
+        def about(sent: Sent) -> bool:
+            return bool(sent.body.get("in_reply_to") == number or same(sent.body.get("txn"), body["txn"]))
 
-def same(one: Any, other: Any) -> bool:
-    """Whether two values are the same JSON: 1 is not true."""
-    return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
-
-
-def whole_since(plan: Plan) -> float:
-    """From when on nothing befalls nodes and network any more."""
-    return max([mishap.until for mishap in plan.mishaps] + [plan.healed or 0.0], default=0.0)
+        return Txn(body["txn"], body["writes"], asked.sent, number, tuple(self.replies(asked.client, about)))

@@ -6,49 +6,28 @@ Nothing is asked of the messages between nodes: any protocol that keeps the prom
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 from grader.exercises.two_phase_commit import words as words
-from grader.exercises.two_phase_commit.history import (
-    COORDINATOR,
-    DECIDED,
-    OUTCOMES,
-    PROMPT,
-    Read,
-    Txn,
-    reads,
-    same,
-    transactions,
-    whole_since,
-)
-from grader.nodes.bench import NodeBench
-from grader.nodes.plan import Played
+from grader.exercises.two_phase_commit.history import COORDINATOR, DECIDED, OUTCOMES, PROMPT, History, Read, Txn
+from grader.nodes.runs import same
 from grader.trace.story import Sent
 from grader.verdict import Diagnosis, Kind
 
 
-class Judging:
+class Judging(History):
     """Of one run. Every method that is no helper returns what is wrong, or None."""
 
-    def __init__(self, bench: NodeBench, played: Played) -> None:
-        self.bench, self.played, self.sim = bench, played, played.sim
-        self.story = played.sim.story
-        self.txns, self.reads = transactions(played), reads(played)
-        self.since = whole_since(played.plan)
-
-    def wrong(
-        self, kind: Kind, text: str, marked: tuple[Sent | None, ...] = (), expected: str = "", got: str = "",
-        why: bool = True,
-    ) -> Diagnosis:  # fmt: skip
-        """What is wrong, with what befell nodes before it, and the line of the first marked message that has one."""
-        self.story.marked |= {sent.number for sent in marked if sent is not None}
-        line = next((sent.line for sent in marked if sent is not None and sent.line), None)
+    def broken(
+        self, kind: Kind, text: str, *shown: Sent | None, expected: str = "", got: str = "", why: bool = True
+    ) -> Diagnosis:
+        """What is wrong, with what befell nodes before it, and the line of the first shown message that has one."""
+        line = next((sent.line for sent in shown if sent is not None and sent.line), None)
         if why:
             account = words.account(self.story)
             self.story.blamed |= account.blamed
             text, line = account.added_to(text), account.line or line
-        return self.bench.found(kind, text, line, expected, got)
+        return self.wrong(kind, text, shown=shown, line=line, expected=expected, got=got)
 
     def of(self, node: str, key: str, value: Any) -> Txn | None:
         """The transaction that writes this value there. Values are unique."""
@@ -65,17 +44,14 @@ class Judging:
         for txn in self.txns:
             for sent in txn.told:
                 body = sent.body
-                lacks = [
-                    field
-                    for field, right in (("txn", txn.name), ("in_reply_to", txn.number))
-                    if not same(body.get(field), right)
-                ]
+                right = (("txn", txn.name), ("in_reply_to", txn.number))
+                lacks = [field for field, value in right if not same(body.get(field), value)]
                 if sent.type not in OUTCOMES or lacks:
                     wanted = {"type": "committed or aborted", "txn": txn.name, "in_reply_to": txn.number}
                     what = f"the {' and '.join(lacks)} is not the request's" if lacks else "the type is neither"
-                    return self.wrong(
-                        "wrong_result", f"The answer to begin {txn.label} is {json.dumps(body)[:200]}: {what}.", (sent,),
-                        json.dumps(wanted), json.dumps(body)[:200], why=False,
+                    return self.broken(
+                        "wrong_result", f"The answer to begin {txn.label} is {json.dumps(body)[:200]}: {what}.", sent,
+                        expected=json.dumps(wanted), got=json.dumps(body)[:200], why=False,
                     )  # fmt: skip
         return None
 
@@ -85,10 +61,10 @@ class Judging:
             for sent in txn.told[1:]:
                 if sent.type != txn.told[0].type:
                     first = txn.told[0]
-                    return self.wrong(
+                    return self.broken(
                         "not_atomic",
                         f"The client was told that {txn.label} is {first.type} at {first.arrived:.2f} s, and at "
-                        f"{sent.arrived:.2f} s that it is {sent.type}.", (sent, first), first.type, sent.type,
+                        f"{sent.arrived:.2f} s that it is {sent.type}.", sent, first, expected=first.type, got=sent.type,
                     )  # fmt: skip
         return None
 
@@ -97,15 +73,12 @@ class Judging:
         for txn in self.txns:
             late = txn.answered is None or txn.answered - txn.sent > PROMPT
             if late and txn.sent >= self.quiet:
-                when = (
-                    "was not answered"
-                    if txn.answered is None
-                    else f"was answered after {txn.answered - txn.sent:.2f} s"
-                )
-                return self.wrong(
+                took = "not answered" if txn.answered is None else f"answered after {txn.answered - txn.sent:.2f} s"
+                when = f"was {took}"
+                return self.broken(
                     "not_available",
                     f"begin {txn.label}, sent at {txn.sent:.2f} s, when nothing had failed for long, {when}: 2 s are "
-                    "enough.", txn.told[:1], "an answer within 2 s", when,
+                    "enough.", *txn.told[:1], expected="an answer within 2 s", got=when,
                 )  # fmt: skip
         return None
 
@@ -114,13 +87,13 @@ class Judging:
         if any(event.what == "crash" and event.node == COORDINATOR for event in self.story.events):
             return None
         for txn in self.txns:
-            until = max(self.since, txn.sent) + DECIDED
-            if until <= self.played.plan.until and (txn.answered is None or txn.answered > until):
-                return self.wrong(
+            until = max(self.whole_since, txn.sent) + DECIDED
+            if until <= self.plan.until and (txn.answered is None or txn.answered > until):
+                return self.broken(
                     "not_available",
                     f"begin {txn.label}, sent at {txn.sent:.2f} s, was not answered by {until:.2f} s. {COORDINATOR} never "
-                    f"crashed, and nothing failed after {self.since:.2f} s: 5 s later all must be decided. A message "
-                    "may be lost: what is waited for has to be asked again, or given up.", txn.told[:1],
+                    f"crashed, and nothing failed after {self.whole_since:.2f} s: 5 s later all must be decided. A message "
+                    "may be lost: what is waited for has to be asked again, or given up.", *txn.told[:1],
                 )  # fmt: skip
         return None
 
@@ -129,7 +102,7 @@ class Judging:
     @property
     def quiet(self) -> float:
         """From when on nothing that failed before may show."""
-        return self.since + DECIDED if self.since else 0.0
+        return self.whole_since + DECIDED if self.whole_since else 0.0
 
     def clean(self) -> Diagnosis | None:
         """A transaction that nothing stands in the way of is committed."""
@@ -149,12 +122,12 @@ class Judging:
                     f"the last transaction on its keys, {last.label} ({told}), began {txn.sent - last.sent:.1f} s before, "
                     "and must have let go of them"
                 )
-            if self.since and before:
-                why += f" by {max(self.since, before[-1].sent) + 5:.1f} s, 5 s after the last fault"
-            return self.wrong(
-                "not_available" if self.since or before else "wrong_result",
-                f"{txn.label} {said}, but {why}.", txn.told[:1], "committed", txn.outcome or "no answer",
-                why=bool(before) and bool(self.since),
+            if self.whole_since and before:
+                why += f" by {max(self.whole_since, before[-1].sent) + 5:.1f} s, 5 s after the last fault"
+            return self.broken(
+                "not_available" if self.whole_since or before else "wrong_result",
+                f"{txn.label} {said}, but {why}.", *txn.told[:1], expected="committed", got=txn.outcome or "no answer",
+                why=bool(before) and bool(self.whole_since),
             )  # fmt: skip
         return None
 
@@ -167,12 +140,13 @@ class Judging:
                 for node, key in sorted(set(first.places()) & set(second.places())):
                     asked = self._asked_while_prepared(node, first, second)
                     if asked is not None:
-                        return self.wrong(
+                        return self.broken(
                             "wrong_result",
                             f"{node} voted yes on {first.label}, which writes {key!r} there, and was not told the outcome "
                             f"yet when it was asked about {second.label}, which writes {key!r} too, at {asked.arrived:.3f} "
                             f"s. It must vote no, but {second.label} was committed. A key is locked from the yes vote "
-                            "until the outcome is applied.", (asked, *second.told[:1]), "aborted", "committed", why=False,
+                            "until the outcome is applied.", asked, *second.told[:1], expected="aborted", got="committed",
+                            why=False,
                         )  # fmt: skip
         return None
 
@@ -188,11 +162,8 @@ class Judging:
             return None
         wrote = any(e.what == "write" and (e.node, e.at) == (node, at) for e in self.story.events)
         said = any((sent.src, sent.sent) == (node, at) and _names(sent.body, first.name) for sent in self.story.sent)
-        silent = [
-            other
-            for other in first.writes
-            if not any(s.src == other and s.sent < asked and _names(s.body, first.name) for s in self.story.sent)
-        ]
+        spoke = {s.src for s in self.story.sent if s.sent < asked and _names(s.body, first.name)}
+        silent = set(first.writes) - spoke
         return of_second[0] if wrote and said and silent else None
 
     def _heard(self, node: str, txn: Txn) -> list[Sent]:
@@ -204,24 +175,18 @@ class Judging:
         """Of two that meet at one participant only, one at least gets its yes."""
         for one in self.txns:
             for two in self.txns:
-                alone = [
-                    t for t in self.txns if t not in (one, two) and set(t.places()) & {*one.places(), *two.places()}
-                ]
-                near = [t for t in alone if abs(t.sent - one.sent) < DECIDED]
-                if (
-                    one is two
-                    or self.since
-                    or near
-                    or len({node for node, _ in set(one.places()) & set(two.places())}) != 1
-                ):
+                others = [t for t in self.txns if t not in (one, two) and abs(t.sent - one.sent) < DECIDED]
+                near = any(set(t.places()) & {*one.places(), *two.places()} for t in others)
+                meet = {node for node, _ in set(one.places()) & set(two.places())}
+                if one is two or self.whole_since or near or len(meet) != 1:
                     continue
                 if one.outcome == two.outcome == "aborted" and abs(one.sent - two.sent) < PROMPT:
-                    return self.wrong(
+                    return self.broken(
                         "wrong_result",
                         f"{one.label} and {two.label} want the same key of one participant, and both were aborted. "
                         "Whichever it is asked about first has its yes: a participant votes no exactly when another "
-                        "transaction is prepared there and holds one of the keys.", (*one.told[:1], *two.told[:1]),
-                        "one is committed", "both are aborted", why=False,
+                        "transaction is prepared there and holds one of the keys.", *one.told[:1], *two.told[:1],
+                        expected="one is committed", got="both are aborted", why=False,
                     )  # fmt: skip
         return None
 
@@ -231,10 +196,10 @@ class Judging:
         """Every read of a node that is up is answered within 2 s, by a value that was written there, or null."""
         for read in self.reads:
             late = read.answer is None or (read.answer.arrived or 0.0) - read.sent > PROMPT
-            if late and self._up(read.node, read.sent, read.sent + PROMPT):
+            if late and self.up(read.node, read.sent, read.sent + PROMPT):
                 holds = [t.label for t in self.txns if (read.node, read.key) in set(t.places()) and t.sent < read.sent]
                 why = f" {holds[-1]}, which writes that key, may be undecided there" if holds else ""
-                return self.wrong(
+                return self.broken(
                     "not_available",
                     f"{read.node} did not answer a read of {read.key!r} sent at {read.sent:.2f} s within 2 s.{why}"
                     f"{': it' if why else ' It'} reads the last committed value meanwhile, and blocks nobody.",
@@ -244,23 +209,17 @@ class Judging:
                 continue
             body = read.answer.body
             if read.answer.type != "read_ok" or "value" not in body:
-                return self.wrong(
+                return self.broken(
                     "wrong_result", f"{read.node} answered a read of {read.key!r} with {json.dumps(body)[:200]}.",
-                    (read.answer,), '{"type": "read_ok", "value": ...}', json.dumps(body)[:200], why=False,
+                    read.answer, expected='{"type": "read_ok", "value": ...}', got=json.dumps(body)[:200], why=False,
                 )  # fmt: skip
             if read.value is not None and self.of(read.node, read.key, read.value) is None:
-                return self.wrong(
+                return self.broken(
                     "wrong_result",
                     f"{read.node} answered a read of {read.key!r} with {json.dumps(read.value)[:100]}, which no transaction "
-                    "wrote there.", (read.answer,), why=False,
+                    "wrote there.", read.answer, why=False,
                 )  # fmt: skip
         return None
-
-    def _up(self, node: str, since: float, until: float) -> bool:
-        return not any(
-            fault.what == "down" and node in fault.groups[0] and fault.since < until and since < fault.until
-            for fault in self.story.faults
-        )
 
     def never_aborted(self) -> Diagnosis | None:
         """What was aborted is never read, and no value comes back after another."""
@@ -269,19 +228,19 @@ class Judging:
             if read.answer is None or (txn := self.of(read.node, read.key, read.value)) is None:
                 continue
             if any(sent.type == "aborted" for sent in txn.told):
-                return self.wrong(
+                return self.broken(
                     "not_atomic",
                     f"{txn.label} was aborted, but {read.node} answered a read of {read.key!r}, sent at {read.sent:.2f} s, "
-                    f"with {json.dumps(read.value)}, which {txn.label} writes.", (read.answer, *txn.told[:1]),
-                    "the value before", json.dumps(read.value),
+                    f"with {json.dumps(read.value)}, which {txn.label} writes.", read.answer, *txn.told[:1],
+                    expected="the value before", got=json.dumps(read.value),
                 )  # fmt: skip
             before = shown.setdefault((read.node, read.key), [])
             if before and not same(before[-1].value, read.value) and any(same(b.value, read.value) for b in before):
-                return self.wrong(
+                return self.broken(
                     "not_atomic",
                     f"{read.node} showed {read.key!r} as {json.dumps(read.value)}, then as {json.dumps(before[-1].value)}, "
                     f"and at {read.sent:.2f} s as {json.dumps(read.value)} again: {txn.label} was applied a second time, "
-                    "over a later one.", (read.answer,),
+                    "over a later one.", read.answer,
                 )  # fmt: skip
             before.append(read)
         return None
@@ -303,19 +262,16 @@ class Judging:
         how, sent = evidence
         crashed = any(e.what == "crash" and e.at < read.sent for e in self.story.events)
         kind: Kind = "not_durable" if crashed and how.startswith("the client") else "not_atomic"
-        return self.wrong(
+        return self.broken(
             kind,
             f"{how}, but {read.node}, asked at {read.sent:.2f} s, has {json.dumps(read.value)} under {read.key!r} and not "
-            f"its {json.dumps(txn.writes[read.node][read.key])}.", (read.answer, sent),
-            json.dumps(txn.writes[read.node][read.key]), json.dumps(read.value),
+            f"its {json.dumps(txn.writes[read.node][read.key])}.", read.answer, sent,
+            expected=json.dumps(txn.writes[read.node][read.key]), got=json.dumps(read.value),
         )  # fmt: skip
 
     def _is_settled(self, read: Read) -> bool:
-        begins = [txn.sent for txn in self.txns]
-        answered = read.answer.arrived if read.answer is not None else None
-        return read.sent >= self.quiet and not any(
-            read.sent - DECIDED < begin <= (answered or read.sent) for begin in begins
-        )
+        until = (read.answer.arrived if read.answer is not None else None) or read.sent
+        return read.sent >= self.quiet and not any(read.sent - DECIDED < txn.sent <= until for txn in self.txns)
 
     def _committed(self, txn: Txn) -> tuple[str, Sent] | None:
         """How it is known that a transaction is committed, and by which message."""
@@ -324,40 +280,25 @@ class Judging:
                 return f"the client was told at {sent.arrived:.2f} s that {txn.label} is committed", sent
         for read in self.reads:
             if read.answer is not None and self.of(read.node, read.key, read.value) is txn:
-                return (
-                    f"{read.node} showed at {read.sent:.2f} s what {txn.label} writes there, so it is committed",
-                    read.answer,
-                )
+                how = f"{read.node} showed at {read.sent:.2f} s what {txn.label} writes there, so it is committed"
+                return how, read.answer
         return None
 
     def _mixed(self, settled: list[Read]) -> Diagnosis | None:
         for read in settled:
             for other in settled:
                 one, two = self.of(read.node, read.key, read.value), self.of(other.node, other.key, other.value)
-                if one is None or two is None or one is two:
-                    continue
-                if abs(read.sent - other.sent) > DECIDED:
+                if one is None or two is None or one is two or abs(read.sent - other.sent) > DECIDED:
                     continue
                 both = {(read.node, read.key), (other.node, other.key)}
                 if both <= set(one.places()) and both <= set(two.places()):
-                    return self.wrong(
+                    return self.broken(
                         "not_atomic",
                         f"{one.label} and {two.label} write the same keys, and in the end {read.node} has {read.key!r} of "
                         f"{one.label} and {other.node} {other.key!r} of {two.label}: they were applied in different orders. "
-                        "A key is locked from the yes vote until the outcome is applied.", (read.answer, other.answer),
+                        "A key is locked from the yes vote until the outcome is applied.", read.answer, other.answer,
                     )  # fmt: skip
         return None
-
-
-def pick(bench: NodeBench, *judges: Callable[[Judging], Diagnosis | None]) -> Callable[[Played], Diagnosis | None]:
-    """What the first of these finds wrong with a run."""
-
-    def judge(played: Played) -> Diagnosis | None:
-        judging = Judging(bench, played)
-        found = (one(judging) for one in judges)
-        return next((diagnosis for diagnosis in found if diagnosis is not None), None)
-
-    return judge
 
 
 def _before(one: Txn, other: Txn) -> bool:

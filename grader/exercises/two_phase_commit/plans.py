@@ -17,21 +17,9 @@ from grader.nodes.plan import Mishap, Plan, Played
 from grader.nodes.sim import Member
 from grader.trace.story import Sent
 
-VALUES: tuple[Any, ...] = (
-    0,
-    "",
-    False,
-    [],
-    {},
-    "a",
-    7,
-    1.5,
-    True,
-    [None],
-    {"k": [1, "v"]},
-    "committed",
-    -3,
-)  # none is null
+VALUES: tuple[Any, ...] = (  # none is null
+    0, "", False, [], {}, "a", 7, 1.5, True, [None], {"k": [1, "v"]}, "committed", -3
+)  # fmt: skip
 CUT = 22.0  # seconds for which a participant is cut off
 
 
@@ -158,12 +146,10 @@ def crashing(rng: random.Random, count: int, seed: int, mishaps: tuple[Mishap, .
 
 
 def _label(mishaps: Sequence[Mishap]) -> str:
-    told = [
+    return "; ".join(
         f"{' and '.join(m.groups[0])} crashes after the {m.after}. of its sends and writes, and is back at {m.until:.1f} s"
-        for m in mishaps
-        if m.after is not None
-    ]
-    return "; ".join(told)
+        for m in mishaps if m.after is not None
+    )  # fmt: skip
 
 
 def crash(node: str, effects: int, until: float = 3.0) -> Mishap:
@@ -223,9 +209,8 @@ def cut_off(rng: random.Random, count: int, seed: int, aborted: bool) -> Plan:
     down = (Mishap("crash", 7.9, healed, ((other,),)),) if aborted else ()
     label = f"{alone} is cut off right after its first message to {COORDINATOR} about the second transaction"
     label += f"; {other} is down." if aborted else "."
-    return Plan(
-        members(rng, nodes), asks, down, seed=seed, healed=healed, until=healed + 2 * DECIDED + 6, label=label
-    )  # fmt: skip
+    until = healed + 2 * DECIDED + 6
+    return Plan(members(rng, nodes), asks, down, seed=seed, healed=healed, until=until, label=label)
 
 
 def cut_after_vote(played: Played) -> None:
@@ -236,12 +221,8 @@ def cut_after_vote(played: Played) -> None:
 
     def look(node: str, step: Step) -> None:
         nonlocal voted
-        if (
-            node == alone
-            and not voted
-            and 8 < sim.time < 9
-            and any(e[:2] == ["send", COORDINATOR] for e in step.effects)
-        ):
+        told = any(effect[:2] == ["send", COORDINATOR] for effect in step.effects)
+        if node == alone and not voted and 8 < sim.time < 9 and told:
             voted = True
             sim.at(sim.time + 0.003, lambda: sim.partition((alone,), others))
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from grader.exercises.two_phase_commit.history import COORDINATOR
+from grader.nodes.runs import place
+from grader.says import listed
 from grader.trace.story import Happened, Sent, Story
 
 DECIDE = (
@@ -55,8 +57,8 @@ class _Crash:
     def words(self, steps: bool) -> str:
         name, at = self.event.node, self.event.at
         when = f" (step {at:g})" if steps else f" at {at:.2f} s"
-        wrote = _listed(f"written {write.text.partition(' = ')[0]!r}{_line(write.line)}" for write in self.writes)
-        sent = _listed(f"sent {sent.type} to {sent.dst}{_line(sent.line)}" for sent in self.sends)
+        wrote = listed(f"written {write.text.partition(' = ')[0]!r}{place(write.line)}" for write in self.writes)
+        sent = listed(f"sent {sent.type} to {sent.dst}{place(sent.line)}" for sent in self.sends)
         if sent and not wrote:
             return f"{name} had {sent}, and crashed{when} before it had written anything to disk"
         if wrote and not sent:
@@ -68,24 +70,20 @@ class _Crash:
 
 def account(story: Story, actions: Sequence[dict[str, Any]] = ()) -> Account:
     """What befell in this story; `actions` are the steps of a schedule, where it is one."""
-    crashes = [_crash(story, place, actions) for place, e in enumerate(story.events) if e.what == "crash"]
+    crashes = [_crash(story, number, actions) for number, e in enumerate(story.events) if e.what == "crash"]
     sentences = [crash.words(bool(actions)) for crash in _without_repeats(crashes)]
     if actions:
-        sentences += [
-            f"{event.node}'s timer {event.text!r} went off (step {event.at:g})"
-            for event in story.events
-            if event.what == "timer"
-        ]
+        timers = [event for event in story.events if event.what == "timer"]
+        sentences += [f"{event.node}'s timer {event.text!r} went off (step {event.at:g})" for event in timers]
         sentences += [f"{sent.type} from {sent.src} to {sent.dst} came twice" for sent in story.sent if sent.copy]
     else:
         sentences += [
             f"{' and '.join(','.join(group) for group in fault.groups)} could not reach each other from {fault.since:.2f} "
             f"to {fault.until:.2f} s"
-            for fault in story.faults
-            if fault.what == "partition"
-        ]
+            for fault in story.faults if fault.what == "partition"
+        ]  # fmt: skip
     advice, line = _advice(story, crashes, bool(actions))
-    blamed = frozenset(place for place, event in enumerate(story.events) if event.what == "crash")
+    blamed = frozenset(number for number, event in enumerate(story.events) if event.what == "crash")
     return Account(tuple(sentences), advice, line, blamed)
 
 
@@ -113,13 +111,10 @@ def _clients(story: Story) -> set[str]:
     return {lane for lane in story.lanes if not lane.strip("n").isdigit()}
 
 
-def _crash(story: Story, place: int, actions: Sequence[dict[str, Any]]) -> _Crash:
-    event = story.events[place]
-    writes = [
-        other
-        for other in story.events[:place]
-        if other.what == "write" and (other.node, other.at) == (event.node, event.at)
-    ]
+def _crash(story: Story, number: int, actions: Sequence[dict[str, Any]]) -> _Crash:
+    event = story.events[number]
+    before = [other for other in story.events[:number] if (other.node, other.at) == (event.node, event.at)]
+    writes = [other for other in before if other.what == "write"]
     sends = [sent for sent in story.sent if (sent.src, sent.sent) == (event.node, event.at) and not sent.copy]
     if actions:  # what it sent when it began anew stands at the same step
         after = actions[round(event.at) - 1].get("crash_after") or 0
@@ -139,12 +134,3 @@ def _without_repeats(crashes: Sequence[_Crash]) -> Iterable[_Crash]:
     for at, together in idle.items():
         names = ", ".join(crash.event.node for crash in together)
         yield _Crash(Happened("crash", names, at), (), (), None) if len(together) > 1 else together[0]
-
-
-def _line(line: int | None) -> str:
-    return f" (line {line})" if line else ""
-
-
-def _listed(parts: Iterable[str]) -> str:
-    found = list(parts)
-    return " and ".join(found) if len(found) < 3 else f"{', '.join(found[:-1])} and {found[-1]}"

@@ -9,25 +9,25 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 from grader.exercise import Check, Exercise
 from grader.exercises.common import replicas
 from grader.exercises.common.bounds import bounded
 from grader.exercises.vector_clocks import causal, clocks
+from grader.exercises.vector_clocks.causal import View
 from grader.nodes.bench import NodeBench
 from grader.nodes.clients import Ask
 from grader.nodes.network import Network
 from grader.nodes.plan import Plan, Played
+from grader.nodes.runs import in_time, judging
 from grader.nodes.sim import Member, cluster
 from grader.ranks.program import Function, Limits
 from grader.trace.story import Sent, Story
 from grader.verdict import Diagnosis
-from grader.worlds.nodes import Nodes, NodesAndCalls, of_calls, of_nodes
+from grader.worlds.nodes import BothBench, Nodes, NodesAndCalls, of_calls, of_nodes
 from grader.worlds.ranks import Ranks
 
-Judge = Callable[[NodeBench, Played], Diagnosis | None]
 LONG = 25.0  # virtual seconds after the network is whole again, by which all is delivered
 MORE = 2.0  # seconds that a run goes on when all is delivered: what comes again, comes then
 PROMPT = 2.0
@@ -84,7 +84,7 @@ def _quiet_plans(bench: NodeBench) -> Iterator[Plan]:
         asks = _talk(rng, size, 3, 0.3)
         if number == 1:  # equal texts, of one client and of several
             asks = {
-                c: tuple(_say(ask.node, ask.after, rng.choice(["yes", "no"])) for ask in a) for c, a in asks.items()
+                c: tuple(_say(one.node, one.after, rng.choice(["yes", "no"])) for one in a) for c, a in asks.items()
             }
         if number == 4:
             odd: list[Any] = [0, "", False, [1, [2]], {"a": {"b": None}}, -1.5, "message", "1", "ü"]
@@ -156,8 +156,8 @@ def _prepare(played: Played) -> None:
         sim.network = Network(most=min(plan.network.most, 0.05) if plan.network.drop else plan.network.most)
 
     def look() -> None:
-        found = causal.seen(played)
-        if found.wanted.total() == sum(map(len, plan.asks.values())) and causal.complete(found):
+        run = View(played)
+        if run.wanted.total() == sum(map(len, plan.asks.values())) and run.complete:
             sim.at(sim.time + MORE, sim.stop)
         else:
             sim.at(sim.time + 0.5, look)
@@ -167,35 +167,29 @@ def _prepare(played: Played) -> None:
     sim.at(1.0, look)
 
 
-def _hold(bench: NodeBench, plans: Iterator[Plan], judge: Judge) -> Story:
-    def judged(played: Played) -> Diagnosis | None:
-        return judge(bench, played)
-
-    return bench.hold(plans, judged, _prepare)
-
-
-def _delivers(bench: NodeBench, played: Played) -> Diagnosis | None:
-    for client in played.clients.values():
-        for asked in client.done:
-            kind = asked.answer.get("type") if asked.answer is not None else None
-            node = asked.ask.node
-            if kind != "broadcast_ok" or asked.seconds is None or asked.seconds > PROMPT:
-                did = f"answered {kind!r} after {asked.seconds or 0:.2f} s" if kind is not None else "did not answer"
-                return bench.found(
-                    "not_available",
-                    f"{node} {did} when {client.name} sent it {asked.ask.body} at {asked.sent:.2f} s. It must answer "
-                    f"broadcast_ok within {PROMPT:g} s, by reply(body, ...).",
-                    None, "broadcast_ok", str(kind),
-                )  # fmt: skip
-    return causal.missing(bench, played) or causal.doubled(bench, played)
+def _held(
+    plans: Callable[[NodeBench], Iterator[Plan]], judge: Callable[[View], Diagnosis | None]
+) -> Callable[[BothBench], Story]:
+    """A check: what this finds wrong with any of the plans."""
+    return of_nodes(lambda bench: bench.hold(plans(bench), judging(View, judge), _prepare))
 
 
-def _ordered(bench: NodeBench, played: Played) -> Diagnosis | None:
+def _delivers(run: View) -> Diagnosis | None:
+    for asked in (asked for client in run.played.clients.values() for asked in client.done):
+        kind = asked.answer.get("type") if asked.answer is not None else None
+        if kind != "broadcast_ok" or not in_time(asked, PROMPT):
+            did = f"answered {kind!r} after {asked.seconds or 0:.2f} s" if kind is not None else "did not answer"
+            text = (
+                f"{asked.ask.node} {did} when {asked.client} sent it {asked.ask.body} at {asked.sent:.2f} s. It must answer "
+                f"broadcast_ok within {PROMPT:g} s, by reply(body, ...)."
+            )
+            return run.wrong("not_available", text, expected="broadcast_ok", got=str(kind))
+    return causal.missing(run) or causal.doubled(run)
+
+
+def _ordered(run: View) -> Diagnosis | None:
     """Causal order; and all is delivered in the end where no message was lost."""
-    found = causal.disorder(bench, played)
-    if found is None and not played.plan.network.drop:
-        found = causal.missing(bench, played)
-    return found
+    return causal.disorder(run) or (None if run.plan.network.drop else causal.missing(run))
 
 
 EXERCISE = Exercise(
@@ -214,33 +208,17 @@ EXERCISE = Exercise(
         ),
     ),
     checks=(
-        Check("compare", "Before, after, equal or concurrent", 3, of_calls(partial(replicas.judged, group="compare"))),
+        Check("compare", "Before, after, equal or concurrent", 3, of_calls(replicas.judge("compare"))),
+        Check("merge", "The entrywise maximum, and nothing shared", 3, of_calls(replicas.judge("merge"))),
+        Check("delivers", "No faults: everything is delivered on every node, once", 3, _held(_quiet_plans, _delivers)),
         Check(
-            "merge", "The entrywise maximum, and nothing shared", 3, of_calls(partial(replicas.judged, group="merge"))
+            "order", "Delays to 3.5 s, reordering, drops, duplicates: never out of causal order", 5,
+            _held(_order_plans, _ordered),
         ),
         Check(
-            "delivers",
-            "No faults: everything is delivered on every node, once",
-            3,
-            of_nodes(lambda bench: _hold(bench, _quiet_plans(bench), _delivers)),
+            "drops", "Up to half of the messages dropped: everything is delivered in the end", 3,
+            _held(_lossy_plans, causal.missing),
         ),
-        Check(
-            "order",
-            "Delays to 3.5 s, reordering, drops, duplicates: never out of causal order",
-            5,
-            of_nodes(lambda bench: _hold(bench, _order_plans(bench), _ordered)),
-        ),
-        Check(
-            "drops",
-            "Up to half of the messages dropped: everything is delivered in the end",
-            3,
-            of_nodes(lambda bench: _hold(bench, _lossy_plans(bench), causal.missing)),
-        ),
-        Check(
-            "once",
-            "Drops and duplicates: each message is delivered once",
-            3,
-            of_nodes(lambda bench: _hold(bench, _doubling_plans(bench), causal.doubled)),
-        ),
+        Check("once", "Drops and duplicates: each message is delivered once", 3, _held(_doubling_plans, causal.doubled)),
     ),
-)
+)  # fmt: skip

@@ -1,4 +1,4 @@
-"""An interview's report in Markdown, and both of its files."""
+"""An interview's report, in Markdown and as a page: both by templates, of the same words."""
 
 from __future__ import annotations
 
@@ -8,31 +8,70 @@ from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markdown_it import MarkdownIt
+from markupsafe import Markup
+
 from grader.quiz.deck import DeckError
 from grader.quiz.interview.summary import Advice, Library, Score, Summary, summarise
-from grader.quiz.interview.task import Done, Interview
+from grader.quiz.interview.task import PASSED, Done, Interview
 from grader.quiz.steps import minutes
 from grader.quiz.whole import write_whole
 
+_TEMPLATES = Path(__file__).parent / "templates"
+_MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable("table").disable("image")
 
-def write(interview: Interview, former: Sequence[Interview], library: Library, folder: Path) -> tuple[Path, Path]:
+
+def write(interview: Interview, former: Sequence[Interview], library: Library, folder: Path) -> list[Path]:
     """Write the report to `folder` as DATE-level.md and .html, each whole or not at all; returns their paths.
 
     A name that is taken gets a number. Raises DeckError.
     """
-    from grader.quiz.interview import page
-
     check_folder(folder)
     summary = summarise(interview, former, library)
     stem = f"{_local(interview.started):%Y-%m-%d}-{interview.level}"
     names = (stem if at == 1 else f"{stem}-{at}" for at in range(1, 10_000))
     stem = next(name for name in names if not any((folder / f"{name}{end}").exists() for end in (".md", ".html")))
-    written = folder / f"{stem}.md", folder / f"{stem}.html"
-    for path, text in zip(
-        written, (markdown(interview, summary, folder), page.html(interview, summary, folder)), strict=True
-    ):
-        write_whole(path, text)
+    written = []
+    for make, end in ((markdown, ".md"), (html, ".html")):
+        written.append(folder / f"{stem}{end}")
+        write_whole(written[-1], make(interview, summary, folder))
     return written
+
+
+def markdown(interview: Interview, summary: Summary, folder: Path) -> str:
+    """The report in Markdown; links are relative to `folder`."""
+    text = _rendered("report.md", interview, summary, folder)
+    return re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
+
+
+def html(interview: Interview, summary: Summary, folder: Path) -> str:
+    """The report as one file that needs nothing else: light and dark, readable without colours."""
+    return _rendered("report.html", interview, summary, folder)
+
+
+def _rendered(template: str, interview: Interview, summary: Summary, folder: Path) -> str:
+    calm = "Nothing fell below 60 %. Ask for a longer interview, or the next level."
+    made = Environment(
+        loader=FileSystemLoader(_TEMPLATES), autoescape=template.endswith(".html"), undefined=StrictUndefined,
+        trim_blocks=True, keep_trailing_newline=True,
+    )  # fmt: skip
+    made.filters |= {each.__name__: each for each in (cards_due, compared, heading, points, rating, timing, verdict)}
+    made.filters |= {
+        "relative": lambda link: _relative(link, folder),
+        "link": lambda pair: f"[{pair[0]}]({_relative(pair[1], folder)})" if pair[1] else pair[0],
+        "markdown": lambda text: Markup(_MARKDOWN.render(text)),
+        "inline": lambda text: Markup(_MARKDOWN.renderInline(text)),
+        "tone": lambda score: "good" if score.share >= PASSED else "bad",
+        "share": lambda share: f"{share:.0%}",
+        "day": lambda at: f"{_local(at):%Y-%m-%d}",
+        "fence": lambda text: "`" * max(3, 1 + max((len(run) for run in re.findall(r"`+", text)), default=0)),
+    }
+    return made.get_template(template).render(
+        interview=interview, summary=summary, total=summary.total, when=when(interview),
+        facts=facts(interview, summary), style=Markup((_TEMPLATES / "report.css").read_text()),
+        calm=calm if summary.total.most else "Nothing was rated in this interview.",
+    )  # fmt: skip
 
 
 def check_folder(folder: Path) -> None:
@@ -44,30 +83,6 @@ def check_folder(folder: Path) -> None:
         probe.unlink()
     except OSError as error:
         raise DeckError(f"{folder}: no report can be written there: {error.strerror}") from None
-
-
-def markdown(interview: Interview, summary: Summary, folder: Path) -> str:
-    """The report; links are relative to `folder`."""
-    total = summary.total
-    parts = [f"# Mock interview, {interview.level}, {when(interview)}", facts(interview, summary)]
-    parts.append(f"**{points(total)} points, {total.share:.0%}.**{compared(total)}")
-    parts.append(_table("Area", summary.areas) + "\n\n" + _table("Topic", summary.topics))
-    parts.append("## What to do next")
-    parts += [_advice(each, folder) for each in summary.advice] or [
-        "Nothing fell below 60 %. Ask for a longer interview, or the next level."
-        if total.most
-        else "Nothing was rated in this interview."
-    ]
-    parts.append("## Question by question")
-    parts += [_question(at, done) for at, done in enumerate(interview.done, start=1)]
-    if summary.former:
-        parts.append("## Former interviews")
-        rows = [
-            f"| {_local(at):%Y-%m-%d} | {level} | {points(score)} | {score.share:.0%} |"
-            for at, level, score in summary.former
-        ]
-        parts.append("\n".join(["| Day | Level | Points | Share |", "|---|---|---|---|", *rows]))
-    return "\n\n".join(parts) + "\n"
 
 
 def when(interview: Interview) -> str:
@@ -131,36 +146,14 @@ def rating(mark: float | None) -> str:
     return {None: "not reached", 0.0: "missed", 0.5: "partly", 1.0: "had it"}[mark]
 
 
-def relative(link: str, folder: Path) -> str:
+def _relative(link: str, folder: Path) -> str:
     """A link as it is written in a file of `folder`."""
     path, mark, anchor = link.partition("#")
-    return Path(os.path.relpath(path, folder)).as_posix() + mark + anchor
+    return Path(os.path.relpath(path, folder)).as_posix().replace(" ", "%20") + mark + anchor
 
 
 def _local(at: str) -> datetime:
     return datetime.fromisoformat(at).astimezone()
-
-
-def _table(name: str, scores: Sequence[Score]) -> str:
-    rows = [
-        f"| {each.name} | {points(each)} | {each.share:.0%} | {'' if each.before is None else f'{each.before:.0%}'} |"
-        for each in scores
-    ]
-    return "\n".join([f"| {name} | Points | Share | Before |", "|---|---|---|---|", *rows])
-
-
-def _advice(advice: Advice, folder: Path) -> str:
-    lines = [f"**{advice.topic}**: {points(advice.score)} points."]
-    if reading := advice.reading:
-        title = f"chapter {reading.chapter}, {reading.section or reading.title}"
-        link = f"[{title}]({relative(reading.link, folder).replace(' ', '%20')})" if reading.link else title
-        lines.append(f"- Read {link} (`rankup lab {reading.chapter}`).")
-    if exercise := advice.exercise:
-        link = f"[{exercise.name}]({relative(exercise.link, folder)})" if exercise.link else exercise.name
-        lines.append(f"- Practise {link} (`rankup start {exercise.name}`).")
-    if advice.cards:
-        lines.append(f"- {cards_due(advice)}")
-    return f"{lines[0]}\n\n" + "\n".join(lines[1:])
 
 
 def cards_due(advice: Advice) -> str:
@@ -172,22 +165,3 @@ def cards_due(advice: Advice) -> str:
 
 def count_due(advice: Advice) -> str:
     return f"{len(advice.cards)} {'card is' if len(advice.cards) == 1 else 'cards are'} due"
-
-
-def _question(at: int, done: Done) -> str:
-    parts = [f"### {at}. {heading(done)} ({done.level})", done.prompt, f"{verdict(done)}; {timing(done)}.".capitalize()]
-    parts += [
-        f"- {each.question}\n\n  You said {' and then '.join(each.typed) or 'nothing'}; it is {each.right}."
-        for each in done.guesses
-    ]
-    if done.written:
-        longest = max((len(run) for run in re.findall(r"`+", done.written)), default=0)
-        fence = "`" * max(3, longest + 1)
-        parts.append(f"Your answer:\n\n{fence}text\n{done.written}\n{fence}")
-    if done.rating != "unrated":
-        had = [f"- [{'x' if ticked else ' '}] {point}" for point, ticked in done.ticked]
-        parts.append("What an interviewer listens for:\n\n" + "\n".join(had))
-    reached = [f"- {question} *{rating(mark)}*" for question, mark in done.follow_ups if mark is not None]
-    if reached:
-        parts.append("Follow-ups:\n\n" + "\n".join(reached))
-    return "\n\n".join(parts)

@@ -20,6 +20,10 @@ class Reading:
     section: str = ""
     link: str = ""
 
+    @property
+    def heading(self) -> str:
+        return f"chapter {self.chapter}, {self.section or self.title}"
+
 
 @dataclass(frozen=True)
 class Exercise:
@@ -78,7 +82,7 @@ class Summary:
 
 def summarise(interview: Interview, former: Sequence[Interview], library: Library) -> Summary:
     """What an interview comes to; `former` interviews are the oldest first."""
-    rated = [mark for done in interview.done for _, mark in done.follow_ups if mark is not None]
+    rated = [mark for done in interview.done for _, mark in done.reached]
     topics = _scores(interview.done, "topic", former)
     failed = [done for done in interview.done if done.failed]
     advice = [

@@ -124,6 +124,11 @@ class Done:
         return [point for point, had in self.ticked if not had] if self.rating != "unrated" else []
 
     @property
+    def reached(self) -> list[tuple[str, float]]:
+        """The follow-ups that were reached, and what each was rated."""
+        return [(question, mark) for question, mark in self.follow_ups if mark is not None]
+
+    @property
     def failed(self) -> bool:
         return self.most > 0 and self.earned < PASSED * self.most
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from grader.quiz.deck import Card
-from grader.quiz.interview import page, report
+from grader.quiz.interview import report
 from grader.quiz.interview.summary import Exercise, Library, Reading, summarise
 from grader.quiz.interview.task import Done, Guess, Interview
 from tests.quiz.interview.conftest import NOON
@@ -58,7 +58,7 @@ def text() -> str:
 
 @pytest.fixture
 def html() -> str:
-    return page.html(INTERVIEW, summarise(INTERVIEW, [FORMER], LIBRARY), Path("/work/interviews"))
+    return report.html(INTERVIEW, summarise(INTERVIEW, [FORMER], LIBRARY), Path("/work/interviews"))
 
 
 def test_scores_by_area_and_topic_leave_out_what_was_not_rated() -> None:
@@ -111,7 +111,7 @@ def test_an_interview_of_nothing_rated_has_a_report() -> None:
     interview = replace(INTERVIEW, done=(LEFT,))
     found = summarise(interview, [], LIBRARY)
     assert "Nothing was rated" in report.markdown(interview, found, Path("/x"))
-    Tags(page.html(interview, found, Path("/x")))
+    Tags(report.html(interview, found, Path("/x")))
 
 
 def test_files_are_there_whole_or_not_at_all(tmp_path: Path) -> None:

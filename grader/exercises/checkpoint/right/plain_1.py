@@ -1,3 +1,5 @@
+"""A folder for each number, and in it a file with the digests of all shards that is written last; a thread does the writing."""
+
 import hashlib
 import io
 import os

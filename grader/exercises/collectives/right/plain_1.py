@@ -1,3 +1,5 @@
+"""Binomial trees, rings, and a header before each chunk of a scatter; a send and a receive at a time."""
+
 import torch
 import torch.distributed as dist
 

@@ -1,3 +1,5 @@
+"""Least squares by the means, one formula a line, and the best n by trying each."""
+
 import math
 
 

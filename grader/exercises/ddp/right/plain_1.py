@@ -1,3 +1,5 @@
+"""Buckets from the end, filled by post-accumulate hooks; one more all-reduce says which parameters anybody used."""
+
 import contextlib
 from collections.abc import Iterator
 from typing import Any

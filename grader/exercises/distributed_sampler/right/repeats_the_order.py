@@ -1,3 +1,5 @@
+"""The drawn order is repeated as a list, cut, and dealt out by a slice."""
+
 import math
 
 import torch

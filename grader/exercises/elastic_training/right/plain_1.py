@@ -1,3 +1,5 @@
+"""torch's own DDP and sampler; rank 0 saves after each step, and all wait for it."""
+
 import argparse
 import json
 import os

@@ -1,3 +1,5 @@
+"""The Gaussian detector of the exercise beside a monitor of fixed timeouts, whose heartbeats carry a time nobody reads."""
+
 import math
 from collections import deque
 from statistics import fmean, pstdev

@@ -1,3 +1,5 @@
+"""The Gaussian detector of the exercise beside a monitor that suspects whom it has not heard for a second."""
+
 import math
 from collections import deque
 from statistics import fmean, pstdev

@@ -1,3 +1,5 @@
+"""The monitor asks a Gaussian detector for each peer, fed by its own clock."""
+
 import math
 from collections import deque
 from statistics import fmean, pstdev

@@ -1,3 +1,5 @@
+"""A class for each unit: its row is gathered by resizing one storage, which the views of autograd share."""
+
 from typing import Any
 
 import torch

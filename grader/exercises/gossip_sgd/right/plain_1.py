@@ -1,3 +1,5 @@
+"""All parameters in one row: every receive posted before the sends; every rank keeps the centre."""
+
 import torch
 import torch.distributed as dist
 

@@ -1,3 +1,5 @@
+"""One flag over all gradients, and one all-reduce of it by MAX in unscale_()."""
+
 import torch
 import torch.distributed as dist
 

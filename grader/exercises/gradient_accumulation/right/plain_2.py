@@ -1,3 +1,5 @@
+"""Each micro-batch's loss weighs as much as it has targets; all but the last under no_sync()."""
+
 import contextlib
 
 import torch

@@ -1,3 +1,5 @@
+"""topk on the flat gradient with its residual; values and places in two all-gathers."""
+
 import torch
 import torch.distributed as dist
 

@@ -1,3 +1,5 @@
+"""Two ring functions over lists of ranks: inside the node, between nodes, and back."""
+
 import torch
 import torch.distributed as dist
 

@@ -1,3 +1,5 @@
+"""All tasks are submitted at once; what died is submitted again, and after a silence all that is not done."""
+
 import zlib
 
 

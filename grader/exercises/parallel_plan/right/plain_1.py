@@ -1,3 +1,5 @@
+"""Generators of legal plans and one function for each cost; the least of all by a key."""
+
 from collections.abc import Iterator
 
 from grader.planning import ClusterSpec, ModelSpec, Plan

@@ -1,3 +1,5 @@
+"""Short functions of numbers, nested loops over divisors, and the best so far."""
+
 from grader.planning import Plan
 
 

@@ -1,3 +1,5 @@
+"""The server receives from any source and takes who died from the message of the exception."""
+
 import contextlib
 import re
 from collections.abc import Callable

@@ -1,3 +1,5 @@
+"""A class for the stage between its neighbours; schedules are calls of forward() and backward()."""
+
 from collections import deque
 
 import torch

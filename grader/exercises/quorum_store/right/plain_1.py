@@ -1,3 +1,5 @@
+"""Two round trips under an id that counts lives and requests; every read writes back."""
+
 from typing import Any
 
 from grader.nodes import Node

@@ -1,3 +1,5 @@
+"""The algorithm's figure in one class, where a read is an entry of the log like any other."""
+
 from grader.nodes import Node
 
 HEARTBEAT = 0.1  # seconds between two append_entries to one follower

@@ -1,3 +1,5 @@
+"""A dictionary of what is in flight, refilled after each ray.wait; the counter's file is replaced whole."""
+
 import os
 
 import ray

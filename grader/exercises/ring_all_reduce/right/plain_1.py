@@ -1,3 +1,5 @@
+"""A request for each send and a receive into a buffer, twice round the ring."""
+
 import torch
 import torch.distributed as dist
 

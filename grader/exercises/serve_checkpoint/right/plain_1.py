@@ -1,3 +1,5 @@
+"""A model of the request by pydantic, the checkpoint loaded when the app is made."""
+
 import math
 from itertools import pairwise
 

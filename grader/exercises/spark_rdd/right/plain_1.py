@@ -1,3 +1,5 @@
+"""reduceByKey and takeOrdered; the links are grouped once, partitioned like the ranks, and kept."""
+
 def word_count(lines_rdd, top):
     pairs = lines_rdd.flatMap(str.split).map(lambda word: (word, 1)).reduceByKey(lambda a, b: a + b)
     return pairs.takeOrdered(top, key=lambda pair: (-pair[1], pair[0]))

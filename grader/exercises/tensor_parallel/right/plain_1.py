@@ -1,3 +1,5 @@
+"""Megatron's f and g as autograd functions around linear layers of slices."""
+
 import torch
 import torch.distributed as dist
 from torch import nn

@@ -1,3 +1,5 @@
+"""One entry of the disk for each transaction; what nobody was told is aborted after a crash."""
+
 import json
 from typing import Any
 

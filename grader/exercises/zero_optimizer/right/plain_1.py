@@ -1,3 +1,5 @@
+"""The inner optimizer steps pieces that are views of one flat shard a group."""
+
 from collections.abc import Iterable
 from typing import Any
 

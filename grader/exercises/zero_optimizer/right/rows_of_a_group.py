@@ -1,3 +1,5 @@
+"""Each group is a row that is cut anew for each step; the pieces copy to and from it."""
+
 import torch
 import torch.distributed as dist
 

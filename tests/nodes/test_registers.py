@@ -1,4 +1,4 @@
-"""The oracle of cap_store, held against the definition: all orders of a small history."""
+"""The checker of registers, held against the definition: all orders of a small history."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grader.exercises.cap_store.registers import NEVER, NOTHING, Causes, Operation, Unwritten, conflict, operation
 from grader.nodes.clients import Ask, Asked
+from grader.nodes.registers import NEVER, NOTHING, Causes, Operation, Unwritten, conflict, operation
 
 Row = tuple[str, str, float, float]
 
