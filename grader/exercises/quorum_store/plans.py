@@ -352,7 +352,7 @@ def afterwards(rng: random.Random) -> Iterator[Plan]:
 # ---- quorums that do not meet
 
 
-def split_brains() -> Iterator[Plan]:
+def split_brains(_: random.Random) -> Iterator[Plan]:
     """W + R <= N: each side of a partition has its quorum. c1 writes on one, c2 reads on the other."""
     for size, quorums, here in (
         (3, (1, 1), 1), (3, (1, 1), 2), (5, (2, 2), 2), (5, (1, 2), 2), (5, (2, 1), 2), (5, (1, 1), 1),
