@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from grader.exercises.common.bounds import bounded
+from grader.exercises.common.nodes import bounded
 from grader.nodes.bench import NodeBench
 from grader.nodes.clients import Ask, Asked
 from grader.nodes.network import Network

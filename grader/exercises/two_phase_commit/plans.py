@@ -187,9 +187,11 @@ def power_cut(rng: random.Random, count: int, seed: int, cuts: Sequence[float]) 
 # ---- cut off after the vote
 
 
-def cut_off(rng: random.Random, count: int, seed: int, aborted: bool) -> Plan:
-    """Right after its yes a participant reaches nobody for more than 20 s; `aborted`: another one is down meanwhile, and
-    cannot vote. Its key is read all the time; afterwards it has to follow, and another transaction comes through."""
+def cut_off(rng: random.Random, shape: tuple[int, bool], seed: int) -> Plan:
+    """So many participants. Right after its yes one reaches nobody for more than 20 s; maybe another one is down
+    meanwhile, and cannot vote. Its key is read all the time; afterwards it has to follow, and another transaction comes
+    through."""
+    count, aborted = shape
     nodes = participants(count)
     alone, other = rng.sample(nodes, 2)
     zero, one, two = named(rng, "zeroth", "first", "second")

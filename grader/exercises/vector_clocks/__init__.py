@@ -13,14 +13,14 @@ from typing import Any
 
 from grader.exercise import Check, Exercise
 from grader.exercises.common import replicas
-from grader.exercises.common.bounds import bounded
+from grader.exercises.common.nodes import Plans, bounded, held
 from grader.exercises.vector_clocks import causal, clocks
 from grader.exercises.vector_clocks.causal import View
 from grader.nodes.bench import NodeBench
 from grader.nodes.clients import Ask
 from grader.nodes.network import Network
 from grader.nodes.plan import Plan, Played
-from grader.nodes.runs import in_time, judging
+from grader.nodes.runs import in_time
 from grader.nodes.sim import Member, cluster
 from grader.ranks.program import Function, Limits
 from grader.trace.story import Sent, Story
@@ -167,11 +167,8 @@ def _prepare(played: Played) -> None:
     sim.at(1.0, look)
 
 
-def _held(
-    plans: Callable[[NodeBench], Iterator[Plan]], judge: Callable[[View], Diagnosis | None]
-) -> Callable[[BothBench], Story]:
-    """A check: what this finds wrong with any of the plans."""
-    return of_nodes(lambda bench: bench.hold(plans(bench), judging(View, judge), _prepare))
+def _judged(plans: Plans, judge: Callable[[View], Diagnosis | None]) -> Callable[[BothBench], Story]:
+    return of_nodes(held(plans, View, judge, prepare=_prepare))
 
 
 def _delivers(run: View) -> Diagnosis | None:
@@ -210,15 +207,15 @@ EXERCISE = Exercise(
     checks=(
         Check("compare", "Before, after, equal or concurrent", 3, of_calls(replicas.judge("compare"))),
         Check("merge", "The entrywise maximum, and nothing shared", 3, of_calls(replicas.judge("merge"))),
-        Check("delivers", "No faults: everything is delivered on every node, once", 3, _held(_quiet_plans, _delivers)),
+        Check("delivers", "No faults: everything is delivered on every node, once", 3, _judged(_quiet_plans, _delivers)),
         Check(
             "order", "Delays to 3.5 s, reordering, drops, duplicates: never out of causal order", 5,
-            _held(_order_plans, _ordered),
+            _judged(_order_plans, _ordered),
         ),
         Check(
             "drops", "Up to half of the messages dropped: everything is delivered in the end", 3,
-            _held(_lossy_plans, causal.missing),
+            _judged(_lossy_plans, causal.missing),
         ),
-        Check("once", "Drops and duplicates: each message is delivered once", 3, _held(_doubling_plans, causal.doubled)),
+        Check("once", "Drops and duplicates: each message is delivered once", 3, _judged(_doubling_plans, causal.doubled)),
     ),
 )  # fmt: skip
