@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import json
 import os
 import queue
@@ -20,7 +19,7 @@ from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
-from grader.sandbox import modes, watch
+from grader.sandbox import modes, supervise, usage
 
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
@@ -29,7 +28,6 @@ ASSIGNMENT, NOTEBOOK = "06-collectives", "ring_all_reduce"
 MAX_POINTS = 20
 _RELEASED = ROOT / "exercises" / ASSIGNMENT / f"{NOTEBOOK}.ipynb"
 _DEMO, _MUTANTS = ROOT / "demo" / "submissions", ROOT / "tests" / "mutants" / NOTEBOOK
-_PR_SET_CHILD_SUBREAPER = 36
 _SAMPLED_EVERY = 0.1  # seconds between two looks at the memory of a tree of processes
 
 RIGHT = (_DEMO / "ada.py", _DEMO / "bela.py", *sorted((ROOT / "tests" / "alternatives" / NOTEBOOK).glob("*.py")))
@@ -152,7 +150,7 @@ def run(
         status = process.wait()
         seconds = time.monotonic() - began
     except BaseException:
-        watch.kill_tree(process.pid)
+        supervise.kill_tree(process.pid)
         process.wait()
         raise
     finally:
@@ -164,7 +162,9 @@ def run(
 def _watch(pid: int, ended: threading.Event, peaks: queue.SimpleQueue[int]) -> None:
     peak = 0
     while not ended.wait(_SAMPLED_EVERY):
-        peak = max(peak, watch.usage(pid).pss_bytes)
+        with usage.machine() as folder:
+            sizes = [usage.proportional_bytes(folder, each.pid) for each in usage.tree(folder, pid)]
+        peak = max(peak, sum(size[0] for size in sizes if size))
     peaks.put(peak)
 
 
@@ -172,7 +172,7 @@ def _watch(pid: int, ended: threading.Event, peaks: queue.SimpleQueue[int]) -> N
 def alone() -> Iterator[Path]:
     """A folder for everything, and nothing left at the end: no file of it, no process that was started, however it
     ends. Orphans of what is started come to this process. SIGTERM ends like Ctrl-C."""
-    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    supervise.become_subreaper()
     signal.signal(signal.SIGTERM, _interrupt)
     try:
         with tempfile.TemporaryDirectory(prefix="rankup-bench-", ignore_cleanup_errors=True) as folder:
@@ -191,10 +191,10 @@ def _interrupt(*_: object) -> None:
 
 def below() -> list[int]:
     """The processes below this one; those that have ended are reaped, unless somebody waits for them."""
-    for pid in watch.tree(os.getpid())[1:]:
+    for pid in supervise.tree(os.getpid())[1:]:
         with contextlib.suppress(ChildProcessError):
             os.waitpid(pid, os.WNOHANG)
-    there: list[int] = watch.tree(os.getpid())[1:]
+    there: list[int] = supervise.tree(os.getpid())[1:]
     return there
 
 
@@ -202,7 +202,7 @@ def end_all() -> None:
     """Kill everything below this process."""
     while there := below():
         for pid in there:
-            watch.kill_tree(pid)
+            supervise.kill_tree(pid)
 
 
 def goal(text: str, value: float, limit: float, unit: str, more: bool = False) -> dict[str, Any]:

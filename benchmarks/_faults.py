@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from grader.sandbox import watch
+from grader.sandbox import supervise
 
 WORKER, HOST = "grader.classroom.batch.worker", "grader.sandbox.host"
 KINDS = {
@@ -66,13 +66,13 @@ def command_line(pid: int) -> list[str]:
 
 def workers(run: int) -> list[int]:
     """The workers of a run."""
-    return [pid for pid in watch.tree(run)[1:] if WORKER in command_line(pid)]
+    return [pid for pid in supervise.tree(run)[1:] if WORKER in command_line(pid)]
 
 
 def hosts(worker: int) -> list[int]:
     """A worker's warm host, last, and before it the processes of its walls, where it has any."""
     found = []
-    for pid in watch.tree(worker)[1:]:  # parents first: what comes after the host is below it
+    for pid in supervise.tree(worker)[1:]:  # parents first: what comes after the host is below it
         line = command_line(pid)
         if HOST in line:
             found.append(pid)

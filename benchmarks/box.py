@@ -1,4 +1,4 @@
-"""What the box costs: verdicts with full isolation, with Landlock only, and with none at all, on warm engines.
+"""What the box costs: verdicts with full isolation and with none at all, on warm engines.
 
     python benchmarks/box.py [--quick] [--runs N]
 
@@ -22,7 +22,7 @@ from typing import Any
 
 from _common import ROOT, alone, goal, save
 
-from grader import exercise, submission
+from grader import grading, registry, submission
 from grader.exercise import Exercise
 from grader.ranks import WORKER
 from grader.ranks.engines import Engines
@@ -56,7 +56,7 @@ class Case:
     def judge(self, engines: Engines) -> float:
         """Seconds until the verdict. Ends us if it is another one than it should be."""
         began = time.perf_counter()
-        verdict = exercise.grade(self.exercise, self.submission, engines, SEED)
+        verdict = grading.grade(self.exercise, self.submission, engines, SEED)
         seconds = time.perf_counter() - began
         kinds = {check.diagnosis.kind for check in verdict.checks if check.diagnosis}
         if (self.kind not in kinds) if self.kind else not verdict.passed:
@@ -67,7 +67,7 @@ class Case:
 def cases() -> list[Case]:
     made = []
     for (name, what), (path, kind) in CASES.items():
-        found = exercise.find(name)
+        found = registry.find(name)
         made.append(Case(found, what, submission.read(Path(path), found.function_names), kind))
     return made
 

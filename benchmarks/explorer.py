@@ -23,8 +23,9 @@ from typing import Any
 
 from _common import ROOT, goal, save
 
-from grader import exercise, submission
-from grader.nodes.boxed import Boxed, Code
+from grader import grading, registry, submission
+from grader.nodes.boxed import Code
+from grader.nodes.boxes import world
 from grader.nodes.clients import Ask
 from grader.nodes.explorer import Explorer, Model
 from grader.nodes.fingerprint import fingerprint
@@ -42,7 +43,7 @@ BEGIN = {"type": "begin", "txn": "t", "writes": {name: {"x": 1} for name in PART
 def searched(engines: Engines, source: str, states: int) -> dict[str, Any]:
     """The search as checks do it, with nodes in a box."""
     model = Model(MEMBERS, {"c1": (Ask("n0", BEGIN),)}, timers=1, crashes=1)
-    with Boxed(engines.warm, Code(source, "reference.py", ("Coordinator", "Participant"))) as actors:
+    with world(engines.warm, Code(source, "reference.py", ("Coordinator", "Participant"))) as actors:
         explorer = Explorer(actors, model, lambda view: None)
         started = time.perf_counter()
         found = explorer.search(most=states)
@@ -92,7 +93,7 @@ def mutants(engines: Engines, most: int) -> list[dict[str, Any]]:
 
     rows = []
     for name, checks in EXPLORING.items():
-        found = exercise.find(name)
+        found = registry.find(name)
         for path in files("mutants", name):
             expected = header(path.read_text())
             if expected.check not in checks or len(rows) >= most:
@@ -100,7 +101,7 @@ def mutants(engines: Engines, most: int) -> list[dict[str, Any]]:
             one = replace(found, checks=tuple(check for check in found.checks if check.name == expected.check))
             handed_in = submission.read(Path(path), found.function_names)
             started = time.perf_counter()
-            verdict = exercise.grade(one, handed_in, engines, 1)
+            verdict = grading.grade(one, handed_in, engines, 1)
             seconds = time.perf_counter() - started
             steps = len((verdict.checks[0].schedule or {}).get("actions", []))
             rows.append(

@@ -20,7 +20,7 @@ from typing import Any
 from _common import ROOT, save
 from latency import reference, timed
 
-from grader import exercise
+from grader import registry
 from grader.exercise import Exercise
 from grader.jobs.sparks import java
 from grader.ranks.engines import Engines
@@ -40,7 +40,7 @@ def ours(found: Exercise) -> bool:
 def verdicts(names: list[str], repeat: int) -> list[dict[str, Any]]:
     rows = []
     print(f"{'exercise':24} {'checks':>6} {'cold s':>8} {'warm s':>8} {'goal s':>7}", flush=True)
-    for found in exercise.catalogue():
+    for found in registry.catalogue():
         if found.name not in names:
             continue
         with Engines() as engines:
@@ -87,7 +87,7 @@ def sessions(repeat: int) -> list[dict[str, Any]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeat", type=int, default=3)
-    parser.add_argument("--exercises", nargs="*", default=[found.name for found in exercise.catalogue() if ours(found)])
+    parser.add_argument("--exercises", nargs="*", default=[found.name for found in registry.catalogue() if ours(found)])
     parser.add_argument("--no-sessions", action="store_true")
     asked = parser.parse_args()
     rows = verdicts(asked.exercises, asked.repeat)

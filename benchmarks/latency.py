@@ -21,7 +21,7 @@ from typing import Any
 
 from _common import BIN, BUILD, ROOT, save
 
-from grader import exercise, submission
+from grader import grading, registry, submission
 from grader.exercise import Exercise
 from grader.ranks.engines import Engines
 
@@ -54,13 +54,13 @@ def command(*arguments: str | Path, status: int = 0) -> Callable[[], None]:
 
 def warm_verdicts(engines: Engines) -> dict[str, Callable[[], None]]:
     """Full verdicts with everything already imported, as a notebook or a class sees them."""
-    ring = exercise.find("ring_all_reduce")
+    ring = registry.find("ring_all_reduce")
 
     def verdict(name: str, passes: bool) -> Callable[[], None]:
         handed_in = submission.read(SUBMISSIONS / f"{name}.py", ring.function_names)
 
         def run() -> None:
-            assert exercise.grade(ring, handed_in, engines, seed=1).passed is passes
+            assert grading.grade(ring, handed_in, engines, seed=1).passed is passes
 
         return run
 
@@ -73,7 +73,7 @@ def reference(found: Exercise, engines: Engines) -> Callable[[], None]:
     handed_in = submission.read(notebook, found.function_names)
 
     def run() -> None:
-        verdict = exercise.grade(found, handed_in, engines, seed=1)
+        verdict = grading.grade(found, handed_in, engines, seed=1)
         if not verdict.passed:
             said = [check.diagnosis.message for check in verdict.checks if check.diagnosis]
             sys.exit(f"{found.name}: the reference solution has {verdict.points:g} points\n" + "\n".join(said))
@@ -85,7 +85,7 @@ def exercises(names: Sequence[str], repeat: int, engines: Engines) -> list[dict[
     """Measure the verdicts on these exercises' reference solutions and print them, by chapter; return them as data."""
     out = []
     print(f"{'exercise':24} {'checks':>6} {'median s':>9} {'min':>7} {'max':>7} {'goal s':>7}", flush=True)
-    for found in exercise.catalogue():
+    for found in registry.catalogue():
         if found.name not in names:
             continue
         verdict = reference(found, engines)
@@ -139,7 +139,7 @@ def commands(runs: int, engines: Engines) -> list[dict[str, Any]]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    names = exercise.names()
+    names = registry.names()
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--runs", type=int, default=5, help="of each command next to torchrun; 0 leaves them out")
     parser.add_argument("--repeat", type=int, default=3, help="verdicts on each exercise")

@@ -44,7 +44,8 @@ class Gossip(Node):
 def simulated(nodes: int, seconds: float, boxed: bool) -> tuple[int, float]:
     """How many events there were, and how long they took."""
     from grader.nodes.actors import Actors, Local
-    from grader.nodes.boxed import Boxed, Code
+    from grader.nodes.boxed import Code
+    from grader.nodes.boxes import world
     from grader.nodes.sim import Member, Simulation
     from grader.ranks import WORKER
     from grader.sandbox.warm import Warm
@@ -65,7 +66,7 @@ def simulated(nodes: int, seconds: float, boxed: bool) -> tuple[int, float]:
         return run(Local({"Gossip": space["Gossip"]}))
     with Warm(WORKER) as warm:
         warm.wait_until_ready()
-        with Boxed(warm, Code(SOURCE, "gossip.py", ("Gossip",))) as actors:
+        with world(warm, Code(SOURCE, "gossip.py", ("Gossip",))) as actors:
             return run(actors)
 
 

@@ -31,7 +31,7 @@ from _training import LIMIT, TRAINING, by_turns, loaded
 from _training import RANKS as WORLDS
 from _training import rank_main as training_rank_main
 
-from grader import exercise, submission
+from grader import registry, submission
 
 RANKS = 4
 SIZES = tuple(2**power for power in (10, 13, 16, 18, 20, 22, 24, 26))
@@ -51,7 +51,7 @@ def sources() -> dict[str, str]:
                 found[function] = source
     for name, (notebook_name, _, _) in TRAINING.items():
         (notebook,) = ROOT.glob(f"solutions/*/{notebook_name}.ipynb")
-        found[name] = submission.read(notebook, exercise.find(notebook_name).function_names).source
+        found[name] = submission.read(notebook, registry.find(notebook_name).function_names).source
     return found
 
 

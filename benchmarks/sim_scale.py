@@ -28,9 +28,9 @@ from pathlib import Path
 import numpy as np
 import psutil
 
+from grader.ranks.engines import Engines
 from grader.ranks.network import Network
 from grader.ranks.program import Call, Limits, Program, Strided
-from grader.ranks.simulated import Simulator
 
 HERE = Path(__file__).resolve().parent
 BUILD = HERE.parent / "build" / "bench"
@@ -136,9 +136,9 @@ class Failed(Exception):  # noqa: N818 - reads as what happened
     """A run that did not come to its end, and why."""
 
 
-def rank_of(simulator: Simulator) -> int:
+def rank_of(engines: Engines) -> int:
     """The process in which the ranks are simulated: the last of the chain that begins with the warm process."""
-    process = psutil.Process(simulator._warm._process.pid)
+    process = psutil.Process(engines.warm._process.pid)
     while below := process.children():
         process = below[0]
     return process.pid
@@ -148,16 +148,12 @@ def rankup(work: Work) -> Measured:
     """Raises Failed."""
     program = Program.of(PROGRAM, "scale.py", work.name, ("x",))
     call = Call(tuple((np.full(work.numel, float(rank)),) for rank in range(work.ranks)))
-    simulator = Simulator()
-    try:
-        with simulator.session() as session:
-            run = simulator.run(program, work.ranks, [call], 1, LIMITS, NETWORK, session, trace=False)
-            if not run.finished:
-                told = run.diagnoses[0].message if run.diagnoses else ""
-                raise Failed(f"{run.ending} {told}")
-            measured = of_process(rank_of(simulator), max(run.calls[0].finish))
-    finally:
-        simulator.close()
+    with Engines() as engines, engines.session() as session:
+        run = engines.run("sim", program, work.ranks, [call], 1, LIMITS, NETWORK, session, strictly=True, trace=False)
+        if not run.finished:
+            told = run.diagnoses[0].message if run.diagnoses else ""
+            raise Failed(f"{run.ending} {told}")
+        measured = of_process(rank_of(engines), max(run.calls[0].finish))
     expected = work.ranks * (work.ranks - 1) / 2
     for (x,) in run.calls[0].arguments:
         assert isinstance(x, Strided)

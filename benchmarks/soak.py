@@ -44,9 +44,9 @@ from _common import (
 from _faults import KINDS, Injector, plan, small_disk, why_not_inside
 from _memory import Follower
 
-from grader import exercise
+from grader import grading, registry
 from grader.ranks.engines import Engines
-from grader.sandbox import watch
+from grader.sandbox import supervise
 from grader.submission import Submission
 
 RUNS, QUICK_RUNS = 1000, 16
@@ -109,7 +109,7 @@ class Soak:
                         injector.count = len(self.graded)
                 self.statuses.append(process.wait())
             except BaseException:
-                watch.kill_tree(process.pid)
+                supervise.kill_tree(process.pid)
                 process.wait()
                 raise
             finally:
@@ -143,7 +143,7 @@ class Soak:
                 f"{len(there)} processes were still there {PATIENCE:g} s after run {len(self.statuses)}"
             )
             for pid in there:
-                watch.kill_tree(pid)
+                supervise.kill_tree(pid)
 
     def _compare(self) -> None:
         """No verdict that was there before may have changed."""
@@ -172,7 +172,7 @@ class Soak:
         if self.statuses[-1] or not any(f" 0 to grade, {len(self.students)} graded before" in line for line in last):
             self.problems.append(f"one more run did not find everything graded: {''.join(last[:1])}")
         grades = _gradebook(self.folder / "gradebook.db")
-        checks = len(exercise.find(NOTEBOOK).checks)
+        checks = len(registry.find(NOTEBOOK).checks)
         for each in self.students:
             right = points[each.name]
             if self.kept.get(each.student, (None,))[0] != right:
@@ -222,10 +222,10 @@ def _gradebook(path: Path) -> dict[str, tuple[int, int, float, int]]:
 
 def in_peace(students: Sequence[HandedIn], seed: int) -> dict[str, float]:
     """The points of each source, by its name."""
-    found = exercise.find(NOTEBOOK)
+    found = registry.find(NOTEBOOK)
     with Engines() as engines:
         each = {student.name: student.source for student in students}
-        return {n: exercise.grade(found, Submission(text, n), engines, seed).points for n, text in each.items()}
+        return {n: grading.grade(found, Submission(text, n), engines, seed).points for n, text in each.items()}
 
 
 def show(soak: Soak, injector: Injector, seconds: float) -> list[dict[str, Any]]:

@@ -142,7 +142,7 @@ def start(
 ) -> int:
     """Put your own copy of an exercise's notebook under work/."""
     from grader.classroom import own
-    from grader.exercise import find
+    from grader.registry import find
 
     name = find(exercise).name
     print(own.next_steps(own.start(name, fresh), name))

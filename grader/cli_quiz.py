@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,6 +18,17 @@ if TYPE_CHECKING:
 app = typer.Typer()
 cards_app = typer.Typer(help="Look at and check the flashcards.", no_args_is_help=True)
 app.add_typer(cards_app, name="cards")
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """Turns what is wrong with the cards, or the progress in them, into a bad request."""
+    from grader.quiz.deck import DeckError
+
+    try:
+        yield
+    except DeckError as error:
+        raise BadRequest(str(error)) from None
 
 
 @app.command()
@@ -50,13 +63,12 @@ def quiz(
     """
     from grader import catalog
     from grader.quiz import front
-    from grader.quiz.deck import DeckError
     from grader.quiz.plan import Wanted
 
     if sum((stats, export is not None, import_ is not None, unsuspend is not None)) > 1:
         raise BadRequest("--stats, --export, --import and --unsuspend each stand alone")
     wanted = Wanted(tuple(decks or ()), tuple(topic or ()), tuple(level or ()), tuple(kind or ()))
-    try:
+    with _told():
         if export is not None:
             return front.export(export)
         if import_ is not None:
@@ -65,9 +77,7 @@ def quiz(
             return front.unsuspend(unsuspend)
         if stats:
             return front.print_statistics(wanted, catalog.cards())
-        return front.quiz(wanted, new, catalog.cards(), plain=plain)
-    except DeckError as error:
-        raise BadRequest(str(error)) from None
+        return front.quiz(wanted, new, catalog.cards(), in_lines=plain)
 
 
 @app.command()
@@ -85,14 +95,11 @@ def interview(
     plain: Annotated[bool, typer.Option("--plain", help="Plain lines, also on a terminal.")] = False,
 ) -> int:
     """A mock interview: questions by level and by what you are weak at, a clock, rubrics, and a report."""
-    from grader.quiz.deck import DeckError
     from grader.quiz.interview import session
 
-    try:
+    with _told():
         wanted = session.Request(level, minutes, tuple(topic or ()), design, seed, out, plain)
         return session.run(_course(), wanted)
-    except DeckError as error:
-        raise BadRequest(str(error)) from None
 
 
 def _course() -> Course:
@@ -131,17 +138,14 @@ def check_cards() -> int:
     """Look for duplicate ids, empty answers, unknown topics, broken pictures, missing levels and missing cards."""
     from grader import catalog
     from grader.quiz import lint
-    from grader.quiz.deck import DeckError
     from grader.quiz.interview import lint as interviews
     from grader.quiz.interview.task import Question
 
-    try:
+    with _told():
         levels = {topic.id: topic.levels for topic in catalog.topics()}
         problems = lint.problems(catalog.cards(), levels, catalog.questions())
         asked = [Question(each.id, each.level, each.topic, each.text) for each in catalog.asked()]
         problems += interviews.problems(catalog.interview(), asked, levels)
-    except DeckError as error:
-        raise BadRequest(str(error)) from None
     print("\n".join(problems) or "all cards are fit to be learnt from")
     return 1 if problems else 0
 
@@ -154,15 +158,12 @@ def export_cards(
     """The cards as an Anki package; importing a newer one updates the cards and keeps their reviews."""
     from grader import catalog
     from grader.quiz import apkg, folder
-    from grader.quiz.deck import DeckError
 
     if anki.suffix != ".apkg":
         raise BadRequest(f"{anki}: Anki imports files whose names end in .apkg")
-    try:
+    with _told():
         decks = folder.chosen(catalog.cards(), deck)
         count = apkg.export(decks, catalog.cards(), anki)
-    except DeckError as error:
-        raise BadRequest(str(error)) from None
     print(f"{anki}: {count} cards of {len(decks)} deck{'s' * (len(decks) != 1)}")
     return 0
 
@@ -172,12 +173,9 @@ def list_cards(as_json: Annotated[bool, typer.Option("--json", help="Print the c
     """Every card: id, deck, topic, level, kind, question."""
     from grader import catalog
     from grader.quiz import folder
-    from grader.quiz.deck import DeckError
 
-    try:
+    with _told():
         decks = folder.load_folder(catalog.cards())
-    except DeckError as error:
-        raise BadRequest(str(error)) from None
     keys = ("id", "deck", "topic", "level", "kind", "question")
     rows = [{key: getattr(card, key) for key in keys} for deck in decks for card in deck.cards]
     if as_json:

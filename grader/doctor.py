@@ -52,8 +52,8 @@ def _package(name: str) -> Finding:
 def _ranks() -> Iterator[Finding]:
     """Two real ranks, and 64 simulated ones, sum a tensor."""
     from grader.ranks.engines import Engines
-    from grader.ranks.processes import BoxFailed
     from grader.ranks.program import Program, same_for_all
+    from grader.sandbox.warm import BoxFailed
 
     source = (
         "import torch\nimport torch.distributed as dist\n"
@@ -61,9 +61,9 @@ def _ranks() -> Iterator[Finding]:
     )
     program = Program.of(source, "doctor.py", "hello")
     with Engines() as engines:
-        for name, engine, ranks in (("gloo", engines.gloo, 2), ("simulator", engines.sim, 64)):
+        for name, engine, ranks in (("gloo", "gloo", 2), ("simulator", "sim", 64)):
             try:
-                run = engine.run(program, ranks, [same_for_all(ranks)])
+                run = engines.run(engine, program, ranks, [same_for_all(ranks)])
             except (BoxFailed, OSError) as error:
                 yield Finding(name, "missing", str(error), "ranks cannot be started here; is this Linux?")
                 continue

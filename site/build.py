@@ -18,7 +18,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
-sys.path[:0] = [str(ROOT)]  # a checkout is enough: the package need not be installed
+sys.path[:0] = [str(ROOT), str(ROOT / "course" / "lib")]  # a checkout is enough: nothing need be installed
 
 
 def main() -> int:

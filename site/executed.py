@@ -152,7 +152,7 @@ def _place(chapter: Path, kept: Path) -> Path:
 def _code_of_the_package() -> str:
     """A hash of all that chapters run besides their own cells. What no chapter shows is left out."""
     whole = hashlib.sha256()
-    folders = [ROOT / "grader", ROOT / "course" / "labs"]
+    folders = [ROOT / "grader", ROOT / "course" / "labs", ROOT / "course" / "lib"]
     files = sorted(path for folder in folders for path in folder.rglob("*") if path.suffix in (".py", ".css", ".js"))
     aside = (ROOT / "grader" / "quiz", ROOT / "grader" / "classroom" / "batch")
     for path in [*files, ROOT / "constraints.txt"]:

@@ -12,9 +12,10 @@ import interviews
 import nbformat
 
 from grader import catalog
-from grader.exercise import Exercise, find
+from grader.exercise import Exercise
 from grader.quiz.deck import Card, Deck
 from grader.quiz.parser import parse
+from grader.registry import find
 
 ROOT = executed.ROOT
 COURSE = ROOT / "course"

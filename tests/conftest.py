@@ -11,7 +11,6 @@ import pytest
 from hypothesis import settings
 
 from grader.ranks.engines import Engines
-from grader.ranks.processes import Processes
 
 settings.register_profile("rankup", deadline=None)  # a busy machine is no failure
 settings.load_profile("rankup")
@@ -32,12 +31,6 @@ def engines() -> Iterator[Engines]:
     """Warm engines, ended with the session."""
     with Engines() as warm:
         yield warm
-
-
-@pytest.fixture(scope="session")
-def engine(engines: Engines) -> Processes:
-    """The gloo engine."""
-    return engines.gloo
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -8,32 +8,36 @@ from pathlib import Path
 
 import pytest
 
-PACKAGE = Path(__file__).parent.parent / "grader"
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "grader"
+CHAPTERS = ROOT / "course" / "lib" / "courselib"
 
 # each part may import parts of lower layers, and parts of its own; `quiz` stands alone
 LAYERS = [
-    {"verdict", "planning"},
+    {"verdict", "planning", "says", "packs"},
+    {"lost"},
     {"submission", "sandbox", "trace"},
     {"catalog", "progress", "ranks", "nodes", "jobs"},
-    {"exercise", "exercises", "bench", "twins", "doctor", "reading"},
-    {"classroom", "course"},
+    {"exercise", "doctor", "reading"},
+    {"worlds"},
+    {"exercises", "registry", "grading"},
+    {"classroom", "authoring"},
     {"standing"},
     {"cli_quiz"},
     {"cli", "__init__"},
 ]
 LAYER = {part: number for number, parts in enumerate(LAYERS) for part in parts}
-GRADING = ("exercise", "exercises", "bench", "twins")
 ABOVE_QUIZ = ("cli_quiz", "standing")
-TOGETHER = {(one, other) for one in GRADING for other in GRADING}
 IN_THE_BOX = {
     *("ranks/lives/life.py", "ranks/lives/director.py"),
-    "ranks/worker.py",
+    *("ranks/worker.py", "ranks/learner.py"),
     "ranks/recorder.py",
     *(f"ranks/sim/{name}.py" for name in ("serve", "group", "world", "context", "collectives")),
     *(str(path.relative_to(PACKAGE)) for path in (PACKAGE / "exercises").glob("*/*in_box.py")),  # text for it
 }
 UNPICKLE = {"jobs/host.py"}  # in the box, for the processes there among themselves
-MODULES = sorted(PACKAGE.rglob("*.py"))
+MODULES = sorted(path for path in PACKAGE.rglob("*.py") if path.parent.name != "right")
+OF_CHAPTERS = sorted(CHAPTERS.rglob("*.py"))
 
 
 def part(path: Path) -> str:
@@ -52,19 +56,28 @@ def imports(path: Path) -> Iterator[str]:
 
 def used_parts(path: Path) -> set[str]:
     names = [name.split(".") for name in imports(path) if name.split(".")[0] == "grader"]
-    return {name[1] for name in names if len(name) > 1} - {part(path)}
+    mine = {part(path)} if path.is_relative_to(PACKAGE) else set()
+    return {name[1] for name in names if len(name) > 1} - mine
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_a_module_imports_lower_layers_only(path: Path) -> None:
     me = part(path)
+    assert "courselib" not in {name.split(".")[0] for name in imports(path)}, "chapters use the grader, not it them"
     if me == "quiz":
         assert not used_parts(path), "grader.quiz stands alone: move what it needs into it"
         return
     assert me in LAYER, f"{path.name} is a new part: give it a layer here and in CONTRIBUTING.md"
     for other in used_parts(path):
-        allowed = (me, other) in TOGETHER or LAYER.get(other, 99) < LAYER[me] or (other == "quiz" and me in ABOVE_QUIZ)
+        allowed = LAYER.get(other, 99) < LAYER[me] or (other == "quiz" and me in ABOVE_QUIZ)
         assert allowed, f"{path.relative_to(PACKAGE)} imports grader.{other}, which is not below {me}"
+
+
+@pytest.mark.parametrize("path", OF_CHAPTERS, ids=lambda path: path.name)
+def test_what_chapters_import_uses_worlds_and_pictures_alone(path: Path) -> None:
+    allowed = {*LAYERS[0], *LAYERS[1], *LAYERS[2], "ranks", "nodes", "jobs"}
+    allowed |= {"exercises"} if path.stem == "planner" else set()
+    assert used_parts(path) <= allowed
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))

@@ -5,7 +5,7 @@
 needs Optuna and psycopg2 (`pip install 'rankup[jobs,postgres]'`) and PostgreSQL's programs (Debian: `apt-get install
 postgresql`), no running server and no rights: it makes a server in a private folder, reached by a unix socket alone.
 Three searches: each process with `n_trials`, each until it sees enough, and each so that exactly as many are complete
-as were asked for, though one process is killed in the middle of a trial (the rules are those of grader.course.studies).
+as were asked for, though one process is killed in the middle of a trial (the rules are those of courselib.studies).
 SQLite has one lock for the whole file; here processes wait for rows. About half a minute.
 """
 
@@ -19,7 +19,7 @@ import sys
 from postgres_two_phase import tool, unprivileged
 from servers import MissingError, Seen, Servers, main, until
 
-from grader.course.studies import search
+from courselib.studies import search
 
 PROCESSES, TOTAL, KILLED = 6, 12, 5
 

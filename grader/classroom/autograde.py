@@ -27,13 +27,13 @@ from nbgrader.preprocessors import Execute as NbGraderExecute
 from nbgrader.preprocessors import NbGraderPreprocessor
 from traitlets import Integer
 
-from grader import exercise
+from grader import registry
 from grader.classroom import cells, door
 from grader.classroom.batch.pool import ungraded
 from grader.classroom.kernel import MESSAGE_BYTES, BoxedKernelManager
 from grader.classroom.service import FILE, Service
 from grader.sandbox import modes
-from grader.sandbox.watch import kill_tree
+from grader.sandbox.supervise import kill_tree
 from grader.submission import BadRequest, Submission, cells_of, graded
 from grader.verdict import Verdict
 
@@ -233,7 +233,7 @@ def _checks(nb: Any) -> Iterator[tuple[Any, cells.Asked]]:
 
 
 def _verdict(nb: Any, owner: str, record: door.Record) -> Verdict:
-    source, _ = graded(cells_of(nb)[0], exercise.owner(owner).function_names)
+    source, _ = graded(cells_of(nb)[0], registry.owner(owner).function_names)
     return record.verdict(owner, Submission(source, FILE))
 
 

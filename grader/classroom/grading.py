@@ -36,25 +36,25 @@ def grade_file(
     if not file.exists() or file.is_dir():
         submission.read(file, ["f"])  # says what is wrong with it, before anything is started
     with warm or Warm(WORKER) as host:  # imports torch in the background, while we import the rest
-        from grader import exercise
+        from grader import grading, registry
         from grader.classroom import report
         from grader.ranks.engines import Engines, gpus
 
         engines = Engines(host)
-        found = exercise.find(name)
+        found = registry.find(name)
         if engine == "nccl" and not gpus():
             raise BadRequest(
                 f"nccl needs a GPU for each rank, and this machine has none: {name} runs with auto or gloo"
             )
         if schedule is not None:
-            found = exercise.only(found, schedule["check"])
+            found = grading.only(found, schedule["check"])
         handed_in: Submission = submission.read(file, found.function_names)
         if show:
             terminal = report.TerminalReport()
-            verdict = exercise.grade(found, handed_in, engines, seed, engine, terminal.check, schedule)
+            verdict = grading.grade(found, handed_in, engines, seed, engine, terminal.check, schedule)
             terminal.summary(verdict)
         else:
-            verdict = exercise.grade(found, handed_in, engines, seed, engine, replayed=schedule)
+            verdict = grading.grade(found, handed_in, engines, seed, engine, replayed=schedule)
     if schedule is None:
         _remember(verdict)
     return verdict, handed_in

@@ -25,7 +25,8 @@ from grader.classroom.check import SERVICE
 from grader.sandbox import modes
 from grader.sandbox.command import Wrapped, wrap
 from grader.sandbox.limits import BoxLimits
-from grader.sandbox.watch import Watch, kill_tree
+from grader.sandbox.supervise import kill_tree
+from grader.sandbox.watch import Watch
 
 # what `from grader import check, play` needs of this package, besides the box's own: nothing that knows an answer
 PARTS = ("classroom/__init__.py", "classroom/check.py", "classroom/lines.py", "classroom/report.py")
@@ -100,10 +101,6 @@ class BoxedKernelManager(AsyncKernelManager):
         if self.service is not None:
             seen[SOCKET] = Path(self.service)
             env[SERVICE] = os.path.join(self.scratch, SOCKET)
-        if self.mode == "partial":  # IPython copies this file with its mode, and modes cannot be changed there
-            startup = Path(self.scratch, ".ipython", "profile_default", "startup")
-            startup.mkdir(parents=True)
-            Path(startup, "README").touch()
         argv = [sys.executable, "-m", "ipykernel_launcher", "-f", os.path.join(self.scratch, "kernel.json")]
         argv += extra_arguments or []
         self._wrapped = wrap(

@@ -11,7 +11,7 @@ from typing import NoReturn
 
 from grader import catalog
 from grader.classroom import own
-from grader.exercise import names
+from grader.registry import names
 from grader.submission import BadRequest
 
 # Jupyter's settings while it is ours: it asks nobody for news, and runs where there is no network.

@@ -13,7 +13,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from grader.sandbox import watch
+from grader.sandbox.supervise import tree
 
 PATIENCE = 10.0  # seconds for what a process started to end after it
 _PIECE = 1 << 20
@@ -98,7 +98,7 @@ class Process(Lines):
     def kill(self) -> None:
         """Make it end, with everything that it started; whoever hears it hears the end."""
         if self._below is None:
-            self._below = [fd for pid in watch.tree(self._process.pid)[1:] if (fd := _open(pid)) is not None]
+            self._below = [fd for pid in tree(self._process.pid)[1:] if (fd := _open(pid)) is not None]
             self._process.kill()
 
     def wait(self) -> None:

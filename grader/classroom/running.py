@@ -12,9 +12,10 @@ from typing import Any
 
 from grader import submission
 from grader.ranks import WORKER, faults, network
-from grader.ranks.engines import ENGINES, MOST_PROCESSES, Engines, NeedsProcesses, Unsupported
+from grader.ranks.engines import ENGINES, MOST_PROCESSES, Engines, Unsupported
 from grader.ranks.network import ROUNDS, BadNetwork, Network
 from grader.ranks.program import Call, CallResult, Function, Limits, Program, Run
+from grader.ranks.simulated import NeedsProcesses
 from grader.sandbox.limits import BoxLimits
 from grader.sandbox.warm import Warm
 from grader.submission import BadRequest, Submission

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from grader.classroom.running import write_whole
-from grader.exercise import find
 from grader.nodes.plan import MISHAPS, Plan
+from grader.registry import find
 from grader.submission import BadRequest
 from grader.verdict import Verdict
 
@@ -42,7 +42,7 @@ def read(path: Path, exercise: str) -> dict[str, Any]:
     try:
         fits = isinstance(told.get("search"), int) and isinstance(told.get("seed"), int)
         fits &= all(_is_action(one) for one in told.get("actions", []))
-        fits &= "plan" not in told or _can_be_played(Plan.from_json(told["plan"]), find(exercise).nodes)
+        fits &= "plan" not in told or _can_be_played(Plan.from_json(told["plan"]), find(exercise).function_names)
     except (KeyError, TypeError, ValueError, AttributeError):
         fits = False
     if not fits:

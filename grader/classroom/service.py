@@ -23,13 +23,13 @@ from typing import Any
 
 import numpy as np
 
-from grader import exercise
+from grader import grading, registry
 from grader.classroom import running
 from grader.exercise import Exercise
 from grader.ranks.engines import Engines
-from grader.ranks.processes import BoxFailed
 from grader.ranks.program import Limits, Run, Strided, outputs_text
 from grader.sandbox.frames import Other
+from grader.sandbox.warm import BoxFailed
 from grader.submission import BadRequest, Cell, Submission, graded
 from grader.verdict import Verdict
 
@@ -54,7 +54,7 @@ class Service:
 
     def warm_up(self) -> None:
         """Start the engines: they import torch in the background."""
-        self.engines.sim  # noqa: B018
+        _ = self.engines
 
     def grade(self, name: str, submission: Submission, seed: int | None = None) -> Verdict:
         """The verdict for the exercise of that name, or that has a function so called. Raises BadRequest.
@@ -63,10 +63,10 @@ class Service:
         """
         found = wanted(name)
         engines = self.engines
-        verdict = exercise.grade(found, submission, engines, seed)
+        verdict = grading.grade(found, submission, engines, seed)
         if any(check.status == "error" for check in verdict.checks):
             self._renew(engines)
-            verdict = exercise.grade(found, submission, self.engines, seed)
+            verdict = grading.grade(found, submission, self.engines, seed)
         return verdict
 
     def answer(self, request: Any, limits: Limits = running.LIMITS) -> str:
@@ -107,9 +107,9 @@ class Service:
 def wanted(name: str) -> Exercise:
     """The exercise of that name, or else the one that has a function so called. Raises BadRequest."""
     try:
-        return exercise.find(name)  # imports no other
+        return registry.find(name)  # imports no other
     except BadRequest:
-        return exercise.owner(name)
+        return registry.owner(name)
 
 
 def submitted(request: dict[str, Any]) -> Submission:

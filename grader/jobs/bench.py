@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable
 
 from grader.jobs.cluster import Cluster, Done, Job
 from grader.jobs.judging import Judging
+from grader.lost import Lost
 from grader.sandbox.warm import Warm
 from grader.submission import Submission
 from grader.trace.gantt import Chart
-from grader.trace.trouble import Trouble, Violation
 from grader.verdict import Diagnosis
 
 MOST_ENDLESS = 3  # jobs that never came to their end, after which none is tried any more
@@ -27,31 +27,29 @@ class JobBench(Judging):
         self._seconds = 0.0
 
     def run(self, job: Job) -> Done:
-        """Run one job. Raises Trouble."""
+        """Run one job. Raises Lost."""
         if len(self._endless) >= MOST_ENDLESS:
-            raise Trouble(self._endless[-1])
+            raise Lost(self._endless[-1])
         if self._seconds > MOST_SECONDS:
-            raise Trouble(self.found("timeout", f"All jobs together took more than {MOST_SECONDS:g} seconds."))
+            raise Lost(self.found("timeout", f"All jobs together took more than {MOST_SECONDS:g} seconds."))
         began = time.monotonic()
         try:
             return Cluster(self._warm, self._submission, self._call, job).run()
-        except Trouble as trouble:
-            if trouble.diagnosis.kind == "timeout":
-                self._endless.append(trouble.diagnosis)
+        except Lost as lost:
+            if lost.diagnosis.kind == "timeout":
+                self._endless.append(lost.diagnosis)
             raise
         finally:
             self._seconds += time.monotonic() - began
 
     def hold(self, jobs: Iterable[Job], judge: Callable[[Done], Diagnosis | None]) -> Chart:
-        """Run every job and judge it. Raises Trouble for the first that is wrong; returns the first one's picture."""
+        """Run every job and judge it. Raises Lost for the first that is wrong; returns the first one's picture."""
         first: Chart | None = None
         for job in jobs:
             done = self.run(job)
             wrong = judge(done)
             if wrong is not None:
-                violation = Violation(wrong)
-                violation.chart = done.chart
-                raise violation
+                raise Lost(wrong, done.chart)
             first = first or done.chart
         assert first is not None, "a check without a job"
         return first

@@ -14,14 +14,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from grader.sandbox import frames
+from grader.lost import Lost
+from grader.sandbox import endings, frames
+from grader.sandbox.client import NONSENSE, Beyond, Client, Gone, Overdue, Patience, plain
+from grader.sandbox.endings import MOST_NAME, Raised
 from grader.sandbox.limits import MIB, BoxLimits
-from grader.sandbox.party import NONSENSE, Beyond, Party, plain
 from grader.sandbox.warm import Warm
 from grader.submission import Source, Submission
 from grader.trace.gantt import Bar, Chart
-from grader.trace.trouble import Trouble
-from grader.verdict import Diagnosis, Kind
+from grader.verdict import Kind
 
 DRIVER = 0
 LIMITS = BoxLimits(memory_bytes=1024 * MIB)
@@ -34,6 +35,10 @@ MOST_WAITS = 1_000  # in a row that end with nothing, questions for the number o
 MOST_BYTES = 128 * MIB  # of all tasks' arguments together: they are kept here, to be sent when a worker is idle
 MOST_UNREAD = 4 * MOST_TASKS  # messages of the driver that wait here; a worker says one thing at a time
 JOB_SECONDS = 60.0  # real ones, of a whole job
+BEYOND = {
+    "memory": "Out of memory: driver and workers used {used:,.0f} MiB where {allowed:,.0f} MiB are allowed.",
+    "": "The job used {used:g} of {limit} where {allowed:g} is allowed.",
+}
 
 
 @dataclass(frozen=True)
@@ -94,7 +99,7 @@ def name_of(worker: int) -> str:
 
 
 class Cluster:
-    """One job's processes. Raises Trouble, with the picture up to then, where the job cannot come to its end."""
+    """One job's processes. Raises Lost, with the picture up to then, where the job cannot come to its end."""
 
     def __init__(self, warm: Warm, submission: Submission, call: str, job: Job) -> None:
         self._call, self.job = call, job
@@ -113,27 +118,29 @@ class Cluster:
         self._dies: set[int] = set()  # workers, in the task at hand
         self._still: set[int] = set()  # tasks
         self.chart = Chart(tuple(map(name_of, self._alive)))
-        self._party = Party(warm, 1 + job.workers, LIMITS, IDLE_SECONDS, STDOUT_BYTES)
+        self._client = Client(warm.box(1 + job.workers, LIMITS), IDLE_SECONDS, STDOUT_BYTES, take=self._take)
 
     # ---- the life of a job
 
     def run(self) -> Done:
         """From the first process to the result."""
         try:
-            return self._run()
-        except Beyond as beyond:
-            raise self._told(self._beyond(beyond)) from None
-        except NONSENSE:
-            raise self._told(self._trouble("sandbox_violation", "The submission sent what is no answer.")) from None
-        except Trouble as trouble:
-            raise self._told(trouble) from None
+            try:
+                return self._run()
+            except Beyond as beyond:
+                raise self._lost(*endings.beyond(beyond, BEYOND)) from None
+            except NONSENSE:
+                raise self._lost(*endings.NO_ANSWER) from None
+        except Lost as lost:
+            lost.picture = self._charted()
+            raise
         finally:
-            self._party.close()
+            self._client.close()
 
     def _run(self) -> Done:
         self._start()
         job = self.job
-        self._party.post(DRIVER, {
+        self._client.post(DRIVER, {
             "call": self._call, "functions": job.functions, "inputs": job.inputs, "reducers": job.reducers,
         })  # fmt: skip
         while True:
@@ -142,7 +149,7 @@ class Cluster:
             match told.get("event"):
                 case "count":
                     self._unmoved(None)
-                    self._party.post(DRIVER, {"count": len(self._alive)})
+                    self._client.post(DRIVER, {"count": len(self._alive)})
                 case "submit":
                     self._submit(str(told["function"]), told["line"], message.blob)
                 case "wait":
@@ -156,15 +163,14 @@ class Cluster:
 
     def _start(self) -> None:
         everybody = range(1 + self.job.workers)
-        by = "grader.jobs.host"
-        self._party.post(DRIVER, {"by": by, "role": "driver"})
+        self._client.post(DRIVER, {"program": "job", "role": "driver"})
         for worker in self._alive:
             seed = self._rng.randrange(1, 2**32) if self.job.hash_seeds else 1
-            self._party.post(worker, {"by": by, "role": "worker", "hash_seed": seed})
+            self._client.post(worker, {"program": "job", "role": "worker", "hash_seed": seed})
         for number in everybody:
             if self._hear(number).header.get("event") != "up":
                 raise ValueError
-            self._party.post(number, self._program)
+            self._client.post(number, self._program)
         for number in everybody:
             told = self._hear(number).header
             if told.get("event") == "raised":
@@ -173,7 +179,7 @@ class Cluster:
                 raise ValueError
             if told["problem"]:
                 text = f"{self.file}: {told['problem']!s:.200}."
-                raise Trouble(Diagnosis("missing_function", text, file=self.file, expected=f"def {self._call}(...)"))
+                raise self._lost("missing_function", text, expected=f"def {self._call}(...)")
 
     def _done(self, told: dict[str, Any]) -> Done:
         items = None
@@ -186,9 +192,9 @@ class Cluster:
 
     def _submit(self, function: str, line: Any, blob: bytes) -> None:
         if len(self.tasks) >= MOST_TASKS:
-            raise self._trouble("timeout", f"run() submitted more than {MOST_TASKS} tasks.")
+            raise self._lost("timeout", f"run() submitted more than {MOST_TASKS} tasks.")
         if sum(task.given for task in self.tasks) + len(blob) > MOST_BYTES:
-            raise self._trouble("too_many_bytes", f"The arguments of all tasks are more than {MOST_BYTES // MIB} MiB.")
+            raise self._lost("too_many_bytes", f"The arguments of all tasks are more than {MOST_BYTES // MIB} MiB.")
         line = line if isinstance(line, int) else None
         self.tasks.append(Ran(len(self.tasks), plain(function, 100), line, len(blob)))
         self._calls.append((function, blob))
@@ -212,7 +218,7 @@ class Cluster:
             elif nth in self.job.still:
                 self._still.add(number)
                 task.end = None
-            self._party.post(worker, {"function": what[0]}, what[1])
+            self._client.post(worker, {"function": what[0]}, what[1])
 
     def _wait(self, timeout: Any, line: Any) -> None:
         if timeout is not None and not (isinstance(timeout, int | float) and timeout >= 0):
@@ -225,15 +231,15 @@ class Cluster:
         if timeout is not None and (not due or min(due)[0] > self.now + timeout):
             self.now += timeout
             self._unmoved(line)
-            self._party.post(DRIVER, {"kind": None})
+            self._client.post(DRIVER, {"kind": None})
             return
         self._waits = 0
         self.now, worker = min(due)
-        self._party.post(DRIVER, *self._over(worker))
+        self._client.post(DRIVER, *self._over(worker))
         self._assign()
 
     def _unmoved(self, line: int | None) -> None:
-        """The driver has learnt nothing new. Raises Trouble where that goes on and on."""
+        """The driver has learnt nothing new. Raises Lost where that goes on and on."""
         self._waits += 1
         if self._waits > MOST_WAITS:
             raise self._stuck(line)
@@ -242,7 +248,7 @@ class Cluster:
         """What the driver hears of the task that is over now."""
         task = self.tasks[self._running[worker]]
         if worker in self._dies:
-            self._party.end(worker)
+            self._client.end(worker)
         message = self._hear_or_end(worker, worker in self._dies)
         del self._running[worker]
         if message is None:
@@ -253,7 +259,7 @@ class Cluster:
         self._idle.append(worker)
         if message.header.get("event") == "failed":
             task.became = "failed"
-            what = f"{str(message.header['type'])[:100]}: {str(message.header['text'])[:500]}"
+            what = f"{str(message.header['type'])[:MOST_NAME]}: {str(message.header['text'])[:500]}"
             return {"kind": "failed", "task": task.number, "value": what}, b""
         if message.header.get("event") != "done":
             raise ValueError
@@ -263,40 +269,39 @@ class Cluster:
     # ---- the processes
 
     def _hear(self, process: int) -> frames.Message:
-        """The next message of a process. Raises Trouble where there is none to come."""
+        """The next message of a process. Raises Lost where there is none to come."""
         message = self._hear_or_end(process)
         if message is None:
-            how = self._party.status[process]
+            how = self._client.status[process]
             who = "The driver" if process == DRIVER else f"Worker {name_of(process)}"
-            raise self._trouble("crash", f"{who} ended with exit status {how}.")
+            raise self._lost("crash", f"{who} ended with exit status {how}.")
         return message
 
     def _hear_or_end(self, process: int, killed: bool = False) -> frames.Message | None:
         """The next message of a process, or None where it ended; one that is killed says nothing any more."""
-        party = self._party
-        news = time.monotonic()
-        before = seen = party.box.cpu[process]
-        while killed or not party.inbox[process]:
-            if process in party.status:
+        while True:
+            left = self._began + JOB_SECONDS - time.monotonic()
+            try:
+                message = self._client.wait(process, Patience(CPU_SECONDS, IDLE_SECONDS, wall=left))
+            except Gone:
                 return None
-            if party.read(0.1):
-                news = time.monotonic()
-                self._crowded()
-            cpu, now = party.box.cpu[process], time.monotonic()
-            if cpu > seen:
-                seen, news = cpu, now
-            if cpu - before > CPU_SECONDS or now - news > IDLE_SECONDS:
-                raise self._endless(process)
-            if now - self._began > JOB_SECONDS:
-                raise self._trouble("timeout", f"The job was not over after {JOB_SECONDS:g} seconds.")
-        return party.inbox[process].pop(0)
+            except Overdue as overdue:
+                if overdue.limit == "wall":
+                    text = f"The job was not over after {JOB_SECONDS:g} seconds."
+                    raise self._lost("timeout", text) from None
+                raise self._endless(process) from None
+            if not killed:
+                return message
 
-    def _crowded(self) -> None:
-        """Raise ValueError where more waits here to be read than a job has to say."""
-        driver, *workers = self._party.inbox
-        if len(driver) > MOST_UNREAD or any(len(inbox) > 1 for inbox in workers):
+    def _take(self, process: int, frame: frames.Message | frames.Events) -> None:
+        """Raises ValueError where more waits here to be read than a job has to say."""
+        if not isinstance(frame, frames.Message):
+            return
+        inboxes = self._client.inbox
+        inboxes[process].append(frame)
+        if len(inboxes[process]) > (MOST_UNREAD if process == DRIVER else 1):
             raise ValueError
-        if sum(len(message.blob) for inbox in self._party.inbox for message in inbox) > 2 * MOST_BYTES:
+        if frame.blob and sum(len(message.blob) for inbox in inboxes for message in inbox) > 2 * MOST_BYTES:
             raise ValueError
 
     # ---- words
@@ -321,17 +326,13 @@ class Cluster:
             )
         return chart
 
-    def _told(self, trouble: Trouble) -> Trouble:
-        trouble.chart = self._charted()
-        return trouble
+    def _lost(self, kind: Kind, text: str, line: int | None = None, expected: str = "", got: str = "") -> Lost:
+        return Lost.because(kind, text, file=self.file, line=line, expected=expected, got=got)
 
-    def _trouble(self, kind: Kind, text: str, line: int | None = None, expected: str = "", got: str = "") -> Trouble:
-        return Trouble(Diagnosis(kind, text, None, self.file, line, expected or None, got or None))
-
-    def _stuck(self, line: int | None) -> Trouble:
+    def _stuck(self, line: int | None) -> Lost:
         where = self.source.quote(line)
         if not self._alive:
-            return self._trouble("deadlock", f"run() waits for tasks{where}, and every worker is gone.", line)
+            return self._lost("deadlock", f"run() waits for tasks{where}, and every worker is gone.", line)
         standing = [self.tasks[number] for number in sorted(self._still)]
         lost = [task for task in self.tasks if task.became == "died"]
         if standing:
@@ -349,31 +350,19 @@ class Cluster:
             )
         else:
             text = f"run() waits for ever{where}: nothing is queued or running."
-        return self._trouble("deadlock", text, line, "the job ends", "nothing to wait for")
+        return self._lost("deadlock", text, line, "the job ends", "nothing to wait for")
 
-    def _endless(self, process: int) -> Trouble:
+    def _endless(self, process: int) -> Lost:
         if process == DRIVER:
-            return self._trouble("timeout", "run() neither waited nor returned. Is there a loop that never ends?")
+            return self._lost("timeout", "run() neither waited nor returned. Is there a loop that never ends?")
         task = self.tasks[self._running[process]] if process in self._running else None
         what = f"Task {task.number} ({task.function})" if task else "The program"
-        return self._trouble("timeout", f"{what} did not come to an end on {name_of(process)}.")
+        return self._lost("timeout", f"{what} did not come to an end on {name_of(process)}.")
 
-    def _beyond(self, beyond: Beyond) -> Trouble:
-        if beyond.limit == "memory":
-            used, allowed = beyond.used / MIB, beyond.allowed / MIB
-            text = f"Out of memory: driver and workers used {used:,.0f} MiB where {allowed:,.0f} MiB are allowed."
-            return self._trouble("out_of_memory", text)
-        text = f"The job used {beyond.used:g} of {beyond.limit} where {beyond.allowed:g} is allowed."
-        return self._trouble("timeout" if beyond.limit == "cpu" else "sandbox_violation", text)
-
-    def _raised(self, told: dict[str, Any]) -> Trouble:
-        line = told.get("line") if isinstance(told.get("line"), int) else None
-        name, text = plain(told.get("type"), 100), plain(told.get("text"))
-        where = self.source.quote(line)
-        if told.get("stage") == "compile":
-            return self._trouble("syntax_error", f"{self.file} is not valid Python: {name}: {text}{where}.", line)
-        when = "when it was loaded" if told.get("stage") == "load" else "in run()"
-        return self._trouble("crash", f"{self.file} raised {name}: {text}{where}, {when}.", line)
+    def _raised(self, told: dict[str, Any]) -> Lost:
+        error = Raised.read(told)
+        when = ", when it was loaded" if error.stage == "load" else ", in run()"
+        return self._lost(*endings.raised(error, self.file, self.source.quote(error.line), when), error.line)
 
 
 def _hashable(key: Any) -> Any:

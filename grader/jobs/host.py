@@ -8,30 +8,18 @@ these processes only; whoever carries them sees bytes.
 
 from __future__ import annotations
 
-import linecache
 import os
 import pickle
 import socket
 import sys
-import traceback
 import types
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 from grader.jobs import given
-from grader.sandbox import frames
+from grader.sandbox import frames, program
 
-MODULE = "submission"
 START = __file__.replace("host.py", "start.py")
-
-
-class Message(Protocol):
-    header: dict[str, Any]
-    blob: bytes
-
-
-Hear = Callable[[], Message | None]
-Tell = Callable[..., None]
 
 
 def size(value: Any) -> int:
@@ -39,53 +27,37 @@ def size(value: Any) -> int:
     return len(pickle.dumps(value))
 
 
-def serve(start: dict[str, Any], hear: Hear, tell: Tell) -> int:
+def serve(start: dict[str, Any], channel: frames.Channel) -> int:
     """Be the driver, or become a worker. Returns an exit status."""
     if start["role"] == "worker":
         environment = {**os.environ, "PYTHONHASHSEED": str(start["hash_seed"])}
         os.execve(sys.executable, [sys.executable, "-s", "-P", START], environment)
-    tell({"event": "up"})
-    program = hear()
-    module = _loaded(program.header, tell) if program is not None else None
-    job = hear() if module is not None else None
+    module = _loaded(channel)
+    job = channel.next() if module is not None else None
     if module is not None and job is not None:
-        _drive(module, job.header, hear, tell)
+        _drive(module, job.header, channel)
         sys.stdout.flush()
-        hear()
+        channel.next()
     return 0
 
 
-# ---- the program
-
-
-def _loaded(asked: dict[str, Any], tell: Tell) -> types.ModuleType | None:
-    """The learner's program as a module; None if there is none, which has been told."""
-    source, file, stage = asked["source"], asked["file"], "compile"
-    try:
-        code = compile(source, file, "exec")
-        linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
-        stage = "load"
-        module = types.ModuleType(MODULE)
-        module.__file__ = file
-        sys.modules[MODULE] = module
-        exec(code, module.__dict__)  # the learner's code: this process is its box
-    except BaseException as error:
-        tell(raised(error, file, stage))
+def _loaded(channel: frames.Channel) -> types.ModuleType | None:
+    """Say that this process is up, and load the program that it is given; None if there is none, which was told."""
+    channel.post({"event": "up"})
+    message = channel.next()
+    if message is None:
         return None
-    problem = (
-        "" if callable(getattr(module, asked["function"], None)) else f"it defines no function {asked['function']}"
-    )
-    tell({"event": "loaded", "problem": problem})
+    asked, stage = message.header, "compile"
+    try:
+        code = compile(asked["source"], asked["file"], "exec")
+        stage = "load"
+        module = program.load(code, asked["source"], asked["file"])
+    except BaseException as error:
+        channel.post(program.raised(error, asked["file"], stage))
+        return None
+    found = callable(getattr(module, asked["function"], None))
+    channel.post({"event": "loaded", "problem": "" if found else f"it defines no function {asked['function']}"})
     return module
-
-
-def raised(error: BaseException, file: str, stage: str) -> dict[str, Any]:
-    lines = [entry.lineno for entry in traceback.extract_tb(error.__traceback__) if entry.filename == file]
-    line = lines[-1] if lines else None
-    if isinstance(error, SyntaxError) and error.filename == file:
-        line = error.lineno
-    text = error.msg if isinstance(error, SyntaxError) else str(error)
-    return {"event": "raised", "stage": stage, "type": type(error).__name__, "text": text[:1000], "line": line}
 
 
 # ---- the driver
@@ -128,8 +100,8 @@ class Given:
 class Workers:
     """What run() is given to work with."""
 
-    def __init__(self, module: types.ModuleType, hear: Hear, tell: Tell) -> None:
-        self._module, self._hear, self._tell = module, hear, tell
+    def __init__(self, module: types.ModuleType, channel: frames.Channel) -> None:
+        self._module, self._channel = module, channel
         self._tasks: dict[int, Task] = {}
 
     def __len__(self) -> int:
@@ -144,7 +116,7 @@ class Workers:
         task = Task(len(self._tasks), name)
         self._tasks[task.number] = task
         frame: types.FrameType | None = sys._getframe(1)
-        self._tell({"event": "submit", "function": name, "line": frame and frame.f_lineno}, pickle.dumps(args))
+        self._channel.post({"event": "submit", "function": name, "line": frame and frame.f_lineno}, pickle.dumps(args))
         return task
 
     def wait_any(self, timeout: float | None = None) -> Event | None:
@@ -160,62 +132,43 @@ class Workers:
         value = pickle.loads(answer.blob) if told["kind"] == "done" else told.get("value")
         return Event(told["kind"], self._tasks[told["task"]], value)
 
-    def _ask(self, header: dict[str, Any]) -> Message:
-        self._tell(header)
-        answer = self._hear()
+    def _ask(self, header: dict[str, Any]) -> frames.Message:
+        self._channel.post(header)
+        answer = self._channel.next()
         if answer is None:
             raise SystemExit("nobody grades any more")
         return answer
 
 
-def _drive(module: types.ModuleType, asked: dict[str, Any], hear: Hear, tell: Tell) -> None:
+def _drive(module: types.ModuleType, asked: dict[str, Any], channel: frames.Channel) -> None:
     map_fn, reduce_fn, combine_fn = asked["functions"]
     more = {} if combine_fn is None else {"combine_fn": given.named(combine_fn)}
-    workers = Workers(module, hear, tell)
+    workers = Workers(module, channel)
     try:
         result = getattr(module, asked["call"])(
             Given(map_fn), Given(reduce_fn), asked["inputs"], workers, asked["reducers"], **more
         )  # fmt: skip
     except BaseException as error:
-        tell(raised(error, module.__file__ or "", "call"))
+        channel.post(program.raised(error, module.__file__ or "", "call"))
         return
     if not isinstance(result, dict):
-        tell({"event": "returned", "type": type(result).__name__})
+        channel.post({"event": "returned", "type": type(result).__name__})
         return
     tree, _ = frames.encode([list(pair) for pair in result.items()], lambda _: None)
-    tell({"event": "returned", "type": "dict", "items": tree})
-
-
-# ---- a worker
+    channel.post({"event": "returned", "type": "dict", "items": tree})
 
 
 def work() -> int:
-    channel = socket.socket(fileno=3)
-    reader = frames.Reader()
-    waiting: list[Any] = []
-
-    def hear() -> Message | None:
-        while not waiting:
-            data = channel.recv(2**20)
-            if not data:
-                return None
-            waiting.extend(reader.feed(data))
-        message: Message = waiting.pop(0)
-        return message
-
-    def tell(header: dict[str, Any], blob: bytes = b"") -> None:
-        channel.sendall(frames.pack_message(header, blob))
-
-    tell({"event": "up"})
-    first = hear()
-    module = _loaded(first.header, tell) if first is not None else None
-    while module is not None and (message := hear()) is not None:
+    """Be a worker: call what is asked, until nobody asks."""
+    channel = frames.Channel(socket.socket(fileno=3))
+    module = _loaded(channel)
+    while module is not None and (message := channel.next()) is not None:
         try:
             value = getattr(module, message.header["function"])(*pickle.loads(message.blob))
             blob = pickle.dumps(value)
         except Exception as error:
-            tell({**raised(error, module.__file__ or "", "task"), "event": "failed"})
+            channel.post({**program.raised(error, module.__file__ or "", "task"), "event": "failed"})
         else:
-            tell({"event": "done"}, blob)
+            channel.post({"event": "done"}, blob)
         sys.stdout.flush()
     return 0

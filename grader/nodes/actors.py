@@ -50,7 +50,7 @@ def named(asked: Asked) -> str:
 
 
 class Actors(Protocol):
-    """Runs nodes. Raises `trouble.Trouble` where their process ends or never comes back."""
+    """Runs nodes. Raises Lost where their process ends or never comes back."""
 
     watched: tuple[str, ...]
 

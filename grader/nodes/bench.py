@@ -10,6 +10,7 @@ from functools import partial
 from itertools import islice
 from typing import Any, TypeVar
 
+from grader.lost import Lost, Unable
 from grader.nodes.boxed import Code
 from grader.nodes.boxes import Boxes, World
 from grader.nodes.explorer import Action, Explorer, Found, Model, Property
@@ -19,7 +20,6 @@ from grader.nodes.shown import story
 from grader.sandbox.warm import Warm
 from grader.submission import Source, Submission
 from grader.trace.story import Story
-from grader.trace.trouble import NotPlayed, Trouble, Violation
 from grader.verdict import Diagnosis, Kind
 
 MOST_EVENTS = 10_000  # that are simulated to make one plan smaller
@@ -28,12 +28,8 @@ ABREAST = 4  # plans of a check that are carried out side by side
 PROCESSES = 3  # in which a run is made again
 AGAIN = 4  # beside the first run of each check, one of so many is made again
 SHOWN_STEPS = 12  # of a random walk, for a picture where nothing is wrong
-NOT_SMALLER = (
-    "timeout",
-    "out_of_memory",
-    "sandbox_violation",
-    "nondeterministic",
-)  # what takes too long to be shown again and again
+# what takes too long to be shown again and again
+NOT_SMALLER = ("timeout", "out_of_memory", "sandbox_violation", "nondeterministic")
 
 T = TypeVar("T")
 Judge = Callable[[Played], Diagnosis | None]
@@ -52,7 +48,7 @@ class Explored:
 class NodeBench:
     """Runs a submission's nodes in a box, which is made when it is first needed, and anew where it broke.
 
-    `replayed` is a schedule that was kept (see `Violation`), to be played in place of the search that found it.
+    `replayed` is a schedule that was kept (see `Lost`), to be played in place of the search that found it.
     """
 
     def __init__(
@@ -99,11 +95,9 @@ class NodeBench:
 
     # ---- simulations
 
-    def play(self, plan: Plan, prepare: Prepare = lambda _: None) -> Played:
-        """Carry out one plan. Raises Trouble."""
-        return self._play(plan, World(self._boxes), prepare)
-
-    def _play(self, plan: Plan, world: World, prepare: Prepare) -> Played:
+    def play(self, plan: Plan, prepare: Prepare = lambda _: None, places: Sequence[int] = (0,)) -> Played:
+        """Carry out one plan, the nodes in a box or spread over several. Raises Lost."""
+        world = World(self._boxes, places)
         try:
             return play(plan, world, self.file, prepare)
         finally:
@@ -112,7 +106,7 @@ class NodeBench:
     def hold(
         self, plans: Iterable[Plan], judge: Judge, prepare: Prepare = lambda _: None, tries: int = MOST_TRIES
     ) -> Story:
-        """Carry out every plan, and judge it. Raises Violation for the first that is wrong, made as small as `tries`
+        """Carry out every plan, and judge it. Raises Lost for the first that is wrong, made as small as `tries`
         runs can make it; otherwise returns the first one's story. Some plans are carried out side by side: what
         `prepare` keeps for `judge`, it keeps in the run's `notes`."""
         self._searches += 1
@@ -143,17 +137,17 @@ class NodeBench:
         try:
             played = self.play(plan, prepare)
             wrong = judge(played)
-        except Trouble as trouble:
-            self._broke = self._broke or trouble.broke
-            return trouble.diagnosis, trouble.story
+        except Lost as lost:
+            self._broke = self._broke or lost.broke
+            return lost.diagnosis, lost.picture
         if wrong is None and again:
             wrong = self._differs(plan, prepare, played.sim.digest)
         return wrong, played.sim.story
 
     def _differs(self, plan: Plan, prepare: Prepare, digest: str) -> Diagnosis | None:
         """What is wrong where a run comes out otherwise when it is made again, with the nodes in several processes:
-        there they can share nothing but messages. Raises Trouble."""
-        if self._play(plan, World(self._boxes, range(1, 1 + PROCESSES)), prepare).sim.digest == digest:
+        there they can share nothing but messages. Raises Lost."""
+        if self.play(plan, prepare, range(1, 1 + PROCESSES)).sim.digest == digest:
             return None
         if self.play(plan, prepare).sim.digest == digest:
             return self.found(
@@ -169,8 +163,9 @@ class NodeBench:
 
     def _smallest(
         self, plan: Plan, wrong: Diagnosis, told: Story | None, judge: Judge, prepare: Prepare, tries: int
-    ) -> Violation:
-        best, left = (wrong, told), MOST_EVENTS
+    ) -> Lost:
+        """What is wrong with the smallest plan that is wrong in the same way."""
+        whole, best, left = plan, (wrong, told), MOST_EVENTS
 
         def fails(candidate: Plan) -> bool:
             nonlocal best, left
@@ -183,17 +178,14 @@ class NodeBench:
             best = again, seen
             return True
 
-        whole = plan
         if wrong.kind not in NOT_SMALLER and not self._broke:
             plan = minimise(plan, fails, tries)
-        violation = Violation(best[0])
-        violation.story, violation.schedule = best[1], {**self._where(), "plan": plan.to_json()}
-        if violation.story is not None:
-            told_of = violation.story.subtitle or plan.label
+        diagnosis, shown = best
+        if shown is not None:
             # The label is of the whole plan: what it names may be left out of the smaller one.
             less = "" if plan == whole else "made as small as it still goes wrong"
-            violation.story.subtitle = "; ".join(part for part in (told_of, less) if part)
-        return violation
+            shown.subtitle = "; ".join(filter(None, (shown.subtitle or plan.label, less)))
+        return Lost(diagnosis, shown, {**self._where(), "plan": plan.to_json()})
 
     # ---- searches
 
@@ -205,7 +197,7 @@ class NodeBench:
 
         `judge` returns a Diagnosis for a state that is wrong, `settled` for what becomes of one without faults. With
         `begin` the search starts where the last of these goals was reached, each searched for from the one before.
-        Raises Violation with a minimised schedule.
+        Raises Lost with a minimised schedule.
         """
         explorer = Explorer(World(self._boxes), model, judge, observe, self.file, settled)
         self._searches += 1
@@ -223,25 +215,23 @@ class NodeBench:
         told = explorer.minimise(explorer.told(found.actions), lambda again: bool(again.kind == kind))
         found = explorer.replay(told)
         if not found.problem:
-            raise Violation(
+            raise Lost(
                 self.found(
                     "nondeterministic",
                     "A schedule that went wrong did not go wrong when it was played again: nodes share something, or "
                     "handlers depend on more than what the node was given.",
                 )
             )
-        violation = Violation(found.problem)
-        violation.story = story(explorer, found.actions)
-        violation.story.title = model.label
-        violation.schedule = {**self._where(), "actions": explorer.told(found.actions)}
-        raise violation
+        shown = story(explorer, found.actions)
+        shown.title = model.label
+        raise Lost(found.problem, shown, {**self._where(), "actions": explorer.told(found.actions)})
 
     @staticmethod
     def _played_again(explorer: Explorer, kept: Sequence[dict[str, Any]]) -> Found:
-        """A kept schedule, as far as it is possible with this submission. Raises NotPlayed where most of it is not."""
+        """A kept schedule, as far as it is possible with this submission. Raises Unable where most of it is not."""
         found = explorer.replay(kept)
         if not found.problem and 2 * len(found.actions) < len(kept):
-            raise NotPlayed(
+            raise Unable(
                 f"Not judged: only {len(found.actions)} of the {len(kept)} steps of the schedule are possible with "
                 "this submission, so it says nothing of it. Grade it as a whole."
             )
@@ -253,18 +243,14 @@ class NodeBench:
         for goal in begin:
             reached = explorer.search(most, begin=state, goal=goal)
             if reached.state is None:
-                raise Violation(self.found("wrong_result", "The nodes never get to where this check begins."))
+                raise Lost(self.found("wrong_result", "The nodes never get to where this check begins."))
             before, state = before + reached.actions, reached.state
         found = explorer.search(most, begin=state)
         if not found.problem and dives[0]:
             deep = explorer.dive(self.rng("dive").randrange(2**31), *dives, begin=state)
-            found = Found(
-                deep.problem,
-                deep.actions if deep.problem else [],
-                found.states + deep.states,
-                found.exhausted,
-                deep.depth,
-            )
+            deep.states, deep.exhausted = found.states + deep.states, found.exhausted
+            deep.actions = deep.actions if deep.problem else []
+            found = deep
         found.actions = before + found.actions
         return found
 

@@ -7,17 +7,18 @@ is seen outside: worlds share nothing, and each goes its own way from its own se
 
 from __future__ import annotations
 
+import contextlib
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from greenlet import GreenletExit, getcurrent, greenlet
 
+from grader.lost import Lost
 from grader.nodes.actors import Asked, Branch, Turn, past_asked, turn_asked
 from grader.nodes.boxed import Allowance, Boxed, Code
 from grader.nodes.life import Birth, Step
 from grader.sandbox.warm import BoxFailed, Warm
-from grader.trace.trouble import Trouble
 from grader.verdict import Diagnosis
 
 MOST_ENDLESS = 3  # boxes that broke, after which no other is made
@@ -63,6 +64,13 @@ class World:
         return self._where.setdefault(node, self._places[len(self._where) % len(self._places)])
 
 
+@contextlib.contextmanager
+def world(warm: Warm, code: Code, watched: tuple[str, ...] = ()) -> Iterator[World]:
+    """A world in a box of its own, for one who needs no other."""
+    with contextlib.closing(Boxes(warm, code, watched)) as boxes:
+        yield World(boxes)
+
+
 class Boxes:
     """Makes boxes when they are first needed, and anew where one broke; asks them for all worlds together."""
 
@@ -71,7 +79,7 @@ class Boxes:
         self._allowance = Allowance()
         self._at: dict[int, Boxed] = {}
         self._over: dict[int, list[str]] = defaultdict(list)
-        self._broken: list[Trouble] = []
+        self._broken: list[Lost] = []
         self._printed = ""
         self._names = 0
         self._hub: greenlet | None = None  # who asks the boxes, while works are done side by side
@@ -96,7 +104,7 @@ class Boxes:
         """Why not one node can be made; None if some can, or the program has none."""
         return self._box(0).hopeless() if self._code.classes else None
 
-    def missing(self, birth: Birth) -> Trouble | None:
+    def missing(self, birth: Birth) -> Lost | None:
         """Why a life cannot begin."""
         return self._box(0).missing(birth)
 
@@ -172,7 +180,7 @@ class Boxes:
                 one.throw(GreenletExit)
 
     def ask(self, world: World, asked: list[tuple[int, Asked]]) -> list[Any]:
-        """What nodes of a world do, each asked at its place. Raises Trouble."""
+        """What nodes of a world do, each asked at its place. Raises Lost."""
         if self._hub is not None:
             self._waiting[getcurrent()] = world, asked
             found: list[Any] = self._hub.switch()
@@ -202,15 +210,15 @@ class Boxes:
             for place, box, items in posted:
                 try:
                     told = box.answers()
-                except Trouble as trouble:
+                except Lost as trouble:
                     blamed = {items[min(box.blamed, len(items) - 1)][0]}
                     if trouble.diagnosis.kind == "sandbox_violation":  # whose doing it was is not to be known
                         blamed = {request for request, _ in items}
-                    failed.update((request, Trouble(trouble.diagnosis, broke=True)) for request in blamed)
+                    failed.update((request, Lost(trouble.diagnosis, broke=True)) for request in blamed)
                     left[place] = [item for item in items if item[0] not in blamed]
                     continue
                 for (request, number), answer in zip(items, told, strict=True):
-                    if isinstance(answer, Trouble):
+                    if isinstance(answer, Lost):
                         failed.setdefault(request, answer)
                     answers[request][number] = answer
         for request, (world, asked) in enumerate(requests):
@@ -224,8 +232,8 @@ class Boxes:
         while worlds := {request: world for request, world in worlds.items() if request not in failed}:
             try:
                 box = self._box(place)
-            except Trouble as trouble:
-                failed.update((request, Trouble(trouble.diagnosis, broke=True)) for request in worlds)
+            except Lost as trouble:
+                failed.update((request, Lost(trouble.diagnosis, broke=True)) for request in worlds)
                 break
             except BoxFailed as error:
                 failed.update(dict.fromkeys(worlds, error))
@@ -233,8 +241,8 @@ class Boxes:
             for request, world in worlds.items():
                 try:
                     self._settle(box, place, world)
-                except Trouble as trouble:
-                    failed[request] = Trouble(trouble.diagnosis, broke=True)
+                except Lost as trouble:
+                    failed[request] = Lost(trouble.diagnosis, broke=True)
             if box.trouble is None or not box.loaded:
                 return box
         return None
@@ -253,7 +261,7 @@ class Boxes:
     # ---- boxes
 
     def _box(self, place: int) -> Boxed:
-        """The box at a place. Raises Trouble where too many of them broke."""
+        """The box at a place. Raises Lost where too many of them broke."""
         box = self._at.get(place)
         if box is not None and box.trouble is not None and box.loaded:
             self._broken.append(box.trouble)
@@ -271,9 +279,9 @@ class Boxes:
 
     def _keep_printed(self) -> None:
         if 0 in self._at:
-            texts = {stream: bytes(data).decode(errors="replace") for stream, data in self._at[0].printed.items()}
-            words = {"stdout": "printed", "stderr": "wrote to stderr"}
-            told = "\n".join(f"nodes {words[s]}:\n{text.rstrip()}" for s, text in texts.items() if text.strip())
+            printed = self._at[0].printed
+            texts = {"printed": printed.text("stdout"), "wrote to stderr": printed.text("stderr")}
+            told = "\n".join(f"nodes {did}:\n{text.rstrip()}" for did, text in texts.items() if text.strip())
             self._printed = told or self._printed
 
     def _dismiss(self, place: int) -> None:

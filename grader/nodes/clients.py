@@ -25,13 +25,16 @@ class Ask:
 
 @dataclass
 class Asked:
-    """A request and what came of it: `answer` is the body of the first answer, None if none came in time."""
+    """A request and what came of it: `answer` is the body of the first answer, None if none came in time. `request` and
+    `reply` are the two as messages."""
 
     client: str
     ask: Ask
     sent: float
     answer: dict[str, Any] | None = None
     answered: float | None = None
+    request: Sent | None = None
+    reply: Sent | None = None
 
     @property
     def seconds(self) -> float | None:
@@ -74,7 +77,7 @@ class Client:
         asked = self._open = Asked(self.name, ask, self.sim.time)
         self.done.append(asked)
         self._record("invoke", ask.body)
-        self.sim.request(self.name, ask.node, {**ask.body, "msg_id": self._msg_id})
+        asked.request = self.sim.request(self.name, ask.node, {**ask.body, "msg_id": self._msg_id})
         number = self._msg_id
         self.sim.at(self.sim.time + self.wait, lambda: self._given_up(number))
 
@@ -85,7 +88,7 @@ class Client:
                 self._hear(message)
             return
         asked, self._open = self._open, None
-        asked.answer, asked.answered = body, self.sim.time
+        asked.answer, asked.answered, asked.reply = body, self.sim.time, message
         kind, more = _outcome(asked.ask.body, body)
         self._record(kind, asked.ask.body, **more)
         if kind == "info":

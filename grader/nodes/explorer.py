@@ -17,6 +17,7 @@ from grader.nodes.actors import Actors
 from grader.nodes.clients import Ask
 from grader.nodes.locals import Locals, Move
 from grader.nodes.sim import Member
+from grader.nodes.smaller import smallest, without_one
 
 SETTLE_SECONDS = 5.0
 MOST_SETTLING = 2000  # steps
@@ -467,15 +468,12 @@ class Explorer:
 
     def minimise(self, told: list[dict[str, Any]], same: Callable[[Any], bool]) -> list[dict[str, Any]]:
         """Without the actions that are not needed for a problem of which `same` is true."""
-        changed = True
-        while changed:
-            changed = False
-            for place in range(len(told) - 1, -1, -1):
-                found = self.replay(told[:place] + told[place + 1 :])
-                if found.problem and same(found.problem):
-                    told, changed = self.told(found.actions), True
-                    break
-        return told
+
+        def kept(candidate: Sequence[dict[str, Any]]) -> list[dict[str, Any]] | None:
+            found = self.replay(candidate)
+            return self.told(found.actions) if found.problem and same(found.problem) else None
+
+        return smallest(told, without_one, kept)
 
 
 def _alike(one: dict[str, Any], other: dict[str, Any]) -> bool:

@@ -10,22 +10,16 @@ from __future__ import annotations
 import mmap
 import struct
 import sys
-import traceback
-from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 from grader.nodes.actors import Diverged, Pasts
 from grader.nodes.life import Birth, Life, Step
 from grader.nodes.space import Space, problem
-
-NOTE = 4  # the descriptor of memory that is shared with the grading process
-
-
-class Message(Protocol):
-    header: dict[str, Any]
+from grader.sandbox import frames, program
+from grader.sandbox.first import NOTE
 
 
-def serve(start: dict[str, Any], hear: Callable[[], Message | None], tell: Callable[..., None]) -> int:
+def serve(start: dict[str, Any], channel: frames.Channel) -> int:
     """Answer requests until there is none any more. Returns an exit status."""
     running = mmap.mmap(NOTE, 8)
     stage = "compile"
@@ -34,13 +28,13 @@ def serve(start: dict[str, Any], hear: Callable[[], Message | None], tell: Calla
         stage = "load"
         module = space.load()
     except BaseException as error:
-        tell(_raised(error, start["file"], stage))
-        hear()
+        channel.post(program.raised(error, start["file"], stage))
+        channel.next()
         return 0
     problems = {name: why for name in start["classes"] if (why := problem(module, name))}
-    tell({"event": "loaded", "problems": problems})
+    channel.post({"event": "loaded", "problems": problems})
     worlds = _Worlds(space, tuple(start["watched"]))
-    while (message := hear()) is not None:
+    while (message := channel.next()) is not None:
         asked = message.header
         for world in asked["over"]:
             worlds.forget(world)
@@ -48,7 +42,7 @@ def serve(start: dict[str, Any], hear: Callable[[], Message | None], tell: Calla
         for number, one in enumerate(asked["asked"]):
             struct.pack_into("<q", running, 0, number)
             answers.append(worlds.turn(*one[1:]) if one[0] == "turn" else worlds.branch(*one[1:]))
-        tell({"event": "answers", "answers": answers})
+        channel.post({"event": "answers", "answers": answers})
         sys.stdout.flush()
     return 0
 
@@ -87,13 +81,3 @@ class _Worlds:
 
 def _told(step: Step) -> list[Any]:
     return [step.effects, step.raised, step.state]
-
-
-def _raised(error: BaseException, file: str, stage: str) -> dict[str, Any]:
-    line = next(
-        (entry.lineno for entry in reversed(traceback.extract_tb(error.__traceback__)) if entry.filename == file), None
-    )
-    if isinstance(error, SyntaxError) and error.filename == file:
-        line = error.lineno
-    text = error.msg if isinstance(error, SyntaxError) else str(error)
-    return {"event": "raised", "stage": stage, "type": type(error).__name__, "text": text[:1000], "line": line}

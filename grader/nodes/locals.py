@@ -13,10 +13,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from grader.lost import Lost
 from grader.nodes.actors import Actors
 from grader.nodes.life import Birth, Step
 from grader.nodes.sim import Member
-from grader.trace.trouble import Trouble
 from grader.verdict import Diagnosis
 
 COMPARED = 2  # of so many states with several pasts, one is lived on from two of them
@@ -52,7 +52,7 @@ class Move:
 
 
 class Locals:
-    """All states of all nodes that were met. Raises Trouble where a handler raises or does not do the same again."""
+    """All states of all nodes that were met. Raises Lost where a handler raises or does not do the same again."""
 
     def __init__(self, actors: Actors, members: Sequence[Member], file: str = "") -> None:
         self.actors, self.members, self.file = actors, tuple(members), file
@@ -135,7 +135,7 @@ class Locals:
         self._odd += 1
         if self._odd < MOST_ODD:
             return
-        raise Trouble(
+        raise Lost(
             Diagnosis(
                 "nondeterministic",
                 f"{birth.name} was in one and the same state twice, as far as its attributes tell, and did not do the "
@@ -187,13 +187,13 @@ class Locals:
             self._others[number] = branch.past
         return Move(number, tuple(sent), tuple(step.effects))
 
-    def _raised(self, name: str, what: list[Any], step: Step) -> Trouble:
+    def _raised(self, name: str, what: list[Any], step: Step) -> Lost:
         assert step.raised is not None
         told, line = step.raised, step.raised["line"]
         given = {"message": "on_message", "timer": "on_timer", "start": "on_start"}[what[0]]
         more = f" of {what[2][:120]} from {what[1]}" if what[0] == "message" else ""
         text = f"{name} raised {told['type']}: {told['text']}, in {given}{more}."
-        return Trouble(Diagnosis("crash", text, file=self.file or None, line=line))
+        return Lost(Diagnosis("crash", text, file=self.file or None, line=line))
 
 
 def _meant(effects: Sequence[list[Any]]) -> list[str]:

@@ -9,7 +9,7 @@ from importlib import resources
 
 from grader.nodes import report
 from grader.nodes.processes.run import Outcome
-from grader.nodes.workloads.workload import Band, Call, calls
+from grader.nodes.workloads.workload import Call, calls
 from grader.trace import style
 from grader.trace.labels import width
 
@@ -82,8 +82,7 @@ def _own(outcome: Outcome) -> str:
     draw = outcome.settings.workload.picture
     if draw is None or outcome.trouble is not None:
         return ""
-    bands = [Band(each.start, each.end, each.label, each.nodes) for each in outcome.faults]
-    drawn = draw(outcome.events, bands)
+    drawn = draw(outcome.events, outcome.faults)
     return f'<figure class="own">{drawn}</figure>\n' if drawn else ""
 
 
@@ -98,7 +97,7 @@ def _y(ms: float, limit: float) -> float:
 
 def _bands(outcome: Outcome, end: float) -> Iterator[str]:
     for number, fault in enumerate(outcome.faults):
-        since, until = _x(fault.start, end), _x(min(fault.end, end), end)
+        since, until = _x(fault.since, end), _x(min(fault.until, end), end)
         who = ", ".join(fault.nodes)
         yield (
             f'<rect x="{since:.1f}" y="{TOP - 14}" width="{until - since:.1f}" height="{HEIGHT - TOP - BOTTOM + 14}" '

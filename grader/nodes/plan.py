@@ -13,6 +13,7 @@ from grader.nodes.actors import Actors
 from grader.nodes.clients import Ask, Client
 from grader.nodes.network import Network, bridge, one_way
 from grader.nodes.sim import Member, Simulation
+from grader.nodes.smaller import fewer, smallest
 from grader.trace.story import Fault
 
 MOST_TRIES = 150  # runs, to make one plan smaller
@@ -143,7 +144,7 @@ Prepare = Callable[[Played], None]
 
 
 def play(plan: Plan, actors: Actors, file: str = "", prepare: Prepare = lambda _: None) -> Played:
-    """Carry a plan out. `prepare` may add what is no data before time begins. Raises Trouble."""
+    """Carry a plan out. `prepare` may add what is no data before time begins. Raises Lost."""
     sim = Simulation(actors, plan.members, plan.seed, plan.network, file)
     clients = {name: Client(sim, name, asks, plan.begin, plan.wait) for name, asks in plan.asks.items()}
     played = Played(plan, sim, clients)
@@ -174,23 +175,7 @@ def whole(sim: Simulation) -> None:
 def minimise(plan: Plan, fails: Callable[[Plan], bool], tries: int = MOST_TRIES) -> Plan:
     """A smaller plan that still `fails`: without the mishaps and requests that do not matter. Its runs are as random as
     before, by the same seed. Every single thing that is left matters, unless `tries` ran out."""
-    left = tries
-
-    def still(candidate: Plan) -> bool:
-        nonlocal left
-        left -= 1
-        return left >= 0 and fails(candidate)
-
-    changed = True
-    while changed and left > 0:
-        changed = False
-        for smaller in _smaller(plan):
-            if left <= 0:
-                break
-            if still(smaller):
-                plan, changed = smaller, True
-                break
-    return plan
+    return smallest(plan, _smaller, lambda candidate: candidate if fails(candidate) else None, tries)
 
 
 def _smaller(plan: Plan) -> Iterator[Plan]:
@@ -199,23 +184,14 @@ def _smaller(plan: Plan) -> Iterator[Plan]:
         yield replace(plan, network=replace(plan.network, duplicate=0.0))
     if plan.network.drop:
         yield replace(plan, network=replace(plan.network, drop=0.0))
-    for kept in _fewer(plan.mishaps):
-        yield replace(plan, mishaps=kept)
+    for kept in fewer(plan.mishaps):
+        yield replace(plan, mishaps=tuple(kept))
     for client in plan.asks:
         if len(plan.asks) > 1:
             yield replace(plan, asks={name: asks for name, asks in plan.asks.items() if name != client})
     for client, asks in plan.asks.items():
-        for fewer in _fewer(asks):
-            yield replace(plan, asks={**plan.asks, client: fewer})
-
-
-def _fewer(things: Sequence[Any]) -> Iterator[tuple[Any, ...]]:
-    """The first half, the second, and all but one."""
-    if len(things) > 3:
-        yield tuple(things[: len(things) // 2])
-        yield tuple(things[len(things) // 2 :])
-    for place in range(len(things) - 1, -1, -1):
-        yield (*things[:place], *things[place + 1 :])
+        for some in fewer(asks):
+            yield replace(plan, asks={**plan.asks, client: tuple(some)})
 
 
 def random_mishaps(

@@ -16,6 +16,8 @@ from rich.text import Text
 from grader.nodes.processes.run import Outcome
 from grader.nodes.workloads.figures import figures
 from grader.nodes.workloads.workload import calls
+from grader.says import counted
+from grader.trace.story import Fault
 
 HEADS = {True: ("✓", "right", "green"), False: ("✗", "wrong", "red"), "unknown": ("?", "unknown", "yellow")}
 COUNTED = {
@@ -31,8 +33,9 @@ SHOWN_LINES = 12  # of a node's stderr
 
 def title(outcome: Outcome) -> str:
     settings = outcome.settings
-    nodes = "1 node" if settings.nodes == 1 else f"{settings.nodes} nodes"
-    return f"{settings.workload.name} on {nodes}, seed {settings.seed}, {outcome.seconds:.1f} s"
+    return (
+        f"{settings.workload.name} on {counted(settings.nodes, 'node')}, seed {settings.seed}, {outcome.seconds:.1f} s"
+    )
 
 
 def rows(outcome: Outcome) -> Iterator[tuple[str, str]]:
@@ -52,9 +55,7 @@ def rows(outcome: Outcome) -> Iterator[tuple[str, str]]:
         yield "latency", spread(found["latency_ms"])
     yield from _messages(outcome)
     if outcome.faults:
-        bands = [
-            f"{each.label} {each.start:.1f}-{each.end:.1f} s{_whom(each.links, each.nodes)}" for each in outcome.faults
-        ]
+        bands = [f"{each.label} {each.since:.1f}-{each.until:.1f} s{_whom(each)}" for each in outcome.faults]
         more = [f"and {len(bands) - SHOWN_FAULTS} more"] if len(bands) > SHOWN_FAULTS else []
         yield "faults", "\n".join(bands[:SHOWN_FAULTS] + more)
     if outcome.settings.workload.final is not None and outcome.trouble is None:
@@ -69,8 +70,8 @@ def spread(values: dict[str, float]) -> str:
     return ", ".join(f"{name} {shown[name]} ms" for name in ("median", "p95", "max"))
 
 
-def _whom(links: Any, nodes: tuple[str, ...]) -> str:
-    return "" if links else f" ({', '.join(nodes)})"
+def _whom(fault: Fault) -> str:
+    return "" if fault.pairs else f" ({', '.join(fault.nodes)})"
 
 
 def _messages(outcome: Outcome) -> Iterator[tuple[str, str]]:

@@ -15,11 +15,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from grader.lost import Lost
 from grader.nodes.actors import Actors, Turn
 from grader.nodes.life import Birth, Step
 from grader.nodes.network import Links, Network, split
 from grader.trace.story import Fault, Happened, Sent, Story
-from grader.trace.trouble import Trouble
 from grader.verdict import Diagnosis
 
 MOST_EVENTS = 400_000
@@ -224,15 +224,15 @@ class Simulation:
     # ---- the run
 
     def run(self, until: float) -> None:
-        """Go on up to virtual time `until`. Raises Trouble with the story so far."""
+        """Go on up to virtual time `until`. Raises Lost with the story so far."""
         try:
             self._stop = False
             while self._queue and self._queue[0][0] <= until and not self._stop:
                 self._next(until)
             if not self._stop:
                 self.time = max(self.time, until)
-        except Trouble as trouble:
-            trouble.story = self.finished()
+        except Lost as lost:
+            lost.picture = self.finished()
             raise
 
     def stop(self) -> None:
@@ -243,10 +243,7 @@ class Simulation:
         """The story up to now, as it is drawn: faults that last end here."""
         story = self.story
         story.end = self.time
-        for links, fault in self._cuts:
-            pairs = tuple(sorted(links)) if fault.what != "partition" or fault.text else ()
-            story.faults.append(Fault(fault.what, fault.since, self.time, fault.groups, fault.text, pairs))
-        self._cuts = []
+        self.heal()
         for name, place in self.places.items():
             if place.lives and not place.up:
                 story.faults.append(Fault("down", place.down_since, self.time, ((name,),)))
@@ -322,11 +319,8 @@ class Simulation:
             self.time = at
             self.events += 1
             if self.events > self.most_events:
-                raise Trouble(
-                    Diagnosis(
-                        "timeout", f"The nodes went on sending: more than {self.most_events} events.", file=self.file
-                    )
-                )
+                text = f"The nodes went on sending: more than {self.most_events} events."
+                raise Lost(Diagnosis("timeout", text, file=self.file))
             self._digest.update(json.dumps([turn.node, step.effects, step.state]).encode())
             self._carry_out(turn, step)
 
@@ -345,7 +339,7 @@ class Simulation:
             self._characters += len(effect[2] or "")
             if self._characters > MOST_CHARACTERS:
                 text = f"The nodes sent and wrote more than {MOST_CHARACTERS} characters in one run."
-                raise Trouble(Diagnosis("out_of_memory", text, file=self.file, line=effect[3]))
+                raise Lost(Diagnosis("out_of_memory", text, file=self.file, line=effect[3]))
             if kind == "send":
                 self._send(turn.node, effect[1], effect[2], effect[3])
             else:
@@ -364,7 +358,7 @@ class Simulation:
         for look in self.on_step:
             look(turn.node, step)
 
-    def _raised(self, turn: Turn, raised: dict[str, Any]) -> Trouble:
+    def _raised(self, turn: Turn, raised: dict[str, Any]) -> Lost:
         what = "on_start" if turn.what[0] == "start" else f"on_{turn.what[0]}"
         given = ""
         if turn.what[0] == "message":
@@ -375,7 +369,7 @@ class Simulation:
         where = f" at {self.file} line {line}" if line and self.file else ""
         self.story.events.append(Happened("raised", turn.node, self.time, raised["type"], line))
         self.story.blamed.add(len(self.story.events) - 1)
-        return Trouble(
+        return Lost(
             Diagnosis(
                 "crash", f"{turn.node} raised {raised['type']}: {raised['text']}{where}, in {what}{given}.",
                 file=self.file or None, line=line,

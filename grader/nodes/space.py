@@ -9,7 +9,6 @@ from __future__ import annotations
 import dis
 import enum
 import inspect
-import linecache
 import sys
 import types
 import typing
@@ -17,8 +16,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from grader.nodes.node import Node
+from grader.sandbox import program
 
-MODULE = "submission"
 _CONSTANT = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis), range)
 
 
@@ -27,8 +26,7 @@ class Space:
 
     def __init__(self, source: str, file: str) -> None:
         self.file = file
-        self._code = compile(source, file, "exec")
-        linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
+        self._source, self._code = source, compile(source, file, "exec")
         self._by_node: dict[str, tuple[types.ModuleType, tuple[int, ...]]] = {}
         self._writes_globals = any(
             instruction.opname in ("STORE_GLOBAL", "DELETE_GLOBAL") for instruction in _instructions(self._code)
@@ -36,11 +34,7 @@ class Space:
 
     def load(self) -> types.ModuleType:
         """A module of its own. Raises what the learner's top level raises."""
-        module = types.ModuleType(MODULE)
-        module.__file__ = self.file
-        sys.modules[MODULE] = module
-        exec(self._code, module.__dict__)  # the learner's code: this process is its box
-        return module
+        return program.load(self._code, self._source, self.file)
 
     def node_class(self, name: str, node: str) -> type[Node]:
         """The class called `name`, for one life of `node`."""
@@ -50,7 +44,7 @@ class Space:
             if self._writes_globals or not _constant(module):
                 return getattr(module, name)  # type: ignore[no-any-return]
             known = self._by_node[node] = module, _snapshot(module)
-        sys.modules[MODULE] = known[0]
+        sys.modules[program.MODULE] = known[0]
         return getattr(known[0], name)  # type: ignore[no-any-return]
 
 
@@ -86,7 +80,7 @@ def _own(module: types.ModuleType) -> Iterable[Any]:
 
 
 def _is_own_class(value: Any) -> bool:
-    return isinstance(value, type) and value.__module__ == MODULE
+    return isinstance(value, type) and value.__module__ == program.MODULE
 
 
 def _snapshot(module: types.ModuleType) -> tuple[int, ...]:
@@ -105,7 +99,7 @@ def _is_constant(value: Any) -> bool:
     if isinstance(value, (tuple, frozenset)):
         return all(_is_constant(part) for part in value)
     if isinstance(value, types.FunctionType):
-        if value.__module__ != MODULE:
+        if value.__module__ != program.MODULE:
             return True  # of a library
         held = [*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values()]
         held += [cell.cell_contents for cell in value.__closure__ or () if not _empty(cell)]

@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 from grader.nodes.actors import Branch
 from grader.nodes.life import Step
-from grader.sandbox.party import plain
+from grader.sandbox.client import plain
 
 DEEPEST = 100  # levels of lists and objects in one message: what judges and pictures can go through
 

@@ -6,20 +6,13 @@ import random
 import re
 from dataclasses import dataclass
 
-from grader.quiz.deck import Card, Number, as_number
+from markdown_it import MarkdownIt
+
+from grader.quiz import units
+from grader.quiz.deck import Card, Number
 from grader.quiz.schedule import AGAIN, GOOD
 
-_TYPED = re.compile(r"([-+]?[\d.][\d._,]*(?:[eE][-+]?\d+)?)\s*(.*)")
-_THOUSANDS = re.compile(r"[-+]?\d{1,3}(,\d{3})+(\.\d+)?")
-_FENCE = re.compile(r"^( {0,3})(`{3,}|~{3,})([^\n]*)\n(.*?)^ {0,3}\2[ \t]*$", re.MULTILINE | re.DOTALL)
-_UNITS = (  # what one may be typed for the other
-    {"B": 1.0, "byte": 1.0, "bytes": 1.0}
-    | {f"{letter}B": 1000.0**power for power, letter in enumerate("kMGTP", start=1)}
-    | {f"{letter}iB": 1024.0**power for power, letter in enumerate("KMGTP", start=1)},
-    {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "seconds": 1.0, "min": 60.0, "minutes": 60.0}
-    | {"h": 3600.0, "hours": 3600.0, "d": 86400.0, "days": 86400.0},
-    {"%": 1.0, "percent": 1.0},
-)
+_CODE = MarkdownIt("commonmark")
 
 
 class UnreadableError(Exception):
@@ -78,9 +71,9 @@ def judge(card: Card, typed: str, order: tuple[int, ...]) -> Judged:
     if card.kind == "number" and card.number is not None:
         return _judge_number(card.number, typed)
     if card.kind == "choice":
-        return _judge_choice(card, _numbers(typed, len(order)), order)
+        return _judge_choice(card, numbers(typed, len(order)), order)
     if card.kind == "order":
-        return _judge_order(_numbers(typed, len(order)), order)
+        return _judge_order(numbers(typed, len(order)), order)
     return _judge_line(card, typed)
 
 
@@ -96,30 +89,16 @@ def judge_nothing(card: Card, order: tuple[int, ...]) -> str:
 
 
 def _judge_number(number: Number, typed: str) -> Judged:
-    value = _value(typed, number.unit)
+    try:
+        value = units.quantity(typed, number.unit)
+    except ValueError as error:
+        raise UnreadableError(str(error)) from None
     right = number.accepts(value)
     verdict = "Right" if right else f"Not {value:g}"
     return Judged(right, f"{verdict}: it is {number.value:g} {number.unit}.")
 
 
-def _value(typed: str, unit: str) -> float:
-    """What was typed, in `unit`."""
-    found = _TYPED.fullmatch(typed.strip())
-    written = found[1] if found else ""
-    value = as_number(written.replace(",", "") if _THOUSANDS.fullmatch(written) else written)
-    if found is None or value is None:
-        raise UnreadableError("That is no number; write it like 1.5 or 2e9.")
-    its = found[2].strip()
-    if not its or its.casefold() == unit.casefold():
-        return value
-    for family in _UNITS:
-        known = {name.casefold(): factor for name, factor in family.items()}
-        if its.casefold() in known and unit.casefold() in known:
-            return value * known[its.casefold()] / known[unit.casefold()]
-    raise UnreadableError(f"Write it in {unit}.")
-
-
-def _numbers(typed: str, count: int) -> list[int]:
+def numbers(typed: str, count: int) -> list[int]:
     """The numbers that were typed, from 1 to `count`, each once; "312" is "3 1 2" where there are no more than nine."""
     words = re.split(r"[\s,;>-]+", typed.strip())
     if len(words) == 1 and count <= 9:
@@ -162,10 +141,10 @@ def _in_order(order: tuple[int, ...]) -> str:
 
 
 def _judge_line(card: Card, typed: str) -> Judged:
-    lines = code_lines(card)
+    first, last = _code(card)
     word = typed.strip().casefold().removeprefix("line").strip()
-    if not word.isdecimal() or not 1 <= int(word) <= len(lines):
-        raise UnreadableError(f"Type the number of a line, from 1 to {len(lines)}.")
+    if not word.isdecimal() or not 1 <= int(word) <= last - first:
+        raise UnreadableError(f"Type the number of a line, from 1 to {last - first}.")
     right = int(word) == card.bug_line
     return Judged(right, f"Right: line {word}." if right else f"Not line {word}: it is line {card.bug_line}.")
 
@@ -174,21 +153,19 @@ def _list(places: list[int]) -> str:
     return " and ".join(filter(None, (", ".join(map(str, places[:-1])), str(places[-1]))))
 
 
-def code_lines(card: Card) -> list[str]:
-    """The lines of the code in a question of kind bug."""
-    found = _FENCE.search(card.question)
-    return found[4].rstrip("\n").split("\n") if found else []
-
-
 def question(card: Card) -> str:
     """The Markdown to ask: a bug's code with its lines numbered, a diagram with what is drawn."""
     if card.kind == "bug":
-        lines = code_lines(card)
-        width = len(str(len(lines)))
-        numbered = "".join(f"{number:>{width}}  {line}\n" for number, line in enumerate(lines, start=1))
-        return _FENCE.sub(
-            lambda found: f"{found[1]}{found[2]}{found[3]}\n{numbered}{found[1]}{found[2]}", card.question, 1
-        )
+        lines, (first, last) = card.question.split("\n"), _code(card)
+        width = len(str(last - first))
+        numbered = [f"{at:>{width}}  {line}" for at, line in enumerate(lines[first:last], start=1)]
+        return "\n".join([*lines[:first], *numbered, *lines[last:]])
     if card.kind == "diagram" and card.alt:
         return f"{card.question}\n\n*Picture:* {card.alt}"
     return card.question
+
+
+def _code(card: Card) -> tuple[int, int]:
+    """From which line of a bug's question its code goes, and to which."""
+    found = [token.map for token in _CODE.parse(card.question) if token.type == "fence" and token.map]
+    return found[0][0] + 1, found[0][1] - 1

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 LEVELS = ("mid", "senior", "principal")
 KINDS = ("qa", "cloze", "number", "choice", "order", "bug", "diagram")
@@ -25,7 +24,8 @@ class Number:
     value: float
     unit: str
     tolerance: float = TOLERANCE
-    formula: str = ""  # how the value is worked out: arithmetic that a test computes
+    formula: str = ""  # how the value is worked out: arithmetic that the linter computes
+    written: str = field(default="", compare=False)  # the value as the file has it
 
     def accepts(self, typed: float) -> bool:
         return abs(typed - self.value) <= self.tolerance * abs(self.value)
@@ -80,12 +80,3 @@ class Deck:
     title: str
     cards: tuple[Card, ...]
     file: str = ""
-
-
-def as_number(text: str) -> float | None:
-    """The finite number that `text` writes, or None."""
-    try:
-        value = float(text)
-    except ValueError:
-        return None
-    return value if math.isfinite(value) else None

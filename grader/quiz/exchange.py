@@ -5,29 +5,55 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from grader.quiz.deck import DeckError
-from grader.quiz.schedule import RATINGS, recall
+from grader.quiz.schedule import recall
 from grader.quiz.schema import VERSION
 from grader.quiz.whole import write_whole
 
 _WHAT = "rankup quiz progress"
-_MARKS = ("buried", "suspended", "soon")
 
 
-@dataclass(frozen=True)
-class Progress:
+def _object(value: object) -> str:
+    if not isinstance(value, dict):
+        raise ValueError("no object")
+    return json.dumps(value)
+
+
+def _memory(value: object) -> str:
+    recall(text := _object(value))
+    return text
+
+
+def _time(value: str) -> str:
+    """The time in one way of writing it, so that equal times are equal."""
+    at = datetime.fromisoformat(value)
+    if at.tzinfo is None:
+        raise ValueError("a time without its zone")
+    return at.astimezone(UTC).isoformat()
+
+
+Id = Annotated[str, Field(min_length=1)]
+Time = Annotated[str, AfterValidator(_time)]
+
+
+class Progress(BaseModel):
     """Progress from a file, every part of it checked; times are ISO 8601, UTC."""
 
-    memories: Mapping[str, str]  # card id -> FSRS's JSON
-    reviews: tuple[tuple[str, int, str], ...]  # card id, rating, when
-    marks: tuple[tuple[str, str, str], ...]  # card id, kind, value
-    settings: Mapping[str, str]
-    interviews: tuple[tuple[str, str], ...]  # when, the report's JSON
+    model_config = ConfigDict(strict=True, frozen=True, extra="ignore")
+
+    what: Literal["rankup quiz progress"]
+    version: Annotated[int, Field(le=VERSION)] = VERSION
+    memories: dict[Id, Annotated[str, BeforeValidator(_memory)]]  # by card; then FSRS's JSON
+    reviews: tuple[tuple[Id, Annotated[int, Field(ge=1, le=4)], Time], ...]  # card, rating, when
+    marks: tuple[tuple[Id, Literal["buried", "suspended", "soon"], str], ...]  # card, kind, value
+    settings: dict[str, str]
+    interviews: tuple[tuple[Time, Annotated[str, BeforeValidator(_object)]], ...]  # when, the report
 
 
 def export(connection: sqlite3.Connection) -> dict[str, Any]:
@@ -55,31 +81,18 @@ def write(progress: Mapping[str, Any], file: Path) -> None:
 def read(file: Path) -> Progress:
     """Read what `write` wrote. Raises DeckError for anything else."""
     try:
-        data = json.loads(file.read_text(encoding="utf-8"))
+        return Progress.model_validate_json(file.read_bytes())
     except OSError as error:
         raise DeckError(f"{file}: cannot be read: {error.strerror}") from None
-    except (ValueError, RecursionError):  # ValueError: no JSON, or not UTF-8
-        raise DeckError(f"{file}: this is no JSON; nothing was imported") from None
-    if not isinstance(data, dict) or data.get("what") != _WHAT:
-        raise DeckError(f"{file}: this is no progress that rankup exported; nothing was imported")
-    if isinstance(data.get("version"), int) and data["version"] > VERSION:
-        raise DeckError(f"{file}: written by a newer rankup; update rankup to import it")
-    part = "memories"
-    try:
-        memories = {_id(card): json.dumps(fsrs) for card, fsrs in _dict(data["memories"]).items()}
-        for text in memories.values():
-            recall(text)
-        part = "reviews"
-        reviews = tuple((_id(card), _rating(rating), _time(at)) for card, rating, at in data["reviews"])
-        part = "marks"
-        marks = tuple((_id(card), _one_of(kind, _MARKS), _str(value)) for card, kind, value in data["marks"])
-        part = "settings"
-        settings = {_str(name): _str(value) for name, value in _dict(data["settings"]).items()}
-        part = "interviews"
-        interviews = tuple((_time(at), json.dumps(_dict(report))) for at, report in data["interviews"])
-    except (KeyError, TypeError, ValueError, OverflowError):
-        raise DeckError(f"{file}: its {part} are not as rankup exports them; nothing was imported") from None
-    return Progress(memories, reviews, marks, settings, interviews)
+    except ValidationError as error:
+        fault = error.errors(include_url=False, include_context=False)[0]
+        part = fault["loc"][0] if fault["loc"] else "what"
+        said = {"what": "this is no progress that rankup exported", "version": "written by a newer rankup"}.get(
+            str(part), f"its {part} are not as rankup exports them"
+        )
+        if fault["type"] == "json_invalid":
+            said = "this is no JSON"
+        raise DeckError(f"{file}: {said}; nothing was imported") from None
 
 
 def merge(connection: sqlite3.Connection, other: Progress) -> None:
@@ -110,41 +123,3 @@ def merge(connection: sqlite3.Connection, other: Progress) -> None:
 
 def _all(connection: sqlite3.Connection, sql: str) -> list[Any]:
     return connection.execute(sql).fetchall()
-
-
-def _id(value: object) -> str:
-    if not isinstance(value, str) or not value:
-        raise TypeError
-    return value
-
-
-def _str(value: object) -> str:
-    if not isinstance(value, str):
-        raise TypeError
-    return value
-
-
-def _dict(value: object) -> dict[Any, Any]:
-    if not isinstance(value, dict):
-        raise TypeError
-    return value
-
-
-def _one_of(value: object, known: tuple[str, ...]) -> str:
-    if value not in known:
-        raise ValueError
-    return str(value)
-
-
-def _rating(value: object) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value not in RATINGS:
-        raise ValueError
-    return value
-
-
-def _time(value: object) -> str:
-    """The time in one way of writing it, so that equal times are equal."""
-    at = datetime.fromisoformat(_str(value))
-    if at.tzinfo is None:
-        raise ValueError
-    return at.astimezone(UTC).isoformat()

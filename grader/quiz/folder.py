@@ -6,14 +6,15 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from grader.quiz.deck import Deck, DeckError
+from grader.quiz.markdown import collect, read
 from grader.quiz.parser import parse
 
 
 def load_folder(folder: Path) -> list[Deck]:
-    """Every deck of a folder, by id. Raises DeckError for a broken file, or an id that two decks use."""
-    decks = [load_file(path) for path in files(folder)]
-    if twice := duplicates(decks):
-        raise DeckError(*twice)
+    """Every deck of a folder, by id. Raises DeckError for broken files, or an id that two decks use."""
+    decks, problems = load(folder)
+    if problems := problems or duplicates(decks):
+        raise DeckError(*problems)
     return sorted(decks, key=lambda deck: deck.id)
 
 
@@ -26,24 +27,11 @@ def chosen(folder: Path, deck: str | None) -> list[Deck]:
     return [each for each in decks if deck in (None, each.id)]
 
 
-def files(folder: Path) -> list[Path]:
-    """The decks' files. Raises DeckError if there is no such folder."""
+def load(folder: Path) -> tuple[list[Deck], list[str]]:
+    """The decks of a folder that can be read, and what is wrong with the others. Raises DeckError without a folder."""
     if not folder.is_dir():
         raise DeckError(f"{folder}: no such folder of cards")
-    return sorted(folder.glob("*.md"))
-
-
-def load_file(path: Path) -> Deck:
-    """The deck of one file. Raises DeckError, with FILE:LINE and what is wrong there."""
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise DeckError(f"{path}: cannot be read: {error.strerror}") from None
-    try:
-        return parse(data.decode("utf-8-sig"), str(path))
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise DeckError(f"{path}:{line}: not UTF-8, byte 0x{data[error.start]:02x}") from None
+    return collect(folder, lambda path: parse(read(path), str(path)))
 
 
 def duplicates(decks: Iterable[Deck]) -> list[str]:

@@ -1,4 +1,4 @@
-"""How a session is shown: on the full screen where there is a terminal, else in plain lines."""
+"""`rankup quiz`: how a session is shown, on the full screen where there is a terminal, else in plain lines."""
 
 from __future__ import annotations
 
@@ -7,23 +7,52 @@ import shutil
 import sys
 from pathlib import Path
 
-from grader.quiz import exchange, statistics
+from rich.console import Console
+
+from grader.quiz import exchange, plain, statistics
 from grader.quiz.deck import DeckError
 from grader.quiz.folder import load_folder
 from grader.quiz.plan import Wanted, choose
-from grader.quiz.sitting import clock
+from grader.quiz.session import Quiz
+from grader.quiz.sitting import Clock, Desk, clock
+from grader.quiz.steps import Steps
 from grader.quiz.store import opened
 
 
-def quiz(wanted: Wanted, new: int | None, cards_dir: Path, *, plain: bool = False) -> int:
-    """Hold a session; returns the exit status. Raises DeckError."""
-    if plain or not has_screen():
-        from grader.quiz import session
+def quiz(
+    wanted: Wanted,
+    new: int | None,
+    cards_dir: Path,
+    *,
+    in_lines: bool = False,
+    now: Clock = clock,
+    read: plain.Read = plain.read_line,
+    console: Console | None = None,
+) -> int:
+    """Ask the wanted cards: those that are due, then new ones, at most `new` a day (None: what the learner set).
 
-        return session.run(wanted, new, cards_dir)
-    from grader.quiz.screen.app import run  # which takes a while to import
+    Returns the exit status. Raises DeckError if there is no such deck, or the cards or the progress cannot be used.
+    """
+    console = console or Console(highlight=False)
+    decks = load_folder(cards_dir)
+    choose(wanted, decks)
+    full = not in_lines and has_screen()
+    with opened() as store:
+        talk = Quiz(Desk(store, decks, cards_dir, wanted, new, now), stay=full)
+        hold(talk.steps(), full, console, read)
+        for number, line in enumerate(talk.summary()):
+            console.print(line, style="" if number else "bold", markup=False)
+    return 0
 
-    return run(wanted, new, cards_dir)
+
+def hold(steps: Steps, full: bool, console: Console, read: plain.Read) -> None:
+    """Show the steps of a talk to its end, on the full screen or in lines. Raises DeckError."""
+    if full:
+        from grader.quiz.screen.app import StepApp  # which takes a while to import
+
+        StepApp(steps).hold()
+    else:
+        plain.hold(steps, console, read)
 
 
 def has_screen() -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import re
 from html import escape
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
 from markdown_it import MarkdownIt
 
@@ -16,27 +16,7 @@ _CODE = re.compile(r"(<pre><code[^>]*>)(.*?)(</code></pre>)", re.DOTALL)
 _OPEN, _CLOSE = "\ue000", "\ue001"  # stand for the braces of a cloze while Markdown is rendered
 _PART = re.compile(f"{_OPEN}(.*?){_CLOSE}", re.DOTALL)
 
-CSS = """\
-.card { font: 18px/1.5 system-ui, sans-serif; text-align: left; color: #1b1f24; background: #ffffff;
-  max-width: 46em; margin: 0 auto; padding: 0 1em; }
-pre { background: #f3f4f6; padding: .7em 1em; overflow-x: auto; border-radius: 6px; font-size: 15px; line-height: 1.4; }
-code { font-family: ui-monospace, monospace; font-size: .92em; }
-:not(pre) > code { background: #f3f4f6; padding: .1em .3em; border-radius: 4px; }
-table { border-collapse: collapse; }
-th, td { border: 1px solid #c9ced6; padding: .25em .6em; }
-ul.options { list-style: upper-alpha; }
-li { margin: .2em 0; }
-.line { color: #8a929e; user-select: none; }
-.hint, .about { color: #5b6470; font-size: 15px; }
-.number { font-weight: 600; }
-img { max-width: 100%; background: #ffffff; border-radius: 6px; }
-.cloze { font-weight: 600; color: #0b5cad; }
-.nightMode.card, .nightMode .card { color: #e6e9ee; background: #1f2329; }
-.nightMode pre, .nightMode :not(pre) > code { background: #2b3038; }
-.nightMode th, .nightMode td { border-color: #4a515c; }
-.nightMode .hint, .nightMode .about { color: #a5adb8; }
-.nightMode .cloze { color: #7fb8f5; }
-"""
+CSS = Path(__file__).with_name("cards.css").read_text()
 
 
 def rendered(markdown: str) -> str:

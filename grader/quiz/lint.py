@@ -7,7 +7,8 @@ from pathlib import Path
 
 from grader.quiz import pictures
 from grader.quiz.deck import Card, Deck, DeckError
-from grader.quiz.folder import duplicates, files, load_file
+from grader.quiz.folder import duplicates, load
+from grader.quiz.formula import disagreement
 
 
 def problems(cards_dir: Path, topics: Mapping[str, Sequence[str]], questions: Collection[str]) -> list[str]:
@@ -16,17 +17,10 @@ def problems(cards_dir: Path, topics: Mapping[str, Sequence[str]], questions: Co
     `topics` holds the levels that each topic of the syllabus needs a card for, `questions` the ids of the interview
     questions, each of which needs a card.
     """
-    found: list[str] = []
-    decks: list[Deck] = []
     try:
-        paths = files(cards_dir)
+        decks, found = load(cards_dir)
     except DeckError as error:
         return list(error.problems)
-    for path in paths:
-        try:
-            decks.append(load_file(path))
-        except DeckError as error:
-            found += error.problems
     unread = bool(found)
     found += duplicates(decks)
     for deck in decks:
@@ -47,6 +41,8 @@ def _of(card: Card, topics: Mapping[str, Sequence[str]], questions: Collection[s
         yield f"is of level {card.level}, at which {card.topic!r} is not asked"
     if card.asks is not None and card.asks not in questions:
         yield f"belongs to {card.asks!r}, which is no interview question"
+    if card.number is not None and (wrong := disagreement(card.number)):
+        yield f"has {wrong}"
 
 
 def _of_pictures(decks: Sequence[Deck], cards_dir: Path) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""The database of progress: its tables, how an older one becomes today's, transactions, and what is said of trouble."""
+"""The database of progress: its tables, transactions, and what is said of trouble."""
 
 from __future__ import annotations
 
@@ -6,23 +6,20 @@ import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import datetime
 from pathlib import Path
 
 import platformdirs
 
 from grader.quiz.deck import DeckError
-from grader.quiz.schedule import Memory, review
 
 VERSION = 2  # of the schema, in PRAGMA user_version
 
-# `before` is the memory's FSRS JSON before the answer: "" if the card was new, NULL if nobody knows any more. Ids are
-# never used again (AUTOINCREMENT), so that a session cannot undo another's answer that got the id of an undone one.
-_REVIEW = (
+_SCHEMA = (
+    "CREATE TABLE memory (card TEXT PRIMARY KEY, fsrs TEXT NOT NULL)",
+    # `before` is the memory's FSRS JSON before the answer: "" if the card was new, NULL if nobody knows any more. Ids
+    # are never used again (AUTOINCREMENT): no session can undo another's answer that got the id of an undone one.
     "CREATE TABLE review (id INTEGER PRIMARY KEY AUTOINCREMENT, card TEXT NOT NULL, rating INTEGER NOT NULL,"
-    " at TEXT NOT NULL, before TEXT)"
-)
-_SINCE_2 = (
+    " at TEXT NOT NULL, before TEXT)",
     "CREATE INDEX review_card ON review (card)",
     # kinds of marks: buried (value: the local day), suspended, soon (first among the new cards)
     "CREATE TABLE mark (card TEXT NOT NULL, kind TEXT NOT NULL, value TEXT NOT NULL, PRIMARY KEY (card, kind))",
@@ -30,7 +27,6 @@ _SINCE_2 = (
     "CREATE TABLE interview (id INTEGER PRIMARY KEY AUTOINCREMENT, at TEXT NOT NULL, report TEXT NOT NULL)",
     f"PRAGMA user_version = {VERSION}",
 )
-_SCHEMA = ("CREATE TABLE memory (card TEXT PRIMARY KEY, fsrs TEXT NOT NULL)", _REVIEW, *_SINCE_2)
 
 
 def path() -> Path:
@@ -39,39 +35,14 @@ def path() -> Path:
 
 
 def prepare(connection: sqlite3.Connection, file: Path) -> None:
-    """Make the tables, or bring those of an older version up to date, all or nothing.
-
-    Raises DeckError for a database of a newer version.
-    """
+    """Make the tables, all or none. Raises DeckError for a database of another version."""
     _write_ahead(connection)
     with transaction(connection):
         version = connection.execute("PRAGMA user_version").fetchone()[0]
-        if version > VERSION:
-            raise DeckError(f"{file}: written by a newer rankup; update rankup, or move the file away to start anew")
-        statements = {0: _SCHEMA, VERSION: ()}.get(version)
-        if statements is None:
-            _from_1(connection)
-            statements = _SINCE_2
-        for statement in statements:
+        if version not in (0, VERSION):
+            raise DeckError(f"{file}: written by another rankup; update rankup, or move the file away to start anew")
+        for statement in () if version else _SCHEMA:
             connection.execute(statement)
-
-
-def _from_1(connection: sqlite3.Connection) -> None:
-    """Version 1 kept no memory from before an answer. Where its reviews, done again, give its memory, that is known."""
-    rows = connection.execute("SELECT id, card, rating, at FROM review ORDER BY id").fetchall()
-    kept = dict(connection.execute("SELECT card, fsrs FROM memory").fetchall())
-    memories: dict[str, Memory] = {}
-    before: dict[int, str] = {}
-    for number, card, rating, at in rows:
-        memory = memories.get(card)
-        before[number] = memory.fsrs if memory else ""
-        memories[card] = review(memory, rating, datetime.fromisoformat(at))
-    connection.execute("ALTER TABLE review RENAME TO review_1")
-    connection.execute(_REVIEW)
-    for number, card, rating, at in rows:
-        known = before[number] if memories[card].fsrs == kept.get(card) else None
-        connection.execute("INSERT INTO review VALUES (?, ?, ?, ?, ?)", (number, card, rating, at, known))
-    connection.execute("DROP TABLE review_1")
 
 
 def _write_ahead(connection: sqlite3.Connection) -> None:

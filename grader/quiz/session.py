@@ -1,199 +1,202 @@
-"""A session in plain lines, so that it works the same on a terminal, through pipes and in tests."""
+"""A session of cards, from choosing to the last card, as steps that know no terminal."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
-from pathlib import Path
-
-from rich.console import Console
-from rich.markdown import Markdown
-from rich.rule import Rule
-from rich.text import Text
+from collections.abc import Generator
+from dataclasses import replace
 
 from grader.quiz import asking, editor, statistics, words
-from grader.quiz.deck import Deck, DeckError
-from grader.quiz.folder import load_folder
-from grader.quiz.plan import Wanted, choose
-from grader.quiz.schedule import AGAIN
-from grader.quiz.sitting import Clock, Sitting, Turn, clock
-from grader.quiz.store import Store, opened
+from grader.quiz.deck import DeckError
+from grader.quiz.plan import Wanted
+from grader.quiz.schedule import RATINGS
+from grader.quiz.sitting import Desk, Sitting, Turn
+from grader.quiz.steps import Command, Do, Drawn, QuitError, Reply, Step, Steps, Text
 
 HELP = """\
-Enter shows the answer, or takes the rating that is suggested   1-4 rate: again, hard, good, easy
-u undo the last answer   b bury until tomorrow   s suspend   e edit the card in $EDITOR   o open the picture
-n N: from now on N new cards a day   t statistics   q quit   ? this list"""
+enter          show the answer; check what was typed;
+               take the suggested rating
+1 2 3 4        rate: again, hard, good, easy
+u              undo, also what an earlier session did
+b, s           bury until tomorrow; suspend for good
+e              edit the card in $EDITOR
+o              open a diagram's picture in the browser
+t, ?           statistics; this list
+n N            from now on N new cards a day
+q, Ctrl-C      quit; every answer is kept already
+
+on the full screen
+number, line   type it, enter checks; a unit may follow
+choice         1-9 or space ticks, enter checks
+order          up/down choose, shift+up/down (or k, j)
+               move; or type the numbers in order
+esc            out of a field, so that keys are commands"""
+_COMMANDS = (
+    *map(Command, "ubsot"),
+    Command("e", lends=True),
+    Command("n", number=True),
+    Command("?", "help"),
+    Command("q", "quit"),
+)
+_HOW = {
+    "choice": "numbers tick, enter checks",
+    "order": "shift+up/down or numbers order, enter checks",
+    "number": "enter checks, esc leaves the field",
+    "bug": "enter checks, esc leaves the field",
+    "diagram": "space shows the answer, o opens the picture",
+}
 
 
-class _QuitError(Exception):
-    """The learner wants to stop."""
+class _MovedError(Exception):
+    """Another card is in turn now, or the same one anew; the message says why."""
 
 
-class _TurnError(Exception):
-    """Another card is in turn now, or the same one anew."""
+class Quiz:
+    """Asks the cards that are wanted. `stay`: choose them first if none were named, and again when none is left."""
 
+    def __init__(self, desk: Desk, *, stay: bool = False) -> None:
+        self.desk, self._stay = desk, stay
+        self.sitting: Sitting | None = None
 
-def _read(prompt: str) -> str:
-    if sys.stdin is None:  # closed by whoever started us
-        raise EOFError
-    try:
-        typed = input(prompt)
-    except OSError:  # the terminal is gone
-        raise EOFError from None
-    if not sys.stdin.isatty():
-        print()  # nobody pressed Enter on the screen
-    return typed
-
-
-def run(
-    wanted: Wanted,
-    new: int | None,
-    cards_dir: Path,
-    *,
-    now: Clock = clock,
-    read: Callable[[str], str] = _read,
-    console: Console | None = None,
-) -> int:
-    """Ask the wanted cards: those that are due, then new ones, at most `new` a day (None: what the learner set).
-
-    `read` shows a prompt and returns a line, or raises EOFError; the session then ends as with `q`. Returns the exit
-    status. Raises DeckError if there is no such deck, or the cards or the progress cannot be used.
-    """
-    decks = load_folder(cards_dir)
-    cards = choose(wanted, decks)
-    with opened() as store:
-        everything = [card for deck in decks for card in deck.cards]
-        sitting = Sitting(store, cards, new_a_day=new, now=now, everything=everything)
-        _Lines(sitting, store, wanted, decks, cards_dir, read, console or Console(highlight=False)).hold()
-    return 0
-
-
-class _Lines:
-    def __init__(
-        self,
-        sitting: Sitting,
-        store: Store,
-        wanted: Wanted,
-        decks: list[Deck],
-        cards_dir: Path,
-        read: Callable[[str], str],
-        console: Console,
-    ) -> None:
-        self._sitting, self._store, self._wanted = sitting, store, wanted
-        self._decks, self._cards_dir = decks, cards_dir
-        self._read, self._console = read, console
-        self._commands: dict[str, Callable[[Turn], None]] = {
-            "?": lambda _: self._say(HELP),
-            "t": lambda _: self._statistics(),
-            "u": lambda _: self._moves(self._sitting.undo()),
-            "b": lambda _: self._aside(self._sitting.bury()),
-            "s": lambda _: self._aside(self._sitting.suspend()),
-            "e": lambda turn: self._edit(turn),
-            "o": lambda turn: self._say(editor.open_picture(turn.card, self._cards_dir)),
-        }
-
-    def hold(self) -> None:
-        """Ask until no card is left, the learner quits, or nobody answers any more."""
-        asked = False
+    def steps(self) -> Steps:
+        """All steps until nothing is left, or the learner quits. Raises DeckError."""
+        chosen = not self._stay or self.desk.wanted != Wanted()
         try:
-            turn = self._sitting.next()
-            while turn is not None:
-                asked = True
-                try:
-                    self._sitting.rate(self._ask(turn))
-                    turn = self._sitting.next()
-                except _TurnError:
-                    turn = self._sitting.turn
-        except (_QuitError, EOFError, KeyboardInterrupt):
-            self._say("")
-        sitting = self._sitting
-        lines = words.summary(sitting.cards, self._store.memories(), sitting.answers(), sitting.now(), asked=asked)
-        for number, line in enumerate(lines):
-            self._say(line, "" if number else "bold")
+            while True:
+                if not chosen:
+                    yield from self._ask(Step("rankup quiz", (), "choose", desk=self.desk))
+                self.sitting = sitting = Sitting(self.desk)
+                sitting.next()
+                yield from self._cards(sitting)
+                if not self._stay:
+                    return
+                chosen = False
+        except QuitError:
+            return
 
-    def _ask(self, turn: Turn) -> int:
-        """Show both sides of the card; returns how it was rated."""
+    def summary(self) -> list[str]:
+        """What was answered in this session, and what is due when."""
+        desk, sitting = self.desk, self.sitting
+        answers = sitting.answers() if sitting else []
+        asked = bool(sitting and (sitting.planned_at_first or answers))
+        return words.summary(desk.cards(), desk.store.memories(), answers, desk.now(), asked=asked)
+
+    def _cards(self, sitting: Sitting) -> Steps:
+        """Ask card after card; where one stays, look back until the learner wants others."""
+        said = ""
+        while True:
+            try:
+                if sitting.turn is not None:
+                    yield from self._turn(sitting, sitting.turn, said)
+                    said = ""
+                elif self._stay:
+                    page = Text("\n".join(self.summary()), "dim")
+                    yield from self._ask(Step("Done", (page,), hint="c choose cards", commands=(Command("c"),)))
+                    return
+                else:
+                    return
+            except _MovedError as moved:
+                said = str(moved)
+            except DeckError as error:
+                if sitting.turn is None:
+                    raise
+                said = f"{error}."
+
+    def _turn(self, sitting: Sitting, turn: Turn, said: str) -> Steps:
+        """Show both sides of the card in turn, and keep how it was rated."""
         card = turn.card
         new = ", new" if turn.new else ""
         about = f"{turn.place} of {turn.of}  {card.deck} {card.topic} ({card.level}{new})"
-        self._console.print(Rule(Text(about), align="left"))
-        self._console.print(Markdown(asking.question(card)))
-        for place, text in enumerate(asking.shown(card, turn.order), start=1):
-            self._console.print(Markdown(f"{place}. {text}"))
-        self._say("")
-        suggested = None
+        step = Step(
+            about,
+            (Text(asking.question(card)),),
+            prompt="Enter shows the answer: ",
+            hint=_HOW.get(card.kind, "space shows the answer"),
+            items=tuple(asking.shown(card, turn.order)),
+            how="order" if card.steps else "many" if sum(option.right for option in card.options) > 1 else "one",
+            said=said,
+        )
+        suggested, verdict = "", list[Text]()
         if asking.is_typed(card):
-            suggested = self._check(turn)
+            prompt = f"{asking.prompt(card)} (Enter if you do not know): "
+            judged = yield from self._judged(replace(step, asks="pick" if step.items else "line", prompt=prompt), turn)
+            suggested, verdict = str(judged.rating), [Text(judged.said, "good" if judged.right else "bad")]
         else:
-            self._line("Enter shows the answer: ", turn)
-        self._console.print(Markdown(card.answer))
-        self._say("")
-        keys = f"{words.ratings(self._sitting.intervals())}  "
-        keys += f"Enter: {suggested}  " if suggested else ""
+            yield from self._ask(step)
+        waits = sitting.intervals()
+        enter = f"Enter: {suggested}  " if suggested else ""
+        step = replace(
+            step,
+            page=(*step.page, *verdict, Text(card.answer)),
+            asks="rate",
+            prompt=f"{words.ratings(waits)}  {enter}u b s e ?  q quit: ",
+            hint="1-4 rate" + (", enter as suggested" if suggested else ""),
+            choices={str(each): f"{name}\n{words.short(waits[each])}" for each, name in RATINGS.items()},
+            suggested=suggested,
+            said="",
+        )
         while True:
-            typed = self._line(f"{keys}u b s e ?  q quit: ", turn)
-            if typed in ("1", "2", "3", "4"):
-                return int(typed)
-            if not typed and suggested:
-                return suggested
-            self._say("Type 1, 2, 3 or 4.")
-
-    def _check(self, turn: Turn) -> int:
-        """Read an answer until there is one or the learner gives up; say whether it is right. Returns a rating."""
-        card = turn.card
-        while typed := self._line(f"{asking.prompt(card)} (Enter if you do not know): ", turn):
+            rating = yield from self._ask(step)
             try:
-                judged = asking.judge(card, typed, turn.order)
-            except asking.UnreadableError as error:
-                self._say(str(error))
-                continue
-            self._say(judged.said, "green" if judged.right else "red")
-            return judged.rating
-        self._say(asking.judge_nothing(card, turn.order))
-        return AGAIN
-
-    def _line(self, prompt: str, turn: Turn) -> str:
-        """What was typed that is no command."""
-        while True:
-            try:
-                typed = self._read(prompt).strip()
-            except UnicodeDecodeError:
-                return "?!"
-            word = typed.lower()
-            if word == "q":
-                raise _QuitError
-            try:
-                if word.startswith("n ") and word[2:].strip().isdecimal():
-                    most = int(word[2:])
-                    self._sitting.set_new_a_day(most)
-                    self._say(f"From now on at most {most} new cards a day.")
-                elif word in self._commands:
-                    self._commands[word](turn)
-                else:
-                    return typed
+                sitting.rate(int(rating))
+                break
             except DeckError as error:
-                self._say(f"{error}.")
+                step = replace(step, said=f"{error}.")
+        sitting.next()
 
-    def _moves(self, said: str) -> None:
-        self._say(said)
-        raise _TurnError
+    def _judged(self, step: Step, turn: Turn) -> Generator[Step, Reply | None, asking.Judged]:
+        """Ask until there is an answer, or the learner gives up."""
+        while typed := (yield from self._ask(step)).strip():
+            try:
+                return asking.judge(turn.card, typed, turn.order)
+            except asking.UnreadableError as error:
+                step = replace(step, said=str(error))
+        return asking.Judged(False, asking.judge_nothing(turn.card, turn.order))
 
-    def _aside(self, said: str) -> None:
-        self._sitting.next()
-        self._moves(said)
+    def _ask(self, step: Step) -> Generator[Step, Reply | None, str]:
+        """Show a step until its reply is no command, or one after which another card is in turn."""
+        step = replace(step, commands=(*step.commands, *_COMMANDS))
+        while True:
+            reply = yield step
+            if not isinstance(reply, Do):
+                return reply or ""
+            if reply.letter == "c":
+                return ""
+            said = ""
+            try:
+                if reply.letter == "?":
+                    yield Step("Help", (Drawn(lambda _: HELP.split("\n")),), "look")
+                elif reply.letter == "t":
+                    yield self._statistics()
+                else:
+                    said = self._done(reply)
+            except DeckError as error:
+                said = f"{error}."
+            step = replace(step, said=said)
 
-    def _edit(self, turn: Turn) -> None:
-        editor.edit(turn.card, self._decks)
-        self._decks = editor.read_again(self._cards_dir)
-        cards = [card for deck in self._decks for card in deck.cards]
-        self._sitting.replace(cards, [card for card in cards if self._wanted.accepts(card)])
-        self._moves("The cards were read again.")
+    def _statistics(self) -> Step:
+        counted = statistics.count(self.desk.cards(), self.desk.store, self.desk.now())
+        return Step("Statistics", (Drawn(lambda width: statistics.lines(counted, width)),), "look")
 
-    def _statistics(self) -> None:
-        sitting = self._sitting
-        counted = statistics.count(sitting.cards, self._store, sitting.now())
-        for line in statistics.lines(counted, min(self._console.width, 100)):
-            self._say(line)
-
-    def _say(self, text: str, style: str = "") -> None:
-        self._console.print(text, style=style, markup=False)
+    def _done(self, reply: Do) -> str:
+        """Do what is commanded, and say so. Raises QuitError, DeckError, or _MovedError with what is to be said."""
+        sitting = self.sitting
+        if reply.letter == "q":
+            raise QuitError
+        if sitting is None:
+            return ""
+        if reply.letter == "u":
+            raise _MovedError(sitting.undo())
+        if sitting.turn is None:
+            return ""
+        match reply.letter:
+            case "b" | "s":
+                said = sitting.bury() if reply.letter == "b" else sitting.suspend()
+                sitting.next()
+                raise _MovedError(said)
+            case "e":
+                sitting.edit()
+                raise _MovedError("The cards were read again.")
+            case "o":
+                return editor.open_picture(sitting.turn.card, self.desk.cards_dir)
+        sitting.set_new_a_day(int(reply.text))
+        return f"From now on at most {reply.text} new cards a day."

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Literal
 
-from grader.quiz import asking
-from grader.quiz.deck import Card
-from grader.quiz.plan import Plan, plan
+from grader.quiz import asking, editor
+from grader.quiz.deck import Card, Deck
+from grader.quiz.plan import Plan, Wanted, plan
 from grader.quiz.schedule import AGAIN, Memory, intervals
 from grader.quiz.store import Answer, Store, local_day
 
@@ -19,6 +20,38 @@ Clock = Callable[[], datetime]
 
 def clock() -> datetime:
     return datetime.now(UTC)
+
+
+@dataclass
+class Desk:
+    """What all sittings share. The decks change when a card is edited, `wanted` and `new` when the learner chooses."""
+
+    store: Store
+    decks: list[Deck]
+    cards_dir: Path
+    wanted: Wanted
+    new: int | None  # new cards a day for this session only; None: what the store remembers
+    now: Clock
+
+    def by_id(self) -> dict[str, Card]:
+        """All cards there are."""
+        return {card.id: card for deck in self.decks for card in deck.cards}
+
+    def cards(self) -> list[Card]:
+        return [card for deck in self.decks for card in deck.cards if self.wanted.accepts(card)]
+
+    def new_a_day(self) -> int:
+        return self.store.new_a_day() if self.new is None else self.new
+
+    def set_new_a_day(self, cards: int) -> None:
+        self.new = None
+        self.store.set_new_a_day(cards)
+
+    def planned(self) -> Plan:
+        """What is to be asked as of now."""
+        now, store = self.now(), self.store
+        left = self.new_a_day() - len(store.new_on(local_day(now)))
+        return plan(self.cards(), store.memories(), left, now, aside=store.set_aside(now), soon=store.soon())
 
 
 @dataclass(frozen=True)
@@ -39,58 +72,30 @@ class _Aside:
 
 
 class Sitting:
-    """Asks the cards that are due, then new ones; every answer is kept at once.
+    """Asks the cards of a desk that are due, then new ones; every answer is kept at once."""
 
-    `everything` holds all cards there are, for undoing what another session answered.
-    """
-
-    def __init__(
-        self,
-        store: Store,
-        cards: Sequence[Card],
-        *,
-        new_a_day: int | None = None,
-        now: Clock = clock,
-        everything: Sequence[Card] = (),
-        seed: str | None = None,
-    ) -> None:
-        self.store, self.cards, self.now = store, list(cards), now
+    def __init__(self, desk: Desk) -> None:
+        self._desk, self._store = desk, desk.store
         self.turn: Turn | None = None
-        self._new_a_day = new_a_day
-        self._all = {card.id: card for card in (*everything, *cards)}
-        self._seed = now().isoformat() if seed is None else seed
+        self._seed = desk.now().isoformat()
         self._done: list[Answer | _Aside] = []
         self._shown = 0
-        self._known = store.memories()
-        self._queue = deque(self.planned().cards)
+        self._replan()
         self.planned_at_first = len(self._queue)
-
-    def planned(self) -> Plan:
-        """What is to be asked as of now."""
-        return plan(
-            self.cards,
-            self.store.memories(),
-            self._new_left(),
-            self.now(),
-            aside=self.store.set_aside(self.now()),
-            soon=self.store.soon(),
-        )
 
     def _new_left(self) -> int:
         """How many new cards may still come today, over all sessions."""
-        most = self.store.new_a_day() if self._new_a_day is None else self._new_a_day
-        return max(0, most - len(self.store.new_on(local_day(self.now()))))
+        return max(0, self._desk.new_a_day() - len(self._store.new_on(local_day(self._desk.now()))))
 
     def set_new_a_day(self, cards: int) -> None:
         """Remember another number of new cards a day, and plan again."""
-        self.store.set_new_a_day(cards)
-        self._new_a_day = None
+        self._desk.set_new_a_day(cards)
         self._replan()
 
     def _replan(self) -> None:
-        self._known = self.store.memories()
+        self._known = self._store.memories()
         current = self.turn.card.id if self.turn else None
-        self._queue = deque(card for card in self.planned().cards if card.id != current)
+        self._queue = deque(card for card in self._desk.planned().cards if card.id != current)
 
     def next(self) -> Turn | None:
         """The next card's turn, or None when nothing is left. Cards that became due meanwhile come at the end."""
@@ -105,8 +110,8 @@ class Sitting:
         return None
 
     def _is_to_be_asked(self, card: Card) -> bool:
-        memory = self.store.memory(card.id)
-        if memory != self._known.get(card.id) or card.id in self.store.set_aside(self.now()):
+        memory = self._store.memory(card.id)
+        if memory != self._known.get(card.id) or card.id in self._store.set_aside(self._desk.now()):
             return False  # another session dealt with it meanwhile
         return memory is not None or self._new_left() > 0
 
@@ -119,13 +124,13 @@ class Sitting:
     def intervals(self) -> dict[int, timedelta]:
         """How long the card in turn would wait after each rating."""
         assert self.turn is not None
-        return intervals(self.store.memory(self.turn.card.id), self.now())
+        return intervals(self._store.memory(self.turn.card.id), self._desk.now())
 
     def rate(self, rating: int) -> Memory:
         """Keep the answer to the card in turn; one that was not known comes back after the others."""
         assert self.turn is not None
         card = self.turn.card
-        answer = self.store.record(card.id, rating, self.now())
+        answer = self._store.record(card.id, rating, self._desk.now())
         self._done.append(answer)
         self._known[card.id] = answer.after
         if rating == AGAIN:
@@ -145,18 +150,18 @@ class Sitting:
         card = self.turn.card.id
         self._done.append(_Aside(card, how))
         if how == "buried":
-            self.store.bury(card, self.now())
+            self._store.bury(card, self._desk.now())
             return f"{card} is buried until tomorrow."
-        self.store.suspend(card)
+        self._store.suspend(card)
         return f"{card} is suspended; undo, or --unsuspend {card}, brings it back."
 
     def undo(self) -> str:
         """Take back what was done last, here or in an earlier session; its card is in turn again. Says so."""
         last = self._done.pop() if self._done else None
         if isinstance(last, _Aside):
-            (self.store.unbury if last.how == "buried" else self.store.unsuspend)(last.card)
+            (self._store.unbury if last.how == "buried" else self._store.unsuspend)(last.card)
             return self._back(last.card, f"{last.card} is no longer {last.how}.")
-        undone = self.store.undo(last.id if last else None)
+        undone = self._store.undo(last.id if last else None)
         if undone is None:
             return f"{last.card} was answered since: that cannot be undone." if last else "There is nothing to undo."
         card, memory = undone
@@ -167,7 +172,7 @@ class Sitting:
         return self._back(card, f"The answer to {card} is undone.")
 
     def _back(self, name: str, said: str) -> str:
-        card = self._all.get(name)
+        card = self._desk.by_id().get(name)
         if card is None:
             return f"{said} The card is in no deck any more."
         if self.turn is not None and self.turn.card.id != name:
@@ -177,17 +182,20 @@ class Sitting:
         self._take(card)
         return said
 
-    def replace(self, everything: Sequence[Card], cards: Sequence[Card]) -> None:
-        """Take the cards' new texts, after they were edited. One that is gone is not asked any more."""
-        self._all = {card.id: card for card in everything}
-        self.cards = list(cards)
-        self._queue = deque(self._all[card.id] for card in self._queue if card.id in self._all)
-        if self.turn is not None:
-            card = self._all.get(self.turn.card.id)
-            if card is None:
-                self.next()
-            else:
-                self._take(card)
+    def edit(self) -> None:
+        """Open the card in turn in the editor, and take all cards' new texts. One that is gone is not asked any more.
+
+        Raises DeckError; the cards stay then.
+        """
+        assert self.turn is not None
+        editor.edit(self.turn.card, self._desk.decks)
+        self._desk.decks = editor.read_again(self._desk.cards_dir)
+        there = self._desk.by_id()
+        self._queue = deque(there[card.id] for card in self._queue if card.id in there)
+        if self.turn.card.id in there:
+            self._take(there[self.turn.card.id])
+        else:
+            self.next()
 
     def answers(self) -> list[Answer]:
         """What was answered in this session and not undone, in order."""

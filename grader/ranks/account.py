@@ -9,11 +9,13 @@ from grader.ranks import blame
 from grader.ranks.faults import Fault
 from grader.ranks.program import Ending, Program
 from grader.sandbox import frames
+from grader.sandbox.client import Moment, plain
+from grader.sandbox.endings import MOST_NAME, Raised
 from grader.trace.events import COLLECTIVE_CODES, RECV, RECV_ANY, SEND, SPANS, Operation, Span, Step, Trace
 from grader.verdict import Diagnosis
 
 COLLECTIVES = frozenset(COLLECTIVE_CODES.values())
-MOST_DIAGNOSES, MOST_NAME, MOST_TEXT = 100, 100, 1500
+MOST_DIAGNOSES, MOST_TEXT = 100, 1500
 MOST_BYTES = 2**50  # of an operation
 MOST_REPORTS = 20_000  # of a call's ranks together; of more than MOST_DIAGNOSES nothing is kept
 
@@ -22,17 +24,14 @@ class RankState:
     """What is known of one rank."""
 
     def __init__(self) -> None:
-        self.reader = frames.Reader()
         self.state = "starting"  # starting, loaded, running, returned, raised, killed (by a fault), dead
         self.events: list[frames.Events] = []  # read, not yet worked in
         self.operations: dict[int, Operation] = {}
         self.blocked: Operation | None = None
         self.result: frames.Message | None = None
-        self.raised: blame.Raised | None = None
+        self.raised: Raised | None = None
         self.status: int | None = None
-        self.cpu_before = 0.0
-        self.stdout = bytearray()
-        self.stderr = bytearray()
+        self.asked = Moment(0.0, 0.0)  # when it was last given something to do
 
     @property
     def over(self) -> bool:
@@ -63,11 +62,6 @@ class Broken(Exception):  # noqa: N818 - carries the diagnosis that ends the run
         self.diagnosis, self.ending = diagnosis, ending
 
 
-def _plain(told: Any, most: int = MOST_TEXT) -> str:
-    """Text that a rank made up, without what would be an order to a terminal or no XML."""
-    return "".join(c if c.isprintable() or c == "\n" else "�" for c in str(told)[:most])
-
-
 def tidy(diagnoses: list[Diagnosis]) -> list[Diagnosis]:
     return list(dict.fromkeys(diagnoses))
 
@@ -75,42 +69,57 @@ def tidy(diagnoses: list[Diagnosis]) -> list[Diagnosis]:
 class Account:
     """The ranks' states, the trace and the diagnoses of one world, made of the frames that come from its box."""
 
-    shared = False  # whether all ranks are in one process of the box
-
-    def __init__(self, program: Program, ranks: int) -> None:
-        self.program, self.size = program, ranks
+    def __init__(self, program: Program, ranks: int, virtual: bool, faults: Sequence[Fault] = ()) -> None:
+        """`virtual` says whether the ranks' times are, and `faults` what befalls them."""
+        self.program, self.size, self.virtual, self.faults = program, ranks, virtual, faults
         self.source = blame.Source(program.file, program.source)
         self.ranks = [RankState() for _ in range(ranks)]
         self.groups: dict[int, tuple[int, ...]] = {}
-        self.trace = Trace(ranks, virtual=self.shared)
+        self.trace = Trace(ranks, virtual=virtual)
         self.diagnoses: list[Diagnosis] = []
         self.reports = 0
         self.problems: dict[str, str] = {}  # by function, why it cannot be called
-        self.faults: Sequence[Fault] = ()
         self.ring: list[int] = []
 
+    def begin_call(self) -> None:
+        """The ranks are to make a call."""
+        self.trace = Trace(self.size, groups=dict(self.groups), virtual=self.virtual)
+        self.diagnoses, self.reports = [], 0
+        for rank in self.ranks:
+            rank.state, rank.events, rank.operations, rank.blocked, rank.result = "running", [], {}, None, None
+
     # ---- what the ranks say
+
+    def take(self, number: int, frame: frames.Message | frames.Events) -> None:
+        """What rank `number` says next. Raises FrameError for what cannot be."""
+        if isinstance(frame, frames.Events):
+            self.ranks[number].events.append(frame)
+        else:
+            self._message(number, self.ranks[number], frame)
+
+    def end(self, number: int, status: int) -> None:
+        """A rank's process has ended."""
+        rank = self.ranks[number]
+        if not rank.over or rank.state == "returned":
+            rank.state, rank.status, rank.blocked = "dead", status, None
 
     def _message(self, number: int, rank: RankState, message: frames.Message) -> None:
         header = message.header
         match header.get("event"):
             case "loaded":
                 rank.state = "loaded"
-                self._take_problems(header.get("problems"))
+                self.take_problems(header.get("problems"))
             case "returned":
                 rank.state, rank.result, rank.blocked = "returned", message, None
             case "raised":
-                line, name = header.get("line"), _plain(header.get("type"), MOST_NAME)
-                rank.raised = blame.Raised(
-                    name, _plain(header.get("text")), line if isinstance(line, int) else None, str(header.get("why"))
-                )
+                rank.raised = Raised.read(header, MOST_TEXT)
                 rank.state, rank.blocked = "raised", None
             case "race":
                 self._race(number, header)
             case "group":
                 self._group(header)
             case "forbidden":
-                line, what = header.get("line"), _plain(header.get("call"), MOST_NAME)
+                line, what = header.get("line"), plain(header.get("call"), MOST_NAME)
                 if self._is_kept():
                     found = blame.forbidden(number, what, line if isinstance(line, int) else None, self.source)
                     self.diagnoses.append(found)
@@ -141,14 +150,14 @@ class Account:
             raise frames.FrameError("a race report that does not fit") from None
         self.diagnoses.append(found)
 
-    def _take_problems(self, told: Any) -> None:
+    def take_problems(self, told: Any) -> None:
         """What a rank says of the functions it cannot call."""
         wanted = {function.name for function in self.program.functions}
         if not isinstance(told, dict) or not told.keys() <= wanted:
             raise frames.FrameError("problems of functions that were not asked for")
-        self.problems |= {name: _plain(why, MOST_NAME) for name, why in told.items()}
+        self.problems |= {name: plain(why, MOST_NAME) for name, why in told.items()}
 
-    def _work_in_events(self) -> None:
+    def work_in_events(self) -> None:
         """Bring the trace up to date; put off until somebody asks, for it costs more than reading."""
         for number, rank in enumerate(self.ranks):
             events, rank.events = rank.events, []
@@ -187,7 +196,7 @@ class Account:
                 rank.blocked = known if not rank.over else None
             else:
                 known.done, known.resumed = True, at
-                if self.shared:
+                if self.virtual:
                     known.started, known.ended = tag, size
                 if known.kind == RECV_ANY:
                     if not 0 <= peer < self.size:
@@ -206,19 +215,19 @@ class Account:
 
     # ---- what follows from it
 
-    def _stuck(self) -> dict[int, set[int]]:
+    def stuck(self) -> dict[int, set[int]]:
         """The ranks that can never go on, by what each has said up to now (see `blame.stuck`)."""
-        self._work_in_events()
+        self.work_in_events()
         blocked = {n: r.blocked for n, r in enumerate(self.ranks) if r.blocked is not None and not r.over}
         if not blocked:
             return {}
         return blame.stuck(self.trace, blocked, {n for n, r in enumerate(self.ranks) if r.over})
 
-    def _in_rank_order(self) -> list[Diagnosis]:
+    def in_rank_order(self) -> list[Diagnosis]:
         """What was noticed, so that the order in which the ranks' reports came in does not show."""
         return sorted(self.diagnoses, key=lambda found: -1 if found.rank is None else found.rank)
 
-    def _found(self) -> tuple[Diagnosis, ...]:
+    def found(self) -> tuple[Diagnosis, ...]:
         """What is to be said of a call that finished. Raises Broken if its collectives did not fit together."""
         different = blame.mismatched(self.trace, self.source)
         if different:
@@ -231,6 +240,6 @@ class Account:
         more = [*blame.misread(self.trace, self.source), *blame.unreceived(self.trace, self.source)]
         return tuple(tidy([*self.diagnoses, *more]))
 
-    def _violation(self, what: str, rank: int | None = None) -> Diagnosis:
+    def violation(self, what: str, rank: int | None = None) -> Diagnosis:
         who = "The submission" if rank is None else f"Rank {rank}"
         return Diagnosis("sandbox_violation", f"{who} {what}.", rank=rank, file=self.program.file)

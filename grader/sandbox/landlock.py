@@ -1,9 +1,8 @@
-"""Files a process may touch, kept by the kernel without any privilege: Landlock.
+"""Files a process may touch, kept by the kernel without any privilege: the walls between the processes of one box.
 
-Each process that restricts itself gets a domain of its own: it cannot trace, or open the memory of, any process that is
-not in that domain or below it. What Landlock does not keep: looking at names and sizes (stat), changing modes, owners
-and times (see `seccomp.program(metadata=False)`), connecting to unix sockets that have a path, and, from whoever holds
-capabilities, the environment and memory map of others in /proc (see `capabilities.drop_all`).
+Each process that restricts itself gets a domain of its own: it cannot trace, open the memory of, or signal any process
+that is not in that domain or below it. What Landlock does not keep: looking at names and sizes (stat), changing modes,
+owners and times, and connecting to unix sockets that have a path.
 """
 
 from __future__ import annotations
@@ -24,10 +23,10 @@ _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = (1 << bit for bit in range(4))
 _REMOVE = 1 << 4 | 1 << 5
 _MAKE = 1 << 7 | 1 << 8 | 1 << 9 | 1 << 10 | 1 << 12  # folders, files, sockets, pipes, links; 6 and 11 are devices
 _REFER, _TRUNCATE, _IOCTL_DEVICE = 1 << 13, 1 << 14, 1 << 15
-_READ = _READ_FILE | _READ_DIR
-_WRITE = _READ | _WRITE_FILE | _REMOVE | _MAKE | _REFER | _TRUNCATE | _IOCTL_DEVICE
+_READ = _READ_FILE | _READ_DIR | _EXECUTE
+_WRITE = _READ_FILE | _READ_DIR | _WRITE_FILE | _REMOVE | _MAKE | _REFER | _TRUNCATE | _IOCTL_DEVICE
 _ON_A_FILE = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL_DEVICE
-_SCOPE_ABSTRACT_SOCKETS, _SCOPE_SIGNALS = 1, 2
+_ABSTRACT_SOCKETS, _SIGNALS = 1, 2
 
 # what each version of the interface added, to the rights and to the scopes
 _FIRST = (1 << 13) - 1
@@ -46,31 +45,30 @@ def abi() -> int:
     return max(0, int(_libc().syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), _VERSION)))
 
 
-def restrict(read: Sequence[str], write: Sequence[str], *, execute: Sequence[str] = (), scope: bool = True) -> None:
+def restrict(read: Sequence[str], write: Sequence[str]) -> None:
     """From now on this process and its children reach these files only, for good. Files already open stay open.
 
     Below `read`: reading and executing. Below `write`: reading, writing, creating and removing, but no device files and
-    no executing, unless the path is in `execute` too, below which reading and executing are allowed. A path that is a
-    file stands for itself; one that does not exist, or that this user cannot get to, is left out. With `scope`, where
-    the kernel can (version 6): no signals to, and no abstract unix sockets of, processes outside. Sets no_new_privs.
-    Holds for the calling thread and what it starts, so OSError is raised where there are others; also where the kernel
-    has no Landlock, or refuses.
+    no executing. A path that is a file stands for itself; one that does not exist, or that this user cannot get to, is
+    left out. Where the kernel can (version 6): no signals to, and no abstract unix sockets of, processes outside. Sets
+    no_new_privs. Holds for the calling thread and what it starts: let there be no other. OSError: the kernel has no
+    Landlock, or refuses.
     """
     version = abi()
     if version == 0:
         raise OSError(errno.ENOSYS, "this kernel has no Landlock: files cannot be kept from a process without it")
-    _alone()
     handled = _FIRST
     for since, rights in _ADDED_RIGHTS.items():
         handled |= rights if version >= since else 0
-    scopes = _SCOPE_ABSTRACT_SOCKETS | _SCOPE_SIGNALS if scope else 0
-    attributes = struct.pack("=QQQ", handled, 0, scopes) if version >= _SCOPES_SINCE else struct.pack("=Q", handled)
+    attributes = struct.pack("=QQ", handled, 0)
+    if version >= _SCOPES_SINCE:
+        attributes += struct.pack("=Q", _ABSTRACT_SOCKETS | _SIGNALS)
     libc = _libc()
     rules = int(libc.syscall(_CREATE_RULESET, attributes, ctypes.c_size_t(len(attributes)), 0))
     if rules < 0:
         _refused("the kernel made no Landlock rules")
     try:
-        for paths, rights in ((read, _READ | _EXECUTE), (write, _WRITE), (execute, _READ | _EXECUTE)):
+        for paths, rights in ((read, _READ), (write, _WRITE)):
             for path in paths:
                 _allow(libc, rules, path, rights & handled)
         if libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
@@ -79,15 +77,6 @@ def restrict(read: Sequence[str], write: Sequence[str], *, execute: Sequence[str
             _refused("the kernel did not put this process under its Landlock rules")
     finally:
         os.close(rules)
-
-
-def _alone() -> None:
-    try:
-        threads = os.listdir("/proc/self/task")
-    except OSError:  # without /proc nobody can tell
-        return
-    if len(threads) > 1:
-        raise OSError(errno.EBUSY, f"Landlock holds for one thread, and this process has {len(threads)}")
 
 
 def _allow(libc: Any, rules: int, path: str, rights: int) -> None:

@@ -1,6 +1,6 @@
 """The last step before a command runs in its box: give up what it is not to have, and become it.
 
-    python -m grader.sandbox.launch '{"mode", "limits", "folder", "read", "write"}' -- COMMAND ...
+    python -m grader.sandbox.launch '{"mode", "limits", "folder"}' -- COMMAND ...
 
 In a full box (bubblewrap) this process becomes the command. Elsewhere it stays as the command's keeper: it ends every
 process that the command leaves behind, also those that detached themselves, and ends with the command, on SIGTERM, or
@@ -9,20 +9,16 @@ when the process that started it ends. Exit status 77: the box cannot be made he
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
 import json
 import os
 import signal
 import sys
 from types import FrameType
-from typing import Any
 
-from grader.sandbox import capabilities, landlock, seccomp
+from grader.sandbox import seccomp, supervise
 from grader.sandbox.limits import BoxLimits
 
 REFUSED = 77
-_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 
 
 def main(argv: list[str]) -> None:
@@ -30,13 +26,14 @@ def main(argv: list[str]) -> None:
     wanted = json.loads(argv[1])
     command = argv[argv.index("--") + 1 :]
     os.environ.pop("JPY_PARENT_PID", None)  # of a process that the box does not see: a kernel would end itself
-    if wanted["mode"] != "full":
+    full = wanted["mode"] == "full"
+    if not full:
         _keep()
     try:
         os.chdir(wanted["folder"])
-        BoxLimits.from_json(wanted["limits"]).impose(alone=wanted["mode"] == "full")
-        if wanted["mode"] != "none":
-            _shut(wanted)
+        BoxLimits.from_json(wanted["limits"]).impose(alone=full)
+        if full:
+            seccomp.install(seccomp.program(unix_sockets=True))
     except OSError as error:
         print(f"no box could be made: {error}", file=sys.stderr)
         os._exit(REFUSED)
@@ -47,18 +44,9 @@ def main(argv: list[str]) -> None:
         os._exit(127)
 
 
-def _shut(wanted: dict[str, Any]) -> None:
-    full = wanted["mode"] == "full"
-    if not full:
-        landlock.restrict(read=[*wanted["read"], "/proc/self"], write=wanted["write"])
-        capabilities.drop_all()
-    seccomp.install(seccomp.program(unix_sockets=True, metadata=full))
-
-
 def _keep() -> None:
     """Fork; the child returns, and becomes the command. The parent never returns."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    supervise.become_subreaper()
     started_by = os.getppid()
     child = os.fork()
     if child == 0:
@@ -68,7 +56,7 @@ def _keep() -> None:
     try:
         signal.signal(signal.SIGTERM, _end)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+        supervise.prctl(supervise.PR_SET_PDEATHSIG, signal.SIGTERM)
         if os.getppid() == started_by:
             while True:
                 pid, ended = os.waitpid(-1, 0)
@@ -79,26 +67,12 @@ def _keep() -> None:
         status = 128 + signal.SIGTERM
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        _end_descendants()
+        supervise.end_descendants()
         os._exit(status if status >= 0 else 128 - status)
 
 
 def _end(number: int, frame: FrameType | None) -> None:
     raise SystemExit
-
-
-def _end_descendants() -> None:
-    """Kill every descendant, and wait until there is none (orphans come to us: we are their subreaper)."""
-    from grader.sandbox.watch import tree
-
-    while True:
-        for pid in tree(os.getpid())[1:]:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, signal.SIGKILL)
-        try:
-            os.waitpid(-1, 0)
-        except ChildProcessError:
-            return
 
 
 if __name__ == "__main__":

@@ -15,9 +15,9 @@ class BoxLimits:
 
     Bytes of memory (proportional set size, scratch files included), processes and threads, bytes and inodes on its
     scratch disk; and what one process may: open files, bytes in one file, CPU seconds. CPU seconds are a backstop:
-    each call has a tighter limit of its own (`ranks.program.Limits`). `proc` says whether it may read /proc also where
-    that is the whole machine's; what belongs to others' memory is kept from it there, too. `unix_sockets` says whether
-    its processes may open unix sockets, and so talk with each other past the network; connected pairs they always may.
+    each call has a tighter limit of its own (`ranks.program.Limits`). `subreaper` says whether a process is that of
+    what it starts, to end all of it itself; `unix_sockets` whether its processes may open unix sockets, and so talk
+    with each other past the network; connected pairs they always may.
     """
 
     memory_bytes: int = 2048 * MIB
@@ -27,7 +27,7 @@ class BoxLimits:
     open_files: int = 512  # sockets that nobody reads are a MiB of the kernel's memory each
     file_bytes: int = 128 * MIB
     cpu_seconds: int = 120
-    proc: bool = False
+    subreaper: bool = False
     unix_sockets: bool = False
 
     def to_json(self) -> dict[str, Any]:

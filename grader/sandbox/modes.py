@@ -1,8 +1,7 @@
-"""How well this machine can keep submissions apart from itself: the mode, and what would make it better.
+"""Whether this machine can keep submissions apart from itself, and what would make it so.
 
-"full": bubblewrap and namespaces; "partial": Landlock, seccomp and limits only, so the network and the list of
-processes are shared; "none": limits only. RANKUP_SANDBOX names a mode that is not to be exceeded, for tests;
-RANKUP_SANDBOX_LEAST one that is not to be fallen short of, for a class.
+"full": bubblewrap, namespaces, and in them all walls that the kernel has; "none": limits only, against accidents.
+RANKUP_SANDBOX=none asks for no more than that, for tests; RANKUP_SANDBOX_LEAST=full for no less, for a class.
 """
 
 from __future__ import annotations
@@ -13,26 +12,20 @@ import subprocess
 import sys
 from typing import Literal, get_args
 
-from grader.sandbox import bwrap
+from grader.sandbox import bwrap, userns
 
-Mode = Literal["full", "partial", "none"]
+Mode = Literal["full", "none"]
 MODES: tuple[Mode, ...] = get_args(Mode)
 MOST, LEAST = "RANKUP_SANDBOX", "RANKUP_SANDBOX_LEAST"
 
-NOT_ISOLATED = {
-    "full": "",
-    "partial": "submissions can read and write no file that is not theirs, but they share this machine's network and "
-    "list of processes: they can reach other machines, and services on loopback",
-    "none": "submissions can read and write whatever you can",
-}
+NOT_ISOLATED = {"full": "", "none": "submissions can read and write whatever you can"}
 
 
 def wanted() -> tuple[Mode, ...]:
     """The modes that may be used, best first."""
-    most, least = os.environ.get(MOST, ""), os.environ.get(LEAST, "")
-    first = MODES.index(most) if most in MODES else 0
-    last = MODES.index(least) if least in MODES else len(MODES) - 1
-    return MODES[first : max(first, last) + 1]
+    if os.environ.get(MOST) == "none":
+        return ("none",)
+    return ("full",) if os.environ.get(LEAST) == "full" else MODES
 
 
 def require_full() -> None:
@@ -52,7 +45,9 @@ def command(mode: Mode, *arguments: str) -> list[str]:
 @functools.cache
 def why_not(mode: Mode) -> str:
     """Why boxes cannot be made in this mode on this machine; "" if they can. Tries it."""
-    if mode == "full" and bwrap.program() is None:
+    if mode == "none":
+        return ""
+    if bwrap.program() is None:
         return "bubblewrap is not installed"
     tried = subprocess.run(
         command(mode, "--probe", mode),
@@ -69,7 +64,7 @@ def why_not(mode: Mode) -> str:
 
 def mode() -> Mode:
     """The best mode that works here."""
-    return next((each for each in wanted() if each == "none" or not why_not(each)), "none")
+    return next((each for each in wanted() if not why_not(each)), "none")
 
 
 def advice(mode: Mode) -> str:
@@ -78,7 +73,9 @@ def advice(mode: Mode) -> str:
         return ""
     if "full" not in wanted():
         return "RANKUP_SANDBOX asks for no more than that"
-    why = why_not("full")
     if bwrap.program() is None:
         return "install bubblewrap with your system's package manager (apt install bubblewrap) to grade strangers' code"
-    return f"full isolation needs user namespaces ({why}): see user.max_user_namespaces and your container's settings"
+    needs = "to grade strangers' code needs user namespaces"
+    if rule := userns.forbidding():
+        return f"{needs}, which are forbidden by {rule.name}; what lifts that is: {rule.command}"
+    return f"{needs}, and they cannot be made here: {why_not('full')}"

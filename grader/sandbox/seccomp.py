@@ -32,121 +32,36 @@ _NEWEST = 469
 
 # name: number on x86_64, number on aarch64 (-1: none)
 _CALLS: dict[str, tuple[int, int]] = {
-    "acct": (163, 89),
-    "add_key": (248, 217),
-    "adjtimex": (159, 171),
-    "bpf": (321, 280),
-    "chmod": (90, -1),
-    "chown": (92, -1),
-    "chroot": (161, 51),
-    "clock_adjtime": (305, 266),
-    "clock_settime": (227, 112),
-    "clone": (56, 220),
-    "clone3": (435, 435),
-    "delete_module": (176, 106),
-    "fanotify_init": (300, 262),
-    "fchmod": (91, 52),
-    "fchmodat": (268, 53),
-    "fchmodat2": (452, 452),
-    "fchown": (93, 55),
-    "fchownat": (260, 54),
-    "file_setattr": (469, 469),
-    "finit_module": (313, 273),
-    "fremovexattr": (199, 16),
-    "fsconfig": (431, 431),
-    "fsetxattr": (190, 7),
-    "fsmount": (432, 432),
-    "fsopen": (430, 430),
-    "fspick": (433, 433),
-    "futimesat": (261, -1),
-    "init_module": (175, 105),
-    "io_uring_enter": (426, 426),
-    "io_uring_register": (427, 427),
-    "io_uring_setup": (425, 425),
-    "ioctl": (16, 29),
-    "ioperm": (173, -1),
-    "iopl": (172, -1),
-    "kcmp": (312, 272),
-    "kexec_file_load": (320, 294),
-    "kexec_load": (246, 104),
-    "keyctl": (250, 219),
-    "lchown": (94, -1),
-    "lremovexattr": (198, 15),
-    "lsetxattr": (189, 6),
-    "memfd_create": (319, 279),
-    "memfd_secret": (447, 447),
-    "modify_ldt": (154, -1),
-    "mount": (165, 40),
-    "mount_setattr": (442, 442),
-    "move_mount": (429, 429),
-    "mq_open": (240, 180),
-    "mq_unlink": (241, 181),
-    "msgctl": (71, 187),
-    "msgget": (68, 186),
-    "msgrcv": (70, 188),
-    "msgsnd": (69, 189),
-    "name_to_handle_at": (303, 264),
-    "open_by_handle_at": (304, 265),
-    "open_tree": (428, 428),
-    "open_tree_attr": (467, 467),
-    "perf_event_open": (298, 241),
-    "personality": (135, 92),
-    "pidfd_getfd": (438, 438),
-    "pivot_root": (155, 41),
-    "prctl": (157, 167),
-    "prlimit64": (302, 261),
-    "process_madvise": (440, 440),
-    "process_vm_readv": (310, 270),
-    "process_vm_writev": (311, 271),
-    "ptrace": (101, 117),
-    "quotactl": (179, 60),
-    "quotactl_fd": (443, 443),
-    "reboot": (169, 142),
-    "removexattr": (197, 14),
-    "removexattrat": (466, 466),
-    "request_key": (249, 218),
-    "semctl": (66, 191),
-    "semget": (64, 190),
-    "semop": (65, 193),
-    "semtimedop": (220, 192),
-    "setdomainname": (171, 162),
-    "sethostname": (170, 161),
-    "setns": (308, 268),
-    "settimeofday": (164, 170),
-    "setxattr": (188, 5),
-    "setxattrat": (463, 463),
-    "shmat": (30, 196),
-    "shmctl": (31, 195),
-    "shmget": (29, 194),
-    "socket": (41, 198),
-    "socketpair": (53, 199),
-    "swapoff": (168, 225),
-    "swapon": (167, 224),
-    "syslog": (103, 116),
-    "umount2": (166, 39),
-    "unshare": (272, 97),
-    "uselib": (134, -1),
-    "userfaultfd": (323, 282),
-    "utime": (132, -1),
-    "utimensat": (280, 88),
-    "utimes": (235, -1),
-    "vhangup": (153, 58),
-}
+    "acct": (163, 89), "add_key": (248, 217), "adjtimex": (159, 171), "bpf": (321, 280), "chroot": (161, 51),
+    "clock_adjtime": (305, 266), "clock_settime": (227, 112), "clone": (56, 220), "clone3": (435, 435),
+    "delete_module": (176, 106), "fanotify_init": (300, 262), "finit_module": (313, 273), "fremovexattr": (199, 16),
+    "fsconfig": (431, 431), "fsetxattr": (190, 7), "fsmount": (432, 432), "fsopen": (430, 430), "fspick": (433, 433),
+    "init_module": (175, 105), "io_uring_enter": (426, 426), "io_uring_register": (427, 427),
+    "io_uring_setup": (425, 425), "ioctl": (16, 29), "ioperm": (173, -1), "iopl": (172, -1), "kcmp": (312, 272),
+    "kexec_file_load": (320, 294), "kexec_load": (246, 104), "keyctl": (250, 219), "lremovexattr": (198, 15),
+    "lsetxattr": (189, 6), "memfd_create": (319, 279), "memfd_secret": (447, 447), "modify_ldt": (154, -1),
+    "mount": (165, 40), "mount_setattr": (442, 442), "move_mount": (429, 429), "mq_open": (240, 180),
+    "mq_unlink": (241, 181), "msgctl": (71, 187), "msgget": (68, 186), "msgrcv": (70, 188), "msgsnd": (69, 189),
+    "name_to_handle_at": (303, 264), "open_by_handle_at": (304, 265), "open_tree": (428, 428),
+    "open_tree_attr": (467, 467), "perf_event_open": (298, 241), "personality": (135, 92), "pidfd_getfd": (438, 438),
+    "pivot_root": (155, 41), "prctl": (157, 167), "prlimit64": (302, 261), "process_madvise": (440, 440),
+    "process_vm_readv": (310, 270), "process_vm_writev": (311, 271), "ptrace": (101, 117), "quotactl": (179, 60),
+    "quotactl_fd": (443, 443), "reboot": (169, 142), "removexattr": (197, 14), "removexattrat": (466, 466),
+    "request_key": (249, 218), "semctl": (66, 191), "semget": (64, 190), "semop": (65, 193), "semtimedop": (220, 192),
+    "setdomainname": (171, 162), "sethostname": (170, 161), "setns": (308, 268), "settimeofday": (164, 170),
+    "setxattr": (188, 5), "setxattrat": (463, 463), "shmat": (30, 196), "shmctl": (31, 195), "shmget": (29, 194),
+    "socket": (41, 198), "socketpair": (53, 199), "swapoff": (168, 225), "swapon": (167, 224), "syslog": (103, 116),
+    "umount2": (166, 39), "unshare": (272, 97), "uselib": (134, -1), "userfaultfd": (323, 282), "vhangup": (153, 58),
+}  # fmt: skip
 # Programs take ENOSYS for "an old kernel" and fall back. A memfd is memory that the watchdog does not see.
 _ABSENT = ("clone3", "io_uring_enter", "io_uring_register", "io_uring_setup", "memfd_create", "memfd_secret")
-# What Landlock lets through: with these a file that may only be read, or not even that, can still be changed.
-ATTRIBUTES = (
-    *("setxattr", "lsetxattr", "fsetxattr", "setxattrat", "removexattr", "lremovexattr", "fremovexattr"),
-    "removexattrat",
-)
-_METADATA = (
-    *("chmod", "fchmod", "fchmodat", "fchmodat2", "chown", "fchown", "fchownat", "lchown", "file_setattr"),
-    *(*ATTRIBUTES, "utime", "utimes", "futimesat", "utimensat"),
-)
+# Allowed, unless `refusing` is asked to; Landlock lets them through also where a file may only be read.
+ATTRIBUTES = ("setxattr", "lsetxattr", "fsetxattr", "setxattrat", "removexattr", "lremovexattr", "fremovexattr",
+              "removexattrat")  # fmt: skip
 
-_CLONE_PARENT, _CLONE_THREAD, _CLONE_NEW = 0x8000, 0x10000, 0x7E020000
+_CLONE_PARENT, _CLONE_NEW = 0x8000, 0x7E020000
 _PR_SET_DUMPABLE, _PR_SET_PTRACER, _PR_SET_CHILD_SUBREAPER = 4, 0x59616D61, 36
-_TIOCSTI, _TIOCLINUX, _FS_IOC_SETFLAGS, _FS_IOC_FSSETXATTR = 0x5412, 0x541C, 0x40086602, 0x401C5820
+_TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
 _TYPE_MASK = 0xF  # of a socket's type; above are SOCK_NONBLOCK and SOCK_CLOEXEC
 _AF_NETLINK, _NETLINK_ROUTE = 16, 0
 
@@ -186,20 +101,13 @@ def _refuse_values(values: tuple[int, ...], argument: int) -> Block:
     return [_low(argument), *refused, *_PASS]
 
 
-def _clone(threads: bool) -> Block:
-    no_thread = [] if threads else _when_any_bit(_CLONE_THREAD, _fail(errno.EAGAIN))
-    return [_low(0), *_when_any_bit(_CLONE_NEW | _CLONE_PARENT, _fail(errno.EPERM)), *no_thread, *_PASS]
-
-
-def _socket(unix_sockets: bool, network: bool) -> Block:
+def _socket(unix_sockets: bool) -> Block:
     none = _fail(errno.EPROTONOSUPPORT)
     stream = [_low(2), *_when(0, _PASS), *_when(socket.IPPROTO_TCP, _PASS), *none]
     datagram = [_low(2), *_when(0, _PASS), *_when(socket.IPPROTO_UDP, _PASS), *none]
     internet = [_low(1), _op(_AND, _TYPE_MASK), *_when(socket.SOCK_STREAM, stream)]
     internet += [*_when(socket.SOCK_DGRAM, datagram), *_fail(errno.EAFNOSUPPORT)]
-    block = [_low(0)]
-    if network:
-        block += [*_when(socket.AF_INET, internet), *_when(socket.AF_INET6, internet)]
+    block = [_low(0), *_when(socket.AF_INET, internet), *_when(socket.AF_INET6, internet)]
     if unix_sockets:
         block += _when(socket.AF_UNIX, _PASS)
     block += _when(_AF_NETLINK, [_low(2), *_when(_NETLINK_ROUTE, _PASS), *none])  # getifaddrs
@@ -221,33 +129,21 @@ def _prlimit() -> Block:
 
 
 @cache
-def program(
-    *,
-    unix_sockets: bool,
-    network: bool = True,
-    threads: bool = True,
-    subreaper: bool = False,
-    metadata: bool = True,
-    machine: str = "",
-) -> bytes:
+def program(*, unix_sockets: bool, machine: str = "") -> bytes:
     """The filter, as `struct sock_filter` records.
 
-    `unix_sockets`: AF_UNIX sockets may be opened (connected pairs always may); `network`: internet sockets, TCP and UDP
-    only; `threads`: new ones may be started; `subreaper`: the process may make itself one, as keepers do that start
-    under the filter; `metadata`: modes, owners, times and attributes of files may be changed, which Landlock alone does
-    not keep anyone from. `machine` is as `platform.machine()` tells it, by default this one. OSError: an unknown one.
+    `unix_sockets`: AF_UNIX sockets may be opened (connected pairs always may). `machine` is as `platform.machine()`
+    tells it, by default this one. OSError: an unknown one.
     """
     machine = machine or platform.machine()
     if machine not in _MACHINES:
         raise OSError(errno.ENOSYS, f"no filter for system calls is known for this kind of processor: {machine}")
     architecture, _, column = _MACHINES[machine]
-    ioctls = () if metadata else (_FS_IOC_SETFLAGS, _FS_IOC_FSSETXATTR)
-    options = () if subreaper else (_PR_SET_CHILD_SUBREAPER,)
     looked_into = {
-        "ioctl": _refuse_values((_TIOCSTI, _TIOCLINUX, *ioctls), 1),
-        "prctl": _refuse_values((_PR_SET_DUMPABLE, _PR_SET_PTRACER, *options), 0),
-        "clone": _clone(threads),
-        "socket": _socket(unix_sockets, network),
+        "ioctl": _refuse_values((_TIOCSTI, _TIOCLINUX), 1),
+        "prctl": _refuse_values((_PR_SET_DUMPABLE, _PR_SET_PTRACER, _PR_SET_CHILD_SUBREAPER), 0),
+        "clone": [_low(0), *_when_any_bit(_CLONE_NEW | _CLONE_PARENT, _fail(errno.EPERM)), *_PASS],
+        "socket": _socket(unix_sockets),
         "socketpair": _socketpair(unix_sockets),
         "prlimit64": _prlimit(),
         "personality": [_low(0), *_when(0, _PASS), *_when(_ALL_BITS, _PASS), *_fail(errno.EPERM)],
@@ -257,7 +153,7 @@ def program(
     for name, block in looked_into.items():  # first: for all others the kernel keeps a table of what is always allowed
         steps += _when(_CALLS[name][column], block)
     for name, numbers in _CALLS.items():
-        if name in looked_into or numbers[column] < 0 or (metadata and name in _METADATA):
+        if name in looked_into or numbers[column] < 0 or name in ATTRIBUTES:
             continue
         steps += _when(numbers[column], _fail(errno.ENOSYS if name in _ABSENT else errno.EPERM))
     return b"".join([*steps, *_PASS])

@@ -1,89 +1,24 @@
-"""What a tree of processes takes of the machine, and the watchdog that ends one that takes too much."""
+"""The watchdog that ends a tree of processes when it takes too much of the machine."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-import select
-import signal
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Literal
 
 from grader.sandbox import usage as proc
 from grader.sandbox.limits import BoxLimits
+from grader.sandbox.supervise import kill_tree
 
 Exceeded = Literal["memory", "processes", "inodes"]
 
 INTERVAL_SECONDS = 0.05
 GROWTH_BYTES_PER_SECOND = 2 * 2**30 * (os.cpu_count() or 1)  # no process gets memory faster than that
-KILL_ROUNDS = 50
 _PAGE = os.sysconf("SC_PAGE_SIZE")
-
-
-@dataclass(frozen=True)
-class Usage:
-    """What a tree of processes takes: processes, their threads, CPU seconds so far (of children that ended, too), and
-    bytes of memory, where a page that n processes share counts as an nth for each of them."""
-
-    processes: int
-    threads: int
-    cpu_seconds: float
-    pss_bytes: int
-
-
-def usage(pid: int) -> Usage:
-    """What process `pid` and everything below it take now; all zero if it is gone. A few ms a process of 200 MB."""
-    with proc.machine() as folder:
-        there = proc.tree(folder, pid)
-        pss = sum(_memory(folder, process)[0] for process in there)
-    cpu = sum(process.cpu_seconds + process.reaped_cpu_seconds for process in there)
-    return Usage(len(there), sum(process.threads for process in there), cpu, pss)
-
-
-def tree(pid: int) -> list[int]:
-    """Process `pid` and everything below it, parents first; empty if it is gone."""
-    with proc.machine() as folder:
-        return [process.pid for process in proc.tree(folder, pid)]
-
-
-def kill_tree(pid: int, seconds: float = 5.0) -> None:
-    """Kill process `pid` and everything below it, and wait for their end, for so many seconds at most.
-
-    All are stopped before the first is killed: a stopped process has no further child, and a parent that is killed
-    first would let go of its children.
-    """
-    stopped: dict[int, int] = {}  # a descriptor for each
-    try:
-        for _ in range(KILL_ROUNDS):
-            new = [found for found in tree(pid) if found not in stopped]
-            if not new:
-                break
-            for found in new:
-                with contextlib.suppress(OSError):
-                    stopped[found] = os.pidfd_open(found)
-                    signal.pidfd_send_signal(stopped[found], signal.SIGSTOP)
-        for handle in reversed(stopped.values()):
-            with contextlib.suppress(OSError):
-                signal.pidfd_send_signal(handle, signal.SIGKILL)
-        _wait(list(stopped.values()), time.monotonic() + seconds)
-    finally:
-        for handle in stopped.values():
-            os.close(handle)
-
-
-def _wait(handles: list[int], deadline: float) -> None:
-    poll = select.poll()
-    for handle in handles:
-        poll.register(handle, select.POLLIN)
-    left = len(handles)
-    while left and (seconds := deadline - time.monotonic()) > 0:
-        for handle, _ in poll.poll(1000 * seconds):
-            poll.unregister(handle)
-            left -= 1
 
 
 def scratch(pid: int, folders: Sequence[str], at_most: int) -> tuple[int, int]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from grader import catalog, exercise, progress, reading
+from grader import catalog, exercise, progress, reading, registry
 from grader.quiz.deck import DeckError
 from grader.quiz.folder import load_folder
 from grader.quiz.interview.task import Interview, interview_from
@@ -109,7 +109,7 @@ def gather(now: datetime | None = None) -> Standing:
     chapters = {topic.id: topic.chapter for topic in catalog.topics()}
     asked = _asked(interviews)
     exercises: dict[str, list[Practice]] = {}
-    for found in exercise.catalogue():
+    for found in registry.catalogue():
         exercises.setdefault(found.chapter, []).append(_practice(found, best.get(found.name), practised))
     parts = []
     for chapter in catalog.chapters():

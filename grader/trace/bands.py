@@ -5,8 +5,9 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 
+from grader import says
 from grader.trace import cards, style
-from grader.trace.labels import fit, size_of, width
+from grader.trace.labels import fit, width
 from grader.trace.scene import NEVER, Band, Scene
 from grader.trace.sheet import Sheet
 from grader.trace.style import BAD, BAD_PALE, BAND, BAND_EDGE, BAND_INK, BAND_PALE
@@ -40,7 +41,7 @@ def label(sheet: Sheet) -> None:
         if band.mismatched:
             _label_mismatch(sheet, band)
             continue
-        name, size = band.names[0], size_of(band.size) if band.size else ""
+        name, size = band.names[0], says.size(band.size) if band.size else ""
         runs = sorted(_runs(band), key=len, reverse=True)
         told = [
             (bool(size) and (_label(sheet, band, run, f"{name} {size}") or _two_lines(sheet, band, run, name, size)))

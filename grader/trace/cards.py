@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from grader import says
 from grader.trace.events import SEND, Operation
-from grader.trace.labels import size_of
 from grader.trace.scene import NEVER, Arrow, Band, Loose, Scene, Stretch, Wait
 
 _MOST_NAMED = 12
@@ -44,18 +44,8 @@ def key(op: Operation) -> str:
 
 
 def named(ranks: Iterable[int]) -> str:
-    """ "rank 3", "ranks 0-3 and 7": runs of ranks shortened, long lists cut."""
-    ordered = sorted(ranks)
-    runs: list[list[int]] = []
-    for rank in ordered:
-        if runs and rank == runs[-1][-1] + 1:
-            runs[-1].append(rank)
-        else:
-            runs.append([rank])
-    told = [f"{run[0]}-{run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs]
-    if len(told) > _MOST_NAMED:
-        told = [*told[:_MOST_NAMED], f"... {len(ordered)} ranks"]
-    return f"rank{'' if len(ordered) == 1 else 's'} {', '.join(told)}"
+    """ "rank 3", "ranks 0-3, 7"; long lists cut."""
+    return says.spans(ranks, _MOST_NAMED)
 
 
 def message(scene: Scene, arrow: Arrow) -> Card:
@@ -153,7 +143,7 @@ def rank(scene: Scene, number: int) -> Card:
     """A rank as a whole."""
     trace, end = scene.trace, scene.finish[number]
     rows = [
-        ("sent", f"{size_of(trace.bytes_sent(number))} in {trace.messages_sent(number)} messages"),
+        ("sent", f"{says.size(trace.bytes_sent(number))} in {trace.messages_sent(number)} messages"),
         ("returns", "never" if end == NEVER else scene.unit.tell(end)),
     ]
     if number in scene.marks:

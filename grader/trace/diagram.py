@@ -13,6 +13,7 @@ from grader.trace import bands, cards, faults, heatmap, messages, style
 from grader.trace import scene as scenes
 from grader.trace.cards import Card
 from grader.trace.events import SEND, Trace
+from grader.trace.paper import tear
 from grader.trace.scene import NEVER, Scene, Wait
 from grader.trace.sheet import BAR, RIGHT, Sheet
 from grader.trace.style import BAD, COMPUTE, GRID, INK, LEGEND_ROW, MOVING, MOVING_EDGE, ODD, QUIET, SOFT, WAIT, text
@@ -63,7 +64,7 @@ def draw(scene: Scene, title: str, subtitle: str = "", interactive: bool = False
     body += sheet.texts
     body += style.legend(rows, 16, below + 18)
     shown = style.document(
-        sheet.width, height, title, [*_head(sheet), *body], ' class="picture"' if interactive else ""
+        sheet.width, height, title, [*sheet.heading.draw(), *body], ' class="picture"' if interactive else ""
     )
     return shown, sheet.cards or []
 
@@ -74,16 +75,6 @@ def _zone(scene: Scene) -> float:
         least = 44.0 if any(band.mismatched or band.missing for band in scene.bands) else 30.0
         return max(30.0 + messages.LANE * (messages.lanes(scene) - 1), least)
     return 26.0 if any(scene.finish[rank] == NEVER for rank in scene.marks) else 12.0
-
-
-def _head(sheet: Sheet) -> Iterator[str]:
-    y = 27.0
-    for row in sheet.heads:
-        yield text(16, y, row, 15.5, more=' font-weight="600"')
-        y += 20
-    for row in sheet.subs:
-        yield text(16, y, row, 12, SOFT)
-        y += 17
 
 
 def _axis(sheet: Sheet) -> Iterator[str]:
@@ -97,14 +88,11 @@ def _axis(sheet: Sheet) -> Iterator[str]:
         y = (sheet.bottom + sheet.floor) / 2 + 8
         yield text(sheet.left - 14, y, "for ever", 11, BAD if scene.cycle else ODD, "end")
     yield f'<g stroke="{GRID}">'
-    marks = [(sheet.y(0.0), "0")] if sheet.breaks and sheet.breaks[0][0] == 0.0 else []
-    for at in range(len(sheet.times) - 1):
-        since, until = sheet.times[at], sheet.times[at + 1]
-        if (since, until) in sheet.breaks:
-            continue
-        for time, words in scene.unit.ticks(since, until, int((sheet.places[at + 1] - sheet.places[at]) / 26)):
-            if time <= scene.makespan:
-                marks.append((sheet.y(time), words))
+    tears = sheet.axis.tears
+    marks = [(sheet.y(0.0), "0")] if tears and tears[0][0] == 0.0 else []
+    for (since, until), pixels in sheet.axis.pieces():
+        ticks = scene.unit.ticks(since, until, int(pixels / 26))
+        marks += [(sheet.y(time), words) for time, words in ticks if time <= scene.makespan]
     last = -99.0
     told = []
     for y, words in marks:
@@ -170,17 +158,10 @@ def _bar(sheet: Sheet, rank: int, since: float, until: float, fill: str, stroke:
 
 
 def _breaks(sheet: Sheet) -> Iterator[str]:
-    """Where the axis is shortened: a white tear across the picture, and how much time it leaves out."""
-    for since, until in sheet.breaks:
+    """Where the axis is shortened, and how much time that leaves out."""
+    for since, until in sheet.axis.tears:
         middle = (sheet.y(since) + sheet.y(until)) / 2
-        left, right, wave = sheet.left - 8, sheet.width - 14, ""
-        for _ in range(int((right - left) / 16)):
-            wave += "q4 -5 8 0t8 0"
-        yield (
-            f'<path d="M{left:.1f} {middle:.1f}{wave}" stroke="{style.PAPER}" stroke-width="7" fill="none"/>'
-            f'<path d="M{left:.1f} {middle - 3:.1f}{wave}M{left:.1f} {middle + 3:.1f}{wave}" stroke="{QUIET}" '
-            f'stroke-width="0.8" fill="none"/>'
-        )
+        yield tear(middle, sheet.left - 8, sheet.width - 14, upright=False)
         words = sheet.scene.unit.lasted(until - since)
         yield text(sheet.left - 14, middle + 4, words, 11, SOFT, "end", ' font-style="italic"')
 
@@ -225,7 +206,7 @@ def _legend(sheet: Sheet, words: str) -> list[tuple[str, str]]:
         entries.append((style.arrow(BAD if scene.cycle else ODD, "4 3"), "waits for, for ever"))
     entries += faults.legend(scene)
     entries += messages.legend(scene)
-    if sheet.breaks:
+    if sheet.axis.tears:
         entries.append((f'<path d="M0 -7{"q2.75 -4 5.5 0t5.5 0" * 2}M0 -2{"q2.75 -4 5.5 0t5.5 0" * 2}" fill="none" '
                         f'stroke="{QUIET}"/>', "time left out"))  # fmt: skip
     broken = {stretch.span.rank for stretch in scene.faults("killed")} | set(scene.marks)

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from grader.trace import style
-from grader.trace.labels import fit, width, wrap
+from grader.trace.labels import fit, width
+from grader.trace.paper import Heading
 from grader.trace.style import BAD, BAD_PALE, GRID, INK, LEGEND_ROW, MOVING, MOVING_EDGE, PALE, QUIET, SOFT, text
 
 Became = Literal["done", "died", "failed", "still", "again"]
@@ -55,8 +56,8 @@ class Chart:
 
 def svg(chart: Chart) -> str:
     """The picture, as SVG text."""
-    heads, subs = wrap(chart.title, 15.5, WIDE - 32, 2), wrap(chart.subtitle, 12, WIDE - 32, 3)
-    top = 40.0 + 20 * len(heads) + 17 * len(subs)
+    heading = Heading.of(chart.title, chart.subtitle, WIDE)
+    top = 40.0 + heading.height
     bottom = top + ROW * len(chart.lanes)
     left = max([LEFT, *(int(30 + width(lane, 12)) for lane in chart.lanes)])
     scale = (WIDE - left - 24) / (chart.end or 1.0)
@@ -64,20 +65,11 @@ def svg(chart: Chart) -> str:
     def x(time: float) -> float:
         return round(left + scale * time, 1)
 
-    body = [text(16, 27 + 20 * at, row, 15.5, more=' font-weight="600"') for at, row in enumerate(heads)]
-    body += [text(16, 27 + 20 * len(heads) + 17 * at, row, 12, SOFT) for at, row in enumerate(subs)]
+    body = heading.draw()
     for second in range(0, int(chart.end) + 1, _step(chart.end)):
         body.append(f'<path d="M{x(second)} {top}V{bottom}" stroke="{GRID}"/>')
-        body.append(
-            text(
-                x(second),
-                top - 6,
-                f"{second:,}{chart.unit if second == 0 or chart.unit == ' s' else ''}",
-                10,
-                SOFT,
-                more=' text-anchor="middle"',
-            )
-        )
+        unit = chart.unit if second == 0 or chart.unit == " s" else ""
+        body.append(text(x(second), top - 6, f"{second:,}{unit}", 10, SOFT, more=' text-anchor="middle"'))
     for number, lane in enumerate(chart.lanes):
         y = top + ROW * number
         middle = y + ROW / 2

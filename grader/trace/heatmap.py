@@ -9,6 +9,7 @@ from html import escape
 from grader.trace import cards, matrix, style
 from grader.trace.cards import Card, named
 from grader.trace.labels import width, wrap
+from grader.trace.paper import Heading
 from grader.trace.scene import NEVER, Scene
 from grader.trace.style import BAD, COMPUTE, INK, LEGEND_ROW, ODD, QUIET, SOFT, text
 
@@ -26,8 +27,8 @@ def draw(scene: Scene, title: str, subtitle: str, interactive: bool = False) -> 
     rows = _rows(scene.ranks)
     tall = max(2, min(22 if len(rows) <= 16 else 14, 560 // len(rows)))
     wide = LEFT + MAP + GAP + matrix.WIDTH + 24
-    heads, subs = wrap(title, 15.5, wide - 32, 2), wrap(subtitle, 12, wide - 32, 3)
-    top = 62.0 + 20 * len(heads) + 17 * len(subs)
+    heading = Heading.of(title, subtitle, wide)
+    top = 62.0 + heading.height
     intervals = _intervals(scene)
     zone = FOREVER if any(interval[1] == NEVER for found in intervals for interval in found) else 0
     bins = MAP // 3
@@ -38,9 +39,7 @@ def draw(scene: Scene, title: str, subtitle: str, interactive: bool = False) -> 
             break
         bins //= 2
     bottom = top + tall * len(rows)
-    body = [text(16, 27 + 20 * at, row, 15.5, more=' font-weight="600"') for at, row in enumerate(heads)]
-    body += [text(16, 27 + 20 * len(heads) + 17 * at, row, 12, SOFT) for at, row in enumerate(subs)]
-    body += paths
+    body = [*heading.draw(), *paths]
     body += _axes(scene, rows, top, tall, bottom, zone)
     found: list[Card] = []
     body += _rows_marked(scene, rows, top, tall, zone, found if interactive else None)

@@ -41,16 +41,6 @@ def wrap(text: str, size: float, room: float, lines: int) -> list[str]:
     return [fit(row.strip(), size, room) for row in rows if row.strip()]
 
 
-def size_of(count: int) -> str:
-    """Bytes for people: "8 B", "1.5 KiB"."""
-    value, unit = float(count), "B"
-    for larger in ("KiB", "MiB", "GiB", "TiB"):
-        if value < 1024:
-            break
-        value, unit = value / 1024, larger
-    return f"{value:.0f} {unit}" if unit == "B" or value >= 100 else f"{value:.3g} {unit}"
-
-
 class Room:
     """What is taken on a picture: boxes of text, which nothing may cross, and lines, which text should not cross."""
 

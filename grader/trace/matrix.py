@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 
+from grader import says
 from grader.trace.events import SEND
-from grader.trace.labels import size_of
 from grader.trace.scene import Scene
 from grader.trace.style import BAND_INK, MESSAGE, QUIET, SOFT, text
 
@@ -44,11 +44,11 @@ def draw(scene: Scene, left: float, top: float) -> tuple[list[str], float]:
     low, high = _ends(sent)
     for at, shade in enumerate(_SHADES if low < high else _SHADES[-1:]):
         body.append(f'<rect x="{left + 15 * at:.1f}" y="{y - 9:.1f}" width="15" height="10" fill="{shade}"/>')
-    told = f"{size_of(low)} to {size_of(high)}" if low < high else size_of(high)
+    told = f"{says.size(low)} to {says.size(high)}" if low < high else says.size(high)
     body.append(text(left + (15 * 7 if low < high else 15) + 8, y, told, 11, SOFT))
     y += 17
     total = sum(sent.values())
-    body.append(text(left, y, f"{size_of(total)} in {count} message{'' if count == 1 else 's'}", 11, MESSAGE))
+    body.append(text(left, y, f"{says.size(total)} in {says.counted(count, 'message')}", 11, MESSAGE))
     body += _collectives(scene, left, y + 16)
     return body, y + 16
 
@@ -57,8 +57,8 @@ def _collectives(scene: Scene, left: float, y: float) -> list[str]:
     if not scene.bands:
         return []
     most = max(band.size for band in scene.bands)
-    each_rank = f", up to {size_of(most)} a rank" if most else ""
-    words = f"{len(scene.bands)} collective{'' if len(scene.bands) == 1 else 's'}{each_rank}"
+    each_rank = f", up to {says.size(most)} a rank" if most else ""
+    words = f"{says.counted(len(scene.bands), 'collective')}{each_rank}"
     return [text(left, y, words, 11, BAND_INK)]
 
 

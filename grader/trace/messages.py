@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 
+from grader import says
 from grader.trace import cards, style
 from grader.trace.events import SEND, Operation
-from grader.trace.labels import size_of, width
+from grader.trace.labels import width
 from grader.trace.scene import NEVER, Arrow, Scene
 from grader.trace.sheet import BAR, Sheet
 from grader.trace.style import BAD, MESSAGE, ODD
@@ -40,7 +41,9 @@ def label(sheet: Sheet) -> str:
     """Write sizes where they fit. Returns what the legend says of a message."""
     scene = sheet.scene
     sizes = {arrow.send.size for arrow in scene.arrows}
-    same = f"message, {size_of(min(sizes))}{' each' if len(scene.arrows) > 1 else ''}" if len(sizes) == 1 else "message"
+    same = (
+        f"message, {says.size(min(sizes))}{' each' if len(scene.arrows) > 1 else ''}" if len(sizes) == 1 else "message"
+    )
     for arrow in scene.arrows:
         if arrow.delayed:
             late = scene.unit.lasted((arrow.delayed.until - arrow.delayed.since) / 1e9)
@@ -54,11 +57,11 @@ def label(sheet: Sheet) -> str:
     alike = noted(scene)
     for (since, until), size in alike.items():
         y = (sheet.y(since) + sheet.y(until)) / 2 + 4
-        sheet.label(f"{size_of(size)} each", [(sheet.width - 10, y)], 10, MESSAGE, "end")
+        sheet.label(f"{says.size(size)} each", [(sheet.width - 10, y)], 10, MESSAGE, "end")
     fits = []
     for arrow in scene.arrows:
         if not arrow.delayed and (arrow.since, arrow.until) not in alike:
-            words = size_of(arrow.send.size)
+            words = says.size(arrow.send.size)
             fits.append(sheet.label(words, _along(sheet, arrow, words), 10, MESSAGE))
     if len(sizes) == 1 and (not all(fits) or len(fits) > 24):
         del sheet.texts[taken:]  # all or none: the legend says it for all

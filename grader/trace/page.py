@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from importlib import resources
 
+from grader import says
 from grader.trace import diagram, scene
 from grader.trace.cards import Card
 from grader.trace.events import Trace
-from grader.trace.labels import size_of
 from grader.trace.scene import NEVER, Scene
 from grader.trace.times import number
 
@@ -84,7 +84,7 @@ def _table(found: Scene) -> Iterator[str]:
     name = "rounds" if found.unit.rounds else found.unit.name
     columns: dict[str, list[str]] = {"": _became(found)}
     columns["messages sent"] = [str(found.trace.messages_sent(rank)) for rank in range(found.ranks)]
-    columns["bytes sent"] = [size_of(found.trace.bytes_sent(rank)) for rank in range(found.ranks)]
+    columns["bytes sent"] = [says.size(found.trace.bytes_sent(rank)) for rank in range(found.ranks)]
     if any(joined):
         columns["collectives"] = [number(count) for count in joined]
     columns[f"done after, {name}"] = ["never" if end == NEVER else number(end / size) for end in found.finish]

@@ -3,42 +3,40 @@
 from __future__ import annotations
 
 import itertools
-from bisect import bisect_right
+import math
 from collections.abc import Iterable
 from html import escape
 
+from grader.trace import paper
 from grader.trace.cards import Card
-from grader.trace.labels import Room, fit, width, wrap
+from grader.trace.labels import Box, fit, wrap
+from grader.trace.paper import HALO, Axis, Heading, part
 from grader.trace.scene import NEVER, Scene
-from grader.trace.style import text
 
 LEFT, RIGHT, NARROWEST = 66, 26, 420
 BAR = 4.5  # half of what the bars on a lifeline are wide
 ROUND_PIXELS, STEP_PIXELS, TALLEST, LONGEST, LEAST_STEP = 46.0, 34.0, 900.0, 1500.0, 9.0
 BREAK_PIXELS, MOST_BREAKS = 34.0, 8
-HALO = ' stroke="#ffffff" stroke-width="3" stroke-linejoin="round" paint-order="stroke"'
 
 
-class Sheet:
+class Sheet(paper.Sheet):
     """Ranks across, time down; below the last event a zone for what lasts for ever.
 
     `cards` collects what hovers over each part for the page; without it, each part carries a <title>.
     """
 
     def __init__(self, scene: Scene, title: str, subtitle: str, interactive: bool, zone: float, right: float) -> None:
+        super().__init__()
         self.scene = scene
         n = scene.ranks
         self.column = float(max(56, min(150 if n <= 4 else 118, 944 // max(n, 1))))
         self.width = max(LEFT + self.column * n + right, NARROWEST)
         self.left = LEFT + (self.width - LEFT - right - self.column * n) / 2
-        self.heads = wrap(title, 15.5, self.width - 32, 2)
-        self.subs = wrap(subtitle, 12, self.width - 32, 3)
-        self.top = 52.0 + 20 * len(self.heads) + 17 * len(self.subs)
-        self.times, self.places, self.breaks = _scale(scene, self.top + 4)
-        self.bottom = self.places[-1]
+        self.heading = Heading.of(title, subtitle, self.width)
+        self.top = 52.0 + self.heading.height
+        self.axis = _scale(scene, self.top + 4)
+        self.bottom = self.axis.places[-1]
         self.floor = self.bottom + zone
-        self.room = Room()
-        self.texts: list[str] = []
         self.cards: list[Card] | None = [] if interactive else None
 
     def x(self, rank: float) -> float:
@@ -46,18 +44,16 @@ class Sheet:
 
     def y(self, time: float) -> float:
         """Where `time` lies; what never happens lies on the floor."""
-        if time == NEVER:
-            return self.floor
-        at = min(max(bisect_right(self.times, time), 1), len(self.times) - 1)
-        since, until = self.times[at - 1], self.times[at]
-        share = (time - since) / (until - since) if until > since else 0.0
-        return self.places[at - 1] + (self.places[at] - self.places[at - 1]) * min(max(share, 0.0), 1.0)
+        return self.floor if time == NEVER else self.axis.at(time)
+
+    def within(self) -> Box:
+        return 2, -math.inf, self.width - 2, math.inf
 
     def part(self, shapes: Iterable[str] | str, card: Card) -> str:
         """Shapes that hover as one."""
-        inner = shapes if isinstance(shapes, str) else "".join(shapes)
         if self.cards is None:
-            return f"<g>{inner}<title>{escape(card.title)}</title></g>"
+            return part(shapes, card.title)
+        inner = shapes if isinstance(shapes, str) else "".join(shapes)
         self.cards.append(card)
         return (
             f'<g class="i" data-i="{len(self.cards) - 1}" tabindex="-1" role="img" aria-label="{escape(card.title)}">'
@@ -69,16 +65,7 @@ class Sheet:
         over_lines: bool = False, halo: str = HALO,
     ) -> bool:  # fmt: skip
         """Write `words` at the first of `places` (x, baseline) that is free; False if none is."""
-        wide = width(words, size)
-        for x, y in places:
-            left = x - wide * {"middle": 0.5, "end": 1.0}.get(anchor, 0.0)
-            box = (left - 2, y - size * 0.82, left + wide + 2, y + size * 0.26)
-            if box[0] < 2 or box[2] > self.width - 2 or not self.room.free(box, over_lines):
-                continue
-            self.room.take(box)
-            self.texts.append(text(x, y, words, size, fill, anchor, halo))
-            return True
-        return False
+        return self.write(words, ((x, y, anchor) for x, y in places), size, fill, over_lines, halo)
 
     def rows(self, x: float, y: float, words: str, fill: str, lines: int = 2) -> None:
         """Centred text of a column's width in several lines."""
@@ -89,11 +76,10 @@ class Sheet:
         return fit(words, size, self.column - 6)
 
 
-def _scale(scene: Scene, top: float) -> tuple[list[float], list[float], list[tuple[float, float]]]:
-    """Times, the heights at which they lie (pixels), and the stretches that are drawn shortened."""
+def _scale(scene: Scene, top: float) -> Axis:
     end = scene.makespan
     if end <= 0:
-        return [0.0, 1.0], [top, top + 8], []
+        return Axis([0.0, 1.0], [top, top + 8])
     if scene.unit.rounds:
         natural, steps = ROUND_PIXELS * end, end
     else:
@@ -108,17 +94,7 @@ def _scale(scene: Scene, top: float) -> tuple[list[float], list[float], list[tup
     breaks = _breaks(scene, height)
     shown = end - sum(until - since for since, until in breaks)
     pixels = (height - BREAK_PIXELS * len(breaks)) / shown
-    times, places = [0.0], [top]
-    for since, until in breaks:
-        if since > times[-1]:
-            places.append(places[-1] + (since - times[-1]) * pixels)
-            times.append(since)
-        places.append(places[-1] + BREAK_PIXELS)
-        times.append(until)
-    if end > times[-1]:
-        places.append(places[-1] + (end - times[-1]) * pixels)
-        times.append(end)
-    return times, places, breaks
+    return Axis.torn(0.0, end, top, pixels, breaks, lambda _: BREAK_PIXELS)
 
 
 def _breaks(scene: Scene, height: float) -> list[tuple[float, float]]:

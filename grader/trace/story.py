@@ -49,8 +49,9 @@ class Happened:
 
 @dataclass(frozen=True)
 class Fault:
-    """A fault that lasted: `groups` are the parts of a partition, or one group of the nodes it is about; `pairs` are
-    the directed links that are cut, where that is not between all groups."""
+    """A fault: from `since` to `until` (infinite: it never ended; equal: at one moment). `groups` are the parts of a
+    partition, or one group of the nodes it is about; `pairs` are the directed links that are cut, where that is not
+    between all groups; `text` is its name where `what` does not say it all."""
 
     what: Literal["partition", "one-way", "down", "pause", "slow", "loss", "duplicates"]
     since: float
@@ -58,6 +59,14 @@ class Fault:
     groups: tuple[tuple[str, ...], ...] = ()
     text: str = ""
     pairs: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def label(self) -> str:
+        return self.text or self.what
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        return tuple(node for group in self.groups for node in group)
 
 
 @dataclass

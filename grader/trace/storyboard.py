@@ -9,14 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from grader.says import counted
 from grader.trace import style
-from grader.trace.board import arrows, faults, marks, phrases, sheet, steps
+from grader.trace.board import arrows, faults, marks, phrases, scale, steps
 from grader.trace.board import scene as scenes
 from grader.trace.board.scene import Scene
 from grader.trace.board.sheet import Sheet, gutter
 from grader.trace.labels import width
+from grader.trace.paper import part, tear
 from grader.trace.story import Story
-from grader.trace.style import GRID, LEGEND_ROW, PAPER, QUIET, SOFT, text
+from grader.trace.style import GRID, LEGEND_ROW, QUIET, SOFT, text
 
 _CLIENT_SHADE = "#f6f4fb"
 
@@ -39,7 +41,7 @@ def svg(
     found = arrows.of(board)
     numbers = steps.red(scene)
     body = [
-        *_head(board),
+        *board.heading.draw(),
         *_shades(board),
         *faults.draw(board, rows),
         *_axis(board, numbers),
@@ -65,8 +67,8 @@ def svg(
         body += style.legend(legend, 16, end + 14)
         end += LEGEND_ROW * len(legend) + 8
     if scene.unit == "step":
-        listed, end = steps.listed(steps.words(scene), numbers, board.width, end + 8)
-        body += listed
+        shown, end = steps.listing(steps.words(scene), numbers, board.width, end + 8)
+        body += shown
     return style.document(board.width, end + 8, phrases.line(heading, 300), body)
 
 
@@ -80,21 +82,10 @@ def _left_out(scene: Scene) -> str:
     if not scene.left_out:
         return ""
     unit = scene.unit
-    count = f"{scene.left_out:,} message{'' if scene.left_out == 1 else 's'}"
     return (
         f"Shown: {phrases.moment(scene.since, unit)} to {phrases.moment(scene.until, unit)}; "
-        f"{count} before and after {'is' if scene.left_out == 1 else 'are'} left out."
+        f"{counted(scene.left_out, 'message')} before and after {'is' if scene.left_out == 1 else 'are'} left out."
     )
-
-
-def _head(board: Sheet) -> Iterator[str]:
-    y = 27.0
-    for row in board.heads:
-        yield text(16, y, row, 15.5, more=' font-weight="600"')
-        y += 20
-    for row in board.subs:
-        yield text(16, y, row, 12, SOFT)
-        y += 17
 
 
 def _shades(board: Sheet) -> Iterator[str]:
@@ -112,10 +103,9 @@ def _axis(board: Sheet, wrong: set[int]) -> Iterator[str]:
     if board.scene.unit == "step":
         yield from _numbers(board, wrong)
         return
-    scale = board.scale
     yield text(board.left - 17, board.axis, "time, s", 11, SOFT, "end")
     taken: list[float] = []
-    for time, words_ in [*scale.ticks(), *scale.edges()]:
+    for time, words_ in scale.ticks(board.scale):
         x = board.x(time)
         if any(abs(x - other) < 46 for other in taken) or len(words_) > 7:
             continue
@@ -128,7 +118,7 @@ def _numbers(board: Sheet, wrong: set[int]) -> Iterator[str]:
     """Steps in place of a time axis; where they are close, not each has its number."""
     first, last = board.scale.times[0], board.scale.times[-1]
     yield text(board.left - 12, board.axis, "step", 11, SOFT, "end")
-    apart = board.scale.width / (last - first)
+    apart = board.scale.places[-1] / (last - first)
     each = 1 if apart >= 19 else 5 if apart >= 5 else 50
     for number in range(1, int(last) + 1):
         x = board.x(number)
@@ -155,14 +145,8 @@ def _tears(board: Sheet) -> Iterator[str]:
     last = 0.0
     for since, until in board.scale.tears:
         middle = (board.x(since) + board.x(until)) / 2
-        top = board.top - 3
-        wave = "q-4 3.5 0 7t0 7" * max(int((board.bottom - top) / 14), 1)
-        yield sheet.part(
-            f'<path d="M{middle:.1f} {top:.1f}{wave}" stroke="{PAPER}" stroke-width="7" fill="none"/>'
-            f'<path d="M{middle - 3:.1f} {top:.1f}{wave}M{middle + 3:.1f} {top:.1f}{wave}" stroke="{QUIET}" '
-            f'stroke-width="0.8" fill="none"/>',
-            f"{phrases.moment(until - since, 's')} left out",
-        )
+        drawn = tear(middle, board.top - 3, board.bottom, upright=True)
+        yield part(drawn, f"{phrases.moment(until - since, 's')} left out")
         words_ = f"{until - since:.2g}" if until - since < 10 else f"{until - since:.0f}"
         reach = width(words_, 10) / 2 + 3
         if middle - reach > last:

@@ -305,7 +305,7 @@ def test_two_runs_at_once_on_one_class(room: Class) -> None:
 
 
 @pytest.mark.parametrize(
-    ("mode", "trust", "graded"), [("full", False, True), ("partial", False, False), ("none", True, True)]
+    ("mode", "trust", "graded"), [("full", False, True), ("none", False, False), ("none", True, True)]
 )
 def test_strangers_code_needs_full_isolation_or_trust(
     room: Class, monkeypatch: pytest.MonkeyPatch, mode: str, trust: bool, graded: bool

@@ -17,7 +17,7 @@ import batch_class
 import psutil
 import pytest
 
-from grader import exercise
+from grader import grading, registry
 from grader.classroom.batch import cluster, run
 from grader.classroom.batch.cluster import ClusterPool
 from grader.classroom.batch.pool import Done, Job
@@ -149,7 +149,7 @@ def job(student: str, name: str) -> Job:
 
 def graded(job: Job, engines: Engines) -> Verdict:
     """The verdict of this machine."""
-    return exercise.grade(exercise.find(job.exercise), Submission(job.source, FILE), engines, job.seed)
+    return grading.grade(registry.find(job.exercise), Submission(job.source, FILE), engines, job.seed)
 
 
 def outcome(verdict: Verdict | None) -> list[tuple[str, float, str]]:
@@ -233,13 +233,13 @@ def test_a_machine_with_another_version_is_refused(machines: Cluster, tmp_path: 
 @pytest.mark.heavy
 @pytest.mark.skipif(TRUST, reason="no machine can isolate submissions here")
 def test_a_machine_that_cannot_isolate_is_used_on_request_only(machines: Cluster) -> None:
-    with machines.third(RANKUP_SANDBOX="partial"):
+    with machines.third(RANKUP_SANDBOX="none"):
         with closing(cluster.open_pool(machines.address)) as pool:
             assert pool.about == "2 workers on 2 machines of a Ray cluster"
             assert "(third) is not used: submissions cannot be isolated there" in "".join(pool.remarks)
         with closing(cluster.open_pool(machines.address, trust=True)) as pool:
             assert pool.about == "3 workers on 3 machines of a Ray cluster"
-            assert "(third) (the mode is partial): only code that you trust" in "".join(pool.remarks)
+            assert "(third) (the mode is none): only code that you trust" in "".join(pool.remarks)
 
 
 @pytest.mark.heavy

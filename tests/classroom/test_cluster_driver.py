@@ -19,18 +19,18 @@ from grader.classroom.batch.cluster.machines import Machine, Refused
 
 MINE = "rankup 1 (abc), torch 2"
 A, B = (Machine(name, f"host-{name}", 2, MINE, "full", "", 4) for name in "ab")
-PARTIAL = replace(B, mode="partial", why="no namespaces")
+NONE = replace(B, mode="none", why="no namespaces")
 SILENT = Machine("c", "host-c", 2)
 FOUND = {
     "all good": ([A, B], False, "ab", []),
     "one does not isolate": (
-        [A, PARTIAL],
+        [A, NONE],
         False,
         "a",
         ["host-b is not used: submissions cannot be isolated there (no n"],
     ),
     "one does not isolate, and is trusted": (
-        [A, PARTIAL],
+        [A, NONE],
         True,
         "ab",
         ["Not isolated on host-b (no namespaces): only"],
@@ -49,7 +49,7 @@ def test_which_machines_may_grade(found: list[Machine], trust: bool, expected: s
 OTHER = "host-b has rankup 1 (xyz), torch 2, this machine has rankup 1 (abc), torch 2: install the same"
 UNUSABLE = {
     "none isolates": (
-        [PARTIAL],
+        [NONE],
         False,
         "no machine of the Ray cluster can isolate submissions (host-b: no namespaces)",
     ),

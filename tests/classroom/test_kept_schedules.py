@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from grader import exercise, submission
+from grader import grading, registry, submission
 from grader.classroom import schedules
 from grader.ranks.engines import Engines
 from grader.submission import BadRequest
@@ -22,9 +22,9 @@ WRONG = TESTS / "mutants" / "two_phase_commit" / "client_told_before_it_is_logge
 
 def verdict(engines: Engines, path: Path, replayed: dict[str, Any] | None = None) -> Verdict:
     """On the explored check alone."""
-    found = exercise.only(exercise.find("two_phase_commit"), "atomic")
+    found = grading.only(registry.find("two_phase_commit"), "atomic")
     handed_in = submission.read(path, found.function_names)
-    return exercise.grade(found, handed_in, engines, 1, replayed=replayed)
+    return grading.grade(found, handed_in, engines, 1, replayed=replayed)
 
 
 def test_a_kept_schedule_is_wrong_again_and_right_where_the_bug_is_not(engines: Engines, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import nbformat
 import pytest
 from hand_ins import ASSIGNMENT, NOTEBOOK, ROOT, nbgrader
 
-from grader import exercise
+from grader import exercise, registry
 
 
 def cells(path: Path) -> list[Any]:
@@ -65,13 +65,13 @@ def test_validate_says_what_check_says(classroom: Path, learner: str) -> None:
 
 def call(found: exercise.Exercise, function: str, check: str) -> str:
     """How a cell asks for a check: it says of which exercise where several have a function of that name."""
-    owners = [other.name for other in exercise.catalogue() if function in other.function_names]
+    owners = [other.name for other in registry.catalogue() if function in other.function_names]
     more = f', exercise="{found.name}"' if len(owners) > 1 else ""
     return f'check({function}, "{check}"{more})'
 
 
 def test_every_exercises_graded_cells_are_its_checks() -> None:
-    for found in exercise.catalogue():
+    for found in registry.catalogue():
         [path] = (ROOT / "solutions").glob(f"*/{found.name}.ipynb")
         graded = [cell for cell in cells(path) if cell.metadata.get("nbgrader", {}).get("grade")]
         points = {
@@ -96,12 +96,12 @@ def test_notebooks_are_committed_without_outputs() -> None:
                 assert cell.get("execution_count") is None, f"{path.relative_to(ROOT)} has execution counts"
 
 
-@pytest.mark.parametrize("name", exercise.names())
+@pytest.mark.parametrize("name", registry.names())
 def test_a_released_cell_runs_and_defines_all_that_is_asked_for(name: str) -> None:
     """A stub at the top of a cell would leave learners without the skeleton, and end the cell."""
     [path] = (ROOT / "exercises").glob(f"*/{name}.ipynb")
     [source] = [cell.source for cell in cells(path) if cell.metadata.get("nbgrader", {}).get("solution")]
     defined: dict[str, Any] = {}
     exec(source, defined)
-    assert set(exercise.find(name).function_names) <= defined.keys()
+    assert set(registry.find(name).function_names) <= defined.keys()
     assert "raise NotImplementedError()" in source, "the solution was released"

@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import pytest
 from sample_pages import DEADLOCK, PASSED, ROOT, SOURCE, SVG, WRONG, assert_safe, lost, verdict
 
-from grader import catalog, exercise
+from grader import catalog, grading, registry
 from grader.classroom.pages import feedback, figures, kinds, values
 from grader.classroom.pages.listing import open_lines
 from grader.classroom.pages.reading import headings, reading
@@ -56,7 +56,7 @@ def test_the_runs_messages_are_found_by_line() -> None:
 
 def test_a_real_picture_tells_which_lines_talk(engines: Engines) -> None:
     source = (ROOT / "demo" / "submissions" / "chen.py").read_text()
-    result = exercise.grade(exercise.find("ring_all_reduce"), Submission(source, "chen.py"), engines, 7)
+    result = grading.grade(registry.find("ring_all_reduce"), Submission(source, "chen.py"), engines, 7)
     figure = figures.figure(result.check("bytes").diagram)
     assert figure is not None
     assert figure.follows
@@ -93,14 +93,14 @@ def test_values_are_set_side_by_side(expected: str, got: str, rows: int) -> None
 
 @pytest.mark.parametrize(("name", "heading"), headings())
 def test_what_to_read_is_a_heading_of_the_chapter(name: str, heading: str) -> None:
-    notebook = catalog.chapter_notebook(exercise.find(name).chapter)
+    notebook = catalog.chapter_notebook(registry.find(name).chapter)
     assert notebook is not None
     cells = json.loads(notebook.read_text())["cells"]
     lines = [line for cell in cells if cell["cell_type"] == "markdown" for line in "".join(cell["source"]).splitlines()]
     assert heading in [line.lstrip("#").strip() for line in lines if line.startswith("#")]
 
 
-@pytest.mark.parametrize("name", exercise.names())
+@pytest.mark.parametrize("name", registry.names())
 def test_every_exercise_has_something_to_read(name: str) -> None:
     found = reading(name, "", "crash")
     assert found is not None

@@ -9,7 +9,7 @@ from html import escape
 import pytest
 from sample_pages import DEADLOCK, HOSTILE, PASSED, SOURCE, SVG, WRONG, Page, assert_safe, lost, verdict
 
-from grader import exercise
+from grader import grading, registry
 from grader.classroom.pages import feedback
 from grader.classroom.pages.findings import findings, gist, lines_of, marks
 from grader.classroom.pages.words import clean
@@ -121,7 +121,7 @@ def test_a_hostile_submission_gets_a_harmless_page(engines: Engines) -> None:
         "Bad = type(EVIL, (Exception,), {})\n\n\ndef ring_all_reduce(tensor):\n    print(EVIL)\n"
         f"    if dist.get_world_size() > 1: raise Bad(EVIL)  # {evil}\n"
     )
-    result = exercise.grade(exercise.find("ring_all_reduce"), Submission(source, f"{evil}.py"), engines, 7)
+    result = grading.grade(registry.find("ring_all_reduce"), Submission(source, f"{evil}.py"), engines, 7)
     assert result.checks[0].diagnosis is not None
     assert result.checks[0].diagnosis.kind == "crash"
     page = assert_safe(feedback.page(result, source, learner=evil))

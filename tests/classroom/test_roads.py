@@ -12,7 +12,7 @@ from typing import Any
 import nbformat
 import pytest
 
-from grader import exercise, submission
+from grader import registry, submission
 from grader.classroom import autograde, check
 from grader.classroom.batch import assignment, whole
 from grader.classroom.batch.assignment import SourceCell
@@ -104,7 +104,7 @@ def by_check(cells: list[tuple[str, str]], owner: str, names: tuple[str, ...], m
 @pytest.mark.parametrize("case", NOTEBOOKS)
 def test_the_same_text_is_graded_by_every_road(case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     owner, cells, text = NOTEBOOKS[case]
-    found = exercise.owner(owner)
+    found = registry.owner(owner)
     names, made = found.function_names, notebook(cells)
     assert by_grade(made, names, tmp_path) == text
     assert by_class(made, names) == text

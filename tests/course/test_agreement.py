@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from grader.course import commit, election, paxos
-from grader.course.cluster import Run, cluster, crash, explore, partition
+from courselib import commit, election, paxos
+from courselib.cluster import Run, cluster, crash, explore, partition
 from grader.nodes.explorer import View
 from grader.nodes.network import Network
 from grader.nodes.plan import Mishap

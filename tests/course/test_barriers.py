@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from grader.course.barriers import RECORDS, WAYS, alignment
+from courselib.barriers import RECORDS, WAYS, alignment
 
 
 @pytest.mark.parametrize(

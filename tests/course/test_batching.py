@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grader.course.batching import Served, serve
+from courselib.batching import Served, serve
 
 
 def flat(_: int) -> float:

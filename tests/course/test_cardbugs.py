@@ -108,7 +108,7 @@ def run(engines: Engines, name: str, mended: bool) -> Run:
         code = code.replace("        pass\n        dist.barrier()", "    dist.barrier()")
     source = f"{HEAD}{case.head}\n{code}\n\ndef f():\n{textwrap.indent(case.f, '    ')}\n"
     program = Program.of(source, "card.py", "f", ())
-    return engines.sim.run(program, case.ranks, [same_for_all(case.ranks)], 1, QUICK, ROUNDS)
+    return engines.run("sim", program, case.ranks, [same_for_all(case.ranks)], 1, QUICK, ROUNDS)
 
 
 @pytest.mark.parametrize("name", RUN)

@@ -7,10 +7,10 @@ from collections.abc import Callable
 import pytest
 
 from grader import catalog
-from grader.course.cardpictures import FOLDER, pictures
 from grader.quiz import pictures as files
 from grader.quiz.folder import load_folder
 from grader.ranks.engines import Engines
+from tools.cardpictures import FOLDER, pictures
 
 NAMES = sorted(path.stem for path in FOLDER.glob("*.svg"))
 
@@ -22,9 +22,7 @@ def drawings(engines: Engines) -> dict[str, Callable[[], str]]:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_committed_picture_is_that_of_a_new_run(drawings: dict[str, Callable[[], str]], name: str) -> None:
-    assert (FOLDER / f"{name}.svg").read_text() == drawings[name](), (
-        "python -m grader.course.cardpictures draws it anew"
-    )
+    assert (FOLDER / f"{name}.svg").read_text() == drawings[name](), "python -m tools.cardpictures draws it anew"
 
 
 def test_every_picture_is_committed_and_on_a_card(drawings: dict[str, Callable[[], str]]) -> None:

@@ -10,7 +10,7 @@ import pytest
 import yaml
 from chapters import COURSE
 
-from grader import catalog, exercise
+from grader import catalog, registry
 from grader.quiz import folder
 
 ROOT = COURSE.parent
@@ -83,7 +83,7 @@ def test_a_topics_cards_are_in_its_chapters_deck(topic: dict[str, Any]) -> None:
 def test_a_topics_exercise_is_there_with_wrong_and_other_right_solutions(topic: dict[str, Any]) -> None:
     name = topic.get("exercise")
     if name:
-        asked = exercise.find(name)
+        asked = registry.find(name)
         for holder in ("exercises", "solutions"):
             assert list((ROOT / holder).glob(f"{asked.chapter}-*/{name}.ipynb")), f"{name} has no notebook in {holder}/"
         mutants, others = (list((ROOT / "tests" / kind / name).glob("*.py")) for kind in ("mutants", "alternatives"))
@@ -91,9 +91,9 @@ def test_a_topics_exercise_is_there_with_wrong_and_other_right_solutions(topic: 
         assert others
 
 
-@pytest.mark.parametrize("name", exercise.names())
+@pytest.mark.parametrize("name", registry.names())
 def test_an_exercise_is_named_where_its_chapter_says_what_to_practise(name: str) -> None:
-    path = catalog.chapter_notebook(exercise.find(name).chapter)
+    path = catalog.chapter_notebook(registry.find(name).chapter)
     assert path is not None
     assert f"(../exercises/{path.stem}/{name}.ipynb)" in chapters.part(path, "Practise")
 

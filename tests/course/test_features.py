@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from grader.course.features import Event, backfilled, batch, delivered, streamed, wrong
+from courselib.features import Event, backfilled, batch, delivered, streamed, wrong
 
 EVENTS = delivered(users=20, count=3000, seed=3, days=3.0, doubled=0.05)
 FOR_EVER = 1e9

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from grader.course.goodput import Run, expected_loss, simulate, young_daly
+from courselib.goodput import Run, expected_loss, simulate, young_daly
 
 DAY = 86400.0
 NEVER = Run(nodes=1, node_mtbf=1e15, interval=90, cost=10)

@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from grader.course import halving
+from courselib import halving
 
 NINE = [[float(10 * number + epoch) for epoch in range(9)] for number in range(9)]  # the smaller number is better
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grader.course.hedging import job, queueing
+from courselib.hedging import job, queueing
 
 
 def test_hedges_help_where_there_is_room_and_drown_where_there_is_none() -> None:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from grader.course.histories import contradiction, history, seen
-from grader.course.judged import judged
+from courselib.histories import contradiction, history, seen
+from courselib.judged import judged
 from grader.nodes.explorer import View
 from grader.nodes.histories.history import NEVER
 

@@ -6,9 +6,9 @@ from collections import Counter
 
 import pytest
 
-from grader.course.jobs import JobRun, job
+from courselib.jobs import JobRun, job
+from grader.lost import Lost
 from grader.submission import BadRequest
-from grader.trace.trouble import Trouble
 
 SPLITS = ["a b a", "c c", "b a", "d e f g h"]
 RIGHT = dict(Counter(" ".join(SPLITS).split()))
@@ -90,5 +90,5 @@ def test_a_function_that_has_no_text_of_its_own_is_named() -> None:
 
 
 def test_a_function_that_raises_ends_the_job_with_what_it_raised() -> None:
-    with pytest.raises(Trouble, match="KeyError"):
+    with pytest.raises(Lost, match="KeyError"):
         job(broken, summed, SPLITS)

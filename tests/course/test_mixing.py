@@ -9,8 +9,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from grader.course import mixing
-from grader.course.mixing import Graph
+from courselib import mixing
+from courselib.mixing import Graph
 
 GRAPHS: dict[str, Callable[[int], Graph]] = {
     "ring": mixing.ring,

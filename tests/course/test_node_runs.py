@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from grader.course.cluster import cluster, crash, explore, partition
+from courselib.cluster import cluster, crash, explore, partition
 from tests.nodes.clusters import Echo, Gossip, Vote
 
 

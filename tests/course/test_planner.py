@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from grader.course.planner import best, counted, judged, parameters, useful_flops
+from courselib.planner import best, counted, judged, parameters, useful_flops
 from grader.planning import ClusterSpec, ModelSpec, Plan
 
 GPT3 = ModelSpec(layers=96, hidden=12288, heads=96, sequence=2048, vocabulary=50304, batch=1024)

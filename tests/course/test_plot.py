@@ -8,8 +8,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from grader.course import bars, plot, si, table
-from grader.course.plot import Axis
+from courselib import bars, plot, si, table
+from courselib.svg import Axis
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch.autograd.graph import saved_tensors_hooks
 
-from grader.course.saved import SavedBytes
+from courselib.saved import SavedBytes
 
 
 def test_what_a_product_needs_is_counted_until_its_backward_pass() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from grader.course.schedules import Pass, in_order, interleaved, zero_bubble
+from courselib.schedules import Pass, in_order, interleaved, zero_bubble
 
 
 def gpipe(micro_batches: int) -> list[str]:

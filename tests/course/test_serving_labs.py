@@ -9,7 +9,7 @@ from pathlib import Path
 import labs
 import pytest
 
-from grader.course import watched
+from courselib import watched
 
 pytestmark = pytest.mark.heavy
 TRAIN, SERVE, HANG = (labs.FOLDER / f"{name}.py" for name in ("train_and_watch", "serve_two_ways", "hang"))

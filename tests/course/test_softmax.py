@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from grader.course.softmax import CLASSES, SAMPLES, SIZE, Softmax, least_loss
+from courselib.softmax import CLASSES, SAMPLES, SIZE, Softmax, least_loss
 
 
 def test_the_gradient_is_that_of_the_loss() -> None:

@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from grader.course import sparks
+from courselib import sparks
 
 pytestmark = pytest.mark.heavy
 REPOSITORY = Path(__file__).parent.parent.parent
 PROGRAM = """
 import json
-from grader.course.sparkdraw import steps
-from grader.course.sparklog import ran
-from grader.course.sparks import _home, crash, executors, kill, start, stored
+from courselib.sparkdraw import steps
+from courselib.sparklog import ran
+from courselib.sparks import _home, crash, executors, kill, start, stored
 
 told = {"home": str(_home())}
 spark = start("local-cluster[2,1,512]")

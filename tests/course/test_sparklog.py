@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from grader.course.sparkdraw import operators, plan, stages
-from grader.course.sparklog import Ran, events, read
+from courselib.sparkdraw import operators, plan, stages
+from courselib.sparklog import Ran, events, read
 
 
 def rdd(number: int, name: str, parents: tuple[int, ...] = (), cached: bool = False) -> dict[str, Any]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from grader.course import stale
-from grader.course.softmax import SIZE
-from grader.course.stale import Server, Worker
+from courselib import stale
+from courselib.softmax import SIZE
+from courselib.stale import Server, Worker
 
 
 def server(ahead: int | None = None, rule: str = "plain", workers: int = 2, seconds: float = 1.0) -> Server:

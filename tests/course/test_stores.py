@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from grader.course.cluster import Run, cluster, partition
-from grader.course.judged import judged
-from grader.course.stores import Store, compared, inside, said, stale_reads
+from courselib.cluster import Run, cluster, partition
+from courselib.judged import judged
+from courselib.stores import Store, compared, inside, said, stale_reads
 from grader.nodes.network import Network
 
 BOTH = ("read", "write")

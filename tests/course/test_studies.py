@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from grader.course.studies import search
+from courselib.studies import search
 
 pytest.importorskip("optuna")
 

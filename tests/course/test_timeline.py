@@ -6,7 +6,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from grader.course.timeline import PALETTE, Box, timeline
+from courselib.svg import FILLS
+from courselib.timeline import Box, timeline
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -37,7 +38,7 @@ def test_boxes_that_overlap_lie_below_each_other() -> None:
 
 def test_kinds_keep_their_colours_where_their_order_is_given() -> None:
     rows: dict[str, list[Box]] = {"rank 0": [(0, 1, "x", "second")]}
-    assert boxes(timeline("", rows, kinds=["first", "second"]).svg)["x (second)"][3] == PALETTE[1][0]
+    assert boxes(timeline("", rows, kinds=["first", "second"]).svg)["x (second)"][3] == FILLS[1][0]
     assert "first" not in timeline("", rows, kinds=["first", "second"]).svg
 
 
@@ -71,4 +72,4 @@ def test_what_cannot_be_drawn_is_an_error(row: list[Box]) -> None:
 
 def test_too_many_kinds_are_an_error() -> None:
     with pytest.raises(ValueError, match="colours"):
-        timeline("", {"r": [(k, k + 1, "", f"kind {k}") for k in range(len(PALETTE) + 1)]})
+        timeline("", {"r": [(k, k + 1, "", f"kind {k}") for k in range(len(FILLS) + 1)]})

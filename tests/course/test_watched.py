@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from grader.course.watched import BLOCK, Span, history, records, scalars, spans, step_rows, top
+from courselib.watched import BLOCK, Span, history, records, scalars, spans, step_rows, top
 
 
 def log(*parts: tuple[int, bytes]) -> bytes:

@@ -10,8 +10,8 @@ import nbformat
 import pytest
 import yaml
 
-from grader.course import whiteboard
 from grader.quiz.interview import content
+from tools import whiteboard
 
 COURSE = Path(__file__).parent.parent.parent / "course"
 CHAPTER = next(COURSE.glob("15-*.ipynb"))
@@ -21,7 +21,7 @@ QUESTIONS = {q["id"]: q for q in yaml.safe_load((COURSE / "questions.yaml").read
 def test_the_chapter_is_in_step_with_the_interview() -> None:
     cells = nbformat.read(CHAPTER, as_version=4).cells
     fresh = whiteboard.renewed(nbformat.read(CHAPTER, as_version=4), COURSE)
-    said = "run: python -m grader.course.whiteboard"
+    said = "run: python -m tools.whiteboard"
     assert [(c.id, c.source) for c in cells] == [(c.id, c.source) for c in fresh], said
 
 

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import numpy as np
 from submissions import files
 
-from grader.bench import Bench
-from grader.exercise import Case, Draw, find, grade
+from grader.exercise import Draw, Grading
+from grader.grading import grade
 from grader.ranks import faults
 from grader.ranks.engines import Engines
 from grader.ranks.program import Function, Strided
+from grader.registry import find
 from grader.submission import Submission
+from grader.worlds.cases import Case
+from grader.worlds.ranks import Ranks
 
 IN_A_THREAD = """
 
@@ -70,15 +72,13 @@ def _with_and_without_a_death(_: Draw) -> Iterator[Case]:
 
 
 def test_faults_befall_the_case_that_has_them_and_only_where_it_is_simulated(engines: Engines) -> None:
-    exercise = replace(
-        find("cost_model"), functions=(Function("f"),), cases=_with_and_without_a_death, harness="", p2p_only=True
-    )
-    bench = Bench(exercise, Submission(LAST_OF_TWO, "a.py"), engines, 1)
+    world = Ranks((Function("f"),), _with_and_without_a_death, p2p_only=True)
+    bench = world.open(Grading(Submission(LAST_OF_TWO, "a.py"), engines, 1))
     assert bench.prepare() is None
     calls = {case.label: result for case, result in bench.calls("all")}
     assert calls["nobody dies"].arguments[0][0].view().tolist() == [4, 4, 4]
     died = calls["rank 1 dies"]
     assert died.returned == ("Connection closed by peer: rank 1 is gone", None)
     assert [given[0].view().tolist() for given in died.arguments] == [[2, 2, 2]] * 2  # what a dead rank left is there
-    really = Bench(exercise, Submission(LAST_OF_TWO, "a.py"), engines, 1, "gloo")
+    really = world.open(Grading(Submission(LAST_OF_TWO, "a.py"), engines, 1, "gloo"))
     assert [case.label for case, _ in really.calls("all")] == ["nobody dies"]

@@ -9,11 +9,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from grader.exercise import Case, Draw
+from grader.exercise import Draw
 from grader.exercises.cost_model import EXERCISE, costs
 from grader.ranks.engines import Engines
 from grader.ranks.network import Network
 from grader.ranks.program import Program, same_for_all
+from grader.worlds.cases import Case
 
 PROGRAM = """
 import torch
@@ -75,7 +76,7 @@ def test_the_table_is_what_the_simulator_measures(engines: Engines, network: Net
     rows = {1: (0.0,) * 3, **dict(zip(costs.MEASURED_RANKS, costs.MEASURED[network, algorithm], strict=True))}
     for ranks, expected in rows.items():
         calls = [same_for_all(ranks, size) for size in costs.MEASURED_SIZES]
-        run = engines.sim.run(program, ranks, calls, network=network)
+        run = engines.run("sim", program, ranks, calls, network=network)
         assert [[int(total.view()) for total in call.returned] for call in run.calls] == [
             [ranks * size] * ranks for size in costs.MEASURED_SIZES
         ], "the program does not compute a sum: its time means nothing"
@@ -83,7 +84,7 @@ def test_the_table_is_what_the_simulator_measures(engines: Engines, network: Net
 
 
 def drawn(group: str, seed: int) -> Iterator[Case]:
-    return (case for case in EXERCISE.cases(Draw(seed)) if case.group == group)
+    return (case for case in EXERCISE.world.cases(Draw(seed)) if case.group == group)
 
 
 @pytest.mark.parametrize("seed", SEEDS)

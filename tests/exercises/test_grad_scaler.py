@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from grader.exercise import Case, find
+from grader.registry import find
+from grader.worlds.cases import Case
 
-CASES = [case for case in find("grad_scaler").drawn(1) if case.ranks == 1 and case.by == "train"]
+CASES = [case for case in find("grad_scaler").world.drawn(1) if case.ranks == 1 and case.by == "train"]
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.label)

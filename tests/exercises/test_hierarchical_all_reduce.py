@@ -7,11 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from grader.exercise import Case, Draw
+from grader.exercise import Draw
 from grader.exercises import hierarchical_all_reduce
 from grader.exercises.hierarchical_all_reduce import EXERCISE, GIVEN, TIMED, TIMED_BYTES, flat_ring
 from grader.ranks.engines import Engines
 from grader.ranks.program import Program, Strided, same_for_all
+from grader.worlds.cases import Case
 
 FLAT_RING = """
 import torch
@@ -41,7 +42,7 @@ SMALLER = 8 * 3 * 2**10  # bytes: the formula is the same for every size that di
 def test_the_flat_ring_takes_what_the_formula_says(engines: Engines, nodes: int, k: int) -> None:
     ranks, network = nodes * k, replace(GIVEN, ranks_per_node=k)
     calls = [same_for_all(ranks, Strided.of(np.ones(size // 8, np.int64))) for size in (8 * ranks, SMALLER)]
-    run = engines.sim.run(PROGRAM, ranks, calls, network=network)
+    run = engines.run("sim", PROGRAM, ranks, calls, network=network)
     for size, call in zip((8 * ranks, SMALLER), run.calls, strict=True):
         assert all((given[0].view() == ranks).all() for given in call.arguments), "no sum: its time means nothing"
         assert max(call.finish) == pytest.approx(flat_ring(size, ranks), rel=1e-9)
@@ -55,7 +56,7 @@ def test_the_stages_are_faster_with_room_to_spare(nodes: int, k: int) -> None:
 
 
 def all_cases(group: str) -> list[Case]:
-    return [case for case in EXERCISE.cases(Draw(1)) if case.group == group]
+    return [case for case in EXERCISE.world.cases(Draw(1)) if case.group == group]
 
 
 def test_every_way_to_put_ranks_on_nodes_is_tried() -> None:

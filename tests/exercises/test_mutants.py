@@ -12,9 +12,14 @@ from matrix import PROPERTY, Row
 from submissions import TESTS, BadHeader, files, header, name
 
 from grader import submission
-from grader.exercise import Exercise, find, grade, names, only
+from grader.exercise import Exercise
+from grader.grading import grade, only
 from grader.ranks.engines import Engines
+from grader.registry import find, names
 from grader.verdict import Verdict
+from grader.worlds.nodes import Nodes, NodesAndCalls
+from grader.worlds.ray import Ray
+from grader.worlds.spark import Spark
 
 SEED = 1
 MANY_SEEDS = range(2, 32)
@@ -37,7 +42,7 @@ def slow(exercise: Exercise) -> bool:
 
 def on_an_engine(exercise: Exercise) -> bool:
     """Whether Spark, Ray or Optuna runs for it: of it at most one mutant is always tried, and no other right one."""
-    return bool(exercise.spark or exercise.ray) or exercise.name == "optuna_shared"
+    return isinstance(exercise.world, Spark | Ray) or exercise.name == "optuna_shared"
 
 
 def mutants() -> Iterator[ParameterSet]:
@@ -102,7 +107,7 @@ def alternatives() -> Iterator[ParameterSet]:
     for path in ALTERNATIVES:
         exercise = find(path.parent.name)
         first = path == files("alternatives", path.parent.name)[0] and exercise.name not in ("checkpoint", "raft")
-        heavy = bool(slow(exercise) or exercise.nodes) and not first
+        heavy = bool(slow(exercise) or isinstance(exercise.world, Nodes | NodesAndCalls)) and not first
         marks = [pytest.mark.soak] if on_an_engine(exercise) else [pytest.mark.heavy] * heavy
         yield pytest.param(path, id=name(path), marks=marks)
 
@@ -124,7 +129,7 @@ def test_a_reference_solution_has_full_marks(path: Path, engines: Engines) -> No
 
 def of_nodes() -> list[Path]:
     """The right solutions whose schedules depend on the seed."""
-    return [path for path in REFERENCES + ALTERNATIVES if exercise_of(path).nodes]
+    return [path for path in REFERENCES + ALTERNATIVES if isinstance(exercise_of(path).world, Nodes | NodesAndCalls)]
 
 
 @pytest.mark.heavy
@@ -142,7 +147,7 @@ def test_a_right_solution_of_nodes_has_full_marks_with_many_seeds(path: Path, en
 @pytest.mark.soak
 @pytest.mark.parametrize("path", REFERENCES + ALTERNATIVES, ids=name)
 def test_a_right_solution_has_full_marks_with_any_seed(path: Path, engines: Engines) -> None:
-    for seed in SOAKED_SEEDS if exercise_of(path).nodes else MANY_SEEDS:
+    for seed in SOAKED_SEEDS if isinstance(exercise_of(path).world, Nodes | NodesAndCalls) else MANY_SEEDS:
         verdict = verdict_on(path, engines, seed)
         assert verdict.points == verdict.max_points, told(verdict)
 

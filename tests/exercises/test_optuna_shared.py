@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 
-from grader.bench import NotRun
-from grader.exercise import Case
 from grader.exercises.optuna_shared import studies
+from grader.lost import Lost, Unable
 from grader.trace.gantt import svg
-from grader.trace.trouble import Trouble
+from grader.worlds.cases import Case
 
 SEARCH = {
     "ranks": 2, "total": 2, "at_once": 2, "problem": "", "unreadable": "", "end": 1.0, "studies": ["search"],
@@ -81,12 +80,12 @@ def kill(told: dict[str, Any]) -> None:
 def test_what_is_wrong_is_said(check: str, change: Any, kind: str, says: str) -> None:
     pytest.importorskip("optuna")
     told = spoilt(change)
-    with pytest.raises(Trouble) as lost:
+    with pytest.raises(Lost) as lost:
         getattr(studies, check)(bench(told))
     assert lost.value.diagnosis.kind == kind
     assert says in lost.value.diagnosis.message
-    assert lost.value.chart is not None
-    assert "svg" in svg(lost.value.chart)
+    assert lost.value.picture is not None
+    assert "svg" in svg(lost.value.picture)
 
 
 def test_a_study_as_it_should_be_is_drawn() -> None:
@@ -98,5 +97,5 @@ def test_a_study_as_it_should_be_is_drawn() -> None:
 
 def test_without_optuna_there_is_one_sentence_and_no_point(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(NotRun, match=r"Optuna is not installed. Install it: pip install 'rankup\[jobs\]'"):
+    with pytest.raises(Unable, match=r"Optuna is not installed. Install it: pip install 'rankup\[jobs\]'"):
         studies.exact(bench(SEARCH))

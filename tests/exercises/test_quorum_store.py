@@ -6,11 +6,12 @@ import pytest
 from submissions import TESTS
 
 from grader import submission
-from grader.exercise import find, grade, only
 from grader.exercises.quorum_store import judging as judging
 from grader.exercises.quorum_store import plans as plans
+from grader.grading import grade, only
 from grader.nodes.explorer import View
 from grader.ranks.engines import Engines
+from grader.registry import find
 
 EXERCISE = find("quorum_store")
 ASKS = {"c1": (plans.write("n1", 1),), "c2": (plans.read("n2"), plans.read("n3"))}

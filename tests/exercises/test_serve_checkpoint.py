@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from grader.bench import NotRun
-from grader.exercise import Case, Draw, find
+from grader.exercise import Draw
 from grader.exercises.serve_checkpoint import serving
 from grader.exercises.serve_checkpoint.answering import problem, reason, values
 from grader.exercises.serve_checkpoint.checkpoints import Plan, cases, net
+from grader.lost import Lost, Unable
+from grader.registry import find
 from grader.trace.gantt import svg
-from grader.trace.trouble import Trouble
+from grader.worlds.cases import Case
 
 CASES = list(cases(Draw(1)))
 
@@ -90,12 +91,12 @@ def test_right_answers_are_right_and_drawn(check: str) -> None:
 )  # fmt: skip
 def test_what_is_wrong_is_said(check: str, change: Any, kind: str, says: str) -> None:
     pytest.importorskip("fastapi")
-    with pytest.raises(Trouble) as lost:
+    with pytest.raises(Lost) as lost:
         JUDGES[check](bench(change))
     assert lost.value.diagnosis.kind == kind
     assert says in lost.value.diagnosis.message
-    assert lost.value.chart is not None
-    assert "svg" in svg(lost.value.chart)
+    assert lost.value.picture is not None
+    assert "svg" in svg(lost.value.picture)
 
 
 def test_an_answer_of_another_request_is_told_apart() -> None:
@@ -103,14 +104,14 @@ def test_an_answer_of_another_request_is_told_apart() -> None:
         told["answers"][2], told["answers"][3] = told["answers"][3], told["answers"][2]
 
     pytest.importorskip("fastapi")
-    with pytest.raises(Trouble, match=r"has 2 rows for 1\. It is the answer to request 3") as lost:
+    with pytest.raises(Lost, match=r"has 2 rows for 1\. It is the answer to request 3") as lost:
         JUDGES["concurrent"](bench(exchange))
     assert lost.value.diagnosis.kind == "race"
 
 
 def test_without_fastapi_there_is_one_sentence_and_no_point(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(NotRun, match=r"fastapi is not installed. Install it: pip install 'rankup\[serving\]'"):
+    with pytest.raises(Unable, match=r"fastapi is not installed. Install it: pip install 'rankup\[serving\]'"):
         serving.answers(bench())
 
 

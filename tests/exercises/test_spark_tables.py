@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from grader.exercise import Exercise, find
+from grader.exercise import Exercise
 from grader.exercises import spark_skew
 from grader.exercises.common import spark_tables as tables
 from grader.exercises.spark_features import events as features
@@ -15,15 +15,11 @@ from grader.exercises.spark_skew import skewed as skew
 from grader.jobs.sparks.bench import SparkBench
 from grader.jobs.sparks.engine import Operator, Returned
 from grader.jobs.sparks.measured import Job, Measured, Stage, Task
+from grader.registry import find
 from grader.submission import Submission
 from grader.verdict import Diagnosis
 
-
-class Bench:
-    """Of a bench, what these judges use: they run nothing."""
-
-    def __init__(self) -> None:
-        self.spark = SparkBench(None, Submission("", "mine.py"), 1)  # type: ignore[arg-type]
+BENCH = SparkBench(None, Submission("", "mine.py"), 1)  # type: ignore[arg-type]  # these judges run nothing
 
 
 def asked(judge: Any, returned: Returned) -> Diagnosis | None:
@@ -62,7 +58,7 @@ PLANS = [
 
 @pytest.mark.parametrize(("plan", "named"), [row[1:] for row in PLANS], ids=[row[0] for row in PLANS])
 def test_all_is_done_in_spark(plan: Operator, named: str) -> None:
-    found = asked(tables.all_in_spark(Bench(), "big", 16, actions=False), returned(plan))  # type: ignore[arg-type]
+    found = asked(tables.all_in_spark(BENCH, "big", 16, actions=False), returned(plan))
     assert (found.kind if found else "") == ("forbidden_call" if named else "")
     assert named in (found.message if found else "")
     assert "#12" not in (found.message if found else "")
@@ -74,12 +70,12 @@ def measured(ours: bool, name: str, written: int = 0) -> Measured:
 
 
 def test_an_action_is_named_with_its_line() -> None:
-    judge = tables.all_in_spark(Bench(), "big", 16, actions=False)  # type: ignore[arg-type]
+    judge = tables.all_in_spark(BENCH, "big", 16, actions=False)
     found = asked(judge, returned(SCAN, measured(False, "count at mine.py:7")))
     assert found is not None
     assert (found.kind, found.line, "count" in found.message) == ("forbidden_call", 7, True)
     assert asked(judge, returned(SCAN, measured(True, "collectAsList at <unknown>:0"))) is None
-    allowed = tables.all_in_spark(Bench(), "big", 16, actions=True)  # type: ignore[arg-type]
+    allowed = tables.all_in_spark(BENCH, "big", 16, actions=True)
     assert asked(allowed, returned(SCAN, measured(False, "count at mine.py:7"))) is None
     written = asked(allowed, returned(SCAN, measured(False, "json at mine.py:7", 5)))
     assert written is not None
@@ -89,9 +85,9 @@ def test_an_action_is_named_with_its_line() -> None:
 def test_exchanges_are_counted_and_told_by_what_they_are_by() -> None:
     exchange = op("Exchange", SCAN, text="Exchange hashpartitioning(k#1L, 8), ENSURE_REQUIREMENTS, [plan_id=7]")
     plan = op("Join", exchange, op("Exchange", op("ReusedExchange")), op("BroadcastExchange", exchange))
-    judge = tables.too_many_exchanges(Bench(), "big", 3, "Group once.")  # type: ignore[arg-type]
+    judge = tables.too_many_exchanges(BENCH, "big", 3, "Group once.")
     assert asked(judge, returned(plan)) is None
-    stricter = tables.too_many_exchanges(Bench(), "big", 2, "Group once.")  # type: ignore[arg-type]
+    stricter = tables.too_many_exchanges(BENCH, "big", 2, "Group once.")
     found = asked(stricter, returned(plan))
     assert found is not None
     assert "3 exchanges" in found.message
@@ -111,13 +107,13 @@ COLUMNS = [
 
 @pytest.mark.parametrize(("got", "words"), COLUMNS, ids=[words or f"right {len(got)}" for got, words in COLUMNS])
 def test_columns(got: list[tuple[str, str]], words: str) -> None:
-    judge = tables.columns_wrong(Bench(), "big", {"k": "a whole number", "v": "a number"})  # type: ignore[arg-type]
+    judge = tables.columns_wrong(BENCH, "big", {"k": "a whole number", "v": "a number"})
     found = asked(judge, returned(SCAN, None, *got))
     assert words in found.message if found else not words
 
 
 def test_what_is_no_dataframe_is_named() -> None:
-    judge = tables.no_frame(Bench(), "big")  # type: ignore[arg-type]
+    judge = tables.no_frame(BENCH, "big")
     for value, words in (
         (Returned("list", [], Measured()), "a list"),
         (Returned("NoneType", None, Measured()), "nothing"),
@@ -185,7 +181,7 @@ SHARES = [
 def test_shares_of_tasks(shares: list[int], words: str) -> None:
     tasks = [Task(shuffle_read_records=share) for share in shares] + [Task(input_records=12000)]
     run = Measured([Job(0, [4], True)], {4: Stage(4, "join", tasks=tasks)})
-    judge = spark_skew._uneven(Bench(), spark_skew.ALL)  # type: ignore[arg-type]
+    judge = spark_skew._uneven(BENCH, spark_skew.ALL)
     found = asked(judge, returned(SCAN, run))
     assert (found.kind if found else "") == ("no_overlap" if words else "")
     assert words in (found.message if found else "")

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from grader import exercise
+from grader import exercise, grading, registry
 from grader.ranks.engines import Engines
 from grader.submission import Submission
-from grader.twins import twins
+from grader.worlds.twins import twins
 
 RING = (Path(__file__).parents[2] / "demo" / "submissions" / "ada.py").read_text()
 # real ranks run in the main thread, simulated ones do not
@@ -43,7 +43,7 @@ def other(tensor):
 def test_no_check_is_passed_by_simulated_ranks_alone(engines: Engines, how: str) -> None:
     real, kind = REALLY[how]
     source = f"{RING}\n{OTHER}\n{PEEK.replace('REAL', real)}"
-    verdict = exercise.grade(exercise.find("ring_all_reduce"), Submission(source, "a.py"), engines, 3)
+    verdict = grading.grade(registry.find("ring_all_reduce"), Submission(source, "a.py"), engines, 3)
     won = [check.name for check in verdict.checks if check.points]
     assert not set(won) - {"large"}, won  # which real ranks alone decide
     kinds = {check.diagnosis.kind for check in verdict.checks if check.diagnosis and check.name != "large"}
@@ -51,7 +51,7 @@ def test_no_check_is_passed_by_simulated_ranks_alone(engines: Engines, how: str)
 
 
 def test_every_group_with_a_small_world_has_one_twin() -> None:
-    found = exercise.find("ring_all_reduce")
+    found = registry.find("ring_all_reduce")
     cases = list(found.cases(exercise.Draw(1)))
     made = twins(cases, 1)
     groups = {case.group for case in cases if case.engine == "sim" and 2 <= case.ranks <= 8}

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from grader.jobs.cluster import Cluster, Done, Job
+from grader.lost import Lost
 from grader.ranks.engines import Engines
 from grader.submission import Submission
-from grader.trace.trouble import Trouble
 
 COUNT = ("words", "total", None)
 TEXT = ["a b a", "b c", "c c d", "a"]
@@ -72,9 +72,9 @@ def done(engines: Engines, run: str, job: Job | None = None) -> Done:
 
 def trouble(engines: Engines, run: str, job: Job | None = None) -> tuple[str, str]:
     """The kind and the words of what ends a job."""
-    with pytest.raises(Trouble) as caught:
+    with pytest.raises(Lost) as caught:
         done(engines, run, job)
-    assert caught.value.chart is not None, "there is a picture of every end"
+    assert caught.value.picture is not None, "there is a picture of every end"
     return caught.value.diagnosis.kind, caught.value.diagnosis.message
 
 

@@ -8,9 +8,9 @@ import pytest
 
 from grader.jobs.sparks import engine, java
 from grader.jobs.sparks.engine import Day, Frame, Lines, Missing, Returned, Spark
+from grader.lost import Lost
 from grader.ranks.engines import Engines
 from grader.submission import Submission
-from grader.trace.trouble import Trouble
 
 ROWS = '{"user": 1, "value": 2.5}\n{"user": 2, "value": null}\n{"user": 1, "value": 1.0}\n'
 TABLE = Frame(ROWS, "user long, value double")
@@ -35,7 +35,7 @@ def run(spark: Spark, body: str, *arguments: Any) -> Returned:
 
 
 def trouble(spark: Spark, body: str, *arguments: Any) -> tuple[str, str, int | None]:
-    with pytest.raises(Trouble) as caught:
+    with pytest.raises(Lost) as caught:
         run(spark, body, *arguments)
     found = caught.value.diagnosis
     return found.kind, found.message, found.line
@@ -111,7 +111,7 @@ def test_a_run_that_does_not_return_says_why(
 
 @pytest.mark.parametrize(("text", "kind"), [("def f(:", "syntax_error"), ("x = 1", "missing_function")])
 def test_a_program_that_is_none_says_why(spark: Spark, text: str, kind: str) -> None:
-    with pytest.raises(Trouble) as caught:
+    with pytest.raises(Lost) as caught:
         spark.run(Submission(text, "mine.py"), "f", [])
     assert caught.value.diagnosis.kind == kind
 

@@ -8,9 +8,9 @@ import pytest
 
 from grader.jobs.sparks import java
 from grader.jobs.sparks.engine import Frame, Operator, Returned, Spark
+from grader.lost import Lost
 from grader.ranks.engines import Engines
 from grader.submission import Submission
-from grader.trace.trouble import Trouble
 
 LEFT = Frame('{"k": 1}\n{"k": 2}\n{"k": 1}\n', "k long")
 RIGHT = Frame('{"k": 1, "name": "a"}\n{"k": 2, "name": "b"}\n', "k long, name string")
@@ -83,7 +83,7 @@ def test_a_session_has_the_settings_that_a_run_asks_for_and_says_which_were_chan
 
 
 def test_python_may_not_read_what_the_jvm_is_given(spark: Spark) -> None:
-    with pytest.raises(Trouble) as caught:
+    with pytest.raises(Lost) as caught:
         run(spark, "path = a.inputFiles()[0].removeprefix('file://')\nopen(path).read()\nreturn a")
     assert "Permission" in caught.value.diagnosis.message
 
@@ -95,7 +95,7 @@ def test_what_a_submission_writes_is_gone_in_the_next_run(spark: Spark) -> None:
 
 def test_who_writes_over_what_was_given_is_refused(engines: Engines) -> None:
     spark = Spark(engines.warm)
-    with pytest.raises(Trouble) as caught:
+    with pytest.raises(Lost) as caught:
         run(spark, "b.select('k').write.mode('overwrite').json(a.inputFiles()[0])\nreturn a")
     spark.close()
     assert caught.value.diagnosis.kind == "sandbox_violation"

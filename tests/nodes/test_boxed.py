@@ -5,27 +5,29 @@ from __future__ import annotations
 import contextlib
 import inspect
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 
 import pytest
 
+from grader.lost import Lost
 from grader.nodes.actors import Local
 from grader.nodes.bench import NodeBench
-from grader.nodes.boxed import Boxed, Code
+from grader.nodes.boxed import Code
+from grader.nodes.boxes import Boxes, World, world
 from grader.nodes.clients import Ask, Client
 from grader.nodes.explorer import Model
 from grader.nodes.plan import Plan, play
 from grader.nodes.sim import Simulation, cluster
 from grader.ranks.engines import Engines
 from grader.submission import Submission
-from grader.trace.trouble import Trouble, Violation
 from tests.nodes import clusters
 from tests.nodes.clusters import Gossip
 
 HEAD = "from grader.nodes import Node\n"
 
 
-def boxed(engines: Engines, source: str, name: str = "S") -> Boxed:
-    return Boxed(engines.warm, Code(source, "mine.py", (name,)))
+def boxed(engines: Engines, source: str, name: str = "S") -> AbstractContextManager[World]:
+    return world(engines.warm, Code(source, "mine.py", (name,)))
 
 
 def body(handler: str, before: str = "") -> str:
@@ -33,7 +35,7 @@ def body(handler: str, before: str = "") -> str:
     return f"{HEAD}{before}\nclass S(Node):\n{handler}"
 
 
-def echoed(actors: Boxed, nodes: int = 2, times: int = 2) -> list[object]:
+def echoed(actors: World, nodes: int = 2, times: int = 2) -> list[object]:
     """What each node answers to some requests, one after another."""
     sim = Simulation(actors, cluster(nodes, "S"), 1)
     clients = [Client(sim, f"c{n}", [Ask(f"n{n}", {"type": "x"})] * times) for n in range(1, nodes + 1)]
@@ -86,8 +88,8 @@ BROKEN = {
 
 @pytest.mark.parametrize(("source", "kind", "words"), BROKEN.values(), ids=BROKEN.keys())
 def test_a_program_of_which_no_node_can_be_made(engines: Engines, source: str, kind: str, words: str) -> None:
-    with boxed(engines, source) as actors:
-        found = actors.hopeless()
+    with contextlib.closing(Boxes(engines.warm, Code(source, "mine.py", ("S",)), ())) as boxes:
+        found = boxes.hopeless()
     assert found is not None
     assert found.kind == kind
     assert words in found.message
@@ -128,7 +130,7 @@ def test_a_handler_that_breaks_things(engines: Engines, handler: str, kind: str,
             sim.run(21)
             actors.forget()
             found, message = "none", ""
-        except Trouble as trouble:
+        except Lost as trouble:
             found, message = trouble.diagnosis.kind, trouble.diagnosis.message
     assert found in kind.split(" or "), message
     assert words in message
@@ -147,7 +149,7 @@ def bench(engines: Engines) -> Iterator[NodeBench]:
 
 def test_a_clock_of_the_machine_is_found(bench: NodeBench) -> None:
     model = Model(cluster(2, "S"), {"c1": (Ask("n1", {"type": "x"}),) * 9, "c2": (Ask("n1", {"type": "x"}),) * 9})
-    with pytest.raises(Trouble) as caught:
+    with pytest.raises(Lost) as caught:
         bench.explore(model, lambda view: None, most=500)
     assert caught.value.diagnosis.kind == "nondeterministic"
     assert "n1" in caught.value.diagnosis.message
@@ -161,13 +163,13 @@ def test_a_violation_is_kept_and_plays_again(engines: Engines) -> None:
     def judge(view: object) -> object:
         return bench.found("wrong_result", "three") if len(view.history) == 6 else None  # type: ignore[attr-defined]
 
-    with pytest.raises(Violation) as caught:
+    with pytest.raises(Lost) as caught:
         bench.of("a").explore(model, judge)
     assert caught.value.schedule is not None
     assert len(caught.value.schedule["actions"]) == 6
     bench.replayed = caught.value.schedule
     again = bench.of("a")
-    with pytest.raises(Violation, match="three"):
+    with pytest.raises(Lost, match="three"):
         again.explore(model, judge)
     assert again.explore(model, judge).states == 0, "another search than the one that was kept is left out"
     bench.close()
@@ -193,6 +195,6 @@ def test_a_run_must_come_out_the_same_in_several_processes(engines: Engines, mor
         try:
             bench.hold([Plan(cluster(3, "S"), asks)], lambda played: None)
             found = None
-        except Violation as violation:
+        except Lost as violation:
             found = violation.diagnosis.kind
     assert found == kind if kind is None else found in kind.split(" or ")

@@ -8,15 +8,16 @@ from functools import partial
 
 import pytest
 
-from grader.exercise import find, grade, only
+from grader.grading import grade, only
+from grader.lost import Lost
 from grader.nodes.boxed import Code
 from grader.nodes.boxes import Boxes, World
 from grader.nodes.clients import Ask
 from grader.nodes.plan import Plan, play
 from grader.nodes.sim import cluster
 from grader.ranks.engines import Engines
+from grader.registry import find
 from grader.submission import Submission
-from grader.trace.trouble import Trouble
 
 SOURCE = """
 from grader.nodes import Node
@@ -49,7 +50,7 @@ def told(boxes: Boxes, seed: int, types: tuple[str, ...] = ("x",) * 30, places: 
     asks = {f"c{node}": tuple(Ask(f"n{node}", {"type": kind}) for kind in types) for node in (1, 2)}
     try:
         played = play(Plan(cluster(2, "S"), asks, seed=seed, until=60), World(boxes, places))
-    except Trouble as trouble:
+    except Lost as trouble:
         return trouble.diagnosis.kind
     return [asked.answer for client in played.clients.values() for asked in client.done]
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from grader.nodes.protocol import Malformed
-from grader.nodes.workloads import lin_kv, linearizability
+from grader.nodes.workloads import lin_kv
 from grader.nodes.workloads.counters import sums
 from grader.nodes.workloads.figures import figures, quantile
 from grader.nodes.workloads.registry import WORKLOADS
@@ -201,8 +201,6 @@ def test_a_topology_is_mutual_and_reaches_all(count: int, name: str) -> None:
 
 
 def test_the_checker_is_asked_for_key_value_histories() -> None:
-    if not linearizability.there():
-        pytest.skip("no checker of histories")
     right = [("n1", "write", 1, "ok"), ("n2", "read", None, "ok", 1)]
     wrong = [("n1", "write", 1, "ok"), ("n1", "write", 2, "ok"), ("n2", "read", None, "ok", 1)]
     told = [[{**event, "key": 7} for event in events(*each)] for each in (right, wrong)]

@@ -6,13 +6,13 @@ import random
 
 import pytest
 
+from grader.lost import Lost
 from grader.nodes import Node
 from grader.nodes.actors import Local
 from grader.nodes.clients import Ask, Client
 from grader.nodes.network import Network, bridge, one_way, split
 from grader.nodes.plan import Mishap, Plan, minimise, play, random_mishaps
 from grader.nodes.sim import Member, Simulation, cluster, messages_between
-from grader.trace.trouble import Trouble
 from tests.nodes.clusters import Echo, Gossip
 
 ACTORS = {"Echo": Echo, "Gossip": Gossip}
@@ -158,10 +158,10 @@ def test_an_exception_in_a_handler_is_a_crash_with_its_line() -> None:
 
     sim = Simulation(Local({"Broken": Broken}), cluster(1, "Broken"), file="mine.py")
     ask(sim)
-    with pytest.raises(Trouble, match=r"n1 raised KeyError.*on_message of .*echo.* from c1") as caught:
+    with pytest.raises(Lost, match=r"n1 raised KeyError.*on_message of .*echo.* from c1") as caught:
         sim.run(5)
     assert caught.value.diagnosis.kind == "crash"
-    assert caught.value.story is not None
+    assert caught.value.picture is not None
 
 
 def test_nodes_that_never_stop_sending_end_the_run() -> None:
@@ -174,7 +174,7 @@ def test_nodes_that_never_stop_sending_end_the_run() -> None:
             self.send(src, body)
 
     sim = Simulation(Local({"Storm": Storm}), cluster(2, "Storm"))
-    with pytest.raises(Trouble, match="went on sending"):
+    with pytest.raises(Lost, match="went on sending"):
         sim.run(1e6)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from grader.lost import Lost
 from grader.nodes import told
 from grader.nodes.actors import Branch, Local
 from grader.nodes.boxed import Allowance
@@ -15,8 +16,7 @@ from grader.nodes.explorer import Explorer, Model
 from grader.nodes.life import Birth
 from grader.nodes.node import Node
 from grader.nodes.sim import cluster
-from grader.sandbox.party import NONSENSE
-from grader.trace.trouble import Trouble
+from grader.sandbox.client import NONSENSE
 
 
 def nested(levels: int) -> str:
@@ -104,7 +104,7 @@ def test_who_calls_all_states_one_is_found_out() -> None:
     asks = {f"c{number}": (Ask("n1", {"type": "x"}),) * 6 for number in (1, 2)}
     model = Model(cluster(1, "Counting"), asks)
     assert Explorer(Local({"Counting": Counting}), model, lambda view: None).search(500).problem is None
-    with pytest.raises(Trouble) as caught:
+    with pytest.raises(Lost) as caught:
         Explorer(Lying({"Counting": Counting}), model, lambda view: None).search(500)
     assert caught.value.diagnosis.kind == "nondeterministic"
     assert json.dumps(caught.value.diagnosis.message).count("n1") == 1

@@ -21,7 +21,7 @@ import psutil
 import pytest
 from rich.console import Console
 
-from grader.quiz import session
+from grader.quiz import front
 from grader.quiz.plan import Wanted
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -32,8 +32,8 @@ from pathlib import Path
 if sys.stdin.isatty():
     import fcntl, termios
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)  # so that Ctrl-C is a signal
-from grader.quiz import plan, session
-sys.exit(session.run(plan.Wanted(), 10, Path(sys.argv[1])))
+from grader.quiz import front, plan
+sys.exit(front.quiz(plan.Wanted(), 10, Path(sys.argv[1]), in_lines=True))
 """
 LIMIT = 60  # seconds to wait for what must come; only a test that fails waits so long
 
@@ -172,7 +172,7 @@ def run(tmp_path: Path) -> Run:
 
         console = Console(file=shown, width=100)
         wanted = wanted or Wanted(decks=(deck,) if deck else ())
-        status = session.run(wanted, new, folder, now=lambda: now, read=read, console=console)
+        status = front.quiz(wanted, new, folder, in_lines=True, now=lambda: now, read=read, console=console)
         return status, shown.getvalue()
 
     return hold

@@ -38,7 +38,9 @@ UNREADABLE = ["", "x", "1,5", "inf", "nan", "3 apples", "3 s", "1..2", "--1", "1
 
 @pytest.mark.parametrize("typed", UNREADABLE)
 def test_what_is_no_number_is_told(typed: str) -> None:
-    with pytest.raises(asking.UnreadableError, match=r"^(That is no number|Write it in MB)"):
+    with pytest.raises(
+        asking.UnreadableError, match=r"^(That is no number|.* is not what is asked for: the answer is in MB)"
+    ):
         asking.judge(number(700, "MB"), typed, ())
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from grader import catalog
 from grader.quiz.deck import Card, Number
 from grader.quiz.folder import load_folder
-from grader.quiz.formula import LONGEST, compute, disagreement
+from grader.quiz.formula import compute, disagreement
 
 GOOD = {
     "2 * (8 - 1) / 8 * 400": 700,
@@ -24,31 +24,29 @@ GOOD = {
     "round(2 / 3, 2) + round(2.6)": 3.67,
     "2 * sin(pi / 30) + cos(0)": 2 * math.sin(math.pi / 30) + 1,
 }
-BAD = {
-    "": "no arithmetic that can be read",
-    "1 +": "no arithmetic that can be read",
-    "1 2": "no arithmetic that can be read",
-    "()": "numbers, operators and calls alone",
-    "x + 1": "'x' is not known here",
-    "__import__('os')": "'_' is no arithmetic",
-    "1 if 2 else 3": "'if' is not known",
-    "a.b": "'a' is not known",
-    "1 < 2": "'<' is no arithmetic",
-    "[1]": "'[' is no arithmetic",
-    "1, 2": "alone",
-    "min": "alone",
-    "sqrt(2)(3)": "alone",
-    "1 / 0": "no value",
-    "min()": "no value",
-    "sqrt()": "no value",
-    "sqrt(0 - 1)": "",
-    "(0 - 1) ** 0.5": "no real value",
-    "9 ** 9 ** 9": "no value",
-    "1e999": "no finite value",
-    "0 ** (0 - 1)": "no value",
-    "(" * 290 + "1": "no arithmetic that can be read",
-    "1" * (LONGEST + 1): "longer than",
-}
+BAD = [
+    "",
+    "1 +",
+    "1 2",
+    "()",
+    "x + 1",
+    "__import__('os')",
+    "a.b",
+    "[1]",
+    "1, 2",
+    "min",
+    "sqrt(2)(3)",
+    "1 / 0",
+    "min()",
+    "sqrt()",
+    "sqrt(0 - 1)",
+    "(0 - 1) ** 0.5",
+    "9 ** 9 ** 9",
+    "1e999",
+    "0 ** (0 - 1)",
+    "(" * 290 + "1",
+    "'a' * 9",
+]
 
 
 @pytest.mark.parametrize(("formula", "value"), GOOD.items())
@@ -56,11 +54,10 @@ def test_a_formula_is_computed(formula: str, value: float) -> None:
     assert compute(formula) == pytest.approx(value)
 
 
-@pytest.mark.parametrize(("formula", "words"), BAD.items())
-def test_what_is_no_formula_is_refused_in_one_sentence(formula: str, words: str) -> None:
-    with pytest.raises(ValueError, match=r"\A[^\n]+\Z") as caught:
+@pytest.mark.parametrize("formula", BAD)
+def test_what_is_no_formula_is_refused_in_one_sentence(formula: str) -> None:
+    with pytest.raises(ValueError, match=r"\Ait (cannot be computed: [^\n]+|has no finite value)\Z"):
         compute(formula)
-    assert words in str(caught.value)
 
 
 @given(st.text() | st.text(st.sampled_from("0123456789.e+-*/%(), minsqrtpi_"), max_size=60))
@@ -91,7 +88,7 @@ def test_any_text_has_a_value_or_a_sentence(text: str) -> None:
 def test_a_formula_gives_the_answer_as_it_is_written(
     formula: str, written: str, tolerance: float, agrees: bool
 ) -> None:
-    assert (disagreement(Number(float(written), "x", tolerance, formula), written) is None) is agrees
+    assert (disagreement(Number(float(written), "x", tolerance, formula, written)) is None) is agrees
 
 
 NUMBERS = [card for deck in load_folder(catalog.cards()) for card in deck.cards if card.number]

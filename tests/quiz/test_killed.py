@@ -17,8 +17,8 @@ from grader.quiz import store
 CODE = """
 import sys
 from pathlib import Path
-from grader.quiz import plan, session
-sys.exit(session.run(plan.Wanted(), 1000, Path(sys.argv[1])))
+from grader.quiz import front, plan
+sys.exit(front.quiz(plan.Wanted(), 1000, Path(sys.argv[1]), in_lines=True))
 """
 
 

@@ -105,7 +105,7 @@ def test_what_went_wrong_in_an_interview_comes_first(decks: Any, run: Any) -> No
 def test_statistics_and_help(decks: Any, run: Any) -> None:
     shown = run(decks(d06=["a"]), ["t", "?", "q"])[1]
     assert "Due in the next 30 days" in shown
-    assert "u undo the last answer" in shown
+    assert "undo, also what an earlier session did" in shown
 
 
 def test_edit(decks: Any, run: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,6 +24,10 @@ def picture(name: str = "pictures/p.svg") -> str:
     return card("p", "ring", "mid").replace("kind: qa", f"kind: diagram\npicture: {name}\nalt: A run.")
 
 
+def number_card(formula: str) -> str:
+    return card("n", "ring", "mid").replace("kind: qa", f"kind: number\nanswer: 1\nunit: x\nformula: {formula}")
+
+
 GOOD = (card("a", "ring", "mid", "question: q-a\n"), card("b", "tree", "mid"), card("c", "tree", "senior"))
 CASES = {
     "nothing": ({"06.md": deck(*GOOD)}, []),
@@ -57,6 +61,14 @@ CASES = {
         ["06.md:40: card 'd' is of level senior, at which 'ring' is not asked"],
     ),
     "an unknown level": ({"06.md": deck(*GOOD, card("d", "ring", "guru"))}, ["06.md:40: card 'd' has level 'guru'"]),
+    "a formula that gives another number": (
+        {"06.md": deck(*GOOD, number_card("2"))},
+        ["06.md:40: card 'n' has formula '2' gives 2, and answer says 1"],
+    ),
+    "a formula that is none": (
+        {"06.md": deck(*GOOD, number_card("one"))},
+        ["card 'n' has formula 'one': it cannot be"],
+    ),
     "an unknown question": (
         {"06.md": deck(*GOOD, card("d", "ring", "mid", "question: q-z\n"))},
         ["06.md:40: card 'd' belongs to 'q-z'"],

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from grader.quiz import session, store
+from grader.quiz import front, store
 from grader.quiz.deck import DeckError
 from grader.quiz.plan import Wanted
 
@@ -192,7 +192,7 @@ def test_a_topic_is_no_markup(decks: Any, run: Any) -> None:
 
 def test_a_standard_input_that_is_closed_ends_the_session(decks: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", None)
-    assert session.run(Wanted(), 10, decks(d06=["a"])) == 0
+    assert front.quiz(Wanted(), 10, decks(d06=["a"]), in_lines=True) == 0
 
 
 def test_a_terminal_that_is_gone_ends_the_session(decks: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -200,4 +200,4 @@ def test_a_terminal_that_is_gone_ends_the_session(decks: Any, monkeypatch: pytes
         raise OSError(5, "Input/output error")
 
     monkeypatch.setattr("builtins.input", lost)
-    assert session.run(Wanted(), 10, decks(d06=["a"])) == 0
+    assert front.quiz(Wanted(), 10, decks(d06=["a"]), in_lines=True) == 0

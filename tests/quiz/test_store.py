@@ -154,7 +154,7 @@ def _newer(file: Path) -> None:
 
 
 UNUSABLE = {
-    "of a newer rankup": (_newer, "newer rankup"),
+    "of another rankup": (_newer, "another rankup"),
     "not a database": (lambda file: file.write_text("no database" * 100), "not a database"),
     "a folder": (lambda file: file.mkdir(), "unable to open"),
 }

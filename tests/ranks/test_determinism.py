@@ -136,7 +136,7 @@ def simulate(engines: Engines, known: Known, seed: int, session: Any = None) -> 
     code = Program.of(HEAD + known.body, "learner.py", "f")
     happens = [faults.parse(text, known.ranks) for text in known.befalls]
     calls = [same_for_all(known.ranks)] * known.calls
-    return engines.sim.run(code, known.ranks, calls, seed, LIMITS, known.network, session, happens)
+    return engines.run("sim", code, known.ranks, calls, seed, LIMITS, known.network, session, happens)
 
 
 def plain(value: Any) -> Any:
@@ -166,7 +166,7 @@ def digests(engines: Engines, times: int, names: Iterable[str] = tuple(PROGRAMS)
     """The hashes that the programs have, each run so many times, most in one process."""
     found: dict[str, set[str]] = {name: set() for name in names}
     for name, hashes in found.items():
-        with engines.sim.session() as session:
+        with engines.session() as session:
             for k in range(times):
                 hashes.add(digest(simulate(engines, PROGRAMS[name], 3, session if k % 10 else None)))
     return found

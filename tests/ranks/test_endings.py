@@ -14,17 +14,19 @@ import numpy as np
 import psutil
 import pytest
 
-from grader.ranks.processes import Processes
+from grader.ranks.engines import Engines
 from grader.ranks.program import Call, Limits, Program, Run, Strided, same_for_all
 
 QUICK = Limits(cpu_seconds=0.4, idle_seconds=0.8)
 
 
-def run(engine: Processes, body: str, ranks: int = 3, p2p_only: bool = False, limits: Limits = QUICK) -> Run:
+def run(engines: Engines, body: str, ranks: int = 3, p2p_only: bool = False, limits: Limits = QUICK) -> Run:
     """Run `body` as the function `f()` on `ranks` real processes; its first line is line 4."""
     source = "import os, sys, time\nimport torch, torch.distributed as dist\ndef f():\n"
     source += textwrap.indent(textwrap.dedent(body).strip() + "\n", "    ")
-    return engine.run(Program.of(source, "learner.py", "f", (), p2p_only), ranks, [same_for_all(ranks)], 1, limits)
+    return engines.run(
+        "gloo", Program.of(source, "learner.py", "f", (), p2p_only), ranks, [same_for_all(ranks)], 1, limits
+    )
 
 
 @dataclass(frozen=True)
@@ -117,8 +119,8 @@ BAD = {
 
 
 @pytest.mark.parametrize("bad", BAD.values(), ids=BAD.keys())
-def test_a_bad_ending_is_named_with_rank_and_line(engine: Processes, bad: Bad) -> None:
-    result = run(engine, bad.body, bad.ranks, bad.p2p_only)
+def test_a_bad_ending_is_named_with_rank_and_line(engines: Engines, bad: Bad) -> None:
+    result = run(engines, bad.body, bad.ranks, bad.p2p_only)
     assert result.diagnoses, f"ended {result.ending} without a word"
     found = result.diagnoses[0]
     assert (result.ending, found.kind, found.line) == (bad.ending, bad.kind, bad.line), found.message
@@ -142,8 +144,8 @@ def test_a_bad_ending_is_named_with_rank_and_line(engine: Processes, bad: Bad) -
     ],
     ids=["isend", "irecv", "changed", "received into"],
 )
-def test_a_finished_run_may_still_have_a_race(engine: Processes, body: str, words: str) -> None:
-    result = run(engine, RANK + body)
+def test_a_finished_run_may_still_have_a_race(engines: Engines, body: str, words: str) -> None:
+    result = run(engines, RANK + body)
     found = [*result.calls[0].diagnoses] if result.calls else []
     assert result.finished
     assert [words in race.message and race.kind == "race" for race in found][:1] == [True]
@@ -161,12 +163,12 @@ def test_a_finished_run_may_still_have_a_race(engine: Processes, body: str, word
     ],
     ids=["ring", "any source", "collectives", "a slow sender", "batch"],
 )
-def test_legal_programs_finish_without_a_word(engine: Processes, body: str) -> None:
-    result = run(engine, RANK + body)
+def test_legal_programs_finish_without_a_word(engines: Engines, body: str) -> None:
+    result = run(engines, RANK + body)
     assert (result.ending, result.diagnoses) == ("finished", ())
 
 
-def test_arguments_come_back_and_everything_is_counted(engine: Processes) -> None:
+def test_arguments_come_back_and_everything_is_counted(engines: Engines) -> None:
     source = (
         "import torch.distributed as dist\n"
         "def f(x):\n    r, n = dist.get_rank(), dist.get_world_size()\n"
@@ -174,7 +176,7 @@ def test_arguments_come_back_and_everything_is_counted(engine: Processes) -> Non
         "    return r, {'x': x}\n"
     )
     tensors = [Strided.of(np.arange(5) + 10 * rank) for rank in range(4)]
-    result = engine.run(Program.of(source, "a.py", "f", ("x",)), 4, [Call(tuple((t,) for t in tensors))])
+    result = engines.run("gloo", Program.of(source, "a.py", "f", ("x",)), 4, [Call(tuple((t,) for t in tensors))])
     call = result.calls[0]
     for rank in range(4):
         np.testing.assert_array_equal(call.arguments[rank][0].view(), np.arange(5) + 10 * ((rank - 1) % 4))
@@ -182,43 +184,44 @@ def test_arguments_come_back_and_everything_is_counted(engine: Processes) -> Non
         assert (call.trace.bytes_sent(rank), call.trace.messages_sent(rank)) == (40, 1)
 
 
-def test_an_operation_that_gloo_refuses_is_not_in_the_trace(engine: Processes) -> None:
-    result = run(engine, RANK + "if r == 0: dist.recv(x, 1)\nif r == 1: dist.send(torch.zeros(8)[::2], 0)")
+def test_an_operation_that_gloo_refuses_is_not_in_the_trace(engines: Engines) -> None:
+    result = run(engines, RANK + "if r == 0: dist.recv(x, 1)\nif r == 1: dist.send(torch.zeros(8)[::2], 0)")
     assert (result.ending, result.diagnoses[0].rank) == ("crashed", 1)
     assert [op.name for op in result.trace.all_operations()] == ["recv"]
 
 
-def test_each_ranks_output_is_kept_apart(engine: Processes) -> None:
-    result = run(engine, RANK + "print('out', r); print('err', r, file=sys.stderr)")
+def test_each_ranks_output_is_kept_apart(engines: Engines) -> None:
+    result = run(engines, RANK + "print('out', r); print('err', r, file=sys.stderr)")
     assert result.stdout == ("out 0\n", "out 1\n", "out 2\n")
     assert result.stderr == ("err 0\n", "err 1\n", "err 2\n")
 
 
-def test_ranks_do_not_share_module_state(engine: Processes) -> None:
+def test_ranks_do_not_share_module_state(engines: Engines) -> None:
     source = "seen = []\ndef f():\n    seen.append(1)\n    return len(seen)\n"
-    result = engine.run(Program.of(source, "a.py", "f"), 3, [same_for_all(3), same_for_all(3)])
+    result = engines.run("gloo", Program.of(source, "a.py", "f"), 3, [same_for_all(3), same_for_all(3)])
     assert [call.returned for call in result.calls] == [(1, 1, 1), (2, 2, 2)]
 
 
-def test_a_world_of_no_ranks_is_refused(engine: Processes) -> None:
+def test_a_world_of_no_ranks_is_refused(engines: Engines) -> None:
     with pytest.raises(ValueError, match="1 to"):
-        engine.run(Program.of("", "a.py", "f"), 0, [])
+        engines.run("gloo", Program.of("", "a.py", "f"), 0, [])
 
 
 def test_sigkill_of_the_grading_process_leaves_nothing(tmp_path: Path) -> None:
     """The whole tree watches its parents' sockets, so it ends however the grading process does."""
     code = (
-        "from grader.ranks.processes import Processes\n"
+        "from grader.ranks.engines import Engines\n"
         "from grader.ranks.program import Program, same_for_all\n"
         "source = 'import os, time\\ndef f():\\n    print(os.getpid(), flush=True)\\n    time.sleep(600)\\n'\n"
-        "import grader.ranks.world as w, psutil\n"
-        "engine = Processes()\n"
-        "original = w.World._printed\n"
-        "def printed(self, number, rank, kind, data):\n"
-        "    original(self, number, rank, kind, data)\n"
+        "import psutil\n"
+        "from grader.sandbox.client import Printed\n"
+        "engines = Engines()\n"
+        "original = Printed.add\n"
+        "def printed(self, number, stream, data):\n"
+        "    original(self, number, stream, data)\n"
         "    print(*(p.pid for p in psutil.Process().children(recursive=True)), flush=True)\n"
-        "w.World._printed = printed\n"
-        "engine.run(Program.of(source, 'a.py', 'f'), 1, [same_for_all(1)])\n"
+        "Printed.add = printed\n"
+        "engines.run('gloo', Program.of(source, 'a.py', 'f'), 1, [same_for_all(1)])\n"
     )
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     grading = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env=environment)

@@ -127,7 +127,7 @@ def program(bodies: dict[str, str]) -> Program:
 def both(engines: Engines, bodies: dict[str, str], ranks: int, dtypes: tuple[str, ...]) -> tuple[Run, Run]:
     calls = [Call(tuple((dtype,) for _ in range(ranks)), name) for name in bodies for dtype in dtypes]
     code = program(bodies)
-    return engines.sim.run(code, ranks, calls, 1, PATIENT), engines.gloo.run(code, ranks, calls, 1, PATIENT)
+    return engines.run("sim", code, ranks, calls, 1, PATIENT), engines.run("gloo", code, ranks, calls, 1, PATIENT)
 
 
 def close(a: Any, b: Any) -> bool:

@@ -20,9 +20,8 @@ LINK = Network(alpha=1.0, beta=0.5)
 def simulate(engines: Engines, body: str, ranks: int = 3, wires: Network = LINK, *befalls: str, **more: Any) -> Run:
     source = HEAD + textwrap.indent(RANK + textwrap.dedent(body), "    ")
     happens = [faults.parse(text, ranks) for text in befalls]
-    return engines.sim.run(
-        Program.of(source, "learner.py", "f"), ranks, [same_for_all(ranks)], 1, network=wires, faults=happens, **more
-    )
+    program, calls = Program.of(source, "learner.py", "f"), [same_for_all(ranks)]
+    return engines.run("sim", program, ranks, calls, 1, network=wires, faults=happens, **more)
 
 
 def finish(run: Run) -> list[float]:

@@ -12,9 +12,10 @@ import pytest
 from fuzz import Fuzzed, generate
 
 from grader.ranks import faults
-from grader.ranks.engines import Engines, Session
+from grader.ranks.engines import Engines
 from grader.ranks.network import ROUNDS
 from grader.ranks.program import Limits, Run, Strided, same_for_all
+from grader.ranks.simulated import Session
 from grader.verdict import Diagnosis
 
 # Programs that end in a way of ours and not theirs, and why
@@ -28,7 +29,7 @@ A_CHUNK = 50
 @pytest.fixture(scope="module")
 def session(engines: Engines) -> Iterator[Session]:
     """One process for as many programs as end well."""
-    with engines.sim.session() as shared:
+    with engines.session() as shared:
         yield shared
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from grader.ranks import WORKER
 from grader.ranks.engines import Engines
-from grader.ranks.processes import WORKER, Processes
 from grader.ranks.program import Call, Function, Limits, Program, Run, Strided
 from grader.sandbox import landlock, modes
 from grader.sandbox.warm import Warm
@@ -125,9 +125,12 @@ from grader.ranks.lives import disk
 def told(life):
     return [[step.call, step.name, "main" if step.main else "other"] for step in life.steps]
 
+def call(f, name, *arguments):
+    return f[name](*arguments)
+
 def saved(lives, text, name="save"):
     folder = Path(tempfile.mkdtemp())
-    life = lives.run(lambda f: f[name](str(folder / "a"), text), folder=folder)
+    life = lives.run(call, name, str(folder / "a"), text, folder=folder)
     life.values
     return {"steps": told(life), "after": {k: v.decode() for k, v in life.after_a_power_cut.items()}}
 
@@ -135,22 +138,25 @@ def notes(lives, watched):
     # what one life writes, and what the next finds, which is given the same room
     folder, other = Path(tempfile.mkdtemp()), Path(tempfile.mkdtemp())
     given = {"folder": folder} if watched else {"rooms": [folder]}
-    taken = lives.run(lambda f: f["leaves_notes"](str(folder)), **given).values[0]
-    again = lives.run(lambda f: f["finds_notes"](str(folder)), **given).values[0]
-    return [taken, again, lives.run(lambda f: f["leaves_notes"](str(folder)), rooms=[other]).values[0]]
+    taken = lives.run(call, "leaves_notes", str(folder), **given).values[0]
+    again = lives.run(call, "finds_notes", str(folder), **given).values[0]
+    return [taken, again, lives.run(call, "leaves_notes", str(folder), rooms=[other]).values[0]]
+
+def sum_and_look(f, tensor, other, shape):
+    return [tensor.sum().item(), *f["looks_round"](other, shape)]
 
 def alone(lives, tensor):
     # whether a life knows of its argument, and of one that another life had
     other = Path(tempfile.mkdtemp()) / "inside"
     other.mkdir()
     shape = list(tensor.shape)
-    first = lives.run(lambda f: [tensor.sum().item(), *f["looks_round"](str(other), shape)], rooms=[other.parent])
+    first = lives.run(sum_and_look, tensor, str(other), shape, rooms=[other.parent])
     folder = Path(tempfile.mkdtemp())
-    return [first.values[0], lives.run(lambda f: f["looks_round"](str(folder), shape), rooms=[folder]).values[0]]
+    return [first.values[0], lives.run(call, "looks_round", str(folder), shape, rooms=[folder]).values[0]]
 
 def strayed(lives, watched):
     folder = Path(tempfile.mkdtemp()) if watched else None
-    stray = lives.run(lambda f: f["leaves_a_stray"](), folder=folder).values[0]
+    stray = lives.run(call, "leaves_a_stray", folder=folder).values[0]
     return Path(f"/proc/{stray}").exists()
 
 def killed(lives, text):
@@ -158,70 +164,83 @@ def killed(lives, text):
     for number in range(10):
         folder = Path(tempfile.mkdtemp())
         disk.write(folder, {"a": b"old"})
-        life = lives.run(lambda f: f["save"](str(folder / "a"), text), folder=folder, kill=(0, number))
+        life = lives.run(call, "save", str(folder / "a"), text, folder=folder, kill=(0, number))
         if not life.killed:
             return seen
         seen.append({name: content.decode() for name, content in disk.read(folder).items()})
 
+def look_and_join(f, folder, text):
+    thread = f["later"](str(folder / "a"), text)
+    names = os.listdir(folder)
+    thread.join()
+    return [*names, "then", *os.listdir(folder)]
+
 def gated(lives, text):
     folder = Path(tempfile.mkdtemp())
-    def act(f):
-        thread = f["later"](str(folder / "a"), text)
-        names = os.listdir(folder)
-        thread.join()
-        return [*names, "then", *os.listdir(folder)]
-    life = lives.run(act, folder=folder, gate=True)
+    life = lives.run(look_and_join, folder, text, folder=folder, gate=True)
     return {"steps": told(life), "names": life.values[0]}
+
+def join(f, folder, text):
+    return f["later"](str(folder / "a"), text).join()
 
 def ungated(lives, text):
     folder = Path(tempfile.mkdtemp())
-    life = lives.run(lambda f: f["later"](str(folder / "a"), text).join(), folder=folder, gate=True)
-    return life.values
+    return lives.run(join, folder, text, folder=folder, gate=True).values
 
 def ended(lives, name):
-    return lives.run(lambda f: f[name](), folder=Path(tempfile.mkdtemp())).values
+    return lives.run(call, name, folder=Path(tempfile.mkdtemp())).values
+
+def add_and_write(f, x, folder):
+    value = f["add"](torch.tensor([x + int(os.environ["RANK"])]))
+    Path(folder, os.environ["RANK"]).write_text("here")
+    return value
 
 def together(lives, x):
-    def act(f):
-        value = f["add"](torch.tensor([x + int(os.environ["RANK"])]))
-        Path(folder, os.environ["RANK"]).write_text("here")
-        return value
     folder = Path(tempfile.mkdtemp())
-    values = lives.run(act, ranks=3, folder=folder).values
+    values = lives.run(add_and_write, x, folder, ranks=3, folder=folder).values
     folder = Path(tempfile.mkdtemp())
-    lives.run(act, ranks=3, folder=folder, kill=(1, 0))
+    lives.run(add_and_write, x, folder, ranks=3, folder=folder, kill=(1, 0))
     return [values, sorted(os.listdir(folder))]
 
+def place(f):
+    return [os.environ["RANK"], torch.distributed.is_initialized()]
+
 def strange(lives, _):
-    act = lambda f: [os.environ["RANK"], torch.distributed.is_initialized()]
-    return [lives.run(act, ranks=2, strangers=strangers).values for strangers in (True, False)]
+    return [lives.run(place, ranks=2, strangers=strangers).values for strangers in (True, False)]
+
+def save_in_children(f, folder, text):
+    ended = []
+    for name in "ab":
+        pid = os.fork()
+        if pid == 0:
+            f["save"](str(folder / name), text)
+            os._exit(0)
+        ended.append(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+    return ended
 
 def struck(lives, text):
     folder = Path(tempfile.mkdtemp())
-    def act(f):
-        ended = []
-        for name in "ab":
-            pid = os.fork()
-            if pid == 0:
-                f["save"](str(folder / name), text)
-                os._exit(0)
-            ended.append(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
-        return ended
     struck = lambda step: step.name == "b.new" and step.call == "write"
-    return [lives.run(act, folder=folder, strike=struck).values[0], sorted(os.listdir(folder))]
+    ended = lives.run(save_in_children, folder, text, folder=folder, strike=struck).values[0]
+    return [ended, sorted(os.listdir(folder))]
+
+def run_as_a_script(f):
+    names = {"__name__": "__main__"}
+    exec(f["$code"], names)
+    return names["said"]
 
 def whole(lives, _):
-    def act(f):
-        names = {"__name__": "__main__"}
-        exec(f["$code"], names)
-        return names["said"]
-    return lives.run(act).values[0]
+    return lives.run(run_as_a_script).values[0]
+
+def count_and_draw(f):
+    f.setdefault("seen", []).append(1)
+    return [len(f["seen"]), torch.rand(1).item()]
 
 def twice(lives, _):
-    def act(f):
-        f.setdefault("seen", []).append(1)
-        return [len(f["seen"]), torch.rand(1).item()]
-    return [lives.run(act).values[0] for _ in range(2)]
+    return [lives.run(count_and_draw).values[0] for _ in range(2)]
+
+def nested(lives, _):
+    lives.run(lambda f: 1)
 """
 NAMES = (
     *("save", "later", "endless", "stands", "leaves", "add", "through", "adds", "moves_in"),
@@ -232,13 +251,13 @@ LIMITS = Limits(cpu_seconds=10, idle_seconds=20, silent_seconds=60, wall_seconds
 
 
 @pytest.fixture(scope="module", params=modes.MODES)
-def boxes(request: pytest.FixtureRequest) -> Iterator[Processes]:
+def boxes(request: pytest.FixtureRequest) -> Iterator[Engines]:
     """An engine for each mode that this machine has."""
     if why := modes.why_not(request.param):
         pytest.skip(f"no {request.param} isolation on this machine: {why}")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RANKUP_SANDBOX", request.param)
-        engine = Processes(Warm(WORKER))
+        engine = Engines(Warm(WORKER))
     yield engine
     engine.close()
 
@@ -248,8 +267,8 @@ def made(engines: Engines, by: str, *arguments: Any, source: str = SOURCE) -> Ru
     return engines.run("gloo", program, 1, [Call((arguments,), "save", by)], 1, LIMITS)
 
 
-def made_in(boxes: Processes, by: str, *arguments: Any) -> Run:
-    return boxes.run(PROGRAM, 1, [Call((arguments,), "save", by)], 1, LIMITS)
+def made_in(boxes: Engines, by: str, *arguments: Any) -> Run:
+    return boxes.run("gloo", PROGRAM, 1, [Call((arguments,), "save", by)], 1, LIMITS)
 
 
 def returned(run: Run) -> Any:
@@ -290,8 +309,8 @@ def test_each_file_is_on_the_disk_as_far_as_it_was_synced(
 
 @pytest.mark.skipif(not landlock.abi(), reason="this kernel has no Landlock")
 @pytest.mark.parametrize("watched", [True, False])
-def test_a_life_writes_in_its_rooms_alone_and_leaves_nothing_elsewhere(boxes: Processes, watched: bool) -> None:
-    own_memory = [4] * (boxes._warm.mode == "full")
+def test_a_life_writes_in_its_rooms_alone_and_leaves_nothing_elsewhere(boxes: Engines, watched: bool) -> None:
+    own_memory = [4] * (boxes.warm.mode == "full")
     taken, found, other = returned(made_in(boxes, "notes", watched))
     assert taken == [0, 1, *own_memory]
     assert found == [0]
@@ -299,14 +318,14 @@ def test_a_life_writes_in_its_rooms_alone_and_leaves_nothing_elsewhere(boxes: Pr
 
 
 @pytest.mark.skipif(not landlock.abi(), reason="this kernel has no Landlock")
-def test_a_life_knows_nothing_that_it_is_not_told(boxes: Processes) -> None:
+def test_a_life_knows_nothing_that_it_is_not_told(boxes: Engines) -> None:
     told, other = returned(made_in(boxes, "alone", Strided.of(np.ones((3, 5, 7), np.float32))))
     assert told == [105, ["inside"], True]
     assert other == [[], False]
 
 
 @pytest.mark.parametrize("watched", [True, False])
-def test_what_a_life_has_started_ends_with_it(boxes: Processes, watched: bool) -> None:
+def test_what_a_life_has_started_ends_with_it(boxes: Engines, watched: bool) -> None:
     assert returned(made_in(boxes, "strayed", watched)) is False
 
 
@@ -369,6 +388,11 @@ def test_a_program_that_cannot_be_loaded_is_named(engines: Engines, source: str,
     run = made(engines, "saved", "x", source=source)
     assert not run.loaded
     assert run.diagnoses[0].kind == kind
+
+
+def test_what_a_life_does_is_named_and_never_carried_along(engines: Engines) -> None:
+    found = made(engines, "nested", 1).diagnoses[0]
+    assert (found.kind, "top-level function of the harness" in found.message) == ("crash", True), found
 
 
 def test_a_single_process_is_killed_and_the_others_go_on(engines: Engines) -> None:

@@ -71,10 +71,10 @@ def program(body: str, big: int) -> Program:
 def growth(engines: Engines, body: str, worlds: int, big: int = 4096, calls: int = 1) -> tuple[int, int, int]:
     """By how many bytes, open files and threads the ranks' process grows over so many worlds, after the first."""
     code, limits = program(body, big), Limits(cpu_seconds=30, idle_seconds=60, silent_seconds=60)
-    with engines.sim.session() as session:
+    with engines.session() as session:
 
         def world() -> int:
-            run = engines.sim.run(code, 4, [same_for_all(4)] * calls, limits=limits, session=session)
+            run = engines.run("sim", code, 4, [same_for_all(4)] * calls, limits=limits, session=session)
             assert run.finished, run.diagnoses
             return _pid(engines)
 
@@ -87,7 +87,7 @@ def growth(engines: Engines, body: str, worlds: int, big: int = 4096, calls: int
 
 
 def _pid(engines: Engines) -> int:
-    (pid,) = processes.ranks(engines.sim._warm)
+    (pid,) = processes.ranks(engines.warm)
     return pid
 
 
@@ -115,10 +115,10 @@ def test_the_ranks_process_keeps_nothing_of_many_worlds(engines: Engines, name: 
 @pytest.mark.parametrize("name", [name for name in PROGRAMS if "groups" not in name])  # groups stay until destroyed
 def test_a_world_keeps_nothing_of_a_call(engines: Engines, name: str) -> None:
     code, limits = program(PROGRAMS[name], 2**16), Limits(cpu_seconds=60, idle_seconds=60, silent_seconds=60)
-    with engines.sim.session() as session:
+    with engines.session() as session:
         sizes = []
         for calls in (20, 100):
-            run = engines.sim.run(code, 4, [same_for_all(4)] * calls, limits=limits, session=session)
+            run = engines.run("sim", code, 4, [same_for_all(4)] * calls, limits=limits, session=session)
             assert run.finished, run.diagnoses
             sizes.append(resident(_pid(engines)))
     assert sizes[1] - sizes[0] < 80 * 2**18, f"{(sizes[1] - sizes[0]) / MIB:.1f} MiB"
@@ -132,7 +132,7 @@ def _worlds_that_end_in_every_way(engines: Engines) -> list[Callable[[], object]
         "if r == 1: 1 / 0\ndist.barrier()",
         "if r == 1: import os; os._exit(1)\ndist.barrier()",
     ]
-    return [lambda body=body: engines.sim.run(program(body, 64), 3, [same_for_all(3)]) for body in bodies]  # type: ignore[misc]
+    return [lambda body=body: engines.run("sim", program(body, 64), 3, [same_for_all(3)]) for body in bodies]  # type: ignore[misc]
 
 
 def test_the_grading_process_keeps_no_thread_and_no_file_of_a_world(engines: Engines) -> None:

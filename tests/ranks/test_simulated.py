@@ -8,9 +8,10 @@ import textwrap
 import numpy as np
 import pytest
 
-from grader.ranks.engines import Engines, NeedsProcesses
+from grader.ranks.engines import Engines
 from grader.ranks.network import ROUNDS, Network
 from grader.ranks.program import Call, Limits, Program, Run, Strided, same_for_all
+from grader.ranks.simulated import NeedsProcesses
 from grader.trace.replay import rounds
 
 HEAD = "import os, random, time\nimport torch, torch.distributed as dist\ndef f():\n"
@@ -23,7 +24,7 @@ def program(body: str, p2p_only: bool = False) -> Program:
 
 
 def simulate(engines: Engines, body: str, ranks: int = 3, seed: int = 1, network: Network = ROUNDS) -> Run:
-    return engines.sim.run(program(body), ranks, [same_for_all(ranks)], seed, QUICK, network)
+    return engines.run("sim", program(body), ranks, [same_for_all(ranks)], seed, QUICK, network, strictly=True)
 
 
 # what it does; both engines must agree on ending, kind, line, results, bytes and messages
@@ -75,7 +76,7 @@ def plain(value: object) -> object:
 
 @pytest.mark.parametrize("body", PROGRAMS.values(), ids=PROGRAMS.keys())
 def test_the_simulator_agrees_with_gloo(engines: Engines, body: str) -> None:
-    real = engines.gloo.run(program(body), 3, [same_for_all(3)], 1, QUICK)
+    real = engines.run("gloo", program(body), 3, [same_for_all(3)], 1, QUICK)
     assert essence(simulate(engines, body)) == essence(real)
 
 
@@ -134,7 +135,7 @@ def test_each_rank_has_its_own_random_state_and_environment(engines: Engines) ->
 
 def test_ranks_do_not_share_module_state(engines: Engines) -> None:
     source = "seen = []\ndef f():\n    seen.append(1)\n    return len(seen)\n"
-    result = engines.sim.run(Program.of(source, "a.py", "f"), 3, [same_for_all(3), same_for_all(3)])
+    result = engines.run("sim", Program.of(source, "a.py", "f"), 3, [same_for_all(3), same_for_all(3)])
     assert [call.returned for call in result.calls] == [(1, 1, 1), (2, 2, 2)]
 
 
@@ -145,7 +146,7 @@ def test_a_message_that_nobody_received_is_not_received_by_the_next_call(engines
         "    ",
     )
     calls = [Call(tuple((k,) for _ in range(2))) for k in (0, 7)]
-    first, second = engines.sim.run(Program.of(source, "a.py", "f", ("k",)), 2, calls).calls
+    first, second = engines.run("sim", Program.of(source, "a.py", "f", ("k",)), 2, calls).calls
     assert [found.kind for found in first.diagnoses] == ["race"]
     np.testing.assert_array_equal(second.returned[1].view(), np.full(4, 7.0))
 

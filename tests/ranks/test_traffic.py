@@ -92,8 +92,8 @@ STORE = """
 )
 def test_the_kernel_sees_what_is_not_recorded(engines: Engines, body: str, ending: str) -> None:
     program = Program.of(HEAD + body, "learner.py", "f", (), p2p_only=True)
-    run = engines.gloo.run(program, 2, [same_for_all(2)] * 2)
-    if engines.gloo._warm.mode != "full":
+    run = engines.run("gloo", program, 2, [same_for_all(2)] * 2)
+    if engines.warm.mode != "full":
         pytest.skip("without full isolation others share the network, and its counters say nothing")
     assert run.ending == ending, run.diagnoses
     if ending == "crashed":

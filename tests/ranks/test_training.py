@@ -162,9 +162,9 @@ def program() -> Program:
 def test_training_is_the_same_on_both(engines: Engines, name: str) -> None:
     ranks = 4
     calls = [Call(((),) * ranks, name)]
-    simulated = engines.sim.run(program(), ranks, calls, 1, PATIENT)
+    simulated = engines.run("sim", program(), ranks, calls, 1, PATIENT)
     assert simulated.finished, (simulated.diagnoses, simulated.stderr[0][-3000:])
-    real = engines.gloo.run(program(), ranks, calls, 1, PATIENT)
+    real = engines.run("gloo", program(), ranks, calls, 1, PATIENT)
     assert real.finished, (real.diagnoses, real.stderr[0][-3000:])
     for rank in range(ranks):
         a, b = simulated.calls[0].returned[rank], real.calls[0].returned[rank]

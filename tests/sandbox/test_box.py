@@ -14,9 +14,8 @@ import psutil
 import pytest
 
 from grader.ranks import WORKER
-from grader.ranks.processes import Processes
+from grader.ranks.engines import Engines
 from grader.ranks.program import Limits, Program, Run, same_for_all
-from grader.ranks.simulated import Simulator
 from grader.sandbox import modes
 from grader.sandbox.limits import MIB, BoxLimits
 from grader.sandbox.warm import Warm
@@ -38,23 +37,23 @@ HEAD = "import ctypes, os, signal, socket, sys, tempfile, threading, time\nimpor
 
 
 @pytest.fixture(scope="module", params=modes.MODES)
-def boxes(request: pytest.FixtureRequest) -> Iterator[Processes]:
+def boxes(request: pytest.FixtureRequest) -> Iterator[Engines]:
     mode: modes.Mode = request.param
     if why := modes.why_not(mode):
         pytest.skip(f"no {mode} isolation on this machine: {why}")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RANKUP_SANDBOX", mode)
         warm = Warm(WORKER)
-    engine = Processes(warm)
+    engine = Engines(warm)
     yield engine
     assert warm.mode == mode
     engine.close()
 
 
-def run(boxes: Processes, body: str, ranks: int = 1, limits: Limits = QUICK) -> Run:
+def run(boxes: Engines, body: str, ranks: int = 1, limits: Limits = QUICK) -> Run:
     """Call `f()` with this body; line 5 is its first."""
     source = HEAD + "def f():\n" + textwrap.indent(textwrap.dedent(body).strip() + "\n", "    ")
-    return boxes.run(Program.of(source, "learner.py", "f", ()), ranks, [same_for_all(ranks)], 1, limits)
+    return boxes.run("gloo", Program.of(source, "learner.py", "f", ()), ranks, [same_for_all(ranks)], 1, limits)
 
 
 def returned(run: Run) -> object:
@@ -62,14 +61,9 @@ def returned(run: Run) -> object:
     return run.calls[0].returned[0]
 
 
-def only_full(boxes: Processes) -> None:
-    if boxes._warm.mode != "full":
+def only_full(boxes: Engines) -> None:
+    if boxes.warm.mode != "full":
         pytest.skip("only full isolation promises this")
-
-
-def not_none(boxes: Processes) -> None:
-    if boxes._warm.mode == "none":
-        pytest.skip("nothing promises this without isolation")
 
 
 # ---- what is out of reach
@@ -82,8 +76,8 @@ READS = [
 
 
 @pytest.mark.parametrize("path", [*(str(ROOT / name) for name in READS), "/root", "/home", "/etc/shadow", "/var"])
-def test_what_a_submission_is_not_to_see_is_not_there(boxes: Processes, path: str) -> None:
-    not_none(boxes)
+def test_what_a_submission_is_not_to_see_is_not_there(boxes: Engines, path: str) -> None:
+    only_full(boxes)
     body = f"""
         try:
             return str(os.listdir({path!r}) if os.path.isdir({path!r}) else open({path!r}).read())
@@ -91,18 +85,18 @@ def test_what_a_submission_is_not_to_see_is_not_there(boxes: Processes, path: st
             return type(error).__name__
     """
     seen = returned(run(boxes, body))
-    if boxes._warm.mode == "full" and path == "/root":
+    if path == "/root":
         assert seen in ("FileNotFoundError", "PermissionError", "['.pyenv']"), seen  # where the interpreter may be
     else:
         assert seen in ("FileNotFoundError", "PermissionError", "[]"), seen
 
 
-def test_the_environment_holds_nothing_of_the_callers(boxes: Processes, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_holds_nothing_of_the_callers(boxes: Engines, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SECRET_TOKEN", "hunter2")
-    mode = boxes._warm.mode
+    mode = boxes.warm.mode
     monkeypatch.setenv("RANKUP_SANDBOX", mode)
     with Warm(WORKER) as warm:
-        seen = returned(run(Processes(warm), "return open('/proc/self/environ').read() + str(dict(os.environ))"))
+        seen = returned(run(Engines(warm), "return open('/proc/self/environ').read() + str(dict(os.environ))"))
     assert "hunter2" not in str(seen)
 
 
@@ -110,15 +104,15 @@ def test_the_environment_holds_nothing_of_the_callers(boxes: Processes, monkeypa
     "path", ["/rankup-canary", "/usr/rankup-canary", "/dev/rankup-canary", str(ROOT / "rankup-canary"),
              f"{os.path.dirname(psutil.__file__)}/rankup-canary"],
 )  # fmt: skip
-def test_nothing_outside_can_be_written(boxes: Processes, path: str) -> None:
-    not_none(boxes)
+def test_nothing_outside_can_be_written(boxes: Engines, path: str) -> None:
+    only_full(boxes)
     seen = returned(run(boxes, f"try: open({path!r}, 'w')\nexcept OSError as error: return type(error).__name__"))
     assert seen in ("PermissionError", "OSError", "FileNotFoundError")
     assert not os.path.exists(path)
 
 
-def test_processes_outside_are_out_of_reach(boxes: Processes) -> None:
-    not_none(boxes)
+def test_processes_outside_are_out_of_reach(boxes: Engines) -> None:
+    only_full(boxes)
     body = f"""
         reached = []
         for pid in (os.getppid(), {os.getpid()}, 1):
@@ -135,13 +129,11 @@ def test_processes_outside_are_out_of_reach(boxes: Processes) -> None:
             reached.append((pid, "kill"))
         return str(reached)
     """
-    seen = returned(run(boxes, body))
-    if boxes._warm.mode == "full":
-        seen = str(seen).replace("(1, 'kill')", "").strip("[], ")  # sent in vain: it is the first of its namespace
-    assert seen in ("", "[]")
+    seen = str(returned(run(boxes, body)))
+    assert seen.replace("(1, 'kill')", "").strip("[], ") == ""  # sent in vain: it is the first of its namespace
 
 
-def test_the_machines_loopback_is_out_of_reach(boxes: Processes) -> None:
+def test_the_machines_loopback_is_out_of_reach(boxes: Engines) -> None:
     only_full(boxes)
     with socket.socket() as server:
         server.bind(("127.0.0.1", 0))
@@ -154,7 +146,7 @@ def test_the_machines_loopback_is_out_of_reach(boxes: Processes) -> None:
         assert returned(run(boxes, body)) == "ConnectionRefusedError"
 
 
-def test_there_is_no_way_to_other_machines(boxes: Processes) -> None:
+def test_there_is_no_way_to_other_machines(boxes: Engines) -> None:
     only_full(boxes)
     body = """
         try: socket.create_connection(("192.0.2.1", 80), 1)
@@ -163,8 +155,8 @@ def test_there_is_no_way_to_other_machines(boxes: Processes) -> None:
     assert returned(run(boxes, body)) == "Network is unreachable"
 
 
-def test_ranks_share_no_files(boxes: Processes) -> None:
-    not_none(boxes)
+def test_ranks_share_no_files(boxes: Engines) -> None:
+    only_full(boxes)
     body = """
         r = dist.get_rank()
         reached = []
@@ -182,15 +174,12 @@ def test_ranks_share_no_files(boxes: Processes) -> None:
     """
     done = run(boxes, body, ranks=2)
     assert done.finished, done.diagnoses
-    if boxes._warm.mode == "full":
-        assert done.calls[0].returned[1] == "[]"
-    else:
-        assert "rank-0" not in str(done.calls[0].returned[1])
+    assert done.calls[0].returned[1] == "[]"
 
 
 @pytest.mark.parametrize("call", ["unshare(0x10000000)", "mount(b'x', b'/tmp', b'tmpfs', 0, 0)", "ptrace(16, 1, 0, 0)"])
-def test_calls_of_the_kernel_that_a_rank_does_not_need_are_refused(boxes: Processes, call: str) -> None:
-    not_none(boxes)
+def test_calls_of_the_kernel_that_a_rank_does_not_need_are_refused(boxes: Engines, call: str) -> None:
+    only_full(boxes)
     body = f"libc = ctypes.CDLL(None, use_errno=True)\nreturn (libc.{call}, ctypes.get_errno())[1]"
     assert returned(run(boxes, body)) == 1
 
@@ -238,7 +227,7 @@ BEYOND = {
 
 
 @pytest.mark.parametrize("name", BEYOND)
-def test_every_limit_has_its_own_ending_and_sentence(boxes: Processes, name: str) -> None:
+def test_every_limit_has_its_own_ending_and_sentence(boxes: Engines, name: str) -> None:
     body, kind, ending, words = BEYOND[name]
     if name in ("disk", "inodes"):
         only_full(boxes)
@@ -248,12 +237,12 @@ def test_every_limit_has_its_own_ending_and_sentence(boxes: Processes, name: str
     assert (done.ending, found.kind) == (ending, kind), found.message
     for word in words:
         assert word in found.message
-    assert not processes.left_of_boxes(boxes._warm)
+    assert not processes.left_of_boxes(boxes.warm)
 
 
-def test_the_simulators_process_has_the_same_limits(boxes: Processes) -> None:
+def test_the_simulators_process_has_the_same_limits(boxes: Engines) -> None:
     source = HEAD + "def f():\n    x = []\n    while True: x.append(torch.ones(2**22))\n"
-    done = Simulator(boxes._warm).run(Program.of(source, "a.py", "f", ()), 4, [same_for_all(4)], 1, SLOW)
+    done = boxes.run("sim", Program.of(source, "a.py", "f", ()), 4, [same_for_all(4)], 1, SLOW)
     assert (done.ending, done.diagnoses[0].kind) == ("out_of_memory", "out_of_memory"), done.diagnoses
 
 
@@ -273,16 +262,16 @@ if os.fork() == 0:
 @pytest.mark.parametrize(
     "then", ["", "os.kill(os.getppid(), 9)\ntime.sleep(600)", "os._exit(0)", "os.kill(0, 9)", "os.kill(-1, 9)"]
 )
-def test_a_detached_process_is_gone_after_the_run(boxes: Processes, then: str) -> None:
-    if "-1" in then and boxes._warm.mode == "none":
+def test_a_detached_process_is_gone_after_the_run(boxes: Engines, then: str) -> None:
+    if "-1" in then and boxes.warm.mode == "none":
         pytest.skip("without isolation that would be everybody's end")
     before = threading.active_count()
     run(boxes, DETACH + then)
-    assert not processes.left_of_boxes(boxes._warm)
+    assert not processes.left_of_boxes(boxes.warm)
     assert threading.active_count() == before
 
 
-def test_the_next_run_knows_nothing_of_the_one_before(boxes: Processes) -> None:
+def test_the_next_run_knows_nothing_of_the_one_before(boxes: Engines) -> None:
     run(boxes, "open('left', 'w').write('x')\nopen(os.path.join(tempfile.gettempdir(), 'left'), 'w').write('x')")
     seen = "return str(os.listdir('.') + [n for n in os.listdir(tempfile.gettempdir()) if n == 'left'])"
     assert returned(run(boxes, seen)) == "[]"

@@ -16,16 +16,13 @@ from typing import Any
 
 import pytest
 
-from grader.sandbox import landlock, modes
+from grader.sandbox import modes
 from grader.sandbox.command import wrap
 from grader.sandbox.limits import BoxLimits
-from grader.sandbox.watch import kill_tree
+from grader.sandbox.supervise import kill_tree
 
 ROOT = Path(__file__).parent.parent.parent
-WALLED = [
-    pytest.param("full", marks=pytest.mark.skipif(modes.why_not("full") != "", reason=modes.why_not("full"))),
-    pytest.param("partial", marks=pytest.mark.skipif(not landlock.abi(), reason="no Landlock")),
-]
+WALLED = [pytest.param("full", marks=pytest.mark.skipif(modes.why_not("full") != "", reason=modes.why_not("full")))]
 EVERY = [*WALLED, "none"]
 
 
@@ -141,7 +138,7 @@ for path in ({str(tmp_path / "kept.txt")!r}, {str(tmp_path / "new.txt")!r}, {str
     assert [path.name for path in tmp_path.iterdir()] == ["kept.txt"]
 
 
-@pytest.mark.parametrize("mode", WALLED[:1])
+@pytest.mark.parametrize("mode", WALLED)
 def test_its_network_is_its_own(mode: modes.Mode, folder: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         program = f"""
@@ -236,7 +233,7 @@ def test_its_limits_hold(mode: modes.Mode, folder: str) -> None:
     assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] > 50
 
 
-@pytest.mark.parametrize("mode", WALLED[:1])
+@pytest.mark.parametrize("mode", WALLED)
 def test_its_scratch_space_is_bounded(mode: modes.Mode, folder: str) -> None:
     program = """
 import os

@@ -12,12 +12,12 @@ from grader.sandbox.warm import BoxFailed, Warm
 @pytest.mark.parametrize(
     ("most", "least", "wanted"),
     [
-        ("", "", ("full", "partial", "none")),
-        ("partial", "", ("partial", "none")),
+        ("", "", ("full", "none")),
+        ("full", "", ("full", "none")),
+        ("none", "", ("none",)),
         ("", "full", ("full",)),
-        ("", "partial", ("full", "partial")),
         ("none", "full", ("none",)),
-        ("nonsense", "nonsense", ("full", "partial", "none")),
+        ("nonsense", "nonsense", ("full", "none")),
     ],
 )
 def test_the_modes_between_what_is_asked_for_at_most_and_at_least(

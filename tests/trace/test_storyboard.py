@@ -320,10 +320,10 @@ def test_time_is_torn_only_where_nothing_happens_in_full() -> None:
 def test_later_lies_to_the_right(name: str) -> None:
     found = scene.of(STORIES[name]())
     made = scale.of(found)
-    places = [made.x(at) for at in found.moments()]
+    places = [made.at(at) for at in found.moments()]
     assert places == sorted(places)
-    assert all(0 <= place <= made.width for place in places)
-    assert made.width <= scale.WIDEST + 0.1
+    assert all(0 <= place <= made.places[-1] for place in places)
+    assert made.places[-1] <= scale.WIDEST + 0.1
 
 
 def busy(count: int) -> Telling:

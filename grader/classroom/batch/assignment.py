@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from grader import exercise
+from grader import registry
 from grader.classroom.cells import Asked
 from grader.exercise import Exercise
 from grader.submission import BadRequest
@@ -81,10 +81,10 @@ def fitted(notebook: Notebook) -> Notebook:
     owners = {each.owner for each in asked}
     if not graded or len(asked) < len(graded):
         return notebook
-    found = {exercise.owner(owner).name for owner in owners}
+    found = {registry.owner(owner).name for owner in owners}
     if len(found) > 1:
         return notebook
-    right = exercise.find(found.pop())
+    right = registry.find(found.pop())
     for cell in graded:
         _fits(notebook.name, cell, right)
     return replace(notebook, exercise=right)

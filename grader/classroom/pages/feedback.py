@@ -59,7 +59,7 @@ def page(verdict: Verdict, source: str, *, learner: str = "", when: str = "", no
 
 def _exercise(asked: str) -> tuple[str, Sequence[str]]:
     """The exercise's title and the names of its functions, as far as it is known here."""
-    from grader.exercise import find
+    from grader.registry import find
     from grader.submission import BadRequest
 
     try:

@@ -12,7 +12,7 @@ from grader.classroom.pages.classwide import bins, by_kind
 from grader.classroom.pages.frame import render
 from grader.classroom.pages.histogram import histogram
 from grader.classroom.pages.words import clean, number
-from grader.exercise import find
+from grader.registry import find
 from grader.submission import BadRequest
 
 _MOST_MISTAKES = 4  # of one kind that are told

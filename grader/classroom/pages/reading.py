@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from grader import catalog
-from grader.exercise import find
+from grader.registry import find
 from grader.submission import BadRequest
 
 _TWO_RANKS = "Point-to-point: two ranks, one message"

@@ -8,107 +8,107 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from grader.bench import Bench
 from grader.exercise import Check, Exercise
 from grader.exercises.cap_store import judging as judging
 from grader.exercises.cap_store import plans as plans
+from grader.nodes.bench import NodeBench
 from grader.nodes.plan import Plan
 from grader.trace.story import Story
+from grader.worlds.nodes import Nodes
 
 
-def _linearizable(bench: Bench) -> Story:
+def _linearizable(bench: NodeBench) -> Story:
     judge = judging.pick(judging.linearizable, judging.begins)
 
     def drawn() -> Iterator[Plan]:
-        rng = bench.nodes.rng("half done")
-        for size, seed in zip((3, 5) * 5, bench.nodes.seeds("half done", 10), strict=True):
+        rng = bench.rng("half done")
+        for size, seed in zip((3, 5) * 5, bench.seeds("half done", 10), strict=True):
             pilot = plans.half_done(rng, size, seed)
-            yield plans.interrupted(rng, pilot, bench.nodes.play(pilot).sim.story.sent)
-        for size, seed in zip((3, 5) * 3, bench.nodes.seeds("together", 6), strict=True):
+            yield plans.interrupted(rng, pilot, bench.play(pilot).sim.story.sent)
+        for size, seed in zip((3, 5) * 3, bench.seeds("together", 6), strict=True):
             yield plans.together(rng, size, seed)
         yield from _at_random(bench, "linearizable", (3, 5) * 2)
 
-    return bench.nodes.hold(drawn(), judge)
+    return bench.hold(drawn(), judge)
 
 
-def _at_random(bench: Bench, label: str, sizes: tuple[int, ...], halves: bool = False) -> Iterator[Plan]:
-    rng = bench.nodes.rng(label)
-    for size, seed in zip(sizes, bench.nodes.seeds(label, len(sizes)), strict=True):
+def _at_random(bench: NodeBench, label: str, sizes: tuple[int, ...], halves: bool = False) -> Iterator[Plan]:
+    rng = bench.rng(label)
+    for size, seed in zip(sizes, bench.seeds(label, len(sizes)), strict=True):
         yield plans.at_random(rng, size, seed, halves)
 
 
-def _halves(bench: Bench) -> Story:
+def _halves(bench: NodeBench) -> Story:
     judge = judging.pick(judging.refused, judging.linearizable, judging.begins)
 
     def drawn() -> Iterator[Plan]:
-        rng = bench.nodes.rng("halves")
-        for seed in bench.nodes.seeds("halves", 2):
+        rng = bench.rng("halves")
+        for seed in bench.seeds("halves", 2):
             yield plans.small_side(rng, (2, 2), seed)
         yield from _at_random(bench, "random halves", (4,) * 4, halves=True)
 
-    return bench.nodes.hold(drawn(), judge)
+    return bench.hold(drawn(), judge)
 
 
-def _minority(bench: Bench) -> Story:
+def _minority(bench: NodeBench) -> Story:
     judge = judging.pick(judging.refused, judging.prompt_errors, judging.linearizable, judging.begins)
 
     def drawn() -> Iterator[Plan]:
-        rng = bench.nodes.rng("minority")
+        rng = bench.rng("minority")
         shapes = ((1, 2), (1, 3), (2, 3), (1, 4), (1, 1, 1), (2, 2, 1))
-        for shape, seed in zip(shapes, bench.nodes.seeds("minority", len(shapes)), strict=True):
+        for shape, seed in zip(shapes, bench.seeds("minority", len(shapes)), strict=True):
             yield plans.small_side(rng, shape, seed)
 
-    return bench.nodes.hold(drawn(), judge)
+    return bench.hold(drawn(), judge)
 
 
-def _works(bench: Bench) -> Story:
+def _works(bench: NodeBench) -> Story:
     judge = judging.pick(judging.goes_on, judging.linearizable)
-    rng = bench.nodes.rng("works")
+    rng = bench.rng("works")
     sizes = (3, 4, 5, 3)
-    drawn = (plans.works(rng, size, seed) for size, seed in zip(sizes, bench.nodes.seeds("works", 4), strict=True))
-    return bench.nodes.hold(drawn, judge)
+    drawn = (plans.works(rng, size, seed) for size, seed in zip(sizes, bench.seeds("works", 4), strict=True))
+    return bench.hold(drawn, judge)
 
 
-def _available(bench: Bench) -> Story:
-    rng = bench.nodes.rng("available")
+def _available(bench: NodeBench) -> Story:
+    rng = bench.rng("available")
     sizes = (3, 4, 5, 3, 5)
-    drawn = (plans.available(rng, size, seed) for size, seed in zip(sizes, bench.nodes.seeds("av", 5), strict=True))
-    return bench.nodes.hold(drawn, judging.pick(judging.available, judging.own_words))
+    drawn = (plans.available(rng, size, seed) for size, seed in zip(sizes, bench.seeds("av", 5), strict=True))
+    return bench.hold(drawn, judging.pick(judging.available, judging.own_words))
 
 
-def _down(bench: Bench) -> Story:
-    rng = bench.nodes.rng("down")
+def _down(bench: NodeBench) -> Story:
+    rng = bench.rng("down")
     points = [*range(1, 11), *(rng.randint(6, 20) for _ in range(4))]  # sends and writes before the crash
     drawn = (
         plans.down(rng, rng.choice((3, 4, 5)), effects, seed, after=place > 9)
-        for place, (effects, seed) in enumerate(zip(points, bench.nodes.seeds("down", 14), strict=True))
+        for place, (effects, seed) in enumerate(zip(points, bench.seeds("down", 14), strict=True))
     )
-    return bench.nodes.hold(drawn, judging.pick(judging.available, judging.kept, judging.agreed))
+    return bench.hold(drawn, judging.pick(judging.available, judging.kept, judging.agreed))
 
 
-def _converged(bench: Bench) -> Story:
-    rng = bench.nodes.rng("converged")
-    seeds = iter(bench.nodes.seeds("converged", 6))
+def _converged(bench: NodeBench) -> Story:
+    rng = bench.rng("converged")
+    seeds = iter(bench.seeds("converged", 6))
     drawn = (make(rng, size, next(seeds)) for size in (3, 4, 5) for make in (plans.converged, plans.tied))
-    return bench.nodes.hold(drawn, judging.pick(judging.agreed))
+    return bench.hold(drawn, judging.pick(judging.agreed))
 
 
-def _causal(bench: Bench) -> Story:
-    rng = bench.nodes.rng("causal")
+def _causal(bench: NodeBench) -> Story:
+    rng = bench.rng("causal")
     sizes = (3, 5, 4, 3)
-    drawn = (plans.causal(rng, size, seed) for size, seed in zip(sizes, bench.nodes.seeds("causal", 4), strict=True))
-    return bench.nodes.hold(drawn, judging.pick(judging.kept))
+    drawn = (plans.causal(rng, size, seed) for size, seed in zip(sizes, bench.seeds("causal", 4), strict=True))
+    return bench.hold(drawn, judging.pick(judging.kept))
 
 
 EXERCISE = Exercise(
     name="cap_store",
     chapter="02",
     title="One store, one partition, two answers",
-    functions=(),
     minutes=60,
     difficulty=2,
-    cases=lambda draw: (),
-    nodes=("Store",),
+    cost="seconds",
+    world=Nodes(("Store",)),
     checks=(
         Check("linearizable", "CP: linearizable while 3 or 5 nodes are cut at random", 4, _linearizable),
         Check("halves", "CP: 4 nodes cut into halves, and neither is a majority", 2, _halves),

@@ -13,11 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from grader.exercise import Case, Check, Draw, Exercise
+from grader.exercise import Check, Draw, Exercise
 from grader.exercises.checkpoint import crashes
 from grader.ranks.program import Function, Limits, Strided
+from grader.worlds.cases import Case
+from grader.worlds.ranks import Crashes
 
-HARNESS = Path(__file__).with_name("in_box.py")
+IN_BOX = Path(__file__).with_name("in_box.py")
 PLACES = (0.5, 0.9, 0.25, 0.02, 0.75)  # of a file, where a bit is flipped, beside one that is drawn
 
 
@@ -52,18 +54,20 @@ EXERCISE = Exercise(
     name="checkpoint",
     chapter="11",
     title="Checkpoints that survive",
-    functions=(
-        Function("save", ("directory", "step", "state")),
-        Function("load_latest", ("directory",)),
-        Function("AsyncCheckpointer", ("directory", "keep")),
-    ),
     minutes=90,
     difficulty=3,
-    limits=Limits(cpu_seconds=60, load_cpu_seconds=10, idle_seconds=30, silent_seconds=60, wall_seconds=60),
-    harness=HARNESS.read_text(encoding="utf-8"),
-    imported=("torch._dynamo", "torch.optim", "torch.amp"),
-    apart=True,
-    cases=cases,
+    cost="seconds",
+    world=Crashes(
+        (
+            Function("save", ("directory", "step", "state")),
+            Function("load_latest", ("directory",)),
+            Function("AsyncCheckpointer", ("directory", "keep")),
+        ),
+        cases,
+        limits=Limits(cpu_seconds=60, load_cpu_seconds=10, idle_seconds=30, silent_seconds=60, wall_seconds=60),
+        imported=("torch._dynamo", "torch.optim", "torch.amp"),
+        in_box=IN_BOX,
+    ),
     checks=(
         Check("kill", "SIGKILL before any file operation leaves a checkpoint that can be loaded", 4, crashes.kill),
         Check("power", "A power cut after save() has returned loses nothing", 2, crashes.power),

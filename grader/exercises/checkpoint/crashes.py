@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from grader.bench import Bench, Outcome
-from grader.exercise import Case
 from grader.verdict import Kind
+from grader.worlds.cases import Case
+from grader.worlds.ranks import Outcome, RankBench
 
 OLD, NEW = 20, 30
 LOAD = "load_latest()"
 
 
-def _told(bench: Bench, group: str) -> Iterator[tuple[Case, dict[str, Any]]]:
+def _told(bench: RankBench, group: str) -> Iterator[tuple[Case, dict[str, Any]]]:
     for case, result in bench.calls(group):
         yield case, result.returned[0]
 
@@ -61,14 +61,14 @@ def _before(calls: list[str], number: int) -> str:
     return f"before file operation {number + 1} of {len(calls)} ({calls[number]}; done: {cut}{done})"
 
 
-def _require_files(bench: Bench, case: Case, tried: bool) -> None:
+def _require_files(bench: RankBench, case: Case, tried: bool) -> None:
     """The check is lost where save() left it nothing to try."""
     if not tried:
         message = "save() did nothing in the directory that it was given: there is no checkpoint that could outlive it."
         raise bench.lost(case, "not_durable", message, None, "every checkpoint is in the directory, and nowhere else")
 
 
-def kill(bench: Bench) -> Outcome:
+def kill(bench: RankBench) -> Outcome:
     """Whatever the moment, the new checkpoint is there, or the one before."""
     for case, told in _told(bench, "kill"):
         _require_files(bench, case, bool(told["calls"]))
@@ -81,7 +81,7 @@ def kill(bench: Bench) -> Outcome:
     return bench.picture("kill")
 
 
-def power(bench: Bench) -> Outcome:
+def power(bench: RankBench) -> Outcome:
     """What is synced outlasts a power cut: the newest once save() has returned, at any moment some complete one."""
     for case, told in _told(bench, "power"):
         _require_files(bench, case, bool(told["calls"]))
@@ -97,7 +97,7 @@ def power(bench: Bench) -> Outcome:
     return bench.picture("power")
 
 
-def damage(bench: Bench) -> Outcome:
+def damage(bench: RankBench) -> Outcome:
     """Damage is noticed, and the checkpoint before is used."""
     for case, told in _told(bench, "damage"):
         _require_files(bench, case, bool(told["tried"]))
@@ -117,7 +117,7 @@ def damage(bench: Bench) -> Outcome:
     return bench.picture("damage")
 
 
-def rotation(bench: Bench) -> Outcome:
+def rotation(bench: RankBench) -> Outcome:
     """The newest `keep` are there, newest first, and no more."""
     for case, told in _told(bench, "rotation"):
         steps = [int(step) for step in told["wanted"]]
@@ -137,7 +137,7 @@ def rotation(bench: Bench) -> Outcome:
     return bench.picture("rotation")
 
 
-def state(bench: Bench) -> Outcome:
+def state(bench: RankBench) -> Outcome:
     """Everything comes back as it was."""
     for case, told in _told(bench, "state"):
         wrong = _wrong(told["found"], {1: told["wanted"]})
@@ -146,7 +146,7 @@ def state(bench: Bench) -> Outcome:
     return bench.picture("state")
 
 
-def resume(bench: Bench) -> Outcome:
+def resume(bench: RankBench) -> Outcome:
     """The resumed run draws what the undisturbed one drew, and ends at the same parameters."""
     for case, told in _told(bench, "resume"):
         whole = told["undisturbed"]
@@ -167,7 +167,7 @@ def resume(bench: Bench) -> Outcome:
     return bench.picture("resume")
 
 
-def behind(bench: Bench) -> Outcome:
+def behind(bench: RankBench) -> Outcome:
     """The background writes, one checkpoint at a time, and what it writes is the state at the call of save()."""
     for case, told in _told(bench, "async"):
         if told["by_main"] > told["bytes"] / 2:
@@ -202,7 +202,7 @@ def behind(bench: Bench) -> Outcome:
     return bench.picture("async")
 
 
-def errors(bench: Bench) -> Outcome:
+def errors(bench: RankBench) -> Outcome:
     """What fails in the background is raised by wait() or by the next save()."""
     for case, result in bench.calls("errors"):
         if not result.returned[0]:
@@ -231,7 +231,7 @@ def _of_one_step(found: list[Any], wanted: list[dict[str, str]], *steps: int) ->
     return None
 
 
-def ranks(bench: Bench) -> Outcome:
+def ranks(bench: RankBench) -> Outcome:
     """All ranks have their shards of one step, whoever was killed and when."""
     for case, told in _told(bench, "ranks"):
         _require_files(bench, case, any(told["calls"]))
@@ -261,7 +261,7 @@ def ranks(bench: Bench) -> Outcome:
     return bench.picture("ranks")
 
 
-def published(bench: Bench) -> Outcome:
+def published(bench: RankBench) -> Outcome:
     """wait() tells of all ranks' shards."""
     for case, told in _told(bench, "published"):
         wrong = _of_one_step(told["found"], told["wanted"], NEW)

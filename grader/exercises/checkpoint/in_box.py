@@ -245,10 +245,14 @@ def odd_state(base: torch.Tensor) -> dict[Any, Any]:
     }
 
 
+def _save_odd(functions: dict[str, Any], folder: Path, base: torch.Tensor) -> None:
+    functions["save"](Folder(folder), 1, odd_state(base))
+
+
 def kept(lives: Lives, base: torch.Tensor) -> dict[str, Any]:
     """Save and load a state of all kinds."""
     folder = _new()
-    _ = lives.run(lambda functions: functions["save"](Folder(folder), 1, odd_state(base)), rooms=[folder.parent]).values
+    _ = lives.run(_save_odd, folder, base, rooms=[folder.parent]).values
     return {"found": lives.run(_load, folder, rooms=[folder.parent]).values[0], "wanted": described(odd_state(base))}
 
 

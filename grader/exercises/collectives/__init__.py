@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from grader.bench import Bench, Lost, Outcome
-from grader.exercise import Case, Check, Draw, Exercise
+from grader.exercise import Check, Draw, Exercise
 from grader.exercises.collectives.judging import Expected, barrier, case, judge, least_bytes, log2
 from grader.exercises.common import checks
+from grader.lost import Lost
 from grader.ranks.program import CallResult, Function
 from grader.trace.replay import rounds
 from grader.verdict import Diagnosis, Kind
+from grader.worlds.cases import Case
+from grader.worlds.ranks import Outcome, RankBench, Ranks
 
 MOVING = ("broadcast", "scatter", "gather", "all_gather", "all_to_all")
 ADDING = ("reduce", "reduce_scatter")
@@ -54,7 +56,7 @@ def cases(draw: Draw) -> Iterator[Case]:
     yield barrier("barrier", 4, "gloo")
 
 
-def _values(bench: Bench, group: str) -> Iterator[tuple[Case, CallResult]]:
+def _values(bench: RankBench, group: str) -> Iterator[tuple[Case, CallResult]]:
     """The calls of `group`, each found right. Raises Lost at the first that is not."""
     strict = group not in ("rounds", "bytes", "requests")
     for each, result in bench.calls(group):
@@ -96,7 +98,7 @@ def _too_little(each: Case, result: CallResult) -> Diagnosis | None:
     return None
 
 
-def _rounds(bench: Bench) -> Outcome:
+def _rounds(bench: RankBench) -> Outcome:
     """Rounds of broadcast, reduce and barrier: at most ceil(log2 N)."""
     for each, result in _values(bench, "rounds"):
         taken, allowed = rounds(result.trace), log2(each.ranks)
@@ -133,7 +135,7 @@ def _shape(each: Case, result: CallResult) -> str:
     return "In each round every rank that has the tensor should pass it on, to the child with the most below it first."
 
 
-def _bytes(bench: Bench) -> Outcome:
+def _bytes(bench: RankBench) -> Outcome:
     """Bytes sent by each rank: at most N-1 tensors or chunks, and a header to each other rank."""
     for each, result in _values(bench, "bytes"):
         size, others = _size(each), each.ranks - 1
@@ -170,20 +172,22 @@ EXERCISE = Exercise(
     name="collectives",
     chapter="06",
     title="Collectives from messages",
-    functions=(
-        Function("broadcast", ("tensor", "src")),
-        Function("reduce", ("tensor", "dst")),
-        Function("scatter", ("chunks", "src")),
-        Function("gather", ("tensor", "dst")),
-        Function("all_gather", ("tensor",)),
-        Function("reduce_scatter", ("chunks",)),
-        Function("all_to_all", ("chunks",)),
-        Function("barrier", ()),
-    ),
     minutes=75,
     difficulty=2,
-    p2p_only=True,
-    cases=cases,
+    world=Ranks(
+        (
+            Function("broadcast", ("tensor", "src")),
+            Function("reduce", ("tensor", "dst")),
+            Function("scatter", ("chunks", "src")),
+            Function("gather", ("tensor", "dst")),
+            Function("all_gather", ("tensor",)),
+            Function("reduce_scatter", ("chunks",)),
+            Function("all_to_all", ("chunks",)),
+            Function("barrier", ()),
+        ),
+        cases,
+        p2p_only=True,
+    ),
     checks=(
         Check(
             "broadcast",

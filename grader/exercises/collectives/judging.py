@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from grader.exercise import Case, Draw
+from grader.exercise import Draw
 from grader.exercises.collectives import moves
 from grader.exercises.collectives.moves import Given, Wrong
 from grader.exercises.collectives.reach import heard
@@ -16,6 +16,7 @@ from grader.exercises.common.sums import Array
 from grader.ranks.program import CallResult, Strided
 from grader.trace.events import RECV_ANY
 from grader.verdict import Diagnosis, Kind
+from grader.worlds.cases import Case
 
 ROOTED = {"broadcast": "from", "reduce": "to", "scatter": "from", "gather": "to"}
 CHUNKED = ("scatter", "reduce_scatter", "all_to_all")

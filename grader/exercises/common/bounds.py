@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from grader.lost import Lost
 from grader.nodes.life import Step
 from grader.nodes.plan import Played
-from grader.trace.trouble import Trouble
 from grader.verdict import Diagnosis
 
 
@@ -20,6 +20,6 @@ def bounded(played: Played, most: int) -> None:
                 f"The nodes went on sending: more than {most} messages by {sim.time:.2f} s, the last by {node}{where}. "
             )
             text += "Does every message cause others, for ever?"
-            raise Trouble(Diagnosis("timeout", text, None, sim.file, line, f"at most {most}", "more"))
+            raise Lost(Diagnosis("timeout", text, None, sim.file, line, f"at most {most}", "more"))
 
     sim.on_step.append(look)

@@ -7,10 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from grader.bench import Bench, Lost
-from grader.exercise import Case
+from grader.lost import Lost
 from grader.ranks.program import Strided
 from grader.sandbox.frames import Other
+from grader.worlds.cases import Case
+from grader.worlds.ranks import RankBench
 
 T = TypeVar("T")
 BROKEN_OFF = ("crash", "timeout", "out_of_memory")
@@ -81,7 +82,7 @@ def apart(got: float, right: float) -> tuple[str, str]:
 
 
 def results(
-    bench: Bench, group: str, read: Callable[[Any], T | None], wanted: str
+    bench: RankBench, group: str, read: Callable[[Any], T | None], wanted: str
 ) -> tuple[list[tuple[Case, T]], Lost | None]:
     """What each call of `group` returned, as `read` reads it, up to the first that did not finish or returned something
     else than `wanted`; and that loss, to be raised when nothing before it is wrong."""
@@ -99,14 +100,14 @@ def results(
 
 def _with_its_call(loss: Lost) -> Lost:
     """A call that did not return: the trace of one that has no messages does not say which it was."""
-    if loss.outcome is None or loss.outcome.result or loss.diagnosis.kind not in BROKEN_OFF:
+    if loss.picture is None or loss.picture.result or loss.diagnosis.kind not in BROKEN_OFF:
         return loss
-    case = loss.outcome.case
+    case = loss.picture.case
     message = f"{loss.diagnosis.message} The call was `{call(case.function, case.arguments[0])}`."
-    return Lost(replace(loss.diagnosis, message=message), loss.outcome)
+    return Lost(replace(loss.diagnosis, message=message), loss.picture)
 
 
-def _no_such_value(bench: Bench, case: Case, value: Any, wanted: str) -> Lost:
+def _no_such_value(bench: RankBench, case: Case, value: Any, wanted: str) -> Lost:
     got = in_words(value)
     advice = ""
     if value is None:

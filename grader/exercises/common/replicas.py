@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, Self
 
-from grader.bench import Bench, Lost, Outcome
-from grader.exercise import Case
+from grader.lost import Lost
+from grader.worlds.cases import Case
+from grader.worlds.ranks import Outcome, RankBench
 
-HARNESS = Path(__file__).with_name("replicas_in_box.py").read_text(encoding="utf-8")
+IN_BOX = Path(__file__).with_name("replicas_in_box.py")
 MOST_STEPS_TOLD = 14
 
 
@@ -120,7 +121,7 @@ class Wrong:
     expected: Any
 
 
-def judged(bench: Bench, group: str) -> Outcome:
+def judged(bench: RankBench, group: str) -> Outcome:
     """Every answer of a group is as it must be. Raises Lost, for the shortest script in which one is not."""
     for case_, result in bench.calls(group):
         scripts: Sequence[Script] = case_.expected
@@ -186,7 +187,7 @@ def in_words(answer: Any) -> str:
     return "nothing"
 
 
-def _lost(bench: Bench, case_: Case, wrong: Wrong) -> Lost:
+def _lost(bench: RankBench, case_: Case, wrong: Wrong) -> Lost:
     ask, code = wrong.ask, program(wrong.script, wrong.ask.steps)
     if isinstance(wrong.got, dict) and "not_json" in wrong.got:
         text = (

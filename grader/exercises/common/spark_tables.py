@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from grader.bench import Bench
+from grader.jobs.sparks.bench import SparkBench
 from grader.jobs.sparks.engine import Operator, Returned
 from grader.verdict import Diagnosis
 
@@ -25,7 +25,7 @@ _PYTHON = re.compile("Python|Pandas|InArrow|PySpark|ScriptTransformation")
 _HARMLESS = ("Range", "Scan OneRowRelation", "Reused")  # leaves that hold nobody's data
 
 
-def no_frame(bench: Bench, label: str) -> Judge:
+def no_frame(bench: SparkBench, label: str) -> Judge:
     """What was returned is a DataFrame: other judges here are asked after this one."""
 
     def judge(returned: Returned) -> Diagnosis | None:
@@ -33,12 +33,12 @@ def no_frame(bench: Bench, label: str) -> Judge:
             return None
         got = named(returned.type_name)
         message = f"{label}: it returned {'nothing' if got == 'NoneType' else f'a {got}'}; it returns a DataFrame."
-        return bench.spark.found("wrong_result", message, "a DataFrame", got)
+        return bench.found("wrong_result", message, "a DataFrame", got)
 
     return judge
 
 
-def missing(bench: Bench, label: str, wanted: Iterable[str]) -> Judge:
+def missing(bench: SparkBench, label: str, wanted: Iterable[str]) -> Judge:
     """All of these columns are there: a plan without them proves nothing."""
 
     def judge(returned: Returned) -> Diagnosis | None:
@@ -46,18 +46,18 @@ def missing(bench: Bench, label: str, wanted: Iterable[str]) -> Judge:
         for name in wanted:
             if name not in names:
                 got = ", ".join(map(named, names))
-                return bench.spark.found("wrong_result", f"{label}: there is no column {name}.", ", ".join(wanted), got)
+                return bench.found("wrong_result", f"{label}: there is no column {name}.", ", ".join(wanted), got)
         return None
 
     return judge
 
 
-def columns_wrong(bench: Bench, label: str, wanted: Mapping[str, str]) -> Judge:
+def columns_wrong(bench: SparkBench, label: str, wanted: Mapping[str, str]) -> Judge:
     """`wanted`: each column's name, and which of FAMILIES it is of. There are no others."""
     expected, incomplete = ", ".join(wanted), missing(bench, label, wanted)
 
     def judge(returned: Returned) -> Diagnosis | None:
-        found = bench.spark.found
+        found = bench.found
         names = [name for name, _ in returned.columns]
         got = ", ".join(map(named, names))
         if (wrong := incomplete(returned)) is not None:
@@ -86,7 +86,7 @@ def rows(returned: Returned) -> list[dict[str, Any]]:
     return [json.loads(text) for text in returned.rows]
 
 
-def all_in_spark(bench: Bench, label: str, own_rows: int, actions: bool) -> Judge:
+def all_in_spark(bench: SparkBench, label: str, own_rows: int, actions: bool) -> Judge:
     """No Python for rows; data from the arguments alone, but for tables of at most `own_rows` rows; nothing written to
     files; and without `actions`, nothing run before the DataFrame was returned."""
 
@@ -98,18 +98,18 @@ def all_in_spark(bench: Bench, label: str, own_rows: int, actions: bool) -> Judg
     return judge
 
 
-def _python(bench: Bench, label: str, plan: Operator) -> Diagnosis | None:
+def _python(bench: SparkBench, label: str, plan: Operator) -> Diagnosis | None:
     for operator in plan.everything():
         if _PYTHON.search(operator.name):
             message = (
                 f"{label}: the plan has {named(operator.name)}: {text(operator)}. There every row leaves the JVM for a Python "
                 "process and comes back, and Spark cannot see what is done to it. pyspark.sql.functions does it without."
             )
-            return bench.spark.found("forbidden_call", message, "no Python in the plan", named(operator.name))
+            return bench.found("forbidden_call", message, "no Python in the plan", named(operator.name))
     return None
 
 
-def _from_elsewhere(bench: Bench, label: str, plan: Operator, most: int) -> Diagnosis | None:
+def _from_elsewhere(bench: SparkBench, label: str, plan: Operator, most: int) -> Diagnosis | None:
     for leaf in leaves(plan):
         few = leaf.rows is not None and leaf.rows <= most and not leaf.name.startswith("Scan json")
         if leaf.argument is None and not few and not leaf.name.startswith(_HARMLESS):
@@ -117,19 +117,19 @@ def _from_elsewhere(bench: Bench, label: str, plan: Operator, most: int) -> Diag
                 f"{label}: rows of the result come from {text(leaf)}, and not from what you were given: from Python's "
                 "memory, an RDD or a file. Build the DataFrame from the ones you are given, without leaving Spark."
             )
-            return bench.spark.found("forbidden_call", message, "scans of the arguments", named(leaf.name))
+            return bench.found("forbidden_call", message, "scans of the arguments", named(leaf.name))
     return None
 
 
-def _written(bench: Bench, label: str, returned: Returned) -> Diagnosis | None:
+def _written(bench: SparkBench, label: str, returned: Returned) -> Diagnosis | None:
     written = returned.measured.total("written_records")
     if not written:
         return None
     message = f"{label}: {written:,} records were written to files. Return a DataFrame, and write nothing."
-    return bench.spark.found("forbidden_call", message, "nothing written", f"{written:,} records")
+    return bench.found("forbidden_call", message, "nothing written", f"{written:,} records")
 
 
-def _run(bench: Bench, label: str, returned: Returned) -> Diagnosis | None:
+def _run(bench: SparkBench, label: str, returned: Returned) -> Diagnosis | None:
     for job in returned.measured.jobs:
         names = [returned.measured.stages[number].name for number in job.stages if number in returned.measured.stages]
         if job.ours or not names:
@@ -139,7 +139,7 @@ def _run(bench: Bench, label: str, returned: Returned) -> Diagnosis | None:
             f"{label}: your function ran a job ({what}) before it returned. A DataFrame is a plan: let whoever asks for "
             "it run it. collect, count, first, show and a pivot without its values each run a job."
         )
-        return bench.spark.found("forbidden_call", message, "no action", what, bench.spark.line_of(names[-1]))
+        return bench.found("forbidden_call", message, "no action", what, bench.line_of(names[-1]))
     return None
 
 
@@ -153,7 +153,7 @@ def exchanges(plan: Operator) -> list[Operator]:
     return [operator for operator in plan.everything() if operator.name == "Exchange"]
 
 
-def too_many_exchanges(bench: Bench, label: str, most: int, hint: str) -> Judge:
+def too_many_exchanges(bench: SparkBench, label: str, most: int, hint: str) -> Judge:
     def judge(returned: Returned) -> Diagnosis | None:
         assert returned.plan is not None
         got = exchanges(returned.plan)
@@ -167,7 +167,7 @@ def too_many_exchanges(bench: Bench, label: str, most: int, hint: str) -> Judge:
             f"{label}: the plan has {len(got)} exchanges, each of which moves rows between machines, where {most} are enough: "
             f"{shown}. {hint}"
         )
-        return bench.spark.found("too_many_rounds", message, f"<= {most} exchanges", f"{len(got)}")
+        return bench.found("too_many_rounds", message, f"<= {most} exchanges", f"{len(got)}")
 
     return judge
 

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from grader.exercise import Case, Draw
+from grader.exercise import Draw
 from grader.ranks.program import CallResult, Strided
 from grader.verdict import Diagnosis
+from grader.worlds.cases import Case
 
 Array = np.ndarray[Any, Any]
 

@@ -12,12 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from grader.bench import Bench, Lost, Outcome
-from grader.exercise import Case, Check, Draw, Exercise
+from grader.exercise import Check, Draw, Exercise
 from grader.exercises.common import plain
 from grader.exercises.cost_model import costs
 from grader.exercises.cost_model.costs import Job
+from grader.lost import Lost
 from grader.ranks.program import Function
+from grader.worlds.cases import Case
+from grader.worlds.ranks import Outcome, RankBench, Ranks
 
 EXACT = 1e-9  # relative: what float64 arithmetic may lose on the way
 EXACT_FIT = 1e-7
@@ -187,8 +189,8 @@ def _clear(job: Job) -> bool:
 # ---- the checks
 
 
-def _formula(group: str) -> Callable[[Bench], Outcome]:
-    def judge(bench: Bench) -> Outcome:
+def _formula(group: str) -> Callable[[RankBench], Outcome]:
+    def judge(bench: RankBench) -> Outcome:
         results, lost = plain.results(bench, group, plain.number, "one number")
         wrong = [(case, got) for case, got in results if not _close(got, case.expected)]
         if wrong:
@@ -204,7 +206,7 @@ def _close(got: float, right: Right) -> bool:
     return math.isclose(got, right.value, rel_tol=right.tolerance, abs_tol=1e-15)
 
 
-def _wrong_number(bench: Bench, wrong: list[tuple[Case, float]]) -> Lost:
+def _wrong_number(bench: RankBench, wrong: list[tuple[Case, float]]) -> Lost:
     """What to say about the first of the wrong numbers, and the mistake that explains all that are wrong alike."""
     case, got = wrong[0]
     right: Right = case.expected
@@ -228,8 +230,8 @@ def _explains(mistake: Callable[..., float], wrong: list[tuple[Right, float]]) -
         return False
 
 
-def _fits(group: str) -> Callable[[Bench], Outcome]:
-    def judge(bench: Bench) -> Outcome:
+def _fits(group: str) -> Callable[[RankBench], Outcome]:
+    def judge(bench: RankBench) -> Outcome:
         results, lost = plain.results(bench, group, plain.pair, "two numbers, (alpha, beta)")
         for case, got in results:
             line: Line = case.expected
@@ -243,7 +245,7 @@ def _fits(group: str) -> Callable[[Bench], Outcome]:
     return judge
 
 
-def _wrong_fit(bench: Bench, case: Case, got: tuple[float, float]) -> Lost:
+def _wrong_fit(bench: RankBench, case: Case, got: tuple[float, float]) -> Lost:
     line: Line = case.expected
     alpha, beta = plain.apart(got[0], line.alpha), plain.apart(got[1], line.beta)
     found, right = (f"alpha = {a}, beta = {b}" for a, b in zip(alpha, beta, strict=True))
@@ -285,7 +287,7 @@ def _fit_habit(case: Case, got: tuple[float, float]) -> str:
     return "Minimise the sum of (alpha + beta size - second)^2 over all points; sizes come in any order."
 
 
-def _best(bench: Bench) -> Outcome:
+def _best(bench: RankBench) -> Outcome:
     """The n with the least step time, by trying all."""
     results, lost = plain.results(bench, "best_world_size", plain.number, "one number n")
     for case, got in results:
@@ -318,20 +320,22 @@ EXERCISE = Exercise(
     name="cost_model",
     chapter="01",
     title="What will it cost? A model of communication",
-    functions=(
-        Function("fit_alpha_beta", ("sizes", "seconds")),
-        Function("send_time", ("bytes", "alpha", "beta")),
-        Function("all_reduce_time", ("algorithm", "bytes", "n", "alpha", "beta")),
-        Function("amdahl", ("parallel_fraction", "n")),
-        Function("gustafson", ("parallel_fraction", "n")),
-        Function(
-            "best_world_size",
-            ("samples", "seconds_per_sample", "grad_bytes", "alpha", "beta", "max_n", "batch"),
-        ),
-    ),
     minutes=45,
     difficulty=2,
-    cases=cases,
+    world=Ranks(
+        (
+            Function("fit_alpha_beta", ("sizes", "seconds")),
+            Function("send_time", ("bytes", "alpha", "beta")),
+            Function("all_reduce_time", ("algorithm", "bytes", "n", "alpha", "beta")),
+            Function("amdahl", ("parallel_fraction", "n")),
+            Function("gustafson", ("parallel_fraction", "n")),
+            Function(
+                "best_world_size",
+                ("samples", "seconds_per_sample", "grad_bytes", "alpha", "beta", "max_n", "batch"),
+            ),
+        ),
+        cases,
+    ),
     checks=(
         Check("fit", "Latency and time per byte from exact measurements", 2, _fits("fit")),
         Check("noisy_fit", "The same from measurements with a few per cent of noise", 2, _fits("noisy_fit")),

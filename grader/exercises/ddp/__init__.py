@@ -12,13 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from grader.bench import Bench, Lost, Outcome
-from grader.exercise import Case, Check, Exercise
+from grader.exercise import Check, Exercise
 from grader.exercises.common import checks
 from grader.exercises.ddp import answers, traffic, training, trainings
 from grader.exercises.ddp.training import Job
+from grader.lost import Lost
 from grader.ranks.program import CallResult, Function, Limits
 from grader.verdict import Diagnosis
+from grader.worlds.cases import Case
+from grader.worlds.ranks import Outcome, RankBench, Ranks
 
 
 def _returned(result: CallResult, rank: int) -> dict[str, Any]:
@@ -36,7 +38,7 @@ def _gradients(result: CallResult, step: int) -> list[dict[str, Any]]:
     return found
 
 
-def _broadcast(bench: Bench) -> Outcome:
+def _broadcast(bench: RankBench) -> Outcome:
     """After construction every rank has rank 0's parameters and buffers."""
     for case, result in bench.calls("broadcast"):
         values: list[training.Values] = case.expected
@@ -63,14 +65,14 @@ def _origin(values: list[training.Values], rank: int, name: str, got: training.A
     return "not rank 0's after construction."
 
 
-def _clean(bench: Bench, case: Case, result: CallResult) -> None:
+def _clean(bench: RankBench, case: Case, result: CallResult) -> None:
     """Raise Lost for what must not be in any call, right or wrong."""
     found = checks.forbidden(result) or next(iter(result.diagnoses), None)
     if found:
         raise Lost(found, bench.outcome(case))
 
 
-def _values(bench: Bench, group: str) -> Iterator[tuple[Case, CallResult]]:
+def _values(bench: RankBench, group: str) -> Iterator[tuple[Case, CallResult]]:
     """The calls of `group`, each found right: every step's gradients, and the parameters after the last."""
     for case, result in bench.calls(group):
         if found := checks.forbidden(result):
@@ -84,7 +86,7 @@ def _values(bench: Bench, group: str) -> Iterator[tuple[Case, CallResult]]:
         yield case, result
 
 
-def _wrong_step(bench: Bench, case: Case, result: CallResult) -> Lost | None:
+def _wrong_step(bench: RankBench, case: Case, result: CallResult) -> Lost | None:
     job: Job = case.expected
     if case.by == "accumulate":
         batches = range(len(job.x[0]))
@@ -111,7 +113,7 @@ def _wrong_step(bench: Bench, case: Case, result: CallResult) -> Lost | None:
     return None
 
 
-def _no_sync(bench: Bench) -> Outcome:
+def _no_sync(bench: RankBench) -> Outcome:
     """Under no_sync() nothing is sent; the next step outside of it averages all that was accumulated."""
     for case, result in bench.calls("no_sync"):
         for rank in range(case.ranks):
@@ -136,7 +138,7 @@ def _no_sync(bench: Bench) -> Outcome:
     return bench.picture("no_sync")
 
 
-def _passes(judge: Callable[[Bench], Outcome], bench: Bench) -> bool:
+def _passes(judge: Callable[[RankBench], Outcome], bench: RankBench) -> bool:
     """Whether another check is passed: who loses its points does not lose those of this one for the same mistake."""
     try:
         judge(bench)
@@ -145,17 +147,21 @@ def _passes(judge: Callable[[Bench], Outcome], bench: Bench) -> bool:
     return True
 
 
+IN_BOX = Path(__file__).with_name("in_box.py")
+
 EXERCISE = Exercise(
     name="ddp",
     chapter="07",
     title="Distributed data parallel",
-    functions=(Function("DistributedModel"),),
     minutes=75,
     difficulty=3,
-    cases=trainings.cases,
-    limits=Limits(cpu_seconds=5, load_cpu_seconds=10, idle_seconds=15),
-    harness=Path(__file__).with_name("in_box.py").read_text(encoding="utf-8"),
-    banned=("torch.nn.parallel.DistributedDataParallel",),
+    world=Ranks(
+        (Function("DistributedModel"),),
+        trainings.cases,
+        limits=Limits(cpu_seconds=5, load_cpu_seconds=10, idle_seconds=15),
+        banned=("torch.nn.parallel.DistributedDataParallel",),
+        in_box=IN_BOX,
+    ),
     checks=(
         Check("broadcast", "Rank 0's parameters and buffers on all ranks at construction", 3, _broadcast),
         Check("gradients", "The mean over ranks, also tied, frozen and float64", 4, checks.right(_values, "gradients")),

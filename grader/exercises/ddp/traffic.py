@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from grader.bench import Bench, Lost, Outcome
-from grader.exercise import Case
 from grader.exercises.common import checks
 from grader.exercises.ddp import trainings
 from grader.exercises.ddp.training import Job
+from grader.lost import Lost
 from grader.ranks.program import CallResult
 from grader.trace.events import SEND, Operation, Trace, ring_bytes
+from grader.worlds.cases import Case
+from grader.worlds.ranks import Outcome, RankBench
 
 BUDGET = 1.02
 
@@ -33,7 +34,7 @@ class Stretch:
         return [op for op in trace.operations(rank) if self.begin <= op.posted <= last and op.name != "new_group"]
 
 
-def stretches(bench: Bench, case: Case, result: CallResult, rank: int) -> list[Stretch]:
+def stretches(bench: RankBench, case: Case, result: CallResult, rank: int) -> list[Stretch]:
     """The steps of a rank, as the harness marked them in virtual time. Raises Lost where its marks are not there."""
     spans = [span for span in result.trace.spans if span.rank == rank and span.what == "compute"]
 
@@ -51,7 +52,7 @@ def stretches(bench: Bench, case: Case, result: CallResult, rank: int) -> list[S
     ]
 
 
-def _steady(bench: Bench) -> Iterator[tuple[Case, CallResult, int, Stretch, list[Operation]]]:
+def _steady(bench: RankBench) -> Iterator[tuple[Case, CallResult, int, Stretch, list[Operation]]]:
     """Every rank's last step of the calls that are counted, when buckets are what they will be, and what was posted."""
     for case, result in bench.calls("budget"):
         if found := checks.forbidden(result):
@@ -61,7 +62,7 @@ def _steady(bench: Bench) -> Iterator[tuple[Case, CallResult, int, Stretch, list
             yield case, result, rank, step, step.operations(result.trace, rank)
 
 
-def collectives(bench: Bench) -> Outcome:
+def collectives(bench: RankBench) -> Outcome:
     """Collectives per step: one for each bucket, and one more."""
     for case, _, rank, _, posted in _steady(bench):
         job: Job = case.expected
@@ -83,7 +84,7 @@ def collectives(bench: Bench) -> Outcome:
     return bench.picture("budget")
 
 
-def bytes_sent(bench: Bench) -> Outcome:
+def bytes_sent(bench: RankBench) -> Outcome:
     """Bytes per step: those of a ring all-reduce of the gradients, and 2 % more."""
     for case, result, rank, _, posted in _steady(bench):
         job: Job = case.expected
@@ -123,13 +124,13 @@ def _habit(job: Job, posted: list[Operation], times: float) -> str:
     return " Send each gradient once, and nothing else."
 
 
-def _silent(bench: Bench, case: Case, rank: int) -> Lost:
+def _silent(bench: RankBench, case: Case, rank: int) -> Lost:
     size = case.expected.gradient_bytes
     message = f"With {case.label}: rank {rank} sent nothing in a step: its gradients of {size} bytes reached nobody."
     return bench.lost(case, "too_few_bytes", message, rank, "one all-reduce for each bucket", "0 bytes")
 
 
-def overlap(bench: Bench) -> Outcome:
+def overlap(bench: RankBench) -> Outcome:
     """The first all-reduce is posted before the backward pass reaches the end of its last layer."""
     for case, _, rank, step, posted in _steady(bench):
         if case.expected.bucket_bytes is None or not step.layers:
@@ -150,7 +151,7 @@ def overlap(bench: Bench) -> Outcome:
     return bench.picture("budget")
 
 
-def overlaps_again(bench: Bench, case: Case, result: CallResult, rank: int) -> None:
+def overlaps_again(bench: RankBench, case: Case, result: CallResult, rank: int) -> None:
     """Raise Lost where the plain step after the accumulated one no longer begins to send in its backward pass."""
     step = stretches(bench, case, result, rank)[-1]
     reducing = [op.posted for op in step.operations(result.trace, rank) if op.name != "barrier"]

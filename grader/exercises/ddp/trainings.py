@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from grader.exercise import Case, Draw
+from grader.exercise import Draw
 from grader.exercises.ddp import training
 from grader.exercises.ddp.training import Job
 from grader.ranks.network import ROUNDS, Network
 from grader.ranks.program import Strided
+from grader.worlds.cases import Case
 
 LINK = Network(alpha=10e-6, beta=1e-9)  # 10 us and 1 GB/s
 MARKS = (1e-6, 2e-6, 3e-6)  # how long the harness computes to say: a step begins, its backward pass is over, it ends

@@ -10,15 +10,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from grader.bench import Bench, Outcome
-from grader.exercise import Case, Check, Exercise
+from grader.exercise import Check, Exercise
 from grader.exercises.common.plain import in_words
 from grader.exercises.distributed_sampler import samplers
 from grader.exercises.distributed_sampler.datasets import GOING_BACK, cases
 from grader.exercises.distributed_sampler.samplers import Job, Lists, counted
 from grader.ranks.program import CallResult, Function
+from grader.worlds.cases import Case
+from grader.worlds.ranks import Outcome, RankBench, Ranks
 
-HARNESS = Path(__file__).with_name("in_box.py")
+IN_BOX = Path(__file__).with_name("in_box.py")
 _NOT_ONE = (
     "The ranks do not draw the same permutation: it may depend on the seed and the epoch, and on nothing that the rank "
     "or what was drawn before has a part in."
@@ -28,7 +29,7 @@ _NOT_ONE = (
 # ---- what came back
 
 
-def _orders(bench: Bench, group: str) -> Iterator[tuple[Case, Job, list[Lists], CallResult]]:
+def _orders(bench: RankBench, group: str) -> Iterator[tuple[Case, Job, list[Lists], CallResult]]:
     """The calls of `group`: what the ranks handed out in each epoch. Raises Lost where those are no indices."""
     for case, result in bench.calls(group):
         job: Job = case.expected[0]
@@ -61,7 +62,9 @@ def _short(indices: Any) -> str:
     return f"[{', '.join(shown)}{', ...' if len(indices) > 8 else ''}]"
 
 
-def _compare(bench: Bench, case: Case, lists: Lists, right: Lists, places: int, epoch: int = 0, when: str = "") -> None:
+def _compare(
+    bench: RankBench, case: Case, lists: Lists, right: Lists, places: int, epoch: int = 0, when: str = ""
+) -> None:
     """Raise Lost where the first `places` of the round-robin order are not those of `right`."""
     found = samplers.difference(lists, right, places)
     if found is None:
@@ -75,7 +78,7 @@ def _compare(bench: Bench, case: Case, lists: Lists, right: Lists, places: int, 
     raise bench.lost(case, "wrong_result", said.strip(), rank, _short(right[rank]), _short(lists[rank]))
 
 
-def _lost_samples(bench: Bench, case: Case, job: Job, lists: Lists) -> None:
+def _lost_samples(bench: RankBench, case: Case, job: Job, lists: Lists) -> None:
     """Raise Lost where a sample is on no rank."""
     gone = samplers.missing(lists, job.size)
     if gone:
@@ -91,7 +94,7 @@ def _some(samples: list[int]) -> str:
     return f"{len(samples)} samples ({', '.join(map(str, samples[:3]))}{', ...' if len(samples) > 3 else ''})"
 
 
-def _even(bench: Bench, case: Case, job: Job, lists: Lists) -> None:
+def _even(bench: RankBench, case: Case, job: Job, lists: Lists) -> None:
     """Raise Lost where a rank has more or fewer samples than every rank is to have."""
     for rank, indices in enumerate(lists):
         if len(indices) != job.each:
@@ -108,7 +111,7 @@ def _even(bench: Bench, case: Case, job: Job, lists: Lists) -> None:
             raise bench.lost(case, "lost_or_duplicated", said.strip(), rank, str(job.each), str(len(indices)))
 
 
-def _padded_at_the_end(bench: Bench, case: Case, job: Job, lists: Lists) -> None:
+def _padded_at_the_end(bench: RankBench, case: Case, job: Job, lists: Lists) -> None:
     """Raise Lost where a sample is lost, repeated too soon, or where others than the order's first are repeated."""
     _even(bench, case, job, lists)
     dealt = samplers.round_robin(lists)
@@ -134,7 +137,7 @@ def _padded_at_the_end(bench: Bench, case: Case, job: Job, lists: Lists) -> None
 # ---- the checks
 
 
-def _covers(bench: Bench) -> Outcome:
+def _covers(bench: RankBench) -> Outcome:
     """Without shuffling: every sample, in the data set's order, round the ranks. How it is padded is not judged."""
     found = list(_orders(bench, "covers"))
     for case, job, (lists,), _ in found:
@@ -144,7 +147,7 @@ def _covers(bench: Bench) -> Outcome:
     return bench.picture("covers")
 
 
-def _lengths(bench: Bench) -> Outcome:
+def _lengths(bench: RankBench) -> Outcome:
     for case, job, (lists,), result in _orders(bench, "lengths"):
         for rank, (indices, length) in enumerate(zip(lists, result.returned[0]["lengths"], strict=True)):
             if len(indices) == length == job.each:
@@ -165,13 +168,13 @@ def _lengths(bench: Bench) -> Outcome:
     return bench.picture("lengths")
 
 
-def _padding(bench: Bench) -> Outcome:
+def _padding(bench: RankBench) -> Outcome:
     for case, job, (lists,), _ in _orders(bench, "padding"):
         _padded_at_the_end(bench, case, job, lists)
     return bench.picture("padding")
 
 
-def _agree(bench: Bench) -> Outcome:
+def _agree(bench: RankBench) -> Outcome:
     """All ranks take their places of one permutation, whatever else happened in their processes."""
     for case, job, (dealt,), result in _orders(bench, "agree"):
         lists = [indices[: job.each] for indices in dealt]  # more of them is no matter of this check
@@ -194,7 +197,7 @@ def _agree(bench: Bench) -> Outcome:
     return bench.picture("agree")
 
 
-def _epochs(bench: Bench) -> Outcome:
+def _epochs(bench: RankBench) -> Outcome:
     """A new order for each epoch, and an epoch's own whenever one comes back to it."""
     for case, job, orders, _ in _orders(bench, "epochs"):
         if not job.shuffle:
@@ -225,7 +228,7 @@ def _epochs(bench: Bench) -> Outcome:
     return bench.picture("epochs")
 
 
-def _as_torch(bench: Bench) -> Outcome:
+def _as_torch(bench: RankBench) -> Outcome:
     """The permutation of torch's generator with seed + epoch; how it is padded is not judged."""
     for case, job, (lists,), _ in _orders(bench, "as_torch"):
         (epoch,) = case.expected[1]
@@ -234,7 +237,7 @@ def _as_torch(bench: Bench) -> Outcome:
     return bench.picture("as_torch")
 
 
-def _drop_last(bench: Bench) -> Outcome:
+def _drop_last(bench: RankBench) -> Outcome:
     """The tail of the order is dropped, and nothing else."""
     for case, job, (lists, whole), _ in _orders(bench, "drop_last"):
         _even(bench, case, job, lists)
@@ -261,7 +264,7 @@ def _drop_last(bench: Bench) -> Outcome:
     return bench.picture("drop_last")
 
 
-def _fewer(bench: Bench) -> Outcome:
+def _fewer(bench: RankBench) -> Outcome:
     for case, job, (lists,), _ in _orders(bench, "fewer"):
         _padded_at_the_end(bench, case, job, lists)
         if not job.shuffle:
@@ -273,12 +276,14 @@ EXERCISE = Exercise(
     name="distributed_sampler",
     chapter="07",
     title="A sampler for every rank",
-    functions=(Function("ShardedSampler", ("dataset_size", "num_replicas", "rank", "shuffle", "seed", "drop_last")),),
     minutes=30,
     difficulty=1,
-    harness=HARNESS.read_text(encoding="utf-8"),
-    banned=("torch.utils.data.distributed.DistributedSampler",),
-    cases=cases,
+    world=Ranks(
+        (Function("ShardedSampler", ("dataset_size", "num_replicas", "rank", "shuffle", "seed", "drop_last")),),
+        cases,
+        banned=("torch.utils.data.distributed.DistributedSampler",),
+        in_box=IN_BOX,
+    ),
     checks=(
         Check("covers", "Without shuffling: every sample, in order, round the ranks", 3, _covers),
         Check("lengths", "The same length on every rank, and len() says it", 2, _lengths),

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from grader.exercise import Case, Draw
+from grader.exercise import Draw
 from grader.exercises.distributed_sampler.samplers import Job
+from grader.worlds.cases import Case
 
 GOING_BACK = (0, 1, 2, 1, 0)  # the epochs of one sampler
 

@@ -12,11 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from grader.exercise import Case, Check, Draw, Exercise
+from grader.exercise import Check, Draw, Exercise
 from grader.exercises.elastic_training import lives
 from grader.ranks.program import Limits, Strided
+from grader.worlds.cases import Case
+from grader.worlds.ranks import Crashes
 
-HARNESS = Path(__file__).with_name("in_box.py")
+IN_BOX = Path(__file__).with_name("in_box.py")
 ROWS, FEATURES, EPOCHS, BATCH = 48, 6, 3, 4
 
 
@@ -40,23 +42,25 @@ EXERCISE = Exercise(
     name="elastic_training",
     chapter="11",
     title="A job that restarts",
-    functions=(),
-    script="train",
     minutes=75,
     difficulty=3,
-    limits=Limits(cpu_seconds=60, load_cpu_seconds=10, idle_seconds=60, silent_seconds=120, wall_seconds=120),
-    harness=HARNESS.read_text(encoding="utf-8"),
-    imported=(
-        "torch._dynamo",
-        "torch.optim",
-        "torch.utils.data",
-        "torch.nn.parallel",
-        "torch.distributed.launcher.api",
-        "torch.distributed.elastic.rendezvous.c10d_rendezvous_backend",
-        "torch.distributed.run",
+    cost="seconds",
+    world=Crashes(
+        (),
+        cases,
+        limits=Limits(cpu_seconds=60, load_cpu_seconds=10, idle_seconds=60, silent_seconds=120, wall_seconds=120),
+        imported=(
+            "torch._dynamo",
+            "torch.optim",
+            "torch.utils.data",
+            "torch.nn.parallel",
+            "torch.distributed.launcher.api",
+            "torch.distributed.elastic.rendezvous.c10d_rendezvous_backend",
+            "torch.distributed.run",
+        ),
+        script="train",
+        in_box=IN_BOX,
     ),
-    apart=True,
-    cases=cases,
     checks=(
         Check("epochs", "Undisturbed: each epoch trains on every row once", 2, lives.epochs),
         Check("resumes", "After a kill it goes on where it was", 4, lives.resumes),

@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from torch.distributed.elastic.multiprocessing.api import SignalException
 
-from grader.ranks import worker
+from grader.ranks import learner
 from grader.ranks.lives import Lives, Raised
 from grader.ranks.lives.life import told as told_of
 from grader.ranks.lives.watch import Step
@@ -50,7 +50,7 @@ def _script(code: types.CodeType, scratch: str, arguments: list[str]) -> None:
     except SignalException:  # the agent ends this worker, because another one is gone
         raise
     except BaseException as error:
-        worker.print_traceback(error, code.co_filename)
+        learner.print_traceback(error)
         _note(scratch, code, error)
         raise
 

@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from grader.bench import Bench, Outcome
-from grader.exercise import Case
+from grader.worlds.cases import Case
+from grader.worlds.ranks import Outcome, RankBench
 
 ROWS = 48
 MOST_AGAIN = 2  # steps that may be done again after a kill: the one that was cut off, and one for good measure
 Told = dict[str, Any]
 
 
-def _jobs(bench: Bench) -> dict[str, tuple[Case, Told]]:
+def _jobs(bench: RankBench) -> dict[str, tuple[Case, Told]]:
     """What was told of each job, by its label; undisturbed first. Raises Lost where one did not come to its end."""
     jobs: dict[str, tuple[Case, Told]] = {}
     for case, result in bench.calls("job"):
@@ -35,7 +35,7 @@ def _jobs(bench: Bench) -> dict[str, tuple[Case, Told]]:
     return jobs
 
 
-def _finished(bench: Bench, case: Case, told: Told) -> None:
+def _finished(bench: RankBench, case: Case, told: Told) -> None:
     """Raise Lost where a job that was disturbed did not come to its end, or was never disturbed."""
     if told["ending"] != "finished":
         what = (
@@ -48,7 +48,7 @@ def _finished(bench: Bench, case: Case, told: Told) -> None:
         raise bench.lost(case, "not_durable", message, None, "the job ends as if nothing had happened")
 
 
-def _killed(bench: Bench, case: Case, told: Told) -> None:
+def _killed(bench: RankBench, case: Case, told: Told) -> None:
     planned = case.arguments[0][-1]
     if len(told["kills"]) < len(planned):
         what, rank, _ = planned[len(told["kills"])]
@@ -67,7 +67,7 @@ def _last(lines: list[Any]) -> dict[int, list[int]]:
     return dict(line for line in lines if line)
 
 
-def epochs(bench: Bench) -> Outcome:
+def epochs(bench: RankBench) -> Outcome:
     """All ranks together train on every row once an epoch."""
     case, told = _jobs(bench)["undisturbed"]
     count = case.arguments[0][2]
@@ -91,7 +91,7 @@ def epochs(bench: Bench) -> Outcome:
     return bench.outcome(case)
 
 
-def _disturbed(bench: Bench) -> list[tuple[Case, Told]]:
+def _disturbed(bench: RankBench) -> list[tuple[Case, Told]]:
     """The jobs in which ranks were killed and that came to their end; the first has to."""
     jobs = _jobs(bench)
     case, told = jobs["between steps"]
@@ -103,7 +103,7 @@ def _disturbed(bench: Bench) -> list[tuple[Case, Told]]:
     return ended
 
 
-def resumes(bench: Bench) -> Outcome:
+def resumes(bench: RankBench) -> Outcome:
     """After each kill every rank goes on at the step that was cut off, or next to it."""
     for case, told in _disturbed(bench):
         for number, kill in enumerate(told["kills"]):
@@ -113,7 +113,7 @@ def resumes(bench: Bench) -> Outcome:
     return bench.picture("job")
 
 
-def _goes_on(bench: Bench, case: Case, kill: Told, rank: int, before: list[Any], after: list[Any]) -> None:
+def _goes_on(bench: RankBench, case: Case, kill: Told, rank: int, before: list[Any], after: list[Any]) -> None:
     """Raise Lost where a rank, by its log at a kill and its log later, began again much too early."""
     new = after[len(before) :] if after[: len(before)] == before else after
     reached = _reached(before)
@@ -128,7 +128,7 @@ def _goes_on(bench: Bench, case: Case, kill: Told, rank: int, before: list[Any],
     raise bench.lost(case, "lost_or_duplicated", message, rank, expected, f"step {new[0][0]}")
 
 
-def rows(bench: Bench) -> Outcome:
+def rows(bench: RankBench) -> Outcome:
     """What counts of the logs is what the undisturbed job logged."""
     undisturbed = _jobs(bench)["undisturbed"][1]["logs"]
     for case, told in _disturbed(bench):
@@ -175,7 +175,7 @@ def _different(told: Told, undisturbed: Told) -> str:
     return ""
 
 
-def parameters(bench: Bench) -> Outcome:
+def parameters(bench: RankBench) -> Outcome:
     """Kills leave no trace in the parameters."""
     undisturbed = _jobs(bench)["undisturbed"][1]
     for case, told in _disturbed(bench):
@@ -190,7 +190,7 @@ def parameters(bench: Bench) -> Outcome:
     return bench.picture("job")
 
 
-def checkpoint(bench: Bench) -> Outcome:
+def checkpoint(bench: RankBench) -> Outcome:
     """A rank that is killed in the middle of its checkpoint leaves one from which all go on."""
     case, told = _jobs(bench)["in a checkpoint"]
     _finished(bench, case, told)

@@ -12,21 +12,23 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
-from grader.bench import Bench, Outcome
-from grader.exercise import Case, Check, Exercise
+from grader.exercise import Check, Exercise
 from grader.exercises.common import plain
 from grader.exercises.failure_detector import monitor, suspicion
 from grader.exercises.failure_detector.heartbeats import cases
 from grader.exercises.failure_detector.suspicion import Ask, Script
 from grader.ranks.program import CallResult, Function, Limits
+from grader.worlds.cases import Case
+from grader.worlds.nodes import Nodes, NodesAndCalls, of_calls, of_nodes
+from grader.worlds.ranks import Outcome, RankBench, Ranks
 
-HARNESS = Path(__file__).with_name("in_box.py").read_text(encoding="utf-8")
+IN_BOX = Path(__file__).with_name("in_box.py")
 
 
 # ---- what came back
 
 
-def _answers(bench: Bench, group: str) -> Iterator[tuple[Case, CallResult, list[tuple[Ask, float, bool]]]]:
+def _answers(bench: RankBench, group: str) -> Iterator[tuple[Case, CallResult, list[tuple[Ask, float, bool]]]]:
     """Every question of a group with phi and alive as they were said. Raises Lost where those are no such values."""
     for case, result in bench.calls(group):
         script: Script = case.expected
@@ -53,7 +55,7 @@ def _answers(bench: Bench, group: str) -> Iterator[tuple[Case, CallResult, list[
         yield case, result, found
 
 
-def _judged(bench: Bench, group: str, why: Callable[[Ask, float], str] = lambda *_: "") -> Outcome:
+def _judged(bench: RankBench, group: str, why: Callable[[Ask, float], str] = lambda *_: "") -> Outcome:
     """Alive or not, and phi within its bounds, wherever it is asked; `why` explains the first that is wrong."""
     for case, _, found in _answers(bench, group):
         for ask, phi, alive in found:
@@ -88,7 +90,7 @@ def _phi_habit(ask: Ask, phi: float, found: list[tuple[Ask, float, bool]]) -> st
     return ""
 
 
-def _consistent(bench: Bench) -> Outcome:
+def _consistent(bench: RankBench) -> Outcome:
     """alive(now) is phi(now) < threshold, whatever the threshold."""
     for case, _, found in _answers(bench, "threshold"):
         script: Script = case.expected
@@ -103,7 +105,7 @@ def _consistent(bench: Bench) -> Outcome:
     return _judged(bench, "threshold")
 
 
-def _same_by_any_clock(bench: Bench) -> Outcome:
+def _same_by_any_clock(bench: RankBench) -> Outcome:
     """phi does not depend on what the clock says, only on differences."""
     found = list(_answers(bench, "clock"))
     _, _, first = found[0]
@@ -120,7 +122,7 @@ def _same_by_any_clock(bench: Bench) -> Outcome:
     return _judged(bench, "clock")
 
 
-def _paced(bench: Bench) -> Outcome:
+def _paced(bench: RankBench) -> Outcome:
     """After a change of pace no false alarm and the new bound; and what came before the window has no part in phi."""
     outcome = _judged(bench, "pace", _of_a_pace)
     for case, _, found in _answers(bench, "pace"):
@@ -156,27 +158,36 @@ EXERCISE = Exercise(
     name="failure_detector",
     chapter="11",
     title="A failure detector that says how sure it is",
-    functions=(Function("PhiAccrualDetector", ("window", "threshold")),),
     minutes=60,
     difficulty=2,
-    limits=Limits(cpu_seconds=5, load_cpu_seconds=10, idle_seconds=15),
-    harness=HARNESS,
-    cases=cases,
-    nodes=("Monitor",),
-    checks=(
-        Check("phi", "phi is -log10 of the normal tail", 4, partial(_judged, group="phi")),
-        Check("threshold", "Alive as long as phi < threshold", 2, _consistent),
-        Check("jitter", "No false alarm under jitter", 3, partial(_judged, group="jitter")),
-        Check("crash", "A crash is seen within 8 periods, and stays seen", 3, partial(_judged, group="crash")),
-        Check("regular", "Heartbeats that come by the clock", 2, partial(_judged, group="regular")),
-        Check("clock", "What the clock says does not matter", 2, _same_by_any_clock),
-        Check(
-            "back", "Trusted again, and the outage is forgotten", 3, partial(_judged, group="back", why=_of_a_return)
+    world=NodesAndCalls(
+        Nodes(("Monitor",)),
+        Ranks(
+            (Function("PhiAccrualDetector", ("window", "threshold")),),
+            cases,
+            limits=Limits(cpu_seconds=5, load_cpu_seconds=10, idle_seconds=15),
+            in_box=IN_BOX,
         ),
-        Check("pace", "After `window` heartbeats of a new pace it counts alone", 3, _paced),
-        Check("listed", "Monitor: a crashed node is listed within 5 s", 3, monitor.listed),
-        Check("trusted", "Monitor: no node is listed that has been up for 2 s", 3, monitor.trusted),
-        Check("again", "Monitor: a second crash is seen as soon as the first", 2, monitor.again),
-        Check("skewed", "Monitor: clocks that differ by up to 100 s", 2, monitor.skewed),
+    ),
+    checks=(
+        Check("phi", "phi is -log10 of the normal tail", 4, of_calls(partial(_judged, group="phi"))),
+        Check("threshold", "Alive as long as phi < threshold", 2, of_calls(_consistent)),
+        Check("jitter", "No false alarm under jitter", 3, of_calls(partial(_judged, group="jitter"))),
+        Check(
+            "crash", "A crash is seen within 8 periods, and stays seen", 3, of_calls(partial(_judged, group="crash"))
+        ),
+        Check("regular", "Heartbeats that come by the clock", 2, of_calls(partial(_judged, group="regular"))),
+        Check("clock", "What the clock says does not matter", 2, of_calls(_same_by_any_clock)),
+        Check(
+            "back",
+            "Trusted again, and the outage is forgotten",
+            3,
+            of_calls(partial(_judged, group="back", why=_of_a_return)),
+        ),
+        Check("pace", "After `window` heartbeats of a new pace it counts alone", 3, of_calls(_paced)),
+        Check("listed", "Monitor: a crashed node is listed within 5 s", 3, of_nodes(monitor.listed)),
+        Check("trusted", "Monitor: no node is listed that has been up for 2 s", 3, of_nodes(monitor.trusted)),
+        Check("again", "Monitor: a second crash is seen as soon as the first", 2, of_nodes(monitor.again)),
+        Check("skewed", "Monitor: clocks that differ by up to 100 s", 2, of_nodes(monitor.skewed)),
     ),
 )

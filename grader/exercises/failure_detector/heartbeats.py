@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from grader.exercise import Case, Draw
+from grader.exercise import Draw
 from grader.exercises.failure_detector import suspicion
 from grader.exercises.failure_detector.suspicion import Script
+from grader.worlds.cases import Case
 
 BOUND = 8  # periods after which a crash must have been seen by threshold 8
 LATE = 40  # periods after which a node is dead for every detector that is one

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from grader.bench import Bench
+from grader.nodes.bench import NodeBench
 from grader.nodes.clients import Ask, Asked
 from grader.nodes.plan import Mishap, Plan, Played
 from grader.nodes.sim import Member, cluster
@@ -256,32 +256,32 @@ def _skewed(rng: random.Random, size: int, seed: int) -> Plan:
     return _plan(size, times, [_crash([node], at, at + 100)], seed, label, made)
 
 
-def _hold(bench: Bench, name: str, make: Callable[[random.Random, int, int], Plan], *judges: Judge) -> Story:
-    rng, sizes = bench.nodes.rng(name), (3, 5, 3)
-    seeds = bench.nodes.seeds(name, len(sizes))
+def _hold(bench: NodeBench, name: str, make: Callable[[random.Random, int, int], Plan], *judges: Judge) -> Story:
+    rng, sizes = bench.rng(name), (3, 5, 3)
+    seeds = bench.seeds(name, len(sizes))
 
     def judge(played: Played) -> Diagnosis | None:
         run = Run(played)
         return next((found for one in judges if (found := one(run)) is not None), None)
 
-    return bench.nodes.hold((make(rng, size, seed) for size, seed in zip(sizes, seeds, strict=True)), judge)
+    return bench.hold((make(rng, size, seed) for size, seed in zip(sizes, seeds, strict=True)), judge)
 
 
-def listed(bench: Bench) -> Story:
+def listed(bench: NodeBench) -> Story:
     """A crash is listed within 5 s, by all that are up, in order."""
     return _hold(bench, "listed", _listed, proper, complete)
 
 
-def trusted(bench: Bench) -> Story:
+def trusted(bench: NodeBench) -> Story:
     """Nobody is listed who has been up for 2 s."""
     return _hold(bench, "trusted", _trusted, proper, accurate)
 
 
-def again(bench: Bench) -> Story:
+def again(bench: NodeBench) -> Story:
     """An outage does not stretch the bound of the next crash."""
     return _hold(bench, "again", _again, proper, complete)
 
 
-def skewed(bench: Bench) -> Story:
+def skewed(bench: NodeBench) -> Story:
     """Clocks that differ change nothing."""
     return _hold(bench, "skewed", _skewed, proper, accurate, complete)

@@ -13,14 +13,16 @@ from typing import Any
 
 import numpy as np
 
-from grader.exercise import Case, Check, Draw, Exercise
+from grader.exercise import Check, Draw, Exercise
 from grader.exercises.common import checks
 from grader.exercises.fsdp import judging, training
 from grader.exercises.fsdp.judging import values
 from grader.exercises.fsdp.training import Job, Unit
 from grader.ranks.program import Function, Limits, Strided
+from grader.worlds.cases import Case
+from grader.worlds.ranks import Ranks
 
-HARNESS = Path(__file__).with_name("in_box.py")
+IN_BOX = Path(__file__).with_name("in_box.py")
 BATCH = 4  # of each rank
 TANH: Unit = ("tanh",)
 # No number of ranks that is used here divides its units' elements, and the last unit has fewer than there are ranks.
@@ -82,14 +84,16 @@ EXERCISE = Exercise(
     name="fsdp",
     chapter="09",
     title="Fully sharded data parallel",
-    functions=(Function("FullyShardedModel"),),
     minutes=90,
     difficulty=3,
-    limits=Limits(cpu_seconds=5, load_cpu_seconds=10, idle_seconds=15),
-    harness=HARNESS.read_text(encoding="utf-8"),
-    banned=("torch.distributed.fsdp.FullyShardedDataParallel", "torch.distributed.fsdp.fully_shard"),
-    imported=("torch._dynamo", "torch.distributed.fsdp"),  # which take seconds
-    cases=cases,
+    world=Ranks(
+        (Function("FullyShardedModel"),),
+        cases,
+        limits=Limits(cpu_seconds=5, load_cpu_seconds=10, idle_seconds=15),
+        banned=("torch.distributed.fsdp.FullyShardedDataParallel", "torch.distributed.fsdp.fully_shard"),
+        imported=("torch._dynamo", "torch.distributed.fsdp"),
+        in_box=IN_BOX,
+    ),
     checks=(
         Check("trains", "Trains as one process on all batches, on 1 to 4 ranks", 5, checks.right(values, "trains")),
         Check("skips", "A module with a forward pass of its own, also in float64", 3, checks.right(values, "skips")),

@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from grader.bench import Bench, Lost, Outcome
-from grader.exercise import Case
 from grader.exercises.common import checks, plain
 from grader.exercises.fsdp import training
 from grader.exercises.fsdp.training import NOT_SAVED, Array, Job
+from grader.lost import Lost
 from grader.ranks.program import CallResult, Strided
 from grader.trace.events import SEND, Operation, ring_bytes
+from grader.worlds.cases import Case
+from grader.worlds.ranks import Outcome, RankBench
 
 NEAR = 2e-4  # what float32 may lose in a few steps on values of about 1
 SLACK = 1.1  # of the shards: padding, and shards that are not quite alike
@@ -22,7 +23,7 @@ DDP_FACTOR = 1.55  # of the bytes: two gathers and a reduce-scatter where DDP ha
 LEAST = 0.9  # of the bytes of one gather and a reduce-scatter
 
 
-def values(bench: Bench, group: str) -> Iterator[tuple[Case, CallResult]]:
+def values(bench: RankBench, group: str) -> Iterator[tuple[Case, CallResult]]:
     """The calls of `group`, each with one process's outputs in every step. Raises Lost at the first without."""
     for case, result in bench.calls(group):
         found = checks.forbidden(result)
@@ -50,7 +51,7 @@ def _told(result: CallResult, rank: int, name: str) -> float:
 # ---- outputs
 
 
-def _wrong_outputs(bench: Bench, case: Case, result: CallResult) -> Lost | None:
+def _wrong_outputs(bench: RankBench, case: Case, result: CallResult) -> Lost | None:
     job: Job = case.expected
     right = training.trained(job).outputs
     got = []
@@ -95,7 +96,7 @@ def _why(job: Job, result: CallResult, got: list[Array], step: int) -> str:
 # ---- memory
 
 
-def shards(bench: Bench) -> Outcome:
+def shards(bench: RankBench) -> Outcome:
     """The shards of each rank take 1/N of the parameters' memory."""
     for case, result in values(bench, "shards"):
         job: Job = case.expected
@@ -128,7 +129,7 @@ def _share_habit(held: list[float], total: int) -> str:
     )
 
 
-def peak(bench: Bench) -> Outcome:
+def peak(bench: RankBench) -> Outcome:
     """Never more of the parameters is alive on a rank than its shard and two units."""
     for case, result in values(bench, "peak"):
         job: Job = case.expected
@@ -172,7 +173,7 @@ def _peak_habit(job: Job, where: str, whole: float) -> str:
 # ---- messages
 
 
-def sent(bench: Bench) -> Outcome:
+def sent(bench: RankBench) -> Outcome:
     """Bytes of each step: at most 1.55 times those of DDP's all-reduce of the gradients."""
     for case, result in values(bench, "budget"):
         job: Job = case.expected
@@ -227,7 +228,7 @@ def _many(operations: list[Operation], times: float) -> str:
 # ---- the state
 
 
-def state(bench: Bench) -> Outcome:
+def state(bench: RankBench) -> Outcome:
     """full_state_dict() is on every rank what the unwrapped module's state_dict() would be."""
     for case, result in bench.calls("state_dict"):
         if found := checks.forbidden(result):

@@ -10,19 +10,21 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
-from grader.bench import Bench
 from grader.exercise import Check, Exercise
 from grader.exercises.common import replicas
 from grader.exercises.gossip_crdt import crdts, spreading
 from grader.exercises.gossip_crdt.spreading import MANY, PROMPT
+from grader.nodes.bench import NodeBench
 from grader.nodes.clients import Ask
 from grader.nodes.network import Network
 from grader.nodes.plan import Plan, Played
 from grader.ranks.program import Function, Limits
 from grader.trace.story import Story
 from grader.verdict import Diagnosis
+from grader.worlds.nodes import Nodes, NodesAndCalls, of_calls, of_nodes
+from grader.worlds.ranks import Ranks
 
-Judge = Callable[[Bench, Played], Diagnosis | None]
+Judge = Callable[[NodeBench, Played], Diagnosis | None]
 HEALING = 2.0  # seconds in which 64 nodes agree after healing
 SETTLED = 5.0  # seconds in which a few nodes do
 FEW = 6
@@ -37,10 +39,10 @@ def _names(size: int) -> list[str]:
     return [f"n{number}" for number in range(1, size + 1)]
 
 
-def _set_plans(bench: Bench) -> Iterator[Plan]:
+def _set_plans(bench: NodeBench) -> Iterator[Plan]:
     """Few nodes: without a fault, with partitions, and with messages that are dropped."""
-    for number, seed in enumerate(bench.nodes.seeds("g_set", 6)):
-        rng = bench.nodes.rng(f"g_set {seed}")
+    for number, seed in enumerate(bench.seeds("g_set", 6)):
+        rng = bench.rng(f"g_set {seed}")
         size = (3, 5, 5, 2, 4, 5)[number]
         elements: list[Any] = [*rng.sample(range(100), 5), *(f"e{each}" for each in rng.sample(range(100), 3)), 7, "7"]
         asks = spreading.adds(rng, "g-set", _names(size), list(dict.fromkeys(elements)), 3.0)
@@ -55,10 +57,10 @@ def _set_plans(bench: Bench) -> Iterator[Plan]:
         )  # fmt: skip
 
 
-def _counter_plans(bench: Bench) -> Iterator[Plan]:
+def _counter_plans(bench: NodeBench) -> Iterator[Plan]:
     """Few nodes: negative deltas, partitions, messages that are lost and doubled."""
-    for number, seed in enumerate(bench.nodes.seeds("pn_counter", 6)):
-        rng = bench.nodes.rng(f"pn_counter {seed}")
+    for number, seed in enumerate(bench.seeds("pn_counter", 6)):
+        rng = bench.rng(f"pn_counter {seed}")
         size = (3, 5, 5, 2, 4, 5)[number]
         deltas = [delta if rng.random() < 0.5 else -delta for delta in rng.sample(range(1, 10**6), 9)]
         asks = spreading.adds(rng, "pn-counter", _names(size), [*deltas, 1, -1, 0], 3.0)
@@ -75,10 +77,10 @@ def _counter_plans(bench: Bench) -> Iterator[Plan]:
         )  # fmt: skip
 
 
-def _small(bench: Bench, check: str) -> Plan:
+def _small(bench: NodeBench, check: str) -> Plan:
     """A few nodes before the many: a run that is quickly made again, and can be drawn as a whole."""
-    seed = bench.nodes.seeds(f"{check} small", 1)[0]
-    rng = bench.nodes.rng(f"{check} {seed}")
+    seed = bench.seeds(f"{check} small", 1)[0]
+    rng = bench.rng(f"{check} {seed}")
     asks = spreading.adds(rng, "g-set", _names(FEW), ["a", "b", "c"], 0.8)
     parted = spreading.parted(0.1, 1.5, spreading.random_groups(rng, _names(FEW), 2, 2)) if check == "heal" else ()
     members = spreading.members(FEW, "g-set", rng)
@@ -86,12 +88,12 @@ def _small(bench: Bench, check: str) -> Plan:
     return Plan(members, asks, parted, seed=seed, begin=0.2, healed=1.5, until=until, label=f"{FEW} nodes first")
 
 
-def _heal_plans(bench: Bench) -> Iterator[Plan]:
+def _heal_plans(bench: NodeBench) -> Iterator[Plan]:
     """64 nodes in two or three parts, none of them small; before it, a few of which one is cut off for good."""
     yield _small(bench, "heal")
     yield from _without_one(bench)
-    for number, seed in enumerate(bench.nodes.seeds("heal", 3)):
-        rng = bench.nodes.rng(f"heal {seed}")
+    for number, seed in enumerate(bench.seeds("heal", 3)):
+        rng = bench.rng(f"heal {seed}")
         workload = ("g-set", "pn-counter", "g-set")[number]
         each: list[Any] = [f"e{one}" for one in range(5)] if workload == "g-set" else rng.sample(range(1, 10**6), 5)
         asks = spreading.adds(rng, workload, _names(MANY), each, 3.3)
@@ -103,11 +105,11 @@ def _heal_plans(bench: Bench) -> Iterator[Plan]:
         )  # fmt: skip
 
 
-def _without_one(bench: Bench) -> Iterator[Plan]:
+def _without_one(bench: NodeBench) -> Iterator[Plan]:
     """Each of a few nodes is cut off in turn: the others need none in particular to agree."""
     names = _names(ALL_BUT_ONE)
-    for alone, seed in zip(names, bench.nodes.seeds("without one", len(names)), strict=True):
-        rng = bench.nodes.rng(f"without one {seed}")
+    for alone, seed in zip(names, bench.seeds("without one", len(names)), strict=True):
+        rng = bench.rng(f"without one {seed}")
         others = [name for name in names if name != alone]
         until = 1.0 + SETTLED + PROMPT
         yield Plan(
@@ -117,11 +119,11 @@ def _without_one(bench: Bench) -> Iterator[Plan]:
         )  # fmt: skip
 
 
-def _lone_plans(bench: Bench) -> Iterator[Plan]:
+def _lone_plans(bench: NodeBench) -> Iterator[Plan]:
     """64 nodes that have been quiet for a while, and one operation."""
     yield _small(bench, "lone")
-    for number, seed in enumerate(bench.nodes.seeds("lone", 2)):
-        rng = bench.nodes.rng(f"lone {seed}")
+    for number, seed in enumerate(bench.seeds("lone", 2)):
+        rng = bench.rng(f"lone {seed}")
         workload = ("g-set", "pn-counter")[number]
         members = spreading.members(MANY, workload, rng)
         what = "news" if workload == "g-set" else 17
@@ -132,11 +134,11 @@ def _lone_plans(bench: Bench) -> Iterator[Plan]:
         )  # fmt: skip
 
 
-def _idle_plans(bench: Bench) -> Iterator[Plan]:
+def _idle_plans(bench: NodeBench) -> Iterator[Plan]:
     """64 nodes, some operations, and then none."""
     yield _small(bench, "idle")
-    for number, seed in enumerate(bench.nodes.seeds("idle", 2)):
-        rng = bench.nodes.rng(f"idle {seed}")
+    for number, seed in enumerate(bench.seeds("idle", 2)):
+        rng = bench.rng(f"idle {seed}")
         workload = ("g-set", "pn-counter")[number]
         members = spreading.members(MANY, workload, rng)
         each: list[Any] = ["a", "b"] if workload == "g-set" else [3, -4]
@@ -147,20 +149,20 @@ def _idle_plans(bench: Bench) -> Iterator[Plan]:
         )  # fmt: skip
 
 
-def _hold(bench: Bench, plans: Iterator[Plan], *judges: Judge) -> Story:
+def _hold(bench: NodeBench, plans: Iterator[Plan], *judges: Judge) -> Story:
     def judged(played: Played) -> Diagnosis | None:
         found = next((found for judge in judges if (found := judge(bench, played)) is not None), None)
         spreading.few(played, [])
         return found
 
-    return bench.nodes.hold(plans, judged, spreading.prepare)
+    return bench.hold(plans, judged, spreading.prepare)
 
 
-def _dear(bench: Bench, played: Played) -> Diagnosis | None:
+def _dear(bench: NodeBench, played: Played) -> Diagnosis | None:
     return spreading.too_dear(bench, played) if len(played.sim.names) == MANY else None
 
 
-def _quiet(bench: Bench, played: Played) -> Diagnosis | None:
+def _quiet(bench: NodeBench, played: Played) -> Diagnosis | None:
     if len(played.sim.names) < MANY or not spreading.operations(played):
         return None
     return spreading.too_busy(bench, played, LAST + QUIET)
@@ -170,40 +172,75 @@ EXERCISE = Exercise(
     name="gossip_crdt",
     chapter="03",
     title="Replicated data types, and a store that gossips",
-    functions=tuple(Function(name, ()) for name in crdts.MODELS),
     minutes=75,
     difficulty=3,
-    limits=Limits(cpu_seconds=5, load_cpu_seconds=10, idle_seconds=15),
-    harness=replicas.HARNESS,
-    cases=crdts.cases,
-    nodes=("GossipStore",),
-    checks=(
-        Check("counters", "GCounter and PNCounter: what they count", 2, partial(replicas.judged, group="counters")),
-        Check("register", "LWWRegister: the last write, and ties", 2, partial(replicas.judged, group="register")),
-        Check("orset", "ORSet: add wins, removed elements can return", 3, partial(replicas.judged, group="orset")),
-        Check(
-            "laws", "merge is commutative, associative, idempotent, and leaves the other alone", 3,
-            partial(replicas.judged, group="laws"),
+    cost="seconds",
+    world=NodesAndCalls(
+        Nodes(("GossipStore",)),
+        Ranks(
+            tuple(Function(name, ()) for name in crdts.MODELS),
+            crdts.cases,
+            limits=Limits(cpu_seconds=5, load_cpu_seconds=10, idle_seconds=15),
+            in_box=replicas.IN_BOX,
         ),
-        Check("json", "By way of JSON and back: equal under every later operation", 2,
-              partial(replicas.judged, group="json")),
-        Check(
-            "g_set", "g-set on few nodes: partitions, dropped messages", 2,
-            lambda bench: _hold(bench, _set_plans(bench), spreading.unanswered, spreading.disagreement),
-        ),
-        Check(
-            "pn_counter", "pn-counter on few nodes: partitions, dropped and doubled messages", 2,
-            lambda bench: _hold(bench, _counter_plans(bench), spreading.unanswered, spreading.disagreement),
-        ),
-        Check(
-            "heal", "64 nodes agree within 2 s after a partition, a few while one is cut off", 4,
-            lambda bench: _hold(bench, _heal_plans(bench), spreading.disagreement),
-        ),
-        Check(
-            "lone", "At most 2 N log2 N messages for a lone operation at 64 nodes", 3,
-            lambda bench: _hold(bench, _lone_plans(bench), _dear, spreading.disagreement),
-        ),
-        Check("idle", "After that at most one message per node and second", 2,
-              lambda bench: _hold(bench, _idle_plans(bench), _quiet)),
     ),
-)  # fmt: skip
+    checks=(
+        Check(
+            "counters",
+            "GCounter and PNCounter: what they count",
+            2,
+            of_calls(partial(replicas.judged, group="counters")),
+        ),
+        Check(
+            "register", "LWWRegister: the last write, and ties", 2, of_calls(partial(replicas.judged, group="register"))
+        ),
+        Check(
+            "orset",
+            "ORSet: add wins, removed elements can return",
+            3,
+            of_calls(partial(replicas.judged, group="orset")),
+        ),
+        Check(
+            "laws",
+            "merge is commutative, associative, idempotent, and leaves the other alone",
+            3,
+            of_calls(partial(replicas.judged, group="laws")),
+        ),
+        Check(
+            "json",
+            "By way of JSON and back: equal under every later operation",
+            2,
+            of_calls(partial(replicas.judged, group="json")),
+        ),
+        Check(
+            "g_set",
+            "g-set on few nodes: partitions, dropped messages",
+            2,
+            of_nodes(lambda bench: _hold(bench, _set_plans(bench), spreading.unanswered, spreading.disagreement)),
+        ),
+        Check(
+            "pn_counter",
+            "pn-counter on few nodes: partitions, dropped and doubled messages",
+            2,
+            of_nodes(lambda bench: _hold(bench, _counter_plans(bench), spreading.unanswered, spreading.disagreement)),
+        ),
+        Check(
+            "heal",
+            "64 nodes agree within 2 s after a partition, a few while one is cut off",
+            4,
+            of_nodes(lambda bench: _hold(bench, _heal_plans(bench), spreading.disagreement)),
+        ),
+        Check(
+            "lone",
+            "At most 2 N log2 N messages for a lone operation at 64 nodes",
+            3,
+            of_nodes(lambda bench: _hold(bench, _lone_plans(bench), _dear, spreading.disagreement)),
+        ),
+        Check(
+            "idle",
+            "After that at most one message per node and second",
+            2,
+            of_nodes(lambda bench: _hold(bench, _idle_plans(bench), _quiet)),
+        ),
+    ),
+)

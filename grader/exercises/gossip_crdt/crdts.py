@@ -12,8 +12,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any, Self
 
-from grader.exercise import Case, Draw
+from grader.exercise import Draw
 from grader.exercises.common.replicas import Script, case
+from grader.worlds.cases import Case
 
 _tags = itertools.count()
 

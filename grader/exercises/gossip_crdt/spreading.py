@@ -15,8 +15,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from grader.bench import Bench
 from grader.exercises.common.bounds import bounded
+from grader.nodes.bench import NodeBench
 from grader.nodes.clients import Ask
 from grader.nodes.network import Network
 from grader.nodes.plan import Mishap, Plan, Played
@@ -115,7 +115,7 @@ def final_reads(played: Played) -> dict[str, Sent | None]:
 # ---- what is wrong with answers
 
 
-def unanswered(bench: Bench, played: Played) -> Diagnosis | None:
+def unanswered(bench: NodeBench, played: Played) -> Diagnosis | None:
     """The first request that was not answered as it must be, promptly, whatever the partition."""
     for client in played.clients.values():
         for asked in client.done:
@@ -129,7 +129,7 @@ def unanswered(bench: Bench, played: Played) -> Diagnosis | None:
             did = f"answered {json.dumps(asked.answer)[:100]}" if kind is not None else "did not answer"
             if kind == wanted:
                 did = f"took {asked.seconds:.2f} s to answer"
-            return bench.nodes.found(
+            return bench.found(
                 "not_available",
                 f"{node} {did} when it was sent {json.dumps(body)} at {asked.sent:.2f} s; {wanted} must come within "
                 f"{PROMPT:g} s.{why}", None, wanted, str(kind),
@@ -137,7 +137,7 @@ def unanswered(bench: Bench, played: Played) -> Diagnosis | None:
     return None
 
 
-def disagreement(bench: Bench, played: Played) -> Diagnosis | None:
+def disagreement(bench: NodeBench, played: Played) -> Diagnosis | None:
     """The first node that does not read what was added."""
     done = operations(played)
     reads = final_reads(played)
@@ -149,7 +149,7 @@ def disagreement(bench: Bench, played: Played) -> Diagnosis | None:
             few(played, [node])
             text = f"{node} was asked for its value at {read_at(played.plan):.2f} s and answered {got}; read_ok with "
             text += f"the value must come within {PROMPT:g} s."
-            return bench.nodes.found("not_available", text, sent.line if sent else None, "read_ok", got[:40])
+            return bench.found("not_available", text, sent.line if sent else None, "read_ok", got[:40])
         judge = _set_wrong if workload_of(played.plan) == "g-set" else _counter_wrong
         found = judge(bench, played, node, sent, done)
         if found is not None:
@@ -174,12 +174,12 @@ def _when(plan: Plan) -> str:
     return f"at {at:.2f} s,"
 
 
-def _set_wrong(bench: Bench, played: Played, node: str, sent: Sent, done: list[Operation]) -> Diagnosis | None:
+def _set_wrong(bench: NodeBench, played: Played, node: str, sent: Sent, done: list[Operation]) -> Diagnosis | None:
     value, line = sent.body["value"], sent.line
     if not isinstance(value, list):
         got = json.dumps(value)[:60]
         text = f"{node} read {got}: the value of a g-set is told as a list of its elements."
-        return bench.nodes.found("wrong_result", text, line, "a list", got)
+        return bench.found("wrong_result", text, line, "a list", got)
     got_keys = Counter(map(json.dumps, value))
     sure = {json.dumps(one.what): one for one in done if one.confirmed is not None}
     possible = {json.dumps(one.what) for one in done}
@@ -189,12 +189,12 @@ def _set_wrong(bench: Bench, played: Played, node: str, sent: Sent, done: list[O
         almost = [key for key in possible if key.strip('"') == alien[0].strip('"')]
         why = f" It was added as {almost[0]}: keys of a JSON object are strings, so send a list." if almost else ""
         text = f"{node} read {alien[0]} {_when(played.plan)} which nobody had added.{why}"
-        return bench.nodes.found("wrong_result", text, line, ", ".join(sorted(possible))[:120], alien[0])
+        return bench.found("wrong_result", text, line, ", ".join(sorted(possible))[:120], alien[0])
     twice = next((key for key, count in got_keys.items() if count > 1), None)
     if twice is not None:
         few(played, [node])
         text = f"{node} read {twice} {got_keys[twice]} times {_when(played.plan)} in one set."
-        return bench.nodes.found("lost_or_duplicated", text, line, "once", f"{got_keys[twice]} times")
+        return bench.found("lost_or_duplicated", text, line, "once", f"{got_keys[twice]} times")
     lost = [one for key, one in sure.items() if key not in got_keys]
     if not lost:
         return None
@@ -202,11 +202,11 @@ def _set_wrong(bench: Bench, played: Played, node: str, sent: Sent, done: list[O
     return _lacks(bench, played, node, first, line, f"the element {json.dumps(first.what)}", len(lost))
 
 
-def _counter_wrong(bench: Bench, played: Played, node: str, sent: Sent, done: list[Operation]) -> Diagnosis | None:
+def _counter_wrong(bench: NodeBench, played: Played, node: str, sent: Sent, done: list[Operation]) -> Diagnosis | None:
     value, line = sent.body["value"], sent.line
     if isinstance(value, bool) or not isinstance(value, int | float):
         got = json.dumps(value)[:60]
-        return bench.nodes.found("wrong_result", f"{node} read {got}: a counter is a number.", line, "a number", got)
+        return bench.found("wrong_result", f"{node} read {got}: a counter is a number.", line, "a number", got)
     sure = [one for one in done if one.confirmed is not None]
     maybe = [one for one in done if one.confirmed is None][:MOST_SUMS]
     total = sum(one.what for one in sure)
@@ -226,7 +226,7 @@ def _counter_wrong(bench: Bench, played: Played, node: str, sent: Sent, done: li
         text += "something was counted more than once. Whoever gets a state a second time must count nothing again."
     else:
         text += "something was counted wrong."
-    return bench.nodes.found("lost_or_duplicated", text, line, str(total), str(value))
+    return bench.found("lost_or_duplicated", text, line, str(total), str(value))
 
 
 def _subsets(some: Sequence[Operation]) -> Iterator[tuple[Operation, ...]]:
@@ -236,7 +236,7 @@ def _subsets(some: Sequence[Operation]) -> Iterator[tuple[Operation, ...]]:
 
 
 def _lacks(
-    bench: Bench, played: Played, node: str, first: Operation, line: int | None, what: str, count: int
+    bench: NodeBench, played: Played, node: str, first: Operation, line: int | None, what: str, count: int
 ) -> Diagnosis:
     """A confirmed add that this node does not know of."""
     knows = [other for other in played.sim.names if _reads(played, other, first)]
@@ -265,7 +265,7 @@ def _lacks(
             f" Messages of other nodes that reached {node} in between: {count}. Who has missed the news must find it out "
             "by asking, and be answered."
         )
-    return bench.nodes.found("not_converged", text, line, f"{what} at {node}", "not there")
+    return bench.found("not_converged", text, line, f"{what} at {node}", "not there")
 
 
 def _reads(played: Played, node: str, one: Operation) -> bool:
@@ -287,13 +287,13 @@ def budget(nodes: int) -> int:
     return math.floor(2 * nodes * math.log2(nodes))
 
 
-def too_dear(bench: Bench, played: Played) -> Diagnosis | None:
+def too_dear(bench: NodeBench, played: Played) -> Diagnosis | None:
     """A lone operation's messages: those of the run less those of the same run without it."""
     done = operations(played)
     if not done:
         return None
     nodes, start, plan = len(played.sim.names), done[0].sent, played.plan
-    silent = bench.nodes.play(replace(plan, asks={}), prepare)
+    silent = bench.play(replace(plan, asks={}), prepare)
     played_end = math.floor(read_at(plan) - start)
     for seconds in range(2, played_end + 1):
         here, there = (len(sent_between(one, start, start + seconds)) for one in (played, silent))
@@ -315,11 +315,11 @@ def too_dear(bench: Bench, played: Played) -> Diagnosis | None:
         text += f". {node} alone sent {count}{f', most at line {line}' if line else ''}."
         if here - there >= nodes * (nodes - 1):
             text += " That is everybody to everybody: whoever hears news tells a few nodes, not all."
-        return bench.nodes.found("too_many_messages", text, line, f"at most {most}", str(here - there))
+        return bench.found("too_many_messages", text, line, f"at most {most}", str(here - there))
     return None
 
 
-def too_busy(bench: Bench, played: Played, quiet: float) -> Diagnosis | None:
+def too_busy(bench: NodeBench, played: Played, quiet: float) -> Diagnosis | None:
     """Messages of a cluster in which nothing has happened for a while."""
     end = read_at(played.plan)
     found, nodes = sent_between(played, quiet, end), len(played.sim.names)
@@ -337,7 +337,7 @@ def too_busy(bench: Bench, played: Played, quiet: float) -> Diagnosis | None:
         f"{f', most at line {line}' if line else ''}. At most one per node and second is allowed, {most} with a "
         "margin: stop telling what everybody knows."
     )
-    return bench.nodes.found("too_many_messages", text, line, f"at most {most}", str(len(found)))
+    return bench.found("too_many_messages", text, line, f"at most {most}", str(len(found)))
 
 
 def few(played: Played, nodes: Sequence[str]) -> None:

@@ -14,12 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from grader.exercise import Case, Check, Draw, Exercise
+from grader.exercise import Check, Draw, Exercise
 from grader.exercises.gossip_sgd import judging, mixing, training
 from grader.exercises.gossip_sgd.mixing import Array, Edges, Gossip, Training
 from grader.ranks.program import Function, Limits, Strided
+from grader.worlds.cases import Case
+from grader.worlds.ranks import Ranks
 
-HARNESS = Path(__file__).with_name("in_box.py").read_text(encoding="utf-8")
+IN_BOX = Path(__file__).with_name("in_box.py")
 SHAPES = ((4, 3), (5,), (2, 1, 3), (), (1,))
 RATE = 0.3
 
@@ -149,15 +151,17 @@ EXERCISE = Exercise(
     name="gossip_sgd",
     chapter="10",
     title="Gossip, local SGD and elastic averaging",
-    functions=(
-        Function("mix", ("parameters", "neighbours", "weights")),
-        Function("local_sgd", ("model", "steps", "period", "elastic")),
-    ),
     minutes=45,
     difficulty=2,
-    limits=Limits(cpu_seconds=5, load_cpu_seconds=10, idle_seconds=15),
-    harness=HARNESS,
-    cases=cases,
+    world=Ranks(
+        (
+            Function("mix", ("parameters", "neighbours", "weights")),
+            Function("local_sgd", ("model", "steps", "period", "elastic")),
+        ),
+        cases,
+        limits=Limits(cpu_seconds=5, load_cpu_seconds=10, idle_seconds=15),
+        in_box=IN_BOX,
+    ),
     checks=(
         Check("exact", "A mix is a row of the mixing matrix times the old values", 4, judging.exact),
         Check("mean", "The mean over all ranks is kept, also where a rank meets nobody", 3, judging.mean),

@@ -8,13 +8,14 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from grader.bench import Bench, Lost, Outcome
-from grader.exercise import Case
 from grader.exercises.common import plain
 from grader.exercises.gossip_sgd import mixing
 from grader.exercises.gossip_sgd.mixing import Array, Gossip, Training
+from grader.lost import Lost
 from grader.ranks.program import CallResult, Strided
 from grader.trace.events import SEND, Operation
+from grader.worlds.cases import Case
+from grader.worlds.ranks import Outcome, RankBench
 
 NEAR = {"float64": 1e-6, "float32": 3e-5}  # of values of about 1; mistakes are a thousand times as large
 MEAN = 1e-6
@@ -34,7 +35,7 @@ def place(shapes: tuple[tuple[int, ...], ...], element: int) -> str:
     return "no tensor"
 
 
-def rows_of(bench: Bench, case: Case, result: CallResult, count: int) -> Array:
+def rows_of(bench: RankBench, case: Case, result: CallResult, count: int) -> Array:
     """What the harness told of all ranks: [row, rank, element]. Raises Lost where that is not so many numbers."""
     given: Gossip | Training = case.expected
     wanted = given.start.shape[1]
@@ -57,20 +58,20 @@ def rows_of(bench: Bench, case: Case, result: CallResult, count: int) -> Array:
 # ---- mix
 
 
-def _mixed(bench: Bench, group: str) -> Iterator[tuple[Case, CallResult, Gossip, Array]]:
+def _mixed(bench: RankBench, group: str) -> Iterator[tuple[Case, CallResult, Gossip, Array]]:
     for case, result in bench.calls(group):
         gossip: Gossip = case.expected
         yield case, result, gossip, rows_of(bench, case, result, len(gossip.matrices))
 
 
-def exact(bench: Bench, group: str = "exact") -> Outcome:
+def exact(bench: RankBench, group: str = "exact") -> Outcome:
     """Every mix is the product with the mixing matrix."""
     for case, result, gossip, got in _mixed(bench, group):
         _compare(bench, case, result, gossip, got)
     return bench.picture(group)
 
 
-def _compare(bench: Bench, case: Case, result: CallResult, gossip: Gossip, got: Array) -> None:
+def _compare(bench: RankBench, case: Case, result: CallResult, gossip: Gossip, got: Array) -> None:
     right = gossip.after()
     tolerance = NEAR[gossip.start.dtype.name]
     wrong = ~np.isclose(got, right, rtol=tolerance, atol=tolerance)
@@ -125,7 +126,7 @@ def _row_told(gossip: Gossip, number: int, rank: int) -> str:
     return " + ".join(parts)
 
 
-def mean(bench: Bench) -> Outcome:
+def mean(bench: RankBench) -> Outcome:
     """The mean over all ranks stays what it is, to 1e-6, mix after mix."""
     for case, _, gossip, got in _mixed(bench, "mean"):
         before = gossip.start.astype(np.float64)
@@ -159,7 +160,7 @@ def _mean_habit(gossip: Gossip, number: int, before: Array, now: Array) -> str:
     return _mix_habit(gossip, number, before, now, rank)
 
 
-def consensus(bench: Bench) -> Outcome:
+def consensus(bench: RankBench) -> Outcome:
     """The distance of the ranks from their mean shrinks in each mix by 1 - the spectral gap, or more."""
     for case, _, gossip, got in _mixed(bench, "consensus"):
         rate = mixing.rate(gossip.matrices[0])
@@ -188,7 +189,7 @@ def _error(values: Array) -> float:
     return error if math.isfinite(error) else math.inf
 
 
-def neighbours_only(bench: Bench) -> Outcome:
+def neighbours_only(bench: RankBench) -> Outcome:
     """A rank sends its tensors to its neighbours, to each once, and to nobody else."""
     for case, result in bench.calls("traffic"):
         gossip: Gossip = case.expected

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from grader.bench import Bench, Lost, Outcome
-from grader.exercise import Case
 from grader.exercises.common import plain
 from grader.exercises.gossip_sgd import judging, mixing
 from grader.exercises.gossip_sgd.judging import NEAR, near, place, rows_of
 from grader.exercises.gossip_sgd.mixing import Array, Training
+from grader.lost import Lost
 from grader.ranks.program import CallResult
 from grader.trace.events import SEND, Operation, ring_bytes
+from grader.worlds.cases import Case
+from grader.worlds.ranks import Outcome, RankBench
 
 MARK = 0.00137  # virtual seconds of a local step, as in the harness
 
 
-def trained(bench: Bench, group: str) -> Outcome:
+def trained(bench: RankBench, group: str) -> Outcome:
     """Every local step finds the parameters that it should, and the right ones are left."""
     for case, result in bench.calls(group):
         training: Training = case.expected
@@ -43,7 +44,7 @@ def trained(bench: Bench, group: str) -> Outcome:
     return bench.picture(group)
 
 
-def _stepped(bench: Bench, case: Case, result: CallResult) -> None:
+def _stepped(bench: RankBench, case: Case, result: CallResult) -> None:
     """Raise Lost where a rank did not make its local steps, each once and in order, counted from 0 or 1."""
     training: Training = case.expected
     for rank, returned in enumerate(result.returned):
@@ -70,7 +71,7 @@ def _training_habit(training: Training, got: Array, right: Array) -> str:
     return ""
 
 
-def periods(bench: Bench) -> Outcome:
+def periods(bench: RankBench) -> Outcome:
     """Ranks communicate after steps period, 2 period, ... and at no other time; before the first step they may."""
     for case, result in bench.calls("periods"):
         training: Training = case.expected
@@ -90,7 +91,7 @@ def periods(bench: Bench) -> Outcome:
     return bench.picture("periods")
 
 
-def _when(bench: Bench, case: Case, rank: int, operations: dict[int, list[Operation]]) -> None:
+def _when(bench: RankBench, case: Case, rank: int, operations: dict[int, list[Operation]]) -> None:
     training: Training = case.expected
     wanted = _all(training.meetings)
     early = sorted(set(operations) - {0, *training.meetings})
@@ -126,7 +127,7 @@ def _bytes(op: Operation, ranks: int) -> int:
     return op.size if op.kind == SEND else ring_bytes(op, range(ranks))
 
 
-def real(bench: Bench) -> Outcome:
+def real(bench: RankBench) -> Outcome:
     """Both functions on real processes."""
     judging.exact(bench, "real_mix")
     return trained(bench, "real_training")

@@ -12,17 +12,18 @@ from typing import Any
 
 import numpy as np
 
-from grader.bench import Bench, Outcome
-from grader.exercise import Case, Check, Exercise
+from grader.exercise import Check, Exercise
 from grader.exercises.grad_scaler.gradients import cases
 from grader.exercises.grad_scaler.scaling import Array, Right, Work, scale_habit
 from grader.ranks.program import CallResult, Function, Limits
+from grader.worlds.cases import Case
+from grader.worlds.ranks import Outcome, RankBench, Ranks
 
-HARNESS = Path(__file__).with_name("in_box.py")
+IN_BOX = Path(__file__).with_name("in_box.py")
 _BAD = {"nan": "a NaN", "inf": "an inf", "-inf": "a -inf"}
 
 
-def _calls(bench: Bench, group: str) -> Iterator[tuple[Case, Work, Right, CallResult]]:
+def _calls(bench: RankBench, group: str) -> Iterator[tuple[Case, Work, Right, CallResult]]:
     for case, result in bench.calls(group):
         work, right = case.expected
         yield case, work, right, result
@@ -41,7 +42,7 @@ def _short(values: Any) -> str:
     return f"[{', '.join(f'{float(value):.6g}' for value in list(values)[:4])}{', ...' if len(values) > 4 else ''}]"
 
 
-def _same_steps(bench: Bench, case: Case, work: Work, right: Right, result: CallResult) -> None:
+def _same_steps(bench: RankBench, case: Case, work: Work, right: Right, result: CallResult) -> None:
     """Raise Lost where a rank made a step that was to be skipped, or the other way round."""
     stepped = [result.returned[rank]["stepped"] for rank in range(work.ranks)]
     for step, expected in enumerate(right.stepped):
@@ -82,7 +83,7 @@ def _ranks(ranks: list[int]) -> str:
     return f"ranks {', '.join(map(str, ranks[:-1]))} and {ranks[-1]}"
 
 
-def _same_scales(bench: Bench, case: Case, work: Work, right: Right, result: CallResult) -> None:
+def _same_scales(bench: RankBench, case: Case, work: Work, right: Right, result: CallResult) -> None:
     """Raise Lost where a scale is not as it must be."""
     scales = [result.returned[rank]["scales"] for rank in range(work.ranks)]
     for number, expected in enumerate(right.scales):
@@ -105,7 +106,7 @@ def _after(right: Right, number: int) -> str:
     return f"after step {number - 1}, which is to be {done},"
 
 
-def _same_parameters(bench: Bench, case: Case, work: Work, right: Right, result: CallResult) -> None:
+def _same_parameters(bench: RankBench, case: Case, work: Work, right: Right, result: CallResult) -> None:
     """Raise Lost where the parameters after a step are others."""
     for step in range(work.steps):
         for rank in range(work.ranks):
@@ -146,7 +147,7 @@ def _step_habit(work: Work, right: Right, step: int, rank: int, got: Array) -> s
 # ---- the checks
 
 
-def _skips(bench: Bench) -> Outcome:
+def _skips(bench: RankBench) -> Outcome:
     """Which steps are skipped, and that the others are made with the true gradient; scales are not judged."""
     for case, work, right, result in _calls(bench, "skips"):
         _same_steps(bench, case, work, right, result)
@@ -154,13 +155,13 @@ def _skips(bench: Bench) -> Outcome:
     return bench.picture("skips")
 
 
-def _scales(bench: Bench) -> Outcome:
+def _scales(bench: RankBench) -> Outcome:
     for case, work, right, result in _calls(bench, "scales"):
         _same_scales(bench, case, work, right, result)
     return bench.picture("scales")
 
 
-def _one_rank(bench: Bench) -> Outcome:
+def _one_rank(bench: RankBench) -> Outcome:
     """A bad gradient on one rank: all skip, and all go on with the same scale."""
     for case, work, right, result in _calls(bench, "one_rank"):
         _same_steps(bench, case, work, right, result)
@@ -168,7 +169,7 @@ def _one_rank(bench: Bench) -> Outcome:
     return bench.picture("one_rank")
 
 
-def _unscale(bench: Bench) -> Outcome:
+def _unscale(bench: RankBench) -> Outcome:
     """What is clipped is the true gradient, and it is not divided once more."""
     for case, work, right, result in _calls(bench, "unscale"):
         for step in range(work.steps):
@@ -181,7 +182,7 @@ def _unscale(bench: Bench) -> Outcome:
 
 
 def _true_gradient(
-    bench: Bench, case: Case, rank: int, got: Array, expected: Array, scale: float, when: str = "after unscale_"
+    bench: RankBench, case: Case, rank: int, got: Array, expected: Array, scale: float, when: str = "after unscale_"
 ) -> None:
     """Raise Lost where p.grad is not the gradient of the loss that was not scaled."""
     if _close(got, expected):
@@ -196,7 +197,7 @@ def _true_gradient(
     raise bench.lost(case, "wrong_result", f"With {case.label}: {said}", rank, _short(expected), _short(got))
 
 
-def _raises(bench: Bench) -> Outcome:
+def _raises(bench: RankBench) -> Outcome:
     """A second unscale_ raises RuntimeError and divides nothing; after update() it may be called again."""
     for case, work, right, result in _calls(bench, "raises"):
         for rank in range(work.ranks):
@@ -222,13 +223,15 @@ EXERCISE = Exercise(
     name="grad_scaler",
     chapter="07",
     title="A loss scaler that all ranks agree with",
-    functions=(Function("LossScaler", ("init_scale", "growth_factor", "backoff_factor", "growth_interval")),),
     minutes=40,
     difficulty=2,
-    limits=Limits(cpu_seconds=5, load_cpu_seconds=10, idle_seconds=15),
-    harness=HARNESS.read_text(encoding="utf-8"),
-    banned=("torch.amp.grad_scaler.GradScaler",),
-    cases=cases,
+    world=Ranks(
+        (Function("LossScaler", ("init_scale", "growth_factor", "backoff_factor", "growth_interval")),),
+        cases,
+        limits=Limits(cpu_seconds=5, load_cpu_seconds=10, idle_seconds=15),
+        banned=("torch.amp.grad_scaler.GradScaler",),
+        in_box=IN_BOX,
+    ),
     checks=(
         Check("skips", "Steps with an inf or a NaN skipped, the others made with the true gradient", 4, _skips),
         Check("scales", "The scale shrinks after a skip, and grows after enough good steps", 4, _scales),

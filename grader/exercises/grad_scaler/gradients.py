@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from grader.exercise import Case, Draw
+from grader.exercise import Draw
 from grader.exercises.grad_scaler.scaling import Array, Poison, Settings, Work, right
 from grader.ranks.program import Strided
+from grader.worlds.cases import Case
 
 SIZE = 6
 STEADY = Settings(2.0**10, growth_interval=1000)  # a scale that does not grow

@@ -10,15 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from grader.bench import Bench, Outcome
-from grader.exercise import Case, Check, Draw, Exercise
+from grader.exercise import Check, Draw, Exercise
 from grader.exercises.common import plain
 from grader.exercises.gradient_accumulation import steps as right
 from grader.exercises.gradient_accumulation.steps import Array, Micro
 from grader.ranks.program import CallResult, Function, Limits, Strided
+from grader.worlds.cases import Case
+from grader.worlds.ranks import Outcome, RankBench, Ranks
 
 IN, HIDDEN, OUT, LR = 4, 6, 3, 0.3
-HARNESS = Path(__file__).with_name("in_box.py").read_text(encoding="utf-8")
+IN_BOX = Path(__file__).with_name("in_box.py")
 WORLDS = (1, 2, 3, 4)
 CLASSES, VALUES = "cross entropy", "mean squared error"
 SHAPES = ((HIDDEN, IN), (HIDDEN,), (OUT, HIDDEN), (OUT,))
@@ -90,14 +91,14 @@ def _same(got: Sequence[Array | None], wanted: Sequence[Array]) -> bool:
     return all(a is not None and a.shape == b.shape and np.allclose(a, b, rtol=1e-5, atol=1e-7) for a, b in pairs)
 
 
-def _found(bench: Bench, case: Case, result: CallResult, rank: int) -> dict[str, Any]:
+def _found(bench: RankBench, case: Case, result: CallResult, rank: int) -> dict[str, Any]:
     found = result.returned[rank]
     if not isinstance(found, dict):
         raise bench.lost(case, "wrong_result", f"With {case.label}: rank {rank} has nothing to show.", rank)
     return found
 
 
-def _parameters(bench: Bench, case: Case, result: CallResult) -> None:
+def _parameters(bench: RankBench, case: Case, result: CallResult) -> None:
     """The parameters after all steps are those of the big batch."""
     wanted: Wanted = case.expected
     after, _ = right.train(wanted.parameters, LR, wanted.batches)
@@ -131,7 +132,7 @@ def _habit(wanted: Wanted, got: list[Array | None], steps: Any) -> str:
     return ""
 
 
-def _drifted(bench: Bench, case: Case, result: CallResult) -> str:
+def _drifted(bench: RankBench, case: Case, result: CallResult) -> str:
     """What to ask where no mistake is known that gives these parameters."""
     all_of_them = [
         [_array(value) for value in _found(bench, case, result, rank).get("parameters", ())]
@@ -146,13 +147,13 @@ def _drifted(bench: Bench, case: Case, result: CallResult) -> str:
     return "set the gradient to zero before each step, and scale each micro-batch's loss to its part of the whole"
 
 
-def _trained(group: str, bench: Bench) -> Outcome:
+def _trained(group: str, bench: RankBench) -> Outcome:
     for case, result in bench.calls(group):
         _parameters(bench, case, result)
     return bench.picture(group, 2)
 
 
-def _synchronisations(bench: Bench) -> Outcome:
+def _synchronisations(bench: RankBench) -> Outcome:
     """One all-reduce of the gradients a step: these models fit into one bucket."""
     for case, result in bench.calls("even"):
         wanted: Wanted = case.expected
@@ -176,7 +177,7 @@ def _synchronisations(bench: Bench) -> Outcome:
     return bench.picture("even", 2)
 
 
-def _losses(bench: Bench) -> Outcome:
+def _losses(bench: RankBench) -> Outcome:
     """What is returned: each rank's mean loss over its own targets."""
     for group in ("even", "uneven"):
         for case, result in bench.calls(group):
@@ -187,7 +188,7 @@ def _losses(bench: Bench) -> Outcome:
     return bench.picture("even", 2)
 
 
-def _loss_of(bench: Bench, case: Case, rank: int, returned: Any, wanted: list[float]) -> None:
+def _loss_of(bench: RankBench, case: Case, rank: int, returned: Any, wanted: list[float]) -> None:
     values = returned if isinstance(returned, list) else []
     for step, mean in enumerate(wanted):
         value = values[step] if step < len(values) else None
@@ -210,13 +211,15 @@ EXERCISE = Exercise(
     name="gradient_accumulation",
     chapter="07",
     title="Gradient accumulation: many micro-batches, one synchronisation",
-    functions=(Function("train_step", ("model", "optimizer", "micro_batches", "loss_fn")),),
     minutes=30,
     difficulty=2,
-    harness=HARNESS,
-    imported=("torch._dynamo",),  # torch's optimizers take seconds to import it
-    limits=Limits(cpu_seconds=5, load_cpu_seconds=10, idle_seconds=15),
-    cases=cases,
+    world=Ranks(
+        (Function("train_step", ("model", "optimizer", "micro_batches", "loss_fn")),),
+        cases,
+        limits=Limits(cpu_seconds=5, load_cpu_seconds=10, idle_seconds=15),
+        imported=("torch._dynamo",),
+        in_box=IN_BOX,
+    ),
     checks=(
         Check("even", "Micro-batches of one size: the step of the whole batch", 4, partial(_trained, "even")),
         Check("uneven", "Different sizes, and targets that do not count", 4, partial(_trained, "uneven")),

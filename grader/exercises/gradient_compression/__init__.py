@@ -13,20 +13,22 @@ from typing import Any
 
 import numpy as np
 
-from grader.bench import Bench, Lost, Outcome
-from grader.exercise import Case, Check, Exercise
+from grader.exercise import Check, Exercise
 from grader.exercises.common import checks
 from grader.exercises.gradient_compression.compression import Array, Job, Problem, close, habit
 from grader.exercises.gradient_compression.trainings import cases
+from grader.lost import Lost
 from grader.ranks.program import CallResult, Function, Limits, Strided
+from grader.worlds.cases import Case
+from grader.worlds.ranks import Outcome, RankBench, Ranks
 
-HARNESS = Path(__file__).with_name("in_box.py")
+IN_BOX = Path(__file__).with_name("in_box.py")
 ITEM = 4  # bytes of a float32
 HEADER = 64
 FACTOR = 1.1
 
 
-def _calls(bench: Bench, group: str) -> Iterator[tuple[Case, Job, CallResult]]:
+def _calls(bench: RankBench, group: str) -> Iterator[tuple[Case, Job, CallResult]]:
     """The finished calls of a group; raises Lost for what must not be in any, right or wrong."""
     for case, result in bench.calls(group):
         found = checks.forbidden(result) or next(iter(result.diagnoses), None)
@@ -50,7 +52,7 @@ def _array(found: Any) -> Array | str:
     return values.astype(np.float64)
 
 
-def _results(bench: Bench, case: Case, job: Job, result: CallResult, call: int) -> list[Array]:
+def _results(bench: RankBench, case: Case, job: Job, result: CallResult, call: int) -> list[Array]:
     """What a call returned on every rank. Raises Lost where it is no tensor with the gradient's shape."""
     found = []
     for rank in range(case.ranks):
@@ -75,7 +77,7 @@ def _which(job: Job, call: int) -> str:
     return f"call {earlier + 1} for {name}"
 
 
-def _right(bench: Bench, case: Case, job: Job, result: CallResult, calls: int) -> None:
+def _right(bench: RankBench, case: Case, job: Job, result: CallResult, calls: int) -> None:
     """Raise Lost where one of the first `calls` results is not what it must be."""
     for call in range(calls):
         expected = job.expected[call]
@@ -112,14 +114,14 @@ def _guess(job: Job, call: int, rank: int, got: Array) -> str:
     return ""
 
 
-def _values(bench: Bench, group: str) -> Iterator[tuple[Case, CallResult]]:
+def _values(bench: RankBench, group: str) -> Iterator[tuple[Case, CallResult]]:
     """The calls of `group`, each found right."""
     for case, job, result in _calls(bench, group):
         _right(bench, case, job, result, len(job.calls))
         yield case, result
 
 
-def _bytes(bench: Bench) -> Outcome:
+def _bytes(bench: RankBench) -> Outcome:
     """What each rank sends in all calls together; results of the first are judged too, or sending less would do."""
     for case, job, result in _calls(bench, "bytes"):
         n, count = case.ranks, len(job.calls)
@@ -155,7 +157,7 @@ def _too_many(sent: float, k: int, size: int, n: int) -> str:
     return ""
 
 
-def _agreement(bench: Bench) -> Outcome:
+def _agreement(bench: RankBench) -> Outcome:
     """All ranks have the very same bits, where rounding depends on the order of the sum."""
     for case, job, result in _calls(bench, "agreement"):
         _right(bench, case, job, result, 1)
@@ -174,7 +176,7 @@ def _agreement(bench: Bench) -> Outcome:
     return bench.picture("agreement")
 
 
-def _convergence(bench: Bench) -> Outcome:
+def _convergence(bench: RankBench) -> Outcome:
     """Training reaches the loss that it reaches with the mean of the whole gradients."""
     for case, result in bench.calls("convergence"):
         found = checks.forbidden(result) or next(iter(result.diagnoses), None)
@@ -206,16 +208,20 @@ EXERCISE = Exercise(
     name="gradient_compression",
     chapter="07",
     title="Gradient compression with error feedback",
-    functions=(Function("TopKAllReduce", ("ratio",)),),
     minutes=50,
     difficulty=2,
-    limits=Limits(cpu_seconds=5, load_cpu_seconds=10, idle_seconds=15),
-    harness=HARNESS.read_text(encoding="utf-8"),
-    cases=cases,
+    world=Ranks(
+        (Function("TopKAllReduce", ("ratio",)),),
+        cases,
+        limits=Limits(cpu_seconds=5, load_cpu_seconds=10, idle_seconds=15),
+        in_box=IN_BOX,
+    ),
     checks=(
         Check("first_step", "The mean of each rank's k largest by magnitude", 4, checks.right(_values, "first_step")),
         Check(
-            "feedback", "What was not sent is added to the next gradient, per name", 5,
+            "feedback",
+            "What was not sent is added to the next gradient, per name",
+            5,
             checks.right(_values, "feedback"),
         ),
         Check("bytes", "k values and k places to each other rank, and little more", 4, _bytes),
@@ -224,4 +230,4 @@ EXERCISE = Exercise(
         Check("shapes", "Matrices, transposed and strided gradients", 2, checks.right(_values, "shapes")),
         Check("real", "Real gloo processes, and a large gradient", 2, checks.right(_values, "real")),
     ),
-)  # fmt: skip
+)

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from grader.exercise import Case, Draw
+from grader.exercise import Draw
 from grader.exercises.gradient_compression.compression import Array, Job, Problem, kept, outputs, without_ties
 from grader.ranks.program import Strided
+from grader.worlds.cases import Case
 
 WEIGHT, BIAS = "layers.0.weight", "layers.0.bias"
 LARGE = 98304  # more than int16 can count

@@ -12,13 +12,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from grader.bench import Bench, Lost, Outcome
-from grader.exercise import Case, Check, Draw, Exercise
+from grader.exercise import Check, Draw, Exercise
 from grader.exercises.common import checks, sums
+from grader.lost import Lost
 from grader.ranks.network import Network
 from grader.ranks.program import CallResult, Function, Strided
 from grader.trace.events import SEND, Operation, Trace
 from grader.verdict import Diagnosis
+from grader.worlds.cases import Case
+from grader.worlds.ranks import Outcome, RankBench, Ranks
 
 WORLDS = (*range(1, 10), 12)
 SMALL_WORLDS = range(1, 7)  # in which every shape is tried
@@ -76,7 +78,7 @@ def _degenerate(case: Case) -> bool:
     return _ranks_per_node(case) in (1, case.ranks)
 
 
-def _values(bench: Bench, group: str) -> Iterator[tuple[Case, CallResult]]:
+def _values(bench: RankBench, group: str) -> Iterator[tuple[Case, CallResult]]:
     """The calls of `group`, all found right, and by messages. Raises Lost if one is not: a budget that a wrong sum
     keeps is worth nothing. Of several wrong sums the first with real nodes is told."""
     right, wrong = [], []
@@ -94,7 +96,7 @@ def _values(bench: Bench, group: str) -> Iterator[tuple[Case, CallResult]]:
         if not wrong:
             raise
     if wrong:
-        raise min(wrong, key=lambda lost: lost.outcome is not None and _degenerate(lost.outcome.case))
+        raise min(wrong, key=lambda lost: lost.picture is not None and _degenerate(lost.picture.case))
     yield from right
 
 
@@ -169,7 +171,7 @@ def _allowed(case: Case) -> int:
     return 2 * (nodes - 1) * _size(case) // nodes + 2 * (nodes - 1) * k * case.tensors[0].storage.itemsize
 
 
-def _crossing(bench: Bench) -> Outcome:
+def _crossing(bench: RankBench) -> Outcome:
     """Bytes that leave each node: at most 2(M-1)/M of the tensor, and what lengths that do not divide may cost."""
     for case, result in sorted(_counted(bench), key=lambda counted: _degenerate(counted[0])):
         k, allowed, leaving = _ranks_per_node(case), _allowed(case), _bytes_leaving(case, result)
@@ -187,7 +189,7 @@ def _crossing(bench: Bench) -> Outcome:
     return bench.picture("crossing")
 
 
-def _counted(bench: Bench) -> Iterator[tuple[Case, CallResult]]:
+def _counted(bench: RankBench) -> Iterator[tuple[Case, CallResult]]:
     """The calls whose bytes are counted. Of odd shapes only those that came out right: where they did not, it is the
     checks any_length and any_layout that say so."""
     yield from _values(bench, "crossing")
@@ -222,7 +224,7 @@ def _habit(case: Case, result: CallResult, size: int) -> str:
     return "Between nodes a rank need send no more than 2(M-1) messages, each 1/M of its shard."
 
 
-def _enough_bytes(bench: Bench, case: Case, result: CallResult) -> None:
+def _enough_bytes(bench: RankBench, case: Case, result: CallResult) -> None:
     """What a rank or a node brings must leave it: at least one tensor's bytes. Raises Lost."""
     size, k = _size(case), _ranks_per_node(case)
     parts = [(rank, f"rank {rank} sent only", result.trace.bytes_sent(rank)) for rank in range(case.ranks)]
@@ -239,7 +241,7 @@ def _enough_bytes(bench: Bench, case: Case, result: CallResult) -> None:
             raise bench.lost(case, "too_few_bytes", what, rank, f"at least {size} bytes", f"{sent} bytes")
 
 
-def _speed(bench: Bench) -> Outcome:
+def _speed(bench: RankBench) -> Outcome:
     """Virtual time: less than that of the flat ring on the same network."""
     for case, result in _values(bench, "speed"):
         flat = flat_ring(_size(case), case.ranks)
@@ -293,11 +295,13 @@ EXERCISE = Exercise(
     name="hierarchical_all_reduce",
     chapter="06",
     title="Hierarchical all-reduce",
-    functions=(Function("hierarchical_all_reduce", ("tensor", "ranks_per_node")),),
     minutes=45,
     difficulty=2,
-    p2p_only=True,
-    cases=cases,
+    world=Ranks(
+        (Function("hierarchical_all_reduce", ("tensor", "ranks_per_node")),),
+        cases,
+        p2p_only=True,
+    ),
     checks=(
         Check("sum", "The sum, in place, on 1 to 9 and 12 ranks, any nodes", 4, checks.right(_values, "sum")),
         Check("any_length", "Lengths 0, 1, N-1 and not divisible", 2, checks.right(_values, "any_length")),

@@ -12,13 +12,14 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from grader.bench import Bench
 from grader.exercise import Check, Exercise
 from grader.jobs import given
+from grader.jobs.bench import JobBench
 from grader.jobs.cluster import Done, Job
 from grader.jobs.host import size
 from grader.trace.gantt import Chart
 from grader.verdict import Diagnosis
+from grader.worlds.job import Jobs
 
 Functions = tuple[str, str, str | None]
 COUNT: Functions = ("words", "total", None)
@@ -69,9 +70,9 @@ def expected(job: Job) -> dict[Any, Any]:
 # ---- what must hold
 
 
-def wrong(bench: Bench, done: Done, why: str = "") -> Diagnosis | None:
+def wrong(bench: JobBench, done: Done, why: str = "") -> Diagnosis | None:
     """What run() returned and should not have, or the other way round."""
-    found = bench.jobs.found
+    found = bench.found
     where = f"{done.job.label}. " if done.job.label else ""
     if done.items is None:
         text = f"{where}run() returned a {done.type_name}; it returns a dict of key to result."
@@ -95,9 +96,9 @@ def wrong(bench: Bench, done: Done, why: str = "") -> Diagnosis | None:
     return found("wrong_result", " ".join(text.split()), f"{key!r}: {_told(right[key])}", _told(got[key]))
 
 
-def unused(bench: Bench, done: Done) -> Diagnosis | None:
+def unused(bench: JobBench, done: Done) -> Diagnosis | None:
     """What was right, but not done by workers: a split without a task of its own, or a fault that could not happen."""
-    job, found = done.job, bench.jobs.found
+    job, found = done.job, bench.found
     where = f"{job.label}. " if job.label else ""
     sizes = sorted(size(item) for item in job.inputs)
     given = sorted(task.given for task in done.tasks if task.became == "done")[-len(sizes) :] if sizes else []
@@ -122,9 +123,9 @@ def unused(bench: Bench, done: Done) -> Diagnosis | None:
     return None
 
 
-def shared_out(bench: Bench, done: Done) -> Diagnosis | None:
+def shared_out(bench: JobBench, done: Done) -> Diagnosis | None:
     """Whether all workers map at once, and there are not many more tasks than splits and reducers."""
-    job, found = done.job, bench.jobs.found
+    job, found = done.job, bench.found
     most = 2 * (len(job.inputs) + job.reducers)
     if done.different > most:
         text = (
@@ -182,12 +183,12 @@ def _told(value: Any) -> str:
 # ---- the checks
 
 
-def _hold(bench: Bench, jobs: Iterator[Job], why: str = "") -> Chart:
-    return bench.jobs.hold(jobs, lambda done: wrong(bench, done, why))
+def _hold(bench: JobBench, jobs: Iterator[Job], why: str = "") -> Chart:
+    return bench.hold(jobs, lambda done: wrong(bench, done, why))
 
 
-def _right(bench: Bench) -> Chart:
-    rng = bench.jobs.rng("right")
+def _right(bench: JobBench) -> Chart:
+    rng = bench.rng("right")
 
     def jobs() -> Iterator[Job]:
         yield Job(COUNT, text(rng, 6), 3, 4, seed=rng.randrange(2**31), label="Word count, 6 splits, 3 workers")
@@ -197,11 +198,11 @@ def _right(bench: Bench) -> Chart:
         yield Job(COUNT, few, 2, 7, seed=2, label="Empty splits, and more reducers than keys")
         yield Job(COUNT, [], 2, 2, seed=3, label="No input at all")
 
-    return bench.jobs.hold(jobs(), lambda done: wrong(bench, done) or shared_out(bench, done))
+    return bench.hold(jobs(), lambda done: wrong(bench, done) or shared_out(bench, done))
 
 
-def _one_reducer(bench: Bench) -> Chart:
-    rng = bench.jobs.rng("one reducer")
+def _one_reducer(bench: JobBench) -> Chart:
+    rng = bench.rng("one reducer")
     hottest = ("readings", "largest", None)
     jobs = (
         Job(hottest, readings(rng, 6), 3, reducers, seed=rng.randrange(2**31), label=f"Maxima, {reducers} reducers")
@@ -210,8 +211,8 @@ def _one_reducer(bench: Bench) -> Chart:
     return _hold(bench, jobs, "All values of a key go to one reducer, in one call of reduce_fn.")
 
 
-def _partitioner(bench: Bench) -> Chart:
-    rng = bench.jobs.rng("partitioner")
+def _partitioner(bench: JobBench) -> Chart:
+    rng = bench.rng("partitioner")
     jobs = (
         Job(COUNT, text(rng, 4), 4, reducers, hash_seeds=True, seed=rng.randrange(2**31),
             label="Workers as on different machines")
@@ -224,10 +225,10 @@ def _partitioner(bench: Bench) -> Chart:
     return _hold(bench, jobs, why)
 
 
-def _shuffle(bench: Bench) -> Chart:
-    rng = bench.jobs.rng("shuffle")
+def _shuffle(bench: JobBench) -> Chart:
+    rng = bench.rng("shuffle")
     inputs, seed = text(rng, 4, SPLIT), rng.randrange(2**31)
-    without = bench.jobs.run(Job(COUNT, inputs, 3, 3, seed=seed, label="Without a combiner"))
+    without = bench.run(Job(COUNT, inputs, 3, 3, seed=seed, label="Without a combiner"))
     # or what its pairs take: a submission that groups by key returns far less than that, also without a combiner
     plain = max(without.returned_bytes, sum(size(list(given.words(split))) for split in inputs))
 
@@ -240,14 +241,14 @@ def _shuffle(bench: Bench) -> Chart:
             f"{plain:,} that it takes without; at most {SHARE:.0%} is needed: a split of {SPLIT:,} words has "
             f"{WORDS} different ones. Combine in the map task, before anything is sent."
         )
-        return bench.jobs.found("too_many_bytes", message, f"<= {SHARE * plain:,.0f} bytes", f"{done.returned_bytes:,}")
+        return bench.found("too_many_bytes", message, f"<= {SHARE * plain:,.0f} bytes", f"{done.returned_bytes:,}")
 
     combined = Job(("words", "total", "total"), inputs, 3, 3, seed=seed, label="With a combiner")
-    return bench.jobs.hold([combined], judge)
+    return bench.hold([combined], judge)
 
 
-def _combiner(bench: Bench) -> Chart:
-    rng = bench.jobs.rng("combiner")
+def _combiner(bench: JobBench) -> Chart:
+    rng = bench.rng("combiner")
 
     def jobs() -> Iterator[Job]:
         means = ("sums", "mean", "add_up")
@@ -262,11 +263,13 @@ def _combiner(bench: Bench) -> Chart:
     return _hold(bench, jobs(), "Only combine_fn may be applied to a part of the values, never reduce_fn.")
 
 
-def _deaths(label: str, what: str, deaths: Callable[[int, int], tuple[int, ...]], why: str) -> Callable[[Bench], Chart]:
+def _deaths(
+    label: str, what: str, deaths: Callable[[int, int], tuple[int, ...]], why: str
+) -> Callable[[JobBench], Chart]:
     """A check in which workers are killed: `deaths` of the numbers of splits and of workers."""
 
-    def judge(bench: Bench) -> Chart:
-        rng = bench.jobs.rng(label)
+    def judge(bench: JobBench) -> Chart:
+        rng = bench.rng(label)
         jobs = (
             Job(COUNT, text(rng, splits), workers, 3, deaths(splits, workers), seed=rng.randrange(2**31),
                 label=f"{splits} splits, {workers} workers; {what}")
@@ -277,8 +280,8 @@ def _deaths(label: str, what: str, deaths: Callable[[int, int], tuple[int, ...]]
     return judge
 
 
-def _straggler(bench: Bench) -> Chart:
-    rng = bench.jobs.rng("straggler")
+def _straggler(bench: JobBench) -> Chart:
+    rng = bench.rng("straggler")
     jobs = (
         Job(COUNT, text(rng, splits), 3, 3, still=(number,), seed=rng.randrange(2**31),
             label=f"{splits} splits, 3 workers; task {number} stands still")
@@ -301,8 +304,13 @@ _reducing = _deaths(
 )  # fmt: skip
 
 EXERCISE = Exercise(
-    name="mapreduce", chapter="04", title="MapReduce on workers that die", functions=(), minutes=75, difficulty=2,
-    cases=lambda draw: (), job="run",
+    name="mapreduce",
+    chapter="04",
+    title="MapReduce on workers that die",
+    minutes=75,
+    difficulty=2,
+    cost="seconds",
+    world=Jobs("run"),
     checks=(
         Check("right", "Word count and page views; empty splits, no input, more reducers than keys", 4, _right),
         Check("one_reducer", "All values of a key meet in one reducer", 3, _one_reducer),
@@ -314,4 +322,4 @@ EXERCISE = Exercise(
         Check("reducing", "A worker is killed while it reduces", 3, _reducing),
         Check("straggler", "A worker stands still, and the job ends without it", 3, _straggler),
     ),
-)  # fmt: skip
+)

@@ -11,11 +11,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from grader.exercise import Case, Check, Draw, Exercise
+from grader.exercise import Check, Draw, Exercise
 from grader.exercises.optuna_shared import studies
 from grader.ranks.program import Function, Limits
+from grader.worlds.cases import Case
+from grader.worlds.ranks import Crashes
 
-HARNESS = Path(__file__).with_name("in_box.py")
+IN_BOX = Path(__file__).with_name("in_box.py")
 NOTHING: list[Any] = [0, False, [], False]  # no call is killed or pruned, none takes long
 
 
@@ -41,14 +43,16 @@ EXERCISE = Exercise(
     name="optuna_shared",
     chapter="13",
     title="One study, many processes",
-    functions=(Function("worker", ("storage_url", "study_name", "trials_total")),),
     minutes=60,
     difficulty=2,
-    limits=Limits(cpu_seconds=120, load_cpu_seconds=10, idle_seconds=60, silent_seconds=120, wall_seconds=120),
-    harness=HARNESS.read_text(encoding="utf-8"),
-    imported=("optuna", "optuna.samplers", "optuna.storages._rdb.storage", "sqlalchemy.dialects.sqlite"),
-    apart=True,
-    cases=cases,
+    cost="seconds",
+    world=Crashes(
+        (Function("worker", ("storage_url", "study_name", "trials_total")),),
+        cases,
+        limits=Limits(cpu_seconds=120, load_cpu_seconds=10, idle_seconds=60, silent_seconds=120, wall_seconds=120),
+        imported=("optuna", "optuna.samplers", "optuna.storages._rdb.storage", "sqlalchemy.dialects.sqlite"),
+        in_box=IN_BOX,
+    ),
     checks=(
         Check("shared", "Three processes work on one study at the same time", 3, studies.shared),
         Check("exact", "Exactly trials_total trials complete, whoever looks when", 4, studies.exact),

@@ -21,9 +21,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from grader.ranks import worker
 from grader.ranks.lives import Lives
 from grader.ranks.lives.watch import Step
+from grader.sandbox.program import MODULE
 
 STUDY = "search"
 TICK_SECONDS = 0.02
@@ -46,7 +46,7 @@ STATES = "SELECT t.number, t.state, t.trial_id FROM trials t JOIN studies s USIN
 
 def _work(functions: dict[str, Any], url: str, total: int, told: Path, answers: Path) -> None:
     """Call the learner's worker(), with an objective that is ours."""
-    names = vars(sys.modules[worker.MODULE])
+    names = vars(sys.modules[MODULE])
 
     def objective(trial: Any) -> float:
         return _asked(trial, told, answers)

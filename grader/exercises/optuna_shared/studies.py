@@ -7,22 +7,22 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from grader.bench import Bench, NotRun
-from grader.exercise import Case
+from grader.lost import Lost, Unable
 from grader.trace.gantt import Bar, Chart
-from grader.trace.trouble import Trouble
 from grader.verdict import Diagnosis, Kind
+from grader.worlds.cases import Case
+from grader.worlds.ranks import RankBench
 
 Told = dict[str, Any]
 DONE = "COMPLETE"
 OPEN = ("RUNNING", "WAITING")
 
 
-def _studies(bench: Bench, group: str) -> Iterator[tuple[Case, list[Told]]]:
-    """What was told of each study of a group, a search for each call of worker(). Raises Trouble where it cannot be
+def _studies(bench: RankBench, group: str) -> Iterator[tuple[Case, list[Told]]]:
+    """What was told of each study of a group, a search for each call of worker(). Raises Lost where it cannot be
     judged, or where a process ended badly."""
     if importlib.util.find_spec("optuna") is None:
-        raise NotRun("Not judged: Optuna is not installed. Install it: pip install 'rankup[jobs]'")
+        raise Unable("Not judged: Optuna is not installed. Install it: pip install 'rankup[jobs]'")
     for case, result in bench.calls(group):
         searches = result.returned[0]
         for told in searches:
@@ -34,8 +34,8 @@ def _studies(bench: Bench, group: str) -> Iterator[tuple[Case, list[Told]]]:
         yield case, searches
 
 
-def _ended(bench: Bench, case: Case, told: Told) -> None:
-    """Raise Trouble where a process that was not killed ended otherwise than by returning."""
+def _ended(bench: RankBench, case: Case, told: Told) -> None:
+    """Raise Lost where a process that was not killed ended otherwise than by returning."""
     if told["problem"]:
         message = f"{_sentence(case)}: the study's database cannot be read any more ({_plain(told['problem'])})."
         raise _trouble(bench, told, "wrong_result", message)
@@ -55,8 +55,8 @@ def _ended(bench: Bench, case: Case, told: Told) -> None:
         raise _trouble(bench, told, "crash", f"{where} did not return from worker(). {what}", rank, line)
 
 
-def _sound(bench: Bench, case: Case, told: Told) -> None:
-    """Raise Trouble where what the database holds is not what the objective was asked and gave."""
+def _sound(bench: RankBench, case: Case, told: Told) -> None:
+    """Raise Lost where what the database holds is not what the objective was asked and gave."""
     where = _sentence(case)
     if told["unreadable"]:
         message = f"{where}: the study's database cannot be read ({_plain(told['unreadable'])})."
@@ -72,8 +72,8 @@ def _sound(bench: Bench, case: Case, told: Told) -> None:
         raise _trouble(bench, told, "lost_or_duplicated", message, expected="each number once")
 
 
-def _made_up(bench: Bench, case: Case, searches: list[Told]) -> None:
-    """Raise Trouble where a trial is complete with another value than the objective's."""
+def _made_up(bench: RankBench, case: Case, searches: list[Told]) -> None:
+    """Raise Lost where a trial is complete with another value than the objective's."""
     given = {call["number"]: call for told in searches for call in told["asked"] if call["became"] == "done"}
     for trial in searches[-1]["trials"]:
         call = given.get(trial["number"])
@@ -97,16 +97,16 @@ def _states(told: Told) -> Counter[str]:
     return Counter(_plain(trial["state"]) for trial in told["trials"])
 
 
-def _too_few(bench: Bench, case: Case, told: Told, why: str) -> None:
-    """Raise Trouble where trials are missing."""
+def _too_few(bench: RankBench, case: Case, told: Told, why: str) -> None:
+    """Raise Lost where trials are missing."""
     count, total = _complete(told), told["total"]
     if count < total:
         message = f"{_sentence(case)}: {_number(count)} complete of the {total} that were asked for. {why}"
         raise _trouble(bench, told, "lost_or_duplicated", message, expected=f"{total} complete", got=str(count))
 
 
-def _left_open(bench: Bench, case: Case, told: Told, why: str) -> None:
-    """Raise Trouble where a trial is neither complete nor given up when all have returned."""
+def _left_open(bench: RankBench, case: Case, told: Told, why: str) -> None:
+    """Raise Lost where a trial is neither complete nor given up when all have returned."""
     for trial in told["trials"]:
         if trial["state"] in OPEN:
             message = f"{_sentence(case)}: when every process had returned, trial {trial['number']} was still {trial['state']}. {why}"
@@ -118,7 +118,7 @@ def _left_open(bench: Bench, case: Case, told: Told, why: str) -> None:
 # ---- the checks
 
 
-def shared(bench: Bench) -> Chart:
+def shared(bench: RankBench) -> Chart:
     """All processes are in trials of one study at the same time."""
     for case, searches in _studies(bench, "together"):
         told = searches[-1]
@@ -129,7 +129,7 @@ def shared(bench: Bench) -> Chart:
     return _chart(told)
 
 
-def exact(bench: Bench) -> Chart:
+def exact(bench: RankBench) -> Chart:
     """As many trials are complete as were asked for, no more and no less, and none is left open."""
     drawn = None
     for group in ("together", "few"):
@@ -146,7 +146,7 @@ def exact(bench: Bench) -> Chart:
     return _chart(drawn)
 
 
-def pruned(bench: Bench) -> Chart:
+def pruned(bench: RankBench) -> Chart:
     """Trials that were pruned are not among those that were asked for."""
     for case, searches in _studies(bench, "pruned"):
         told = searches[-1]
@@ -155,7 +155,7 @@ def pruned(bench: Bench) -> Chart:
     return _chart(told)
 
 
-def late(bench: Bench) -> Chart:
+def late(bench: RankBench) -> Chart:
     """A study that has trials goes on; one that is complete does not."""
     for case, searches in _studies(bench, "late"):
         first, second, third = searches
@@ -174,8 +174,8 @@ def _victim(told: Told) -> Told | None:
     return next((call for call in told["asked"] if call["became"] == "killed"), None)
 
 
-def _killed(bench: Bench, group: str) -> Iterator[tuple[Case, Told, Told]]:
-    """Each study with the call in which a process was killed. Raises Trouble where there was none."""
+def _killed(bench: RankBench, group: str) -> Iterator[tuple[Case, Told, Told]]:
+    """Each study with the call in which a process was killed. Raises Lost where there was none."""
     for case, searches in _studies(bench, group):
         told = searches[-1]
         victim = _victim(told)
@@ -188,7 +188,7 @@ def _killed(bench: Bench, group: str) -> Iterator[tuple[Case, Told, Told]]:
         yield case, told, victim
 
 
-def killed(bench: Bench) -> Chart:
+def killed(bench: RankBench) -> Chart:
     """The others find out that a process is gone, and say so in the study."""
     for case, told, victim in _killed(bench, "killed"):
         number = victim["number"]
@@ -201,7 +201,7 @@ def killed(bench: Bench) -> Chart:
     return _chart(told)
 
 
-def retried(bench: Bench) -> Chart:
+def retried(bench: RankBench) -> Chart:
     """A later trial has the killed one's parameters, and is complete."""
     for case, told, victim in _killed(bench, "killed"):
         same = [
@@ -219,7 +219,7 @@ def retried(bench: Bench) -> Chart:
     return _chart(told)
 
 
-def last(bench: Bench) -> Chart:
+def last(bench: RankBench) -> Chart:
     """Also the trial that was the last is made up for, when it was lost."""
     for case, told, victim in _killed(bench, "last"):
         why = f"Process {victim['rank']} was killed in trial {victim['number']}, when all others were complete: who has nothing left to begin has to wait for what others run."
@@ -227,7 +227,7 @@ def last(bench: Bench) -> Chart:
     return _chart(told)
 
 
-def slow(bench: Bench) -> Chart:
+def slow(bench: RankBench) -> Chart:
     """A trial of a process that lives comes to its own end."""
     for case, searches in _studies(bench, "slow"):
         told = searches[-1]
@@ -235,8 +235,8 @@ def slow(bench: Bench) -> Chart:
     return _chart(told)
 
 
-def _taken_for_dead(bench: Bench, case: Case, told: Told) -> None:
-    """Raise Trouble where a trial failed whose process lived."""
+def _taken_for_dead(bench: RankBench, case: Case, told: Told) -> None:
+    """Raise Lost where a trial failed whose process lived."""
     ranks = {call["number"]: call["rank"] for call in told["asked"]}
     for trial in told["trials"]:
         if trial["state"] == "FAIL" and trial["number"] in ranks:
@@ -263,11 +263,11 @@ def _plain(text: Any) -> str:
 
 
 def _trouble(
-    bench: Bench, told: Told, kind: Kind, message: str, rank: int | None = None, line: int | None = None,
+    bench: RankBench, told: Told, kind: Kind, message: str, rank: int | None = None, line: int | None = None,
     expected: str = "", got: str = "",
-) -> Trouble:  # fmt: skip
-    found = Trouble(Diagnosis(kind, message, rank, bench.program.file, line, expected or None, got or None))
-    found.chart = _chart(told)
+) -> Lost:  # fmt: skip
+    found = Lost(Diagnosis(kind, message, rank, bench.program.file, line, expected or None, got or None))
+    found.picture = _chart(told)
     return found
 
 

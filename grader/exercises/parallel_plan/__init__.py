@@ -11,16 +11,18 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from grader.bench import Bench, Lost, Outcome
-from grader.exercise import Case, Check, Exercise
+from grader.exercise import Check, Exercise
 from grader.exercises.common.plain import BROKEN_OFF, in_words
 from grader.exercises.parallel_plan import costs as costs
 from grader.exercises.parallel_plan.costs import Plans
 from grader.exercises.parallel_plan.jobs import GB, ROUNDING, Job, cases
+from grader.lost import Lost
 from grader.planning import Plan
 from grader.ranks.program import Function, Limits
+from grader.worlds.cases import Case
+from grader.worlds.ranks import Outcome, RankBench, Ranks
 
-HARNESS = Path(__file__).with_name("in_box.py")
+IN_BOX = Path(__file__).with_name("in_box.py")
 FIELDS = tuple(field.name for field in fields(Plan))
 SLOWER = 1.05  # than the best plan
 CPU_SECONDS = 2.0
@@ -67,7 +69,7 @@ class Answer:
         return float(self.job.seconds(self.plans).all[0])
 
 
-def _answers(bench: Bench, group: str) -> tuple[list[Answer], Lost | None]:
+def _answers(bench: RankBench, group: str) -> tuple[list[Answer], Lost | None]:
     """The plans for the pairs of `group`, up to the first call that returned no legal one; and that loss."""
     found: list[Answer] = []
     try:
@@ -84,7 +86,7 @@ def _answers(bench: Bench, group: str) -> tuple[list[Answer], Lost | None]:
     return found, None
 
 
-def _plan(bench: Bench, case: Case, returned: Any) -> Plan:
+def _plan(bench: RankBench, case: Case, returned: Any) -> Plan:
     """The plan that a call returned. Raises Lost where its fields are missing or are not what they should be."""
     found = returned["fields"]
     missing = [name for name in FIELDS if name not in found]
@@ -114,7 +116,7 @@ def _text(plan: Plan) -> str:
     return ", ".join(f"{name}={getattr(plan, name)}" for name in FIELDS)
 
 
-def _lost(bench: Bench, case: Case, kind: Any, said: str, expected: str, got: str) -> Lost:
+def _lost(bench: RankBench, case: Case, kind: Any, said: str, expected: str, got: str) -> Lost:
     job: Job = case.expected
     message = f"{job.label[0].upper()}{job.label[1:]}: {said} The call was `{job.call}`."
     return bench.lost(case, kind, message, None, expected, got)
@@ -122,9 +124,9 @@ def _lost(bench: Bench, case: Case, kind: Any, said: str, expected: str, got: st
 
 def _with_its_call(loss: Lost) -> Lost:
     """A call that did not return: which it was."""
-    if loss.outcome is None or loss.outcome.result or loss.diagnosis.kind not in BROKEN_OFF:
+    if loss.picture is None or loss.picture.result or loss.diagnosis.kind not in BROKEN_OFF:
         return loss
-    job: Job = loss.outcome.case.expected
+    job: Job = loss.picture.case.expected
     advice = ""
     if loss.diagnosis.kind == "timeout":
         plans = len(costs.legal(job.model, job.cluster).dp)
@@ -133,20 +135,20 @@ def _with_its_call(loss: Lost) -> Lost:
             "through divisors, and leave out early what divides nothing."
         )
     message = f"{loss.diagnosis.message}{advice} The call was `{job.call}`."
-    return Lost(replace(loss.diagnosis, message=message), loss.outcome)
+    return Lost(replace(loss.diagnosis, message=message), loss.picture)
 
 
 # ---- the checks
 
 
-def _legal(bench: Bench) -> Outcome:
+def _legal(bench: RankBench) -> Outcome:
     _, lost = _answers(bench, "legal")
     if lost:
         raise lost
     return bench.picture("legal")
 
 
-def _fits(bench: Bench) -> Outcome:
+def _fits(bench: RankBench) -> Outcome:
     answers, lost = _answers(bench, "fits")
     _raise_too_large(bench, answers)
     if lost:
@@ -154,8 +156,8 @@ def _fits(bench: Bench) -> Outcome:
     return bench.picture("fits")
 
 
-def _fast(group: str) -> Callable[[Bench], Outcome]:
-    def judge(bench: Bench) -> Outcome:
+def _fast(group: str) -> Callable[[RankBench], Outcome]:
+    def judge(bench: RankBench) -> Outcome:
         answers, lost = _answers(bench, group)
         _raise_too_large(bench, answers)
         _raise_too_slow(bench, answers)
@@ -166,7 +168,7 @@ def _fast(group: str) -> Callable[[Bench], Outcome]:
     return judge
 
 
-def _raise_too_large(bench: Bench, answers: list[Answer]) -> None:
+def _raise_too_large(bench: RankBench, answers: list[Answer]) -> None:
     """Raise Lost at the first plan that needs more memory than there is."""
     wrong = [answer for answer in answers if not answer.fits]
     if not wrong:
@@ -185,7 +187,7 @@ def _raise_too_large(bench: Bench, answers: list[Answer]) -> None:
     )  # fmt: skip
 
 
-def _raise_too_slow(bench: Bench, answers: list[Answer]) -> None:
+def _raise_too_slow(bench: RankBench, answers: list[Answer]) -> None:
     """Raise Lost at the first plan that takes over 5 % more time than the best one."""
     wrong = [answer for answer in answers if answer.seconds > SLOWER * answer.job.best()[1] * (1 + ROUNDING)]
     if not wrong:
@@ -207,9 +209,9 @@ def _more(times: float) -> str:
     return f"{times - 1:.1%} more" if times < 2 else f"{times:.3g} times as long"
 
 
-def _why(bench: Bench, wrong: list[Answer]) -> str:
+def _why(bench: RankBench, wrong: list[Answer]) -> str:
     """The mistake that explains all wrong plans of a group, and of all groups' plans most; in a sentence or two."""
-    groups = [check.name for check in bench.exercise.checks if check.name != "legal"]
+    groups = [check.name for check in EXERCISE.checks if check.name != "legal"]
     answers = [answer for group in groups for answer in _answers(bench, group)[0]]
     if all(_size_for_number(answer) for answer in answers):
         return "Is micro_batches the size of a micro-batch here? It is the number of them that is asked for."
@@ -238,12 +240,14 @@ EXERCISE = Exercise(
     name="parallel_plan",
     chapter="08",
     title="Plan the training run: data, tensor and pipeline parallel",
-    functions=(Function("plan", ("model", "cluster")),),
     minutes=60,
     difficulty=2,
-    harness=HARNESS.read_text(encoding="utf-8"),
-    limits=Limits(cpu_seconds=CPU_SECONDS),
-    cases=cases,
+    world=Ranks(
+        (Function("plan", ("model", "cluster")),),
+        cases,
+        limits=Limits(cpu_seconds=CPU_SECONDS),
+        in_box=IN_BOX,
+    ),
     checks=(
         Check("legal", "Plans that the model and the cluster allow", 2, _legal),
         Check("fits", "Plans that fit into memory", 4, _fits),

@@ -13,10 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from grader.exercise import Case, Draw
+from grader.exercise import Draw
 from grader.exercises.parallel_plan import costs as costs
 from grader.exercises.parallel_plan.costs import Column, Memory, Plans, Seconds
 from grader.planning import ClusterSpec, ModelSpec, Plan
+from grader.worlds.cases import Case
 
 GB, GIB = 1e9, 2.0**30
 TELLING = 1.08  # a mistake's plans take at least so many times the best one's time, or do not fit

@@ -11,14 +11,16 @@ from pathlib import Path
 
 import numpy as np
 
-from grader.exercise import Case, Check, Draw, Exercise
+from grader.exercise import Check, Draw, Exercise
 from grader.exercises.parameter_server import judging, replayed
 from grader.exercises.parameter_server.servers import Given, Plan
 from grader.ranks import faults
 from grader.ranks.network import ROUNDS, Network
 from grader.ranks.program import Function, Strided
+from grader.worlds.cases import Case
+from grader.worlds.ranks import Ranks
 
-HARNESS = Path(__file__).with_name("in_box.py")
+IN_BOX = Path(__file__).with_name("in_box.py")
 QUICK = Network(alpha=1e-3)  # beside which a gradient takes long: 10 s and more
 WITHOUT = 10_000  # a max_staleness that nothing reaches
 LR = 0.1
@@ -92,14 +94,16 @@ EXERCISE = Exercise(
     name="parameter_server",
     chapter="10",
     title="An asynchronous parameter server with bounded staleness",
-    functions=(
-        Function("serve", ("parameters", "workers", "steps", "lr", "max_staleness")),
-        Function("work", ("rank", "gradient_fn", "steps")),
-    ),
     minutes=50,
     difficulty=3,
-    harness=HARNESS.read_text(encoding="utf-8"),
-    cases=cases,
+    world=Ranks(
+        (
+            Function("serve", ("parameters", "workers", "steps", "lr", "max_staleness")),
+            Function("work", ("rank", "gradient_fn", "steps")),
+        ),
+        cases,
+        in_box=IN_BOX,
+    ),
     checks=(
         Check("loss", "The loss falls under the bound, with one worker or two", 3, replayed.loss),
         Check("updates", "Every gradient is applied once, with lr, and none is lost", 3, replayed.updates),

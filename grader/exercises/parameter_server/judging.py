@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from grader.bench import Bench, Outcome
-from grader.exercise import Case
 from grader.exercises.parameter_server.replayed import histories
 from grader.exercises.parameter_server.servers import NEAR, Array, Given, History
+from grader.worlds.cases import Case
+from grader.worlds.ranks import Outcome, RankBench
 
 LATE = 1.3  # times as long as a worker's gradients take
 
@@ -15,13 +15,13 @@ LATE = 1.3  # times as long as a worker's gradients take
 # ---- rounds
 
 
-def sync(bench: Bench) -> Outcome:
+def sync(bench: RankBench) -> Outcome:
     for case, _, found in histories(bench, "sync"):
         _rounds(bench, case, found)
     return bench.picture("sync")
 
 
-def _rounds(bench: Bench, case: Case, found: History) -> None:
+def _rounds(bench: RankBench, case: Case, found: History) -> None:
     """Raise Lost unless each round applied the mean of one gradient of each worker, of the same parameters."""
     given: Given = case.expected
     steps, n = given.plan.steps, len(given.plan.workers)
@@ -67,7 +67,7 @@ def _round_habit(shares: Array, found: History, step: int, n: int) -> str:
 # ---- staleness
 
 
-def stale(bench: Bench) -> Outcome:
+def stale(bench: RankBench) -> Outcome:
     """The age of every gradient that was applied."""
     for case, _, found in histories(bench, "stale"):
         given: Given = case.expected
@@ -75,7 +75,7 @@ def stale(bench: Bench) -> Outcome:
     return bench.picture("stale")
 
 
-def _fresh_enough(bench: Bench, case: Case, found: History, allowed: int) -> None:
+def _fresh_enough(bench: RankBench, case: Case, found: History, allowed: int) -> None:
     ages = found.ages()
     oldest = max(ages, key=lambda number: ages[number], default=None)
     if oldest is None or ages[oldest] <= allowed:
@@ -89,7 +89,7 @@ def _fresh_enough(bench: Bench, case: Case, found: History, allowed: int) -> Non
     raise bench.lost(case, "wrong_result", message, found.owner[oldest], f"age <= {allowed}", f"age {ages[oldest]}")
 
 
-def anew(bench: Bench) -> Outcome:
+def anew(bench: RankBench) -> Outcome:
     """Each worker gives as many gradients as there are steps, refused ones not counted."""
     for case, _, found in histories(bench, "stale"):
         given: Given = case.expected
@@ -113,7 +113,7 @@ def anew(bench: Bench) -> Outcome:
     return bench.picture("stale")
 
 
-def bound(bench: Bench) -> Outcome:
+def bound(bench: RankBench) -> Outcome:
     """Workers of one speed, and none of their gradients is older than is allowed: none is to be refused."""
     for case, _, found in histories(bench, "bound"):
         given: Given = case.expected
@@ -134,7 +134,7 @@ def bound(bench: Bench) -> Outcome:
 # ---- time, death, reality
 
 
-def slow(bench: Bench) -> Outcome:
+def slow(bench: RankBench) -> Outcome:
     """When each quick worker is done with its last gradient, in virtual time."""
     for case, result, found in histories(bench, "slow"):
         given: Given = case.expected
@@ -161,7 +161,7 @@ def slow(bench: Bench) -> Outcome:
     return bench.picture("slow")
 
 
-def death(bench: Bench) -> Outcome:
+def death(bench: RankBench) -> Outcome:
     """The live workers' gradients are all applied, and in rounds the mean is that of the live ones."""
     for case, _, found in histories(bench, "death"):
         given: Given = case.expected
@@ -180,7 +180,7 @@ def death(bench: Bench) -> Outcome:
     return bench.picture("death")
 
 
-def _mean_of_the_live(bench: Bench, case: Case, found: History) -> None:
+def _mean_of_the_live(bench: RankBench, case: Case, found: History) -> None:
     """Raise Lost where rounds took the mean over all workers before a death, and not over the live ones after it.
     What they took before it is another check's."""
     given: Given = case.expected
@@ -203,7 +203,7 @@ def _mean_of_the_live(bench: Bench, case: Case, found: History) -> None:
         raise bench.lost(case, "wrong_result", message, rank, f"{1 / live:.3g}", f"{share:.3g}")
 
 
-def real(bench: Bench) -> Outcome:
+def real(bench: RankBench) -> Outcome:
     """That it comes to its end there, with all gradients; what they count is seen when it is simulated."""
     for case, _, found in histories(bench, "real"):
         given: Given = case.expected

@@ -7,11 +7,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from grader.bench import Bench, Lost, Outcome
-from grader.exercise import Case
 from grader.exercises.common import plain
 from grader.exercises.parameter_server.servers import NEAR, Array, Given, History, history
+from grader.lost import Lost
 from grader.ranks.program import CallResult, Strided
+from grader.worlds.cases import Case
+from grader.worlds.ranks import Outcome, RankBench
 
 BOUND = 0.05  # of the first gap to the optimum: right ones end below 0.02
 
@@ -21,7 +22,7 @@ START, NOTED, COUNT = 1, 4, 5  # places among the harness's arguments
 # ---- what the ranks leave
 
 
-def _calls(bench: Bench, group: str) -> Iterator[tuple[Case, CallResult, Array, dict[int, list[Array]]]]:
+def _calls(bench: RankBench, group: str) -> Iterator[tuple[Case, CallResult, Array, dict[int, list[Array]]]]:
     """The finished calls of `group`: the server's parameters, and by worker those that its gradients are of."""
     try:
         for case, result in bench.calls(group):
@@ -37,13 +38,13 @@ def _calls(bench: Bench, group: str) -> Iterator[tuple[Case, CallResult, Array, 
             yield case, result, values, {rank: _noted(given, result, rank) for rank in given.plan.workers}
     except Lost as lost:
         asked = "As you asked, "
-        if not lost.diagnosis.message.startswith(asked) or lost.outcome is None:
+        if not lost.diagnosis.message.startswith(asked) or lost.picture is None:
             raise
-        told = f"With {lost.outcome.case.label}: {lost.diagnosis.message.removeprefix(asked)}"
+        told = f"With {lost.picture.case.label}: {lost.diagnosis.message.removeprefix(asked)}"
         advice = " A receive from any source then raises RuntimeError, once: strike that worker off and go on."
-        if not lost.outcome.case.expected.plan.max_staleness:
+        if not lost.picture.case.expected.plan.max_staleness:
             advice += " Then look whether its round is complete without it."
-        raise Lost(replace(lost.diagnosis, message=told + advice), lost.outcome) from None
+        raise Lost(replace(lost.diagnosis, message=told + advice), lost.picture) from None
 
 
 def _noted(given: Given, result: CallResult, rank: int) -> list[Array]:
@@ -55,7 +56,7 @@ def _noted(given: Given, result: CallResult, rank: int) -> list[Array]:
     return [np.nan_to_num(row.astype(np.float64)) for row in rows.view()[: max(int(many), 0)]]
 
 
-def histories(bench: Bench, group: str) -> Iterator[tuple[Case, CallResult, History]]:
+def histories(bench: RankBench, group: str) -> Iterator[tuple[Case, CallResult, History]]:
     """The finished calls of `group`, with the server's history. Raises Lost where there is none to be found."""
     for case, result, final, noted in _calls(bench, group):
         found = history(case.expected, noted, final)
@@ -78,7 +79,7 @@ def histories(bench: Bench, group: str) -> Iterator[tuple[Case, CallResult, Hist
 # ---- values
 
 
-def loss(bench: Bench) -> Outcome:
+def loss(bench: RankBench) -> Outcome:
     """The loss in the end, as a share of what it was."""
     for case, _, final, _ in _calls(bench, "loss"):
         given: Given = case.expected
@@ -99,7 +100,7 @@ def loss(bench: Bench) -> Outcome:
     return bench.picture("loss")
 
 
-def updates(bench: Bench) -> Outcome:
+def updates(bench: RankBench) -> Outcome:
     """Each worker's steps are in the final parameters, each once; and no request is left open."""
     for case, result, found in histories(bench, "updates"):
         _once(bench, case, found)
@@ -108,7 +109,7 @@ def updates(bench: Bench) -> Outcome:
     return bench.picture("updates")
 
 
-def _once(bench: Bench, case: Case, found: History) -> None:
+def _once(bench: RankBench, case: Case, found: History) -> None:
     """Raise Lost unless every applied gradient was applied exactly once, and as many of each worker as it has steps."""
     given: Given = case.expected
     plan, shares = given.plan, found.final
@@ -121,7 +122,7 @@ def _once(bench: Bench, case: Case, found: History) -> None:
     raise _not_once(bench, case, found)
 
 
-def _not_once(bench: Bench, case: Case, found: History) -> Lost:
+def _not_once(bench: RankBench, case: Case, found: History) -> Lost:
     given: Given = case.expected
     steps, shares = given.plan.steps, found.final
     label = f"With {case.label}:"

@@ -13,14 +13,16 @@ from typing import Any
 
 import numpy as np
 
-from grader.exercise import Case, Check, Draw, Exercise
+from grader.exercise import Check, Draw, Exercise
 from grader.exercises.pipeline import judging
 from grader.exercises.pipeline import schedule as schedule
 from grader.exercises.pipeline.training import Given, Plan, proportional
 from grader.ranks.network import ROUNDS, Network
 from grader.ranks.program import Function, Limits, Strided
+from grader.worlds.cases import Case
+from grader.worlds.ranks import Ranks
 
-HARNESS = Path(__file__).with_name("in_box.py")
+IN_BOX = Path(__file__).with_name("in_box.py")
 PARAMETERS = ("stage", "inputs", "targets", "loss_fn", "micro_batches")
 NETWORK = Network(alpha=1e-4, beta=1e-7)  # next to nothing beside a forward pass of a second
 TIMES = {"forward": 1.0, "backward": 2.0}
@@ -80,12 +82,14 @@ EXERCISE = Exercise(
     name="pipeline",
     chapter="08",
     title="A pipeline: GPipe and 1F1B",
-    functions=(Function("run_gpipe", PARAMETERS), Function("run_1f1b", PARAMETERS)),
     minutes=75,
     difficulty=3,
-    limits=Limits(cpu_seconds=5, load_cpu_seconds=10, idle_seconds=15),
-    harness=HARNESS.read_text(encoding="utf-8"),
-    cases=cases,
+    world=Ranks(
+        (Function("run_gpipe", PARAMETERS), Function("run_1f1b", PARAMETERS)),
+        cases,
+        limits=Limits(cpu_seconds=5, load_cpu_seconds=10, idle_seconds=15),
+        in_box=IN_BOX,
+    ),
     checks=(
         Check("gpipe", "GPipe: the gradients of the whole model on the whole batch", 4, judging.gradients("gpipe")),
         Check("1f1b", "1F1B: the gradients of the whole model on the whole batch", 4, judging.gradients("1f1b")),

@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from grader.bench import Bench, Lost, Outcome
-from grader.exercise import Case
 from grader.exercises.common import checks, plain
 from grader.exercises.pipeline.training import Array, Given, near, proportional
+from grader.lost import Lost
 from grader.ranks.program import CallResult, Strided
+from grader.worlds.cases import Case
+from grader.worlds.ranks import Outcome, RankBench
 
 Same = Callable[[Array, Array], bool]
 
@@ -32,7 +33,7 @@ def numbers(value: Any) -> list[float] | None:
 # ---- gradients
 
 
-def values(bench: Bench, group: str, same: Same = proportional) -> Iterator[tuple[Case, CallResult]]:
+def values(bench: RankBench, group: str, same: Same = proportional) -> Iterator[tuple[Case, CallResult]]:
     """The calls of `group`, each with the whole model's gradients, but for a factor where `same` lets it pass.
 
     Raises Lost at the first without, about the last stage that is wrong: there a mistake arises, and goes backward.
@@ -62,7 +63,7 @@ def values(bench: Bench, group: str, same: Same = proportional) -> Iterator[tupl
         yield case, result
 
 
-def _gradient(bench: Bench, case: Case, result: CallResult, rank: int) -> Array:
+def _gradient(bench: RankBench, case: Case, result: CallResult, rank: int) -> Array:
     """A stage's gradients in a row. Raises Lost where it has none."""
     given: Given = case.expected
     rows = []
@@ -112,10 +113,10 @@ def _why(given: Given, got: Array, rank: int) -> str:
     return "Already the last stage is wrong: look at what goes forward, and at its targets."
 
 
-def gradients(group: str, same: Same = near) -> Callable[[Bench], Outcome]:
+def gradients(group: str, same: Same = near) -> Callable[[RankBench], Outcome]:
     """All calls of `group` leave the whole model's gradients on every stage."""
 
-    def judge(bench: Bench) -> Outcome:
+    def judge(bench: RankBench) -> Outcome:
         for _ in values(bench, group, same):
             pass
         return bench.picture(group)
@@ -123,7 +124,7 @@ def gradients(group: str, same: Same = near) -> Callable[[Bench], Outcome]:
     return judge
 
 
-def blind(bench: Bench) -> Outcome:
+def blind(bench: RankBench) -> Outcome:
     """The gradients, where inputs and targets are not numbers on the ranks that may not read them."""
     for case, result in bench.calls("blind"):
         for rank in reversed(range(case.ranks)):
@@ -146,7 +147,7 @@ def blind(bench: Bench) -> Outcome:
     return bench.picture("blind")
 
 
-def _finished(bench: Bench) -> Iterator[tuple[Case, CallResult]]:
+def _finished(bench: RankBench) -> Iterator[tuple[Case, CallResult]]:
     """The calls of both functions that finished with their gradients; raises Lost if those of neither did."""
     losses = []
     for group in ("gpipe", "1f1b"):
@@ -163,7 +164,7 @@ def _finished(bench: Bench) -> Iterator[tuple[Case, CallResult]]:
 # ---- what is returned
 
 
-def loss(bench: Bench) -> Outcome:
+def loss(bench: RankBench) -> Outcome:
     """The mean loss on the last stage, as a float; None on all others."""
     for case, result in _finished(bench):
         given: Given = case.expected
@@ -210,7 +211,7 @@ def _loss_habit(given: Given, got: float) -> str:
     return ""
 
 
-def waited(bench: Bench) -> Outcome:
+def waited(bench: RankBench) -> Outcome:
     """Every request is waited for, and no buffer is touched while it is being sent."""
     for case, result in _finished(bench):
         if result.diagnoses:

@@ -6,12 +6,12 @@ import itertools
 import math
 from collections.abc import Callable
 
-from grader.bench import Bench, Outcome
-from grader.exercise import Case
 from grader.exercises.pipeline.judging import field, numbers, values
 from grader.exercises.pipeline.training import Given
 from grader.ranks.program import CallResult
 from grader.trace.events import Span
+from grader.worlds.cases import Case
+from grader.worlds.ranks import Outcome, RankBench
 
 NANOSECONDS = 1e9
 SLACK = 0.02  # of the bubble: what messages and an unlucky order may cost
@@ -25,11 +25,11 @@ def _computed(result: CallResult, rank: int) -> list[Span]:
     return sorted(spans, key=lambda span: span.since)
 
 
-def bubble(name: str) -> Callable[[Bench], Outcome]:
+def bubble(name: str) -> Callable[[RankBench], Outcome]:
     """The part of the time in which a stage does not work: at most (p-1)/(m+p-1) and a little."""
     group = f"{name} schedule"
 
-    def judge(bench: Bench) -> Outcome:
+    def judge(bench: RankBench) -> Outcome:
         for case, result in values(bench, group):
             given: Given = case.expected
             plan, took = given.plan, max(result.finish)
@@ -92,7 +92,7 @@ def _idle(given: Given, result: CallResult, found: float) -> str:
 # ---- memory
 
 
-def _passes(bench: Bench, case: Case, result: CallResult, rank: int) -> tuple[str, list[float], list[float]]:
+def _passes(bench: RankBench, case: Case, result: CallResult, rank: int) -> tuple[str, list[float], list[float]]:
     """A stage's passes in order, and after each forward the micro-batches yet to go backward, and those kept after."""
     given: Given = case.expected
     passes = field(result, rank, "passes")
@@ -104,7 +104,7 @@ def _passes(bench: Bench, case: Case, result: CallResult, rank: int) -> tuple[st
     return passes, [count / rows for count in waiting], [count / rows for count in kept]
 
 
-def all_forward_first(bench: Bench) -> Outcome:
+def all_forward_first(bench: RankBench) -> Outcome:
     """GPipe's order: m forward passes, then m backward, so that m outputs are alive."""
     for case, result in values(bench, "gpipe schedule"):
         given: Given = case.expected
@@ -129,7 +129,7 @@ def all_forward_first(bench: Bench) -> Outcome:
     return bench.picture("gpipe schedule")
 
 
-def live(bench: Bench) -> Outcome:
+def live(bench: RankBench) -> Outcome:
     """1F1B's memory: on stage s, at most p - s outputs of stage() are alive.
 
     One that has gone backward may hang on, at a variable that the next pass sets anew.

@@ -9,18 +9,19 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator
 
-from grader.bench import Bench
 from grader.exercise import Check, Exercise
 from grader.exercises.quorum_store import judging as judging
 from grader.exercises.quorum_store import plans as plans
+from grader.lost import Lost
+from grader.nodes.bench import NodeBench
 from grader.nodes.clients import Asked
 from grader.nodes.explorer import View
 from grader.nodes.histories.models import freeze
 from grader.nodes.plan import Plan, Played
 from grader.nodes.sim import messages_between
 from grader.trace.story import Story
-from grader.trace.trouble import Violation
 from grader.verdict import Diagnosis
+from grader.worlds.nodes import Nodes
 
 PROMPT = 2.0  # seconds
 STATES = 9_000  # of each small cluster
@@ -48,29 +49,27 @@ def _what(asked: Asked) -> str:
     return f"the {body['type']}{value} of key {body['key']!r} that {asked.client} asked for at {asked.sent:.2f} s"
 
 
-def _unanswered(bench: Bench, played: Played, asked: Asked, within: float, why: str) -> Diagnosis | None:
+def _unanswered(bench: NodeBench, played: Played, asked: Asked, within: float, why: str) -> Diagnosis | None:
     """What is wrong where this request was not served in time."""
     where = f"{played.plan.label}. {asked.ask.node}"
     if asked.answer is None:
         message = f"{where} did not answer {_what(asked)}. {why}"
-        return bench.nodes.found("not_available", message, None, f"an answer within {within:g} s", "none")
+        return bench.found("not_available", message, None, f"an answer within {within:g} s", "none")
     if asked.answer.get("type") != f"{asked.ask.body['type']}_ok":
         message = f"{where} answered {asked.answer} to {_what(asked)}. {why}"
-        return bench.nodes.found("not_available", message, _mark(played, asked), f"{asked.ask.body['type']}_ok",
+        return bench.found("not_available", message, _mark(played, asked), f"{asked.ask.body['type']}_ok",
                                  str(asked.answer.get("type")))  # fmt: skip
     assert asked.seconds is not None
     if asked.seconds > within:
         message = f"{where} took {asked.seconds:.2f} s for {_what(asked)}. {why}"
-        return bench.nodes.found(
-            "not_available", message, _mark(played, asked), f"<= {within:g} s", f"{asked.seconds:.2f} s"
-        )
+        return bench.found("not_available", message, _mark(played, asked), f"<= {within:g} s", f"{asked.seconds:.2f} s")
     return None
 
 
 # ---- the checks
 
 
-def _answers(bench: Bench) -> Story:
+def _answers(bench: NodeBench) -> Story:
     def judge(played: Played) -> Diagnosis | None:
         last: dict[object, object] = {}
         if len(played.clients) > 1:
@@ -92,27 +91,27 @@ def _answers(bench: Bench) -> Story:
                     else f"{played.plan.label}. {asked.ask.node} answered {got!r} to {_what(asked)}, which nobody has "
                     "written: that reads as null."
                 )
-                return bench.nodes.found("wrong_result", message, _mark(played, asked), repr(want), repr(got))
+                return bench.found("wrong_result", message, _mark(played, asked), repr(want), repr(got))
         return None
 
-    rng = bench.nodes.rng("answers")
-    return bench.nodes.hold([*plans.sequential(rng), *plans.together(rng)], judge)
+    rng = bench.rng("answers")
+    return bench.hold([*plans.sequential(rng), *plans.together(rng)], judge)
 
 
-def _all_at_once(bench: Bench, played: Played) -> Diagnosis | None:
+def _all_at_once(bench: NodeBench, played: Played) -> Diagnosis | None:
     for asked in _asked(played):
         why = "Nothing was wrong with the network; a node serves several requests at a time, or one after another."
         wrong = _unanswered(bench, played, asked, played.plan.wait, why)
         if wrong:
             return wrong
-    return judging.not_linearizable(bench.nodes, played.sim.story, judging.quorums_of(played))
+    return judging.not_linearizable(bench, played.sim.story, judging.quorums_of(played))
 
 
 def _differ(got: object, want: object) -> bool:
     return bool(freeze(got) != freeze(want))
 
 
-def _budget(bench: Bench) -> Story:
+def _budget(bench: NodeBench) -> Story:
     hop = plans.HOP
 
     def judge(played: Played) -> Diagnosis | None:
@@ -131,7 +130,7 @@ def _budget(bench: Bench) -> Story:
                     "two are enough: ask all others at once for what they hold, then have all others store at once."
                 )
                 story.title = "Too many round trips"
-                return bench.nodes.found("too_many_rounds", message, _mark(played, asked), "<= 2", f"{trips:.3g}")
+                return bench.found("too_many_rounds", message, _mark(played, asked), "<= 2", f"{trips:.3g}")
             until = asked_all[number + 1].sent if number + 1 < len(asked_all) else float("inf")
             own = [sent for sent in between if asked.sent <= sent.sent < until]
             if len(own) > 4 * (size - 1):
@@ -142,50 +141,50 @@ def _budget(bench: Bench) -> Story:
                     f"{played.plan.label}. For {_what(asked)} nodes sent {len(own)} messages ({', '.join(kinds)}) to "
                     f"each other; a request and an answer per other replica, twice, are 4 (N - 1) = {4 * (size - 1)}."
                 )
-                return bench.nodes.found("too_many_messages", message, own[-1].line, str(4 * (size - 1)), str(len(own)))
+                return bench.found("too_many_messages", message, own[-1].line, str(4 * (size - 1)), str(len(own)))
         return None
 
-    return bench.nodes.hold(plans.lone(bench.nodes.rng("budget")), judge)
+    return bench.hold(plans.lone(bench.rng("budget")), judge)
 
 
-def _explored(bench: Bench) -> Story:
+def _explored(bench: NodeBench) -> Story:
     first: Story | None = None
-    for model in plans.models(bench.nodes.rng("explored")):
+    for model in plans.models(bench.rng("explored")):
         asks, quorums = model.asks, dict(model.members[0].settings)
 
         def judge(view: View) -> Diagnosis | None:
             found = judging.explored(view, asks)  # noqa: B023 - called before the next model comes
-            return None if found is None else bench.nodes.found("not_linearizable", found.reason or "")
+            return None if found is None else bench.found("not_linearizable", found.reason or "")
 
         try:
-            explored = bench.nodes.explore(model, judge, most=STATES, dives=WALKS)
-        except Violation as violation:
-            if violation.story is not None and violation.diagnosis.kind == "not_linearizable":
-                told = judging.not_linearizable(bench.nodes, violation.story, quorums)
+            explored = bench.explore(model, judge, most=STATES, dives=WALKS)
+        except Lost as violation:
+            if violation.picture is not None and violation.diagnosis.kind == "not_linearizable":
+                told = judging.not_linearizable(bench, violation.picture, quorums)
                 violation.diagnosis = told or violation.diagnosis
-                violation.story.title = "Not linearizable"
-                violation.story.subtitle = f"{model.label}; the shortest schedule that was found"
+                violation.picture.title = "Not linearizable"
+                violation.picture.subtitle = f"{model.label}; the shortest schedule that was found"
             raise
         first = first or explored.story
     assert first is not None
     return first
 
 
-def _linearizable(*makes: Callable[[random.Random], Iterator[Plan]]) -> Callable[[Bench], Story]:
+def _linearizable(*makes: Callable[[random.Random], Iterator[Plan]]) -> Callable[[NodeBench], Story]:
     """A check that every history of these plans is linearizable."""
 
-    def check(bench: Bench) -> Story:
+    def check(bench: NodeBench) -> Story:
         def judge(played: Played) -> Diagnosis | None:
-            return judging.not_linearizable(bench.nodes, played.sim.story, judging.quorums_of(played))
+            return judging.not_linearizable(bench, played.sim.story, judging.quorums_of(played))
 
-        return bench.nodes.hold((plan for make in makes for plan in make(bench.nodes.rng(make.__name__))), judge)
+        return bench.hold((plan for make in makes for plan in make(bench.rng(make.__name__))), judge)
 
     return check
 
 
-def _without(bench: Bench) -> Story:
+def _without(bench: NodeBench) -> Story:
     """No ok, and no promise that nothing happened, without a quorum."""
-    cases = list(plans.without(bench.nodes.rng("without")))
+    cases = list(plans.without(bench.rng("without")))
     reached = {plan.seed: count for plan, count in cases}
 
     def judge(played: Played) -> Diagnosis | None:
@@ -206,7 +205,7 @@ def _without(bench: Bench) -> Story:
                     f"{said}, but with itself it reached {count} replicas and {which} is {quorums[which]}. Without a "
                     "quorum a store stays silent, or answers error 0 or 13."
                 )
-                return bench.nodes.found("wrong_result", message, _mark(played, asked), "no answer, or error 0 or 13",
+                return bench.found("wrong_result", message, _mark(played, asked), "no answer, or error 0 or 13",
                                          str(answer.get("type")))  # fmt: skip
             if answer.get("type") == "error" and answer.get("code") not in INDEFINITE:
                 more = "promises that nothing happened" if judging.definite(answer) else "is none of 0 and 13"
@@ -214,15 +213,15 @@ def _without(bench: Bench) -> Story:
                     f"{said}. Error {answer.get('code')} {more}, but a replica may hold the value already, or get it "
                     "later: without a quorum stay silent, or answer 0 (timeout) or 13 (crash), which promise nothing."
                 )
-                return bench.nodes.found("wrong_result", message, _mark(played, asked), "error 0 or 13, or silence",
+                return bench.found("wrong_result", message, _mark(played, asked), "error 0 or 13, or silence",
                                          f"error {answer.get('code')}")  # fmt: skip
         return None
 
-    between = list(plans.left_in_between(bench.nodes.rng("between")))
-    return bench.nodes.hold([*(plan for plan, _ in cases), *between], judge)
+    between = list(plans.left_in_between(bench.rng("between")))
+    return bench.hold([*(plan for plan, _ in cases), *between], judge)
 
 
-def _available(bench: Bench) -> Story:
+def _available(bench: NodeBench) -> Story:
     def judge(played: Played) -> Diagnosis | None:
         quorums = judging.quorums_of(played)
         over = max((mishap.until for mishap in played.plan.mishaps if mishap.until < plans.NEVER), default=0.0)
@@ -241,11 +240,11 @@ def _available(bench: Bench) -> Story:
                 return wrong
         return None
 
-    rng = bench.nodes.rng("available")
-    return bench.nodes.hold([*plans.just_enough(rng), *plans.afterwards(rng)], judge)
+    rng = bench.rng("available")
+    return bench.hold([*plans.just_enough(rng), *plans.afterwards(rng)], judge)
 
 
-def _exact(bench: Bench) -> Story:
+def _exact(bench: NodeBench) -> Story:
     """Quorums that do not meet are used as they are set, and then the checker finds a stale read."""
 
     def judge(played: Played) -> Diagnosis | None:
@@ -265,16 +264,16 @@ def _exact(bench: Bench) -> Story:
             message = (
                 f"{played.plan.label}. The read on one side saw a write on the other: no message can have told it."
             )
-            return bench.nodes.found("wrong_result", message)
+            return bench.found("wrong_result", message)
         if found is not None:
             story.title = f"W = {quorums['write_quorum']}, R = {quorums['read_quorum']}: a stale read, as there must be"
             story.subtitle = found.reason or ""
         return None
 
-    return bench.nodes.hold([*plans.split_brains(), *plans.never_asked(bench.nodes.rng("exact"))], judge)
+    return bench.hold([*plans.split_brains(), *plans.never_asked(bench.rng("exact"))], judge)
 
 
-def _stored_unasked(bench: Bench, played: Played) -> Diagnosis | None:
+def _stored_unasked(bench: NodeBench, played: Played) -> Diagnosis | None:
     for asked in _asked(played):
         got = (asked.answer or {}).get("value")
         if asked.ask.body["type"] == "read" and got is not None:
@@ -284,7 +283,7 @@ def _stored_unasked(bench: Bench, played: Played) -> Diagnosis | None:
                 f"though the node that served the write never reached read_quorum = {quorums['read_quorum']} replicas "
                 "to ask for the highest timestamp. Are write_quorum and read_quorum exchanged?"
             )
-            return bench.nodes.found("wrong_result", message, _mark(played, asked), "null", repr(got))
+            return bench.found("wrong_result", message, _mark(played, asked), "null", repr(got))
     return None
 
 
@@ -292,11 +291,10 @@ EXERCISE = Exercise(
     name="quorum_store",
     chapter="03",
     title="A replicated register: quorums, timestamps, write-back",
-    functions=(),
     minutes=60,
     difficulty=3,
-    cases=lambda draw: (),
-    nodes=("QuorumStore",),
+    cost="seconds",
+    world=Nodes(("QuorumStore",)),
     checks=(
         Check("answers", "What was written last is read, no faults", 2, _answers),
         Check("budget", "Two round trips, 4(N-1) messages, no faults", 3, _budget),
@@ -317,4 +315,4 @@ EXERCISE = Exercise(
         Check("available", "Served with N - max(W, R) nodes down, and after faults", 3, _available),
         Check("exact", "W and R as they are set, also where W + R <= N", 3, _exact),
     ),
-)  # fmt: skip
+)

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 
-from grader.bench import Bench
 from grader.exercise import Check, Exercise
 from grader.exercises.raft import leading as leading
 from grader.exercises.raft import logs as log
@@ -19,13 +18,14 @@ from grader.exercises.raft.explored import elections
 from grader.exercises.raft.judging import Watch, unsafe
 from grader.exercises.raft.random_plans import TRIES, TROUBLED, WHY_RANDOM, plans
 from grader.exercises.raft.scene import Scene, Script
+from grader.lost import Lost
 from grader.nodes.bench import NodeBench
 from grader.nodes.clients import Asked
 from grader.nodes.plan import Plan, Played
 from grader.nodes.sim import Member, cluster
 from grader.trace.story import Sent, Story
-from grader.trace.trouble import Violation
 from grader.verdict import Diagnosis
+from grader.worlds.nodes import Nodes
 
 NODE = "RaftNode"
 
@@ -45,8 +45,8 @@ class Act:
 class Stage:
     """Plays an act, again and again."""
 
-    def __init__(self, bench: Bench, act: Act) -> None:
-        self.nodes: NodeBench = bench.nodes
+    def __init__(self, bench: NodeBench, act: Act) -> None:
+        self.nodes: NodeBench = bench
         self.act = act
 
     def plans(self) -> Iterator[Plan]:
@@ -80,10 +80,10 @@ def skewed(members: Iterable[Member], chance: float) -> tuple[Member, ...]:
     )
 
 
-def _acts(acts: tuple[Act, ...]) -> Callable[[Bench], Story]:
+def _acts(acts: tuple[Act, ...]) -> Callable[[NodeBench], Story]:
     """A check that plays scripts, and wants one leader a term and answers that one order explains."""
 
-    def judge(bench: Bench) -> Story:
+    def judge(bench: NodeBench) -> Story:
         stories = [Stage(bench, act).hold() for act in acts]
         return stories[0]
 
@@ -93,7 +93,7 @@ def _acts(acts: tuple[Act, ...]) -> Callable[[Bench], Story]:
 # ---- leaders
 
 
-def _elects(bench: Bench) -> Story:
+def _elects(bench: NodeBench) -> Story:
     notes = leading.Elections()
     acts = (
         Act(partial(leading.elections, notes=notes), "elections", (3, 5, 4), 4),
@@ -107,7 +107,7 @@ def _elects(bench: Bench) -> Story:
         def judge(played: Played, stage: Stage = stage) -> Diagnosis | None:
             if stage.act.script is leading.no_majority and played.notes[0].noted:
                 name, term, when, group = played.notes[0].noted
-                return bench.nodes.found(
+                return bench.found(
                     "wrong_result",
                     f"{name} was leader of term {term} at {when:.2f} s, though since the start it could talk to nobody but "
                     f"{', '.join(group)}: {len(group)} of {len(played.sim.names)} nodes are no majority.",
@@ -120,8 +120,8 @@ def _elects(bench: Bench) -> Story:
     late = [(what, took) for what, took in notes.took if took is not None and took > leading.BOUND]
     if len(late) > 1:  # once in so many elections is bad luck
         what, took = late[0]
-        raise Violation(
-            bench.nodes.found(
+        raise Lost(
+            bench.found(
                 "not_available",
                 f"{len(late)} of {len(notes.took)} elections took longer than {leading.BOUND:g} s. {what}: a leader after "
                 f"{took:.2f} s. How long are election timeouts, and how often do two nodes draw nearly the same?",
@@ -132,7 +132,7 @@ def _elects(bench: Bench) -> Story:
     return first
 
 
-def _quiet(bench: Bench) -> Story:
+def _quiet(bench: NodeBench) -> Story:
     stories = []
     for load, restart in ((False, False), (True, False), (False, True)):
         stage = Stage(bench, Act(
@@ -147,7 +147,7 @@ def _quiet(bench: Bench) -> Story:
     return stories[0]
 
 
-def _stood(bench: Bench, played: Played, label: str) -> Diagnosis | None:
+def _stood(bench: NodeBench, played: Played, label: str) -> Diagnosis | None:
     """Somebody who stood though a leader reached all."""
     window: leading.Window = played.notes[0].noted
     sent = played.sim.story.sent
@@ -162,17 +162,17 @@ def _stood(bench: Bench, played: Played, label: str) -> Diagnosis | None:
             f"{message.sent - max(heard):.3f} s after it had heard the leader" if heard else "it never heard the leader"
         )
         played.sim.story.marked.add(message.number)
-        return bench.nodes.found(
+        return bench.found(
             "wrong_result",
             f"{message.src} stood for election at {message.sent:.3f} s ({label}), {gap}, though {window.leader} was leader of "
-            f"term {window.term} and reached all{bench.nodes.source.quote(message.line)}. The shortest election timeout must "
+            f"term {window.term} and reached all{bench.source.quote(message.line)}. The shortest election timeout must "
             "be longer than the time between two append_entries and 50 ms of delay, and each of them starts it anew.",
             message.line, "no election while a leader reaches all", f"request_vote of term {message.body.get('term')}",
         )  # fmt: skip
     return None
 
 
-def _idle(bench: Bench) -> Story:
+def _idle(bench: NodeBench) -> Story:
     stage = Stage(bench, Act(partial(leading.quiet, load=False, restart=False), "nothing happens", (3, 5), 2))
 
     def judge(played: Played) -> Diagnosis | None:
@@ -186,7 +186,7 @@ def _idle(bench: Bench) -> Story:
         if scene.found is not None or rate <= most:
             return stage.judge(played)
         busiest = _busiest(between)
-        return bench.nodes.found(
+        return bench.found(
             "too_many_messages",
             f"{len(names)} nodes that nobody asked anything sent {rate:.0f} messages a second to each other, allowed are "
             f"{most}; {busiest}. A heartbeat and its answer every 50 ms for each follower would be {40 * (len(names) - 1)}.",
@@ -204,7 +204,7 @@ def _busiest(messages: list[Sent]) -> str:
     return f"{count} of {len(messages)} were {kind} of {src}"
 
 
-def _votes(bench: Bench) -> Story:
+def _votes(bench: NodeBench) -> Story:
     elections(bench, NODE)  # first: it shows the shortest way
     return _acts(VOTES)(bench)
 
@@ -212,7 +212,7 @@ def _votes(bench: Bench) -> Story:
 # ---- service
 
 
-def _serves(bench: Bench) -> Story:
+def _serves(bench: NodeBench) -> Story:
     stage = Stage(bench, Act(leading.serves, "one client, no faults", (3,), 3))
 
     def judge(played: Played) -> Diagnosis | None:
@@ -223,7 +223,7 @@ def _serves(bench: Bench) -> Story:
         body = {name: value for name, value in asked.ask.body.items() if name != "type"}
         got = "no answer within 2 s" if asked.answer is None else repr(asked.answer)
         line = next((m.line for m in reversed(played.sim.answers) if m.arrived == asked.answered), None)
-        return bench.nodes.found(
+        return bench.found(
             "not_available" if asked.answer is None or asked.answer.get("code") == 11 else "wrong_result",
             f"{asked.ask.node} was asked for {asked.ask.body['type']} {body} at {asked.sent:.3f} s, without any fault: {got}. "
             f"Expected: {wrong.expected}.",
@@ -233,9 +233,9 @@ def _serves(bench: Bench) -> Story:
     return stage.hold(judge)
 
 
-def _linearizable(bench: Bench) -> Story:
+def _linearizable(bench: NodeBench) -> Story:
     def prepare(played: Played) -> None:
-        scene = Scene(played, bench.nodes.rng(f"scene {played.plan.seed}"))
+        scene = Scene(played, bench.rng(f"scene {played.plan.seed}"))
         last: list[Asked] = []
         played.notes = scene, Watch(played.sim), last
         for time in (TROUBLED + 3.2, TROUBLED + 4.2):
@@ -243,9 +243,9 @@ def _linearizable(bench: Bench) -> Story:
 
     def judge(played: Played) -> Diagnosis | None:
         scene, watch, last = played.notes
-        found = unsafe(bench.nodes, scene, watch, WHY_RANDOM)
+        found = unsafe(bench, scene, watch, WHY_RANDOM)
         if found is None and not any(asked.answer and asked.answer.get("code") in (None, 20) for asked in last):
-            return bench.nodes.found(
+            return bench.found(
                 "not_available",
                 f"All was whole again at {TROUBLED:g} s, and reads that the leader ({last[-1].ask.node if last else 'nobody'}) "
                 f"was asked for at {' and '.join(f'{asked.sent:g} s' for asked in last)} were not answered.",
@@ -255,7 +255,7 @@ def _linearizable(bench: Bench) -> Story:
 
     stage = Stage(bench, FORWARDED)
     stage.hold()
-    return bench.nodes.hold(plans(bench.nodes, NODE), judge, prepare, TRIES)
+    return bench.hold(plans(bench, NODE), judge, prepare, TRIES)
 
 
 FORWARDED = Act(
@@ -343,8 +343,13 @@ AVAILABLE = (
 )
 
 EXERCISE = Exercise(
-    name="raft", chapter="12", title="A store that survives its leader", functions=(), minutes=180, difficulty=3,
-    cases=lambda draw: (), nodes=(NODE,), watched=("role", "current_term", "commit_index"),
+    name="raft",
+    chapter="12",
+    title="A store that survives its leader",
+    minutes=180,
+    difficulty=3,
+    cost="seconds",
+    world=Nodes((NODE,), watched=("role", "current_term", "commit_index")),
     checks=(
         Check("elects", "Crashes, cuts, load: a leader within 3 s, never without a majority", 3, _elects),
         Check("serves", "read, write and cas at every node, errors 20 and 22", 3, _serves),
@@ -359,4 +364,4 @@ EXERCISE = Exercise(
         Check("reads", "Cuts, pauses, late messages: reads are never out of date", 2, _acts(READS)),
         Check("linearizable", "Random cuts, crashes, drops, duplicates: one order explains it", 2, _linearizable),
     ),
-)  # fmt: skip
+)

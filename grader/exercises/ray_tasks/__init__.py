@@ -11,14 +11,13 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from grader.bench import Bench
 from grader.exercise import Check, Exercise
 from grader.exercises.ray_tasks.in_flight import CALL_SECONDS, PATIENT_SECONDS, shift, told
-from grader.jobs.rays.bench import once_more
-from grader.jobs.rays.lent import Said
-from grader.jobs.rays.room import CPUS
+from grader.jobs.rays.bench import RayBench, once_more
+from grader.jobs.rays.lease import CPUS, Said
+from grader.lost import Lost
 from grader.trace.gantt import Bar, Became, Chart
-from grader.trace.trouble import Trouble, Violation
+from grader.worlds.ray import Ray
 
 LARGE_BYTES = 4 * 2**20
 MOST_SERIALISED = 2
@@ -27,16 +26,16 @@ MOST_SERIALISED = 2
 # ---- the checks of process_all
 
 
-def _right(bench: Bench) -> Chart:
-    rng = bench.rays.rng("right")
+def _right(bench: RayBench) -> Chart:
+    rng = bench.rng("right")
     first = shift(bench, rng, 10, 3, "; the last that came is done first").run().by_workers().right()
     for count, limit in ((0, 2), (1, 4), (3, 50), (4, 1)):
         shift(bench, rng, count, limit, "").run().by_workers().right()
     return first.chart()
 
 
-def _in_flight(bench: Bench) -> Chart:
-    rng, charts = bench.rays.rng("in flight"), []
+def _in_flight(bench: RayBench) -> Chart:
+    rng, charts = bench.rng("in flight"), []
     for count, limit in ((12, 3), (9, 2), (4, 1), (14, 6)):
         one = shift(bench, rng, count, limit, "").run().by_workers()
         most = one.in_flight()
@@ -45,13 +44,13 @@ def _in_flight(bench: Bench) -> Chart:
                 f"{one.label}. {most} tasks were submitted and not yet done at the same time. Submit max_in_flight of "
                 "them, and another one only when ray.wait has told that one is done."
             )
-            raise one.lost(bench.rays.found("too_many_messages", text, f"<= {limit} in flight", str(most)))
+            raise one.lost(bench.found("too_many_messages", text, f"<= {limit} in flight", str(most)))
         charts.append(one.chart())
     return charts[0]
 
 
-def _parallel(bench: Bench) -> Chart:
-    rng, charts = bench.rays.rng("parallel"), []
+def _parallel(bench: RayBench) -> Chart:
+    rng, charts = bench.rng("parallel"), []
     for count, limit in ((9, 3), (10, 4), (8, 20)):
         one = shift(bench, rng, count, limit, f", {CPUS} CPUs", patience=PATIENT_SECONDS).run().by_workers()
         busy = min(limit, CPUS)
@@ -60,19 +59,19 @@ def _parallel(bench: Bench) -> Chart:
                 f"{one.label}. Never more than {one.most} call{'s' * (one.most != 1)} of fn at the same time: "
                 "submit several tasks before you wait for the first one."
             )
-            raise one.lost(bench.rays.found("too_slow", text, f"{busy} at the same time", str(one.most)))
+            raise one.lost(bench.found("too_slow", text, f"{busy} at the same time", str(one.most)))
         charts.append(one.chart())
     return charts[0]
 
 
-def _retried(bench: Bench) -> Chart:
-    rng, charts = bench.rays.rng("retried"), []
+def _retried(bench: RayBench) -> Chart:
+    rng, charts = bench.rng("retried"), []
     for count, limit in ((6, 2), (8, 3)):
         one = shift(bench, rng, count, limit, "; a worker is killed while fn runs there, and later another")
         one.deaths = (one.items[1], one.items[-2])
         try:
             one.run()
-        except Trouble as trouble:
+        except Lost as trouble:
             if trouble.diagnosis.kind != "crash" or not any(each.became == "died" for each in one.begun):
                 raise
             text = (
@@ -80,15 +79,13 @@ def _retried(bench: Bench) -> Chart:
                 "not to (max_retries; for actors: max_restarts and max_task_retries)."
             )
             line = trouble.diagnosis.line
-            raise one.lost(bench.rays.found("crash", text, "the task runs again", "an error", line)) from None
+            raise one.lost(bench.found("crash", text, "the task runs again", "an error", line)) from None
         charts.append(one.by_workers().right(ordered=False).chart())
     return charts[0]
 
 
-def _once(bench: Bench) -> Chart:
-    one = shift(
-        bench, bench.rays.rng("once"), 12, 4, f"; fn has {LARGE_BYTES // 2**20} MiB with it", captured=LARGE_BYTES
-    )
+def _once(bench: RayBench) -> Chart:
+    one = shift(bench, bench.rng("once"), 12, 4, f"; fn has {LARGE_BYTES // 2**20} MiB with it", captured=LARGE_BYTES)
     one.run().by_workers()
     if one.serialised > MOST_SERIALISED:
         text = (
@@ -96,10 +93,10 @@ def _once(bench: Bench) -> Chart:
             "Put fn into the object store once (ray.put, or ray.remote(fn)) and pass the reference."
         )
         more = (f"<= {MOST_SERIALISED} times", str(one.serialised))
-        raise one.lost(bench.rays.found("too_many_bytes", text, *more))
+        raise one.lost(bench.found("too_many_bytes", text, *more))
     if one.serialised == 0:
         text = f"{one.label}. fn never went to a worker: it was not serialised at all."
-        raise one.lost(bench.rays.found("too_few_bytes", text, "once", "0"))
+        raise one.lost(bench.found("too_few_bytes", text, "once", "0"))
     return one.chart()
 
 
@@ -108,7 +105,7 @@ def _once(bench: Bench) -> Chart:
 Step = tuple[str, str, tuple[int, ...]]
 
 
-def _counted(bench: Bench, label: str, steps: Sequence[Step]) -> Chart:
+def _counted(bench: RayBench, label: str, steps: Sequence[Step]) -> Chart:
     """Have counters do these steps; those of the same first letter have the same file."""
     kills = 0
 
@@ -116,9 +113,9 @@ def _counted(bench: Bench, label: str, steps: Sequence[Step]) -> Chart:
         nonlocal kills
         if heard.role == "driver" and heard.what["what"] == "kill":
             kills += _kill(bench, label)
-        bench.rays.driver.answer(heard)
+        bench.driver.answer(heard)
 
-    answer = bench.rays.call("Counter", "count", steps, seconds=CALL_SECONDS + 60.0, said=said)
+    answer = bench.call("Counter", "count", steps, seconds=CALL_SECONDS + 60.0, said=said)
     want: list[tuple[str, int]] = []
     values: dict[str, int] = {}
     for what, name, given in steps:
@@ -131,22 +128,22 @@ def _counted(bench: Bench, label: str, steps: Sequence[Step]) -> Chart:
             f"{label}. After its process was killed, the counter did not come back. An actor is started again only so "
             "often as max_restarts says, which is 0 unless you set it."
         )
-        raise Violation(bench.rays.found("crash", text, "the actor is started again", "it is dead for good"))
+        raise Lost(bench.found("crash", text, "the actor is started again", "it is dead for good"))
     for number, (got, (call, right)) in enumerate(zip(answer["answers"], want, strict=True)):
         if type(got) is not int or got != right:
             before = ", ".join(f"{each} = {value}" for each, value in want[max(0, number - 3) : number])
             text = f"{label}. {call} returned {told(got)}; {right} is right{f' (after {before})' if before else ''}."
-            raise Violation(bench.rays.found("wrong_result", text, str(right), told(got)))
+            raise Lost(bench.found("wrong_result", text, str(right), told(got)))
     return _steps_chart(label, steps)
 
 
-def _kill(bench: Bench, label: str) -> int:
+def _kill(bench: RayBench, label: str) -> int:
     """Kill all actors' processes, and wait until Ray has noticed. How many there were."""
-    driver = bench.rays.driver
+    driver = bench.driver
     alive = {actor["id"]: actor["pid"] for actor in driver.actors() if actor["state"] == "ALIVE"}
     if not alive:
         text = f"{label}. Ray has no actor that lives: Counter is to be a class that ray.remote has made an actor."
-        raise Violation(bench.rays.found("wrong_result", text, "an actor", "none"))
+        raise Lost(bench.found("wrong_result", text, "an actor", "none"))
     for pid in alive.values():
         driver.kill(pid)
     until = time.monotonic() + 30.0
@@ -169,8 +166,8 @@ def _steps_chart(label: str, steps: Sequence[Step]) -> Chart:
     return chart
 
 
-def _counts(bench: Bench) -> Chart:
-    rng = bench.rays.rng("counts")
+def _counts(bench: RayBench) -> Chart:
+    rng = bench.rng("counts")
     by = [rng.randrange(2, 50) for _ in range(4)]
     return _counted(bench, "Two counters, each with a file of its own, and a later one with a file that is there", [
         ("make", "a", ()), ("value", "a", ()), ("increment", "a", ()), ("increment", "a", (by[0],)), ("make", "b", ()),
@@ -179,8 +176,8 @@ def _counts(bench: Bench) -> Chart:
     ])  # fmt: skip
 
 
-def _restarts(bench: Bench) -> Chart:
-    rng = bench.rays.rng("restarts")
+def _restarts(bench: RayBench) -> Chart:
+    rng = bench.rng("restarts")
     steps: list[Step] = [("make", "a", ()), ("make", "b", ())]
     for _ in range(2):
         steps += [("increment", "a", (rng.randrange(2, 50),)), ("increment", "b", ()), ("increment", "a", ())]
@@ -190,7 +187,7 @@ def _restarts(bench: Bench) -> Chart:
     )
 
 
-Judge = Callable[[Bench], Chart]
+Judge = Callable[[RayBench], Chart]
 CHECKS: tuple[tuple[str, str, float, Judge], ...] = (
     ("right", "Results in the order of the items; no item, one, more in flight than items", 3, _right),
     ("in_flight", "Never more than max_in_flight tasks at a time", 3, _in_flight),
@@ -201,9 +198,15 @@ CHECKS: tuple[tuple[str, str, float, Judge], ...] = (
     ("restarts", "A counter's process is killed, and it counts on", 3, _restarts),
 )
 
+IN_BOX = Path(__file__).with_name("in_box.py")
+
 EXERCISE = Exercise(
-    name="ray_tasks", chapter="13", title="Ray tasks and an actor that comes back", functions=(), minutes=50,
-    difficulty=2, cases=lambda draw: (), ray=("process_all", "Counter"),
-    harness=Path(__file__).with_name("in_box.py").read_text(encoding="utf-8"),
+    name="ray_tasks",
+    chapter="13",
+    title="Ray tasks and an actor that comes back",
+    minutes=50,
+    difficulty=2,
+    cost="seconds",
+    world=Ray(("process_all", "Counter"), in_box=IN_BOX),
     checks=tuple(Check(name, title, points, once_more(judge)) for name, title, points, judge in CHECKS),
-)  # fmt: skip
+)

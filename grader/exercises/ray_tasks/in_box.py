@@ -11,7 +11,7 @@ from typing import Any
 import ray
 from ray.exceptions import ActorDiedError, ActorUnavailableError
 
-from grader.jobs.rays.gate import tell
+from grader.jobs.rays.rendezvous import tell
 
 PATIENCE_SECONDS = 30.0
 AGAIN_SECONDS = 0.1

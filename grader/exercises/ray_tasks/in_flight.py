@@ -7,11 +7,10 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from grader.bench import Bench
-from grader.jobs.rays.lent import Said
-from grader.jobs.rays.room import CPUS
+from grader.jobs.rays.bench import RayBench
+from grader.jobs.rays.lease import CPUS, Said
+from grader.lost import Lost
 from grader.trace.gantt import Bar, Became, Chart
-from grader.trace.trouble import Trouble, Violation
 from grader.verdict import Diagnosis
 
 CALL_SECONDS = 60.0
@@ -37,7 +36,7 @@ class Begun:
 class Shift:
     """One call of process_all: who waits at the gate, and is let through."""
 
-    bench: Bench
+    bench: RayBench
     label: str
     items: list[str]
     values: dict[str, Any]  # by item
@@ -55,15 +54,15 @@ class Shift:
     _news: float = 0.0
 
     def run(self) -> Shift:
-        """Raises Trouble."""
+        """Raises Lost."""
         self._news = time.monotonic()
         try:
-            answer = self.bench.rays.call(
+            answer = self.bench.call(
                 "process_all", "process", self.items, self.limit, self.captured,
                 seconds=CALL_SECONDS, said=self._said, idle=self._idle,
             )  # fmt: skip
-        except Trouble as trouble:
-            trouble.chart = self.chart()
+        except Lost as trouble:
+            trouble.picture = self.chart()
             raise
         self.type_name, self.result = str(answer[0])[:100], answer[1]
         return self
@@ -72,14 +71,14 @@ class Shift:
         self._news = time.monotonic()
         if said.what["what"] == "serialised":
             self.serialised += 1
-            self.bench.rays.driver.answer(said)
+            self.bench.driver.answer(said)
             return
         item = str(said.what["item"])[:100]
         begun = Begun(item, str(said.what["task"])[:100], said.pid, said.role, time.time_ns())
         again = any(before.item == item for before in self.begun)
         self.begun.append(begun)
         if item in self.deaths and not again:
-            self.bench.rays.driver.kill(said.pid)
+            self.bench.driver.kill(said.pid)
             begun.end, begun.became = time.time_ns(), "died"
             return
         self.waiting.append((said, begun))
@@ -99,7 +98,7 @@ class Shift:
         while self.waiting and (not self.patient or len(self.waiting) >= busy):
             said, begun = self.waiting.pop()
             begun.end = time.time_ns()
-            self.bench.rays.driver.answer(said, self.values.get(begun.item))
+            self.bench.driver.answer(said, self.values.get(begun.item))
             busy -= 1
 
     def chart(self) -> Chart:
@@ -118,14 +117,12 @@ class Shift:
 
     # ---- what must hold
 
-    def lost(self, found: Diagnosis) -> Violation:
-        violation = Violation(found)
-        violation.chart = self.chart()
-        return violation
+    def lost(self, found: Diagnosis) -> Lost:
+        return Lost(found, self.chart())
 
     def by_workers(self) -> Shift:
-        """Raises Violation where fn was called elsewhere than in Ray's workers, or not for every item."""
-        found = self.bench.rays.found
+        """Raises Lost where fn was called elsewhere than in Ray's workers, or not for every item."""
+        found = self.bench.found
         outside = [each for each in self.begun if each.role != "worker"]
         if outside:
             text = f"{self.label}. fn was called in the {outside[0].role}'s own process, not in a task of Ray's."
@@ -137,8 +134,8 @@ class Shift:
         return self
 
     def right(self, ordered: bool = True) -> Shift:
-        """Raises Violation where the result is wrong; its order matters only if `ordered`."""
-        found, want = self.bench.rays.found, [self.values[item] for item in self.items]
+        """Raises Lost where the result is wrong; its order matters only if `ordered`."""
+        found, want = self.bench.found, [self.values[item] for item in self.items]
         if self.result is None:
             text = f"{self.label}. process_all returned a {self.type_name}; it returns a list."
             raise self.lost(found("wrong_result", text, "a list", self.type_name))
@@ -159,7 +156,7 @@ class Shift:
         until = time.monotonic() + TABLES_SECONDS
         while True:
             known: dict[str, int] = {}
-            for task in self.bench.rays.driver.tasks():
+            for task in self.bench.driver.tasks():
                 at = task["times"].get("PENDING_ARGS_AVAIL")
                 if task["id"] in ends and at is not None:
                     known[task["id"]] = min(at, known.get(task["id"], at))
@@ -167,7 +164,7 @@ class Shift:
                 break
             if time.monotonic() > until:
                 text = f"{self.label}. Ray knows of {len(known)} of the {len(ends)} tasks in which fn was called."
-                raise self.lost(self.bench.rays.found("wrong_result", text, f"{len(ends)} tasks", str(len(known))))
+                raise self.lost(self.bench.found("wrong_result", text, f"{len(ends)} tasks", str(len(known))))
             time.sleep(0.05)
         changes = sorted([(at, 1) for at in known.values()] + [(end, -1) for end in ends.values()])
         now = most = 0
@@ -182,7 +179,7 @@ def told(value: Any) -> str:
     return text if len(text) <= 120 else text[:117] + "..."
 
 
-def shift(bench: Bench, rng: random.Random, count: int, limit: int, what: str, **more: Any) -> Shift:
+def shift(bench: RayBench, rng: random.Random, count: int, limit: int, what: str, **more: Any) -> Shift:
     items = [f"{letter}{rng.randrange(100)}" for letter in "abcdefghijklmnopqrstuvwxyz"[:count]]
     rng.shuffle(items)
     values = {

@@ -18,12 +18,12 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
-from grader.bench import Bench
 from grader.exercise import Check, Exercise
 from grader.exercises.ray_train.training import BATCH_SIZE, EPOCHS, LR, WORKERS, Training
-from grader.jobs.rays.bench import once_more
+from grader.jobs.rays.bench import RayBench, once_more
+from grader.lost import Lost
 from grader.trace.gantt import Chart
-from grader.trace.trouble import Trouble
+from grader.worlds.ray import Ray
 
 COLUMNS = 64
 FLOOR, LEAST, MOST = 1.0, 0.75, 3.0  # mean squared errors: the best one that there is, and what is asked for
@@ -33,9 +33,9 @@ MISSED = 0.25  # of the error that a model of both workers has at least: a small
 IMPORTED = ("torch", "torch.distributed", "torch.utils.data", "ray.train", "ray.train.torch", "pyarrow.fs")
 
 
-def _drawn(bench: Bench, label: str, kill: tuple[int, int] | None = None) -> Training:
+def _drawn(bench: RayBench, label: str, kill: tuple[int, int] | None = None) -> Training:
     """Twins at places drawn from the seed: however rows are dealt out, about half of the twins part."""
-    rng: random.Random = bench.rays.rng("rows")
+    rng: random.Random = bench.rng("rows")
     rows = []
     for column in range(COLUMNS):
         middle = rng.gauss(0, 3)
@@ -45,14 +45,14 @@ def _drawn(bench: Bench, label: str, kill: tuple[int, int] | None = None) -> Tra
     return Training(bench, label, [column for column, _ in rows], [round(y, 6) for _, y in rows], kill)
 
 
-def _undisturbed(bench: Bench) -> Training:
+def _undisturbed(bench: RayBench) -> Training:
     """The training in which nothing goes wrong: made once for several checks."""
-    kept: dict[str, Training] = bench.rays.kept
+    kept: dict[str, Training] = bench.kept
     if "undisturbed" not in kept:
         kept["undisturbed"] = _drawn(bench, "")
         try:
             kept["undisturbed"].run()
-        except Trouble as trouble:
+        except Lost as trouble:
             if trouble.broke:
                 del kept["undisturbed"]
             raise
@@ -62,7 +62,7 @@ def _undisturbed(bench: Bench) -> Training:
     return training
 
 
-def _trains(bench: Bench) -> Chart:
+def _trains(bench: RayBench) -> Chart:
     training = _undisturbed(bench)
     loss = training.returned()
     if loss > MOST:
@@ -77,13 +77,13 @@ def _trains(bench: Bench) -> Chart:
     return training.chart()
 
 
-def _shards(bench: Bench) -> Chart:
+def _shards(bench: RayBench) -> Chart:
     return _undisturbed(bench).shared().chart()
 
 
-def _averaged(bench: Bench) -> Chart:
+def _averaged(bench: RayBench) -> Chart:
     training = _drawn(bench, "; each worker has a y of its own, and is held up now and then")
-    training.own, rng = True, bench.rays.rng("holds")
+    training.own, rng = True, bench.rng("holds")
     training.hold = {epoch: rng.randrange(WORKERS) for epoch in rng.sample(range(1, EPOCHS), HELD_EPOCHS)}
     training.run()
     alone = training.alone
@@ -106,7 +106,7 @@ def _averaged(bench: Bench) -> Chart:
     return training.chart()
 
 
-def _checkpoint(bench: Bench) -> Chart:
+def _checkpoint(bench: RayBench) -> Chart:
     training = _undisturbed(bench)
     training.returned()
     if not training.told["checkpoint"] or not training.told["files"]:
@@ -116,15 +116,15 @@ def _checkpoint(bench: Bench) -> Chart:
     return training.chart()
 
 
-def _resumes(bench: Bench) -> Chart:
-    rng = bench.rays.rng("resumes")
+def _resumes(bench: RayBench) -> Chart:
+    rng = bench.rng("resumes")
     epoch, rank = rng.randrange(7, 12), rng.randrange(WORKERS)
     training = _drawn(
         bench, f"; rank {rank} is killed in epoch {epoch}, after the checkpoint of epoch {epoch - 1}", (epoch, rank)
     )
     try:
         training.run()
-    except Trouble as trouble:
+    except Lost as trouble:
         if trouble.diagnosis.kind != "crash" or training.killed is None:
             raise
         text = f"{trouble.diagnosis.message} A killed worker costs an epoch at most: allow failures (FailureConfig)."
@@ -153,10 +153,16 @@ def _resumes(bench: Bench) -> Chart:
     return training.chart()
 
 
+IN_BOX = Path(__file__).with_name("in_box.py")
+
 EXERCISE = Exercise(
-    name="ray_train", chapter="13", title="Train on two workers, and outlive a kill", functions=(), minutes=45, difficulty=2,
-    cases=lambda draw: (), ray=("train",), imported=IMPORTED,
-    harness=Path(__file__).with_name("in_box.py").read_text(encoding="utf-8"),
+    name="ray_train",
+    chapter="13",
+    title="Train on two workers, and outlive a kill",
+    minutes=45,
+    difficulty=2,
+    cost="minute",
+    world=Ray(("train",), in_box=IN_BOX, imported=IMPORTED),
     checks=(
         Check("trains", "The loss comes down, and the result tells it", 4, once_more(_trains)),
         Check("shards", "Two workers take different rows, and together all", 4, once_more(_shards)),
@@ -164,4 +170,4 @@ EXERCISE = Exercise(
         Check("checkpoint", "The result brings a checkpoint that is not empty", 3, once_more(_checkpoint)),
         Check("resumes", "A killed worker: training goes on after the last checkpoint", 5, once_more(_resumes)),
     ),
-)  # fmt: skip
+)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from grader.jobs.rays.apart import apart
-from grader.jobs.rays.gate import tell
+from grader.jobs.rays.rendezvous import tell
 
 SNAPSHOT = "checkpoint_manager_snapshot.json"  # where Ray Train keeps which checkpoints are registered
 REGISTERED_SECONDS = 15.0

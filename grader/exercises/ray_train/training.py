@@ -6,10 +6,10 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from grader.bench import Bench
-from grader.jobs.rays.lent import Said
+from grader.jobs.rays.bench import RayBench
+from grader.jobs.rays.lease import Said
+from grader.lost import Lost
 from grader.trace.gantt import Bar, Became, Chart
-from grader.trace.trouble import Trouble, Violation
 from grader.verdict import Diagnosis, Kind
 
 WORKERS, SCALE = 2, 4.0
@@ -33,7 +33,7 @@ class Batch:
 class Training:
     """One call of train(): which worker took which rows, and what it returned."""
 
-    bench: Bench
+    bench: RayBench
     label: str
     hot: list[int]
     y: list[float]
@@ -50,19 +50,17 @@ class Training:
     _news: float = 0.0
 
     def run(self) -> Training:
-        """Raises Trouble."""
+        """Raises Lost."""
         given = (self.hot, SCALE, self.y, LR, EPOCHS, BATCH_SIZE, self.own)
         try:
-            self.told = self.bench.rays.call(
-                "train", "fit", *given, seconds=FIT_SECONDS, said=self._said, idle=self._idle
-            )
-        except Trouble as trouble:
-            trouble.chart = self.chart()
+            self.told = self.bench.call("train", "fit", *given, seconds=FIT_SECONDS, said=self._said, idle=self._idle)
+        except Lost as trouble:
+            trouble.picture = self.chart()
             raise
         return self
 
     def _said(self, said: Said) -> None:
-        driver = self.bench.rays.driver
+        driver = self.bench.driver
         if said.what["what"] == "waited":
             self.registered = said.what["registered"] is True
             driver.kill(said.pid)
@@ -92,7 +90,7 @@ class Training:
         if self.hold.get(batch.epoch) == batch.rank and not before and self._held is None:
             self._held = said, batch
             return
-        self.bench.rays.driver.answer(said)
+        self.bench.driver.answer(said)
         if self._held is not None and before and batch.epoch == self._held[1].epoch:
             self.alone = self.alone or batch
             self._go_on()
@@ -107,7 +105,7 @@ class Training:
     def _go_on(self) -> None:
         assert self._held is not None
         held, self._held = self._held[0], None
-        self.bench.rays.driver.answer(held)
+        self.bench.driver.answer(held)
 
     @property
     def gap(self) -> float:
@@ -158,14 +156,12 @@ class Training:
 
     # ---- what must hold
 
-    def lost(self, kind: Kind, text: str, expected: str = "", got: str = "", line: int | None = None) -> Violation:
-        found: Diagnosis = self.bench.rays.found(kind, f"{self.label}. {text}", expected, got, line)
-        violation = Violation(found)
-        violation.chart = self.chart()
-        return violation
+    def lost(self, kind: Kind, text: str, expected: str = "", got: str = "", line: int | None = None) -> Lost:
+        found: Diagnosis = self.bench.found(kind, f"{self.label}. {text}", expected, got, line)
+        return Lost(found, self.chart())
 
     def returned(self) -> float:
-        """The loss of the last epoch. Raises Violation where there is none."""
+        """The loss of the last epoch. Raises Lost where there is none."""
         told = self.told
         if told["type"] != "Result":
             text = f"train returned a {told['type']}; it returns what TorchTrainer.fit() returns."
@@ -183,14 +179,14 @@ class Training:
         return float(loss)
 
     def shared(self) -> Training:
-        """Raises Violation where not two of Ray's workers shared all rows in every epoch."""
+        """Raises Lost where not two of Ray's workers shared all rows in every epoch."""
         self.by_two()
         for epoch in range(EPOCHS):
             self._shared(epoch)
         return self
 
     def by_two(self) -> Training:
-        """Raises Violation where batches were not taken by two of Ray's workers."""
+        """Raises Lost where batches were not taken by two of Ray's workers."""
         outside = [batch for batch in self.batches if batch.role != "worker"]
         if outside:
             text = f"A batch was taken in the {outside[0].role}'s own process, not in a worker of Ray's."

@@ -9,12 +9,14 @@ import contextlib
 from collections.abc import Iterator
 from dataclasses import replace
 
-from grader.bench import Bench, Lost, NotRun, Outcome
-from grader.exercise import Case, Check, Draw, Exercise
+from grader.exercise import Check, Draw, Exercise
 from grader.exercises.common import checks, sums
+from grader.lost import Lost, Unable
 from grader.ranks.network import Network
 from grader.ranks.program import CallResult, Function
 from grader.trace.replay import rounds
+from grader.worlds.cases import Case
+from grader.worlds.ranks import Outcome, RankBench, Ranks
 
 WORLDS = (*range(1, 10), 16)
 SMALL_WORLDS = range(1, 6)  # in which every shape is tried
@@ -43,7 +45,7 @@ def cases(draw: Draw) -> Iterator[Case]:
     yield replace(sums.contiguous(draw, "large", 4, (2**17 + 4,), "float64"), engine="gloo")
 
 
-def _values(bench: Bench, group: str) -> Iterator[tuple[Case, CallResult]]:
+def _values(bench: RankBench, group: str) -> Iterator[tuple[Case, CallResult]]:
     """The calls of `group`, each found right. Raises Lost at the first that is not: a budget that a wrong sum keeps
     is worth nothing."""
     for case, result in bench.calls(group):
@@ -57,7 +59,7 @@ def _values(bench: Bench, group: str) -> Iterator[tuple[Case, CallResult]]:
         yield case, result
 
 
-def _counted(bench: Bench) -> Iterator[tuple[Case, CallResult]]:
+def _counted(bench: RankBench) -> Iterator[tuple[Case, CallResult]]:
     """The calls whose messages are counted. Of odd shapes only those that came out right: where they did not, it is the
     checks any_length and any_layout that say so."""
     yield from _values(bench, "budget")
@@ -67,7 +69,7 @@ def _counted(bench: Bench) -> Iterator[tuple[Case, CallResult]]:
                 yield case, result
 
 
-def _bytes(bench: Bench) -> Outcome:
+def _bytes(bench: RankBench) -> Outcome:
     """Bytes sent by each rank: at most 2(N-1) chunks of ceil(numel/N) elements."""
     for case, result in _counted(bench):
         n, tensor = case.ranks, case.tensors[0]
@@ -89,7 +91,7 @@ def _bytes(bench: Bench) -> Outcome:
     return bench.picture("budget")
 
 
-def _enough_bytes(bench: Bench, case: Case, result: CallResult) -> None:
+def _enough_bytes(bench: RankBench, case: Case, result: CallResult) -> None:
     """What a rank brings must leave it: at least its tensor's own bytes. Raises Lost."""
     size = case.tensors[0].numel * case.tensors[0].storage.itemsize
     sent = [result.trace.bytes_sent(rank) for rank in range(case.ranks)]
@@ -114,7 +116,7 @@ def _habit(sent: list[int], size: int, n: int) -> str:
     return "Send each chunk once per step, N-1 steps to reduce and N-1 to gather."
 
 
-def _steps(bench: Bench) -> Outcome:
+def _steps(bench: RankBench) -> Outcome:
     """Messages and rounds of each rank: at most 2(N-1)."""
     for case, result in _counted(bench):
         n = case.ranks
@@ -143,12 +145,12 @@ def _steps(bench: Bench) -> Outcome:
                 f"at most {allowed} rounds",
                 f"{taken[slowest]:g} rounds",
             )
-    with contextlib.suppress(NotRun):  # what cannot be simulated has no virtual time; its rounds were counted
+    with contextlib.suppress(Unable):  # what cannot be simulated has no virtual time; its rounds were counted
         _time(bench)
     return bench.picture("budget")
 
 
-def _time(bench: Bench) -> None:
+def _time(bench: RankBench) -> None:
     """Virtual time: at most 1.05 times that of an ideal ring on the same links."""
     for case, result in _values(bench, "time"):
         n, tensor = case.ranks, case.tensors[0]
@@ -176,7 +178,7 @@ def _time(bench: Bench) -> None:
             )
 
 
-def _large(bench: Bench) -> Outcome:
+def _large(bench: RankBench) -> Outcome:
     """Right on real processes too, and by messages."""
     for case, result in _values(bench, "large"):
         _enough_bytes(bench, case, result)
@@ -187,11 +189,13 @@ EXERCISE = Exercise(
     name="ring_all_reduce",
     chapter="06",
     title="Ring all-reduce",
-    functions=(Function("ring_all_reduce", ("tensor",)),),
     minutes=40,
     difficulty=2,
-    p2p_only=True,
-    cases=cases,
+    world=Ranks(
+        (Function("ring_all_reduce", ("tensor",)),),
+        cases,
+        p2p_only=True,
+    ),
     checks=(
         Check("sum", "The sum, in place, on 1 to 9, 16 and 64 ranks", 4, checks.right(_values, "sum")),
         Check("any_length", "Lengths 0, 1, N-1 and not divisible by N", 3, checks.right(_values, "any_length")),

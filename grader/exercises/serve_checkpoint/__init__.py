@@ -13,24 +13,32 @@ from grader.exercise import Check, Exercise
 from grader.exercises.serve_checkpoint import serving
 from grader.exercises.serve_checkpoint.checkpoints import cases
 from grader.ranks.program import Function, Limits
+from grader.worlds.ranks import Crashes
 
-HARNESS = Path(__file__).with_name("in_box.py")
+IN_BOX = Path(__file__).with_name("in_box.py")
 
 EXERCISE = Exercise(
     name="serve_checkpoint",
     chapter="14",
     title="A checkpoint behind HTTP",
-    functions=(Function("create_app", ("checkpoint_path",)),),
     minutes=50,
     difficulty=2,
-    limits=Limits(cpu_seconds=120, load_cpu_seconds=10, idle_seconds=30, silent_seconds=60, wall_seconds=60),
-    harness=HARNESS.read_text(encoding="utf-8"),
-    imported=(
-        "fastapi", "uvicorn", "uvicorn.lifespan.on", "uvicorn.lifespan.off",
-        "uvicorn.protocols.http.h11_impl", "uvicorn.loops.asyncio", "anyio._backends._asyncio",
+    cost="seconds",
+    world=Crashes(
+        (Function("create_app", ("checkpoint_path",)),),
+        cases,
+        limits=Limits(cpu_seconds=120, load_cpu_seconds=10, idle_seconds=30, silent_seconds=60, wall_seconds=60),
+        imported=(
+            "fastapi",
+            "uvicorn",
+            "uvicorn.lifespan.on",
+            "uvicorn.lifespan.off",
+            "uvicorn.protocols.http.h11_impl",
+            "uvicorn.loops.asyncio",
+            "anyio._backends._asyncio",
+        ),
+        in_box=IN_BOX,
     ),
-    apart=True,
-    cases=cases,
     checks=(
         Check("answers", "Answers equal the trained model's, for one row and for many", 4, serving.answers),
         Check("eval", "Dropout and BatchNorm as in evaluation", 3, serving.evaluation),
@@ -42,4 +50,4 @@ EXERCISE = Exercise(
         Check("safe", "Loading a checkpoint runs no code that is in it", 1, serving.safe),
         Check("no_lifespan", "It works without lifespan events", 2, serving.no_lifespan),
     ),
-)  # fmt: skip
+)

@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from grader.exercise import Case, Draw
+from grader.exercise import Draw
 from grader.ranks.program import Strided
+from grader.worlds.cases import Case
 
 Array = np.ndarray[Any, Any]
 EPSILON = 1e-5  # of BatchNorm1d

@@ -28,8 +28,9 @@ from typing import Any
 
 import torch
 
-from grader.ranks import worker
+from grader.ranks import learner
 from grader.ranks.lives import Lives
+from grader.sandbox.program import MODULE
 
 CPU_SECONDS = 5
 TICK_SECONDS = 0.05
@@ -159,8 +160,8 @@ class Nurse:
                 await app(scope, receive, send)
             except BaseException as error:
                 numbers = [value.decode() for name, value in scope.get("headers", ()) if name == b"x-request"]
-                worker.print_traceback(error, self.file)
-                self.raised[(numbers or ["startup"])[0]] = worker.raised(error, self.file, "call")
+                learner.print_traceback(error)
+                self.raised[(numbers or ["startup"])[0]] = learner.raised(error, self.file, "call")
                 raise
             finally:
                 self.active -= scope["type"] == "http"
@@ -187,7 +188,7 @@ def _live(functions: dict[str, Any], path: str, port: int, token: str, lifespan:
 
     import uvicorn
 
-    names = vars(sys.modules[worker.MODULE])
+    names = vars(sys.modules[MODULE])
     names.setdefault("network", network)
     nurse = Nurse(port, token, names["__file__"])
     nurse.count()

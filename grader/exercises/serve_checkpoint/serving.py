@@ -7,25 +7,25 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from grader.bench import Bench, NotRun
-from grader.exercise import Case
 from grader.exercises.serve_checkpoint.answering import Said, close, problem, reason, values
 from grader.exercises.serve_checkpoint.checkpoints import Plan
 from grader.exercises.serve_checkpoint.words import asked, chart, short
+from grader.lost import Lost, Unable
 from grader.ranks.blame import Source
 from grader.trace.gantt import Chart
-from grader.trace.trouble import Trouble
 from grader.verdict import Diagnosis, Kind
+from grader.worlds.cases import Case
+from grader.worlds.ranks import RankBench
 
 Told = dict[str, Any]
 WORDS = {200: "200", 422: "422 (what was sent cannot be processed)", 503: "503 (not ready)"}
 
 
-def _servers(bench: Bench, group: str) -> Iterator[tuple[Case, Plan, Told]]:
-    """What was told of each server of a group. Raises Trouble where it did not start, or left a request unanswered."""
+def _servers(bench: RankBench, group: str) -> Iterator[tuple[Case, Plan, Told]]:
+    """What was told of each server of a group. Raises Lost where it did not start, or left a request unanswered."""
     for name in ("fastapi", "uvicorn"):
         if importlib.util.find_spec(name) is None:
-            raise NotRun(f"Not judged: {name} is not installed. Install it: pip install 'rankup[serving]'")
+            raise Unable(f"Not judged: {name} is not installed. Install it: pip install 'rankup[serving]'")
     for case, result in bench.calls(group):
         told, plan = result.returned[0], case.expected
         if told["again"]:
@@ -41,7 +41,7 @@ def _servers(bench: Bench, group: str) -> Iterator[tuple[Case, Plan, Told]]:
         yield case, plan, told
 
 
-def _not_up(bench: Bench, case: Case, told: Told) -> Trouble:
+def _not_up(bench: RankBench, case: Case, told: Told) -> Lost:
     event = told["event"] or {}
     if told["startup"]:
         event, what = told["startup"], "the server did not start, for the application's startup raised"
@@ -60,7 +60,7 @@ def _not_up(bench: Bench, case: Case, told: Told) -> Trouble:
     return _trouble(bench, case, told, "crash", f"{case.label}: {what} {name}", event, "a server that answers", also)
 
 
-def _unanswered(bench: Bench, case: Case, told: Told, at: int) -> Trouble:
+def _unanswered(bench: RankBench, case: Case, told: Told, at: int) -> Lost:
     event, ask = told["event"] or {}, case.expected.asks[at]
     error = told["answers"][at]["error"] if at < len(told["answers"]) else ""
     text = "it stood still" if told["stuck"] else short(event.get("text") or error)
@@ -81,25 +81,26 @@ def _line(event: Told | None) -> int | None:
     return line if isinstance(line, int) and line > 0 else None
 
 
-def _source(bench: Bench) -> Source:
+def _source(bench: RankBench) -> Source:
     return Source(bench.program.file, bench.program.source)
 
 
 def _trouble(
-    bench: Bench, case: Case, told: Told, kind: Kind, message: str, event: Told | None = None, expected: str = "",
+    bench: RankBench, case: Case, told: Told, kind: Kind, message: str, event: Told | None = None, expected: str = "",
     more: str = "", got: str = "",
-) -> Trouble:  # fmt: skip
+) -> Lost:  # fmt: skip
     line = _line(event)
     place = _source(bench).quote(line)
     text = f"{message.rstrip('.')}{place}. {more.strip()}".strip()
-    found = Trouble(Diagnosis(kind, text, None, bench.program.file, line, expected or None, got or None))
-    found.chart = chart(case.expected, told["answers"])
-    found.chart.title = short(message, 105)
-    return found
+    picture = chart(case.expected, told["answers"])
+    picture.title = short(message, 105)
+    return Lost(Diagnosis(kind, text, None, bench.program.file, line, expected or None, got or None), picture)
 
 
-def _answer(bench: Bench, case: Case, told: Told, at: int, kind: Kind = "wrong_result", hint: str = "") -> Said | None:
-    """The answer to the request of that number. Raises Trouble where its status is another than it must be, or what is
+def _answer(
+    bench: RankBench, case: Case, told: Told, at: int, kind: Kind = "wrong_result", hint: str = ""
+) -> Said | None:
+    """The answer to the request of that number. Raises Lost where its status is another than it must be, or what is
     in it."""
     ask, answer = case.expected.asks[at], told["answers"][at]
     wanted, status = ask.status, answer["status"]
@@ -125,8 +126,8 @@ def _answer(bench: Bench, case: Case, told: Told, at: int, kind: Kind = "wrong_r
     return found
 
 
-def _right(bench: Bench, case: Case, told: Told, hint: str = "") -> None:
-    """All answers are right. Raises Trouble for the first that is not."""
+def _right(bench: RankBench, case: Case, told: Told, hint: str = "") -> None:
+    """All answers are right. Raises Lost for the first that is not."""
     for at, ask in enumerate(case.expected.asks):
         found = _answer(bench, case, told, at, hint=hint)
         if found is None or ask.right is None or close(found, ask.right):
@@ -135,8 +136,8 @@ def _right(bench: Bench, case: Case, told: Told, hint: str = "") -> None:
 
 
 def _wrong(
-    bench: Bench, case: Case, told: Told, at: int, found: Said, hint: str, kind: Kind = "wrong_result"
-) -> Trouble:
+    bench: RankBench, case: Case, told: Told, at: int, found: Said, hint: str, kind: Kind = "wrong_result"
+) -> Lost:
     ask = case.expected.asks[at]
     assert ask.right is not None
     rows = [row for row in range(len(found)) if not close(found[row : row + 1], ask.right[row : row + 1])]
@@ -147,7 +148,7 @@ def _wrong(
     return _trouble(bench, case, told, kind, message, None, expected, hint, got)
 
 
-def _picture(bench: Bench, group: str) -> Chart:
+def _picture(bench: RankBench, group: str) -> Chart:
     """The picture of the first server of a group."""
     case, result = next(iter(bench.calls(group)))
     return chart(case.expected, result.returned[0]["answers"])
@@ -156,13 +157,13 @@ def _picture(bench: Bench, group: str) -> Chart:
 # ---- the checks
 
 
-def answers(bench: Bench) -> Chart:
+def answers(bench: RankBench) -> Chart:
     for case, _, told in _servers(bench, "answers"):
         _right(bench, case, told)
     return _picture(bench, "answers")
 
 
-def evaluation(bench: Bench) -> Chart:
+def evaluation(bench: RankBench) -> Chart:
     """Equal requests have equal answers, whatever other rows come with them; and they are the model's."""
     for case, plan, told in _servers(bench, "eval"):
         said: dict[str, Said] = {}
@@ -182,7 +183,7 @@ def evaluation(bench: Bench) -> Chart:
     return _picture(bench, "eval")
 
 
-def prefix(bench: Bench) -> Chart:
+def prefix(bench: RankBench) -> Chart:
     for case, _, told in _servers(bench, "prefix"):
         hint = "DDP wraps the model: take the prefix off each key, and let load_state_dict be strict."
         if any(each["raised"] or each["status"] == 500 for each in told["answers"]):
@@ -191,7 +192,7 @@ def prefix(bench: Bench) -> Chart:
     return _picture(bench, "prefix")
 
 
-def once(bench: Bench) -> Chart:
+def once(bench: RankBench) -> Chart:
     """After the first prediction nothing is loaded any more."""
     names = {"opens": "the checkpoint's file was opened", "loads": "torch.load ran", "states": "load_state_dict ran"}
     for case, plan, told in _servers(bench, "once"):
@@ -209,7 +210,7 @@ def once(bench: Bench) -> Chart:
     return _picture(bench, "once")
 
 
-def concurrent(bench: Bench) -> Chart:
+def concurrent(bench: RankBench) -> Chart:
     for case, plan, told in _servers(bench, "concurrent"):
         first = len(plan.groups[0]) + len(plan.groups[1])
         for at, ask in enumerate(plan.asks):
@@ -234,7 +235,7 @@ def _whose(plan: Plan, at: int, answer: Told) -> str:
     return ""
 
 
-def bad_input(bench: Bench) -> Chart:
+def bad_input(bench: RankBench) -> Chart:
     hint = ""
     for case, plan, told in _servers(bench, "bad_input"):
         for at, ask in enumerate(plan.asks):
@@ -251,7 +252,7 @@ def bad_input(bench: Bench) -> Chart:
     return _picture(bench, "bad_input")
 
 
-def ready(bench: Bench) -> Chart:
+def ready(bench: RankBench) -> Chart:
     """The status at every question, and a reason where it is 503."""
     last: tuple[Plan, Told] | None = None
     for case, plan, told in _servers(bench, "ready"):
@@ -267,7 +268,7 @@ def ready(bench: Bench) -> Chart:
     return chart(last[0], last[1]["answers"])
 
 
-def safe(bench: Bench) -> Chart:
+def safe(bench: RankBench) -> Chart:
     for case, _, told in _servers(bench, "safe"):
         if told["ran"]:
             message = f"{case.label}: it ran it. A checkpoint is a pickle, and a pickle may call any function"
@@ -279,7 +280,7 @@ def safe(bench: Bench) -> Chart:
     return _picture(bench, "safe")
 
 
-def no_lifespan(bench: Bench) -> Chart:
+def no_lifespan(bench: RankBench) -> Chart:
     for case, _, told in _servers(bench, "no_lifespan"):
         hint = "Not every server sends lifespan events (nor does a test client outside of `with`): load without them."
         _right(bench, case, told, hint)

@@ -9,15 +9,16 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from grader.bench import Bench
 from grader.exercise import Check, Exercise
 from grader.exercises.common import spark_tables as tables
 from grader.exercises.common.spark_tables import Judge
 from grader.exercises.spark_features import events as cases
 from grader.exercises.spark_features.events import Given
+from grader.jobs.sparks.bench import SparkBench
 from grader.jobs.sparks.engine import Returned
 from grader.trace.gantt import Chart
 from grader.verdict import Diagnosis
+from grader.worlds.spark import Spark
 
 MOST_EXCHANGES = 4
 OWN_ROWS = 16  # a table that a submission makes itself, such as as_of in one row
@@ -26,29 +27,29 @@ AROUND = "events around the end of as_of"
 NONE = "no event at all"
 
 
-def _given(bench: Bench, label: str) -> Given:
+def _given(bench: SparkBench, label: str) -> Given:
     if label == NONE:
         return cases.none()
-    rng = bench.spark.rng(label)
+    rng = bench.rng(label)
     return cases.many(rng, 300, 4000) if label == MANY else cases.around(rng, 40)
 
 
-def _held(bench: Bench, label: str, *judges: Judge) -> Chart:
-    returned = bench.spark.run(label, "user_features", *_given(bench, label).arguments)
-    return bench.spark.hold(label, returned, tables.no_frame(bench, label), *judges)
+def _held(bench: SparkBench, label: str, *judges: Judge) -> Chart:
+    returned = bench.run(label, "user_features", *_given(bench, label).arguments)
+    return bench.hold(label, returned, tables.no_frame(bench, label), *judges)
 
 
 # ---- what must hold
 
 
-def _users_wrong(bench: Bench, label: str) -> Judge:
+def _users_wrong(bench: SparkBench, label: str) -> Judge:
     right = cases.right(_given(bench, label))
 
     def judge(returned: Returned) -> Diagnosis | None:
         rows = cases.by_user(tables.rows(returned))
         expected = f"{len(right)} rows"
         got = f"{len(returned.rows)} rows"
-        found = bench.spark.found
+        found = bench.found
         missing = [user for user in right if user not in rows]
         if missing:
             row = right[missing[0]]
@@ -73,13 +74,13 @@ def _users_wrong(bench: Bench, label: str) -> Judge:
     return judge
 
 
-def _values_wrong(bench: Bench, label: str, *columns: str) -> Judge:
+def _values_wrong(bench: SparkBench, label: str, *columns: str) -> Judge:
     """These columns, of the users who are there."""
     given = _given(bench, label)
     right = cases.right(given)
 
     def judge(returned: Returned) -> Diagnosis | None:
-        found = bench.spark.found
+        found = bench.found
         names = [name for name, _ in returned.columns]
         for column in ("user_id", *columns):
             if names.count(column) != 1:
@@ -118,36 +119,36 @@ def _told(value: Any) -> str:
 # ---- the checks
 
 
-def _users(bench: Bench) -> Chart:
+def _users(bench: SparkBench) -> Chart:
     for label in (NONE, MANY):
         picture = _held(bench, label, tables.columns_wrong(bench, label, cases.COLUMNS), _users_wrong(bench, label))
     return picture
 
 
-def _totals(bench: Bench) -> Chart:
+def _totals(bench: SparkBench) -> Chart:
     return _held(bench, MANY, _values_wrong(bench, MANY, "total_events", "total_purchases"))
 
 
-def _purchases(bench: Bench) -> Chart:
+def _purchases(bench: SparkBench) -> Chart:
     return _held(bench, MANY, _values_wrong(bench, MANY, "avg_purchase_value", "days_since_last_purchase"))
 
 
-def _views(bench: Bench) -> Chart:
+def _views(bench: SparkBench) -> Chart:
     return _held(bench, MANY, _values_wrong(bench, MANY, "viewed_categories", "favorite_category"))
 
 
-def _as_of(bench: Bench) -> Chart:
+def _as_of(bench: SparkBench) -> Chart:
     counted = _values_wrong(bench, AROUND, "total_events", "total_purchases", "viewed_categories")
     dated = _values_wrong(bench, AROUND, "days_since_last_purchase", "avg_purchase_value", "favorite_category")
     return _held(bench, AROUND, counted, dated, _users_wrong(bench, AROUND))
 
 
-def _in_spark(bench: Bench) -> Chart:
+def _in_spark(bench: SparkBench) -> Chart:
     columns = tables.missing(bench, MANY, cases.COLUMNS)
     return _held(bench, MANY, columns, tables.all_in_spark(bench, MANY, OWN_ROWS, actions=False))
 
 
-def _exchanges(bench: Bench) -> Chart:
+def _exchanges(bench: SparkBench) -> Chart:
     hint = (
         "What is grouped by the same key is computed in one groupBy(...).agg(...), each feature with its condition in "
         "F.when; and what is partitioned by user_id already is joined on it without another exchange."
@@ -157,8 +158,13 @@ def _exchanges(bench: Bench) -> Chart:
 
 
 EXERCISE = Exercise(
-    name="spark_features", chapter="05", title="A user's features from events", functions=(), minutes=50, difficulty=2,
-    cases=lambda draw: (), spark=("user_features",),
+    name="spark_features",
+    chapter="05",
+    title="A user's features from events",
+    minutes=50,
+    difficulty=2,
+    cost="seconds",
+    world=Spark(("user_features",)),
     checks=(
         Check("users", "One row for each user, and the columns", 2, _users),
         Check("totals", "Events and purchases counted", 3, _totals),
@@ -168,4 +174,4 @@ EXERCISE = Exercise(
         Check("in_spark", "No Python, no action, no other data", 2, _in_spark),
         Check("exchanges", "At most four exchanges", 3, _exchanges),
     ),
-)  # fmt: skip
+)

@@ -11,13 +11,14 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from grader.bench import Bench
 from grader.exercise import Check, Exercise
 from grader.exercises.spark_mllib import tables as given
+from grader.jobs.sparks.bench import SparkBench
 from grader.jobs.sparks.engine import Part, Returned, Tuning
+from grader.lost import Lost
 from grader.trace.gantt import Chart
-from grader.trace.trouble import Violation
 from grader.verdict import Diagnosis
+from grader.worlds.spark import Spark
 
 Judge = Callable[[Returned], Diagnosis | None]
 ML = "org.apache.spark.ml."
@@ -36,22 +37,22 @@ BELOW = 0.08  # what AUC may be below that of the formula by which the labels we
 # ---- the runs
 
 
-def _data(bench: Bench) -> given.Data:
-    return given.data(bench.spark.rng("customers"))
+def _data(bench: SparkBench) -> given.Data:
+    return given.data(bench.rng("customers"))
 
 
-def _fitted(bench: Bench) -> tuple[str, Returned]:
+def _fitted(bench: SparkBench) -> tuple[str, Returned]:
     label = f"build({given.FEATURES}, {given.LABEL!r}, {FOLDS}, {PARALLELISM})"
-    return label, bench.spark.run(label, "build", given.FEATURES, given.LABEL, FOLDS, PARALLELISM, _data(bench).fit)
+    return label, bench.run(label, "build", given.FEATURES, given.LABEL, FOLDS, PARALLELISM, _data(bench).fit)
 
 
-def _other(bench: Bench) -> tuple[str, Returned, tuple[list[str], str, int, int]]:
+def _other(bench: SparkBench) -> tuple[str, Returned, tuple[list[str], str, int, int]]:
     """A call with other names and numbers, of which nothing is fitted."""
-    rng: random.Random = bench.spark.rng("other columns")
+    rng: random.Random = bench.rng("other columns")
     names = rng.sample(["height", "width", "depth", "weight", "hours", "price", "rate"], rng.randint(2, 5))
     asked = names, rng.choice(["churned", "target", "outcome"]), rng.randint(4, 7), rng.randint(3, 5)
     label = f"build({names}, {asked[1]!r}, {asked[2]}, {asked[3]})"
-    return label, bench.spark.run(label, "build", *asked), asked
+    return label, bench.run(label, "build", *asked), asked
 
 
 # ---- what must hold
@@ -69,18 +70,18 @@ def _name(part: Part) -> str:
     return part.kind.rpartition(".")[2]
 
 
-def _is_validator(bench: Bench, label: str) -> Judge:
+def _is_validator(bench: SparkBench, label: str) -> Judge:
     def judge(returned: Returned) -> Diagnosis | None:
         if returned.tuning is not None and returned.tuning.validator.kind == VALIDATOR:
             return None
         message = f"{label} returned a {returned.type_name}; it returns a CrossValidator, which nobody has fitted yet."
-        return bench.spark.found("wrong_result", message, "a CrossValidator", returned.type_name)
+        return bench.found("wrong_result", message, "a CrossValidator", returned.type_name)
 
     return judge
 
 
-def _stages(bench: Bench, label: str, features: list[str]) -> Judge:
-    found = bench.spark.found
+def _stages(bench: SparkBench, label: str, features: list[str]) -> Judge:
+    found = bench.found
 
     def judge(returned: Returned) -> Diagnosis | None:
         tuning = returned.tuning
@@ -123,9 +124,9 @@ def _stages(bench: Bench, label: str, features: list[str]) -> Judge:
     return judge
 
 
-def _no_leak(bench: Bench, label: str, features: list[str]) -> Judge:
+def _no_leak(bench: SparkBench, label: str, features: list[str]) -> Judge:
     def judge(returned: Returned) -> Diagnosis | None:
-        tuning, found = returned.tuning, bench.spark.found
+        tuning, found = returned.tuning, bench.found
         assert tuning is not None
         if not _of(tuning, *SCALERS):
             message = (
@@ -143,9 +144,9 @@ def _no_leak(bench: Bench, label: str, features: list[str]) -> Judge:
     return judge
 
 
-def _labels(bench: Bench, label: str, column: str) -> Judge:
+def _labels(bench: SparkBench, label: str, column: str) -> Judge:
     def judge(returned: Returned) -> Diagnosis | None:
-        tuning, found = returned.tuning, bench.spark.found
+        tuning, found = returned.tuning, bench.found
         assert tuning is not None
         indexers, classifiers = _of(tuning, INDEXER), _classifiers(tuning)
         if not indexers or not classifiers:
@@ -170,9 +171,9 @@ def _labels(bench: Bench, label: str, column: str) -> Judge:
     return judge
 
 
-def _evaluator(bench: Bench, label: str) -> Judge:
+def _evaluator(bench: SparkBench, label: str) -> Judge:
     def judge(returned: Returned) -> Diagnosis | None:
-        tuning, found = returned.tuning, bench.spark.found
+        tuning, found = returned.tuning, bench.found
         assert tuning is not None
         values, kind = tuning.evaluator.values, _name(tuning.evaluator)
         if tuning.evaluator.kind != AREA or values.get("metricName") != "areaUnderROC":
@@ -198,11 +199,11 @@ def _evaluator(bench: Bench, label: str) -> Judge:
     return judge
 
 
-def _numbers(bench: Bench, label: str, folds: int, parallelism: int) -> Judge:
+def _numbers(bench: SparkBench, label: str, folds: int, parallelism: int) -> Judge:
     """Whether the numbers were passed on, and the grid is one."""
 
     def judge(returned: Returned) -> Diagnosis | None:
-        tuning, found = returned.tuning, bench.spark.found
+        tuning, found = returned.tuning, bench.found
         assert tuning is not None
         for name, right in (("numFolds", folds), ("parallelism", parallelism)):
             got = tuning.validator.values.get(name)
@@ -223,9 +224,9 @@ def _numbers(bench: Bench, label: str, folds: int, parallelism: int) -> Judge:
     return judge
 
 
-def _fits(bench: Bench, label: str) -> Judge:
+def _fits(bench: SparkBench, label: str) -> Judge:
     def judge(returned: Returned) -> Diagnosis | None:
-        tuning, found = returned.tuning, bench.spark.found
+        tuning, found = returned.tuning, bench.found
         assert tuning is not None
         if tuning.raised:
             return found("crash", f"{label}, then fit: {tuning.raised[:400]}")
@@ -240,11 +241,11 @@ def _fits(bench: Bench, label: str) -> Judge:
     return judge
 
 
-def _good(bench: Bench, label: str) -> Judge:
+def _good(bench: SparkBench, label: str) -> Judge:
     data = _data(bench)
 
     def judge(returned: Returned) -> Diagnosis | None:
-        tuning, found = returned.tuning, bench.spark.found
+        tuning, found = returned.tuning, bench.found
         assert tuning is not None
         if tuning.raised:
             return found("crash", f"{label}, then fit: {tuning.raised[:400]}")
@@ -289,43 +290,64 @@ def _area_of(tuning: Tuning, labels: tuple[str, str]) -> float | None:
 # ---- the checks
 
 
-def _both(bench: Bench, *judges: Callable[[str, list[str], str, int, int], Judge]) -> Chart:
+def _both(bench: SparkBench, *judges: Callable[[str, list[str], str, int, int], Judge]) -> Chart:
     """Judge both calls. The one of which something was fitted has the picture."""
     label, returned, asked = _other(bench)
     try:
-        bench.spark.hold(label, returned, _is_validator(bench, label), *(judge(label, *asked) for judge in judges))
-    except Violation as violation:
-        violation.chart = None  # nothing ran
+        bench.hold(label, returned, _is_validator(bench, label), *(judge(label, *asked) for judge in judges))
+    except Lost as violation:
+        violation.picture = None  # nothing ran
         raise
     label, returned = _fitted(bench)
     judged = [judge(label, given.FEATURES, given.LABEL, FOLDS, PARALLELISM) for judge in judges]
-    return bench.spark.hold(label, returned, _is_validator(bench, label), *judged)
+    return bench.hold(label, returned, _is_validator(bench, label), *judged)
 
 
-def _check_fits(bench: Bench) -> Chart:
+def _check_fits(bench: SparkBench) -> Chart:
     _both(bench, lambda label, features, column, folds, parallelism: _numbers(bench, label, folds, parallelism))
     label, returned = _fitted(bench)
-    return bench.spark.hold(label, returned, _fits(bench, label))
+    return bench.hold(label, returned, _fits(bench, label))
 
 
-def _check_area(bench: Bench) -> Chart:
+def _check_area(bench: SparkBench) -> Chart:
     label, returned = _fitted(bench)
-    return bench.spark.hold(label, returned, _is_validator(bench, label), _good(bench, label))
+    return bench.hold(label, returned, _is_validator(bench, label), _good(bench, label))
 
 
 EXERCISE = Exercise(
-    name="spark_mllib", chapter="05", title="Cross-validation of a pipeline", functions=(), minutes=35, difficulty=2,
-    cases=lambda draw: (), spark=("build",),
+    name="spark_mllib",
+    chapter="05",
+    title="Cross-validation of a pipeline",
+    minutes=35,
+    difficulty=2,
+    cost="seconds",
+    world=Spark(("build",)),
     checks=(
-        Check("stages", "Four stages in one pipeline, each reads the one before", 3,
-              lambda bench: _both(bench, lambda label, features, *_: _stages(bench, label, features))),
-        Check("label", "The label is the indexed one", 3,
-              lambda bench: _both(bench, lambda label, features, column, *_: _labels(bench, label, column))),
-        Check("leak", "Nothing leaks from the rows that test", 3,
-              lambda bench: _both(bench, lambda label, features, *_: _no_leak(bench, label, features))),
-        Check("evaluator", "Models are compared by the area under ROC", 3,
-              lambda bench: _both(bench, lambda label, *_: _evaluator(bench, label))),
+        Check(
+            "stages",
+            "Four stages in one pipeline, each reads the one before",
+            3,
+            lambda bench: _both(bench, lambda label, features, *_: _stages(bench, label, features)),
+        ),
+        Check(
+            "label",
+            "The label is the indexed one",
+            3,
+            lambda bench: _both(bench, lambda label, features, column, *_: _labels(bench, label, column)),
+        ),
+        Check(
+            "leak",
+            "Nothing leaks from the rows that test",
+            3,
+            lambda bench: _both(bench, lambda label, features, *_: _no_leak(bench, label, features)),
+        ),
+        Check(
+            "evaluator",
+            "Models are compared by the area under ROC",
+            3,
+            lambda bench: _both(bench, lambda label, *_: _evaluator(bench, label)),
+        ),
         Check("fits", "As many fits as grid x folds + 1", 3, _check_fits),
         Check("area", "It ranks rows that it has not seen", 3, _check_area),
     ),
-)  # fmt: skip
+)

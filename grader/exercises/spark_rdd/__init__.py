@@ -10,12 +10,13 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from grader.bench import Bench
 from grader.exercise import Check, Exercise
 from grader.exercises.spark_rdd import graphs as given
+from grader.jobs.sparks.bench import SparkBench
 from grader.jobs.sparks.engine import Lines, Returned
 from grader.trace.gantt import Chart
 from grader.verdict import Diagnosis
+from grader.worlds.spark import Spark
 
 Judge = Callable[[Returned], Diagnosis | None]
 MORE = 1.2  # times the bytes of our own program
@@ -26,39 +27,39 @@ TOP, ROUNDS = 10, 6
 # ---- the runs
 
 
-def _text(bench: Bench) -> str:
-    return given.words(bench.spark.rng("words"), 3000, 400)
+def _text(bench: SparkBench) -> str:
+    return given.words(bench.rng("words"), 3000, 400)
 
 
-def _varied(bench: Bench) -> str:
-    return given.words(bench.spark.rng("many words"), 800, 20_000)
+def _varied(bench: SparkBench) -> str:
+    return given.words(bench.rng("many words"), 800, 20_000)
 
 
-def _graph(bench: Bench) -> str:
-    return given.links(bench.spark.rng("links"), 300, 1500, 60)
+def _graph(bench: SparkBench) -> str:
+    return given.links(bench.rng("links"), 300, 1500, 60)
 
 
-def _counted(bench: Bench) -> tuple[str, Returned]:
+def _counted(bench: SparkBench) -> tuple[str, Returned]:
     label = f"word_count of 3,000 lines, top {TOP}"
-    return label, bench.spark.run(label, "word_count", Lines(_text(bench)), TOP)
+    return label, bench.run(label, "word_count", Lines(_text(bench)), TOP)
 
 
-def _ranked(bench: Bench) -> tuple[str, Returned]:
+def _ranked(bench: SparkBench) -> tuple[str, Returned]:
     label = f"page_rank of 300 pages, {ROUNDS} iterations"
-    return label, bench.spark.run(label, "page_rank", Lines(_graph(bench), pairs=True), ROUNDS)
+    return label, bench.run(label, "page_rank", Lines(_graph(bench), pairs=True), ROUNDS)
 
 
 # ---- what must hold
 
 
-def _words_wrong(bench: Bench, label: str, text: str, top: int) -> Judge:
+def _words_wrong(bench: SparkBench, label: str, text: str, top: int) -> Judge:
     right = given.counted(text, top)
 
     def judge(returned: Returned) -> Diagnosis | None:
         got = returned.value
         if returned.type_name != "list":
             message = f"{label}: it returned a {returned.type_name}; it returns a list of (word, count)."
-            return bench.spark.found("wrong_result", message, "a list", returned.type_name)
+            return bench.found("wrong_result", message, "a list", returned.type_name)
         if got == right:
             return None
         at = next(
@@ -70,16 +71,16 @@ def _words_wrong(bench: Bench, label: str, text: str, top: int) -> Judge:
             f"{label}: place {at + 1} is {mine}, and must be {its}. Words are what str.split() gives, case kept, most "
             "frequent first, and of equally frequent ones the smaller first."
         )
-        return bench.spark.found("wrong_result", message, its, mine)
+        return bench.found("wrong_result", message, its, mine)
 
     return judge
 
 
-def _ranks_wrong(bench: Bench, label: str, text: str, iterations: int) -> Judge:
+def _ranks_wrong(bench: SparkBench, label: str, text: str, iterations: int) -> Judge:
     right = given.ranked(text, iterations)
 
     def judge(returned: Returned) -> Diagnosis | None:
-        found = bench.spark.found
+        found = bench.found
         if returned.type_name != "dict":
             message = f"{label}: it returned a {returned.type_name}; it returns a dict of page to rank."
             return found("wrong_result", message, "a dict", returned.type_name)
@@ -123,7 +124,7 @@ def _told(value: Any) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-def _shuffled(bench: Bench, ours: Returned, hint: str) -> Judge:
+def _shuffled(bench: SparkBench, ours: Returned, hint: str) -> Judge:
     most = MORE * ours.measured.total("shuffle_written_bytes")
 
     def judge(returned: Returned) -> Diagnosis | None:
@@ -136,12 +137,12 @@ def _shuffled(bench: Bench, ours: Returned, hint: str) -> Judge:
             f"{largest.total('shuffle_written_bytes'):,} in {largest.total('shuffle_written_records'):,} records, by stage "
             f"{largest.number} ({largest.operation}). {hint}"
         )
-        return bench.spark.found("too_many_bytes", message, f"<= {most:,.0f} bytes", f"{got:,}")
+        return bench.found("too_many_bytes", message, f"<= {most:,.0f} bytes", f"{got:,}")
 
     return judge
 
 
-def _collected(bench: Bench, most: int, at_the_end: int, what: str) -> Judge:
+def _collected(bench: SparkBench, most: int, at_the_end: int, what: str) -> Judge:
     """Bytes that a job may send to the driver: every one but the last, and the last."""
 
     def judge(returned: Returned) -> Diagnosis | None:
@@ -150,13 +151,13 @@ def _collected(bench: Bench, most: int, at_the_end: int, what: str) -> Judge:
             allowed = at_the_end if number == len(results) else most
             if got > allowed:
                 message = f"Job {number} of {len(results)} sent {got:,} bytes to the driver, where {allowed:,} are more than enough: {what}"
-                return bench.spark.found("too_many_bytes", message, f"<= {allowed:,} bytes", f"{got:,}")
+                return bench.found("too_many_bytes", message, f"<= {allowed:,} bytes", f"{got:,}")
         return None
 
     return judge
 
 
-def _kept(bench: Bench) -> Judge:
+def _kept(bench: SparkBench) -> Judge:
     def judge(returned: Returned) -> Diagnosis | None:
         measured = returned.measured
         read, written = measured.total("shuffle_read_bytes"), measured.total("shuffle_written_bytes")
@@ -166,14 +167,14 @@ def _kept(bench: Bench) -> Judge:
         )
         if not measured.cached:
             message = f"No RDD was persisted, and {again}." if read > AGAIN * written else "No RDD was persisted."
-            return bench.spark.found("too_many_rounds", message, "a persisted RDD", "none")
+            return bench.found("too_many_rounds", message, "a persisted RDD", "none")
         if read > AGAIN * written:
             message = f"An RDD was persisted, but {again}. Persist the links after they were grouped."
-            return bench.spark.found("too_many_rounds", message, f"<= {AGAIN * written:,.0f} bytes", f"{read:,}")
+            return bench.found("too_many_rounds", message, f"<= {AGAIN * written:,.0f} bytes", f"{read:,}")
         left = measured.cached - measured.unpersisted
         if left:
             message = f"{len(left)} of {len(measured.cached)} persisted RDDs still there when page_rank() returned: unpersist() them."
-            return bench.spark.found("too_much_memory", message, "none left", f"{len(left)} left")
+            return bench.found("too_much_memory", message, "none left", f"{len(left)} left")
         return None
 
     return judge
@@ -182,8 +183,8 @@ def _kept(bench: Bench) -> Judge:
 # ---- the checks
 
 
-def _words(bench: Bench) -> Chart:
-    rng = bench.spark.rng("few words")
+def _words(bench: SparkBench) -> Chart:
+    rng = bench.rng("few words")
     ties = "b a c\nc b a\n\n   \nd  d\n"
     few = given.words(rng, 30, 12)
     for label, text, top in (
@@ -191,70 +192,69 @@ def _words(bench: Bench) -> Chart:
         ("word_count with a top beyond all words", few, 100),
         ("word_count of no line", "", 5),
     ):
-        bench.spark.hold(
-            label, bench.spark.run(label, "word_count", Lines(text), top), _words_wrong(bench, label, text, top)
-        )
+        bench.hold(label, bench.run(label, "word_count", Lines(text), top), _words_wrong(bench, label, text, top))
     label, returned = _counted(bench)
-    return bench.spark.hold(label, returned, _words_wrong(bench, label, _text(bench), TOP))
+    return bench.hold(label, returned, _words_wrong(bench, label, _text(bench), TOP))
 
 
-def _ranks(bench: Bench) -> Chart:
-    rng = bench.spark.rng("few links")
+def _ranks(bench: SparkBench) -> Chart:
+    rng = bench.rng("few links")
     few = given.links(rng, 16, 30)
     for label, text, iterations in (
         ("page_rank of 16 pages, 3 iterations", few, 3),
         ("page_rank of two pages, one iteration", "a\tb\na\tb\nb\ta\na\ta\n", 1),
         ("page_rank without an iteration", few, 0),
     ):
-        returned = bench.spark.run(label, "page_rank", Lines(text, pairs=True), iterations)
-        bench.spark.hold(label, returned, _ranks_wrong(bench, label, text, iterations))
+        returned = bench.run(label, "page_rank", Lines(text, pairs=True), iterations)
+        bench.hold(label, returned, _ranks_wrong(bench, label, text, iterations))
     label, returned = _ranked(bench)
-    return bench.spark.hold(label, returned, _ranks_wrong(bench, label, _graph(bench), ROUNDS))
+    return bench.hold(label, returned, _ranks_wrong(bench, label, _graph(bench), ROUNDS))
 
 
-def _word_bytes(bench: Bench) -> Chart:
+def _word_bytes(bench: SparkBench) -> Chart:
     label, returned = _counted(bench)
-    ours = bench.spark.ours(given.WORD_COUNT, "word_count", Lines(_text(bench)), TOP)
+    ours = bench.ours(given.WORD_COUNT, "word_count", Lines(_text(bench)), TOP)
     hint = (
         "reduceByKey adds up on the side that sends; groupByKey sends every pair; and of a sorted RDD all is shuffled."
     )
-    return bench.spark.hold(
-        label, returned, _words_wrong(bench, label, _text(bench), TOP), _shuffled(bench, ours, hint)
-    )
+    return bench.hold(label, returned, _words_wrong(bench, label, _text(bench), TOP), _shuffled(bench, ours, hint))
 
 
-def _rank_bytes(bench: Bench) -> Chart:
+def _rank_bytes(bench: SparkBench) -> Chart:
     label, returned = _ranked(bench)
-    ours = bench.spark.ours(given.PAGE_RANK, "page_rank", Lines(_graph(bench), pairs=True), ROUNDS)
+    ours = bench.ours(given.PAGE_RANK, "page_rank", Lines(_graph(bench), pairs=True), ROUNDS)
     hint = "A join moves no side that has its partitioner already: group the links once, and change ranks by mapValues."
-    return bench.spark.hold(
-        label, returned, _ranks_wrong(bench, label, _graph(bench), ROUNDS), _shuffled(bench, ours, hint)
-    )
+    return bench.hold(label, returned, _ranks_wrong(bench, label, _graph(bench), ROUNDS), _shuffled(bench, ours, hint))
 
 
-def _driver(bench: Bench) -> Chart:
+def _driver(bench: SparkBench) -> Chart:
     what = "an RDD was collected that the driver does not need. Let the executors count and order, and take the top."
     text, label = _varied(bench), f"word_count of thousands of different words, top {TOP}"
-    returned, most = bench.spark.run(label, "word_count", Lines(text), TOP), len(text) // 2
-    bench.spark.hold(label, returned, _words_wrong(bench, label, text, TOP), _collected(bench, most, most, what))
+    returned, most = bench.run(label, "word_count", Lines(text), TOP), len(text) // 2
+    bench.hold(label, returned, _words_wrong(bench, label, text, TOP), _collected(bench, most, most, what))
     label, returned = _ranked(bench)
     wrong, most = _ranks_wrong(bench, label, _graph(bench), ROUNDS), len(_graph(bench)) // 12
-    ours = bench.spark.ours(given.PAGE_RANK, "page_rank", Lines(_graph(bench), pairs=True), ROUNDS)
+    ours = bench.ours(given.PAGE_RANK, "page_rank", Lines(_graph(bench), pairs=True), ROUNDS)
     at_the_end = 2 * max(got for _, got in ours.measured.results())
     what = (
         "an RDD was collected before the end. Ranks and links stay on the executors until the last iteration is done."
     )
-    return bench.spark.hold(label, returned, wrong, _collected(bench, most, at_the_end, what))
+    return bench.hold(label, returned, wrong, _collected(bench, most, at_the_end, what))
 
 
-def _persisted(bench: Bench) -> Chart:
+def _persisted(bench: SparkBench) -> Chart:
     label, returned = _ranked(bench)
-    return bench.spark.hold(label, returned, _ranks_wrong(bench, label, _graph(bench), ROUNDS), _kept(bench))
+    return bench.hold(label, returned, _ranks_wrong(bench, label, _graph(bench), ROUNDS), _kept(bench))
 
 
 EXERCISE = Exercise(
-    name="spark_rdd", chapter="05", title="Word count and PageRank on RDDs", functions=(), minutes=50, difficulty=2,
-    cases=lambda draw: (), spark=("word_count", "page_rank"),
+    name="spark_rdd",
+    chapter="05",
+    title="Word count and PageRank on RDDs",
+    minutes=50,
+    difficulty=2,
+    cost="seconds",
+    world=Spark(("word_count", "page_rank")),
     checks=(
         Check("words", "Words counted, ordered and cut", 3, _words),
         Check("ranks", "Ranks after so many iterations", 4, _ranks),
@@ -263,4 +263,4 @@ EXERCISE = Exercise(
         Check("driver", "Nothing is collected before the end", 3, _driver),
         Check("persisted", "What is used again is persisted, and unpersisted", 3, _persisted),
     ),
-)  # fmt: skip
+)

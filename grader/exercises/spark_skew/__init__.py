@@ -8,16 +8,17 @@ from __future__ import annotations
 
 from statistics import median
 
-from grader.bench import Bench
 from grader.exercise import Check, Exercise
 from grader.exercises.common import spark_tables as tables
 from grader.exercises.common.spark_tables import Judge
 from grader.exercises.spark_skew import skewed as cases
 from grader.exercises.spark_skew.skewed import Given
+from grader.jobs.sparks.bench import SparkBench
 from grader.jobs.sparks.engine import Operator, Returned
 from grader.jobs.sparks.measured import Stage
 from grader.trace.gantt import Chart
 from grader.verdict import Diagnosis
+from grader.worlds.spark import Spark
 
 CONF = {"spark.sql.autoBroadcastJoinThreshold": "-1"}
 EVENTS, USERS, COUNTRIES = 12_000, 400, 24
@@ -29,21 +30,21 @@ ALL = f"{EVENTS:,} events, half of one user"
 FEW = "60 events, half of one user"
 
 
-def _given(bench: Bench, label: str) -> Given:
-    rng = bench.spark.rng(label)
+def _given(bench: SparkBench, label: str) -> Given:
+    rng = bench.rng(label)
     return cases.drawn(rng, EVENTS, USERS, COUNTRIES) if label == ALL else cases.drawn(rng, 60, 12, 4)
 
 
-def _held(bench: Bench, label: str, *judges: Judge) -> Chart:
-    returned = bench.spark.run(label, "join", *_given(bench, label).arguments, conf=CONF)
+def _held(bench: SparkBench, label: str, *judges: Judge) -> Chart:
+    returned = bench.run(label, "join", *_given(bench, label).arguments, conf=CONF)
     given = tables.no_frame(bench, label), tables.missing(bench, label, cases.COLUMNS)
-    return bench.spark.hold(label, returned, *given, *judges)
+    return bench.hold(label, returned, *given, *judges)
 
 
 # ---- what must hold
 
 
-def _rows_wrong(bench: Bench, label: str) -> Judge:
+def _rows_wrong(bench: SparkBench, label: str) -> Judge:
     given = _given(bench, label)
     right = cases.right(given)
 
@@ -60,7 +61,7 @@ def _rows_wrong(bench: Bench, label: str) -> Judge:
                     f"{label}: {rows.total():,} rows are {what}, for one {cases.told(row)}, which comes {got[row]} times and must "
                     f"come {right[row]} times. {_reason(given, row, got[row], right[row])}"
                 )
-                return bench.spark.found("wrong_result", message, expected, found)
+                return bench.found("wrong_result", message, expected, found)
         return None
 
     return judge
@@ -79,7 +80,7 @@ def _reason(given: Given, row: cases.Values, got: int, right: int) -> str:
     return "Each event is joined with its one user and that user's one country; what has none of them is left out."
 
 
-def _small_broadcast(bench: Bench, label: str) -> Judge:
+def _small_broadcast(bench: SparkBench, label: str) -> Judge:
     def judge(returned: Returned) -> Diagnosis | None:
         assert returned.plan is not None
         joins = [operator for operator in returned.plan.everything() if operator.name.endswith("Join")]
@@ -92,7 +93,7 @@ def _small_broadcast(bench: Bench, label: str) -> Judge:
             "rows is sent whole to every task, so that no large one is shuffled for it: F.broadcast(...) asks for that "
             "where Spark does not do so by itself."
         )
-        return bench.spark.found("too_many_bytes", message, "BroadcastHashJoin", names)
+        return bench.found("too_many_bytes", message, "BroadcastHashJoin", names)
 
     return judge
 
@@ -107,7 +108,7 @@ def _broadcast(side: Operator) -> set[int]:
     return {leaf.argument for leaf in tables.leaves(side) if leaf.argument is not None}
 
 
-def _large_broadcast(bench: Bench, label: str) -> Judge:
+def _large_broadcast(bench: SparkBench, label: str) -> Judge:
     def judge(returned: Returned) -> Diagnosis | None:
         assert returned.plan is not None
         for operator in returned.plan.everything():
@@ -120,33 +121,31 @@ def _large_broadcast(bench: Bench, label: str) -> Judge:
                     f"every executor, which have no room for a large table. At most {MOST_BROADCAST} rows are broadcast here: "
                     "the countries, or the few users who have most of the events."
                 )
-                return bench.spark.found(
-                    "too_much_memory", message, f"<= {MOST_BROADCAST} rows", f"{operator.rows:,} rows"
-                )
+                return bench.found("too_much_memory", message, f"<= {MOST_BROADCAST} rows", f"{operator.rows:,} rows")
         return None
 
     return judge
 
 
-def _settings_kept(bench: Bench, label: str) -> Judge:
+def _settings_kept(bench: SparkBench, label: str) -> Judge:
     def judge(returned: Returned) -> Diagnosis | None:
         for name, value in sorted(returned.changed.items(), key=lambda each: (len(each[0]), each)):
             message = (
                 f"{label}: the session has {name} = {value or 'its default'} now. The settings are part of the exercise: 8 "
                 "shuffle partitions, adaptive execution off, no broadcast by itself. Leave them as they are."
             )
-            return bench.spark.found("forbidden_call", message, f"{name} as it was", value)
+            return bench.found("forbidden_call", message, f"{name} as it was", value)
         return None
 
     return judge
 
 
-def _uneven(bench: Bench, label: str) -> Judge:
+def _uneven(bench: SparkBench, label: str) -> Judge:
     given = _given(bench, label)
     hot = given.hot_events
 
     def judge(returned: Returned) -> Diagnosis | None:
-        found = bench.spark.found
+        found = bench.found
         stages = [
             (stage, shares) for stage in returned.measured.stages.values() if sum(shares := fetched(stage)) > hot // 2
         ]
@@ -195,37 +194,42 @@ def _times(longest: int, middle: float) -> str:
 # ---- the checks
 
 
-def _columns(bench: Bench) -> Chart:
+def _columns(bench: SparkBench) -> Chart:
     for label in (FEW, ALL):
         picture = _held(bench, label, tables.columns_wrong(bench, label, cases.COLUMNS))
     return picture
 
 
-def _rows(bench: Bench) -> Chart:
+def _rows(bench: SparkBench) -> Chart:
     for label in (FEW, ALL):
         picture = _held(bench, label, _rows_wrong(bench, label))
     return picture
 
 
-def _countries(bench: Bench) -> Chart:
+def _countries(bench: SparkBench) -> Chart:
     return _held(bench, ALL, _small_broadcast(bench, ALL))
 
 
-def _large(bench: Bench) -> Chart:
+def _large(bench: SparkBench) -> Chart:
     return _held(bench, ALL, _large_broadcast(bench, ALL))
 
 
-def _balanced(bench: Bench) -> Chart:
+def _balanced(bench: SparkBench) -> Chart:
     return _held(bench, ALL, _settings_kept(bench, ALL), _uneven(bench, ALL))
 
 
-def _in_spark(bench: Bench) -> Chart:
+def _in_spark(bench: SparkBench) -> Chart:
     return _held(bench, ALL, tables.all_in_spark(bench, ALL, OWN_ROWS, actions=True))
 
 
 EXERCISE = Exercise(
-    name="spark_skew", chapter="05", title="A join in which one key has half the rows", functions=(), minutes=45,
-    difficulty=3, cases=lambda draw: (), spark=("join",),
+    name="spark_skew",
+    chapter="05",
+    title="A join in which one key has half the rows",
+    minutes=45,
+    difficulty=3,
+    cost="seconds",
+    world=Spark(("join",)),
     checks=(
         Check("columns", "The columns of the plain join", 2, _columns),
         Check("rows", "Every row, as often as it must be there", 5, _rows),
@@ -234,4 +238,4 @@ EXERCISE = Exercise(
         Check("balanced", "No task has more than three times the median", 6, _balanced),
         Check("in_spark", "No Python and no other data", 2, _in_spark),
     ),
-)  # fmt: skip
+)

@@ -14,13 +14,14 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any
 
-from grader.bench import Bench
 from grader.exercise import Check, Exercise
 from grader.exercises.stream_exactly_once.windows import Part, Story, Window, story
+from grader.jobs.sparks.bench import SparkBench
 from grader.jobs.sparks.lives import Lived, Output
+from grader.lost import Lost
 from grader.trace.gantt import Bar, Chart
-from grader.trace.trouble import Violation
 from grader.verdict import Diagnosis
+from grader.worlds.spark import Spark
 
 COLUMNS = {
     "window_start": ("timestamp", "timestamp_ntz"), "window_end": ("timestamp", "timestamp_ntz"),
@@ -68,20 +69,20 @@ def _moment(text: Any) -> datetime:
 class Judges:
     """What must hold of one grading's lives."""
 
-    def __init__(self, bench: Bench) -> None:
+    def __init__(self, bench: SparkBench) -> None:
         self.bench = bench
-        self.story = _story(bench.spark.seed)
-        self.lived: Lived = bench.spark.live("start", self.story.lives)
+        self.story = _story(bench.seed)
+        self.lived: Lived = bench.live("start", self.story.lives)
 
     def output(self, number: int) -> Output:
-        """What was read, the first time or the last. Raises Trouble where it did not come to that."""
+        """What was read, the first time or the last. Raises Lost where it did not come to that."""
         if len(self.lived.outputs) <= number and self.lived.trouble is not None:
             raise self.lived.trouble
         return self.lived.outputs[number]
 
     def shape(self, output: Output) -> Diagnosis | None:
         """Whether there is a table with the columns that were asked for."""
-        found, names = self.bench.spark.found, dict(output.columns)
+        found, names = self.bench.found, dict(output.columns)
         wanted = ", ".join(COLUMNS)
         if not output.columns:
             message = f"spark.read.parquet(output_dir) finds nothing after the first life: {output.why[:200]}"
@@ -94,7 +95,7 @@ class Judges:
         return None
 
     def ends(self, seen: Seen) -> Diagnosis | None:
-        found = self.bench.spark.found
+        found = self.bench.found
         if seen.strange:
             message = (
                 f"A row of the output is none of a window of one minute, from a full minute on: {seen.strange[0][:160]}"
@@ -135,7 +136,7 @@ class Judges:
             in_rows = f", in {rows} rows" if rows > 1 else ""
             what = f"{where} counts {got}{in_rows}, and must count {right}."
         others = f" {bad} of {all_} such windows are wrong." if bad > 1 else ""
-        kind = self.bench.spark.found
+        kind = self.bench.found
         return kind(_KINDS[part], f"{what}{others} {self._why(window, part)}", str(right), str(got))
 
     def _why(self, window: Window, part: Part) -> str:
@@ -177,9 +178,7 @@ class Judges:
         for judge in judges:
             wrong = judge()
             if wrong is not None:
-                violation = Violation(wrong)
-                violation.chart = self.chart()
-                raise violation
+                raise Lost(wrong, self.chart())
         return self.chart()
 
 
@@ -199,7 +198,7 @@ _WHYS: dict[Part, str] = {
 # ---- the checks
 
 
-def _first(bench: Bench, *parts: Part) -> Chart:
+def _first(bench: SparkBench, *parts: Part) -> Chart:
     judges = Judges(bench)
     output = judges.output(0)
     shape = judges.shape(output)
@@ -210,7 +209,7 @@ def _first(bench: Bench, *parts: Part) -> Chart:
     return judges.hold(*ends, *(lambda part=part: judges.values(seen, part) for part in parts))
 
 
-def _last(bench: Bench, part: Part) -> Chart:
+def _last(bench: SparkBench, part: Part) -> Chart:
     judges = Judges(bench)
     output = judges.output(1)
     shape = judges.shape(output)
@@ -221,13 +220,28 @@ def _last(bench: Bench, part: Part) -> Chart:
 
 
 EXERCISE = Exercise(
-    name="stream_exactly_once", chapter="05", title="A streaming query that is killed", functions=(), minutes=60,
-    difficulty=3, cases=lambda draw: (), spark=("start",),
+    name="stream_exactly_once",
+    chapter="05",
+    title="A streaming query that is killed",
+    minutes=60,
+    difficulty=3,
+    cost="minute",
+    world=Spark(("start",)),
     checks=(
         Check("counted", "Every event counted once, in its window", 4, lambda bench: _first(bench, "plain")),
-        Check("late", "Late events: counted before the watermark, dropped beyond it", 4, lambda bench: _first(bench, "late")),
+        Check(
+            "late",
+            "Late events: counted before the watermark, dropped beyond it",
+            4,
+            lambda bench: _first(bench, "late"),
+        ),
         Check("restarted", "Killed between two batches: windows go on", 4, lambda bench: _last(bench, "open")),
-        Check("uncommitted", "Killed between the sink's write and the commit", 4, lambda bench: _last(bench, "uncommitted")),
+        Check(
+            "uncommitted",
+            "Killed between the sink's write and the commit",
+            4,
+            lambda bench: _last(bench, "uncommitted"),
+        ),
         Check("midway", "Killed in the middle of a batch", 4, lambda bench: _last(bench, "midway")),
     ),
-)  # fmt: skip
+)

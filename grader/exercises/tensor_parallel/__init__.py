@@ -13,15 +13,17 @@ from typing import Any
 
 import numpy as np
 
-from grader.bench import Bench, Lost, Outcome
-from grader.exercise import Case, Check, Draw, Exercise
+from grader.exercise import Check, Draw, Exercise
 from grader.exercises.common import checks
 from grader.exercises.tensor_parallel import blocks as unsplit
 from grader.exercises.tensor_parallel.blocks import Array, Linear, Right
+from grader.lost import Lost
 from grader.ranks.program import CallResult, Function, Limits, Strided
 from grader.verdict import Kind
+from grader.worlds.cases import Case
+from grader.worlds.ranks import Outcome, RankBench, Ranks
 
-HARNESS = Path(__file__).with_name("in_box.py").read_text(encoding="utf-8")
+IN_BOX = Path(__file__).with_name("in_box.py")
 IN, HIDDEN, OUT = 5, 12, 7  # 12 is divisible by every number of ranks here, and no two shapes are alike
 WORLDS = (1, 2, 3, 4)
 COLUMN, ROW, BLOCK = "ColumnParallelLinear", "RowParallelLinear", "ParallelMLP"
@@ -116,7 +118,7 @@ def _said(got: Array | None, right: Array) -> tuple[str, str]:
 class _Judge:
     """One finished call of a case, rank by rank."""
 
-    def __init__(self, bench: Bench, case: Case, result: CallResult) -> None:
+    def __init__(self, bench: RankBench, case: Case, result: CallResult) -> None:
         self.bench, self.case, self.result, self.n = bench, case, result, case.ranks
         self.wanted: Wanted = case.expected
         for rank, found in enumerate(result.returned):
@@ -265,8 +267,8 @@ def _grad_habit(got: Array | None, right: Array, n: int) -> str:
     return "it is not what the unsplit layer gives"
 
 
-def _judged(group: str, *parts: Callable[[_Judge], None]) -> Callable[[Bench], Outcome]:
-    def judge(bench: Bench) -> Outcome:
+def _judged(group: str, *parts: Callable[[_Judge], None]) -> Callable[[RankBench], Outcome]:
+    def judge(bench: RankBench) -> Outcome:
         for case, result in bench.calls(group):
             found = checks.forbidden(result)
             if found:
@@ -286,7 +288,7 @@ def _judged(group: str, *parts: Callable[[_Judge], None]) -> Callable[[Bench], O
     return judge
 
 
-def _communication(bench: Bench) -> Outcome:
+def _communication(bench: RankBench) -> Outcome:
     _judged("forward", _Judge.traffic)(bench)
     _judged("block", _Judge.traffic)(bench)
     for group in ("column", "row"):  # what does not finish there, costs the points of that check
@@ -305,12 +307,14 @@ EXERCISE = Exercise(
     name="tensor_parallel",
     chapter="08",
     title="Tensor parallelism: a block split by columns, then by rows",
-    functions=(Function(COLUMN), Function(ROW), Function(BLOCK)),
     minutes=50,
     difficulty=2,
-    harness=HARNESS,
-    limits=Limits(cpu_seconds=5, load_cpu_seconds=10, idle_seconds=15),
-    cases=cases,
+    world=Ranks(
+        (Function(COLUMN), Function(ROW), Function(BLOCK)),
+        cases,
+        limits=Limits(cpu_seconds=5, load_cpu_seconds=10, idle_seconds=15),
+        in_box=IN_BOX,
+    ),
     checks=(
         Check("column", "A column-parallel layer, forward and backward", 4, _judged("column", *PARTS)),
         Check("row", "A row-parallel layer, its bias added once", 4, _judged("row", *PARTS)),

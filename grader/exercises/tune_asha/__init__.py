@@ -14,13 +14,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from grader.bench import Bench
 from grader.exercise import Check, Exercise
-from grader.jobs.rays.bench import once_more
-from grader.jobs.rays.lent import Said
+from grader.jobs.rays.bench import RayBench, once_more
+from grader.jobs.rays.lease import Said
+from grader.lost import Lost
 from grader.trace.gantt import Bar, Became, Chart
-from grader.trace.trouble import Trouble, Violation
 from grader.verdict import Diagnosis, Kind
+from grader.worlds.ray import Ray
 
 SAMPLES, MAX_T = 30, 27
 MOST_SHARE = 0.45  # of num_samples x max_t
@@ -113,7 +113,7 @@ class Trial:
 class Search:
     """One call of search(): its trials, and what it returned."""
 
-    bench: Bench
+    bench: RayBench
     label: str
     hill: Hill
     broken: tuple[int, ...] = ()  # trials, by number, whose second iteration raises
@@ -121,25 +121,25 @@ class Search:
     told: dict[str, Any] = field(default_factory=dict)
 
     def run(self) -> Search:
-        """Raises Trouble."""
+        """Raises Lost."""
         try:
-            self.told = self.bench.rays.call(
+            self.told = self.bench.call(
                 "search", "find", SPACE, SAMPLES, MAX_T, seconds=SEARCH_SECONDS, said=self._said
             )
-        except Trouble as trouble:
-            trouble.chart = self.chart()
+        except Lost as trouble:
+            trouble.picture = self.chart()
             raise
         return self
 
     def _said(self, said: Said) -> None:
         if said.what["what"] == "trial":
-            self.bench.rays.driver.answer(said, self._begun(said.what["config"]))
+            self.bench.driver.answer(said, self._begun(said.what["config"]))
             return
         trial = self.trials[said.what["trial"]]
         trial.iterations += 1
         trial.broken = said.what["trial"] in self.broken and trial.iterations > 1
         trial.loss = self.hill.loss(said.what["trial"], trial.config, trial.iterations)
-        self.bench.rays.driver.answer(said, {"loss": trial.loss, "broken": trial.broken})
+        self.bench.driver.answer(said, {"loss": trial.loss, "broken": trial.broken})
 
     def _begun(self, config: dict[str, Any]) -> int:
         """The number of the trial with that configuration, which may have crashed before."""
@@ -169,14 +169,12 @@ class Search:
         chart.end = float(max((trial.iterations for trial in self.trials), default=1))
         return chart
 
-    def lost(self, kind: Kind, text: str, expected: str = "", got: str = "", line: int | None = None) -> Violation:
-        found: Diagnosis = self.bench.rays.found(kind, f"{self.label}. {text}", expected, got, line)
-        violation = Violation(found)
-        violation.chart = self.chart()
-        return violation
+    def lost(self, kind: Kind, text: str, expected: str = "", got: str = "", line: int | None = None) -> Lost:
+        found: Diagnosis = self.bench.found(kind, f"{self.label}. {text}", expected, got, line)
+        return Lost(found, self.chart())
 
     def whole(self) -> Search:
-        """Raises Violation where it is not one grid of all samples."""
+        """Raises Lost where it is not one grid of all samples."""
         if self.told["type"] != "ResultGrid":
             text = f"search returned a {self.told['type']}; it returns what Tuner.fit() returns."
             raise self.lost("wrong_result", text, "a ResultGrid", str(self.told["type"]))
@@ -186,7 +184,7 @@ class Search:
         return self
 
     def best(self) -> Search:
-        """Raises Violation where the trial that was ahead of all others at every iteration but the first was stopped."""
+        """Raises Lost where the trial that was ahead of all others at every iteration but the first was stopped."""
         number, best = min(enumerate(self.trials), key=lambda each: self.hill.height(each[0], place(each[1].config)))
         if best.iterations < MAX_T:
             text = (
@@ -197,15 +195,15 @@ class Search:
         return self
 
 
-def _searched(bench: Bench) -> Search:
+def _searched(bench: RayBench) -> Search:
     """The search without a broken trial: made once for several checks."""
-    kept: dict[str, Search] = bench.rays.kept
+    kept: dict[str, Search] = bench.kept
     if "search" not in kept:
-        hill = Hill.drawn(bench.rays.rng("search"))
+        hill = Hill.drawn(bench.rng("search"))
         kept["search"] = Search(bench, f"{SAMPLES} samples, max_t={MAX_T}", hill)
         try:
             kept["search"].run()
-        except Trouble as trouble:
+        except Lost as trouble:
             if trouble.broke:
                 del kept["search"]
             raise
@@ -215,11 +213,11 @@ def _searched(bench: Bench) -> Search:
     return search.whole()
 
 
-def _finds(bench: Bench) -> Chart:
+def _finds(bench: RayBench) -> Chart:
     return _searched(bench).best().chart()
 
 
-def _stops(bench: Bench) -> Chart:
+def _stops(bench: RayBench) -> Chart:
     search = _searched(bench)
     most = int(MOST_SHARE * SAMPLES * MAX_T)
     past = [number for number, trial in enumerate(search.trials) if trial.iterations > MAX_T + 1]  # one is under way
@@ -236,7 +234,7 @@ def _stops(bench: Bench) -> Chart:
     return search.chart()
 
 
-def _grace(bench: Bench) -> Chart:
+def _grace(bench: RayBench) -> Chart:
     search = _searched(bench)
     early = [number for number, trial in enumerate(search.trials) if trial.iterations < 2]
     if early:
@@ -248,7 +246,7 @@ def _grace(bench: Bench) -> Chart:
     return search.chart()
 
 
-def _optuna(bench: Bench) -> Chart:
+def _optuna(bench: RayBench) -> Chart:
     search = _searched(bench)
     if search.told["asked"] < SAMPLES:
         text = f"Optuna was asked for {search.told['asked']} of {SAMPLES} configurations: give Tune an OptunaSearch."
@@ -256,13 +254,13 @@ def _optuna(bench: Bench) -> Chart:
     return search.chart()
 
 
-def _survives(bench: Bench) -> Chart:
-    rng = bench.rays.rng("survives")
+def _survives(bench: RayBench) -> Chart:
+    rng = bench.rng("survives")
     broken = (rng.randrange(2, 6), rng.randrange(8, 16))
     search = Search(bench, f"{SAMPLES} samples; trials {broken[0]} and {broken[1]} raise", Hill.drawn(rng), broken)
     try:
         search.run()
-    except Trouble as trouble:
+    except Lost as trouble:
         if trouble.diagnosis.kind != "crash" or not any(trial.broken for trial in search.trials):
             raise
         text = f"{trouble.diagnosis.message} A trial that crashes is one result less, and no more."
@@ -275,10 +273,16 @@ def _survives(bench: Bench) -> Chart:
     return search.chart()
 
 
+IN_BOX = Path(__file__).with_name("in_box.py")
+
 EXERCISE = Exercise(
-    name="tune_asha", chapter="13", title="Early stopping with ASHA and Optuna", functions=(), minutes=35, difficulty=2,
-    cases=lambda draw: (), ray=("search",), imported=IMPORTED,
-    harness=Path(__file__).with_name("in_box.py").read_text(encoding="utf-8"),
+    name="tune_asha",
+    chapter="13",
+    title="Early stopping with ASHA and Optuna",
+    minutes=35,
+    difficulty=2,
+    cost="seconds",
+    world=Ray(("search",), in_box=IN_BOX, imported=IMPORTED),
     checks=(
         Check("finds", "Trains the best of all configurations to the end", 4, once_more(_finds)),
         Check("stops", "Takes at most 45 % of the iterations of the whole grid", 4, once_more(_stops)),
@@ -286,4 +290,4 @@ EXERCISE = Exercise(
         Check("optuna", "Optuna suggests every configuration", 2, once_more(_optuna)),
         Check("survives", "Two trials crash, and the others go on", 3, once_more(_survives)),
     ),
-)  # fmt: skip
+)

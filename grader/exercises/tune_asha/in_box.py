@@ -7,7 +7,7 @@ from typing import Any
 from ray import tune
 from ray.tune.search.optuna import OptunaSearch
 
-from grader.jobs.rays.gate import tell
+from grader.jobs.rays.rendezvous import tell
 
 PAST = 8  # times max_t: where a trial that nobody stops comes to its end
 

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from grader.bench import Bench
 from grader.exercise import Check, Exercise
 from grader.exercises.two_phase_commit import models as models
 from grader.exercises.two_phase_commit import plans as plans
 from grader.exercises.two_phase_commit.history import COORDINATOR
 from grader.exercises.two_phase_commit.judging import Judging, pick
+from grader.nodes.bench import NodeBench
 from grader.nodes.life import Step
 from grader.nodes.plan import Plan, Played
 from grader.trace.story import Story
+from grader.worlds.nodes import Nodes
 
 ALWAYS = (Judging.readable, Judging.unanimous, Judging.never_aborted, Judging.all_or_none)
 MOST_PAIRS = 16  # of crashes of different nodes
@@ -24,33 +25,33 @@ MOST_TWICE = 45  # of crashes of the same node, the second one while it starts a
 MOST_STATES = 12_000  # of one search
 
 
-def _commit(bench: Bench) -> Story:
-    rng = bench.nodes.rng("commit")
+def _commit(bench: NodeBench) -> Story:
+    rng = bench.rng("commit")
     counts = (3, 2, 4, 1, 3)
-    drawn = (plans.works(rng, count, seed) for count, seed in zip(counts, bench.nodes.seeds("commit", 5), strict=True))
+    drawn = (plans.works(rng, count, seed) for count, seed in zip(counts, bench.seeds("commit", 5), strict=True))
     judge = pick(bench, Judging.shape, Judging.prompt, Judging.clean, *ALWAYS)
-    return bench.nodes.hold(drawn, judge)
+    return bench.hold(drawn, judge)
 
 
-def _conflict(bench: Bench) -> Story:
-    rng = bench.nodes.rng("conflict")
-    seeds = bench.nodes.seeds("conflict", 14)
+def _conflict(bench: NodeBench) -> Story:
+    rng = bench.rng("conflict")
+    seeds = bench.seeds("conflict", 14)
     judge = pick(bench, Judging.locked, Judging.one_of_two, Judging.prompt, Judging.clean, *ALWAYS)
     meeting = (plans.meet(rng, seed, restarts=place > 3) for place, seed in enumerate(seeds[:7]))
-    shown = bench.nodes.hold(meeting, judge, plans.slowly)
-    bench.nodes.hold((plans.crowd(rng, rng.choice((2, 3)), seed) for seed in seeds[7:]), judge)
+    shown = bench.hold(meeting, judge, plans.slowly)
+    bench.hold((plans.crowd(rng, rng.choice((2, 3)), seed) for seed in seeds[7:]), judge)
     return shown
 
 
-def _atomic(bench: Bench) -> Story:
+def _atomic(bench: NodeBench) -> Story:
     models.explore(bench, models.one(2, timers=1, crashes=1), MOST_STATES)
     models.explore(bench, models.one(2, crashes=2), MOST_STATES)
     return models.explore(bench, models.one(3, crashes=1), MOST_STATES)
 
 
-def _durable(bench: Bench) -> Story:
-    rng = bench.nodes.rng("durable")
-    first, second = bench.nodes.seeds("durable", 2)
+def _durable(bench: NodeBench) -> Story:
+    rng = bench.rng("durable")
+    first, second = bench.seeds("durable", 2)
     judge = pick(bench, *ALWAYS)
 
     def drawn() -> Iterator[Plan]:
@@ -61,10 +62,10 @@ def _durable(bench: Bench) -> Story:
                 rng.setstate(state)  # the same run up to the cut
                 yield plans.power_cut(rng, count, seed, (time + 1e-6,))
 
-    return bench.nodes.hold(drawn(), judge)
+    return bench.hold(drawn(), judge)
 
 
-def _handled(bench: Bench, plan: Plan) -> list[float]:
+def _handled(bench: NodeBench, plan: Plan) -> list[float]:
     """When nodes did something between the begin of the first transaction and 1 s later."""
     times: list[float] = []
 
@@ -75,13 +76,13 @@ def _handled(bench: Bench, plan: Plan) -> list[float]:
 
         played.sim.on_step.append(look)
 
-    bench.nodes.play(plan, listen)
+    bench.play(plan, listen)
     return times[:40] or [1.05]
 
 
-def _termination(bench: Bench) -> Story:
-    rng = bench.nodes.rng("termination")
-    seeds = bench.nodes.seeds("termination", 2)
+def _termination(bench: NodeBench) -> Story:
+    rng = bench.rng("termination")
+    seeds = bench.seeds("termination", 2)
     judge = pick(bench, *ALWAYS, Judging.clean, Judging.decided)
 
     def drawn() -> Iterator[Plan]:
@@ -107,10 +108,10 @@ def _termination(bench: Bench) -> Story:
             )
             rng.setstate(names)
 
-    return bench.nodes.hold(drawn(), judge)
+    return bench.hold(drawn(), judge)
 
 
-def _effects(bench: Bench, plan: Plan) -> dict[str, int]:
+def _effects(bench: NodeBench, plan: Plan) -> dict[str, int]:
     """How often each node sends or writes in the first transaction."""
     counts = {member.name: 0 for member in plan.members}
 
@@ -121,25 +122,25 @@ def _effects(bench: Bench, plan: Plan) -> dict[str, int]:
 
         played.sim.on_step.append(look)
 
-    bench.nodes.play(plan, listen)
+    bench.play(plan, listen)
     return {node: min(count, 30) for node, count in counts.items()}
 
 
-def _blocked(bench: Bench) -> Story:
-    rng = bench.nodes.rng("blocked")
-    seeds = bench.nodes.seeds("blocked", 4)
+def _blocked(bench: NodeBench) -> Story:
+    rng = bench.rng("blocked")
+    seeds = bench.seeds("blocked", 4)
     drawn = (plans.cut_off(rng, 2 + place // 2, seed, place % 2 == 1) for place, seed in enumerate(seeds))
-    return bench.nodes.hold(drawn, pick(bench, *ALWAYS, Judging.clean, Judging.decided), plans.cut_after_vote)
+    return bench.hold(drawn, pick(bench, *ALWAYS, Judging.clean, Judging.decided), plans.cut_after_vote)
 
 
-def _network(bench: Bench) -> Story:
-    rng = bench.nodes.rng("network")
-    seeds = bench.nodes.seeds("network", 8)
+def _network(bench: NodeBench) -> Story:
+    rng = bench.rng("network")
+    seeds = bench.seeds("network", 8)
     judge = pick(bench, *ALWAYS, Judging.clean, Judging.decided)
     drawn = (plans.bad_network(rng, rng.choice((2, 3)), seed) for seed in seeds)
-    shown = bench.nodes.hold(drawn, judge, plans.badly)
-    late = (plans.late_copies(rng, 2 + seed % 2, seed) for seed in bench.nodes.seeds("late copies", 4))
-    bench.nodes.hold(late, judge, plans.with_late_copies)
+    shown = bench.hold(drawn, judge, plans.badly)
+    late = (plans.late_copies(rng, 2 + seed % 2, seed) for seed in bench.seeds("late copies", 4))
+    bench.hold(late, judge, plans.with_late_copies)
     models.explore(bench, models.one(2, timers=1, copies=1), MOST_STATES // 4)
     return shown
 
@@ -148,11 +149,10 @@ EXERCISE = Exercise(
     name="two_phase_commit",
     chapter="12",
     title="All of it or nothing, whoever crashes",
-    functions=(),
     minutes=90,
     difficulty=3,
-    cases=lambda draw: (),
-    nodes=("Coordinator", "Participant"),
+    cost="seconds",
+    world=Nodes(("Coordinator", "Participant")),
     checks=(
         Check("commit", "Without faults: all is committed, answered and read", 3, _commit),
         Check("conflict", "Votes no exactly when a prepared transaction holds a key", 4, _conflict),

@@ -9,7 +9,6 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from grader.bench import Bench
 from grader.exercises.two_phase_commit import words as words
 from grader.exercises.two_phase_commit.history import (
     COORDINATOR,
@@ -23,6 +22,7 @@ from grader.exercises.two_phase_commit.history import (
     transactions,
     whole_since,
 )
+from grader.nodes.bench import NodeBench
 from grader.nodes.plan import Played
 from grader.trace.story import Sent
 from grader.verdict import Diagnosis, Kind
@@ -31,7 +31,7 @@ from grader.verdict import Diagnosis, Kind
 class Judging:
     """Of one run. Every method that is no helper returns what is wrong, or None."""
 
-    def __init__(self, bench: Bench, played: Played) -> None:
+    def __init__(self, bench: NodeBench, played: Played) -> None:
         self.bench, self.played, self.sim = bench, played, played.sim
         self.story = played.sim.story
         self.txns, self.reads = transactions(played), reads(played)
@@ -48,7 +48,7 @@ class Judging:
             account = words.account(self.story)
             self.story.blamed |= account.blamed
             text, line = account.added_to(text), account.line or line
-        return self.bench.nodes.found(kind, text, line, expected, got)
+        return self.bench.found(kind, text, line, expected, got)
 
     def of(self, node: str, key: str, value: Any) -> Txn | None:
         """The transaction that writes this value there. Values are unique."""
@@ -349,7 +349,7 @@ class Judging:
         return None
 
 
-def pick(bench: Bench, *judges: Callable[[Judging], Diagnosis | None]) -> Callable[[Played], Diagnosis | None]:
+def pick(bench: NodeBench, *judges: Callable[[Judging], Diagnosis | None]) -> Callable[[Played], Diagnosis | None]:
     """What the first of these finds wrong with a run."""
 
     def judge(played: Played) -> Diagnosis | None:

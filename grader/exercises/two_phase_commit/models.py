@@ -6,15 +6,15 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from grader.bench import Bench
 from grader.exercises.two_phase_commit import words as words
 from grader.exercises.two_phase_commit.history import COORDINATOR, OUTCOMES
+from grader.lost import Lost
+from grader.nodes.bench import NodeBench
 from grader.nodes.clients import Ask
 from grader.nodes.explorer import Model, View
 from grader.nodes.locals import Locals
 from grader.nodes.sim import Member
 from grader.trace.story import Story
-from grader.trace.trouble import Violation
 from grader.verdict import Diagnosis
 
 TXN, KEY, VALUE = "t1", "x", 1
@@ -32,18 +32,18 @@ def one(count: int, timers: int = 0, crashes: int = 0, copies: int = 0) -> Model
     return Model(nodes, {"c1": (Ask(COORDINATOR, body),)}, timers, crashes, copies, label=label)
 
 
-def explore(bench: Bench, model: Model, most: int) -> Story:
-    """Search a model. Raises Violation, with the schedule in words."""
+def explore(bench: NodeBench, model: Model, most: int) -> Story:
+    """Search a model. Raises Lost, with the schedule in words."""
     props = Properties(bench)
     try:
-        return bench.nodes.explore(model, props.never, _seen, most, settled=props.in_the_end).story
-    except Violation as violation:
-        if violation.story is not None and violation.schedule is not None:
-            _explain(violation, violation.story, violation.schedule["actions"])
+        return bench.explore(model, props.never, _seen, most, settled=props.in_the_end).story
+    except Lost as violation:
+        if violation.picture is not None and violation.schedule is not None:
+            _explain(violation, violation.picture, violation.schedule["actions"])
         raise
 
 
-def _explain(violation: Violation, story: Story, actions: list[dict[str, Any]]) -> None:
+def _explain(violation: Lost, story: Story, actions: list[dict[str, Any]]) -> None:
     account = words.account(story, actions)
     found = violation.diagnosis
     violation.diagnosis = replace(found, message=account.added_to(found.message), line=account.line or found.line)
@@ -62,12 +62,12 @@ def _seen(locals_: Locals, number: int) -> Any:
 class Properties:
     """What must hold in every state, and where nothing befalls nodes any more."""
 
-    def __init__(self, bench: Bench) -> None:
+    def __init__(self, bench: NodeBench) -> None:
         self.bench = bench
 
     def never(self, view: View) -> Diagnosis | None:
         """Wrong at any time: two different answers, or a value of what was aborted."""
-        told, found = _told(view), self.bench.nodes.found
+        told, found = _told(view), self.bench.found
         if len(told) > 1:
             text = f"the client was told that {TXN} is {told[0]}, and then that it is {told[1]}."
             return found("not_atomic", text, None, told[0], told[1])
@@ -93,7 +93,7 @@ class Properties:
         if told == ["committed"]:
             what = f"the client was told that {TXN} is committed, but {'not every' if has else 'no'} participant has it"
         text = f"{what}: in the end, with all nodes up and every message arrived, {listed}."
-        return self.bench.nodes.found("not_atomic", text, None, "all or none", listed)
+        return self.bench.found("not_atomic", text, None, "all or none", listed)
 
 
 def _values(view: View) -> dict[str, Any]:

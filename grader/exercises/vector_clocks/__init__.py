@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from grader.bench import Bench
 from grader.exercise import Check, Exercise
 from grader.exercises.common import replicas
 from grader.exercises.common.bounds import bounded
 from grader.exercises.vector_clocks import causal, clocks
+from grader.nodes.bench import NodeBench
 from grader.nodes.clients import Ask
 from grader.nodes.network import Network
 from grader.nodes.plan import Plan, Played
@@ -24,8 +24,10 @@ from grader.nodes.sim import Member, cluster
 from grader.ranks.program import Function, Limits
 from grader.trace.story import Sent, Story
 from grader.verdict import Diagnosis
+from grader.worlds.nodes import Nodes, NodesAndCalls, of_calls, of_nodes
+from grader.worlds.ranks import Ranks
 
-Judge = Callable[[Bench, Played], Diagnosis | None]
+Judge = Callable[[NodeBench, Played], Diagnosis | None]
 LONG = 25.0  # virtual seconds after the network is whole again, by which all is delivered
 MORE = 2.0  # seconds that a run goes on when all is delivered: what comes again, comes then
 PROMPT = 2.0
@@ -75,9 +77,9 @@ def _talk(rng: random.Random, size: int, each: int, gap: float) -> dict[str, tup
     }  # fmt: skip
 
 
-def _quiet_plans(bench: Bench) -> Iterator[Plan]:
-    for number, seed in enumerate(bench.nodes.seeds("delivers", 5)):
-        rng = bench.nodes.rng(f"delivers {seed}")
+def _quiet_plans(bench: NodeBench) -> Iterator[Plan]:
+    for number, seed in enumerate(bench.seeds("delivers", 5)):
+        rng = bench.rng(f"delivers {seed}")
         size = (3, 5, 2, 4, 3)[number]
         asks = _talk(rng, size, 3, 0.3)
         if number == 1:  # equal texts, of one client and of several
@@ -92,10 +94,10 @@ def _quiet_plans(bench: Bench) -> Iterator[Plan]:
         yield Plan(_members(size, rng), asks, seed=seed, begin=0.2, healed=2.0, until=12.0, label=label)
 
 
-def _order_plans(bench: Bench) -> Iterator[Plan]:
+def _order_plans(bench: NodeBench) -> Iterator[Plan]:
     """Scripted delays, and random ones; where messages are lost or come twice, only the order is judged."""
     for label in SCRIPTED:
-        seed, size = bench.nodes.rng(f"order {label}").randrange(2**31), 3 if "n4" not in label else 4
+        seed, size = bench.rng(f"order {label}").randrange(2**31), 3 if "n4" not in label else 4
         asks: dict[str, tuple[Ask, ...]]
         if "chain" in label:
             asks = {f"c{n}": (_say(f"n{n}", 0.5 * n, f"{'xyz'[n - 1]}"),) for n in (1, 2, 3)}
@@ -106,8 +108,8 @@ def _order_plans(bench: Bench) -> Iterator[Plan]:
         else:
             asks = {f"c{n}": tuple(_say(f"n{n}", 0.3, f"{'xyz'[n - 1]}{i}") for i in range(4)) for n in (1, 2, 3)}
         yield Plan(cluster(size, "CausalBroadcast"), asks, seed=seed, healed=0.0, until=LONG, label=label)
-    for number, seed in enumerate(bench.nodes.seeds("order", 12)):
-        rng = bench.nodes.rng(f"order {seed}")
+    for number, seed in enumerate(bench.seeds("order", 12)):
+        rng = bench.rng(f"order {seed}")
         network, label = Network(most=1.0), "messages take up to a second"
         if number % 3 == 2:
             network, label = Network(most=0.4, drop=0.3, duplicate=0.2), "messages are late, lost and doubled"
@@ -116,9 +118,9 @@ def _order_plans(bench: Bench) -> Iterator[Plan]:
         yield Plan(members, asks, network=network, seed=seed, healed=5.0, until=5.0 + LONG, label=label)
 
 
-def _lossy_plans(bench: Bench) -> Iterator[Plan]:
-    for number, seed in enumerate(bench.nodes.seeds("drops", 8)):
-        rng = bench.nodes.rng(f"drops {seed}")
+def _lossy_plans(bench: NodeBench) -> Iterator[Plan]:
+    for number, seed in enumerate(bench.seeds("drops", 8)):
+        rng = bench.rng(f"drops {seed}")
         drop = (0.3, 0.5, 0.2, 0.4)[number % 4]
         members = _members((3, 4, 5, 2)[number % 4], rng)
         asks = _talk(rng, len(members), 3, 0.5)
@@ -126,9 +128,9 @@ def _lossy_plans(bench: Bench) -> Iterator[Plan]:
         yield Plan(members, asks, network=Network(drop=drop), seed=seed, healed=4.0, until=4.0 + LONG, label=label)
 
 
-def _doubling_plans(bench: Bench) -> Iterator[Plan]:
-    for number, seed in enumerate(bench.nodes.seeds("once", 8)):
-        rng = bench.nodes.rng(f"once {seed}")
+def _doubling_plans(bench: NodeBench) -> Iterator[Plan]:
+    for number, seed in enumerate(bench.seeds("once", 8)):
+        rng = bench.rng(f"once {seed}")
         network, label = Network(most=0.5, duplicate=0.5), "half of the messages come twice"
         if number % 2:
             network, label = Network(most=0.3, drop=0.3, duplicate=0.3), "messages are lost and doubled"
@@ -165,21 +167,21 @@ def _prepare(played: Played) -> None:
     sim.at(1.0, look)
 
 
-def _hold(bench: Bench, plans: Iterator[Plan], judge: Judge) -> Story:
+def _hold(bench: NodeBench, plans: Iterator[Plan], judge: Judge) -> Story:
     def judged(played: Played) -> Diagnosis | None:
         return judge(bench, played)
 
-    return bench.nodes.hold(plans, judged, _prepare)
+    return bench.hold(plans, judged, _prepare)
 
 
-def _delivers(bench: Bench, played: Played) -> Diagnosis | None:
+def _delivers(bench: NodeBench, played: Played) -> Diagnosis | None:
     for client in played.clients.values():
         for asked in client.done:
             kind = asked.answer.get("type") if asked.answer is not None else None
             node = asked.ask.node
             if kind != "broadcast_ok" or asked.seconds is None or asked.seconds > PROMPT:
                 did = f"answered {kind!r} after {asked.seconds or 0:.2f} s" if kind is not None else "did not answer"
-                return bench.nodes.found(
+                return bench.found(
                     "not_available",
                     f"{node} {did} when {client.name} sent it {asked.ask.body} at {asked.sent:.2f} s. It must answer "
                     f"broadcast_ok within {PROMPT:g} s, by reply(body, ...).",
@@ -188,7 +190,7 @@ def _delivers(bench: Bench, played: Played) -> Diagnosis | None:
     return causal.missing(bench, played) or causal.doubled(bench, played)
 
 
-def _ordered(bench: Bench, played: Played) -> Diagnosis | None:
+def _ordered(bench: NodeBench, played: Played) -> Diagnosis | None:
     """Causal order; and all is delivered in the end where no message was lost."""
     found = causal.disorder(bench, played)
     if found is None and not played.plan.network.drop:
@@ -200,31 +202,45 @@ EXERCISE = Exercise(
     name="vector_clocks",
     chapter="03",
     title="Vector clocks, and a broadcast in causal order",
-    functions=(Function("VectorClock", ()),),
     minutes=60,
     difficulty=2,
-    limits=Limits(cpu_seconds=5, load_cpu_seconds=10, idle_seconds=15),
-    harness=replicas.HARNESS,
-    cases=clocks.cases,
-    nodes=("CausalBroadcast",),
-    checks=(
-        Check("compare", "Before, after, equal or concurrent", 3, partial(replicas.judged, group="compare")),
-        Check("merge", "The entrywise maximum, and nothing shared", 3, partial(replicas.judged, group="merge")),
-        Check(
-            "delivers", "No faults: everything is delivered on every node, once", 3,
-            lambda bench: _hold(bench, _quiet_plans(bench), _delivers),
-        ),
-        Check(
-            "order", "Delays to 3.5 s, reordering, drops, duplicates: never out of causal order", 5,
-            lambda bench: _hold(bench, _order_plans(bench), _ordered),
-        ),
-        Check(
-            "drops", "Up to half of the messages dropped: everything is delivered in the end", 3,
-            lambda bench: _hold(bench, _lossy_plans(bench), causal.missing),
-        ),
-        Check(
-            "once", "Drops and duplicates: each message is delivered once", 3,
-            lambda bench: _hold(bench, _doubling_plans(bench), causal.doubled),
+    world=NodesAndCalls(
+        Nodes(("CausalBroadcast",)),
+        Ranks(
+            (Function("VectorClock", ()),),
+            clocks.cases,
+            limits=Limits(cpu_seconds=5, load_cpu_seconds=10, idle_seconds=15),
+            in_box=replicas.IN_BOX,
         ),
     ),
-)  # fmt: skip
+    checks=(
+        Check("compare", "Before, after, equal or concurrent", 3, of_calls(partial(replicas.judged, group="compare"))),
+        Check(
+            "merge", "The entrywise maximum, and nothing shared", 3, of_calls(partial(replicas.judged, group="merge"))
+        ),
+        Check(
+            "delivers",
+            "No faults: everything is delivered on every node, once",
+            3,
+            of_nodes(lambda bench: _hold(bench, _quiet_plans(bench), _delivers)),
+        ),
+        Check(
+            "order",
+            "Delays to 3.5 s, reordering, drops, duplicates: never out of causal order",
+            5,
+            of_nodes(lambda bench: _hold(bench, _order_plans(bench), _ordered)),
+        ),
+        Check(
+            "drops",
+            "Up to half of the messages dropped: everything is delivered in the end",
+            3,
+            of_nodes(lambda bench: _hold(bench, _lossy_plans(bench), causal.missing)),
+        ),
+        Check(
+            "once",
+            "Drops and duplicates: each message is delivered once",
+            3,
+            of_nodes(lambda bench: _hold(bench, _doubling_plans(bench), causal.doubled)),
+        ),
+    ),
+)

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from grader.bench import Bench
+from grader.nodes.bench import NodeBench
 from grader.nodes.plan import Played
 from grader.trace.story import Sent
 from grader.verdict import Diagnosis
@@ -79,7 +79,7 @@ def complete(found: Seen) -> bool:
 # ---- what is wrong
 
 
-def disorder(bench: Bench, played: Played) -> Diagnosis | None:
+def disorder(bench: NodeBench, played: Played) -> Diagnosis | None:
     """The first delivery before something that it follows causally; texts are unique."""
     found = seen(played)
     worst: tuple[float, str, Sent, Cast, list[str]] | None = None
@@ -109,7 +109,7 @@ def disorder(bench: Bench, played: Played) -> Diagnosis | None:
         habit = "That is causal order: who saw the answer must have seen the question."
     later = next((one for one in found.delivered[node] if key_of(one.body.get("message")) == before.key), None)
     when = f"only at {later.sent:.2f} s" if later else "never"
-    return bench.nodes.found(
+    return bench.found(
         "wrong_result",
         f"{node} delivered {cast.key} at {sent.sent:.2f} s{_line(sent)}, and {before.key}, which comes before it, "
         f"{when}: {why}. {habit} {_held(played, node, sent, cast)}",
@@ -135,19 +135,19 @@ def _arrivals(played: Played, node: str, key: str) -> Iterator[Sent]:
             yield sent
 
 
-def unknown(bench: Bench, played: Played, found: Seen, node: str, sent: Sent) -> Diagnosis:
+def unknown(bench: NodeBench, played: Played, found: Seen, node: str, sent: Sent) -> Diagnosis:
     """A delivery of what nobody broadcast."""
     played.sim.story.marked.add(sent.number)
     got = key_of(sent.body.get("message"))[:80]
     what = "its deliver has no message" if "message" not in sent.body else f"it delivered {got}"
-    return bench.nodes.found(
+    return bench.found(
         "wrong_result",
         f"{node} at {sent.sent:.2f} s{_line(sent)}: {what}, which nobody had broadcast. Send the broadcast's message "
         f'as it was: {{"type": "deliver", "message": ...}} to {local(node)}.', sent.line, ", ".join(found.casts)[:99], got,
     )  # fmt: skip
 
 
-def missing(bench: Bench, played: Played) -> Diagnosis | None:
+def missing(bench: NodeBench, played: Played) -> Diagnosis | None:
     """What a node had not delivered by the end."""
     found = seen(played)
     for node, delivered in found.delivered.items():
@@ -162,7 +162,7 @@ def missing(bench: Bench, played: Played) -> Diagnosis | None:
     return None
 
 
-def _lacks(bench: Bench, played: Played, node: str, cast: Cast, got: int, wanted: int) -> Diagnosis:
+def _lacks(bench: NodeBench, played: Played, node: str, cast: Cast, got: int, wanted: int) -> Diagnosis:
     mark(played, {cast.key})
     end = played.sim.time
     if wanted > 1:
@@ -170,7 +170,7 @@ def _lacks(bench: Bench, played: Played, node: str, cast: Cast, got: int, wanted
             f"{cast.key} was broadcast {wanted} times, and {node} had delivered it {got} times by {end:.1f} s: two "
             "broadcasts of equal text are two messages. Tell them apart by sender and number."
         )
-        return bench.nodes.found("lost_or_duplicated", text, None, f"{wanted} times", f"{got} times")
+        return bench.found("lost_or_duplicated", text, None, f"{wanted} times", f"{got} times")
     text = f"{node} had not delivered {cast.key} by {end:.1f} s, which {cast.node} broadcast at {cast.at:.2f} s."
     nodes = set(played.sim.names)
     tried = [
@@ -195,10 +195,10 @@ def _lacks(bench: Bench, played: Played, node: str, cast: Cast, got: int, wanted
             f" It was sent to {node} {times}, last at {tried[-1].sent:.2f} s{_line(tried[-1])}, and was lost on the "
             "way: send until an answer says that it arrived."
         )
-    return bench.nodes.found("lost_or_duplicated", text, line, f"{cast.key} delivered on {node}", "not delivered")
+    return bench.found("lost_or_duplicated", text, line, f"{cast.key} delivered on {node}", "not delivered")
 
 
-def doubled(bench: Bench, played: Played) -> Diagnosis | None:
+def doubled(bench: NodeBench, played: Played) -> Diagnosis | None:
     """What a node delivered more often than it was broadcast."""
     found = seen(played)
     for node, delivered in found.delivered.items():
@@ -217,7 +217,7 @@ def doubled(bench: Bench, played: Played) -> Diagnosis | None:
             if brought:
                 how = f" The second time as a message from {brought[-1].src} came"
                 how += ", a copy that the network made." if brought[-1].copy else ", sent once more."
-            return bench.nodes.found(
+            return bench.found(
                 "lost_or_duplicated",
                 f"{node} delivered {key} twice, at {first.sent:.2f} s and at {sent.sent:.2f} s{_line(sent)}; it was "
                 f"broadcast once.{how} Remember what is delivered, by sender and number.", sent.line, "once", "twice",

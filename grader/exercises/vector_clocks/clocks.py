@@ -10,8 +10,9 @@ import random
 from collections import Counter
 from collections.abc import Iterator
 
-from grader.exercise import Case, Draw
+from grader.exercise import Draw
 from grader.exercises.common.replicas import Script, case
+from grader.worlds.cases import Case
 
 NAMES = ("n1", "n2", "n3", "n10", "a")
 

@@ -12,15 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from grader.bench import Bench, Outcome
-from grader.exercise import Case, Check, Draw, Exercise
+from grader.exercise import Check, Draw, Exercise
 from grader.exercises.common import checks
 from grader.exercises.zero_optimizer import judging
 from grader.exercises.zero_optimizer.judging import values
 from grader.exercises.zero_optimizer.training import Given, Group, Plan
 from grader.ranks.program import Function, Limits, Strided
+from grader.worlds.cases import Case
+from grader.worlds.ranks import Outcome, RankBench, Ranks
 
-HARNESS = Path(__file__).with_name("in_box.py")
+IN_BOX = Path(__file__).with_name("in_box.py")
 ODD = ((7, 5), (11,), (4,), (13, 2), (1,))  # 77 elements: no number of ranks that is used here divides them
 LAYERS = ((16, 16), (16,)) * 12  # can be shared out whole, too
 ADAMW = {"lr": 0.05, "weight_decay": 0.1}
@@ -90,7 +91,7 @@ def _groups(draw: Draw, ranks: int, optimizer: str, stage: int) -> Case:
     )
 
 
-def _right(group: str) -> Callable[[Bench], Outcome]:
+def _right(group: str) -> Callable[[RankBench], Outcome]:
     return checks.right(values, group)
 
 
@@ -98,14 +99,16 @@ EXERCISE = Exercise(
     name="zero_optimizer",
     chapter="09",
     title="ZeRO: a sharded optimizer",
-    functions=(Function("ZeroOptimizer", ("params", "optimizer_class")),),
     minutes=60,
     difficulty=3,
-    limits=Limits(cpu_seconds=5, load_cpu_seconds=10, idle_seconds=15),
-    harness=HARNESS.read_text(encoding="utf-8"),
-    banned=("torch.distributed.optim.ZeroRedundancyOptimizer",),
-    imported=("torch._dynamo", "torch.distributed.optim"),  # which take seconds
-    cases=cases,
+    world=Ranks(
+        (Function("ZeroOptimizer", ("params", "optimizer_class")),),
+        cases,
+        limits=Limits(cpu_seconds=5, load_cpu_seconds=10, idle_seconds=15),
+        banned=("torch.distributed.optim.ZeroRedundancyOptimizer",),
+        imported=("torch._dynamo", "torch.distributed.optim"),
+        in_box=IN_BOX,
+    ),
     checks=(
         Check("same", "Ten steps as the unsharded optimizer makes them, on 1 to 4 ranks", 4, _right("same")),
         Check("groups", "Parameter groups with an lr of their own, changed later, and one added", 3, _right("groups")),

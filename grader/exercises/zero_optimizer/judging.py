@@ -9,18 +9,19 @@ from typing import Any
 
 import numpy as np
 
-from grader.bench import Bench, Lost, Outcome
-from grader.exercise import Case
 from grader.exercises.common import checks, plain
 from grader.exercises.zero_optimizer.training import Array, Given, mistakes
+from grader.lost import Lost
 from grader.ranks.program import CallResult, Strided
 from grader.trace.events import SEND, Operation, ring_bytes
+from grader.worlds.cases import Case
+from grader.worlds.ranks import Outcome, RankBench
 
 SLACK = 1.1  # of memory and of bytes: shards that are whole parameters, or padded
 NEAR = 5e-5  # what float32 may lose in ten steps on values of about 1; the mistakes are a hundred times as large
 
 
-def values(bench: Bench, group: str) -> Iterator[tuple[Case, CallResult]]:
+def values(bench: RankBench, group: str) -> Iterator[tuple[Case, CallResult]]:
     """The calls of `group`, each with the parameters of the unsharded optimizer. Raises Lost at the first without."""
     for case, result in bench.calls(group):
         forbidden = checks.forbidden(result)
@@ -35,7 +36,7 @@ def values(bench: Bench, group: str) -> Iterator[tuple[Case, CallResult]]:
         yield case, result
 
 
-def _counted(bench: Bench) -> Iterator[tuple[Case, CallResult]]:
+def _counted(bench: RankBench) -> Iterator[tuple[Case, CallResult]]:
     """The calls in which state and collectives are counted: those of stage 1, and of stage 2 those that are right.
     Where they are not, it is the checks of stage 2 that say so."""
     yield from values(bench, "budget1")
@@ -43,7 +44,7 @@ def _counted(bench: Bench) -> Iterator[tuple[Case, CallResult]]:
         yield from list(values(bench, "budget2"))
 
 
-def _rows(bench: Bench, case: Case, result: CallResult, rank: int) -> Array:
+def _rows(bench: RankBench, case: Case, result: CallResult, rank: int) -> Array:
     """The parameters of one rank after every step, as the harness returned them. Raises Lost."""
     given: Given = case.expected
     rows = _field(result, rank, "parameters")
@@ -69,7 +70,7 @@ def _near(got: Array, right: Array) -> bool:
     return bool(np.allclose(got, right, rtol=NEAR, atol=NEAR))
 
 
-def _wrong(bench: Bench, case: Case, right: Array, got: list[Array]) -> Lost:
+def _wrong(bench: RankBench, case: Case, right: Array, got: list[Array]) -> Lost:
     """The first step after which some rank's parameters are wrong, and the mistake that explains it."""
     given: Given = case.expected
     plan = given.plan
@@ -124,7 +125,7 @@ def _why(given: Given, got: list[Array], rank: int) -> str:
 # ---- memory
 
 
-def state(bench: Bench) -> Outcome:
+def state(bench: RankBench) -> Outcome:
     """Bytes of optimizer state on each rank: at most 1.1/N of the unsharded optimizer's."""
     for case, result in _counted(bench):
         given: Given = case.expected
@@ -169,7 +170,7 @@ def _state_habit(kept: list[float], total: int) -> str:
     return "Some of it is kept on several ranks: the shards must not overlap."
 
 
-def freed(bench: Bench) -> Outcome:
+def freed(bench: RankBench) -> Outcome:
     """Bytes of gradients that are left after a step of stage 2: at most those of the rank's shard."""
     for case, result in values(bench, "budget2"):
         given: Given = case.expected
@@ -210,7 +211,7 @@ def _allowance(by_step: list[list[Operation]], steps: int) -> int:
     return 1 if len(by_step) == steps else steps + 1
 
 
-def collectives(bench: Bench) -> Outcome:
+def collectives(bench: RankBench) -> Outcome:
     """Collectives of each step: at most two for every parameter group. 2(N-1) messages count as one collective."""
     for case, result in _counted(bench):
         if result.diagnoses:
@@ -251,7 +252,7 @@ def _habit(joint: list[Operation], given: Given) -> str:
     return "Lay a group's parameters out in one flat buffer."
 
 
-def sent(bench: Bench) -> Outcome:
+def sent(bench: RankBench) -> Outcome:
     """Bytes of each step in stage 2: those of a reduce-scatter and an all-gather, 2(N-1)/N of the parameters."""
     for case, result in values(bench, "budget2"):
         given: Given = case.expected

@@ -1,7 +1,7 @@
 """An array that is another one in each process: what a worker has learnt from its own shows who trained together.
 
-In the process that made it, it holds the values themselves. Each process that unpickles it asks at the gate by how much
-they are shifted there, and passes on what they were: Ray's controller hands them to the workers.
+In the process that made it, it holds the values themselves. Each process that unpickles it asks at the rendezvous by
+how much they are shifted there, and passes on what they were: Ray's controller hands them to the workers.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from grader.jobs.rays.gate import tell
+from grader.jobs.rays.rendezvous import tell
 
 
 class Apart(np.ndarray[Any, Any]):

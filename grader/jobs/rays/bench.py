@@ -6,11 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from grader.jobs.judging import Judging
-from grader.jobs.rays.lent import Driver, Said
-from grader.jobs.rays.room import Rays
+from grader.jobs.rays.lease import Driver, Rays, Said
+from grader.lost import Lost
 from grader.submission import Submission
-from grader.trace.trouble import Trouble
-from grader.verdict import Diagnosis
 
 B = TypeVar("B")
 C = TypeVar("C")
@@ -32,12 +30,12 @@ class RayBench(Judging):
         self._imported = tuple(imported)
         self.kept: dict[str, Any] = {}  # what several checks judge, for them to keep
         self._driver: Driver | None = None
-        self._hopeless: Trouble | None = None
-        self._endless: list[Trouble] = []
+        self._hopeless: Lost | None = None
+        self._endless: list[Lost] = []
 
     @property
     def driver(self) -> Driver:
-        """The process with the submission. Raises Trouble where it cannot be loaded, NotPlayed without a Ray."""
+        """The process with the submission. Raises Lost where it cannot be loaded, Unable without a Ray."""
         if self._hopeless is not None:
             raise self._hopeless
         if len(self._endless) >= MOST_ENDLESS:
@@ -47,8 +45,8 @@ class RayBench(Judging):
         if self._driver is None:
             try:
                 self._driver = Driver(self._rays, self._submission, self._names, self._harness, self._imported)
-            except Trouble as trouble:
-                self._hopeless = trouble
+            except Lost as lost:
+                self._hopeless = lost
                 raise
         return self._driver
 
@@ -56,16 +54,16 @@ class RayBench(Judging):
         self, function: str, by: str, *arguments: Any, seconds: float,
         said: Callable[[Said], None] | None = None, idle: Callable[[], None] | None = None,
     ) -> Any:  # fmt: skip
-        """Have the harness's `by` called with that function of the submission. Raises Trouble."""
+        """Have the harness's `by` called with that function of the submission. Raises Lost."""
         driver = self.driver
         if function in driver.missing:
             text = f"{self._submission.name} defines no {function}."
-            raise Trouble(Diagnosis("missing_function", text, file=self._submission.name, expected=function))
+            raise driver.lost("missing_function", text, expected=function)
         try:
             return driver.call(function, by, *arguments, seconds=seconds, said=said, idle=idle)
-        except Trouble as trouble:
-            if trouble.diagnosis.kind == "timeout":
-                self._endless.append(trouble)
+        except Lost as lost:
+            if lost.diagnosis.kind == "timeout":
+                self._endless.append(lost)
             raise
 
     def output(self) -> str:
@@ -85,8 +83,8 @@ def once_more(judge: Callable[[B], C]) -> Callable[[B], C]:
     def judged(bench: B) -> C:
         try:
             return judge(bench)
-        except Trouble as trouble:
-            if not trouble.broke:
+        except Lost as lost:
+            if not lost.broke:
                 raise
             return judge(bench)
 

@@ -3,18 +3,16 @@ the exercise's harness, and decides nothing."""
 
 from __future__ import annotations
 
-import linecache
 import sys
 import types
 from typing import Any
 
-from grader.jobs.host import raised
-from grader.sandbox import frames
+from grader.sandbox import frames, program
 
 HARNESS = "<harness>"
 
 
-def drive(channel: Any, asked: dict[str, Any], address: str) -> None:
+def drive(channel: frames.Channel, asked: dict[str, Any], address: str) -> None:
     """Load the program and call what it is told to; both of it is pickled by value, for workers do not have it."""
     import ray
     from ray import cloudpickle
@@ -24,8 +22,8 @@ def drive(channel: Any, asked: dict[str, Any], address: str) -> None:
     try:
         code = compile(source, file, "exec")
         ray.init(address=address, log_to_driver=False, logging_level="error")
-        submission = _module("submission", source, file)
-        harness = _module("harness", asked["harness"], HARNESS)
+        submission = program.module(source, file)
+        harness = program.module(asked["harness"], HARNESS, "harness")
         for module in (submission, harness):
             cloudpickle.register_pickle_by_value(module)
         stage = "load"
@@ -33,31 +31,22 @@ def drive(channel: Any, asked: dict[str, Any], address: str) -> None:
         stage = "harness"
         exec(compile(asked["harness"], HARNESS, "exec"), harness.__dict__)
     except BaseException as error:
-        channel.post(raised(error, file, stage))
+        channel.post(program.raised(error, file, stage))
         return
     missing = [name for name in asked["functions"] if not hasattr(submission, name)]
     channel.post({"event": "loaded", "missing": missing, "job": ray.get_runtime_context().get_job_id()})
-    while (messages := channel.read()) is not None:
-        for message in messages:
-            _call(channel, harness, submission, message.header, file)
+    while (message := channel.next()) is not None:
+        _call(channel, harness, submission, message.header, file)
     ray.shutdown()
 
 
-def _module(name: str, source: str, file: str) -> types.ModuleType:
-    module = types.ModuleType(name)
-    module.__file__ = file
-    sys.modules[name] = module
-    linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
-    return module
-
-
 def _call(
-    channel: Any, harness: types.ModuleType, submission: types.ModuleType, asked: dict[str, Any], file: str
+    channel: frames.Channel, harness: types.ModuleType, submission: types.ModuleType, asked: dict[str, Any], file: str
 ) -> None:
     try:
         value = getattr(harness, asked["by"])(getattr(submission, asked["function"]), *asked["arguments"])
     except BaseException as error:
-        channel.post(raised(error, file, "call"))
+        channel.post(program.raised(error, file, "call"))
         return
     sys.stdout.flush()
     tree, _ = frames.encode(value, lambda _: None)

@@ -4,7 +4,7 @@ a learner, and never starts a thread: all that it forks has Ray imported.
 Takes from the grading process
   {"do": "driver", "source", "file", "functions", "harness", "imported"}     a new driver, which tells as it goes
   {"do": "call", ...}                                   to be passed on to the driver
-  {"do": "answer", "to": number, "answer": value}       to who waits at the gate
+  {"do": "answer", "to": number, "answer": value}       to who waits at the rendezvous
   {"do": "kill", "pid"}                                 one of Ray's workers
   {"do": "ask", "ask": "tasks" | "actors"}              Ray's tables, from the observer
   {"do": "end"}                                         the driver and every worker are to go
@@ -33,52 +33,50 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
-from grader.jobs.host import Hear, Tell
-from grader.jobs.rays import driver, environments, gate, ids, observer
+from grader.jobs.rays import driver, environments, ids, observer, rendezvous
 from grader.jobs.rays.sweep import found, sweep
-from grader.sandbox import frames, keeper
+from grader.sandbox import frames, supervise
 
-_CHANNEL = 3  # to the grading process
 _PDEATHSIG = 1
+LAUNCH = "RANKUP_LAUNCH"  # the environment variable that says to whom `launch` goes
 SHARED = Path("/dev/shm")
 LAUNCHERS = ("--language=", environments.PREFIX)  # arguments that are not for the worker itself
 LOOK_SECONDS = 0.005  # between two looks whether who was killed has gone
 
 
-def serve(start: dict[str, Any], hear: Hear, tell: Tell) -> int:
-    """Be the nursery. Returns an exit status."""
+def serve(start: dict[str, Any], channel: frames.Channel) -> int:
+    """Be the supervisor. Returns an exit status."""
     try:
-        _Nursery(start, tell).live()
+        _Supervisor(start, channel).live()
     except Exception as error:
         traceback.print_exc()
-        tell({"event": "failed", "text": f"{type(error).__name__}: {error}"})
-        hear()
+        channel.post({"event": "failed", "text": f"{type(error).__name__}: {error}"})
+        channel.next()
     return 0
 
 
-class _Nursery:
-    def __init__(self, start: dict[str, Any], tell: Tell) -> None:
-        self._tell, self._start = tell, start
+class _Supervisor:
+    def __init__(self, start: dict[str, Any], channel: frames.Channel) -> None:
+        self._grading, self._start = channel, start
         self._here = Path.cwd()
         self._watch = selectors.DefaultSelector()
         self._workers: set[int] = set()
-        self._driver: tuple[int, gate.Line] | None = None
-        self._gate: dict[int, gate.Line] = {}
+        self._driver: tuple[int, frames.Channel] | None = None
+        self._visitors: dict[int, frames.Channel] = {}
         self._said = 0
-        self._grading = gate.Line(socket.socket(fileno=os.dup(_CHANNEL)))
         os.environ.update(
             observer.ENVIRONMENT, RAY_AUTH_TOKEN=os.urandom(20).hex(), RAY_RAYLET_PID=str(os.getpid())
         )  # fmt: skip
         importlib.import_module("ray")  # reads the environment once, here, for all that is forked
         ids.leave_the_generator_alone()
-        nursery, entry = self._listen("nursery", "RANKUP_NURSERY"), self._listen("gate", gate.PATH)
+        births, entry = self._listen("births", LAUNCH), self._listen("rendezvous", rendezvous.PATH)
         woken, waker = socket.socketpair()
         woken.setblocking(False)
         waker.setblocking(False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(waker.fileno(), warn_on_full_buffer=False)
         for source, act in (
-            (self._grading.channel, self._asked), (nursery, lambda: self._born(nursery)),
+            (self._grading.end, self._asked), (births, lambda: self._born(births)),
             (entry, lambda: self._entered(entry)), (woken, lambda: self._reap(woken)),
         ):  # fmt: skip
             self._watch.register(source, selectors.EVENT_READ, act)
@@ -98,7 +96,7 @@ class _Nursery:
         self._ours = {*up["pids"], os.getpid()}
         self._raylet, self._address = up["raylet"], up["address"]
         self._kept = found(self._here)
-        self._tell({"event": "up"})
+        self._grading.post({"event": "up"})
         self._living = True
         while self._living:
             self._turn()
@@ -141,38 +139,26 @@ class _Nursery:
             sys.stdout.flush()
             os._exit(status)
 
-    def _pair(self, act: Callable[[gate.Line], Any]) -> tuple[int, gate.Line]:
+    def _pair(self, act: Callable[[frames.Channel], Any]) -> tuple[int, frames.Channel]:
         """A process that does that, with a socket between us."""
         ours, theirs = socket.socketpair()
-        pid = self._fork(lambda: act(gate.Line(theirs)), {theirs.fileno()})
+        pid = self._fork(lambda: act(frames.Channel(theirs)), {theirs.fileno()})
         theirs.close()
-        return pid, gate.Line(ours)
+        return pid, frames.Channel(ours)
 
-    def _fork_observer(self) -> gate.Line:
+    def _fork_observer(self) -> frames.Channel:
         plasma = SHARED if os.access(SHARED, os.W_OK) else self._here / "objects"
         plasma.mkdir(exist_ok=True)
 
-        def observe(channel: gate.Line) -> None:
-            waiting: list[frames.Message] = []
-
-            def hear() -> dict[str, Any] | None:
-                while not waiting:
-                    messages = channel.read()
-                    if messages is None:
-                        return None
-                    waiting.extend(messages)
-                return waiting.pop(0).header
-
-            observer.observe(
-                self._here, str(plasma), self._start["cpus"], self._start["store_bytes"], hear, channel.post
-            )
+        def observe(channel: frames.Channel) -> None:
+            observer.observe(self._here, str(plasma), self._start["cpus"], self._start["store_bytes"], channel)
 
         return self._pair(observe)[1]
 
     def _observed(self) -> dict[str, Any]:
         """What the observer says next. Workers are born meanwhile: Ray starts with some."""
-        channel = self._observer.channel
-        self._watch.unregister(self._grading.channel)  # whoever asks waits for this answer
+        channel = self._observer.end
+        self._watch.unregister(self._grading.end)  # whoever asks waits for this answer
         self._watch.register(channel, selectors.EVENT_READ, lambda: None)
         try:
             while True:
@@ -184,12 +170,12 @@ class _Nursery:
                         return messages[0].header
         finally:
             self._watch.unregister(channel)
-            self._watch.register(self._grading.channel, selectors.EVENT_READ, self._asked)
+            self._watch.register(self._grading.end, selectors.EVENT_READ, self._asked)
 
-    def _born(self, nursery: socket.socket) -> None:
+    def _born(self, births: socket.socket) -> None:
         """Fork a worker, for the raylet's launcher that asks for one."""
         with contextlib.suppress(OSError, ValueError):
-            channel, _ = nursery.accept()
+            channel, _ = births.accept()
             with channel:
                 channel.settimeout(5)
                 length = int.from_bytes(channel.recv(4, socket.MSG_WAITALL), "little")
@@ -204,10 +190,10 @@ class _Nursery:
                 pid, status = ended[0], os.waitstatus_to_exitcode(ended[1])
                 if pid in self._workers:
                     self._workers.discard(pid)
-                    self._tell({"event": "gone", "pid": pid, "status": status})
+                    self._grading.post({"event": "gone", "pid": pid, "status": status})
                 elif self._driver is not None and pid == self._driver[0]:
                     self._drained()
-                    self._tell({"event": "driver", "status": status})
+                    self._grading.post({"event": "driver", "status": status})
 
     # ---- what is said
 
@@ -223,14 +209,14 @@ class _Nursery:
                     self._drive(asked)
                 case "call" if self._driver is not None:
                     self._driver[1].post(asked, message.blob)
-                case "answer" if asked["to"] in self._gate:
-                    self._gate[asked["to"]].post({"answer": asked["answer"]})
+                case "answer" if asked["to"] in self._visitors:
+                    self._visitors[asked["to"]].post({"answer": asked["answer"]})
                 case "kill":
                     self._kill({asked["pid"]} & self._workers)
-                    self._tell({"event": "answer", "answer": None})
+                    self._grading.post({"event": "answer", "answer": None})
                 case "ask":
                     self._observer.post({"ask": asked["ask"]})
-                    self._tell({"event": "answer", "answer": self._observed()["answer"]})
+                    self._grading.post({"event": "answer", "answer": self._observed()["answer"]})
                 case "end":
                     self._end()
 
@@ -239,21 +225,21 @@ class _Nursery:
         for name in asked["imported"]:
             importlib.import_module(name)
         self._driver = self._pair(lambda channel: driver.drive(channel, asked, self._address))
-        self._watch.register(self._driver[1].channel, selectors.EVENT_READ, self._driven)
+        self._watch.register(self._driver[1].end, selectors.EVENT_READ, self._driven)
 
     def _driven(self) -> None:
         """Pass on what the driver says."""
         assert self._driver is not None
         messages = self._driver[1].read()
         if messages is None:
-            self._watch.unregister(self._driver[1].channel)
+            self._watch.unregister(self._driver[1].end)
         for message in messages or ():
-            self._tell({"event": "driver", "message": message.header}, message.blob)
+            self._grading.post({"event": "driver", "message": message.header}, message.blob)
 
     def _drained(self) -> None:
         """Pass on what the driver said before it ended."""
         assert self._driver is not None
-        while self._driver[1].channel in self._watch.get_map():
+        while self._driver[1].end in self._watch.get_map():
             self._driven()
 
     def _entered(self, entry: socket.socket) -> None:
@@ -263,16 +249,18 @@ class _Nursery:
         role = "worker" if pid in self._workers else "other"
         if self._driver is not None and pid == self._driver[0]:
             role = "driver"
-        self._gate[number] = visitor = gate.Line(channel)
+        self._visitors[number] = visitor = frames.Channel(channel)
 
         def heard() -> None:
             messages = visitor.read()
             if messages is None:
                 self._watch.unregister(channel)
-                self._gate.pop(number, None)
+                self._visitors.pop(number, None)
                 channel.close()
             for message in messages or ():
-                self._tell({"event": "said", "number": number, "pid": pid, "role": role, "what": message.header})
+                self._grading.post(
+                    {"event": "said", "number": number, "pid": pid, "role": role, "what": message.header}
+                )
 
         self._watch.register(channel, selectors.EVENT_READ, heard)
 
@@ -292,10 +280,10 @@ class _Nursery:
         if self._driver is not None:
             self._kill({self._driver[0]})
             self._driver = None
-        while strays := {*keeper.children()} - self._ours:
+        while strays := {*supervise.children()} - self._ours:
             self._kill(strays)
         sweep(self._here, self._kept)
-        self._tell({"event": "ended"})
+        self._grading.post({"event": "ended"})
 
 
 def _work(asked: dict[str, Any]) -> None:

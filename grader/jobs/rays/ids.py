@@ -1,6 +1,6 @@
 """Ray's random ids where processes are forked.
 
-Ray seeds its generator when the first id is drawn, and a fork copies it. Where the nursery itself has drawn one, all
+Ray seeds its generator when the first id is drawn, and a fork copies it. Where the supervisor itself has drawn one, all
 that it forks draw the same ids: of two workers that start at the same time each makes the object that it warms up the
 store with, and the second one aborts, for which Ray waits a minute.
 """

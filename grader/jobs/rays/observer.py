@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from grader.jobs.rays import environments
+from grader.sandbox import frames
 
 FOLDER = Path(__file__).parent
 MEMORY_BYTES = 4 * 2**30  # that Ray thinks there is; the box's keeper holds it to what it may really use
@@ -38,11 +38,8 @@ ENVIRONMENT = {
     "RAY_TRAIN_HEALTH_CHECK_INTERVAL_S": "0.1",  # how often it looks for reports and for the dead
 }
 
-Hear = Callable[[], dict[str, Any] | None]
-Tell = Callable[[dict[str, Any]], None]
 
-
-def observe(folder: Path, plasma: str, cpus: int, store_bytes: int, hear: Hear, tell: Tell) -> None:
+def observe(folder: Path, plasma: str, cpus: int, store_bytes: int, channel: frames.Channel) -> None:
     """Start Ray below `folder`, with objects in the folder `plasma`, and answer questions until nobody asks."""
     from ray._common import utils
     from ray._private import services
@@ -69,10 +66,10 @@ def observe(folder: Path, plasma: str, cpus: int, store_bytes: int, hear: Hear, 
     )  # fmt: skip
     raylet = node.all_processes["raylet"][0].process.pid
     ours = [each.process.pid for found in node.all_processes.values() for each in found]
-    tell({"address": node.address, "raylet": raylet, "pids": [*ours, os.getpid()]})
+    channel.post({"address": node.address, "raylet": raylet, "pids": [*ours, os.getpid()]})
     tables = _tables(node)
-    while (asked := hear()) is not None:
-        tell({"answer": {"tasks": _tasks, "actors": _actors}[asked["ask"]](tables)})
+    while (asked := channel.next()) is not None:
+        channel.post({"answer": {"tasks": _tasks, "actors": _actors}[asked.header["ask"]](tables)})
 
 
 def _tables(node: Any) -> Any:

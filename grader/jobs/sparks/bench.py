@@ -9,9 +9,9 @@ from grader.jobs.judging import Judging
 from grader.jobs.sparks import lives
 from grader.jobs.sparks.engine import Failed, Missing, Returned, Spark
 from grader.jobs.sparks.shown import chart
+from grader.lost import Lost
 from grader.submission import Submission
 from grader.trace.gantt import Chart
-from grader.trace.trouble import Trouble, Violation
 from grader.verdict import Diagnosis
 
 HOPELESS = ("syntax_error", "missing_function")
@@ -24,10 +24,10 @@ class SparkBench(Judging):
     def __init__(self, spark: Spark, submission: Submission, seed: int) -> None:
         super().__init__(submission, seed)
         self._spark = spark
-        self._done: dict[str, Returned | Trouble] = {}
+        self._done: dict[str, Returned | Lost] = {}
         self._ours: dict[tuple[str, str, str], Returned] = {}
-        self._endless: list[Trouble] = []
-        self._hopeless: dict[str, Trouble] = {}  # by function, "" for all of them
+        self._endless: list[Lost] = []
+        self._hopeless: dict[str, Lost] = {}  # by function, "" for all of them
         self._lived: dict[str, lives.Lived | Failed | Missing] = {}  # by function
 
     def line_of(self, called: str) -> int | None:
@@ -38,29 +38,29 @@ class SparkBench(Judging):
 
     def run(self, label: str, call: str, *arguments: Any, conf: Mapping[str, str] | None = None) -> Returned:
         """Call the submission's function; `label` says what with, and `conf` has settings of the session that it is
-        lent. Raises Trouble where it does not return."""
+        lent. Raises Lost where it does not return."""
         if label not in self._done:
             self._done[label] = self._tried(label, call, arguments, conf)
         done = self._done[label]
-        if isinstance(done, Trouble):
+        if isinstance(done, Lost):
             raise done
         return done
 
     def _tried(
         self, label: str, call: str, arguments: tuple[Any, ...], conf: Mapping[str, str] | None
-    ) -> Returned | Trouble:
+    ) -> Returned | Lost:
         hopeless = self._hopeless.get("") or self._hopeless.get(call)
         if hopeless or len(self._endless) >= MOST_ENDLESS:
             return hopeless or self._endless[-1]
         try:
             return self._spark.run(self._submission, call, arguments, label, conf)
-        except Trouble as trouble:
-            kind = trouble.diagnosis.kind
+        except Lost as lost:
+            kind = lost.diagnosis.kind
             if kind in HOPELESS:
-                self._hopeless["" if kind == "syntax_error" else call] = trouble
-            elif trouble.broke:
-                self._endless.append(trouble)
-            return trouble
+                self._hopeless["" if kind == "syntax_error" else call] = lost
+            elif lost.broke:
+                self._endless.append(lost)
+            return lost
 
     def live(self, call: str, of: Sequence[lives.Life]) -> lives.Lived:
         """The lives of the streaming query that the submission's function starts: lived once. Raises as live()."""
@@ -75,7 +75,7 @@ class SparkBench(Judging):
         return lived
 
     def ours(self, source: str, call: str, *arguments: Any) -> Returned:
-        """A run of a program of our own, with which to compare: made once. Raises Trouble."""
+        """A run of a program of our own, with which to compare: made once. Raises Lost."""
         asked = source, call, repr(arguments)
         if asked not in self._ours:
             self._ours[asked] = self._spark.run(Submission(source, "ours.py"), call, arguments)
@@ -86,12 +86,10 @@ class SparkBench(Judging):
         self._spark.done()
 
     def hold(self, label: str, returned: Returned, *judges: Callable[[Returned], Diagnosis | None]) -> Chart:
-        """Ask the judges one after another. Raises Violation with the run's picture; returns the picture."""
+        """Ask the judges one after another. Raises Lost with the run's picture; returns the picture."""
         picture = chart(returned.measured, label, "records" if returned.plan else "bytes")
         for judge in judges:
             wrong = judge(returned)
             if wrong is not None:
-                violation = Violation(wrong)
-                violation.chart = picture
-                raise violation
+                raise Lost(wrong, picture)
         return picture

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import datetime
 import gc
-import linecache
 import os
 import re
 import resource
@@ -17,29 +16,23 @@ import signal
 import socket
 import sys
 import traceback
-import types
 import warnings
 from pathlib import Path
 from typing import Any
 
-from grader.jobs.host import MODULE
-from grader.jobs.sparks import confine, gate
-from grader.sandbox import frames
+from grader.jobs.sparks import confine, py4j_filter
+from grader.sandbox import frames, program
 
 CPU_SECONDS = 30
 
 
 def live(
-    asked: dict[str, Any], folder: str, own: str, port: int, token: str, session: str, channel: socket.socket
+    asked: dict[str, Any], folder: str, own: str, port: int, token: str, session: str, channel: frames.Channel
 ) -> None:
     """From the fork to the end of a run. Never returns."""
     status = 70
-
-    def tell(header: dict[str, Any]) -> None:
-        channel.sendall(frames.pack_message(header))
-
     try:
-        gate.let_go()
+        py4j_filter.let_go()
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         os.environ.update(PYSPARK_GATEWAY_PORT=str(port), PYSPARK_GATEWAY_SECRET=token, PYSPARK_PYTHON=sys.executable)
         confine.to([own, os.environ["RANKUP_TASKS"], *asked.get("writes", ())])
@@ -49,11 +42,11 @@ def live(
         try:
             spark = _session(session, own)
         except BaseException as error:
-            tell({"event": "failed", "text": f"{type(error).__name__}: {error}"[:300]})
+            channel.post({"event": "failed", "text": f"{type(error).__name__}: {error}"[:300]})
             os._exit(0)
-        tell(_told(asked, file, spark, folder))
-        while channel.recv(1):  # what was returned is kept until the supervisor has seen it; it may ask once more
-            tell(_again(asked, file, spark, folder))
+        channel.post(_told(asked, file, spark, folder))
+        while channel.next():  # what was returned is kept until the supervisor has seen it; it may ask once more
+            channel.post(_again(asked, file, spark, folder))
         status = 0
     except BaseException:
         traceback.print_exc()
@@ -87,11 +80,8 @@ def _told(asked: dict[str, Any], file: str, spark: Any, folder: str) -> dict[str
     source, stage = asked["source"], "compile"
     try:
         code = compile(source, file, "exec")
-        linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
         stage = "load"
-        module = types.ModuleType(MODULE)
-        module.__file__ = file
-        exec(code, module.__dict__)  # the learner's code: this process is its box
+        module = program.load(code, source, file, listed=False)  # not there for tasks: it is pickled by value
         function = getattr(module, asked["call"], None)
         if not callable(function):
             return {"event": "missing", "text": f"it defines no function {asked['call']}"}
@@ -106,7 +96,7 @@ def _told(asked: dict[str, Any], file: str, spark: Any, folder: str) -> dict[str
 
 def fork(
     asked: dict[str, Any], folder: str, own: str, port: int, token: str, session: str
-) -> tuple[int, socket.socket]:
+) -> tuple[int, frames.Channel]:
     """A driver in a new process, with nothing open but its channel. Returns its id and the channel's other end."""
     ours, theirs = socket.socketpair()
     pid = os.fork()
@@ -114,9 +104,9 @@ def fork(
         for fd in set(map(int, os.listdir("/proc/self/fd"))) - {0, 1, 2, theirs.fileno()}:
             with contextlib.suppress(OSError):
                 os.close(fd)
-        live(asked, folder, own, port, token, session, theirs)
+        live(asked, folder, own, port, token, session, frames.Channel(theirs))
     theirs.close()
-    return pid, ours
+    return pid, frames.Channel(ours)
 
 
 def _again(asked: dict[str, Any], file: str, spark: Any, folder: str) -> dict[str, Any]:
@@ -180,15 +170,10 @@ _kept: list[Any] = []  # what the supervisor is to look at lives as long as this
 
 
 def _raised(error: BaseException, file: str, stage: str) -> dict[str, Any]:
-    lines = [entry.lineno for entry in traceback.extract_tb(error.__traceback__) if entry.filename == file]
-    line = lines[-1] if lines else None
-    text = error.msg if isinstance(error, SyntaxError) else str(error)
-    if isinstance(error, SyntaxError) and error.filename == file:
-        line = error.lineno
-    if isinstance(error, MemoryError):
-        text = "out of memory"
-    kind, text = _of_a_task(text) or (type(error).__name__, short(text))
-    return {"event": "raised", "stage": stage, "type": kind, "text": text, "line": line_in(str(error), file) or line}
+    event = program.raised(error, file, stage)
+    text = "out of memory" if isinstance(error, MemoryError) else program.text_of(error)
+    kind, text = _of_a_task(text) or (event["type"], short(text))
+    return {**event, "type": kind, "text": text, "line": line_in(str(error), file) or event["line"]}
 
 
 def line_in(text: str, file: str) -> int | None:

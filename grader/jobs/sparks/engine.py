@@ -10,15 +10,15 @@ from typing import Any
 
 from grader.jobs.sparks import java
 from grader.jobs.sparks.measured import Measured
-from grader.sandbox import modes
+from grader.lost import Lost, Unable
+from grader.sandbox import endings, modes
+from grader.sandbox.client import NONSENSE, Beyond, Client, NoAnswer, Patience, plain
+from grader.sandbox.endings import Raised
 from grader.sandbox.limits import MIB, BoxLimits
-from grader.sandbox.party import NONSENSE, Beyond, Party, plain
 from grader.sandbox.warm import BoxFailed, Warm
 from grader.submission import Source, Submission
-from grader.trace.trouble import NotPlayed, Trouble
 from grader.verdict import Diagnosis, Kind
 
-HOST = "grader.jobs.sparks.host"
 LIMITS = BoxLimits(
     memory_bytes=3072 * MIB, processes=600, disk_bytes=512 * MIB, inodes=65_536, open_files=4096, cpu_seconds=7200
 )
@@ -26,6 +26,10 @@ START_SECONDS = 120.0
 RUN_SECONDS = 60.0  # real ones: the last resort; a task and the driver have CPU limits of their own
 FIT_SECONDS = 150.0  # as real, of a fit (`tunings.FIT_SECONDS`)
 STDOUT_BYTES = 2**22
+BEYOND = {
+    "memory": "Spark and the submission used {used:,.0f} MiB where {allowed:,.0f} MiB are allowed.",
+    "": "The submission used {used:,.0f} where {allowed:,.0f} are allowed: {limit}.",
+}
 
 
 class Failed(BoxFailed):
@@ -36,7 +40,7 @@ class _BrokenDown(Exception):  # noqa: N818 - reads as what happened
     """Spark is of no use any more: by itself, or by what it was given to run."""
 
 
-class Missing(NotPlayed):
+class Missing(Unable):
     """Spark cannot be run on this machine, and why."""
 
 
@@ -158,22 +162,22 @@ class Spark:
         graded."""
         self._warm = warm
         self._shared = os.environ.get(modes.LEAST) != "full" if shared is None else shared
-        self._party: Party | None = None
+        self._client: Client | None = None
         self._kept: dict[str, str] = {}  # names of files in the box, by their text
         self._group = ""
         self.start_seconds = 0.0
 
     def start(self) -> None:
         """Have the JVM ready. Raises Missing, Failed."""
-        if self._party is not None and not self._party.status:
+        if self._client is not None and not self._client.status:
             return
         self.close()
         why = java.missing()
         if why:
             raise Missing(why)
         options, began = java.prepared(), time.monotonic()
-        self._party = Party(self._warm, 1, LIMITS, 30.0, STDOUT_BYTES)
-        self._party.post(0, {"by": HOST, "options": options})
+        self._client = Client(self._warm.box(1, LIMITS), 30.0, STDOUT_BYTES)
+        self._client.post(0, {"program": "spark", "options": options})
         told = self._hear(START_SECONDS)
         if told is None or told[0].get("event") != "up":
             text = plain(told[0].get("text", "")) if told else "nothing was heard of it"
@@ -189,9 +193,9 @@ class Spark:
 
     def close(self) -> None:
         """End the box, and with it the JVM."""
-        if self._party is not None:
-            self._party.close()
-        self._party, self._kept = None, {}
+        if self._client is not None:
+            self._client.close()
+        self._client, self._kept = None, {}
 
     @property
     def warm(self) -> Warm:
@@ -206,7 +210,7 @@ class Spark:
         label: str = "",
         conf: Mapping[str, str] | None = None,
     ) -> Returned:
-        """Call the submission's function. Raises Trouble where it does not return; Failed where Spark does not start.
+        """Call the submission's function. Raises Lost where it does not return; Failed where Spark does not start.
 
         `conf` are settings of the session that it is lent. Where Spark itself breaks down in the call, it is made once
         more in a new box: who does that twice did it.
@@ -214,41 +218,34 @@ class Spark:
         for last in (False, True):
             self.start()
             try:
-                return self._tried(submission, call, arguments, label, dict(conf or {}))
-            except _BrokenDown as broken:
+                return self._run(submission, call, arguments, label, dict(conf or {}))
+            except Lost:
+                raise
+            except Beyond as beyond:
+                self.close()
+                raise Lost(beyond_limit(submission, beyond, label), broke=True) from None
+            except (_BrokenDown, *NONSENSE) as error:
+                self.close()
                 if last:
-                    text = f"Spark broke down in this call, and again in a new one: {broken}."
-                    raise Trouble(_diagnosis(submission, "crash", text, None, label), broke=True) from None
+                    why = error if isinstance(error, _BrokenDown) else _no_answer(error)
+                    text = f"Spark broke down in this call, and again in a new one: {why}."
+                    raise Lost(diagnosis(submission, "crash", text, None, label), broke=True) from None
+            except BaseException:
+                self.close()
+                raise
         raise AssertionError
-
-    def _tried(
-        self, submission: Submission, call: str, arguments: Sequence[Any], label: str, conf: dict[str, str]
-    ) -> Returned:
-        try:
-            return self._run(submission, call, arguments, label, conf)
-        except Trouble:
-            raise
-        except Beyond as beyond:
-            self.close()
-            raise Trouble(_beyond(submission, beyond, label), broke=True) from None
-        except NONSENSE as error:
-            self.close()
-            raise _BrokenDown(f"what came from its box is no answer ({type(error).__name__})") from None
-        except BaseException:
-            self.close()
-            raise
 
     def _run(
         self, submission: Submission, call: str, arguments: Sequence[Any], label: str, conf: dict[str, str]
     ) -> Returned:
         fit = next((each for each in arguments if isinstance(each, Fit)), None)
         given = [self._given(each) for each in arguments if each is not fit]
-        assert self._party is not None
+        assert self._client is not None
         asked = {"event": "run", "source": submission.source, "file": submission.name, "call": call,
                  "arguments": given, "conf": conf, "seconds": RUN_SECONDS}  # fmt: skip
         if fit is not None:
             asked["fit"] = {"train": self._given(fit.train), "test": self._given(fit.test)}
-        self._party.post(0, asked)
+        self._client.post(0, asked)
         result = self._hear(RUN_SECONDS + 60 + (FIT_SECONDS if fit is not None else 0))
         if result is None:
             raise _BrokenDown("its supervisor does not answer")
@@ -256,11 +253,11 @@ class Spark:
         events = self._hear(60)
         if events is None:  # the JVM is gone, or stands still
             self.close()
-        wrong = _wrong(submission, told, label)
+        wrong = wrong_with(submission, told, label)
         if wrong is not None:
             if told["event"] in ("endless", "died"):
                 self.close()  # its tasks may go on
-            raise Trouble(wrong, broke=self._party is None)
+            raise Lost(wrong, broke=self._client is None)
         if events is None:
             raise _BrokenDown("its JVM ended")
         measured = Measured.read(events[1], self._group)
@@ -284,10 +281,10 @@ class Spark:
 
     def _file(self, text: str) -> str:
         """The name of a file in the box with this text."""
-        assert self._party is not None
+        assert self._client is not None
         if text not in self._kept:
             name = f"input-{len(self._kept)}"
-            self._party.post(0, {"event": "file", "name": name}, text.encode())
+            self._client.post(0, {"event": "file", "name": name}, text.encode())
             if self._hear(30) is None:
                 raise _BrokenDown("its supervisor does not answer")
             self._kept[text] = name
@@ -295,53 +292,49 @@ class Spark:
 
     def _hear(self, seconds: float) -> tuple[dict[str, Any], bytes] | None:
         """The supervisor's next message; None where there is none in so many seconds, or it has ended."""
-        assert self._party is not None
-        until = time.monotonic() + seconds
-        while not self._party.inbox[0]:
-            left = until - time.monotonic()
-            if left <= 0 or self._party.status:
-                return None
-            self._party.read(min(left, 1.0))
-        message = self._party.inbox[0].pop(0)
+        assert self._client is not None
+        try:
+            message = self._client.wait(0, Patience(wall=seconds))
+        except NoAnswer:
+            return None
         return message.header, message.blob
 
 
-def _diagnosis(submission: Submission, kind: Kind, text: str, line: int | None, label: str) -> Diagnosis:
+def _no_answer(error: Exception) -> str:
+    return f"what came from its box is no answer ({type(error).__name__})"
+
+
+def diagnosis(submission: Submission, kind: Kind, text: str, line: int | None, label: str) -> Diagnosis:
+    """What is said of a run of a submission's function, with `label`."""
     where = Source(submission.name, submission.source).quote(line)
     return Diagnosis(kind, f"{label + ': ' if label else ''}{text}{where}", None, submission.name, line)
 
 
-def _wrong(submission: Submission, told: dict[str, Any], label: str) -> Diagnosis | None:
+def wrong_with(submission: Submission, told: dict[str, Any], label: str) -> Diagnosis | None:
     """Why a run did not return, if it did not."""
     event, refused = told.get("event"), [plain(each, 200) for each in told.get("refused", ())]
     if refused:
-        return _diagnosis(
-            submission, "sandbox_violation", f"The submission reached too far: {refused[0]}.", None, label
-        )
+        return diagnosis(submission, "sandbox_violation", f"The submission reached too far: {refused[0]}.", None, label)
     if event == "returned":
         return None
     if event == "missing":
-        return _diagnosis(submission, "missing_function", f"{submission.name}: {plain(told['text'])}.", None, "")
+        return diagnosis(submission, "missing_function", f"{submission.name}: {plain(told['text'])}.", None, "")
     if event == "endless":
         text = f"The call did not return within {RUN_SECONDS:g} s. Is there a loop that never ends?"
-        return _diagnosis(submission, "timeout", text, None, label)
+        return diagnosis(submission, "timeout", text, None, label)
     if event == "died":
-        return _diagnosis(submission, "crash", "The driver's process ended without returning.", None, label)
+        return diagnosis(submission, "crash", "The driver's process ended without returning.", None, label)
     if event != "raised":
         raise _BrokenDown(plain(told.get("text", "nothing is known of the run"), 300))
-    line = told["line"] if isinstance(told["line"], int) else None
-    text = f"{plain(told['type'], 100)}: {plain(told['text'], 500)}"
-    if told["stage"] == "compile":
-        return _diagnosis(submission, "syntax_error", text, line, "")
-    memory = "OutOfMemoryError" in text or told["type"] == "MemoryError"
-    return _diagnosis(submission, "out_of_memory" if memory else "crash", text, line, label)
+    error = Raised.read(told, 500)
+    text = f"{error.type}: {error.text}"
+    if error.stage == "compile":
+        return diagnosis(submission, "syntax_error", text, error.line, "")
+    memory = "OutOfMemoryError" in text or error.type == "MemoryError"
+    return diagnosis(submission, "out_of_memory" if memory else "crash", text, error.line, label)
 
 
-def _beyond(submission: Submission, beyond: Beyond, label: str) -> Diagnosis:
-    kind: Kind = "out_of_memory" if beyond.limit == "memory" else "sandbox_violation"
-    if beyond.limit == "memory":
-        used, allowed = beyond.used / MIB, beyond.allowed / MIB
-        text = f"Spark and the submission used {used:,.0f} MiB where {allowed:,.0f} MiB are allowed."
-    else:
-        text = f"The submission used {beyond.used:,.0f} where {beyond.allowed:,.0f} are allowed: {beyond.limit}."
-    return _diagnosis(submission, kind, text, None, label)
+def beyond_limit(submission: Submission, beyond: Beyond, label: str) -> Diagnosis:
+    """What is said of a submission that took more than its box may."""
+    kind, text = endings.beyond(beyond, BEYOND)
+    return diagnosis(submission, "sandbox_violation" if kind == "timeout" else kind, text, None, label)

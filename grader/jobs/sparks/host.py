@@ -1,81 +1,37 @@
 """The supervisor in Spark's box: it starts the JVM, lends it to drivers, and hands on what Spark's event log says.
 
 The supervisor never loads a submission. A driver is a fork of it that does, writes in a folder of its own alone, and
-reaches the JVM through a gate (see `gate`). What a DataFrame holds is collected by the supervisor itself.
+reaches the JVM through a filter (see `py4j_filter`). What a DataFrame holds is collected by the supervisor itself.
 """
 
 from __future__ import annotations
 
-import contextlib
-import os
 import secrets
-import select
 import shutil
-import signal
-import socket
 import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
-from py4j.java_gateway import GatewayParameters, JavaGateway, JavaObject
 from py4j.protocol import Py4JError
 
-from grader.jobs import start
-from grader.jobs.host import Hear, Tell
-from grader.jobs.sparks import driver, gate, java, rows, tunings
-from grader.sandbox import frames, usage
+from grader.jobs.sparks import driver, rows, tunings
+from grader.jobs.sparks.jvm import CONF, Driver, Jvm, end
+from grader.sandbox import frames
 
 RUNS_A_COLLECTION = 20
-DAEMON = "spark_tasks"  # a module that the JVM finds: in a box this package's folder is not listed (see `jobs.start`)
-DAEMON_SOURCE = f"""import runpy, sys
-sys.meta_path.insert(0, runpy.run_path({start.__file__!r}, run_name="start")["Finder"])
-from grader.jobs.sparks import confine
-if __name__ == "__main__":
-    confine.main()
-"""
-CONF = {
-    "spark.app.name": "submission",
-    "spark.sql.shuffle.partitions": "8",
-    "spark.sql.adaptive.enabled": "false",
-    "spark.sql.session.timeZone": "UTC",
-    "spark.python.daemon.module": DAEMON,
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
-    "spark.eventLog.enabled": "true",
-    "spark.eventLog.rolling.enabled": "false",
-    "spark.eventLog.compress": "false",
-    "spark.eventLog.logBlockUpdates.enabled": "true",
-    "spark.sql.streaming.ui.enabled": "false",
-    "spark.sql.jsonGenerator.ignoreNullFields": "false",
-    "spark.shuffle.compress": "false",  # bytes are to say what was sent, not how well it could be packed
-    "spark.driver.maxResultSize": "64m",
-    "spark.cleaner.periodicGC.interval": "24h",
-}
 
 
-class Lent:
-    """A JVM with one SparkContext, and what is needed to lend it."""
+class Supervisor:
+    """Has a JVM, and lends it."""
 
     def __init__(self, options: list[str]) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="spark-", dir=os.getcwd()))
-        self.given = Path(tempfile.mkdtemp(prefix="given-", dir=os.getcwd()))  # the JVM reads it; Python may not
-        self.tasks, events = self.folder / "tasks", self.folder / "events"
-        for path in (self.tasks, events):
-            path.mkdir()
-        (self.folder / f"{DAEMON}.py").write_text(DAEMON_SOURCE)
-        os.environ["RANKUP_TASKS"] = str(self.tasks)
-        os.environ["TZ"] = "UTC"  # of the JVM, of drivers and of tasks: a machine's time zone decides no verdict
-        time.tzset()
-        os.environ["PYTHONPATH"] = os.pathsep.join([str(self.folder), *filter(None, [os.environ.get("PYTHONPATH")])])
-        line = java.command(str(self.folder), {**CONF, "spark.eventLog.dir": f"file://{events}"}, options)
-        self.jvm_process = java.start(line, str(self.folder), str(self.folder / "errors"))
-        given = GatewayParameters(port=self.jvm_process.port, auth_token=self.jvm_process.secret, auto_convert=True)
-        self.gateway = JavaGateway(gateway_parameters=given)
-        spark = self.gateway.jvm.org.apache.spark
-        self.context = spark.api.java.JavaSparkContext(spark.SparkConf())
-        self.root = getattr(spark.sql.classic, "SparkSession$")
-        self.session = spark.sql.classic.SparkSession(self.context.sc())
+        self.folder = Path(tempfile.mkdtemp(prefix="spark-", dir=Path.cwd()))
+        self.given = Path(tempfile.mkdtemp(prefix="given-", dir=Path.cwd()))  # the JVM reads it; Python may not
+        events = self.folder / "events"
+        events.mkdir()
+        self.jvm = Jvm(self.folder, {**CONF, "spark.eventLog.dir": f"file://{events}"}, options)
+        self.gateway, self.context, self.session = self.jvm.gateway, self.jvm.context, self.jvm.session
         (log,) = events.iterdir()
         self.log = log.open("rb")
         self._runs = 0
@@ -106,12 +62,12 @@ class Lent:
         for number in list(self.context.getPersistentRDDs()):
             self.context.sc().unpersistRDD(number, True)
         self.session.catalog().clearCache()
-        self._end_workers()
+        end(self.jvm.processes(depth=2))  # of Python's side of tasks; who forks them goes on
         self._runs += 1
         if self._runs % RUNS_A_COLLECTION == 0:
             self.gateway.jvm.java.lang.System.gc()  # Spark then removes files of shuffles that nobody can ask for
         written = [path for path in self.folder.iterdir() if path.name not in self.own]  # by the JVM, for a driver
-        for path in [*self.tasks.iterdir(), *written]:
+        for path in [*self.jvm.tasks.iterdir(), *written]:
             if path.is_dir() and not path.is_symlink():
                 shutil.rmtree(path, ignore_errors=True)
             else:
@@ -133,114 +89,67 @@ class Lent:
             return 0, 0, 0
         return found.st_ino, found.st_size, found.st_mtime_ns
 
-    def _end_workers(self) -> None:
-        """Kill the processes of Python's side of tasks, with what a submission left in them; who forks them goes on."""
-        with usage.machine() as folder:
-            parents = {each.pid: each.parent for each in usage.everybody(folder)}
-        for pid, parent in parents.items():
-            if parents.get(parent) == self.jvm_process.process.pid:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
 
-
-def serve(given: dict[str, Any], hear: Hear, tell: Tell) -> int:
+def serve(given: dict[str, Any], channel: frames.Channel) -> int:
     """Start the JVM, then make runs until nobody asks any more. Returns an exit status."""
     began = time.monotonic()
     try:
-        lent = Lent(given["options"])
+        spark = Supervisor(given["options"])
     except (RuntimeError, OSError, Py4JError) as error:
-        tell({"event": "failed", "text": str(error)[:500]})
+        channel.post({"event": "failed", "text": str(error)[:500]})
         return 1
-    tell({"event": "up", "seconds": time.monotonic() - began, "group": lent.group})
-    while (asked := hear()) is not None:
+    channel.post({"event": "up", "seconds": time.monotonic() - began, "group": spark.group})
+    while (asked := channel.next()) is not None:
         if asked.header["event"] == "file":
-            lent.keep(asked.header["name"], asked.blob)
-            tell({"event": "kept"})
+            spark.keep(asked.header["name"], asked.blob)
+            channel.post({"event": "kept"})
             continue
-        _run(lent, asked.header, tell)
+        _run(spark, asked.header, channel)
     return 0
 
 
-def _run(lent: Lent, asked: dict[str, Any], tell: Tell) -> None:
+def _run(spark: Supervisor, asked: dict[str, Any], channel: frames.Channel) -> None:
     """One driver's life, from its fork to its end."""
-    lent.events()
-    session = lent.session.newSession()
+    spark.events()
+    session = spark.session.newSession()
     for name, value in asked.get("conf", {}).items():
         session.conf().set(name, value)
-    settings = lent.settings(session)
-    own = Path(tempfile.mkdtemp(prefix="driver-", dir=lent.folder))
-    token, (refusals, refused) = secrets.token_hex(16), os.pipe()
-    os.set_blocking(refusals, False)
-    gate_pid, port = gate.fork(lent.jvm_process.port, lent.jvm_process.secret, token, refused)
-    ours, theirs = socket.socketpair()
-    pid = os.fork()
-    if pid == 0:
-        ours.close()
-        kept = {0, 1, 2, theirs.fileno()}
-        for fd in set(map(int, os.listdir("/proc/self/fd"))) - kept:
-            with contextlib.suppress(OSError):
-                os.close(fd)
-        driver.live(asked, str(lent.given), str(own), port, token, session._target_id, theirs)
-    theirs.close()
-    os.close(refused)
+    settings = spark.settings(session)
+    own = Path(tempfile.mkdtemp(prefix="driver-", dir=spark.folder))
+    theirs = Driver(spark.jvm, session, asked, spark.given, own)
     try:
-        event, blob = _heard(ours, asked["seconds"])
+        event = theirs.heard(asked["seconds"])
         if event.get("event") == "returned" and event.get("frame"):
-            event = _collected(lent, event, settings, [each.get("frame") for each in asked["arguments"]])
+            event = _collected(spark, event, settings, [each.get("frame") for each in asked["arguments"]])
         elif event.get("event") == "returned" and event.get("tuning"):
-            event = tunings.described(lent.gateway, lent.session.newSession(), lent.given, event, asked)
-        event["refused"] = _refusals(refusals)
-        if lent.changed():
+            event = tunings.described(spark.gateway, spark.session.newSession(), spark.given, event, asked)
+        event["refused"] = theirs.refused()
+        if spark.changed():
             event["refused"] += ["it wrote over the files that it was given"]
-        tell({**event, "phase": "result"}, blob)
+        channel.post({**event, "phase": "result"})
     finally:
-        ours.close()
-        for each in (pid, gate_pid):
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(each, signal.SIGKILL)
-            os.waitpid(each, 0)
-        os.close(refusals)
+        theirs.end()
         shutil.rmtree(own, ignore_errors=True)
-    data = lent.events()
-    lent.tidy()
-    tell({"event": "measured"}, data)
+    data = spark.events()
+    spark.tidy()
+    channel.post({"event": "measured"}, data)
 
 
-def _heard(ours: socket.socket, seconds: float) -> tuple[dict[str, Any], bytes]:
-    """What the driver says at its end; that it says nothing, where it does not within so many seconds."""
-    reader, until = frames.Reader(), time.monotonic() + seconds
-    while (left := until - time.monotonic()) > 0:
-        if not select.select([ours], [], [], left)[0]:
-            break
-        data = ours.recv(2**18)
-        if not data:
-            return {"event": "died"}, b""
-        for frame in reader.feed(data):
-            if isinstance(frame, frames.Message):
-                return dict(frame.header), frame.blob
-    return {"event": "endless"}, b""
-
-
-def _refusals(pipe: int) -> list[str]:
-    try:
-        return os.read(pipe, 4096).decode(errors="replace").splitlines()[:5]
-    except BlockingIOError:
-        return []
-
-
-def _collected(lent: Lent, event: dict[str, Any], settings: dict[str, str], files: list[str | None]) -> dict[str, Any]:
+def _collected(
+    spark: Supervisor, event: dict[str, Any], settings: dict[str, str], files: list[str | None]
+) -> dict[str, Any]:
     """The rows of the DataFrame that a driver returned, as JSON texts, its columns, and the plan that made them.
 
     `settings` are those with which the session was lent: told are those that its session has otherwise by now. `files`
     are the files of the arguments, for the plan.
     """
     try:
-        frame = JavaObject(event["frame"], lent.gateway._gateway_client)
+        frame = spark.jvm.object(event["frame"])
         columns = [[field.name(), field.dataType().simpleString()] for field in frame.schema().fields()]
-        now = lent.settings(frame.sparkSession())
+        now = spark.settings(frame.sparkSession())
         texts = frame.toJSON()
-        found = rows.texts(lent.gateway, texts)
-        plan = _tree(_below_texts(texts.queryExecution().executedPlan()), str(lent.given), files)
+        found = rows.texts(spark.gateway, texts)
+        plan = _tree(_below_texts(texts.queryExecution().executedPlan()), str(spark.given), files)
     except Py4JError as error:
         text = driver.short(str(error))
         return {

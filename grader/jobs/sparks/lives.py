@@ -8,15 +8,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from grader.jobs.sparks import java
-from grader.jobs.sparks.engine import Failed, Missing, _beyond, _diagnosis, _wrong
+from grader.jobs.sparks.engine import Failed, Missing, beyond_limit, diagnosis, wrong_with
+from grader.lost import Lost
+from grader.sandbox.client import NONSENSE, Beyond, Client, NoAnswer, Patience, plain
 from grader.sandbox.limits import MIB, BoxLimits
-from grader.sandbox.party import NONSENSE, Beyond, Party, plain
 from grader.sandbox.warm import Warm
 from grader.submission import Submission
-from grader.trace.trouble import Trouble
 from grader.verdict import Diagnosis
 
-HOST = "grader.jobs.sparks.streams"
 LIMITS = BoxLimits(memory_bytes=3072 * MIB, processes=600, disk_bytes=512 * MIB, inodes=40_000, open_files=4096,
                    cpu_seconds=7200)  # fmt: skip
 STDOUT_BYTES = 2**20
@@ -68,7 +67,7 @@ class Lived:
     """What came of the lives that were lived: outputs read, in their order, and why they ended early, if they did."""
 
     outputs: list[Output] = field(default_factory=list)
-    trouble: Trouble | None = None
+    trouble: Lost | None = None
     reached: list[str] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)  # of each life
 
@@ -79,53 +78,50 @@ def live(warm: Warm, submission: Submission, call: str, lives: Sequence[Life]) -
     if why:
         raise Missing(why)
     lived, now = Lived(), [""]
-    query = _Query(Party(warm, 1, LIMITS, 30.0, STDOUT_BYTES), submission, call)
+    query = _Query(Client(warm.box(1, LIMITS), 30.0, STDOUT_BYTES), submission, call)
     try:
         for life in lives:
             began = time.monotonic()
             now[0] = life.label
             _live(query, life, lived)
             lived.seconds.append(time.monotonic() - began)
-    except Trouble as trouble:
-        lived.trouble = trouble
+    except Lost as lost:
+        lived.trouble = lost
     except Beyond as beyond:
-        lived.trouble = Trouble(_beyond(submission, beyond, now[0]))
+        lived.trouble = Lost(beyond_limit(submission, beyond, now[0]))
     except NONSENSE as error:
         raise Failed(f"what came from Spark's box is no answer ({type(error).__name__})") from None
     finally:
-        query.party.close()
+        query.client.close()
     return lived
 
 
 @dataclass
 class _Query:
-    party: Party
+    client: Client
     submission: Submission
     call: str
 
     def ask(self, header: dict[str, Any], label: str) -> dict[str, Any]:
-        """An order and its answer. Raises Trouble where the submission is why there is none that is good."""
-        self.party.post(0, header)
-        until = time.monotonic() + ANSWER_SECONDS
-        while not self.party.inbox[0]:
-            left = until - time.monotonic()
-            if left <= 0 or self.party.status:
-                raise Failed("Spark's supervisor does not answer")
-            self.party.read(min(left, 1.0))
-        told = self.party.inbox[0].pop(0).header
+        """An order and its answer. Raises Lost where the submission is why there is none that is good."""
+        self.client.post(0, header)
+        try:
+            told = self.client.wait(0, Patience(wall=ANSWER_SECONDS)).header
+        except NoAnswer:
+            raise Failed("Spark's supervisor does not answer") from None
         if told.get("event") in ("done", "read", "unread"):
             return told
-        raise Trouble(self._why(told, label))
+        raise Lost(self._why(told, label))
 
     def _why(self, told: dict[str, Any], label: str) -> Diagnosis:
         if told.get("event") == "returned" and not told.get("refused"):
             got = plain(told.get("type"), 60)
             text = f"{self.call} returned a {got}: it returns the StreamingQuery that writeStream's start() gives."
-            return _diagnosis(self.submission, "wrong_result", text, None, label)
+            return diagnosis(self.submission, "wrong_result", text, None, label)
         if told.get("event") == "endless" and not told.get("refused"):
             text = "Minutes went by, and the query had not processed what lay in its input."
-            return _diagnosis(self.submission, "timeout", text, None, label)
-        wrong = _wrong(self.submission, told, label)
+            return diagnosis(self.submission, "timeout", text, None, label)
+        wrong = wrong_with(self.submission, told, label)
         if wrong is None:
             raise Failed("Spark's supervisor says nothing of the query")
         return replace(wrong, message=wrong.message.replace("The call did not", f"{self.call} did not"))
@@ -133,9 +129,9 @@ class _Query:
 
 def _live(query: _Query, life: Life, lived: Lived) -> None:
     if not lived.seconds:
-        start = {"by": HOST, "options": java.prepared(), "source": query.submission.source,
+        start = {"program": "stream", "options": java.prepared(), "source": query.submission.source,
                  "file": query.submission.name, "call": query.call}  # fmt: skip
-        query.party.post(0, start)
+        query.client.post(0, start)
     query.ask({"event": "live", "files": [list(each) for each in life.present]}, life.label)
     for step in life.steps:
         files = [list(each) for each in step.files]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Literal
 
+from grader import says
 from grader.jobs.sparks.measured import Measured, Stage, Task
 from grader.trace.gantt import Bar, Chart
-from grader.trace.labels import size_of
 
 MOST_LANES = 20
 Unit = Literal["records", "bytes"]
@@ -28,7 +28,7 @@ def chart(measured: Measured, label: str, unit: Unit) -> Chart:
             drawn.bars.append(Bar(lane, 0.0, float(_long(task, unit)), _told(task, unit)))
     drawn.lanes = tuple(bar.lane for bar in drawn.bars)
     drawn.end = max((bar.end for bar in drawn.bars), default=1.0) or 1.0
-    jobs, written = len(measured.jobs), size_of(measured.total("shuffle_written_bytes"))
+    jobs, written = len(measured.jobs), says.size(measured.total("shuffle_written_bytes"))
     left = f", of which {len(chosen)} are shown" if len(chosen) < len(stages) else ""
     drawn.subtitle = (
         f"{label}: {jobs} job{'s' * (jobs != 1)}, {len(stages)} stage{'s' * (len(stages) != 1)}{left}; {written} "
@@ -52,6 +52,6 @@ def _told(task: Task, unit: Unit) -> str:
     ):
         if records:
             said.append(
-                f"{verb} {size_of(size)}" if unit == "bytes" else f"{verb} {records:,} records ({size_of(size)})"
+                f"{verb} {says.size(size)}" if unit == "bytes" else f"{verb} {records:,} records ({says.size(size)})"
             )
-    return ", ".join(said) or f"returns {size_of(task.result_bytes)}"
+    return ", ".join(said) or f"returns {says.size(task.result_bytes)}"

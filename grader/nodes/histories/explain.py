@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 
+from grader import says
 from grader.nodes.histories.history import Operation
 from grader.nodes.histories.models import Model
 from grader.nodes.histories.words import Clock, done, name, shown, whole, whose
@@ -245,5 +246,4 @@ def _contradiction(case: _Case) -> Told:
 
 
 def _listed(operations: Sequence[Operation], clock: Clock) -> str:
-    said = [whole(one, clock) for one in operations]
-    return said[0] if len(said) == 1 else f"{', '.join(said[:-1])} and {said[-1]}" if said else "what is known"
+    return says.listed(whole(one, clock) for one in operations) or "what is known"

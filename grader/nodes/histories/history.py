@@ -56,15 +56,6 @@ class Operation:
         return self.returned < other.called
 
 
-@dataclass(slots=True)
-class _Open:
-    """An operation whose completion has not come yet."""
-
-    line: int
-    event: Mapping[str, Any]
-    time: float
-
-
 def read(path: Path) -> list[Operation]:
     """The operations of a file of JSON lines, in the order in which they began. Raises BadRequest."""
     try:
@@ -158,37 +149,6 @@ def pair(
 def called(process: Process) -> str:
     """What sentences call a process: a name as it is, a number as "process 3"."""
     return process if isinstance(process, str) else f"process {process}"
-
-
-class Recorder:
-    """Collects events while a world runs; times are seconds from the start of the run, virtual or real."""
-
-    def __init__(self) -> None:
-        self.events: list[dict[str, Any]] = []
-
-    def invoke(self, process: Process, f: str, key: Key, value: Any, time: float) -> None:
-        """A client begins an operation; `value` as in `Operation`, None for a read."""
-        self._add(process, "invoke", f, key, value, time)
-
-    def ok(self, process: Process, f: str, key: Key, value: Any, time: float) -> None:
-        """It took effect; `value` is what a read returned, else the argument once more."""
-        self._add(process, "ok", f, key, value, time)
-
-    def fail(self, process: Process, f: str, key: Key, value: Any, time: float, error: int | None = None) -> None:
-        """It did not happen; `error` is Maelstrom's code, 22 for a cas that saw another value."""
-        self._add(process, "fail", f, key, value, time, error)
-
-    def info(self, process: Process, f: str, key: Key, value: Any, time: float, error: int | None = None) -> None:
-        """Nobody knows whether it happened: no answer, or an indefinite error. The process may go on."""
-        self._add(process, "info", f, key, value, time, error)
-
-    def operations(self) -> list[Operation]:
-        """What was recorded so far; empty if nothing was. Raises BadRequest where the events do not fit together."""
-        return pair(self.events, "the recorded history") if self.events else []
-
-    def _add(self, process: Process, type_: str, f: str, key: Key, value: Any, time: float, error: Any = None) -> None:
-        event = {"process": process, "type": type_, "f": f, "key": key, "value": value, "time": round(time * 1e9)}
-        self.events.append(event if error is None else {**event, "error": error})
 
 
 def _event(line: str, where: str) -> dict[str, Any]:

@@ -9,9 +9,9 @@ from importlib import resources
 from grader.nodes.histories import picture, view, words
 from grader.nodes.histories.checker import Checked
 from grader.nodes.histories.history import NEVER, Operation, called
-from grader.nodes.histories.view import Fault
 from grader.nodes.histories.words import Clock
 from grader.trace import dark
+from grader.trace.story import Fault
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
 

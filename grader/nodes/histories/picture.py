@@ -6,19 +6,18 @@ gives the order. What contradicts is red. Time runs to the right, long pauses ar
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from html import escape
 from itertools import pairwise
 
 from grader.nodes.histories import words
 from grader.nodes.histories.checker import Checked, points
 from grader.nodes.histories.history import NEVER, Operation, Process, called
-from grader.nodes.histories.view import Fault, View
+from grader.nodes.histories.view import View
 from grader.nodes.histories.words import Clock
 from grader.trace import style
 from grader.trace.labels import fit, width, wrap
+from grader.trace.paper import Axis, Heading, part
+from grader.trace.story import Fault
 from grader.trace.style import (
     BAD,
     BAD_PALE,
@@ -51,39 +50,21 @@ def svg(checked: Checked, operations: Sequence[Operation], title: str, faults: S
     return _Sheet(checked, View.of(checked, operations, faults), title).svg()
 
 
-@dataclass(frozen=True)
-class _Scale:
-    """Where times lie: evenly between two events, with a least and a greatest distance between them."""
-
-    times: tuple[float, ...]
-    places: tuple[float, ...]
-
-    @classmethod
-    def of(cls, times: Sequence[float], left: float) -> _Scale:
-        """Raises ValueError for no times."""
-        known = sorted(set(times))
-        steps = [later - sooner for sooner, later in pairwise(known)]
-        wanted = max(len(steps) * _STEP, _NARROWEST - left - _RIGHT)
-        wanted = min(wanted, _WIDEST)
-        low, high = _LEAST, max(_MOST, 2.5 * wanted / max(len(steps), 1))
-        factor = wanted / sum(steps) if steps else 1.0
-        for _ in range(12):  # what is cut off and filled up changes the sum: come near the wanted width
-            total = sum(min(max(step * factor, low), high) for step in steps)
-            factor *= wanted / total if total else 1.0
-        places = [left]
-        for step in steps:
-            places.append(places[-1] + min(max(step * factor, low), high))
-        return cls(tuple(known), tuple(places))
-
-    def x(self, time: float) -> float:
-        if time <= self.times[0] or len(self.times) == 1:
-            return self.places[0]
-        if time >= self.times[-1]:
-            return self.places[-1]
-        at = bisect_right(self.times, time)
-        since, until = self.times[at - 1], self.times[at]
-        share = (time - since) / (until - since)
-        return self.places[at - 1] + share * (self.places[at] - self.places[at - 1])
+def _axis(times: Sequence[float], left: float) -> Axis:
+    """Events evenly apart, with a least and a greatest distance between two of them."""
+    known = sorted(set(times))
+    steps = [later - sooner for sooner, later in pairwise(known)]
+    wanted = max(len(steps) * _STEP, _NARROWEST - left - _RIGHT)
+    wanted = min(wanted, _WIDEST)
+    low, high = _LEAST, max(_MOST, 2.5 * wanted / max(len(steps), 1))
+    factor = wanted / sum(steps) if steps else 1.0
+    for _ in range(12):  # what is cut off and filled up changes the sum: come near the wanted width
+        total = sum(min(max(step * factor, low), high) for step in steps)
+        factor *= wanted / total if total else 1.0
+    places = [left]
+    for step in steps:
+        places.append(places[-1] + min(max(step * factor, low), high))
+    return Axis(known, places)
 
 
 class _Sheet:
@@ -98,14 +79,14 @@ class _Sheet:
         last = max([*ends, *(one.start for one in view.drawn)])
         open_ = any(one.end == NEVER for one in view.drawn)
         times = [time for one in view.drawn for time in (one.start, one.end) if time != NEVER]
-        self.scale = _Scale.of(times, self.left)
-        self.end = self.scale.x(last) + (26 if open_ else 0)
+        self.scale = _axis(times, self.left)
+        self.end = self.scale.at(last) + (26 if open_ else 0)
         self.width = max(self.end + _RIGHT, _NARROWEST)
         room = min(self.width, 1100.0) - 32
-        self.heads = wrap(title, 15.5, room, 2)
-        self.subs = [row for line in (checked.reason or "", view.note) for row in wrap(line, 12, room, 4)]
+        subs = [row for line in (checked.reason or "", view.note) for row in wrap(line, 12, room, 4)]
+        self.heading = Heading(wrap(title, 15.5, room, 2), subs)
         self.lanes = _lanes(view.faults, self.scale, self.end)
-        self.top = 30 + 20 * len(self.heads) + 17 * len(self.subs) + _LANE * (max(self.lanes, default=-1) + 1) + 10
+        self.top = 30 + self.heading.height + _LANE * (max(self.lanes, default=-1) + 1) + 10
         self.bottom = self.top + _ROW * len(self.processes)
         self.bad = {id(one) for one in checked.pair}
         self.points = self._points()
@@ -115,7 +96,7 @@ class _Sheet:
         below = self.bottom + 46
         body = [*self._head(), *self._faults(), *self._axis(), *self._lines(), *self._bars(), *self._order()]
         body += style.legend(rows, 16, below)
-        return style.document(self.width, below + LEGEND_ROW * len(rows) - 4, self.heads[0], body)
+        return style.document(self.width, below + LEGEND_ROW * len(rows) - 4, self.heading.heads[0], body)
 
     def y(self, process: Process) -> float:
         """The middle of its bars."""
@@ -128,48 +109,42 @@ class _Sheet:
         shown = [(time, one) for (time, _), one in moments if id(one) in drawn]
         latest, limit = [], self.end
         for _, one in reversed(shown):  # the last place of each that leaves the later ones theirs
-            limit = min(limit, (self.scale.x(one.end) if one.end != NEVER else self.end) - 3)
+            limit = min(limit, (self.scale.at(one.end) if one.end != NEVER else self.end) - 3)
             latest.append(limit)
         found, x = {}, 0.0
         for (time, one), most in zip(shown, reversed(latest), strict=True):
-            x = max(min(max(self.scale.x(time) + 4, x + 4), most), self.scale.x(one.start))
+            x = max(min(max(self.scale.at(time) + 4, x + 4), most), self.scale.at(one.start))
             found[id(one)] = x
         return found
 
-    def _head(self) -> Iterator[str]:
-        y = 27.0
-        for row in self.heads:
-            yield text(16, y, row, 15.5, more=' font-weight="600"')
-            y += 20
-        for row in self.subs:
-            bad = self.checked.valid is False and self.checked.reason and row in self.checked.reason
-            yield text(16, y, row, 12, BAD if bad else SOFT)
-            y += 17
+    def _head(self) -> list[str]:
+        reason = self.checked.reason or ""
+        return self.heading.draw([row for row in self.heading.subs if self.checked.valid is False and row in reason])
 
     def _faults(self) -> Iterator[str]:
         """Bands for what lasts, a dashed line and a cross for what happens at one moment."""
         base = self.top - _LANE * (max(self.lanes, default=-1) + 1)
         for fault, lane in zip(self.view.faults, self.lanes, strict=True):
-            x, y = self.scale.x(fault.start), base + _LANE * lane
-            if fault.end == fault.start:
+            x, y = self.scale.at(fault.since), base + _LANE * lane
+            if fault.until == fault.since:
                 yield f'<path d="M{x:.1f} {y:.1f}V{self.bottom:.1f}" stroke="{ODD}" stroke-dasharray="4 3"/>'
-                yield style.cross(x, y + 5, 4, ODD) + text(x + 8, y + 9, fault.words, 11, ODD)
+                yield style.cross(x, y + 5, 4, ODD) + text(x + 8, y + 9, words.of_fault(fault), 11, ODD)
                 continue
-            end = self.end + 8 if fault.end == NEVER else self.scale.x(fault.end)
+            end = self.end + 8 if fault.until == NEVER else self.scale.at(fault.until)
             yield (
                 f'<rect x="{x:.1f}" y="{y:.1f}" width="{max(end - x, 2):.1f}" height="{self.bottom - y:.1f}" '
                 f'fill="{WAIT_PALE}" fill-opacity="0.55" stroke="none"/>'
                 f'<path d="M{x:.1f} {y:.1f}V{self.bottom:.1f}M{end:.1f} {y:.1f}V{self.bottom:.1f}" stroke="{WAIT}" '
                 f'stroke-width="0.8"/>'
             )
-            yield text(x + 5, y + 12, fault.words, 11, ODD)
+            yield text(x + 5, y + 12, words.of_fault(fault), 11, ODD)
 
     def _axis(self) -> Iterator[str]:
         last = -99.0
         y = self.bottom + 14
         yield f'<path d="M{self.left:.1f} {self.bottom + 2:.1f}H{self.end + 8:.1f}" stroke="{QUIET}"/>'
         for time in self.scale.times:
-            x, words_ = self.scale.x(time), self.clock.number(time)
+            x, words_ = self.scale.at(time), self.clock.number(time)
             if x - last > max(56, width(words_, 11) + 14):
                 yield f'<path d="M{x:.1f} {self.top:.1f}V{self.bottom + 2:.1f}" stroke="{GRID}"/>'
                 yield text(x, y, words_, 11, SOFT, "middle")
@@ -188,14 +163,14 @@ class _Sheet:
         nexts: dict[Process, float] = {}
         for one in reversed(self.view.drawn):
             following[id(one)] = nexts.get(one.process, self.end + 8)
-            nexts[one.process] = self.scale.x(one.start)
+            nexts[one.process] = self.scale.at(one.start)
         for one in self.view.drawn:
             yield self._bar(one, following[id(one)])
 
     def _bar(self, one: Operation, room: float) -> str:
-        x, y = self.scale.x(one.start), self.y(one.process) - _BAR / 2
+        x, y = self.scale.at(one.start), self.y(one.process) - _BAR / 2
         open_ = one.end == NEVER
-        end = max(x + 2, room - 3) if open_ else max(self.scale.x(one.end), x + 2)
+        end = max(x + 2, room - 3) if open_ else max(self.scale.at(one.end), x + 2)
         fill, stroke = _COLOURS.get(one.f, (BAND, BAND_EDGE))
         dashed = ""
         if one.status == "fail":
@@ -218,7 +193,7 @@ class _Sheet:
         colour = BAD if id(one) in self.bad else QUIET if one.status == "fail" else INK
         label = self._label(one, left, right, room, colour)
         said = f"{words.whole(one, self.clock)}: {words.outcome(one)}"
-        return f"<g><title>{escape(said)}</title>{shape}{label}</g>"
+        return part(shape + label, said)
 
     def _label(self, one: Operation, left: float, right: float, room: float, colour: str) -> str:
         """In the bar if it fits there whole, else above it, as far as the next bar allows."""
@@ -261,7 +236,7 @@ class _Sheet:
                 f'<rect x="4" y="-12" width="16" height="14" fill="{PAPER}" stroke="{QUIET}" stroke-dasharray="3 3"/>'
             )
             entries.append((sample, "failed: did not happen"))
-        if any(fault.end != fault.start for fault in self.view.faults):
+        if any(fault.until != fault.since for fault in self.view.faults):
             entries.append((f'<rect x="4" y="-12" width="16" height="14" fill="{WAIT_PALE}"/>', "a fault"))
         return entries
 
@@ -280,16 +255,16 @@ def _natural(process: Process) -> tuple[str, float]:
     return head, float(process[len(head) :] or -1)
 
 
-def _lanes(faults: Sequence[Fault], scale: _Scale, end: float) -> list[int]:
+def _lanes(faults: Sequence[Fault], scale: Axis, end: float) -> list[int]:
     """For each fault the first line above the rows in which its words are free of others."""
     taken: list[float] = []
     lanes = []
     for fault in faults:
-        x = scale.x(fault.start)
+        x = scale.at(fault.since)
         lane = next((at for at, until in enumerate(taken) if until <= x), len(taken))
-        until = x + 18 + width(fault.words, 11)
-        if fault.end != fault.start:
-            until = max(until, end if fault.end == NEVER else scale.x(fault.end))
+        until = x + 18 + width(words.of_fault(fault), 11)
+        if fault.until != fault.since:
+            until = max(until, end if fault.until == NEVER else scale.at(fault.until))
         taken[lane : lane + 1] = [until]
         lanes.append(lane)
     return lanes

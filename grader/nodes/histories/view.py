@@ -9,25 +9,11 @@ from dataclasses import dataclass
 from grader.nodes.histories.checker import Checked
 from grader.nodes.histories.history import NEVER, Operation
 from grader.nodes.histories.words import name
+from grader.trace.story import Fault
 
 DRAWN = 240  # operations in one picture
 _BEFORE, _AFTER = 100, 12  # around a violation, where there are more
 LISTED = 14  # operations in a table
-
-
-@dataclass(frozen=True)
-class Fault:
-    """What was done to nodes: from `start` to `end` in seconds (infinite: it never ended; equal: at one moment, as a
-    crash), what (`label`, "partition") and to which `nodes`."""
-
-    start: float
-    end: float
-    label: str
-    nodes: tuple[str, ...] = ()
-
-    @property
-    def words(self) -> str:
-        return " ".join((self.label, ", ".join(self.nodes))).strip()
 
 
 @dataclass(frozen=True)
@@ -52,7 +38,7 @@ class View:
             note = f"Drawn are {len(shown)} of {count:,} operations, {where}. {note}".strip()
         times = [time for one in shown for time in (one.start, one.end) if time != NEVER]
         since, until = min(times, default=0.0), max(times, default=0.0)
-        seen = sorted((one for one in faults if one.start <= until and one.end >= since), key=lambda one: one.start)
+        seen = sorted((one for one in faults if one.since <= until and one.until >= since), key=lambda one: one.since)
         return cls(tuple(shown), tuple(seen), note)
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from grader.nodes.histories.history import NEVER, Key, Operation, Process, called
+from grader.trace.story import Fault
 
 _LONGEST = 40
 _UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
@@ -87,6 +88,12 @@ def outcome(operation: Operation) -> str:
     if operation.status == "ok":
         return f"returned {shown(operation.result)}" if operation.f == "read" else "ok"
     return {"fail": "failed", "unseen": "saw another value", "info": "nobody knows"}[operation.status]
+
+
+def of_fault(fault: Fault) -> str:
+    """ "pause n1, n2", "partition n1 n2, n3" """
+    parts = fault.nodes if len(fault.groups) == 1 else [" ".join(group) for group in fault.groups]
+    return f"{fault.label} {', '.join(parts)}".strip()
 
 
 def whole(operation: Operation, clock: Clock) -> str:

@@ -16,9 +16,9 @@ from pathlib import Path
 from grader.nodes.processes import services
 from grader.nodes.processes.child import DISK, MOST_WAITING, Child, Log, status_text
 from grader.nodes.processes.loop import Loop
-from grader.nodes.processes.nemesis import Fault
 from grader.nodes.processes.network import CLIENTS, NODES, SERVICES, Network
 from grader.nodes.protocol import LONGEST_LINE, RULE, Body, Malformed, Message, error_name, parse, quoted
+from grader.trace.story import Fault
 
 HARNESS = "c0"  # the client that starts the nodes
 MOST_IN_FLIGHT = 100_000  # messages under way: no honest program of a run comes near
@@ -141,25 +141,25 @@ class Cluster:
 
     def begin(self, fault: Fault) -> None:
         """A fault befalls the nodes."""
-        self.network.cut(fault.links)
+        self.network.cut(fault.pairs)
         for node in map(self.nodes.__getitem__, fault.nodes):
-            if fault.action == "kill":
+            if fault.what == "down":
                 node.wanted = node.ready = False
                 if node.child is not None:
                     node.dying = True
                     node.child.kill()
-            elif fault.action == "pause" and node.child is not None:
+            elif fault.what == "pause" and node.child is not None:
                 node.paused = True
                 node.child.stop()
 
     def end(self, fault: Fault) -> None:
         """The fault is over: links carry messages again, nodes are started again or go on."""
-        self.network.mend(fault.links)
+        self.network.mend(fault.pairs)
         for each in fault.nodes:
             node = self.nodes[each]
-            if fault.action == "kill":
+            if fault.what == "down":
                 self.start_node(each)
-            elif fault.action == "pause" and node.child is not None:
+            elif fault.what == "pause" and node.child is not None:
                 node.paused = False
                 node.child.go_on()
 

@@ -9,53 +9,31 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Literal
 
-Link = tuple[str, str]  # from whom, to whom
-
-
-@dataclass(frozen=True)
-class Fault:
-    """One fault: from `start` to `end` (seconds since the requests began), what kind, and whom it befalls.
-
-    `action` is cut (then `links` carry nothing), kill or pause (then `nodes` are those).
-    """
-
-    start: float
-    end: float
-    action: str
-    label: str
-    nodes: tuple[str, ...]
-    links: frozenset[Link] = frozenset()
-
-    def to_json(self) -> dict[str, Any]:
-        """A band of a picture: when, what, who."""
-        return {"start": self.start, "end": self.end, "label": self.label, "nodes": list(self.nodes)}
+from grader.nodes import network
+from grader.nodes.network import Links, split
+from grader.trace.story import Fault
 
 
-def _between(left: Sequence[str], right: Sequence[str]) -> frozenset[Link]:
-    return frozenset(itertools.product(left, right)) | frozenset(itertools.product(right, left))
-
-
-def halves(nodes: Sequence[str]) -> frozenset[Link]:
+def halves(nodes: Sequence[str]) -> Links:
     """The greater half, and the smaller one."""
     middle = (len(nodes) + 1) // 2
-    return _between(nodes[:middle], nodes[middle:])
+    return split([nodes[:middle], nodes[middle:]])
 
 
-def isolate(nodes: Sequence[str]) -> frozenset[Link]:
+def isolate(nodes: Sequence[str]) -> Links:
     """One node alone."""
-    return _between(nodes[:1], nodes[1:])
+    return split([nodes[:1], nodes[1:]])
 
 
-def bridge(nodes: Sequence[str]) -> frozenset[Link]:
+def bridge(nodes: Sequence[str]) -> Links:
     """Two groups that meet in one node only."""
     middle = 1 + len(nodes) // 2
-    return _between(nodes[1:middle], nodes[middle:])
+    return split([nodes[1:middle], nodes[middle:]])
 
 
-def ring(nodes: Sequence[str]) -> frozenset[Link]:
+def ring(nodes: Sequence[str]) -> Links:
     """Every node sees a majority, and no two nodes the same one: its nearest neighbours in a ring."""
     count = len(nodes)
     reach = (count // 2 + 1) // 2  # on each side, so that 2 reach + 1 is a majority
@@ -66,13 +44,13 @@ def ring(nodes: Sequence[str]) -> frozenset[Link]:
     return frozenset(links)
 
 
-def one_way(nodes: Sequence[str]) -> frozenset[Link]:
+def one_way(nodes: Sequence[str]) -> Links:
     """The second half's messages do not reach the first; the first's reach the second."""
     middle = (len(nodes) + 1) // 2
-    return frozenset(itertools.product(nodes[middle:], nodes[:middle]))
+    return network.one_way(nodes[middle:], nodes[:middle])
 
 
-PARTITIONS: dict[str, Callable[[Sequence[str]], frozenset[Link]]] = {
+PARTITIONS: dict[str, Callable[[Sequence[str]], Links]] = {
     "halves": halves, "isolate": isolate, "bridge": bridge, "ring": ring, "one-way": one_way,
 }  # fmt: skip
 LEAST_NODES = {"bridge": 3, "ring": 4}  # 2 for the others: with fewer nothing would be cut
@@ -113,18 +91,18 @@ def _draw(draw: random.Random, kind: str, nodes: Sequence[str], start: float, en
     order = draw.sample(list(nodes), len(nodes))
     some = draw.randint(1, max(1, (len(nodes) - 1) // 2))
     if kind == "kill-all":
-        return Fault(start, end, "kill", "killed", tuple(nodes))
-    if kind == "kill":
-        return Fault(start, end, "kill", "killed", tuple(sorted(order[:some], key=list(nodes).index)))
-    if kind == "pause":
-        return Fault(start, end, "pause", "paused", tuple(sorted(order[:some], key=list(nodes).index)))
+        return Fault("down", start, end, (tuple(nodes),), "killed")
+    if kind in ("kill", "pause"):
+        who = (tuple(sorted(order[:some], key=list(nodes).index)),)
+        return Fault("down", start, end, who, "killed") if kind == "kill" else Fault("pause", start, end, who, "paused")
     possible = [name for name in PARTITIONS if len(nodes) >= LEAST_NODES.get(name, 2)]
     if kind == "partition" and possible:
         kind = draw.choice(possible)
     if kind not in possible:
         return None
     label = f"partition: {kind} {_who(kind, order)}".rstrip()
-    return Fault(start, end, "cut", label, tuple(nodes), PARTITIONS[kind](order))
+    what: Literal["one-way", "partition"] = "one-way" if kind == "one-way" else "partition"
+    return Fault(what, start, end, (tuple(nodes),), label, tuple(sorted(PARTITIONS[kind](order))))
 
 
 def _who(kind: str, order: Sequence[str]) -> str:

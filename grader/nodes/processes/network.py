@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 NODES, SERVICES, CLIENTS = "nodes", "services", "clients"  # with whom nodes speak
@@ -71,11 +72,11 @@ class Network:
         if kind == NODES and (type_ in self.traffic.types or len(self.traffic.types) < 100):
             self.traffic.types[type_] += 1
 
-    def cut(self, links: frozenset[tuple[str, str]]) -> None:
+    def cut(self, links: Iterable[tuple[str, str]]) -> None:
         """Deliver nothing from the first to the second of each pair, until `mend` is called with the same pairs."""
         self._blocked.update(links)
 
-    def mend(self, links: frozenset[tuple[str, str]]) -> None:
+    def mend(self, links: Iterable[tuple[str, str]]) -> None:
         self._blocked.subtract(links)
 
     def heal(self) -> None:

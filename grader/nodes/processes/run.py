@@ -12,11 +12,11 @@ from grader.nodes.processes import nemesis
 from grader.nodes.processes.clients import Clients
 from grader.nodes.processes.cluster import Cluster, Trouble
 from grader.nodes.processes.loop import Loop
-from grader.nodes.processes.nemesis import Fault
 from grader.nodes.processes.network import CLIENTS, NODES, SERVICES, Network, Traffic, Weather
 from grader.nodes.workloads.figures import figures
 from grader.nodes.workloads.topology import TOPOLOGIES
 from grader.nodes.workloads.workload import Event, Judgement, Workload, calls
+from grader.trace.story import Fault
 
 TWICE = 2  # rounds of final reads that must be right, one after the other: a late duplicate would spoil the second
 
@@ -105,8 +105,12 @@ class Outcome:
             "convergence_seconds": self.convergence,
             "messages": self.messages(),
             "figures": self.judgement.figures,
-            "faults": [fault.to_json() for fault in self.faults],
+            "faults": [_told(fault) for fault in self.faults],
         }
+
+
+def _told(fault: Fault) -> dict[str, Any]:
+    return {"start": fault.since, "end": fault.until, "label": fault.label, "nodes": list(fault.nodes)}
 
 
 def play(settings: Settings) -> Outcome:
@@ -152,7 +156,7 @@ def _play(settings: Settings, loop: Loop, network: Network, cluster: Cluster) ->
         judgement,
         cluster.trouble,
         clients.events,
-        tuple(fault for fault in faults if fault.start <= seconds),
+        tuple(fault for fault in faults if fault.since <= seconds),
         traffic,
         convergence,
         seconds,
@@ -168,8 +172,8 @@ def _ask(settings: Settings, clients: Clients) -> tuple[Fault, ...]:
     ends = began + settings.seconds
     faults = nemesis.plan(settings.kinds, cluster.ids, settings.seconds, settings.interval, settings.seed)
     for fault in faults:
-        loop.at(began + fault.start, lambda fault=fault: cluster.begin(fault))  # type: ignore[misc]
-        loop.at(began + fault.end, lambda fault=fault: cluster.end(fault))  # type: ignore[misc]
+        loop.at(began + fault.since, lambda fault=fault: cluster.begin(fault))  # type: ignore[misc]
+        loop.at(began + fault.until, lambda fault=fault: cluster.end(fault))  # type: ignore[misc]
     clients.ask_at_rate(settings.rate, ends)
     loop.until(lambda: cluster.trouble, ends)
     loop.until(lambda: cluster.trouble or not clients.busy, math.inf)  # each request ends, or is given up

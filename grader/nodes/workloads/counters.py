@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from grader.nodes.protocol import Body
-from grader.nodes.workloads.workload import Call, Event, Judgement, Op, Workload, at, calls, need, no_more, silent
+from grader.nodes.workloads.workload import Call, Event, Judgement, Op, Workload, calls, need, no_more, silent
+from grader.says import at
 
 
 def _operations(least: int, most: int) -> Callable[[random.Random], Iterator[Op]]:

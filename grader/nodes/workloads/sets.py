@@ -19,13 +19,12 @@ from grader.nodes.workloads.workload import (
     Judgement,
     Op,
     Workload,
-    at,
     calls,
-    listed,
     need,
     no_more,
     silent,
 )  # fmt: skip
+from grader.says import at, listed
 
 
 def _operations(f: str) -> Callable[[random.Random], Iterator[Op]]:

@@ -9,7 +9,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from grader.nodes.protocol import Body
-from grader.nodes.workloads.workload import SHOWN, Event, Judgement, Op, Workload, at, calls, need
+from grader.nodes.workloads.workload import SHOWN, Event, Judgement, Op, Workload, calls, need
+from grader.says import at, listed
 
 
 def _echoes(draw: random.Random) -> Iterator[Op]:
@@ -59,7 +60,7 @@ def judge_unique(events: Sequence[Event], nodes: Sequence[str]) -> Judgement:
     }
     if twice:
         who = given[twice[0]]
-        where = " and ".join(f"by {call.node} at {at(call.end or 0)}" for call in who[:2])
+        where = listed(f"by {call.node} at {at(call.end or 0)}" for call in who[:2])
         more = f"; {len(twice)} ids were given more than once" if len(twice) > 1 else ""
         return Judgement(False, f"the id {twice[0]:.80} was given {len(who)} times: first {where}{more}", found)
     if not given:

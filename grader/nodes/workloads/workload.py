@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from grader.nodes.protocol import Body, Malformed
+from grader.says import listed
+from grader.trace.story import Fault
 
 Event = dict[str, Any]
 Valid = bool | Literal["unknown"]
@@ -26,16 +28,6 @@ class Op:
     f: str
     value: Any = None
     key: Any = None
-
-
-@dataclass(frozen=True)
-class Band:
-    """A fault as pictures show it: from `start` to `end` in seconds, what, and whom it befell."""
-
-    start: float
-    end: float
-    label: str
-    nodes: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -64,7 +56,7 @@ class Workload:
     judge: Callable[[Sequence[Event], Sequence[str]], Judgement]
     final: Op | None = None
     topology: bool = False
-    picture: Callable[[Sequence[Event], Sequence[Band]], str] | None = None
+    picture: Callable[[Sequence[Event], Sequence[Fault]], str] | None = None
 
 
 @dataclass(frozen=True)
@@ -133,16 +125,6 @@ def need(body: Body, key: str, kind: type | tuple[type, ...], what: str) -> Any:
 def no_more(op: Op, body: Body) -> Any:
     """The answer of a request that only says that it is done: what was asked for."""
     return op.value
-
-
-def listed(names: Sequence[str]) -> str:
-    """Names in a sentence: "n1, n2 and n3"."""
-    *most, last = names
-    return f"{', '.join(most)} and {last}" if most else last
-
-
-def at(seconds: float) -> str:
-    return f"{seconds:.2f} s"
 
 
 def silent(nodes: Sequence[str], last: Collection[str]) -> str:

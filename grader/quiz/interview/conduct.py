@@ -1,9 +1,4 @@
-"""An interview from its first question to its last, as a generator: it asks for what it needs and knows no screen.
-
-    talk = Talk(tasks, minutes, clock)
-    step = talk.start()
-    while step is not None:
-        step = talk.reply(...)      # what the learner did with it
+"""An interview from its first question to its last, as steps that know no terminal.
 
 The clock of the interview runs while the learner works (estimates, answers, follow-ups) and stands still while they
 read: model answers and rubrics are not the interviewer's time. Nothing is cut off; being late is noted.
@@ -13,109 +8,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field, replace
-from enum import Enum
 
-from grader.quiz.interview import units
-from grader.quiz.interview.task import Done, Estimate, FollowUp, Guess, Task
+from grader.quiz import asking, units
+from grader.quiz.interview.task import Done, Estimate, Guess, Task
+from grader.quiz.steps import Command, Do, Drawn, QuitError, Reply, Step, Steps, Text, minutes
 
 Clock = Callable[[], float]  # seconds, that only grow
 TRIES = 2  # at an estimate; the second is worth half
 
-
-@dataclass(frozen=True)
-class Place:
-    """Where in the interview a step is."""
-
-    task: Task
-    at: int  # from 1
-    of: int
-    spent: float  # seconds of this task's time before this step
-    spent_in_all: float
-    minutes: float  # of the whole interview
-
-    def left(self, here: float) -> tuple[float, float]:
-        """Seconds left for the task and for the whole, `here` seconds into this step; below 0 when late."""
-        return 60 * self.task.minutes - self.spent - here, 60 * self.minutes - self.spent_in_all - here
-
-
-@dataclass(frozen=True)
-class Work:
-    """A number is asked for. Reply: what was typed ("" to give up), HINT, SKIP or QUIT."""
-
-    place: Place
-    estimate: Estimate
-    at: int
-    of: int
-    said: str = ""  # about the last try
-    hints: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Worked:
-    """A number was worked out, or not: show what is right. Reply: None, or QUIT."""
-
-    place: Place
-    estimate: Estimate
-    guess: Guess
-
-
-@dataclass(frozen=True)
-class Write:
-    """The answer is asked for. Reply: its text, HINT, SKIP or QUIT."""
-
-    place: Place
-    hints: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Rate:
-    """The model answer beside the learner's. Reply: for each point whether the answer had it, or QUIT."""
-
-    place: Place
-    written: str
-    seconds: float
-    skipped: bool = False  # nothing to tick: any reply but QUIT goes on
-
-
-@dataclass(frozen=True)
-class Follow:
-    """A follow-up. Reply: None where its answer is hidden; 0, 0.5 or 1 where it is shown and rated; or QUIT."""
-
-    place: Place
-    follow_up: FollowUp
-    at: int
-    of: int
-    shown: bool = False
-
-
-class Sign(Enum):
-    """A reply that is no content."""
-
-    HINT = "hint"
-    SKIP = "skip"
-
-
-@dataclass(frozen=True)
-class Leave:
-    """The learner leaves, in the middle of what is written so far."""
-
-    written: str = ""
-
-
-HINT, SKIP, QUIT = Sign.HINT, Sign.SKIP, Leave()
-
-Step = Work | Worked | Write | Rate | Follow
-Reply = str | float | tuple[bool, ...] | Sign | Leave | None
-
-
-class _QuitError(Exception):
-    """The learner left."""
+_HINT, _SKIP = Command("h", "hint", "ctrl+t"), Command("s", "skip", "ctrl+n")
+_QUIT = Command("q", "quit and report", "ctrl+q")
+_RATINGS = {"0": "missed it", "1": "partly", "2": "had it"}
 
 
 @dataclass
 class _Notes:
     """What is known of the task in progress."""
 
+    task: Task
+    title: str
+    page: tuple[Text, ...]
     seconds: float = 0.0
     written: str = ""
     rating: str = "unrated"
@@ -125,85 +37,103 @@ class _Notes:
     hints: int = 0
     begun: bool = False  # something was answered: the task is worth keeping
 
+    def step(self, *page: Text | Drawn) -> Step:
+        return Step(self.title, page, commands=(_QUIT,))
+
+    def working(self, *page: Text) -> Step:
+        """A step in which a hint may be asked for, and the task be skipped."""
+        hints = [f"**Hint.** {hint.text}" for hint in self.task.hints[: self.hints]]
+        more = (_HINT,) if self.hints < len(self.task.hints) else ()
+        shown = (*self.page, *map(Text, hints), *page)
+        return replace(self.step(*shown), commands=(*more, _SKIP, _QUIT))
+
+    def keys(self) -> str:
+        """The commands of such a step, for a prompt."""
+        left = self.task.hints[self.hints :]
+        return f"{f'h hint, {left[0].cost:g} off; ' if left else ''}s skips; q quits"
+
+    def hint(self) -> None:
+        self.hints = min(self.hints + 1, len(self.task.hints))
+
+    def done(self) -> Done:
+        task = self.task
+        ticks = self.ticked or (False,) * len(task.points)
+        rated: list[float | None] = [*self.followed, *[None] * (len(task.follow_ups) - len(self.followed))]
+        return Done(
+            task.id, task.question, task.title, task.area, task.topic, task.level, task.prompt, task.minutes,
+            round(self.seconds, 3), self.written, self.rating, tuple(zip(task.points, ticks, strict=True)),
+            tuple(self.guesses),
+            tuple((each.question, mark) for each, mark in zip(task.follow_ups, rated, strict=True)),
+            sum(hint.cost for hint in task.hints[: self.hints]), task.round,
+        )  # fmt: skip
+
 
 class Talk:
-    """One interview. `finished` is called with each task's outcome, before the next one begins."""
+    """One interview, about which `plan` is said first.
+
+    `finished` is called with each task's outcome, before the next one begins.
+    """
 
     def __init__(
-        self, tasks: Sequence[Task], minutes: float, clock: Clock, finished: Callable[[Done], None] = lambda _: None
+        self,
+        tasks: Sequence[Task],
+        minutes: float,
+        clock: Clock,
+        finished: Callable[[Done], None] = lambda _: None,
+        plan: str = "",
     ) -> None:
         self._tasks, self._minutes, self._clock, self._finished = tasks, minutes, clock, finished
+        self._plan = (Text(f"Mock interview, {plan}", "title"),) if plan else ()
         self._in_all = 0.0
-        self._steps: Generator[Step, Reply, None] = self._run()
 
-    def start(self) -> Step | None:
-        """The first step, or None if there is none."""
-        return next(self._steps, None)
-
-    def reply(self, reply: Reply) -> Step | None:
-        """What comes after this reply; None at the end."""
-        try:
-            return self._steps.send(reply)
-        except StopIteration:
-            return None
-
-    def _run(self) -> Generator[Step, Reply, None]:
+    def steps(self) -> Steps:
         for at, task in enumerate(self._tasks, start=1):
-            notes = _Notes()
+            name = f"{task.round}: {task.title}" if task.round else f"{task.topic} ({task.level})"
+            title = f"{at} of {len(self._tasks)}  {name}  {task.minutes:g} minutes"
+            notes = _Notes(task, title, (*(self._plan if at == 1 else ()), Text(task.prompt)))
             try:
-                yield from self._task(task, at, notes)
-            except _QuitError as left:
+                yield from self._task(notes)
+            except QuitError as left:
                 notes.written = notes.written or str(left).strip()
                 if notes.begun or notes.written:
-                    self._finished(_done(task, notes))
+                    self._finished(notes.done())
                 return
-            self._finished(_done(task, notes))
+            self._finished(notes.done())
 
-    def _task(self, task: Task, at: int, notes: _Notes) -> Generator[Step, Reply, None]:
-        place = Place(task, at, len(self._tasks), 0.0, self._in_all, self._minutes)
-        skipped = yield from self._numbers(place, notes)
+    def _task(self, notes: _Notes) -> Steps:
+        skipped = yield from self._numbers(notes)
         if not skipped:
-            while True:
-                reply = yield from self._timed(Write(self._now(place, notes), _hints(task, notes)), notes)
-                if reply is not HINT:
-                    break
-                notes.hints = min(notes.hints + 1, len(task.hints))
-            skipped = reply is SKIP
-            notes.written = reply.strip() if isinstance(reply, str) else ""
+            skipped = yield from self._answer(notes)
         if skipped:
             notes.rating, notes.begun = "skipped", True
         else:
             notes.begun = notes.begun or bool(notes.written)
-        reply = yield Rate(self._now(place, notes), notes.written, notes.seconds, skipped)
-        _unless_quit(reply)
-        if skipped:
-            return
-        assert isinstance(reply, tuple)
-        notes.ticked, notes.rating, notes.begun = reply, "rated", True
-        for number, follow_up in enumerate(task.follow_ups, start=1):
-            step = Follow(self._now(place, notes), follow_up, number, len(task.follow_ups))
-            yield from self._timed(step, notes)
-            rated = yield replace(step, place=self._now(place, notes), shown=True)
-            _unless_quit(rated)
-            assert isinstance(rated, (int, float))
-            notes.followed.append(float(rated))
+        yield from self._rubric(notes, skipped)
+        if not skipped:
+            yield from self._follow_ups(notes)
 
-    def _numbers(self, place: Place, notes: _Notes) -> Generator[Step, Reply, bool]:
+    def _numbers(self, notes: _Notes) -> Generator[Step, Reply | None, bool]:
         """Ask for the task's numbers. True if the task was skipped meanwhile."""
-        task = place.task
-        for number, estimate in enumerate(task.estimates, start=1):
+        estimates = notes.task.estimates
+        for number, estimate in enumerate(estimates, start=1):
+            asked = Text(f"Number {number} of {len(estimates)}", "title"), Text(estimate.question)
             typed: list[str] = []
             said, earned = "", 0.0
             while True:
-                step = Work(self._now(place, notes), estimate, number, len(task.estimates), said, _hints(task, notes))
-                reply = yield from self._timed(step, notes)
-                if reply is SKIP:
-                    notes.guesses += [_guess(each, [], 0.0) for each in task.estimates[number - 1 :]]
+                step = replace(
+                    notes.working(*asked),
+                    asks="line",
+                    prompt=f"In {estimate.unit} ({notes.keys()}; Enter if you do not know): ",
+                    hint=f"in {estimate.unit}; enter alone if you do not know",
+                    said=said,
+                )
+                reply = yield from self._ask(step, notes)
+                if isinstance(reply, Do) and reply.letter == "s":
+                    notes.guesses += [_guess(each, [], 0.0) for each in estimates[number - 1 :]]
                     return True
-                if reply is HINT:
-                    notes.hints = min(notes.hints + 1, len(task.hints))
+                if isinstance(reply, Do):
+                    notes.hint()
                     continue
-                assert isinstance(reply, str)
                 if not reply.strip():
                     break
                 try:
@@ -212,37 +142,94 @@ class Talk:
                     said = str(error)
                     continue  # no try is lost
                 typed.append(reply.strip())
-                if abs(value - estimate.value) <= estimate.tolerance * abs(estimate.value):
+                if estimate.accepts(value):
                     earned = 1.0 if len(typed) == 1 else 0.5
                     break
                 if len(typed) == TRIES:
                     break
-                said = f"Not {reply.strip()}: that is {_off(value, estimate.value)}. One more try, for half a point."
-            notes.guesses.append(_guess(estimate, typed, earned))
+                off = _off(value, estimate.value)
+                said = f"Not {reply.strip()}: that is {off}. One more try, for half a point."
+            guess = _guess(estimate, typed, earned)
+            notes.guesses.append(guess)
             notes.begun = True
-            _unless_quit((yield Worked(self._now(place, notes), estimate, notes.guesses[-1])))
+            told = {1.0: "Right", 0.5: "Right at the second try, half a point"}.get(earned, "Not found")
+            verdict = Text(f"{told}: it is {guess.right}.", "good" if earned else "bad")
+            shown = (*notes.working(*asked).page, verdict, Text(estimate.explanation))
+            yield from self._ask(replace(notes.step(*shown), asks="look", hint="enter goes on"), notes, paused=True)
         return False
 
-    def _timed(self, step: Step, notes: _Notes) -> Generator[Step, Reply, Reply]:
+    def _answer(self, notes: _Notes) -> Generator[Step, Reply | None, bool]:
+        """Ask for the answer. True if the task was skipped."""
+        while True:
+            prompt = f"Write your answer; a line with a single . ends it ({notes.keys()}, alone on a first line)."
+            step = replace(notes.working(), asks="lines", prompt=prompt, hint="ctrl+s done")
+            reply = yield from self._ask(step, notes)
+            if isinstance(reply, str):
+                notes.written = reply.strip()
+            elif reply.letter == "h":
+                notes.hint()
+                continue
+            return isinstance(reply, Do)
+
+    def _rubric(self, notes: _Notes, skipped: bool) -> Steps:
+        """The model answer beside the learner's, and the rubric to tick."""
+        task, late = notes.task, notes.seconds - 60 * notes.task.minutes
+        over = f", {minutes(late)} over its {task.minutes:g} minutes" if late > 0 else ""
+        page = [Text("Skipped." if skipped else f"That took {minutes(notes.seconds)}{over}.", "dim")]
+        page += [Text("What a strong candidate says", "title"), Text(task.answer)]
+        if task.mistakes:
+            page += [Text("Often said, and wrong", "title"), Text("\n".join(f"- {each}" for each in task.mistakes))]
+        page.append(Text("What an interviewer listens for", "title"))
+        if skipped:
+            points = Text("\n".join(f"{at}. {point}" for at, point in enumerate(task.points, start=1)))
+            step = replace(notes.step(*page, points), prompt="Enter goes on, q quits: ", hint="enter goes on")
+            yield from self._ask(step, notes, paused=True)
+            return
+        step = replace(
+            notes.step(*page), asks="pick", items=task.points, mine=notes.written or "Nothing.",
+            prompt="Which of them did you say? Numbers, as 1 3, a for all, Enter for none (q quits): ",
+            hint="space or its number ticks what you said, enter goes on",
+        )  # fmt: skip
+        while True:
+            reply = yield from self._ask(step, notes, paused=True)
+            typed, count = str(reply).strip().lower(), len(task.points)
+            try:
+                picked = range(1, count + 1) if typed == "a" else asking.numbers(typed, count) if typed else ()
+                break
+            except asking.UnreadableError as error:
+                step = replace(step, said=str(error))
+        notes.ticked = tuple(at in picked for at in range(1, count + 1))
+        notes.rating, notes.begun = "rated", True
+
+    def _follow_ups(self, notes: _Notes) -> Steps:
+        follow_ups = notes.task.follow_ups
+        for number, each in enumerate(follow_ups, start=1):
+            asked = Text(f"Follow-up {number} of {len(follow_ups)}", "title"), Text(each.question)
+            said = "Say it aloud, then Enter shows the answer (q quits): "
+            step = replace(notes.step(*asked), prompt=said, hint="say it aloud, then enter shows the answer")
+            yield from self._ask(step, notes)
+            step = replace(
+                notes.step(*asked, Text("Answer", "title"), Text(each.answer)), asks="rate", choices=_RATINGS,
+                prompt="0 missed it  1 partly  2 had it  q quit: ",
+            )  # fmt: skip
+            reply = yield from self._ask(step, notes, paused=True)
+            notes.followed.append(int(str(reply)) / 2)
+
+    def _ask(self, step: Step, notes: _Notes, *, paused: bool = False) -> Generator[Step, Reply | None, Reply]:
+        """Show a step, with the clocks, which run unless they are paused. Raises QuitError."""
         since = self._clock()
-        reply = yield step
-        spent = max(0.0, self._clock() - since)
+        task, whole = 60 * notes.task.minutes - notes.seconds, 60 * self._minutes - self._in_all
+
+        def here() -> float:
+            return 0.0 if paused else max(0.0, self._clock() - since)
+
+        reply = yield replace(step, left=lambda: (task - here(), whole - here()), paused=paused)
+        spent = here()
         notes.seconds += spent
         self._in_all += spent
-        _unless_quit(reply)
-        return reply
-
-    def _now(self, place: Place, notes: _Notes) -> Place:
-        return replace(place, spent=notes.seconds, spent_in_all=self._in_all)
-
-
-def _unless_quit(reply: Reply) -> None:
-    if isinstance(reply, Leave):
-        raise _QuitError(reply.written)
-
-
-def _hints(task: Task, notes: _Notes) -> tuple[str, ...]:
-    return tuple(hint.text for hint in task.hints[: notes.hints])
+        if isinstance(reply, Do) and reply.letter == "q":
+            raise QuitError(reply.text)
+        return reply or ""
 
 
 def _off(value: float, right: float) -> str:
@@ -254,17 +241,5 @@ def _off(value: float, right: float) -> str:
 
 
 def _guess(estimate: Estimate, typed: Sequence[str], earned: float) -> Guess:
-    return Guess(
-        estimate.id, estimate.question, tuple(typed), f"{units.written(estimate.value)} {estimate.unit}", earned
-    )
-
-
-def _done(task: Task, notes: _Notes) -> Done:
-    ticks = notes.ticked or (False,) * len(task.points)
-    rated: list[float | None] = [*notes.followed, *[None] * (len(task.follow_ups) - len(notes.followed))]
-    return Done(
-        task.id, task.question, task.title, task.area, task.topic, task.level, task.prompt, task.minutes,
-        round(notes.seconds, 3), notes.written, notes.rating, tuple(zip(task.points, ticks, strict=True)),
-        tuple(notes.guesses), tuple((each.question, mark) for each, mark in zip(task.follow_ups, rated, strict=True)),
-        sum(hint.cost for hint in task.hints[: notes.hints]), task.round,
-    )  # fmt: skip
+    right = f"{units.written(estimate.value)} {estimate.unit}"
+    return Guess(estimate.id, estimate.question, tuple(typed), right, earned)

@@ -96,7 +96,7 @@ def _read(file: Path) -> Interview | None:
     try:
         ended = datetime.fromtimestamp(_changed(file), UTC).isoformat(timespec="seconds")
         return interview_from({**lines[0], "done": lines[1:], "ended": ended})
-    except (IndexError, KeyError, TypeError, ValueError):
+    except (IndexError, TypeError, ValueError):
         return None
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from grader.quiz.deck import DeckError
 from grader.quiz.interview.summary import Advice, Library, Score, Summary, summarise
 from grader.quiz.interview.task import Done, Interview
+from grader.quiz.steps import minutes
 from grader.quiz.whole import write_whole
 
 
@@ -84,7 +85,7 @@ def facts(interview: Interview, summary: Summary) -> str:
         f" Follow-ups: {number(summary.follow_ups[0])} of {summary.follow_ups[1]}." if summary.follow_ups[1] else ""
     )
     return (
-        f"{done.capitalize()} {things}{over}; {clock(summary.seconds)} of {interview.minutes:g} minutes."
+        f"{done.capitalize()} {things}{over}; {minutes(summary.seconds)} of {interview.minutes:g} minutes."
         f"{reached} Seed {interview.seed}."
     )
 
@@ -106,15 +107,10 @@ def number(value: float) -> str:
     return f"{value:g}"
 
 
-def clock(seconds: float) -> str:
-    """Minutes and seconds, as 3:05."""
-    return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
-
-
 def timing(done: Done) -> str:
     """The time a task took against its length."""
-    over = f", {clock(done.seconds - 60 * done.minutes)} over" if done.late else ""
-    return f"{clock(done.seconds)} of {clock(60 * done.minutes)}{over}"
+    over = f", {minutes(done.seconds - 60 * done.minutes)} over" if done.late else ""
+    return f"{minutes(done.seconds)} of {minutes(60 * done.minutes)}{over}"
 
 
 def verdict(done: Done) -> str:

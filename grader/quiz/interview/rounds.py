@@ -55,20 +55,43 @@ always there) and a title. Its parts come in the order above; numbers, hints and
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated, Literal
 
-from grader.quiz import formula
-from grader.quiz.deck import LEVELS, DeckError, Number, as_number
-from grader.quiz.interview import markdown, units
-from grader.quiz.interview.markdown import Section
+from pydantic import Field
+
+from grader.quiz.deck import DeckError
 from grader.quiz.interview.task import Estimate, Hint, Task
-from grader.quiz.lines import BrokenError, broken, is_rule, text_of
+from grader.quiz.markdown import ID, Keys, Part, Written, broken, collect, opened, read, told
 
 STAGES = ("clarify", "estimate", "design", "deep dive", "failure", "wrap up")
 AREA = "design"
 _LEAST_POINTS, _LEAST_NUMBERS, _FEWEST, _MOST = 3, 4, 5, 7
-_TOLERANCE = 0.1
+
+
+class _Front(Keys):
+    title: str
+    question: str
+    also: str = ""
+    level: Literal["mid", "senior", "principal"]
+    topic: str
+
+
+class _Stage(Keys):
+    minutes: Annotated[float, Field(gt=0)]
+
+
+class _Hint(Keys):
+    cost: Annotated[float, Field(gt=0)]
+
+
+class _Number(Keys):
+    answer: Written
+    unit: str
+    formula: str
+    tolerance: Annotated[float, Field(gt=0, lt=1)] = 0.1
 
 
 @dataclass(frozen=True)
@@ -96,58 +119,40 @@ class Round:
 
 
 def load_folder(folder: Path) -> list[Round]:
-    """Every round of a folder, by name. Raises DeckError."""
-    found, problems = collect(folder)
+    """Every round of a folder, by name. Raises DeckError for broken files."""
+    found, problems = load(folder)
     if problems:
         raise DeckError(*problems)
     return found
 
 
-def collect(folder: Path) -> tuple[list[Round], list[str]]:
+def load(folder: Path) -> tuple[list[Round], list[str]]:
     """The rounds of a folder that can be read, and what is wrong with the others."""
-    found: list[Round] = []
-    problems: list[str] = []
-    for path in sorted(folder.glob("*.md")):
-        try:
-            found.append(parse(markdown.read(path), str(path), path.stem))
-        except DeckError as error:
-            problems += error.problems
-    return found, problems
+    return collect(folder, lambda path: parse(read(path), str(path), path.stem))
 
 
 def parse(text: str, file: str, name: str) -> Round:
     """Read one round; `file` is what errors call it. Raises DeckError, FILE:LINE and what is wrong there."""
-    try:
-        return _round(text, file, name)
-    except BrokenError as error:
-        raise DeckError(f"{file}:{error.line}: {error.what}") from None
+    with told(file):
+        about, body = opened(text, _Front)
+        opening, blocks = body.split(2)
+        if not opening.text:
+            broken(opening.start + 1, "a round begins with what the interviewer says first")
+        if not blocks or blocks[-1].name != "Sources":
+            broken(blocks[-1].line if blocks else 1, "a round ends with `## Sources`")
+        stages = tuple(_stage(block, name, at, about) for at, block in enumerate(blocks[:-1], start=1))
+        _in_order(blocks[:-1])
+        ids = [estimate.id for stage in stages for estimate in stage.estimates]
+        if len(ids) < _LEAST_NUMBERS:
+            broken(1, f"a round has {_LEAST_NUMBERS} numbers to work out or more, not {len(ids)}")
+        if twice := sorted({each for each in ids if ids.count(each) > 1}):
+            broken(1, f"the number {twice[0]!r} is there twice")
+        also = tuple(each.strip() for each in about.also.split(",") if each.strip())
+        sources = tuple(item.text for item in blocks[-1].bullets(1))
+    return Round(name, about.title, about.question, also, about.level, about.topic, opening.text, stages, sources, file)
 
 
-def _round(text: str, file: str, name: str) -> Round:
-    about, body = markdown.front_matter(markdown.lines_of(text), ("title", "question", "level", "topic"), ("also",))
-    if about["level"] not in LEVELS:
-        broken(1, f"there is no level {about['level']!r}; there are {', '.join(LEVELS)}")
-    opening, blocks = markdown.sections(body, 2)
-    if not text_of(opening):
-        broken(opening[0][0] if opening else 1, "a round begins with what the interviewer says first")
-    if not blocks or blocks[-1].name != "Sources":
-        broken(blocks[-1].line if blocks else 1, "a round ends with `## Sources`")
-    stages = tuple(_stage(block, name, at, about) for at, block in enumerate(blocks[:-1], start=1))
-    _in_order(blocks[:-1])
-    if (numbers := sum(len(stage.estimates) for stage in stages)) < _LEAST_NUMBERS:
-        broken(1, f"a round has {_LEAST_NUMBERS} numbers to work out or more, not {numbers}")
-    ids = [estimate.id for stage in stages for estimate in stage.estimates]
-    if twice := sorted({each for each in ids if ids.count(each) > 1}):
-        broken(1, f"the number {twice[0]!r} is there twice")
-    also = tuple(each.strip() for each in about.get("also", "").split(",") if each.strip())
-    sources = tuple(item for _, item in markdown.items(blocks[-1], 1))
-    return Round(
-        name, about["title"], about["question"], also, about["level"], about["topic"], text_of(opening),
-        stages, sources, file,
-    )  # fmt: skip
-
-
-def _in_order(blocks: list[Section]) -> None:
+def _in_order(blocks: list[Part]) -> None:
     kinds = [STAGES.index(_kind(block)[0]) for block in blocks]
     if not _FEWEST <= len(kinds) <= _MOST:
         broken(1, f"a round has {_FEWEST} to {_MOST} stages, not {len(kinds)}")
@@ -155,75 +160,59 @@ def _in_order(blocks: list[Section]) -> None:
         broken(blocks[0].line, f"stages come in the order {', '.join(STAGES)}, the first and the last among them")
 
 
-def _kind(block: Section) -> tuple[str, str]:
+def _kind(block: Part) -> tuple[str, str]:
     kind, colon, title = block.name.partition(":")
     if kind not in STAGES or not colon or not title.strip():
         broken(block.line, f"a stage is headed `## KIND: Title`, and its kind is one of {', '.join(STAGES)}")
     return kind, title.strip()
 
 
-def _stage(block: Section, name: str, at: int, about: dict[str, str]) -> Task:
+def _stage(block: Part, name: str, at: int, about: _Front) -> Task:
     kind, title = _kind(block)
-    before, parts = markdown.sections(block.lines, 3)
-    keys, prompt = markdown.leading_fields(Section(block.line, block.name, before), ("minutes",))
-    minutes = as_number(keys["minutes"])
-    if minutes is None or minutes <= 0:
-        broken(block.line, f"{keys['minutes']!r} is no number of minutes")
-    if not text_of(prompt):
+    before, parts = block.split(3)
+    keys, prompt = before.keys(lambda _: _Stage, f"stage {block.name!r}")
+    if not prompt.text:
         broken(block.line, f"stage {block.name!r} has no prompt")
     numbers = [part for part in parts if part.name.startswith("Number: ")]
     hints = [part for part in parts if part.name == "Hint"]
     mistakes = [part for part in parts if part.name == "Mistakes"]
     wanted = [*(part.name for part in numbers), *["Hint"] * len(hints), "Answer", "Listen for"]
     if [part.name for part in parts] != wanted + ["Mistakes"] * bool(mistakes):
-        broken(
-            block.line, f"stage {block.name!r} has the parts Number: ID, Hint, Answer, Listen for, Mistakes, in order"
-        )
+        there = "Number: ID, Hint, Answer, Listen for, Mistakes"
+        broken(block.line, f"stage {block.name!r} has the parts {there}, in order")
     answer, points = parts[len(numbers) + len(hints) : len(numbers) + len(hints) + 2]
     if not answer.text:
         broken(answer.line, f"the answer of stage {block.name!r} is empty")
     return Task(
-        f"{name}/{at}", about["question"], f"{kind.capitalize()}: {title}", AREA, about["topic"], about["level"],
-        minutes, text_of(prompt), answer.text,
-        tuple(item for _, item in markdown.items(points, _LEAST_POINTS)),
-        estimates=tuple(_number(part) for part in numbers),
-        hints=tuple(_hint(part) for part in hints),
-        mistakes=tuple(item for part in mistakes for _, item in markdown.items(part, 1)),
+        f"{name}/{at}", about.question, f"{kind.capitalize()}: {title}", AREA, about.topic, about.level,
+        keys.minutes, prompt.text, answer.text,
+        tuple(item.text for item in points.bullets(_LEAST_POINTS)),
+        estimates=tuple(map(_number, numbers)),
+        hints=tuple(map(_hint, hints)),
+        mistakes=tuple(item.text for part in mistakes for item in part.bullets(1)),
         round=name,
     )  # fmt: skip
 
 
-def _hint(part: Section) -> Hint:
-    keys, rest = markdown.leading_fields(part, ("cost",))
-    cost = as_number(keys["cost"])
-    if cost is None or cost <= 0:
-        broken(part.line, f"{keys['cost']!r} is no cost: a hint costs points")
-    if not text_of(rest):
+def _hint(part: Part) -> Hint:
+    keys, rest = part.keys(lambda _: _Hint, "a hint")
+    if not rest.text:
         broken(part.line, "this hint says nothing")
-    return Hint(text_of(rest), cost)
+    return Hint(rest.text, keys.cost)
 
 
-def _number(part: Section) -> Estimate:
+def _number(part: Part) -> Estimate:
     name = part.name.removeprefix("Number: ").strip()
-    if not markdown.is_id(name):
+    if not re.fullmatch(ID, name):
         broken(part.line, f"{name!r} is no id for a number: lowercase letters, digits and single hyphens")
-    keys, rest = markdown.leading_fields(part, ("answer", "unit", "formula"), ("tolerance",))
-    value, tolerance = as_number(keys["answer"]), as_number(keys.get("tolerance", str(_TOLERANCE)))
-    if value is None:
-        broken(part.line, f"{name!r} has answer {keys['answer']!r}, which is no number")
-    if tolerance is None or not 0 < tolerance < 1:
-        broken(part.line, f"{name!r} has tolerance {keys['tolerance']!r}, which is not between 0 and 1")
-    rules = [index for index, (_, text) in enumerate(rest) if is_rule(text)]
+    keys, rest = part.keys(lambda _: _Number, repr(name))
+    rules = rest.rules()
     if len(rules) != 1:
         broken(part.line, f"{name!r} has a question, one line `---`, and how it is worked out")
-    question, explanation = text_of(rest[: rules[0]]), text_of(rest[rules[0] + 1 :])
+    question, explanation = rest.until(rules[0]).text, rest.since(rules[0] + 1).text
     if not question or not explanation:
         broken(part.line, f"{name!r} has an empty {'explanation' if question else 'question'}")
-    try:
-        units.quantity("1", keys["unit"])
-    except ValueError as error:
-        broken(part.line, f"{name!r}: {error}")
-    number = Number(value, keys["unit"], tolerance, keys["formula"])
-    if wrong := formula.disagreement(number, keys["answer"]):
-        broken(part.line, f"{name!r}: {wrong}")
-    return Estimate(name, question, value, keys["unit"], tolerance, keys["formula"], explanation)
+    return Estimate(
+        float(keys.answer), keys.unit, keys.tolerance, keys.formula, keys.answer,
+        id=name, question=question, explanation=explanation, line=part.line,
+    )  # fmt: skip

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import random
-import sys
 import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -14,10 +12,11 @@ from pathlib import Path
 
 from rich.console import Console
 
-from grader.quiz import store
+from grader.quiz import plain, store
 from grader.quiz.deck import DeckError
 from grader.quiz.folder import load_folder
-from grader.quiz.interview import choose, content, journal, plain, report, rounds
+from grader.quiz.front import has_screen, hold
+from grader.quiz.interview import choose, content, journal, report, rounds
 from grader.quiz.interview.conduct import Clock, Talk
 from grader.quiz.interview.journal import Journal
 from grader.quiz.interview.summary import Exercise, Library, Reading, summarise, to_repeat
@@ -90,8 +89,8 @@ def run(
         )  # fmt: skip
         kept = journal.begin(journals, interview)
         try:
-            talk = Talk(_opened(chosen, design), wanted.minutes, clock, kept.add)
-            _hold(talk, request, console, read, clock, _plan(interview, design))
+            talk = Talk(_opened(chosen, design), wanted.minutes, clock, kept.add, _plan(interview, design))
+            hold(talk.steps(), not request.plain and has_screen(), console, read)
         except BaseException:
             kept.close(remove=False)  # the next interview closes it
             raise
@@ -134,28 +133,12 @@ def _plan(interview: Interview, design: rounds.Round | None) -> str:
     return f"{interview.level}, {interview.minutes:g} minutes: {' and '.join(parts)}. Seed {interview.seed}."
 
 
-def _hold(talk: Talk, request: Request, console: Console, read: plain.Read, clock: Clock, plan: str) -> None:
-    if not request.plain and full_screen():
-        from grader.quiz.interview import screens
-
-        screens.hold(talk, clock, plan)
-    else:
-        console.print(f"Mock interview, {plan}", style="bold", markup=False)
-        plain.hold(talk, console, read)
-
-
-def full_screen() -> bool:
-    """Whether there is a terminal that a full-screen session fits on."""
-    there = all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout))
-    return there and os.environ.get("TERM", "dumb") != "dumb"
-
-
 def _former(progress: Store) -> list[Interview]:
     found = []
     for kept in progress.interviews():
         try:
             found.append(interview_from(kept))
-        except (KeyError, TypeError, ValueError):  # of another version: it says nothing here
+        except ValueError:  # of another version: it says nothing here
             continue
     return found
 

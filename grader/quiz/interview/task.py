@@ -6,6 +6,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from pydantic import TypeAdapter
+
+from grader.quiz.deck import Number
+
 MINUTES = {"mid": 4, "senior": 6, "principal": 8}  # a question's length, by its level
 PASSED = 0.6  # of the points; what is below it went wrong
 
@@ -28,17 +32,14 @@ class FollowUp:
     answer: str
 
 
-@dataclass(frozen=True)
-class Estimate:
-    """A number to be worked out on paper: `value` in `unit`, within the relative `tolerance`."""
+@dataclass(frozen=True, kw_only=True)
+class Estimate(Number):
+    """A number to be worked out on paper."""
 
     id: str
     question: str
-    value: float
-    unit: str
-    tolerance: float
-    formula: str
     explanation: str
+    line: int = 0  # of its file
 
 
 @dataclass(frozen=True)
@@ -143,20 +144,13 @@ class Interview:
     done: tuple[Done, ...] = field(default=())
 
 
+_INTERVIEW = TypeAdapter(Interview)
+
+
 def to_json(interview: Interview) -> dict[str, Any]:
     return asdict(interview)
 
 
 def interview_from(data: Mapping[str, Any]) -> Interview:
-    """The interview that `to_json` wrote down. Raises KeyError, TypeError or ValueError if it is none."""
-    known = {name: data[name] for name in Interview.__dataclass_fields__ if name not in ("topics", "done")}
-    return Interview(**known, topics=tuple(data["topics"]), done=tuple(done_from(each) for each in data["done"]))
-
-
-def done_from(data: Mapping[str, Any]) -> Done:
-    """The task's outcome that `dataclasses.asdict` made."""
-    fields = {name: data[name] for name in Done.__dataclass_fields__}
-    fields["ticked"] = tuple((str(point), bool(had)) for point, had in data["ticked"])
-    fields["follow_ups"] = tuple((str(question), rated) for question, rated in data["follow_ups"])
-    fields["guesses"] = tuple(Guess(**{**each, "typed": tuple(each["typed"])}) for each in data["guesses"])
-    return Done(**fields)
+    """The interview that `to_json` wrote down. Raises ValueError if it is none."""
+    return _INTERVIEW.validate_python(data)

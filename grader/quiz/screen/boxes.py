@@ -101,8 +101,8 @@ class ChoiceBox(ItemsBox):
 class OrderBox(ItemsBox):
     """Steps to put in order: up and down choose one, with shift they move it; or their numbers are typed in order."""
 
-    def __init__(self, texts: Sequence[str], many: bool = True) -> None:
-        super().__init__(texts, many)
+    def __init__(self, texts: Sequence[str]) -> None:
+        super().__init__(texts, True)
         self._arranged = list(range(1, len(texts) + 1))
         self._typed = 0  # so many from the top were typed
         self._cursor = 0

@@ -1,4 +1,4 @@
-"""The screens around the asking: what to be asked, how it went, statistics, help."""
+"""The screen on which one chooses what to be asked."""
 
 from __future__ import annotations
 
@@ -7,92 +7,24 @@ from collections import Counter
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding
-from textual.containers import VerticalScroll
-from textual.screen import ModalScreen, Screen
+from textual.screen import Screen
 from textual.widgets import Static, TabbedContent, TabPane
 
-from grader.quiz import statistics
 from grader.quiz.deck import KINDS, LEVELS
 from grader.quiz.plan import Wanted
 from grader.quiz.screen.boxes import TickList
-from grader.quiz.screen.desk import Desk
-
-_KEYS = """\
-space, enter   show the answer; check what was typed
-1 2 3 4        rate: again, hard, good, easy
-enter          take the suggested rating
-u              undo, also what an earlier session did
-b, s           bury until tomorrow; suspend for good
-e              edit the card in $EDITOR
-o              open a diagram's picture in the browser
-t              statistics
-?              this list
-q, Ctrl-C      quit; every answer is kept already
-
-number, line   type it, enter checks; a unit may follow
-choice         1-9 or space ticks, enter checks
-order          up/down choose, shift+up/down (or k, j)
-               move; or type the numbers in order
-esc            out of a field, so that keys are commands"""
+from grader.quiz.sitting import Desk
+from grader.quiz.steps import Do, Reply
 
 
-class HelpScreen(ModalScreen[None]):
-    """The keys."""
-
-    BINDINGS = [Binding("escape,question_mark,q,space,enter", "dismiss", show=False)]  # noqa: RUF012
-
-    def compose(self) -> ComposeResult:
-        with VerticalScroll(id="help"):
-            yield Static(_KEYS, markup=False)
-
-
-class StatisticsScreen(Screen[None]):
-    """How the learning of the wanted cards goes."""
-
-    BINDINGS = [Binding("escape,t,q,space,enter", "dismiss", show=False)]  # noqa: RUF012
-
-    def __init__(self, desk: Desk) -> None:
-        super().__init__()
-        self._counted = statistics.count(desk.cards(), desk.store, desk.now())
-
-    def compose(self) -> ComposeResult:
-        yield Static("Statistics", classes="bar")
-        with VerticalScroll(classes="page"):
-            yield Static(id="drawn", markup=False)
-        yield Static("up/down scroll  esc back", classes="keys")
-
-    def on_mount(self) -> None:
-        self.query_one(VerticalScroll).focus()
-
-    def on_resize(self) -> None:
-        lines = statistics.lines(self._counted, min(self.size.width - 4, 100))
-        self.query_one("#drawn", Static).update("\n".join(lines))
-
-
-class DoneScreen(Screen[str]):
-    """What was answered and what is due when; dismissed with "undo" or "choose"."""
-
-    BINDINGS = [  # noqa: RUF012
-        Binding("u", "dismiss('undo')", show=False),
-        Binding("c,enter", "dismiss('choose')", show=False),
-    ]
-
-    def __init__(self, lines: list[str]) -> None:
-        super().__init__()
-        self._lines = lines
-
-    def compose(self) -> ComposeResult:
-        yield Static("Done", classes="bar")
-        with VerticalScroll(classes="page"):
-            yield Static("\n".join(["", *self._lines]), id="summary", markup=False)
-        yield Static("c choose cards  u undo  t statistics  q quit", classes="keys")
-
-
-class ChooseScreen(Screen[None]):
+class ChooseScreen(Screen[Reply]):
     """Decks, levels, kinds and topics to tick, and how many cards that makes; nothing ticked means all."""
 
     BINDINGS = [  # noqa: RUF012
-        Binding("s", "start", show=False),
+        Binding("s", "reply('')", show=False),
+        Binding("q", "reply('q')", show=False),
+        Binding("t", "reply('t')", show=False),
+        Binding("question_mark", "reply('?')", show=False),
         Binding("plus,equals_sign", "more(1)", show=False),
         Binding("minus", "more(-1)", show=False),
         Binding("left_square_bracket", "tab(-1)", show=False),
@@ -114,7 +46,7 @@ class ChooseScreen(Screen[None]):
         yield Static("space tick  tab list  +/- new  s start  ? help  q quit", classes="keys")
 
     def _ticks(self, name: str) -> TickList:
-        cards, wanted = self.desk.everything(), self.desk.wanted
+        cards, wanted = list(self.desk.by_id().values()), self.desk.wanted
         memories, now = self.desk.store.memories(), self.desk.now()
         aside = self.desk.store.set_aside(now)
         asked = {card for card, memory in memories.items() if memory.is_due(now) and card not in aside}
@@ -133,9 +65,6 @@ class ChooseScreen(Screen[None]):
     def on_mount(self) -> None:
         self._count()
         self.query_one("#pick-decks").focus()
-
-    def on_screen_resume(self) -> None:
-        self._count()
 
     @on(TickList.Changed)
     def _changed(self) -> None:
@@ -158,5 +87,5 @@ class ChooseScreen(Screen[None]):
         tabs.active = self.TABS[at]
         self.query_one(f"#pick-{self.TABS[at]}").focus()
 
-    def action_start(self) -> None:
-        self.dismiss(None)
+    def action_reply(self, letter: str) -> None:
+        self.dismiss(Do(letter) if letter else "")

@@ -3,7 +3,7 @@
 Pure functions over the trace and the ranks' last states; the same for every engine.
 """
 
-from grader.ranks.blame.broken import ENDINGS, Raised, died, forbidden, killed, raised, stranded, timed_out
+from grader.ranks.blame.broken import ENDINGS, died, forbidden, killed, raised, stranded, timed_out
 from grader.ranks.blame.buffers import misread, race, unreceived
 from grader.ranks.blame.collectives import mismatched
 from grader.ranks.blame.limits import beyond, not_what_was_carried
@@ -12,7 +12,6 @@ from grader.ranks.blame.waiting import cycle, deadlock, left_early, stuck
 
 __all__ = [
     "ENDINGS",
-    "Raised",
     "Source",
     "beyond",
     "cycle",

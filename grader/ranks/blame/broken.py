@@ -4,25 +4,16 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from grader.ranks.blame.limits import REASONS
 from grader.ranks.blame.source import Source, in_bytes
 from grader.ranks.program import Ending
+from grader.sandbox import endings
+from grader.sandbox.endings import Raised
 from grader.trace.events import Trace, match
 from grader.verdict import Diagnosis, Kind
 
 ENDINGS: dict[str, Ending] = {"out_of_memory": "out_of_memory", "left_early": "left_early", "deadlock": "deadlocked"}
-
-
-@dataclass(frozen=True)
-class Raised:
-    """An exception that left the learner's function (or module) on one rank."""
-
-    type: str
-    text: str
-    line: int | None
-    why: str = ""  # "memory" | "syntax" | "forbidden" | "stuck" | "ended" | ""
 
 
 def raised(rank: int, error: Raised, world: int, source: Source, others: int) -> Diagnosis:
@@ -66,11 +57,7 @@ def _first_line(text: str) -> str:
 
 def died(rank: int, status: int, trace: Trace, source: Source) -> Diagnosis:
     """The sentence for a process that ended without returning."""
-    if status < 0:
-        name = signal.Signals(-status).name if -status in signal.valid_signals() else f"signal {-status}"
-        how = f"was killed by {name}"
-    else:
-        how = f"ended with exit status {status} without returning"
+    how = endings.died(status) if status < 0 else f"{endings.died(status)} without returning"
     misfit = next(((s, r) for s, r in match(trace.all_operations()) if r.rank == rank and s.size > r.size), None)
     last = trace.operations(rank)[-1:]
     line = last[0].line if last else None

@@ -5,9 +5,11 @@ from __future__ import annotations
 from grader.ranks.blame.source import Source
 from grader.ranks.program import Ending
 from grader.ranks.traffic import Contradiction
+from grader.sandbox import endings
+from grader.sandbox.client import Beyond
 from grader.verdict import Diagnosis
 
-# by the word with which a rank reports an error of the operating system (see `worker.raised`)
+# by the word with which a rank reports an error of the operating system (see `learner.raised`)
 REASONS = {
     "disk": "its scratch disk is full: no room for more bytes or more files",
     "file": "one file grew beyond what a file may hold",
@@ -15,6 +17,16 @@ REASONS = {
     "processes": "it has more processes and threads than a box may",
     "denied": "a submission sees Python, its packages and a scratch folder of its own, and nothing else of the machine",
 }
+
+BEYOND = {
+    "memory": "Out of memory: the run used {used:,.0f} MiB where {allowed:,.0f} MiB are allowed, most of it rank "
+    "{rank}{place}.",
+    "cpu": "The run, with every process it started, used {used:.1f} s of CPU time where {allowed:g} s are allowed"
+    "{place}.",
+    "": "The run had {used:g} processes and threads where at most {allowed:g} are allowed{place}.",
+}
+MOST = {"memory": "at most {allowed:,.0f} MiB", "cpu": "at most {allowed:g} s", "": "at most {allowed:g}"}
+USED = {"memory": "{used:,.0f} MiB", "cpu": "{used:.1f} s", "": "{used:g} processes and threads"}
 
 
 def not_what_was_carried(found: Contradiction, source: Source) -> Diagnosis:
@@ -30,19 +42,10 @@ def not_what_was_carried(found: Contradiction, source: Source) -> Diagnosis:
     )
 
 
-def beyond(
-    limit: str, used: float, allowed: float, rank: int, line: int | None, source: Source
-) -> tuple[Diagnosis, Ending]:
+def beyond(passed: Beyond, rank: int, line: int | None, source: Source) -> tuple[Diagnosis, Ending]:
     """The sentence for a box that was ended because all its processes together took too much."""
-    place = source.quote(line)
-    if limit == "memory":
-        got, most = f"{used / 2**20:,.0f} MiB", f"{allowed / 2**20:,.0f} MiB"
-        text = f"Out of memory: the run used {got} where {most} are allowed, most of it rank {rank}{place}."
-        return Diagnosis("out_of_memory", text, rank, source.file, line, f"at most {most}", got), "out_of_memory"
-    if limit == "cpu":
-        got, most = f"{used:.1f} s", f"{allowed:g} s"
-        text = f"The run, with every process it started, used {got} of CPU time where {most} are allowed{place}."
-        return Diagnosis("timeout", text, rank, source.file, line, f"at most {most}", got), "timed_out"
-    got, most = f"{used:g} processes and threads", f"at most {allowed:g}"
-    text = f"The run had {got} where {most} are allowed{place}."
-    return Diagnosis("sandbox_violation", text, rank, source.file, line, most, got), "crashed"
+    kind, text = endings.beyond(passed, BEYOND, rank=rank, place=source.quote(line))
+    found = Diagnosis(
+        kind, text, rank, source.file, line, endings.beyond(passed, MOST)[1], endings.beyond(passed, USED)[1]
+    )
+    return found, {"memory": "out_of_memory", "cpu": "timed_out"}.get(passed.limit, "crashed")  # type: ignore[return-value]

@@ -8,18 +8,16 @@ director, forked from it before there is anything to know, takes the calls, runs
 from __future__ import annotations
 
 import ctypes
-import marshal
 import os
 import signal
 import socket
 import traceback
-import types
 from collections.abc import Callable
 from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
-from grader.ranks import worker
+from grader.ranks import learner
 from grader.ranks.lives.life import Ended, Life, Lives
 from grader.ranks.lives.watch import Step
 from grader.sandbox import frames
@@ -30,58 +28,50 @@ _PR_SET_PDEATHSIG = 1
 class Line:
     """One end of the line between the two: a message at a time, each with a value."""
 
-    def __init__(self, channel: socket.socket, names: dict[str, Any]) -> None:
-        self.channel, self._names = channel, names
-        self._reader = frames.Reader()
+    def __init__(self, end: socket.socket) -> None:
+        self._channel = frames.Channel(end)
 
     def send(self, what: str, value: Any) -> None:
         tree, blob = frames.encode(value, _leaf)
-        self.channel.sendall(frames.pack_message({"what": what, "value": tree}, blob))
+        self._channel.post({"what": what, "value": tree}, blob)
 
     def receive(self) -> tuple[str, Any] | None:
         """What the other one sent; None when it is gone."""
-        while data := self.channel.recv(2**20):
-            for message in self._reader.feed(data):
-                assert isinstance(message, frames.Message)
-                return message.header["what"], frames.decode(message.header["value"], message.blob, self._leaf_of)
-        return None
-
-    def _leaf_of(self, told: dict[str, Any], data: bytes) -> Any:
-        if told["kind"] == "path":
-            return Path(told["path"])
-        if told["kind"] == "bytes":
-            return data
-        if told["kind"] == "tensor":
-            return worker.tensor(told["tensor"], data)
-        code = marshal.loads(data)
-        cells = frames.decode(told["cells"], bytes.fromhex(told["bytes"]), self._leaf_of)
-        return types.FunctionType(code, self._names, code.co_name, None, tuple(map(types.CellType, cells)))
+        message = self._channel.next()
+        if message is None:
+            return None
+        return message.header["what"], frames.decode(message.header["value"], message.blob, _leaf_of)
 
 
 def _leaf(value: Any) -> tuple[dict[str, Any], bytes] | None:
-    """Of a path, bytes, a tensor, or a function of the harness with what it closes over."""
+    """Of a path, bytes, or a tensor."""
     if isinstance(value, Path):
         return {"kind": "path", "path": str(value)}, b""
     if isinstance(value, bytes):
         return {"kind": "bytes"}, value
-    if isinstance(value, types.FunctionType):
-        cells, blob = frames.encode([cell.cell_contents for cell in value.__closure__ or ()], _leaf)
-        return {"kind": "function", "cells": cells, "bytes": blob.hex()}, marshal.dumps(value.__code__)
-    tensor = worker.tensor_bytes(value)
+    tensor = learner.tensor_bytes(value)
     return tensor and ({"kind": "tensor", "tensor": tensor[0]}, tensor[1])
 
 
-class Asked:
-    """Lives as the director has them: made by the supervisor."""
+def _leaf_of(told: dict[str, Any], data: bytes) -> Any:
+    if told["kind"] == "path":
+        return Path(told["path"])
+    return data if told["kind"] == "bytes" else learner.tensor(told["tensor"], data)
 
-    def __init__(self, line: Line) -> None:
-        self._line = line
+
+class Asked:
+    """Lives as the director has them: made by the supervisor. `names` are those of the harness, which both know."""
+
+    def __init__(self, line: Line, names: dict[str, Any]) -> None:
+        self._line, self._names = line, names
 
     def run(
         self, act: Callable[..., Any], *arguments: Any, strike: Callable[[Step], bool] | None = None, **how: Any
     ) -> Life:
-        """As `Lives.run`. RuntimeError: the supervisor could not make this life."""
-        self._line.send("run", [act, list(arguments), how, strike is not None])
+        """As `Lives.run`; `act` is a function of the harness. RuntimeError: the supervisor could not make this life."""
+        if self._names.get(act.__name__) is not act:
+            raise TypeError(f"a life is given a top-level function of the harness, not {act!r}")
+        self._line.send("run", [act.__name__, list(arguments), how, strike is not None])
         while (answer := self._line.receive()) is not None:
             what, value = answer
             if what == "step":
@@ -96,8 +86,8 @@ class Asked:
 
 
 def directed(made: Lives, names: dict[str, Any], direct: Callable[[Any], int]) -> int:
-    """Have `direct` called with lives, in a process of its own; `names` is what the harness's functions see. Its exit
-    status, when it is gone."""
+    """Have `direct` called with lives, in a process of its own; `names` are those of the harness. Its exit status, when
+    it is gone."""
     ours, theirs = socket.socketpair()
     director = os.fork()
     if director == 0:
@@ -105,20 +95,20 @@ def directed(made: Lives, names: dict[str, Any], direct: Callable[[Any], int]) -
         try:
             ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
             ours.close()
-            status = direct(Asked(Line(theirs, names)))
+            status = direct(Asked(Line(theirs), names))
         except BaseException:
             traceback.print_exc()
         finally:
             os._exit(status)
     theirs.close()
     made.spared.add(director)
-    line = Line(ours, names)
-    while _one_life(made, line):
+    line = Line(ours)
+    while _one_life(made, line, names):
         pass
     return os.waitstatus_to_exitcode(os.waitpid(director, 0)[1])
 
 
-def _one_life(made: Lives, line: Line) -> bool:
+def _one_life(made: Lives, line: Line, names: dict[str, Any]) -> bool:
     """Make the life that is asked for next; False when nobody asks any more. Nothing of it is kept."""
     asked = line.receive()
     if asked is None:
@@ -133,7 +123,7 @@ def _one_life(made: Lives, line: Line) -> bool:
         return bool(answer and answer[1])
 
     try:
-        life = made.run(act, *arguments, strike=strike if strikes else None, **how)
+        life = made.run(names[act], *arguments, strike=strike if strikes else None, **how)
     except Exception as error:
         line.send("failed", f"{type(error).__name__}: {error}")
         return True

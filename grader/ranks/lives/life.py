@@ -30,12 +30,13 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-from grader.ranks import worker
+from grader.ranks import learner
 from grader.ranks.lives import disk
 from grader.ranks.lives.listener import listen
 from grader.ranks.lives.watch import PATIENCE_SECONDS, Process, Step, Watch
-from grader.sandbox import bwrap, first, frames, landlock, namespaces, seccomp
-from grader.sandbox.keeper import children
+from grader.sandbox import frames, namespaces, program, seccomp
+from grader.sandbox.first import keep_to
+from grader.sandbox.supervise import children
 
 _PR_SET_PDEATHSIG = 1
 CPU_SECONDS = 4
@@ -84,7 +85,7 @@ class Ended:
         event = self.event
         if event.get("event") != "returned":
             return None
-        return frames.decode(event["value"], self.blob, worker.tensor)
+        return frames.decode(event["value"], self.blob, learner.tensor)
 
 
 @dataclass
@@ -242,7 +243,8 @@ class Lives:
                 os.close(_FRAMES)
             for start, stop in itertools.pairwise((_FRAMES + 1, *sorted({kept, *meeting.descriptors()}), 1024)):
                 os.closerange(start + 1, stop)
-            _keep_to(write)
+            keep_to(list(map(str, write)))
+            seccomp.install(seccomp.refusing(seccomp.ATTRIBUTES))  # a folder's hold kilobytes; Landlock lets them
             signal.signal(signal.SIGXCPU, _out_of_time)
             resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds + 1))
             _start_from(self._seed + 1000 * self._lives + rank)
@@ -253,8 +255,8 @@ class Lives:
                 functions: dict[str, Any] = {"$code": self._code}
                 problems: dict[str, str] = {}
                 if self._functions:
-                    module = worker.load(self._code, self._source, self._file)
-                    functions, problems = worker.find_functions(module, self._functions)
+                    module = program.load(self._code, self._source, self._file)
+                    functions, problems = learner.find_functions(module, self._functions)
                 stage = "call"
                 if watched:
                     listener = listen()
@@ -264,30 +266,15 @@ class Lives:
                     channel.sendall(b"-")
                 value = act(Functions(functions, problems), *arguments)
             except BaseException as error:
-                worker.print_traceback(error, self._file)
+                learner.print_traceback(error)
                 channel.sendall(frames.pack_message(told(error, self._file, stage)))
             else:
                 sys.stdout.flush()
-                tree, blob = frames.encode(value, worker.tensor_bytes)
+                tree, blob = frames.encode(value, learner.tensor_bytes)
                 channel.sendall(frames.pack_message({"event": "returned", "value": tree}, blob))
             status = 0
         finally:
             os._exit(status)
-
-
-def _keep_to(folders: Sequence[Path]) -> None:
-    """For good, write in these folders alone, and see none of other lives, as far as the kernel can see to that. The
-    first one is for what is temporary."""
-    own = str(folders[0])
-    os.chdir(own)
-    os.environ.update(HOME=own, TMPDIR=own)
-    tempfile.tempdir = None
-    if landlock.abi():
-        seen = [*map(str, bwrap.readable()), "/proc", "/etc", *first.HARMLESS]
-        landlock.restrict(read=seen, write=[*map(str, folders), *bwrap.DEVICES], execute=seen)
-        seccomp.install(
-            seccomp.refusing(seccomp.ATTRIBUTES)
-        )  # a folder's attributes hold kilobytes; Landlock lets them
 
 
 class OutOfTime(BaseException):
@@ -300,7 +287,7 @@ def _out_of_time(*_: Any) -> None:
 
 def told(error: BaseException, file: str, stage: str) -> dict[str, Any]:
     """The event of an exception that left the learner's code."""
-    event = worker.raised(error, file, stage)
+    event = learner.raised(error, file, stage)
     if isinstance(error, OutOfTime):
         used = resource.getrlimit(resource.RLIMIT_CPU)[0] - 1  # with the signal the kernel allows one second more
         event |= {"why": "stuck", "text": f"it used {used} s of CPU time"}

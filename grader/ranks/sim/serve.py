@@ -1,6 +1,6 @@
 """A simulated world in this process: every rank a thread, from the program to its results.
 
-Speaks the same frames as a real rank, but for all ranks at once: after loading and after each call one message "phase"
+Speaks the same frames as a real rank, but for all ranks at once: after loading and after each call one message "rest"
 tells every rank's state, its trace and, where all returned, what came back.
 """
 
@@ -26,7 +26,7 @@ import torch
 import torch.distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
-from grader.ranks import harness, model, worker
+from grader.ranks import learner, model
 from grader.ranks.faults import Fault
 from grader.ranks.network import Network
 from grader.ranks.sim.context import Context
@@ -35,7 +35,7 @@ from grader.ranks.sim.mishaps import Mishaps
 from grader.ranks.sim.operations import Killed, Rank
 from grader.ranks.sim.scheduler import Scheduler
 from grader.ranks.sim.world import RankWorld, check
-from grader.sandbox import frames
+from grader.sandbox import frames, program
 from grader.sandbox.first import NOTE, TRACE_SIGNAL
 from grader.trace.events import SPANS
 
@@ -68,7 +68,7 @@ class _Printed:
         return False
 
 
-def world(start: dict[str, Any], inbox: worker.Inbox, tell: Tell) -> frames.Message | None:
+def world(start: dict[str, Any], channel: frames.Channel, tell: Tell) -> dict[str, Any] | None:
     """One simulated world's life, until there is no further call. Returns the start of the next world, or None."""
     torch._C._distributed_c10d._set_thread_isolation_mode(True)
     torch.autograd.set_multithreading_enabled(False)
@@ -85,11 +85,11 @@ def world(start: dict[str, Any], inbox: worker.Inbox, tell: Tell) -> frames.Mess
     context = Context(scheduler, start["file"], start["p2p_only"], tell)
     check()
     install(context)
-    harness.ban(start["banned"], context.refuse)
+    learner.ban(start["banned"], context.refuse)
     model.begin(lambda seconds: scheduler.compute(seconds, context.line()), lambda: scheduler.current.data["ledger"])
     _virtual_clock(scheduler)
     signal.signal(TRACE_SIGNAL, lambda *_: _tell_out_of_turn(scheduler, tell))
-    worker.take_over_groups(lambda: begin_group(scheduler), start["own_group"])
+    learner.take_over_groups(lambda: begin_group(scheduler), start["own_group"])
     for rank in scheduler.ranks:
         rank.data["world"], rank.data["ledger"] = RankWorld(), model.Ledger()
     with contextlib.suppress(OSError):  # a batch process is interrupted less often: a fifth less per message
@@ -105,13 +105,13 @@ def world(start: dict[str, Any], inbox: worker.Inbox, tell: Tell) -> frames.Mess
     )
     _report(scheduler, context, tell, {"problems": problems})
     for number in itertools.count(1):
-        call = inbox.next()
+        call = channel.next()
         if call is None or "arguments" not in call.header:
             break
         if number % CALLS_BETWEEN_COLLECTIONS == 0:
             gc.collect()
-        arguments: list[list[Any]] = frames.decode(call.header["arguments"], call.blob, worker.tensor)
-        seen = [worker.as_the_caller_sees(given) for given in arguments]
+        arguments: list[list[Any]] = frames.decode(call.header["arguments"], call.blob, learner.tensor)
+        seen = [learner.as_the_caller_sees(given) for given in arguments]
         for rank in scheduler.ranks:
             rank.data["ledger"] = model.Ledger()
         scheduler.run(_caller(call.header, arguments, context))
@@ -123,7 +123,7 @@ def world(start: dict[str, Any], inbox: worker.Inbox, tell: Tell) -> frames.Mess
     for rank in scheduler.ranks:
         rank.data.clear()
     _Printed.scheduler = Scheduler(1, Network(), 0)  # nothing of this world is to be kept
-    return call
+    return call.header if call is not None else None
 
 
 _init = dist.init_process_group
@@ -157,11 +157,11 @@ def _load(rank: Rank, start: dict[str, Any], context: Context) -> dict[str, str]
     rank.data["stage"] = "compile"
     code = compile(start["source"], start["file"], "exec")
     rank.data["stage"] = "load"
-    module = worker.load(code, start["source"], start["file"])
+    module = program.load(code, start["source"], start["file"])
     rank.data["module"] = module
     rank.data["stage"] = "call"
-    rank.data["functions"], problems = worker.find_functions(module, start["functions"])
-    rank.data["functions"]["$harness"] = harness.load(start["harness"], module)
+    rank.data["functions"], problems = learner.find_functions(module, start["functions"])
+    rank.data["functions"]["$harness"] = learner.load_harness(start["harness"], module)
     return problems
 
 
@@ -191,11 +191,11 @@ def _virtual_clock(scheduler: Scheduler) -> None:
 def _caller(header: dict[str, Any], arguments: list[list[Any]], context: Context) -> Callable[[Rank], Any]:
     def call(rank: Rank) -> Any:
         try:
-            returned = harness.called(rank.data["functions"], header)(*arguments[rank.number])
+            returned = learner.called(rank.data["functions"], header)(*arguments[rank.number])
         except Killed:
             raise
         except BaseException as error:
-            worker.print_traceback(error, context.file)
+            learner.print_traceback(error)
             raise
         context.close_call(rank.number)
         return returned
@@ -212,8 +212,8 @@ def _report(
     tree, blob = None, b""
     if arguments is not None and all(rank.state in ("returned", "killed") for rank in scheduler.ranks):
         values = [[list(arguments[rank.number]), rank.outcome] for rank in scheduler.ranks]
-        tree, blob = frames.encode(values, worker.tensor_bytes)
-    tell({"event": "phase", "ranks": ranks, "value": tree, **header}, blob)
+        tree, blob = frames.encode(values, learner.tensor_bytes)
+    tell({"event": "rest", "ranks": ranks, "value": tree, **header}, blob)
 
 
 def _tell_trace(scheduler: Scheduler, tell: Tell) -> None:
@@ -230,7 +230,7 @@ def _tell_out_of_turn(scheduler: Scheduler, tell: Tell) -> None:
 
 
 def _standing(rank: Rank, file: str) -> dict[str, Any]:
-    raised = worker.raised(rank.outcome, file, rank.data.get("stage", "load")) if rank.state == "raised" else None
+    raised = learner.raised(rank.outcome, file, rank.data.get("stage", "load")) if rank.state == "raised" else None
     return {
         "state": rank.state,
         "blocked": rank.blocked.number if rank.blocked is not None else None,

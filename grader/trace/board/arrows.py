@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from grader.trace import style
 from grader.trace.board import faults, phrases
 from grader.trace.board.scene import MOST_PALE, Message, Scene
-from grader.trace.board.sheet import Sheet, part, typical
+from grader.trace.board.sheet import Sheet, typical
+from grader.trace.paper import part
 from grader.trace.style import BAD, MESSAGE, ODD
 
 CLIENT, PALE, PALE_ODD = "#7a6bb0", "#b4c7e4", "#d9c3a8"
@@ -239,11 +240,11 @@ def label(sheet: Sheet, arrows: list[Arrow]) -> None:
 def _written(sheet: Sheet, arrow: Arrow, words: list[str], roomy: bool) -> bool:
     ink = _ink(arrow.message)
     for told in words:
-        if sheet.label(told, _beside(arrow, told), _SIZE, ink):
+        if sheet.write(told, _beside(arrow, told), _SIZE, ink):
             return True
     if not (roomy or arrow.message.red):
         return False
-    return any(sheet.label(told, _beside(arrow, told), _SIZE, ink, over_lines=True) for told in words)
+    return any(sheet.write(told, _beside(arrow, told), _SIZE, ink, over_lines=True) for told in words)
 
 
 def _ink(message: Message) -> str:

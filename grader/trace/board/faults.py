@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from grader.trace import style
 from grader.trace.board import phrases
 from grader.trace.board.scene import Scene
-from grader.trace.board.sheet import STRIP, Sheet, part
+from grader.trace.board.sheet import STRIP, Sheet
 from grader.trace.labels import fit, width
+from grader.trace.paper import part
 from grader.trace.story import Fault
 from grader.trace.style import INK, PAPER, SOFT, WAIT, WAIT_PALE, text
 

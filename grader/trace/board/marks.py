@@ -8,8 +8,9 @@ from grader.trace import style
 from grader.trace.board import phrases
 from grader.trace.board.arrows import CLIENT, HALF
 from grader.trace.board.scene import Mark, Operation, Scene
-from grader.trace.board.sheet import Sheet, extent, part
+from grader.trace.board.sheet import Sheet
 from grader.trace.labels import Room, fit, width
+from grader.trace.paper import extent, part
 from grader.trace.story import What
 from grader.trace.style import BAD, COMPUTE, INK, PAPER, QUIET, SOFT, text
 
@@ -96,8 +97,8 @@ def _label(sheet: Sheet, mark: Mark, x: float) -> None:
         (x + 6, y - 6, "start"), (x + 6, y + 13, "start"), (x - 6, y - 6, "end"), (x - 6, y + 13, "end"),
         (x, y + 20, "middle"), (x, y - 14, "middle"),
     ]  # fmt: skip
-    if words and not sheet.label(words, places, 9.5, ink) and (mark.red or event.what in ("raised", "crash", "note")):
-        sheet.label(words, places, 9.5, ink, over_lines=True)
+    if words and not sheet.write(words, places, 9.5, ink) and (mark.red or event.what in ("raised", "crash", "note")):
+        sheet.write(words, places, 9.5, ink, over_lines=True)
 
 
 def _flag(sheet: Sheet, words: str, x: float, y: float, red: bool) -> None:
@@ -182,10 +183,10 @@ def label_operations(sheet: Sheet) -> None:
         middle = (left + right) / 2
         rows = (y + 18, y - 10)
         places = [at for row in rows for at in ((middle, row, "middle"), (left, row, "start"), (right, row, "end"))]
-        if not sheet.label(operation.label, places, 10, ink):
+        if not sheet.write(operation.label, places, 10, ink):
             shorter = fit(operation.label, 10, max(right - left - 4, 40))
-            _ = sheet.label(operation.label, places, 10, ink, over_lines=True) or (
-                bool(shorter) and sheet.label(shorter, places, 10, ink, over_lines=True)
+            _ = sheet.write(operation.label, places, 10, ink, over_lines=True) or (
+                bool(shorter) and sheet.write(shorter, places, 10, ink, over_lines=True)
             )
 
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import itertools
 import math
-from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from grader.trace.board.scene import Scene
+from grader.trace.paper import Axis
 from grader.trace.times import Unit, number
 
 WIDEST = 1060.0  # pixels of the time axis
@@ -21,51 +20,25 @@ _LEAST_S = 560.0
 SECONDS = Unit("s", 1.0)
 
 
-@dataclass(frozen=True)
-class Scale:
-    """`times` and their places, in pixels from the left end of the axis; `tears` are stretches drawn too short."""
-
-    times: tuple[float, ...]
-    places: tuple[float, ...]
-    tears: tuple[tuple[float, float], ...] = ()
-
-    @property
-    def width(self) -> float:
-        return self.places[-1]
-
-    def x(self, time: float) -> float:
-        """Where `time` lies; what is outside lies at the end that is nearer."""
-        at = min(max(bisect_right(self.times, time), 1), len(self.times) - 1)
-        since, until = self.times[at - 1], self.times[at]
-        share = (time - since) / (until - since) if until > since else 0.0
-        return self.places[at - 1] + (self.places[at] - self.places[at - 1]) * min(max(share, 0.0), 1.0)
-
-    def ticks(self) -> Iterator[tuple[float, str]]:
-        """Round times in seconds, with their words; none within a tear."""
-        for at in range(len(self.times) - 1):
-            since, until = self.times[at], self.times[at + 1]
-            if (since, until) in self.tears or until <= since:
-                continue
-            room = (self.places[at + 1] - self.places[at]) / 62
-            if room > 0.3:
-                yield from SECONDS.ticks(since, until, int(room))
-
-    def edges(self) -> Iterator[tuple[float, str]]:
-        """Where time goes on after a tear, with words: there may be no round time near."""
-        for _, until in self.tears:
-            yield until, number(round(until, 4))
+def ticks(axis: Axis) -> Iterator[tuple[float, str]]:
+    """Round times in seconds, with their words; then where time goes on after a tear: no round time may be near."""
+    for (since, until), pixels in axis.pieces():
+        if pixels / 62 > 0.3:
+            yield from SECONDS.ticks(since, until, int(pixels / 62))
+    for _, until in axis.tears:
+        yield until, number(round(until, 4))
 
 
-def of(scene: Scene) -> Scale:
+def of(scene: Scene) -> Axis:
     return _steps(scene) if scene.unit == "step" else _seconds(scene)
 
 
-def _steps(scene: Scene) -> Scale:
+def _steps(scene: Scene) -> Axis:
     moments = scene.moments()
     first = scene.since if any(at < 1 for at in moments if at > scene.since) or _busy(scene) else 0.5
     last = max(float(min(scene.steps, math.ceil(scene.until))), first + 1)
     step = max(min(MOST_STEP, WIDEST / (last + 0.6 - first)), 1.0)
-    return Scale((first, last + 0.6), (0.0, step * (last + 0.6 - first)))
+    return Axis((first, last + 0.6), (0.0, step * (last + 0.6 - first)))
 
 
 def _busy(scene: Scene) -> bool:
@@ -78,11 +51,11 @@ def _busy(scene: Scene) -> bool:
     )
 
 
-def _seconds(scene: Scene) -> Scale:
+def _seconds(scene: Scene) -> Axis:
     moments = scene.moments()
     length = scene.until - scene.since
     if length < 1e-9:
-        return Scale((scene.since, scene.since + 1.0), (0.0, _LEAST_S))
+        return Axis((scene.since, scene.since + 1.0), (0.0, _LEAST_S))
     width = min(WIDEST, max(_LEAST_S, 44.0 * len(moments)))
     gaps = sorted(((b - a, a, b) for a, b in itertools.pairwise(moments)), reverse=True)
     flight = _flight(scene)
@@ -93,17 +66,8 @@ def _seconds(scene: Scene) -> Scale:
         pixels = min(pixels, MOST_FLIGHT / flight)
     spare = width - TEAR * len(torn) - shown * pixels  # for tears, so that what was left out is seen to be long
     share = spare / sum(math.sqrt(gap) for gap, _, _ in torn) if torn else 0.0
-    times, places = [scene.since], [0.0]
-    for gap, since, until in sorted(torn, key=lambda gap: gap[1]):
-        if since > times[-1]:
-            places.append(places[-1] + (since - times[-1]) * pixels)
-            times.append(since)
-        places.append(places[-1] + TEAR + share * math.sqrt(gap))
-        times.append(until)
-    if scene.until > times[-1]:
-        places.append(places[-1] + (scene.until - times[-1]) * pixels)
-        times.append(scene.until)
-    return Scale(tuple(times), tuple(places), tuple(sorted((a, b) for _, a, b in torn)))
+    tears = ((since, until) for _, since, until in torn)
+    return Axis.torn(scene.since, scene.until, 0.0, pixels, tears, lambda gap: TEAR + share * math.sqrt(gap))
 
 
 def _flight(scene: Scene) -> float:

@@ -3,37 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from html import escape
 
+from grader.trace import paper
 from grader.trace.board import phrases, scale
 from grader.trace.board.scene import Mark, Operation, Scene
-from grader.trace.labels import Box, Room, fit, width, wrap
+from grader.trace.labels import Box, fit, width, wrap
+from grader.trace.paper import Heading, part
 from grader.trace.style import SOFT, text
 
-HALO = ' stroke="#ffffff" stroke-width="3" stroke-linejoin="round" paint-order="stroke"'
 RIGHT, NARROWEST, NAME = 26.0, 560.0, 11.5
 STRIP = 17.0  # the height of a row of faults
 _GUTTER = (44.0, 116.0)
 
 
-class Sheet:
+class Sheet(paper.Sheet):
     """Lanes from top to bottom, time to the right. `lay` decides where lanes lie: call it before anything that asks."""
 
     def __init__(self, scene: Scene, title: str, subtitle: str) -> None:
+        super().__init__()
         self.scene = scene
         self.scale = scale.of(scene)
         wide = max((width(name, NAME) for name in scene.lanes), default=0.0)
         self.left = 24 + min(max(wide, _GUTTER[0]), _GUTTER[1])
-        self.width = max(self.left + self.scale.width + RIGHT, NARROWEST)
-        self.right = self.left + self.scale.width
-        self.heads = wrap(phrases.line(title, 400), 17, self.width - 32, 2)  # it is set in 15.5, bold
-        self.subs = wrap(phrases.line(subtitle, 900), 12, self.width - 32, 3)
-        self.axis = 36.0 + 20 * len(self.heads) + 17 * len(self.subs)
+        self.width = max(self.left + self.scale.places[-1] + RIGHT, NARROWEST)
+        self.right = self.left + self.scale.places[-1]
+        heads = wrap(phrases.line(title, 400), 17, self.width - 32, 2)  # it is set in 15.5, bold
+        self.heading = Heading(heads, wrap(phrases.line(subtitle, 900), 12, self.width - 32, 3))
+        self.axis = 36.0 + self.heading.height
         self.strip = self.axis + 12
         self._places: dict[str, float] = {}
         self.lay(0)
-        self.room = Room()
-        self.texts: list[str] = []
         self.noted: list[tuple[Mark, float]] = []  # events whose signs are drawn, and where
         self.bars: list[tuple[Operation, float, float]] = []  # operations, with the ends of their bars
         # places on lanes that are taken by marks: of one slot of one lane
@@ -45,7 +44,7 @@ class Sheet:
         self._places, self.bottom = _lanes(self.scene, self.top)
 
     def x(self, time: float) -> float:
-        return self.left + self.scale.x(time)
+        return self.left + self.scale.at(time)
 
     def y(self, lane: str) -> float:
         return self._places[lane]
@@ -72,34 +71,8 @@ class Sheet:
         taken.append(x)
         return x
 
-    def label(
-        self, words: str, places: Iterable[tuple[float, float, str]], size: float, fill: str, over_lines: bool = False,
-        more: str = HALO,
-    ) -> bool:  # fmt: skip
-        """Write `words` at the first of `places` (x, baseline, anchor) that is free; False if none is."""
-        for x, y, anchor in places:
-            box = extent(words, x, y, anchor, size)
-            if box[0] < self.left - 4 or box[2] > self.width - 3 or box[1] < self.strip - 12:
-                continue
-            if box[3] > self.bottom or not self.room.free(box, over_lines):
-                continue
-            self.room.take(box)
-            self.texts.append(text(x, y, words, size, fill, anchor, more))
-            return True
-        return False
-
-
-def extent(words: str, x: float, y: float, anchor: str, size: float) -> Box:
-    """The box that a text fills, about."""
-    wide = width(words, size)
-    left = x - wide * {"middle": 0.5, "end": 1.0}.get(anchor, 0.0)
-    return (left - 2, y - size * 0.84, left + wide + 2, y + size * 0.28)
-
-
-def part(shapes: Iterable[str] | str, title: str) -> str:
-    """Shapes that hover as one."""
-    inner = shapes if isinstance(shapes, str) else "".join(shapes)
-    return f"<g>{inner}<title>{escape(title)}</title></g>"
+    def within(self) -> Box:
+        return self.left - 4, self.strip - 12, self.width - 3, self.bottom
 
 
 def _lanes(scene: Scene, top: float) -> tuple[dict[str, float], float]:

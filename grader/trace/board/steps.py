@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from grader.says import listed
 from grader.trace.board import phrases
 from grader.trace.board.scene import Mark, Message, Operation, Scene
 from grader.trace.labels import width, wrap
@@ -104,7 +105,7 @@ def _together(messages: list[Message]) -> Iterator[tuple[Sent, list[str]]]:
 
 def _sends(sent: Sent, targets: list[str]) -> str:
     what = phrases.label(sent)
-    to = " and ".join(filter(None, [", ".join(targets[:-1]), targets[-1]]))
+    to = listed(targets)
     if sent.copy:
         return f"the network doubles {what} from {phrases.line(sent.src, 40)} to {to}"
     fate = {
@@ -125,7 +126,7 @@ def red(scene: Scene) -> set[int]:
     }
 
 
-def listed(sentences: list[str], wrong: set[int], wide: float, top: float) -> tuple[list[str], float]:
+def listing(sentences: list[str], wrong: set[int], wide: float, top: float) -> tuple[list[str], float]:
     """The words of the steps with their numbers, from `top` down; and where they end."""
     columns = 2 if len(sentences) > 10 and wide > 900 else 1
     room = (wide - 32 - 24 * (columns - 1)) / columns - 34

@@ -17,16 +17,16 @@ from grader.nodes.histories import page, picture, view
 from grader.nodes.histories.checker import linearizable
 from grader.nodes.histories.history import NEVER, Operation, pair
 from grader.nodes.histories.sequential import sequential
-from grader.nodes.histories.view import Fault
 from grader.trace import dark
+from grader.trace.story import Fault
 from grader.trace.style import BAD
 
 SVG = "{http://www.w3.org/2000/svg}"
 NASTY = '</script><script>alert(1)</script>"&'
 FAULTS = (
-    Fault(5, 25, "partition", ("n1", "n2")),
-    Fault(12, 12, "crash", ("n3",)),
-    Fault(20, NEVER, "slow disk", (NASTY,)),
+    Fault("partition", 5, 25, (("n1", "n2"),)),
+    Fault("down", 12, 12, (("n3",),), "crash"),
+    Fault("slow", 20, NEVER, ((NASTY,),), "slow disk"),
 )
 
 
@@ -83,8 +83,8 @@ def test_points_lie_on_their_bars_from_left_to_right(seed: int, model: str, coun
     placed = [(sheet.points[id(one)], one) for one in checked.order]
     assert [x for x, _ in placed] == sorted(x for x, _ in placed)
     for x, one in placed:
-        end = sheet.end if one.end == NEVER else sheet.scale.x(one.end)
-        assert sheet.scale.x(one.start) - 1e-6 <= x <= max(end, sheet.scale.x(one.start) + 2) + 1e-6
+        end = sheet.end if one.end == NEVER else sheet.scale.at(one.end)
+        assert sheet.scale.at(one.start) - 1e-6 <= x <= max(end, sheet.scale.at(one.start) + 2) + 1e-6
     ElementTree.fromstring(sheet.svg())
 
 

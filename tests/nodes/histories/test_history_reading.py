@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from grader.nodes.histories import history
-from grader.nodes.histories.history import NEVER, Recorder
+from grader.nodes.histories.history import NEVER
 from grader.submission import BadRequest
 
 
@@ -174,25 +174,3 @@ def test_the_unit_of_times(times: tuple[float, float], seconds: tuple[float, flo
 def test_what_is_written_is_read_back_the_same(seed: int, model: str) -> None:
     events = real_runs.events(random.Random(seed), model, 12, lost=0.2)
     assert history.parse(history.dump(events)) == history.pair(events)
-
-
-def test_a_recorder_gives_the_operations_and_lines_that_mean_the_same() -> None:
-    recorder = Recorder()
-    assert recorder.operations() == []
-    recorder.invoke("c1", "write", "x", 1, 0.25)
-    recorder.invoke("c2", "read", "x", None, 0.5)
-    recorder.ok("c1", "write", "x", 1, 0.75)
-    recorder.ok("c2", "read", "x", 1, 1.0)
-    recorder.invoke("c1", "cas", "x", [2, 3], 1.25)
-    recorder.fail("c1", "cas", "x", [2, 3], 1.5, error=22)
-    recorder.invoke("c2", "append", "y", "a", 1.5)
-    recorder.info("c2", "append", "y", "a", 2.0, error=13)
-    found = recorder.operations()
-    assert [(one.f, one.status) for one in found] == [
-        ("write", "ok"),
-        ("read", "ok"),
-        ("cas", "unseen"),
-        ("append", "info"),
-    ]
-    assert (found[0].start, found[0].end) == pytest.approx((0.25, 0.75))
-    assert history.parse(history.dump(recorder.events)) == found

@@ -25,7 +25,7 @@ JSON = st.recursive(
 
 def test_what_is_on_disk_outlasts_a_kill_of_all_nodes() -> None:
     outcome = play("g-set", speaking("durable_set.py:Durable"), **KILLS)
-    assert any(fault.action == "kill" for fault in outcome.faults)
+    assert any(fault.what == "down" for fault in outcome.faults)
     assert outcome.right, outcome.judgement.reason
     assert "this goes to stderr" in outcome.logs["n1"]
     assert outcome.logs["n1"].count("started") > 1

@@ -154,7 +154,7 @@ def test_ctrl_c_ends_with_a_report(sit: Sit) -> None:
 
 def test_on_a_terminal_it_is_full_screen(sit: Sit) -> None:
     candidate = sit(terminal=True)
-    candidate.sees("Done")  # the keys at the bottom
+    candidate.sees("ctrl+s done")  # the keys at the bottom
     assert "\x1b[?1049h" in candidate.shown
     candidate.type("words\x13")  # in one burst with Ctrl-S
     candidate.sees("3. Third")

@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 from textual.pilot import Pilot
-from textual.widgets import Input, OptionList, Static, TextArea
+from textual.widgets import Input, Markdown, Static, TextArea
 
 from grader.quiz.interview import rounds
 from grader.quiz.interview.conduct import Talk
-from grader.quiz.interview.screens import InterviewApp
 from grader.quiz.interview.task import Done, Task
+from grader.quiz.screen.app import StepApp, StepScreen
+from grader.quiz.screen.boxes import ItemsBox
 from tests.quiz.interview.conftest import ROUND, task
 
 STAGE = rounds.parse(ROUND, "small.md", "small").stages[1]
@@ -24,13 +25,14 @@ class Stage:
 
     def __init__(self, *tasks: Task) -> None:
         self.seconds, self.done = 0.0, list[Done]()
-        talk = Talk(tasks, 10, lambda: self.seconds, self.done.append)
-        self.app = InterviewApp(talk, lambda: self.seconds, "mid, 10 minutes. Seed 1.")
+        talk = Talk(tasks, 10, lambda: self.seconds, self.done.append, "mid, 10 minutes. Seed 1.")
+        self.app = StepApp(talk.steps())
 
     def play(self, act: Callable[[Pilot[Any]], Awaitable[None]], size: tuple[int, int] = (100, 30)) -> None:
         async def run() -> None:
             async with self.app.run_test(size=size) as pilot:
                 await act(pilot)
+            self.app.finish()
 
         asyncio.run(run())
 
@@ -47,8 +49,13 @@ class Stage:
         await pilot.pause()
 
     @property
-    def screen(self) -> str:
-        return type(self.app.screen).__name__
+    def screen(self) -> StepScreen:
+        assert isinstance(self.app.screen, StepScreen)
+        return self.app.screen
+
+    @property
+    def asks(self) -> str:
+        return self.screen.step.asks
 
     def text(self, selector: str) -> str:
         return str(self.app.screen.query_one(selector, Static).render())
@@ -62,15 +69,15 @@ def test_a_question_by_keys(size: tuple[int, int]) -> None:
         await stage.press(pilot, *"1q s")  # text, no keys
         stage.seconds = 90
         await stage.press(pilot, "ctrl+s")
-        assert stage.screen == "RateScreen"
+        assert stage.asks == "pick"
         assert "paused" in stage.text("#clock")
         await stage.press(
             pilot, "1", "down", "space", "1", "3", "9", "enter"
         )  # 1 is ticked and unticked; 2 from below 1
-        assert stage.screen == "FollowScreen"
+        assert stage.asks == "read"
         await stage.press(pilot, "2")  # its answer is not shown yet
         await stage.press(pilot, "enter", "2")
-        assert stage.screen == "WriteScreen"
+        assert stage.asks == "lines"
 
     stage.play(act, size)
     (done,) = stage.done
@@ -83,10 +90,10 @@ def test_the_clock_counts_down_and_then_over() -> None:
     stage = Stage(task())
 
     async def act(pilot: Pilot[Any]) -> None:
-        assert stage.text("#clock") == "4:00 for this, 10:00 in all"
+        assert stage.text("#clock") == "4:00 left for this, 10:00 left in all"
         stage.seconds = 250
-        stage.app.screen.tick()  # type: ignore[attr-defined]
-        assert stage.text("#clock") == "0:10 over for this, 5:50 in all"
+        stage.screen.tick()
+        assert stage.text("#clock") == "0:10 over for this, 5:50 left in all"
         assert stage.app.screen.query_one("#clock").has_class("late")
 
     stage.play(act)
@@ -111,15 +118,15 @@ def test_a_stage_by_keys() -> None:
     stage = Stage(STAGE)
 
     async def act(pilot: Pilot[Any]) -> None:
-        assert stage.screen == "WorkScreen"
+        assert stage.asks == "line"
         await stage.write(pilot, "12")
         await stage.press(pilot, "enter")
         assert "1.3 times too little" in stage.text("#said")
         await stage.press(pilot, "ctrl+t")
-        assert stage.app.screen.check_action("hint", ()) is False  # there is no other
+        assert "hint" not in stage.text("#keys")  # there is no other
         await stage.write(pilot, "16000 GB")
         await stage.press(pilot, "enter")
-        assert stage.screen == "WorkedScreen"
+        assert stage.asks == "look"
         await stage.press(pilot, "enter")
         for _ in range(3):
             await stage.press(pilot, "enter", "enter")  # given up, and read
@@ -141,7 +148,7 @@ def test_a_hint_keeps_what_is_written() -> None:
         await stage.write(pilot, "so far")
         await stage.press(pilot, "ctrl+t")
         assert stage.app.screen.query_one(TextArea).text == "so far"
-        assert "Multiply." in str(stage.app.screen.query_one("#prompt").query_one("Markdown").source)  # type: ignore[attr-defined]
+        assert "Multiply." in "".join(each.source for each in stage.screen.query(Markdown))
 
     stage.play(act)
 
@@ -152,9 +159,9 @@ def test_what_has_the_focus_is_what_one_types_into() -> None:
     async def act(pilot: Pilot[Any]) -> None:
         assert isinstance(stage.app.focused, Input)
         await stage.press(pilot, "ctrl+n")
-        assert stage.screen == "RateScreen"
-        assert stage.app.screen.query_one(OptionList).disabled
-        await stage.press(pilot, "space", "1", "enter")
+        assert stage.asks == "read"
+        assert not stage.screen.query(ItemsBox)
+        await stage.press(pilot, "1", "enter")
 
     stage.play(act)
     assert (stage.done[0].rating, stage.done[0].earned) == ("skipped", 0)

@@ -37,7 +37,7 @@ def files(out: Path) -> list[str]:
 def test_an_interview_from_end_to_end(hold: Any, out: Path) -> None:
     status, shown = hold([*GOOD, *BAD], minutes=8)
     assert status == 0
-    order = ["2 questions. Seed 1.", "1 of 2", "4:00 left for this, 8:00 left in all", "What a strong candidate says",
+    order = ["1 of 2", "2 questions. Seed 1.", "4:00 left for this, 8:00 left in all", "What a strong candidate says",
              "What an interviewer listens for", "Follow-up 1 of 2", "This follows.", "2 of 2",
              "4 of 6 points, 67%"]  # fmt: skip
     places = [shown.index(words) for words in order]

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from grader.quiz.interview import conduct, rounds
-from grader.quiz.interview.conduct import HINT, QUIT, SKIP, Follow, Leave, Rate, Talk, Work, Worked, Write
+from grader.quiz.interview import rounds
+from grader.quiz.interview.conduct import Talk
 from grader.quiz.interview.task import Done, Task
+from grader.quiz.steps import Do, Reply, Text, advance
 from tests.quiz.interview.conftest import ROUND, task
 
 STAGE = rounds.parse(ROUND, "small.md", "small").stages[1]
@@ -19,29 +20,34 @@ class Play:
 
     def __init__(self, *tasks: Task, minutes: float = 10) -> None:
         self.seconds, self.done = 0.0, list[Done]()
-        self.talk = Talk(tasks, minutes, lambda: self.seconds, self.done.append)
-        self.step: Any = self.talk.start()
+        self.steps = Talk(tasks, minutes, lambda: self.seconds, self.done.append).steps()
+        self.step: Any = advance(self.steps)
 
-    def reply(self, reply: conduct.Reply, seconds: float = 0) -> Any:
+    def reply(self, reply: Reply, seconds: float = 0) -> Any:
         self.seconds += seconds
-        self.step = self.talk.reply(reply)
+        self.step = advance(self.steps, reply)
         return self.step
+
+    def left(self, seconds: float) -> tuple[float, float]:
+        """What the clocks say so many seconds into the step."""
+        self.seconds += seconds
+        left: tuple[float, float] = self.step.left()
+        self.seconds -= seconds
+        return left
 
 
 def test_a_question_from_prompt_to_follow_up() -> None:
     play = Play(task(), task("q-b"))
-    assert isinstance(play.step, Write)
+    assert play.step.asks == "lines"
     rate = play.reply("  My answer.\n", 100)
-    assert isinstance(rate, Rate)
-    assert (rate.written, rate.seconds) == ("My answer.", 100)
-    follow = play.reply((True, False, True), 1000)  # reading is nobody's time
-    assert isinstance(follow, Follow)
-    assert not follow.shown
-    assert play.reply(None, 20).shown
+    assert (rate.asks, rate.mine, rate.page[0].text) == ("pick", "My answer.", "That took 1:40.")
+    follow = play.reply("1 3", 1000)  # reading is nobody's time
+    assert (follow.asks, Text("Then this.") in follow.page) == ("read", False)
+    shown = play.reply("", 20)
+    assert (shown.asks, Text("Then this.") in shown.page) == ("rate", True)
     assert play.done == []
-    after = play.reply(0.5, 500)
-    assert isinstance(after, Write)
-    assert (after.place.at, after.place.of) == (2, 2)
+    after = play.reply("1", 500)
+    assert (after.asks, after.title[:6]) == ("lines", "2 of 2")
     (done,) = play.done
     assert (done.rating, done.earned, done.most, done.seconds) == ("rated", 2, 3, 120)
     assert done.follow_ups == (("And then?", 0.5),)
@@ -50,43 +56,43 @@ def test_a_question_from_prompt_to_follow_up() -> None:
 
 def test_the_clocks_count_down_and_below_zero_and_cut_nothing_off() -> None:
     play = Play(task(), task("q-b"), minutes=5)
-    assert play.step.place.left(30) == (210, 270)
+    assert play.left(30) == (210, 270)
     play.reply("late", 330)
-    play.reply((True, True, True), 60)
-    play.reply(None, 5)
-    after = play.reply(1.0)
-    assert after.place.left(0) == (240, -35)
+    assert play.left(60) == (-90, -30)  # it stands while one reads
+    play.reply("a", 60)
+    play.reply("", 5)
+    play.reply("2")
+    assert play.left(0) == (240, -35)
     assert play.done[0].late
 
 
 def test_a_clock_that_goes_back_takes_no_time() -> None:
     play = Play(task())
-    assert play.reply("x", -100).seconds == 0
+    assert play.reply("x", -100).page[0].text == "That took 0:00."
 
 
 def test_a_skipped_question_shows_the_answer_and_earns_nothing() -> None:
     play = Play(task(), task("q-b"))
-    rate = play.reply(SKIP, 5)
-    assert isinstance(rate, Rate)
-    assert rate.skipped
-    assert isinstance(play.reply(None), Write)
+    shown = play.reply(Do("s"), 5)
+    assert (shown.asks, shown.page[0].text) == ("read", "Skipped.")
+    assert play.reply("").asks == "lines"
     assert (play.done[0].rating, play.done[0].earned, play.done[0].most) == ("skipped", 0, 3)
 
 
 @pytest.mark.parametrize(
     ("replies", "rating", "written"),
     [
-        ([QUIT], None, ""),
-        ([Leave("  ")], None, ""),
-        ([Leave("half an answer")], "unrated", "half an answer"),
-        (["an answer", QUIT], "unrated", "an answer"),
-        (["", QUIT], None, ""),
-        ([SKIP, QUIT], "skipped", ""),
-        (["an answer", (True, False, False), QUIT], "rated", "an answer"),
-        (["an answer", (True, False, False), None, QUIT], "rated", "an answer"),
+        ([Do("q")], None, ""),
+        ([Do("q", "  ")], None, ""),
+        ([Do("q", "half an answer")], "unrated", "half an answer"),
+        (["an answer", Do("q")], "unrated", "an answer"),
+        (["", Do("q")], None, ""),
+        ([Do("s"), Do("q")], "skipped", ""),
+        (["an answer", "1", Do("q")], "rated", "an answer"),
+        (["an answer", "1", "", Do("q")], "rated", "an answer"),
     ],
 )
-def test_leaving_keeps_what_there_is(replies: list[conduct.Reply], rating: str | None, written: str) -> None:
+def test_leaving_keeps_what_there_is(replies: list[Reply], rating: str | None, written: str) -> None:
     play = Play(task(), task("q-b"))
     for reply in replies:
         play.reply(reply)
@@ -112,40 +118,43 @@ NUMBERS = {
 def test_a_number_is_checked(typed: list[str], earned: float, kept: tuple[str, ...]) -> None:
     play = Play(STAGE)
     for text in typed:
-        assert isinstance(play.step, Work)
+        assert play.step.asks == "line"
         play.reply(text)
-    assert isinstance(play.step, Worked)
-    assert (play.step.guess.earned, play.step.guess.typed, play.step.guess.right) == (earned, kept, "16 TB")
+    assert play.step.asks == "look"
+    assert any("it is 16 TB." in block.text for block in play.step.page)
+    play.reply(Do("q"))
+    guess = play.done[0].guesses[0]
+    assert (guess.earned, guess.typed, guess.right) == (earned, kept, "16 TB")
 
 
 def test_a_stage_with_a_hint() -> None:
     play = Play(STAGE)
-    assert play.reply(HINT).hints == ("Multiply.",)
+    assert Text("**Hint.** Multiply.") in play.reply(Do("h")).page
     for right in ("16", "2", "50", "3"):
         play.reply(right)
-        play.reply(None)
-    assert isinstance(play.step, Write)
-    assert play.step.hints == ("Multiply.",)
-    play.reply(HINT)  # there is no other: it costs nothing
+        play.reply("")
+    assert play.step.asks == "lines"
+    assert Text("**Hint.** Multiply.") in play.step.page
+    play.reply(Do("h"))  # there is no other: it costs nothing
     play.reply("so")
-    assert play.reply((True, True, False)) is None
+    assert play.reply("1 2") is None
     assert (play.done[0].earned, play.done[0].most, play.done[0].hint_cost) == (4 + 2 - 1, 7, 1)
 
 
 def test_skipping_a_stage_keeps_the_numbers_that_were_right() -> None:
     play = Play(STAGE)
     play.reply("16")
-    play.reply(None)
-    assert isinstance(play.reply(SKIP), Rate)
-    assert play.reply(None) is None
+    play.reply("")
+    assert play.reply(Do("s")).asks == "read"
+    assert play.reply("") is None
     assert (play.done[0].rating, play.done[0].earned, play.done[0].most) == ("skipped", 1, 7)
 
 
 def test_points_never_fall_below_zero() -> None:
     play = Play(STAGE)
-    play.reply(HINT)
-    play.reply(SKIP)
-    play.reply(None)
+    play.reply(Do("h"))
+    play.reply(Do("s"))
+    play.reply("")
     assert play.done[0].earned == 0
 
 
@@ -156,8 +165,8 @@ def test_no_task_is_no_step() -> None:
 def test_leaving_a_stage_keeps_the_points_of_its_numbers() -> None:
     play = Play(STAGE)
     play.reply("16")
-    play.reply(None)
+    play.reply("")
     play.reply("1 day")
-    assert play.reply(QUIT) is None
+    assert play.reply(Do("q")) is None
     (done,) = play.done
     assert (done.rating, done.earned, done.most, done.missed) == ("unrated", 1, 1, [])

@@ -1,0 +1,1 @@
+"""Barriers from point-to-point messages: a pack of exercises for rankup."""

@@ -1,0 +1,229 @@
+"""The example submissions of an exercise: its reference, other right ones, and wrong ones, which are diffs.
+
+`wrong.md` in the exercise's folder holds the wrong ones, each under a heading:
+
+    ## all_must_acknowledge: A write is confirmed when all nodes have it.
+    check: available; kind: not_available; base: right/plain_1
+    ```diff
+    -            if self.majority(acknowledged):
+    +            if all(acknowledged):
+    ```
+
+A diff has no line numbers: what a part of it (`@@` stands between two) keeps and removes is together in its base
+exactly once. The base is the reference where none is named. A submission that came from outside stands whole, as
+```python. It may be no Python; so nothing here parses it as such.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from grader import catalog, registry, submission
+from grader.submission import BadRequest, Submission
+from grader.verdict import KINDS
+
+REFERENCE = "reference"
+WRONG = "wrong.md"
+_DOCSTRING = re.compile(r'\A"""(.+?)"""\n*', re.DOTALL)
+_HEADING = re.compile(r"## (\w+): (\S.*\.)")
+_FIELDS = {"check", "kind", "only", "heavy", "base"}
+
+
+@dataclass(frozen=True)
+class Wrong:
+    """A wrong submission: its bug in a sentence, the check that must catch it and the kind of that diagnosis.
+
+    There are several kinds ("timeout or too_few_bytes") where it depends on how well the machine can keep ranks apart.
+    `only` says that no other check may lose points, `heavy` that it takes long. `base` is empty where it stands whole.
+    """
+
+    exercise: str
+    name: str
+    bug: str
+    check: str
+    kinds: tuple[str, ...]
+    only: bool
+    heavy: bool
+    base: str
+    source: str
+
+    @property
+    def id(self) -> str:
+        """ "ring_all_reduce/whole_tensors": how it is asked for, and a readable id for a test."""
+        return f"{self.exercise}/{self.name}"
+
+    @property
+    def submission(self) -> Submission:
+        return Submission(self.source, f"{self.name}.py")
+
+
+def folder(name: str) -> Path:
+    """The folder of an exercise, with all that belongs to it."""
+    return registry.folder(name)
+
+
+def notebook(name: str) -> Path:
+    """The notebook with the reference solution. Raises BadRequest where it is not here."""
+    there = [*catalog.root().glob(f"solutions/*/{name}.ipynb"), *folder(name).glob("solution.ipynb")]
+    found = next(iter(there), None)
+    if found is None:
+        raise BadRequest(f"the solution of {name} is not here: {catalog.root() / 'solutions'}")
+    return found
+
+
+def reference(name: str) -> Submission:
+    """The solution of the exercise's notebook."""
+    return submission.read(notebook(name), registry.find(name).function_names)
+
+
+def right(name: str) -> list[Path]:
+    """The other right solutions of an exercise."""
+    return sorted((folder(name) / "right").glob("*.py"))
+
+
+def find(id_: str) -> Wrong:
+    """The wrong submission "EXERCISE/NAME". Raises BadRequest if there is none."""
+    name, _, wanted = id_.partition("/")
+    there = {wrong.name: wrong for wrong in wrongs(name)}
+    if wanted not in there:
+        raise BadRequest(f"{name} has no wrong submission called {wanted!r}: `rankup exercise wrong {name}` lists them")
+    return there[wanted]
+
+
+@cache
+def wrongs(name: str) -> tuple[Wrong, ...]:
+    """The wrong submissions of an exercise. Raises BadRequest with the file, the heading and what to do."""
+    path = folder(name) / WRONG
+    if not path.is_file():
+        raise BadRequest(f"{path}: no such file; it holds the wrong submissions to {name}")
+    bases = {REFERENCE: _lines(reference(name).source)}
+    bases |= {f"right/{other.stem}": _lines(other.read_text()) for other in right(name)}
+    checks = [check.name for check in registry.find(name).checks]
+    return read(path.read_text(), name, checks, bases, str(path))
+
+
+def _lines(text: str) -> list[str]:
+    """A base's lines: without the docstring that says how it does it, and without nbgrader's marks."""
+    kept = [line for line in text.split("\n") if not line.strip().startswith("### ")]
+    return _DOCSTRING.sub("", "\n".join(kept)).rstrip("\n").split("\n")
+
+
+class _Bad(Exception):  # noqa: N818 - reads as what is wrong with a section
+    """What is wrong with one section, and what to do."""
+
+
+def read(
+    text: str, name: str, checks: Sequence[str], bases: dict[str, list[str]], file: str = WRONG
+) -> tuple[Wrong, ...]:
+    """What a `wrong.md` says. Raises BadRequest with the file, the heading and what to do."""
+    title, *sections = re.split(r"^(?=## )", text, flags=re.MULTILINE)
+    found: dict[str, Wrong] = {}
+    if [line for line in title.splitlines() if line and not line.startswith("# ")]:
+        raise BadRequest(f"{file}: before the first '## name: bug.' only a title may stand")
+    for section in sections:
+        heading = section.partition("\n")[0]
+        try:
+            wrong = _section(section.splitlines(), name, checks, bases)
+            if wrong.name in found:
+                raise _Bad("there are two of that name; rename one")
+        except _Bad as error:
+            raise BadRequest(f"{file}, '{heading}': {error}") from None
+        found[wrong.name] = wrong
+    return tuple(found.values())
+
+
+def _section(lines: list[str], name: str, checks: Sequence[str], bases: dict[str, list[str]]) -> Wrong:
+    heading = _HEADING.fullmatch(lines[0])
+    if not heading:
+        raise _Bad("write '## name: Sentence that says the bug.'")
+    fields = _fields(lines[1] if len(lines) > 1 else "")
+    if fields["check"] not in checks:
+        raise _Bad(f"{name} has no check called {fields['check']!r}; it has {', '.join(checks)}")
+    kinds = tuple(fields["kind"].split(" or "))
+    if not KINDS.issuperset(kinds):
+        raise _Bad(f"{fields['kind']!r} is no kind of diagnosis; put ' or ' between several")
+    while lines[-1] == "":
+        lines = lines[:-1]
+    fence, body, end = lines[2] if len(lines) > 2 else "", lines[3:-1], lines[-1]
+    if fence not in ("```diff", "```python") or end != "```" or any(line.startswith("```") for line in body):
+        raise _Bad("below that line there must be one block, from ```diff or ```python to ```, and nothing else")
+    base = fields.get("base", REFERENCE if fence == "```diff" else "")
+    if fence == "```python" and base:
+        raise _Bad("what stands whole has no base: leave it out, or write ```diff")
+    if fence == "```diff":
+        if base not in bases:
+            raise _Bad(f"its base {base!r} does not exist; there is {', '.join(bases)}")
+        body = _applied(bases[base], body, base)
+    source = "\n".join(body) + "\n"
+    return Wrong(
+        name, heading[1], heading[2], fields["check"], kinds, "only" in fields, "heavy" in fields, base, source
+    )
+
+
+def _fields(line: str) -> dict[str, str]:
+    """ "check: sum; kind: crash" as a dictionary, with all that must be there."""
+    fields: dict[str, str] = {}
+    for part in line.split("; "):
+        key, colon, value = part.partition(": ")
+        if not colon or key not in _FIELDS or key in fields or not value:
+            raise _Bad(f"{part!r} is none of {', '.join(sorted(_FIELDS))}, each once, with '; ' between them")
+        fields[key] = value
+    for key in ("check", "kind"):
+        if key not in fields:
+            raise _Bad(f"'{key}: ...' is missing in the line below the heading")
+    for key in ("only", "heavy"):
+        if fields.get(key, "yes") != "yes":
+            raise _Bad(f"'{key}: {fields[key]}': leave it out or write '{key}: yes'")
+    return fields
+
+
+def _applied(base: Sequence[str], diff: Sequence[str], called: str) -> list[str]:
+    """The base as the diff changes it."""
+    edits = [edit for part in _parts(diff) for edit in _edits(base, part, called)]
+    made: list[str] = []
+    at = 0
+    for begin, end, new in sorted(edits, key=lambda edit: edit[0]):
+        if begin < at:
+            raise _Bad(f"two parts of its diff change line {begin + 1} of {called}; make one of them")
+        made += [*base[at:begin], *new]
+        at = end
+    return [*made, *base[at:]]
+
+
+def _parts(diff: Sequence[str]) -> Iterator[list[str]]:
+    """The parts of a diff, between which '@@' stands."""
+    part: list[str] = []
+    for line in [*diff, "@@"]:
+        if line != "@@":
+            part.append(line)
+            continue
+        if not any(line[:1] in ("+", "-") for line in part):
+            raise _Bad("a part of its diff changes nothing: begin what is new with + and what goes with -")
+        yield part
+        part = []
+
+
+def _edits(base: Sequence[str], part: Sequence[str], called: str) -> Iterator[tuple[int, int, list[str]]]:
+    """What a part changes in the base: these lines become those."""
+    for line in part:
+        if line and line[0] not in " +-":
+            raise _Bad(f"{line!r} begins with none of ' ', '+' and '-'; between two parts of a diff write @@")
+    old = [line[1:] for line in part if line[:1] != "+"]
+    starts = [at for at, line in enumerate(base) if old and line == old[0]]
+    places = [at for at in starts if list(base[at : at + len(old)]) == old]
+    if len(places) != 1:
+        shown = next((line.strip() for line in old if line.strip()), "")
+        what = "is not there" if not places else f"is there {len(places)} times; add lines around it that stay"
+        raise _Bad(f"its diff does not apply to {called}: what it keeps and removes, from `{shown}` on, {what}")
+    at = places[0]
+    for line in part:
+        if line[:1] == "+":
+            yield at, at, [line[1:]]
+        else:
+            if line[:1] == "-":
+                yield at, at + 1, []
+            at += 1

@@ -1,0 +1,127 @@
+"""The grading of one submission: every check of its exercise, judged by runs in the exercise's world."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from grader.exercise import Check, Exercise, Grading, Opened
+from grader.lost import Lost, Unable
+from grader.ranks.engines import Engines
+from grader.sandbox.warm import BoxFailed
+from grader.submission import BadRequest, Submission
+from grader.trace import diagram, gantt, storyboard
+from grader.trace.gantt import Chart
+from grader.trace.story import Story
+from grader.verdict import CheckResult, Diagnosis, Verdict
+from grader.worlds.ranks import Outcome
+
+
+def grade(
+    exercise: Exercise,
+    submission: Submission,
+    engines: Engines,
+    seed: int | None = None,
+    engine: str = "auto",
+    on_check: Callable[[CheckResult], None] = lambda _: None,
+    replayed: dict[str, Any] | None = None,
+) -> Verdict:
+    """Grade one submission: every check of the exercise, with inputs drawn from `seed`.
+
+    `replayed` is a schedule of nodes that was kept: what it was found by is played by it alone.
+
+    Decided here, outside the learner's processes, and fails closed: what cannot be judged gives no points.
+    """
+    started = time.monotonic()
+    seed = random.SystemRandom().randrange(2**31) if seed is None else seed
+    results: list[CheckResult] = []
+    with contextlib.closing(exercise.world.open(Grading(submission, engines, seed, engine, replayed))) as world:
+        for result in _results(exercise, world, submission):
+            results.append(result)
+            on_check(result)
+        names = world.engines
+    return Verdict(exercise.name, tuple(results), seed, time.monotonic() - started, names)
+
+
+def only(exercise: Exercise, check: str) -> Exercise:
+    """The exercise with that one check. Raises BadRequest if it has none of that name."""
+    checks = tuple(one for one in exercise.checks if one.name == check)
+    if not checks:
+        raise BadRequest(f"{exercise.name} has no check called {check!r}")
+    return replace(exercise, checks=checks)
+
+
+def _results(exercise: Exercise, world: Opened, submission: Submission) -> Iterator[CheckResult]:
+    checks = exercise.checks
+    try:
+        hopeless = submission.broken or world.prepare()
+    except BoxFailed as error:
+        yield from (_result(check, "error", Diagnosis("crash", f"Not graded: {error}.")) for check in checks)
+        return
+    if hopeless:
+        yield from (_result(check, "fail", hopeless) for check in checks)
+    else:
+        yield from world.together([partial(_judged, world, check) for check in checks])
+
+
+def _judged(world: Opened, check: Check) -> CheckResult:
+    """What a check says."""
+    try:
+        with np.errstate(all="ignore"):  # numbers are the learner's to make up
+            picture = check.judge(world.bench(check.name))
+    except Unable as error:
+        return _result(check, "skipped", Diagnosis("unsupported_engine", str(error)))
+    except Lost as lost:
+        return _result(check, "fail", lost.diagnosis, lost.picture, world, lost.schedule)
+    except BoxFailed as error:
+        return _result(check, "error", Diagnosis("crash", f"Not graded: {error}."))
+    return _result(check, "pass", None, picture, world)
+
+
+def _result(
+    check: Check, status: Any, diagnosis: Diagnosis | None, picture: Outcome | Story | Chart | None = None,
+    world: Opened | None = None, schedule: dict[str, Any] | None = None,
+) -> CheckResult:  # fmt: skip
+    points = check.points if status == "pass" else 0.0
+    if isinstance(picture, Story | Chart):
+        picture.title = picture.title or (check.title if diagnosis is None else _heading(check, diagnosis))
+    drawn = draw(picture) if picture is not None else None
+    output = world.output(picture) if world is not None else ""
+    return CheckResult(check.name, check.title, points, check.points, status, diagnosis, drawn, output, schedule)
+
+
+def _heading(check: Check, wrong: Diagnosis) -> str:
+    """What stands above the picture of a run that went wrong, where its judge has not said it."""
+    if wrong.expected and wrong.got:
+        return f"Expected {wrong.expected}, got {wrong.got}"
+    return f"{wrong.kind.replace('_', ' ').capitalize()}: {check.title}"
+
+
+def draw(picture: Outcome | Story | Chart) -> str | None:
+    """The picture of a run, as SVG text; None of one rank that communicates with nobody."""
+    if isinstance(picture, Chart):
+        return gantt.svg(picture)
+    if isinstance(picture, Story):
+        return storyboard.svg(picture)
+    trace, run = picture.trace, picture.run
+    if trace.ranks == 1 and not trace.operations(0):
+        return None
+    sent = sorted({trace.bytes_sent(rank) for rank in range(trace.ranks)})
+    each = f"{sent[0]} bytes" if len(sent) == 1 else f"{sent[0]} to {sent[-1]} bytes"
+    subtitle = f"{picture.case.label}: each rank {'sent' if picture.result else 'had begun to send'} {each}"
+    if picture.result is None:
+        return diagram.svg(
+            trace,
+            f"Your run on {trace.ranks} ranks: {run.ending.replace('_', ' ')}",
+            subtitle,
+            run.cycle,
+            dict(run.marks),
+        )
+    return diagram.svg(trace, f"Your run on {trace.ranks} ranks", subtitle)

@@ -1,0 +1,52 @@
+"""A learner's program in the box: the one way to load it, and to tell what it raised. Without torch."""
+
+from __future__ import annotations
+
+import linecache
+import sys
+import traceback
+import types
+from typing import Any
+
+MODULE = "submission"
+MOST_TEXT = 1000  # characters of what is told of an error
+
+
+def module(source: str, file: str, name: str = MODULE, listed: bool = True) -> types.ModuleType:
+    """An empty module that tracebacks can quote `source` for; others can import it by its name where it is listed."""
+    made = types.ModuleType(name)
+    made.__file__ = file
+    if listed:
+        sys.modules[name] = made
+    linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
+    return made
+
+
+def load(code: types.CodeType, source: str, file: str, listed: bool = True) -> types.ModuleType:
+    """A program as a module of its own. Raises what its top level raises."""
+    made = module(source, file, listed=listed)
+    exec(code, made.__dict__)  # the learner's code: this process is its box
+    return made
+
+
+def line_of(error: BaseException, file: str) -> int | None:
+    """The line of the submission in which an error arose: the innermost of its frames in the traceback."""
+    if isinstance(error, SyntaxError) and error.filename == file:
+        return error.lineno
+    lines = [entry.lineno for entry in traceback.extract_tb(error.__traceback__) if entry.filename == file]
+    return lines[-1] if lines else None
+
+
+def text_of(error: BaseException) -> str:
+    return error.msg if isinstance(error, SyntaxError) else str(error)
+
+
+def raised(error: BaseException, file: str, stage: str) -> dict[str, Any]:
+    """The event of an error that left the learner's code when it was compiled ("compile"), loaded, or called."""
+    return {
+        "event": "raised",
+        "stage": stage,
+        "type": type(error).__name__,
+        "text": text_of(error)[:MOST_TEXT],
+        "line": line_of(error, file),
+    }

@@ -1,0 +1,277 @@
+"""Ranks: functions that are called on every rank of a torch.distributed world, simulated or real.
+
+Runs are shared: all cases for one number of ranks are called in one world, and only where that world ended badly is
+each group of cases run in a world of its own, so that one mistake does not cost the points of checks it has nothing to
+do with.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from grader.exercise import Draw, Grading
+from grader.lost import Lost, Unable
+from grader.ranks.engines import DEFAULT_LIMITS, unsupported
+from grader.ranks.network import ROUNDS
+from grader.ranks.program import CallResult, Function, Limits, Program, Run, outputs_text
+from grader.ranks.simulated import NeedsProcesses, Session
+from grader.submission import Submission
+from grader.trace.events import Trace
+from grader.verdict import Diagnosis, Kind
+from grader.worlds import twins
+from grader.worlds.cases import Case, Key
+
+HOPELESS = ("syntax_error", "missing_function")
+LIMITS_AFTER_A_TIMEOUT = Limits(
+    cpu_seconds=0.4, load_cpu_seconds=0.8, idle_seconds=1.0, silent_seconds=4.0, wall_seconds=8.0
+)
+T = TypeVar("T")
+MOST_TIMEOUTS = 3  # runs on one engine that never ended, after which no further one is tried there
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A case and what came of it: the finished call, or the run that ended before it was done."""
+
+    case: Case
+    result: CallResult | None
+    run: Run
+
+    @property
+    def trace(self) -> Trace:
+        return self.result.trace if self.result else self.run.trace
+
+
+def _one_way(seed: int) -> int:
+    """What ranks are told to begin from: who knew the seed itself could draw all inputs, and need no messages."""
+    return int.from_bytes(hashlib.blake2b(b"%d" % seed, digest_size=4, person=b"ranks").digest(), "little") >> 1
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """Functions that are called on ranks. `cases` draws fresh inputs.
+
+    `p2p_only` forbids collectives, `banned` are dotted names of what must not be used, and modules in `imported` are
+    slow to import and there before the submission. `in_box` is a module of the exercise's own whose functions call the
+    learner's where data alone cannot (see `ranks.harness`).
+    """
+
+    functions: tuple[Function, ...]
+    cases: Callable[[Draw], Iterable[Case]]
+    p2p_only: bool = False
+    limits: Limits = DEFAULT_LIMITS
+    in_box: Path | None = None
+    banned: tuple[str, ...] = ()
+    imported: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(function.name for function in self.functions)
+
+    def drawn(self, seed: int) -> list[Case]:
+        """The cases, with the inputs of this seed."""
+        return list(self.cases(Draw(seed)))
+
+    def program(self, submission: Submission) -> Program:
+        """What the ranks run."""
+        return Program(
+            submission.source, submission.name, self.functions, self.p2p_only,
+            harness=self.harness, banned=self.banned, imported=self.imported,
+        )  # fmt: skip
+
+    @property
+    def harness(self) -> str:
+        return self.in_box.read_text(encoding="utf-8") if self.in_box else ""
+
+    def open(self, grading: Grading) -> RankBench:
+        return RankBench(self, grading)
+
+
+@dataclass(frozen=True)
+class Crashes(Ranks):
+    """Ranks whose program is killed and started again: a supervisor in the box makes processes that run it, as `in_box`
+    asks (see `ranks.lives`). Without functions it is run as a whole, and `script` is the name of the one in a
+    notebook's cell that check() is given."""
+
+    script: str = ""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return super().names or (self.script,)
+
+    def program(self, submission: Submission) -> Program:
+        return replace(super().program(submission), apart=True)
+
+
+class RankBench:
+    """The runs of one grading. Where its engine is auto each case is run where it says, else on that one."""
+
+    def __init__(self, world: Ranks, grading: Grading) -> None:
+        self._machine, self.seed = grading.machine, grading.seed
+        self.limits, engine = world.limits, grading.engine
+        self.program = world.program(grading.submission)
+        self._worlds: dict[Key, list[Case]] = {}
+        self._told_seed = _one_way(self.seed)
+        cases = world.drawn(self.seed)
+        self._twins = twins.twins(cases, self.seed) if world.p2p_only and engine == "auto" else {}
+        for case in (*self._twins.values(), *cases):
+            if engine != "auto":
+                case = replace(case, engine=engine)
+            if case.engine == "sim" or (
+                case.network == ROUNDS and not case.faults and not unsupported(case.engine, case.ranks)
+            ):
+                self._worlds.setdefault(case.world, []).append(case)
+        self._done: dict[Case, Outcome] = {}
+        self._failed: dict[Case, Run] = {}
+        self._endless: dict[str, list[Run]] = defaultdict(list)  # by engine
+        self._beyond: dict[Case, str] = {}  # what cannot be judged, and why
+
+    @property
+    def engines(self) -> tuple[str, ...]:
+        used = {engine for _, engine, *_ in self._worlds}
+        return tuple(name for name in ("sim", "gloo", "nccl") if name in used)
+
+    def prepare(self) -> Diagnosis | None:
+        """Run every case, optimistically in one run per world. A submission that cannot even be loaded, and so fails
+        every check, gives the Diagnosis; anything else is left to the checks."""
+        if not self._worlds:
+            return None
+        worlds = deque(sorted(self._worlds, key=lambda world: (world[0], world[1] != "sim")))
+        with self._machine.session() as session, ThreadPoolExecutor(1) as other:
+            smallest = [worlds.popleft() for _ in range(min(2, len(worlds)))]
+            try:
+                for world in smallest:  # most mistakes show here: what is left is then judged case by case
+                    run = self._run(self._worlds[world], session)
+                    if run is not None and not run.finished:
+                        worlds.clear()
+                        break
+                helping = other.submit(self._work_off, worlds)
+                self._work_off(worlds, session)
+                helping.result()
+            except KeyboardInterrupt:
+                worlds.clear()
+                self._machine.close()  # and with it the world that the other thread waits for
+                raise
+        if run and not run.loaded and run.diagnoses and run.diagnoses[0].kind in HOPELESS:
+            return run.diagnoses[0]
+        return None
+
+    def bench(self, check: str) -> RankBench:
+        return self
+
+    def together(self, works: Sequence[Callable[[], T]]) -> Iterator[T]:
+        return (work() for work in works)
+
+    def output(self, picture: Any) -> str:
+        return outputs_text(picture.run) if isinstance(picture, Outcome) else ""
+
+    def close(self) -> None:
+        """Nothing: ranks end with their world."""
+
+    def _work_off(self, worlds: deque[Key], session: Session | None = None) -> None:
+        """Run what is left of `worlds`, the largest first: they take longest."""
+        with contextlib.ExitStack() as stack:
+            mine = session or stack.enter_context(self._machine.session())
+            while True:
+                try:
+                    world = worlds.pop()
+                except IndexError:  # another thread may have taken the last one
+                    return
+                self._run(self._worlds[world], mine)
+
+    def calls(self, group: str) -> Iterator[tuple[Case, CallResult]]:
+        """The finished calls of `group`, fewest ranks first.
+
+        Raises Lost at the first that did not finish, and Unable if not one of them can be judged.
+        """
+        judged = False
+        for world in sorted(self._worlds, key=lambda world: world[0]):
+            cases = [case for case in self._worlds[world] if case.group == group and case not in self._beyond]
+            if any(case not in self._done and case not in self._failed for case in cases):
+                self._run(cases)
+            for case in cases:
+                if case in self._beyond or case in self._twins.values():
+                    continue
+                if case in self._failed:
+                    run = self._failed[case]
+                    raise Lost(run.diagnoses[0], Outcome(case, None, run))
+                outcome = self._done[case]
+                assert outcome.result is not None
+                if case in self._twins:
+                    self._compare(case, outcome.result)
+                judged = True
+                yield case, outcome.result
+        if not judged:
+            raise self._not_run(group)
+
+    def _compare(self, case: Case, simulated: CallResult) -> None:
+        """Raise Lost where a simulated call's twin on real processes did otherwise."""
+        twin = self._twins[case]
+        if twin not in self._done and twin not in self._failed:
+            self._run([twin])
+        if twin in self._failed:
+            run = self._failed[twin]
+            found = run.diagnoses[0]
+            raise Lost(replace(found, message=f"On real processes: {found.message}"), Outcome(twin, None, run))
+        real = self._done[twin]
+        assert real.result is not None
+        found_different = twins.difference(case, simulated, real.result, self.program.file)
+        if found_different:
+            raise Lost(found_different, real)
+
+    def _not_run(self, group: str) -> Unable:
+        why = next((why for case, why in self._beyond.items() if case.group == group), "")
+        if why:
+            file = self.program.file
+            return Unable(f"Not judged: {file} cannot be simulated ({why}), and this check is about simulated time.")
+        return Unable("Not run: this check needs another engine than the one that was asked for.")
+
+    def outcome(self, case: Case) -> Outcome:
+        return self._done[case]
+
+    def lost(
+        self, case: Case, kind: Kind, message: str, rank: int | None = None, expected: str = "", got: str = ""
+    ) -> Lost:
+        """What a check raises where the finished call of `case` loses its points."""
+        found = Diagnosis(kind, message, rank, self.program.file, None, expected or None, got or None)
+        return Lost(found, self.outcome(case))
+
+    def picture(self, group: str, ranks: int = 4) -> Outcome:
+        """The outcome of `group` to draw when all is well. Raises Unable if not one of its cases can be judged."""
+        cases = [case for case in self._done if case.group == group and case not in self._twins.values()]
+        if not cases:
+            raise self._not_run(group)
+        return self._done[min(cases, key=lambda case: abs(case.ranks - ranks))]
+
+    def _run(self, cases: Sequence[Case], session: Session | None = None) -> Run | None:
+        """Call `cases` one after another in one world, and keep those that finished."""
+        ranks, engine, network, faults = cases[0].world
+        endless = self._endless[engine]
+        if len(endless) >= MOST_TIMEOUTS:
+            self._failed |= dict.fromkeys(cases, endless[-1])
+            return endless[-1]
+        calls = [case.call for case in cases]
+        try:
+            run = self._machine.run(
+                engine, self.program, ranks, calls, self._told_seed, self.limits, network, session, faults
+            )
+        except NeedsProcesses as error:
+            self._beyond |= dict.fromkeys(cases, str(error))  # what fits on processes is judged there
+            return None
+        for case, result in zip(cases, run.calls, strict=False):
+            self._done[case] = Outcome(case, result, run)
+        if not run.finished:
+            self._failed[cases[min(len(run.calls), len(cases) - 1)]] = run  # it may end after the last call
+            if run.ending == "timed_out" or any(found.kind == "timeout" for found in run.diagnoses[:1]):
+                endless.append(run)
+            if run.ending == "timed_out":
+                printed, box = self.limits.stdout_bytes, self.limits.box
+                self.limits = replace(LIMITS_AFTER_A_TIMEOUT, stdout_bytes=printed, box=box)
+        return run

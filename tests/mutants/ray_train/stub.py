@@ -1,8 +1,0 @@
-"""Nothing is there yet.
-check: trains
-kind: crash
-"""
-
-
-def train(config):
-    raise NotImplementedError
