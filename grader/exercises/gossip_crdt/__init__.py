@@ -35,6 +35,7 @@ WINDOW = 8.0  # seconds in which messages of a quiet cluster are counted
 MANY_LINKS = Network(least=0.01)  # 64 nodes are quicker simulated where no message is very quick
 QUIET = 4.0  # seconds after the last operation, from which on it must be quiet
 
+WORKLOADS = ("g-set", "news"), ("pn-counter", 17)  # and what is added alone
 Shape = tuple[int, int, Network, str]  # of a few nodes: how many, in how many parts (0: never cut), and its label
 CLEAN, DROPS, LOSES = Network(), Network(drop=0.3), Network(drop=0.3, duplicate=0.3)
 PARTED, DROPPED, LOST = "a partition", "messages are dropped until 4 s", "messages are lost and doubled until 4 s"
@@ -92,12 +93,11 @@ def _heal_plans(bench: NodeBench) -> Iterator[Plan]:
     """64 nodes in two or three parts, none of them small; before it, a few of which one is cut off for good."""
     yield _small(bench, "heal")
     yield from _without_one(bench)
-    for number, seed in enumerate(bench.seeds("heal", 3)):
+    shapes = (("g-set", 2, 32), ("pn-counter", 3, 12), ("g-set", 2, 16))
+    for (workload, parts, least), seed in zip(shapes, bench.seeds("heal", 3), strict=True):
         rng = bench.rng(f"heal {seed}")
-        workload = ("g-set", "pn-counter", "g-set")[number]
         each: list[Any] = [f"e{one}" for one in range(5)] if workload == "g-set" else rng.sample(range(1, 10**6), 5)
         asks = spreading.adds(rng, workload, _names(MANY), each, 3.3)
-        parts, least = ((2, 32), (3, 12), (2, 16))[number]
         groups = spreading.random_groups(rng, _names(MANY), parts, least)
         yield Plan(
             spreading.members(MANY, workload, rng), asks, spreading.parted(0.4, 4.0, groups), MANY_LINKS, seed,
@@ -122,31 +122,23 @@ def _without_one(bench: NodeBench) -> Iterator[Plan]:
 def _lone_plans(bench: NodeBench) -> Iterator[Plan]:
     """64 nodes that have been quiet for a while, and one operation."""
     yield _small(bench, "lone")
-    for number, seed in enumerate(bench.seeds("lone", 2)):
+    for (workload, what), seed in zip(WORKLOADS, bench.seeds("lone", 2), strict=True):
         rng = bench.rng(f"lone {seed}")
-        workload = ("g-set", "pn-counter")[number]
         members = spreading.members(MANY, workload, rng)
-        what = "news" if workload == "g-set" else 17
         asks = {"c1": (spreading.add(workload, rng.choice(_names(MANY)), what, 0.0),)}
-        yield Plan(
-            members, asks, (), MANY_LINKS, seed, begin=rng.uniform(3, 4), until=8.0 + PROMPT,
-            label=f"{MANY} nodes, one add",
-        )  # fmt: skip
+        begin, label = rng.uniform(3, 4), f"{MANY} nodes, one add"
+        yield Plan(members, asks, (), MANY_LINKS, seed, begin=begin, until=8.0 + PROMPT, label=label)
 
 
 def _idle_plans(bench: NodeBench) -> Iterator[Plan]:
     """64 nodes, some operations, and then none."""
     yield _small(bench, "idle")
-    for number, seed in enumerate(bench.seeds("idle", 2)):
+    until, label = LAST + QUIET + WINDOW + PROMPT, f"{MANY} nodes, then no add"
+    for (workload, _), seed in zip(WORKLOADS, bench.seeds("idle", 2), strict=True):
         rng = bench.rng(f"idle {seed}")
-        workload = ("g-set", "pn-counter")[number]
         members = spreading.members(MANY, workload, rng)
-        each: list[Any] = ["a", "b"] if workload == "g-set" else [3, -4]
-        asks = spreading.adds(rng, workload, _names(MANY), each, 1.0)
-        yield Plan(
-            members, asks, (), MANY_LINKS, seed, begin=0.5, until=LAST + QUIET + WINDOW + PROMPT,
-            label=f"{MANY} nodes, then no add",
-        )  # fmt: skip
+        asks = spreading.adds(rng, workload, _names(MANY), ["a", "b"] if workload == "g-set" else [3, -4], 1.0)
+        yield Plan(members, asks, (), MANY_LINKS, seed, begin=0.5, until=until, label=label)
 
 
 def _held(

@@ -7,7 +7,7 @@ The clocks are judged as plain classes (see `_clocks`), the broadcast by what no
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -55,6 +55,20 @@ SCRIPTED = {
         Slow(src, "n4", 3.0, 3.5) for src in ("n1", "n2", "n3")
     ),
 }  # fmt: skip
+
+
+Row = tuple[int, Network, str]  # how many nodes (0: drawn), which network, and its label
+ORDERS: tuple[Row, ...] = (
+    *[(0, Network(most=1.0), "messages take up to a second")] * 2,
+    (0, Network(most=0.4, drop=0.3, duplicate=0.2), "messages are late, lost and doubled"),
+) * 4
+DROPS: tuple[Row, ...] = tuple(
+    (size, Network(drop=drop), f"{drop:.0%} of the messages are dropped")
+    for size, drop in ((3, 0.3), (4, 0.5), (5, 0.2), (2, 0.4))
+) * 2  # fmt: skip
+TWICE = Network(most=0.5, duplicate=0.5), "half of the messages come twice"
+LOST_AND_TWICE = Network(most=0.3, drop=0.3, duplicate=0.3), "messages are lost and doubled"
+DOUBLES: tuple[Row, ...] = ((3, *TWICE), (4, *LOST_AND_TWICE), (5, *TWICE), (2, *LOST_AND_TWICE)) * 2
 
 
 def _say(node: str, after: float, message: Any) -> Ask:
@@ -108,35 +122,20 @@ def _order_plans(bench: NodeBench) -> Iterator[Plan]:
         else:
             asks = {f"c{n}": tuple(_say(f"n{n}", 0.3, f"{'xyz'[n - 1]}{i}") for i in range(4)) for n in (1, 2, 3)}
         yield Plan(cluster(size, "CausalBroadcast"), asks, seed=seed, healed=0.0, until=LONG, label=label)
-    for number, seed in enumerate(bench.seeds("order", 12)):
-        rng = bench.rng(f"order {seed}")
-        network, label = Network(most=1.0), "messages take up to a second"
-        if number % 3 == 2:
-            network, label = Network(most=0.4, drop=0.3, duplicate=0.2), "messages are late, lost and doubled"
-        members, asks = _members(rng.choice((3, 4, 5)), rng), {}
-        asks = _talk(rng, len(members), 4, 0.8)
-        yield Plan(members, asks, network=network, seed=seed, healed=5.0, until=5.0 + LONG, label=label)
+    yield from _talks("order", ORDERS, 4, 0.8, 5.0)(bench)
 
 
-def _lossy_plans(bench: NodeBench) -> Iterator[Plan]:
-    for number, seed in enumerate(bench.seeds("drops", 8)):
-        rng = bench.rng(f"drops {seed}")
-        drop = (0.3, 0.5, 0.2, 0.4)[number % 4]
-        members = _members((3, 4, 5, 2)[number % 4], rng)
-        asks = _talk(rng, len(members), 3, 0.5)
-        label = f"{drop:.0%} of the messages are dropped"
-        yield Plan(members, asks, network=Network(drop=drop), seed=seed, healed=4.0, until=4.0 + LONG, label=label)
+def _talks(check: str, rows: Sequence[Row], each: int, gap: float, healed: float) -> Plans:
+    """Nodes that all talk at random times in such networks."""
 
+    def drawn(bench: NodeBench) -> Iterator[Plan]:
+        for (size, network, label), seed in zip(rows, bench.seeds(check, len(rows)), strict=True):
+            rng = bench.rng(f"{check} {seed}")
+            members = _members(size or rng.choice((3, 4, 5)), rng)
+            asks, until = _talk(rng, len(members), each, gap), healed + LONG
+            yield Plan(members, asks, network=network, seed=seed, healed=healed, until=until, label=label)
 
-def _doubling_plans(bench: NodeBench) -> Iterator[Plan]:
-    for number, seed in enumerate(bench.seeds("once", 8)):
-        rng = bench.rng(f"once {seed}")
-        network, label = Network(most=0.5, duplicate=0.5), "half of the messages come twice"
-        if number % 2:
-            network, label = Network(most=0.3, drop=0.3, duplicate=0.3), "messages are lost and doubled"
-        members = _members((3, 4, 5, 2)[number % 4], rng)
-        asks = _talk(rng, len(members), 3, 0.6)
-        yield Plan(members, asks, network=network, seed=seed, healed=5.0, until=5.0 + LONG, label=label)
+    return drawn
 
 
 def _prepare(played: Played) -> None:
@@ -214,8 +213,8 @@ EXERCISE = Exercise(
         ),
         Check(
             "drops", "Up to half of the messages dropped: everything is delivered in the end", 3,
-            _judged(_lossy_plans, causal.missing),
+            _judged(_talks("drops", DROPS, 3, 0.5, 4.0), causal.missing),
         ),
-        Check("once", "Drops and duplicates: each message is delivered once", 3, _judged(_doubling_plans, causal.doubled)),
+        Check("once", "Drops and duplicates: each message is delivered once", 3, _judged(_talks("once", DOUBLES, 3, 0.6, 5.0), causal.doubled)),
     ),
 )  # fmt: skip
