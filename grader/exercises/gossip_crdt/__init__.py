@@ -13,6 +13,7 @@ from typing import Any
 
 from grader.exercise import Check, Exercise
 from grader.exercises.common import replicas
+from grader.exercises.common.nodes import names
 from grader.exercises.gossip_crdt import crdts, spreading
 from grader.exercises.gossip_crdt.spreading import MANY, PROMPT, View
 from grader.nodes.bench import NodeBench
@@ -49,10 +50,6 @@ COUNTERS: tuple[Shape, ...] = (
 )  # fmt: skip
 
 
-def _names(size: int) -> list[str]:
-    return [f"n{number}" for number in range(1, size + 1)]
-
-
 def _elements(rng: random.Random) -> list[Any]:
     drawn = [*rng.sample(range(100), 5), *(f"e{each}" for each in rng.sample(range(100), 3)), 7, "7"]
     return list(dict.fromkeys(drawn))
@@ -68,10 +65,10 @@ def _few_plans(
     """Few nodes: without a fault, with partitions, and with messages that are dropped and doubled."""
     for (size, parts, network, label), seed in zip(shapes, bench.seeds(check, len(shapes)), strict=True):
         rng = bench.rng(f"{check} {seed}")
-        asks = spreading.adds(rng, workload, _names(size), drawn(rng), 3.0)
-        asks["r1"] = tuple(Ask(rng.choice(_names(size)), {"type": "read"}, rng.uniform(0.1, 0.8)) for _ in range(4))
+        asks = spreading.adds(rng, workload, names(size), drawn(rng), 3.0)
+        asks["r1"] = tuple(Ask(rng.choice(names(size)), {"type": "read"}, rng.uniform(0.1, 0.8)) for _ in range(4))
         members = spreading.members(size, workload, rng)
-        groups = spreading.random_groups(rng, _names(size), parts, 1) if parts else ()
+        groups = spreading.random_groups(rng, names(size), parts, 1) if parts else ()
         yield Plan(
             members, asks, spreading.parted(0.3, 4.0, groups) if parts else (), network, seed, begin=0.3, healed=4.0,
             until=4.0 + SETTLED + PROMPT, label=label,
@@ -82,8 +79,8 @@ def _small(bench: NodeBench, check: str) -> Plan:
     """A few nodes before the many: a run that is quickly made again, and can be drawn as a whole."""
     seed = bench.seeds(f"{check} small", 1)[0]
     rng = bench.rng(f"{check} {seed}")
-    asks = spreading.adds(rng, "g-set", _names(FEW), ["a", "b", "c"], 0.8)
-    parted = spreading.parted(0.1, 1.5, spreading.random_groups(rng, _names(FEW), 2, 2)) if check == "heal" else ()
+    asks = spreading.adds(rng, "g-set", names(FEW), ["a", "b", "c"], 0.8)
+    parted = spreading.parted(0.1, 1.5, spreading.random_groups(rng, names(FEW), 2, 2)) if check == "heal" else ()
     members = spreading.members(FEW, "g-set", rng)
     until = 1.5 + SETTLED + PROMPT
     return Plan(members, asks, parted, seed=seed, begin=0.2, healed=1.5, until=until, label=f"{FEW} nodes first")
@@ -97,8 +94,8 @@ def _heal_plans(bench: NodeBench) -> Iterator[Plan]:
     for (workload, parts, least), seed in zip(shapes, bench.seeds("heal", 3), strict=True):
         rng = bench.rng(f"heal {seed}")
         each: list[Any] = [f"e{one}" for one in range(5)] if workload == "g-set" else rng.sample(range(1, 10**6), 5)
-        asks = spreading.adds(rng, workload, _names(MANY), each, 3.3)
-        groups = spreading.random_groups(rng, _names(MANY), parts, least)
+        asks = spreading.adds(rng, workload, names(MANY), each, 3.3)
+        groups = spreading.random_groups(rng, names(MANY), parts, least)
         yield Plan(
             spreading.members(MANY, workload, rng), asks, spreading.parted(0.4, 4.0, groups), MANY_LINKS, seed,
             begin=0.5, healed=4.0, until=4.0 + HEALING + PROMPT, label=f"{MANY} nodes, a partition into {parts} parts",
@@ -107,10 +104,10 @@ def _heal_plans(bench: NodeBench) -> Iterator[Plan]:
 
 def _without_one(bench: NodeBench) -> Iterator[Plan]:
     """Each of a few nodes is cut off in turn: the others need none in particular to agree."""
-    names = _names(ALL_BUT_ONE)
-    for alone, seed in zip(names, bench.seeds("without one", len(names)), strict=True):
+    everyone = names(ALL_BUT_ONE)
+    for alone, seed in zip(everyone, bench.seeds("without one", ALL_BUT_ONE), strict=True):
         rng = bench.rng(f"without one {seed}")
-        others = [name for name in names if name != alone]
+        others = [name for name in everyone if name != alone]
         until = 1.0 + SETTLED + PROMPT
         yield Plan(
             spreading.members(ALL_BUT_ONE, "g-set", rng), spreading.adds(rng, "g-set", others, ["a", "b", "c"], 0.8),
@@ -125,7 +122,7 @@ def _lone_plans(bench: NodeBench) -> Iterator[Plan]:
     for (workload, what), seed in zip(WORKLOADS, bench.seeds("lone", 2), strict=True):
         rng = bench.rng(f"lone {seed}")
         members = spreading.members(MANY, workload, rng)
-        asks = {"c1": (spreading.add(workload, rng.choice(_names(MANY)), what, 0.0),)}
+        asks = {"c1": (spreading.add(workload, rng.choice(names(MANY)), what, 0.0),)}
         begin, label = rng.uniform(3, 4), f"{MANY} nodes, one add"
         yield Plan(members, asks, (), MANY_LINKS, seed, begin=begin, until=8.0 + PROMPT, label=label)
 
@@ -137,7 +134,7 @@ def _idle_plans(bench: NodeBench) -> Iterator[Plan]:
     for (workload, _), seed in zip(WORKLOADS, bench.seeds("idle", 2), strict=True):
         rng = bench.rng(f"idle {seed}")
         members = spreading.members(MANY, workload, rng)
-        asks = spreading.adds(rng, workload, _names(MANY), ["a", "b"] if workload == "g-set" else [3, -4], 1.0)
+        asks = spreading.adds(rng, workload, names(MANY), ["a", "b"] if workload == "g-set" else [3, -4], 1.0)
         yield Plan(members, asks, (), MANY_LINKS, seed, begin=0.5, until=until, label=label)
 
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from grader.exercise import Check, Exercise
 from grader.exercises.common import replicas
-from grader.exercises.common.nodes import Plans, bounded, held
+from grader.exercises.common.nodes import Plans, bounded, held, skewed
 from grader.exercises.vector_clocks import causal, clocks
 from grader.exercises.vector_clocks.causal import View
 from grader.nodes.bench import NodeBench
@@ -21,13 +21,14 @@ from grader.nodes.clients import Ask
 from grader.nodes.network import Network
 from grader.nodes.plan import Plan, Played
 from grader.nodes.runs import in_time
-from grader.nodes.sim import Member, cluster
+from grader.nodes.sim import cluster
 from grader.ranks.program import Function, Limits
 from grader.trace.story import Sent, Story
 from grader.verdict import Diagnosis
 from grader.worlds.nodes import BothBench, Nodes, NodesAndCalls, of_calls, of_nodes
 from grader.worlds.ranks import Ranks
 
+NODE = "CausalBroadcast"
 LONG = 25.0  # virtual seconds after the network is whole again, by which all is delivered
 MORE = 2.0  # seconds that a run goes on when all is delivered: what comes again, comes then
 PROMPT = 2.0
@@ -75,14 +76,6 @@ def _say(node: str, after: float, message: Any) -> Ask:
     return Ask(node, {"type": "broadcast", "message": message}, after)
 
 
-def _members(size: int, rng: random.Random) -> tuple[Member, ...]:
-    """Nodes with clocks of their own."""
-    return tuple(
-        replace(one, offset=rng.uniform(0, 100), rate=rng.uniform(0.99, 1.01))
-        for one in cluster(size, "CausalBroadcast")
-    )
-
-
 def _talk(rng: random.Random, size: int, each: int, gap: float) -> dict[str, tuple[Ask, ...]]:
     """Every client broadcasts some messages at random times, no two alike."""
     return {
@@ -105,7 +98,7 @@ def _quiet_plans(bench: NodeBench) -> Iterator[Plan]:
             rng.shuffle(odd)
             asks = {c: tuple(_say(ask.node, ask.after, odd.pop()) for ask in a) for c, a in asks.items()}
         label = {1: "equal texts", 4: "messages of all kinds"}.get(number, "")
-        yield Plan(_members(size, rng), asks, seed=seed, begin=0.2, healed=2.0, until=12.0, label=label)
+        yield Plan(skewed(cluster(size, NODE), rng), asks, seed=seed, begin=0.2, healed=2.0, until=12.0, label=label)
 
 
 def _order_plans(bench: NodeBench) -> Iterator[Plan]:
@@ -121,7 +114,7 @@ def _order_plans(bench: NodeBench) -> Iterator[Plan]:
             asks = {"c1": tuple(_say("n1", 0.2 if not n else 0.4, f"a{n + 1}") for n in range(3))}
         else:
             asks = {f"c{n}": tuple(_say(f"n{n}", 0.3, f"{'xyz'[n - 1]}{i}") for i in range(4)) for n in (1, 2, 3)}
-        yield Plan(cluster(size, "CausalBroadcast"), asks, seed=seed, healed=0.0, until=LONG, label=label)
+        yield Plan(cluster(size, NODE), asks, seed=seed, healed=0.0, until=LONG, label=label)
     yield from _talks("order", ORDERS, 4, 0.8, 5.0)(bench)
 
 
@@ -131,7 +124,7 @@ def _talks(check: str, rows: Sequence[Row], each: int, gap: float, healed: float
     def drawn(bench: NodeBench) -> Iterator[Plan]:
         for (size, network, label), seed in zip(rows, bench.seeds(check, len(rows)), strict=True):
             rng = bench.rng(f"{check} {seed}")
-            members = _members(size or rng.choice((3, 4, 5)), rng)
+            members = skewed(cluster(size or rng.choice((3, 4, 5)), NODE), rng)
             asks, until = _talk(rng, len(members), each, gap), healed + LONG
             yield Plan(members, asks, network=network, seed=seed, healed=healed, until=until, label=label)
 
@@ -195,7 +188,7 @@ EXERCISE = Exercise(
     minutes=60,
     difficulty=2,
     world=NodesAndCalls(
-        Nodes(("CausalBroadcast",)),
+        Nodes((NODE,)),
         Ranks(
             (Function("VectorClock", ()),),
             clocks.cases,
