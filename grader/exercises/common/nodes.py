@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 from grader.lost import Lost
@@ -11,6 +12,7 @@ from grader.nodes.bench import NodeBench
 from grader.nodes.life import Step
 from grader.nodes.plan import Plan, Played, Prepare
 from grader.nodes.runs import Run, judging
+from grader.nodes.sim import Member
 from grader.trace.story import Story
 from grader.verdict import Diagnosis
 
@@ -37,6 +39,16 @@ def each(label: str, make: Callable[[random.Random, T, int], Plan], shapes: Sequ
             yield make(rng, shape, seed)
 
     return drawn
+
+
+def names(count: int) -> list[str]:
+    """n1, n2 and so on."""
+    return [f"n{number}" for number in range(1, count + 1)]
+
+
+def skewed(members: Iterable[Member], rng: random.Random, least: float = 0.0) -> tuple[Member, ...]:
+    """These nodes, with clocks that are set otherwise, and a little fast or slow."""
+    return tuple(replace(one, offset=rng.uniform(least, 100), rate=rng.uniform(0.99, 1.01)) for one in members)
 
 
 def bounded(played: Played, most: int) -> None:

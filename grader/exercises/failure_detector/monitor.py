@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from grader.exercises.common.nodes import each, held
+from grader.exercises.common.nodes import each, held, names
 from grader.nodes.clients import Ask, Asked
 from grader.nodes.plan import Mishap, Plan
 from grader.nodes.runs import Run, in_time
@@ -159,7 +159,7 @@ def _crash(node: Sequence[str], at: float, until: float) -> Mishap:
 
 def _listed(rng: random.Random, size: int, seed: int) -> Plan:
     """One crashes for good, in the larger cluster another soon after, which comes before it in order."""
-    nodes = [f"n{number}" for number in range(1, size + 1)]
+    nodes = names(size)
     later = rng.choice(nodes[2:])
     earlier = rng.choice(nodes[: nodes.index(later)])
     at = rng.uniform(8, 11)
@@ -174,7 +174,7 @@ def _listed(rng: random.Random, size: int, seed: int) -> Plan:
 
 def _trusted(rng: random.Random, size: int, seed: int) -> Plan:
     """Nothing for 10 s, then one node is down for long, another one for short."""
-    one, other = rng.sample([f"n{number}" for number in range(1, size + 1)], 2)
+    one, other = rng.sample(names(size), 2)
     short, long = rng.uniform(1, 3), rng.uniform(7, 12)
     crashes = [_crash([one], 10.5, 10.5 + long), _crash([other], 25, 25 + short)]
     times = [TRUSTED + 0.01, *_spread(rng, 2.2, 10.4, 0.5), 10.5 + long - 0.5]  # the last, while one is listed

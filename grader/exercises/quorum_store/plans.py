@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+from grader.exercises.common.nodes import names
 from grader.nodes.clients import Ask
 from grader.nodes.explorer import Model
 from grader.nodes.network import Network
@@ -43,10 +44,6 @@ def read(node: str, key: Any = "x", after: float = 0.0) -> Ask:
 
 def write(node: str, value: Any, key: Any = "x", after: float = 0.0) -> Ask:
     return Ask(node, {"type": "write", "key": key, "value": value}, after)
-
-
-def names(size: int) -> list[str]:
-    return [f"n{number}" for number in range(1, size + 1)]
 
 
 def _plan(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from grader.exercise import Check, Exercise
-from grader.exercises.common.nodes import each, held
+from grader.exercises.common.nodes import each, held, names
 from grader.exercises.two_phase_commit import models as models
 from grader.exercises.two_phase_commit import plans as plans
 from grader.exercises.two_phase_commit.history import COORDINATOR
@@ -96,13 +96,13 @@ def _termination(bench: NodeBench) -> Story:
             (one, first), (other, second) = rng.choice(points), rng.choice(points)
             both = (plans.crash(one, first, rng.uniform(2, 4)), plans.crash(other, second, rng.uniform(2, 4)))
             yield plans.crashing(rng, rng.choice((2, 3)), rng.randrange(2**31), both if one != other else both[:1])
-        one = rng.choice(plans.participants(2))
+        one = rng.choice(names(2))
         twice = [(node, at, more) for node, at in points if node in (COORDINATOR, one) for more in (1, 2, 3)]
         for node, effects, more in rng.sample(twice, min(len(twice), MOST_TWICE)):
-            names = rng.getstate()
+            now = rng.getstate()
             rng.setstate(state)
             yield plans.crashing(rng, 2, seed, (plans.crash(node, effects), plans.crash_again(node, effects + more)))
-            rng.setstate(names)
+            rng.setstate(now)
 
     return bench.hold(drawn(), _ends)
 
