@@ -20,7 +20,7 @@ from pathlib import Path
 
 from grader.sandbox import supervise
 
-WORKER, HOST = "grader.classroom.batch.worker", "grader.sandbox.host"
+WORKER, HOST = "grader.classroom.service", "grader.sandbox.host"
 KINDS = {
     "worker": "a worker killed",
     "host": "a warm host killed, or the walls around it",

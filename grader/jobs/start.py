@@ -16,7 +16,7 @@ PACKAGE = Path(__file__).parent.parent
 
 
 class Finder:
-    """Finds this package, and the packages in it, by their names."""
+    """Finds this package, and the packages and modules in it, by their names."""
 
     @staticmethod
     def find_spec(name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> ModuleSpec | None:
@@ -24,6 +24,8 @@ class Finder:
         if first != PACKAGE.name or len(rest) > 1:
             return None
         folder = PACKAGE.joinpath(*rest)
+        if not folder.is_dir():
+            return importlib.util.spec_from_file_location(name, folder.with_suffix(".py"))
         return importlib.util.spec_from_file_location(
             name, folder / "__init__.py", submodule_search_locations=[str(folder)]
         )

@@ -65,3 +65,14 @@ def test_another_source_is_another_version_of_what_it_decides(package: Path, nam
 
 def test_the_same_sources_have_one_version() -> None:
     assert version.version.__wrapped__(RAFT) == version.version(RAFT)
+
+
+def test_a_packs_exercise_decides_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for part in ("raft", "common", "ddp"):
+        (tmp_path / part).mkdir()
+        (tmp_path / part / "__init__.py").touch()
+    monkeypatch.setattr(version, "folders", lambda: {name: (name, tmp_path / name) for name in ("raft", "ddp")})
+    for part, expected in (("raft", {"raft", "the cluster's"}), ("common", ALL)):
+        before = versions()
+        append(tmp_path / part / "__init__.py")
+        assert {who for who, after in versions().items() if after != before[who]} == expected

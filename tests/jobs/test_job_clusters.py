@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
+from grader.jobs import start
 from grader.jobs.cluster import Cluster, Done, Job
 from grader.lost import Lost
 from grader.ranks.engines import Engines
@@ -239,3 +243,15 @@ def test_a_worker_that_floods_is_no_worker(engines: Engines) -> None:
     run = "workers.submit(flood)\nworkers.submit(loop)\nworkers.wait_any()\nworkers.wait_any()"
     found, message = trouble(engines, flood + body(run))
     assert (found, "no answer" in message) == ("sandbox_violation", True), message
+
+
+def test_what_is_started_anew_in_a_box_finds_all_that_it_imports() -> None:
+    """Python's side of Spark's tasks, and workers: they cannot list the package's folder."""
+    code = f"""
+import runpy, sys
+sys.path = [path for path in sys.path if "site-packages" in path or "lib/python" in path]
+sys.meta_path.insert(0, runpy.run_path({start.__file__!r}, run_name="start")["Finder"])
+from grader.jobs import host
+from grader.jobs.sparks import confine
+"""
+    subprocess.run([sys.executable, "-s", "-P", "-c", code], check=True)

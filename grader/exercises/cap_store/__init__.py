@@ -6,40 +6,17 @@ consistent is linearizable (`nodes.registers`), available is that every node whi
 
 from __future__ import annotations
 
-import random
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from functools import partial
-from typing import TypeVar
 
 from grader.exercise import Check, Exercise
 from grader.exercises.cap_store import judging as right
 from grader.exercises.cap_store import plans as plans
 from grader.exercises.cap_store.judging import View
+from grader.exercises.common.nodes import each, held
 from grader.nodes.bench import NodeBench
 from grader.nodes.plan import Plan
-from grader.nodes.runs import judging
-from grader.trace.story import Story
-from grader.verdict import Diagnosis
 from grader.worlds.nodes import Nodes
-
-T = TypeVar("T")
-Plans = Callable[[NodeBench], Iterable[Plan]]
-
-
-def _held(drawn: Plans, *judges: Callable[[View], Diagnosis | None]) -> Callable[[NodeBench], Story]:
-    """A check: what the first of these finds wrong with any of the plans."""
-    return lambda bench: bench.hold(drawn(bench), judging(View, right.proper, *judges))
-
-
-def _each(label: str, make: Callable[[random.Random, T, int], Plan], shapes: Iterable[T], seeds: str = "") -> Plans:
-    """A plan for each of these sizes, or groups, with a seed of its own."""
-
-    def drawn(bench: NodeBench) -> Iterator[Plan]:
-        rng, each = bench.rng(label), list(shapes)
-        for shape, seed in zip(each, bench.seeds(seeds or label, len(each)), strict=True):
-            yield make(rng, shape, seed)
-
-    return drawn
 
 
 def _disturbed(bench: NodeBench) -> Iterator[Plan]:
@@ -49,12 +26,12 @@ def _disturbed(bench: NodeBench) -> Iterator[Plan]:
         yield plans.interrupted(rng, pilot, bench.play(pilot).sim.story.sent)
     for size, seed in zip((3, 5) * 3, bench.seeds("together", 6), strict=True):
         yield plans.together(rng, size, seed)
-    yield from _each("linearizable", plans.at_random, (3, 5) * 2)(bench)
+    yield from each("linearizable", plans.at_random, (3, 5) * 2)(bench)
 
 
 def _halved(bench: NodeBench) -> Iterator[Plan]:
-    yield from _each("halves", plans.small_side, [(2, 2)] * 2)(bench)
-    yield from _each("random halves", partial(plans.at_random, halves=True), (4,) * 4)(bench)
+    yield from each("halves", plans.small_side, ((2, 2),) * 2)(bench)
+    yield from each("random halves", partial(plans.at_random, halves=True), (4,) * 4)(bench)
 
 
 def _crashed(bench: NodeBench) -> Iterator[Plan]:
@@ -82,35 +59,41 @@ EXERCISE = Exercise(
     checks=(
         Check(
             "linearizable", "CP: linearizable while 3 or 5 nodes are cut at random", 4,
-            _held(_disturbed, right.linearizable, right.begins),
+            held(_disturbed, View, right.proper, right.linearizable, right.begins),
         ),
         Check(
             "halves", "CP: 4 nodes cut into halves, and neither is a majority", 2,
-            _held(_halved, right.refused, right.linearizable, right.begins),
+            held(_halved, View, right.proper, right.refused, right.linearizable, right.begins),
         ),
         Check(
             "minority", "CP: a side without a majority answers errors, within 2 s", 3,
-            _held(
-                _each("minority", plans.small_side, _SHAPES),
+            held(
+                each("minority", plans.small_side, _SHAPES), View, right.proper,
                 right.refused, right.prompt_errors, right.linearizable, right.begins,
             ),
         ),
         Check(
             "works", "CP: a majority goes on, and all works again after healing", 3,
-            _held(_each("works", plans.works, (3, 4, 5, 3)), right.goes_on, right.linearizable),
+            held(each("works", plans.works, (3, 4, 5, 3)), View, right.proper, right.goes_on, right.linearizable),
         ),
         Check(
             "available", "AP: every node answers while the network is cut", 3,
-            _held(_each("available", plans.available, (3, 4, 5, 3, 5), "av"), right.available, right.own_words),
+            held(
+                each("available", plans.available, (3, 4, 5, 3, 5), "av"), View, right.proper,
+                right.available, right.own_words,
+            ),
         ),
         Check(
             "down", "AP: a node crashes, the others answer, nothing confirmed is lost", 3,
-            _held(_crashed, right.available, right.kept, right.agreed),
+            held(_crashed, View, right.proper, right.available, right.kept, right.agreed),
         ),
-        Check("converged", "AP: 5 s after healing all nodes return the same", 4, _held(_healed, right.agreed)),
+        Check(
+            "converged", "AP: 5 s after healing all nodes return the same", 4,
+            held(_healed, View, right.proper, right.agreed),
+        ),
         Check(
             "causal", "AP: what is left is what no confirmed write followed", 3,
-            _held(_each("causal", plans.causal, (3, 5, 4, 3)), right.kept),
+            held(each("causal", plans.causal, (3, 5, 4, 3)), View, right.proper, right.kept),
         ),
     ),
 )  # fmt: skip

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+from grader.exercises.common.nodes import names, skewed
 from grader.nodes.clients import Ask
 from grader.nodes.plan import Mishap, Plan
 from grader.nodes.sim import Member, cluster
@@ -41,21 +42,15 @@ def read(key: Any) -> dict[str, Any]:
     return {"type": "read", "key": key}
 
 
-def names(size: int) -> list[str]:
-    return [member.name for member in cluster(size, "Store")]
-
-
 def client_of(node: str) -> str:
     """The client that asks this node alone: c3 that of n3."""
     return f"c{node[1:]}"
 
 
-def members(size: int, mode: str, skewed: random.Random | None = None) -> tuple[Member, ...]:
-    """A cluster in one mode; with `skewed` each clock is set otherwise, and a little fast or slow."""
+def members(size: int, mode: str, clocks: random.Random | None = None) -> tuple[Member, ...]:
+    """A cluster in one mode; with `clocks` they differ."""
     made = cluster(size, "Store", {"mode": mode})
-    if skewed is None:
-        return made
-    return tuple(replace(one, offset=skewed.uniform(-100, 100), rate=skewed.uniform(0.99, 1.01)) for one in made)
+    return made if clocks is None else skewed(made, clocks, -100)
 
 
 def split(rng: random.Random, nodes: Sequence[str], sizes: Sequence[int]) -> Groups:

@@ -77,6 +77,22 @@ class Script:
         self.models[name] = self.models[other].copy()
         return self
 
+    def play(self, moves: str) -> Self:
+        """Small steps in short: "a+1" (a counts, ticks, or adds x at n1), "a+1:5" (counts 5), "a-" (removes x), "a-1"
+        (counts down), "a<b" (a merges b)."""
+        for name, what, rest in ((move[0], move[1], move[2:]) for move in moves.split()):
+            node, _, amount = rest.partition(":")
+            if what == "<":
+                self.merge(name, rest)
+            elif what == "-" and not rest:
+                self.do(name, "remove", "x")
+            elif self.kind == "ORSet":
+                self.do(name, "add", "x", f"n{node}")
+            else:
+                method = "tick" if self.kind == "VectorClock" else "increment" if what == "+" else "decrement"
+                self.do(name, method, f"n{node}", *([int(amount)] if amount else []))
+        return self
+
     def value(self, name: str, why: str = "") -> Self:
         """Ask for the value, which must be the model's."""
         self.asks.append(Ask(len(self.steps), f"{name}.value()", self.models[name].value(), why=why))

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from grader.nodes.bench import NodeBench
+from grader.exercises.common.nodes import each, held, names
 from grader.nodes.clients import Ask, Asked
 from grader.nodes.plan import Mishap, Plan
-from grader.nodes.runs import Run, in_time, judging
+from grader.nodes.runs import Run, in_time
 from grader.nodes.sim import Member, cluster
-from grader.trace.story import Story
 from grader.verdict import Diagnosis
 
 SEEN = 5.0  # seconds after a crash within which it must be listed
@@ -160,7 +159,7 @@ def _crash(node: Sequence[str], at: float, until: float) -> Mishap:
 
 def _listed(rng: random.Random, size: int, seed: int) -> Plan:
     """One crashes for good, in the larger cluster another soon after, which comes before it in order."""
-    nodes = [f"n{number}" for number in range(1, size + 1)]
+    nodes = names(size)
     later = rng.choice(nodes[2:])
     earlier = rng.choice(nodes[: nodes.index(later)])
     at = rng.uniform(8, 11)
@@ -175,7 +174,7 @@ def _listed(rng: random.Random, size: int, seed: int) -> Plan:
 
 def _trusted(rng: random.Random, size: int, seed: int) -> Plan:
     """Nothing for 10 s, then one node is down for long, another one for short."""
-    one, other = rng.sample([f"n{number}" for number in range(1, size + 1)], 2)
+    one, other = rng.sample(names(size), 2)
     short, long = rng.uniform(1, 3), rng.uniform(7, 12)
     crashes = [_crash([one], 10.5, 10.5 + long), _crash([other], 25, 25 + short)]
     times = [TRUSTED + 0.01, *_spread(rng, 2.2, 10.4, 0.5), 10.5 + long - 0.5]  # the last, while one is listed
@@ -210,20 +209,8 @@ def _skewed(rng: random.Random, size: int, seed: int) -> Plan:
     return _plan(size, times, [_crash([node], at, at + 100)], seed, label, made)
 
 
-def _held(
-    name: str, make: Callable[[random.Random, int, int], Plan], *judges: Callable[[Run], Diagnosis | None]
-) -> Callable[[NodeBench], Story]:
-    """A check: what these find wrong with three such plans."""
-
-    def check(bench: NodeBench) -> Story:
-        rng, sizes = bench.rng(name), (3, 5, 3)
-        drawn = (make(rng, size, seed) for size, seed in zip(sizes, bench.seeds(name, 3), strict=True))
-        return bench.hold(drawn, judging(Run, proper, *judges))
-
-    return check
-
-
-listed = _held("listed", _listed, complete)  # a crash, within 5 s, by all that are up, in order
-trusted = _held("trusted", _trusted, accurate)  # nobody is listed who has been up for 2 s
-again = _held("again", _again, complete)  # an outage does not stretch the bound of the next crash
-skewed = _held("skewed", _skewed, accurate, complete)  # clocks that differ change nothing
+_SIZES = (3, 5, 3)
+listed = held(each("listed", _listed, _SIZES), Run, proper, complete)  # within 5 s, by all that are up, in order
+trusted = held(each("trusted", _trusted, _SIZES), Run, proper, accurate)  # nobody who has been up for 2 s
+again = held(each("again", _again, _SIZES), Run, proper, complete)  # an outage does not stretch the next one's bound
+skewed = held(each("skewed", _skewed, _SIZES), Run, proper, accurate, complete)  # clocks that differ change nothing

@@ -13,6 +13,7 @@ from typing import Any
 
 from grader.exercise import Check, Exercise
 from grader.exercises.common import replicas
+from grader.exercises.common.nodes import names
 from grader.exercises.gossip_crdt import crdts, spreading
 from grader.exercises.gossip_crdt.spreading import MANY, PROMPT, View
 from grader.nodes.bench import NodeBench
@@ -35,6 +36,7 @@ WINDOW = 8.0  # seconds in which messages of a quiet cluster are counted
 MANY_LINKS = Network(least=0.01)  # 64 nodes are quicker simulated where no message is very quick
 QUIET = 4.0  # seconds after the last operation, from which on it must be quiet
 
+WORKLOADS = ("g-set", "news"), ("pn-counter", 17)  # and what is added alone
 Shape = tuple[int, int, Network, str]  # of a few nodes: how many, in how many parts (0: never cut), and its label
 CLEAN, DROPS, LOSES = Network(), Network(drop=0.3), Network(drop=0.3, duplicate=0.3)
 PARTED, DROPPED, LOST = "a partition", "messages are dropped until 4 s", "messages are lost and doubled until 4 s"
@@ -46,10 +48,6 @@ COUNTERS: tuple[Shape, ...] = (
     (3, 0, CLEAN, ""), (5, 2, CLEAN, PARTED), (5, 0, LOSES, LOST), (2, 2, LOSES, f"{PARTED}, and {LOST}"),
     (4, 0, LOSES, LOST), (5, 2, LOSES, f"{PARTED}, and {LOST}"),
 )  # fmt: skip
-
-
-def _names(size: int) -> list[str]:
-    return [f"n{number}" for number in range(1, size + 1)]
 
 
 def _elements(rng: random.Random) -> list[Any]:
@@ -67,10 +65,10 @@ def _few_plans(
     """Few nodes: without a fault, with partitions, and with messages that are dropped and doubled."""
     for (size, parts, network, label), seed in zip(shapes, bench.seeds(check, len(shapes)), strict=True):
         rng = bench.rng(f"{check} {seed}")
-        asks = spreading.adds(rng, workload, _names(size), drawn(rng), 3.0)
-        asks["r1"] = tuple(Ask(rng.choice(_names(size)), {"type": "read"}, rng.uniform(0.1, 0.8)) for _ in range(4))
+        asks = spreading.adds(rng, workload, names(size), drawn(rng), 3.0)
+        asks["r1"] = tuple(Ask(rng.choice(names(size)), {"type": "read"}, rng.uniform(0.1, 0.8)) for _ in range(4))
         members = spreading.members(size, workload, rng)
-        groups = spreading.random_groups(rng, _names(size), parts, 1) if parts else ()
+        groups = spreading.random_groups(rng, names(size), parts, 1) if parts else ()
         yield Plan(
             members, asks, spreading.parted(0.3, 4.0, groups) if parts else (), network, seed, begin=0.3, healed=4.0,
             until=4.0 + SETTLED + PROMPT, label=label,
@@ -81,8 +79,8 @@ def _small(bench: NodeBench, check: str) -> Plan:
     """A few nodes before the many: a run that is quickly made again, and can be drawn as a whole."""
     seed = bench.seeds(f"{check} small", 1)[0]
     rng = bench.rng(f"{check} {seed}")
-    asks = spreading.adds(rng, "g-set", _names(FEW), ["a", "b", "c"], 0.8)
-    parted = spreading.parted(0.1, 1.5, spreading.random_groups(rng, _names(FEW), 2, 2)) if check == "heal" else ()
+    asks = spreading.adds(rng, "g-set", names(FEW), ["a", "b", "c"], 0.8)
+    parted = spreading.parted(0.1, 1.5, spreading.random_groups(rng, names(FEW), 2, 2)) if check == "heal" else ()
     members = spreading.members(FEW, "g-set", rng)
     until = 1.5 + SETTLED + PROMPT
     return Plan(members, asks, parted, seed=seed, begin=0.2, healed=1.5, until=until, label=f"{FEW} nodes first")
@@ -92,13 +90,12 @@ def _heal_plans(bench: NodeBench) -> Iterator[Plan]:
     """64 nodes in two or three parts, none of them small; before it, a few of which one is cut off for good."""
     yield _small(bench, "heal")
     yield from _without_one(bench)
-    for number, seed in enumerate(bench.seeds("heal", 3)):
+    shapes = (("g-set", 2, 32), ("pn-counter", 3, 12), ("g-set", 2, 16))
+    for (workload, parts, least), seed in zip(shapes, bench.seeds("heal", 3), strict=True):
         rng = bench.rng(f"heal {seed}")
-        workload = ("g-set", "pn-counter", "g-set")[number]
         each: list[Any] = [f"e{one}" for one in range(5)] if workload == "g-set" else rng.sample(range(1, 10**6), 5)
-        asks = spreading.adds(rng, workload, _names(MANY), each, 3.3)
-        parts, least = ((2, 32), (3, 12), (2, 16))[number]
-        groups = spreading.random_groups(rng, _names(MANY), parts, least)
+        asks = spreading.adds(rng, workload, names(MANY), each, 3.3)
+        groups = spreading.random_groups(rng, names(MANY), parts, least)
         yield Plan(
             spreading.members(MANY, workload, rng), asks, spreading.parted(0.4, 4.0, groups), MANY_LINKS, seed,
             begin=0.5, healed=4.0, until=4.0 + HEALING + PROMPT, label=f"{MANY} nodes, a partition into {parts} parts",
@@ -107,10 +104,10 @@ def _heal_plans(bench: NodeBench) -> Iterator[Plan]:
 
 def _without_one(bench: NodeBench) -> Iterator[Plan]:
     """Each of a few nodes is cut off in turn: the others need none in particular to agree."""
-    names = _names(ALL_BUT_ONE)
-    for alone, seed in zip(names, bench.seeds("without one", len(names)), strict=True):
+    everyone = names(ALL_BUT_ONE)
+    for alone, seed in zip(everyone, bench.seeds("without one", ALL_BUT_ONE), strict=True):
         rng = bench.rng(f"without one {seed}")
-        others = [name for name in names if name != alone]
+        others = [name for name in everyone if name != alone]
         until = 1.0 + SETTLED + PROMPT
         yield Plan(
             spreading.members(ALL_BUT_ONE, "g-set", rng), spreading.adds(rng, "g-set", others, ["a", "b", "c"], 0.8),
@@ -122,31 +119,23 @@ def _without_one(bench: NodeBench) -> Iterator[Plan]:
 def _lone_plans(bench: NodeBench) -> Iterator[Plan]:
     """64 nodes that have been quiet for a while, and one operation."""
     yield _small(bench, "lone")
-    for number, seed in enumerate(bench.seeds("lone", 2)):
+    for (workload, what), seed in zip(WORKLOADS, bench.seeds("lone", 2), strict=True):
         rng = bench.rng(f"lone {seed}")
-        workload = ("g-set", "pn-counter")[number]
         members = spreading.members(MANY, workload, rng)
-        what = "news" if workload == "g-set" else 17
-        asks = {"c1": (spreading.add(workload, rng.choice(_names(MANY)), what, 0.0),)}
-        yield Plan(
-            members, asks, (), MANY_LINKS, seed, begin=rng.uniform(3, 4), until=8.0 + PROMPT,
-            label=f"{MANY} nodes, one add",
-        )  # fmt: skip
+        asks = {"c1": (spreading.add(workload, rng.choice(names(MANY)), what, 0.0),)}
+        begin, label = rng.uniform(3, 4), f"{MANY} nodes, one add"
+        yield Plan(members, asks, (), MANY_LINKS, seed, begin=begin, until=8.0 + PROMPT, label=label)
 
 
 def _idle_plans(bench: NodeBench) -> Iterator[Plan]:
     """64 nodes, some operations, and then none."""
     yield _small(bench, "idle")
-    for number, seed in enumerate(bench.seeds("idle", 2)):
+    until, label = LAST + QUIET + WINDOW + PROMPT, f"{MANY} nodes, then no add"
+    for (workload, _), seed in zip(WORKLOADS, bench.seeds("idle", 2), strict=True):
         rng = bench.rng(f"idle {seed}")
-        workload = ("g-set", "pn-counter")[number]
         members = spreading.members(MANY, workload, rng)
-        each: list[Any] = ["a", "b"] if workload == "g-set" else [3, -4]
-        asks = spreading.adds(rng, workload, _names(MANY), each, 1.0)
-        yield Plan(
-            members, asks, (), MANY_LINKS, seed, begin=0.5, until=LAST + QUIET + WINDOW + PROMPT,
-            label=f"{MANY} nodes, then no add",
-        )  # fmt: skip
+        asks = spreading.adds(rng, workload, names(MANY), ["a", "b"] if workload == "g-set" else [3, -4], 1.0)
+        yield Plan(members, asks, (), MANY_LINKS, seed, begin=0.5, until=until, label=label)
 
 
 def _held(

@@ -117,8 +117,8 @@ AMOUNTS: tuple[tuple[int, ...], ...] = ((), (1,), (2,), (5,), (1000,), (2**60,))
 ELEMENTS: tuple[int | str, ...] = (7, "7", "x", "y", 12)
 
 
-def script(kind: str, names: str = "") -> Script:
-    return Script(kind, MODELS[kind]).new(*names)
+def script(kind: str, names: str = "", moves: str = "") -> Script:
+    return Script(kind, MODELS[kind]).new(*names).play(moves)
 
 
 def cases(draw: Draw) -> Iterator[Case]:
@@ -191,109 +191,82 @@ def _history(kind: str, rng: random.Random) -> Script:
 
 
 def _counters(kind: str) -> Iterator[Script]:
-    yield script(kind, "a").value("a", "A new counter is 0.")
-    one = script(kind, "a").do("a", "increment", "n1").do("a", "increment", "n1", 5)
-    yield one.do("a", "increment", "n2", amount=10).value("a", "increment(node, amount=1) adds the amount.")
     most = "merge takes, node by node, the greater of the two counts; the value is the sum over all nodes."
-    two = script(kind, "ab").do("a", "increment", "n1", 3).do("b", "increment", "n2", 4).merge("a", "b")
-    yield two.value("a", most)
-    again = script(kind, "ab").do("a", "increment", "n1", 1).do("b", "increment", "n2", 2)
-    yield again.merge("a", "b").merge("a", "b").value("a", f"{most} It adds nothing: what comes twice counts once.")
-    round_ = script(kind, "ab").do("a", "increment", "n1").do("b", "increment", "n2").merge("a", "b").merge("b", "a")
-    yield round_.value("b", f"{most} Replicas meet more than once.").value("a")
-    old = script(kind, "ab").do("a", "increment", "n1").do("b", "increment", "n2").merge("b", "a")
-    old.do("a", "increment", "n1", 6).merge("a", "b")
-    yield old.value("a", f"{most} b had an older count of n1.")
+    yield script(kind, "a").value("a", "A new counter is 0.")
+    one = script(kind, "a", "a+1 a+1:5").do("a", "increment", "n2", amount=10)  # by its name
+    yield one.value("a", "increment(node, amount=1) adds the amount.")
+    yield script(kind, "ab", "a+1:3 b+2:4 a<b").value("a", most)
+    again = script(kind, "ab", "a+1:1 b+2:2 a<b a<b")
+    yield again.value("a", f"{most} It adds nothing: what comes twice counts once.")
+    yield script(kind, "ab", "a+1 b+2 a<b b<a").value("b", f"{most} Replicas meet more than once.").value("a")
+    yield script(kind, "ab", "a+1 b+2 b<a a+1:6 a<b").value("a", f"{most} b had an older count of n1.")
     if kind == "PNCounter":
-        yield script(kind, "a").do("a", "decrement", "n1", 4).value("a", "decrement takes away; it may go below 0.")
-        down = script(kind, "ab").do("a", "increment", "n1", 9).do("b", "increment", "n2", 1)
-        down.merge("b", "a").do("a", "decrement", "n1", 5).merge("b", "a")
+        yield script(kind, "a", "a-1:4").value("a", "decrement takes away; it may go below 0.")
         why = (
             "In one count for both the maximum loses decrements: keep what was added and what was taken away apart: "
             "each only grows."
         )
-        yield down.value("b", why)
+        yield script(kind, "ab", "a+1:9 b+2:1 b<a a-1:5 b<a").value("b", why)
 
 
 def _registers() -> Iterator[Script]:
-    kind = "LWWRegister"
-    yield script(kind, "a").value("a", "A register that nobody set is None.")
+    def register(names: str = "a", **written: tuple[Any, float, str]) -> Script:
+        """Replicas, and what some of them were set to in this order; "a_" is a once more."""
+        found = script("LWWRegister", names)
+        for name, (value, timestamp, node) in written.items():
+            found.do(name[0], "set", value, timestamp, node)
+        return found
+
+    yield register().value("a", "A register that nobody set is None.")
     for value in (0, "", False, [1], {"k": [None]}):
-        yield (
-            script(kind, "a").do("a", "set", value, 5, "n1").value("a", "Any JSON value can be set, also an empty one.")
-        )
-    yield script(kind, "a").do("a", "set", "x", 0, "n1").value("a", "Timestamp 0 is later than never.")
-    late = script(kind, "a").do("a", "set", "new", 9, "n1").do("a", "set", "old", 4, "n2")
+        yield register(a=(value, 5, "n1")).value("a", "Any JSON value can be set, also an empty one.")
+    yield register(a=("x", 0, "n1")).value("a", "Timestamp 0 is later than never.")
+    late = register(a=("new", 9, "n1"), a_=("old", 4, "n2"))
     yield late.value("a", "An older write that comes later changes nothing.")
     tie = "With equal timestamps the greater node id wins, whoever comes first."
     for first, second in (("n1", "n2"), ("n2", "n1")):
-        same = script(kind, "a").do("a", "set", first, 4, first).do("a", "set", second, 4, second)
-        yield same.value("a", tie)
-        met = script(kind, "ab").do("a", "set", first, 4, first).do("b", "set", second, 4, second)
-        yield met.merge("a", "b").value("a", tie)
-        zero = script(kind, "ab").do("a", "set", "zero", 0, first).do("b", "set", "one", 0, second)
-        yield zero.merge("a", "b").value("a", tie)
-    yield (
-        script(kind, "ab")
-        .do("a", "set", "x", 0, "n1")
-        .merge("a", "b")
-        .value("a", "b was never set, and tells nothing.")
-    )
-    yield script(kind, "ab").do("b", "set", 0, 0, "n1").merge("a", "b").value("a", "a was never set: b's value counts.")
+        yield register(a=(first, 4, first), a_=(second, 4, second)).value("a", tie)
+        yield register("ab", a=(first, 4, first), b=(second, 4, second)).merge("a", "b").value("a", tie)
+        yield register("ab", a=("zero", 0, first), b=("one", 0, second)).merge("a", "b").value("a", tie)
+    yield register("ab", a=("x", 0, "n1")).merge("a", "b").value("a", "b was never set, and tells nothing.")
+    yield register("ab", b=(0, 0, "n1")).merge("a", "b").value("a", "a was never set: b's value counts.")
     for mine, theirs in ((3, 8), (8, 3)):
-        met = script(kind, "ab").do("a", "set", "a's", mine, "n1").do("b", "set", "b's", theirs, "n2").merge("a", "b")
+        met = register("ab", a=("a's", mine, "n1"), b=("b's", theirs, "n2")).merge("a", "b")
         yield met.value("a", "The later timestamp wins.")
-    kept = script(kind, "abc").do("a", "set", "a's", 5, "n1").do("b", "set", "b's", 7, "n2").merge("a", "b")
-    kept.do("c", "set", "c's", 6, "n3").merge("a", "c")
-    yield kept.value("a", "merge must take over the timestamp and the node with the value.")
-    node = script(kind, "abc").do("b", "set", "b's", 5, "n3").do("a", "set", "a's", 4, "n1").merge("a", "b")
-    yield (
-        node.do("c", "set", "c's", 5, "n2").merge("a", "c").value("a", "merge must take over the node with the value.")
-    )
+    kept = register("abc", a=("a's", 5, "n1"), b=("b's", 7, "n2")).merge("a", "b").do("c", "set", "c's", 6, "n3")
+    yield kept.merge("a", "c").value("a", "merge must take over the timestamp and the node with the value.")
+    node = register("abc", b=("b's", 5, "n3"), a=("a's", 4, "n1")).merge("a", "b").do("c", "set", "c's", 5, "n2")
+    yield node.merge("a", "c").value("a", "merge must take over the node with the value.")
 
 
 def _sets() -> Iterator[Script]:
     kind = "ORSet"
-    yield script(kind, "a").value("a", "A new set is empty.")
-    yield script(kind, "a").do("a", "add", "x", "n1").do("a", "add", "x", "n1").do("a", "add", 7, "n1").value("a")
-    yield script(kind, "a").do("a", "remove", "x").value("a", "To remove what is not there does nothing.")
-    early = script(kind, "a").do("a", "remove", "x").do("a", "add", "x", "n1")
-    yield early.value("a", "A remove covers only adds that this replica has seen.")
-    yield script(kind, "a").do("a", "add", "x", "n1").do("a", "add", "x", "n2").do("a", "remove", "x").value(
-        "a", "A remove covers all adds that this replica has seen.")  # fmt: skip
-    back = script(kind, "a").do("a", "add", "x", "n1").do("a", "remove", "x").do("a", "add", "x", "n1")
-    yield back.value("a", "What was removed can be added again: a tombstone is for an add, not for the element.")
-    twice = script(kind, "a").do("a", "add", "x", "n1").do("a", "add", "x", "n1").do("a", "remove", "x")
-    twice.do("a", "add", "x", "n1").do("a", "remove", "x")
-    yield twice.value("a", "The second remove covers the add before it.")
     wins = "The add was not known where it was removed: add wins."
-    both = script(kind, "ab").do("a", "add", "x", "n1").merge("b", "a").do("a", "remove", "x").do("b", "add", "x", "n2")
-    yield both.merge("a", "b").merge("b", "a").value("a", wins).value("b", wins)
-    gone = script(kind, "ab").do("a", "add", "x", "n1").merge("b", "a").do("a", "remove", "x").merge("b", "a")
-    yield gone.value("b", "a had removed the add that b knew: a remove travels with a merge.")
-    ghost = script(kind, "ab").do("a", "add", "x", "n1").merge("b", "a").do("a", "remove", "x").merge("a", "b")
-    yield ghost.value("a", "b still had the add that a had removed: a remove outlives what others still have.")
-    again = (
-        script(kind, "ab").do("a", "add", "x", "n1").merge("b", "a").do("a", "remove", "x").do("a", "add", "x", "n1")
-    )
-    again.merge("b", "a").merge("a", "b")
-    yield again.value("b", "It was added again after it was removed.").value("a", "It was added again.")
     tags = "Every add needs a tag that was never used: a count of what is there now repeats itself after a remove."
-    reuse = (
-        script(kind, "ab").do("a", "add", "x", "n1").merge("b", "a").do("b", "remove", "x").do("a", "add", "x", "n1")
-    )
-    yield reuse.merge("a", "b").value("a", tags + " " + wins)
-    other = script(kind, "ab").do("a", "add", "x", "n1").do("b", "add", "y", "n2").do("a", "remove", "x")
-    yield other.merge("a", "b").merge("b", "a").value("b", "Removing x has nothing to do with y.")
-    same = script(kind, "ab").do("a", "add", "x", "n1").do("b", "add", "x", "n2").merge("a", "b").do("a", "remove", "x")
-    same.merge("b", "a")
-    yield same.value("b", "Both adds were known where x was removed.")
-    one = script(kind, "ab").do("a", "add", "x", "n1").do("b", "add", "x", "n2").do("a", "remove", "x").merge("a", "b")
+    yield script(kind, "a").value("a", "A new set is empty.")
+    yield script(kind, "a", "a+1 a+1").do("a", "add", 7, "n1").value("a")
+    yield script(kind, "a", "a-").value("a", "To remove what is not there does nothing.")
+    yield script(kind, "a", "a- a+1").value("a", "A remove covers only adds that this replica has seen.")
+    yield script(kind, "a", "a+1 a+2 a-").value("a", "A remove covers all adds that this replica has seen.")
+    back = "What was removed can be added again: a tombstone is for an add, not for the element."
+    yield script(kind, "a", "a+1 a- a+1").value("a", back)
+    yield script(kind, "a", "a+1 a+1 a- a+1 a-").value("a", "The second remove covers the add before it.")
+    yield script(kind, "ab", "a+1 b<a a- b+2 a<b b<a").value("a", wins).value("b", wins)
+    gone = script(kind, "ab", "a+1 b<a a- b<a")
+    yield gone.value("b", "a had removed the add that b knew: a remove travels with a merge.")
+    ghost = script(kind, "ab", "a+1 b<a a- a<b")
+    yield ghost.value("a", "b still had the add that a had removed: a remove outlives what others still have.")
+    again = script(kind, "ab", "a+1 b<a a- a+1 b<a a<b")
+    yield again.value("b", "It was added again after it was removed.").value("a", "It was added again.")
+    yield script(kind, "ab", "a+1 b<a b- a+1 a<b").value("a", tags + " " + wins)
+    other = script(kind, "ab", "a+1").do("b", "add", "y", "n2").play("a- a<b b<a")
+    yield other.value("b", "Removing x has nothing to do with y.")
+    yield script(kind, "ab", "a+1 b+2 a<b a- b<a").value("b", "Both adds were known where x was removed.")
+    one = script(kind, "ab", "a+1 b+2 a- a<b")
     yield one.value("a", f"b's add has a tag of its own, also if it is b's first. {wins}")
-    late = script(kind, "ab").do("a", "add", "x", "n1").do("a", "add", "x", "n1").merge("b", "a").do("b", "remove", "x")
-    yield late.merge("a", "b").value("a", "b had seen both adds.")
-    old = script(kind, "abc").do("a", "add", "x", "n1").merge("c", "a").do("a", "remove", "x").merge("b", "a")
-    yield old.merge("b", "c").value("b", "b had heard of the remove before it heard of the add.")
+    yield script(kind, "ab", "a+1 a+1 b<a b- a<b").value("a", "b had seen both adds.")
+    old = script(kind, "abc", "a+1 c<a a- b<a b<c")
+    yield old.value("b", "b had heard of the remove before it heard of the add.")
 
 
 # ---- laws
@@ -352,16 +325,13 @@ LAWS = (_commutative, _associative, _idempotent, _apart)
 
 def _first(found: Script) -> Script:
     """One update of a: who holds nothing at all keeps every law."""
-    method, *args = {"LWWRegister": ("set", "x", 5, "n1"), "ORSet": ("add", "x", "n1")}.get(
-        found.kind, ("increment", "n1", 3)
-    )
-    return found.do("a", str(method), *args)
+    return found.do("a", "set", "x", 5, "n1") if found.kind == "LWWRegister" else found.play("a+1:3")
 
 
 def _laws(kind: str, rng: random.Random) -> Iterator[Script]:
     yield _first(script(kind, "ab")).merge("b", "a").value("b", "b was empty: it must hold now what a holds.")
     if kind == "ORSet":
-        gone = script(kind, "ab").do("a", "add", "x", "n1").merge("b", "a").do("a", "remove", "x").note("b")
+        gone = script(kind, "ab", "a+1 b<a a-").note("b")
         yield gone.merge("a", "b").same("b", "a.merge(b) must leave b alone.", 0)
     for law in LAWS:
         for steps in (1, 2, 2, 3, 3, 4, 5, 6, 8, 12):
@@ -375,32 +345,31 @@ def _laws(kind: str, rng: random.Random) -> Iterator[Script]:
 LOST = "What from_json makes must be equal under every later operation; the other one never went by way of JSON."
 
 
-class _Twice:
+class _Twice(Script):
     """Everything is done twice: to replicas that go by way of JSON now and then, and to others that never do."""
 
-    def __init__(self, kind: str) -> None:
-        self.script = script(kind).new("a", "b", "c", "a2", "b2", "c2")
-
-    def do(self, name: str, method: str, *args: Any) -> Self:
-        self.script.do(name, method, *args).do(f"{name}2", method, *args)
-        return self
+    def do(self, name: str, method: str, *args: Any, **kwargs: Any) -> Self:
+        super().do(name, method, *args, **kwargs)
+        return super().do(f"{name}2", method, *args, **kwargs)
 
     def merge(self, name: str, other: str) -> Self:
-        self.script.merge(name, other).merge(f"{name}2", f"{other}2")
-        return self
+        super().merge(name, other)
+        return super().merge(f"{name}2", f"{other}2")
 
-    def copy(self, name: str) -> Self:
-        self.script.copy(name, name)
-        return self
+    def by_json(self, name: str) -> Self:
+        return self.copy(name, name)
 
     def value(self, name: str, why: str = LOST) -> Self:
-        self.script.note(f"{name}2").same(name, why, len(self.script.asks) - 1)
-        return self
+        return self.note(f"{name}2").same(name, why, len(self.asks) - 1)
+
+
+def _twice(kind: str, moves: str = "") -> _Twice:
+    return _Twice(kind, MODELS[kind]).new("a", "b", "c", "a2", "b2", "c2").play(moves)
 
 
 def _by_json(kind: str, rng: random.Random) -> Script:
     """A random history."""
-    both, clock = _Twice(kind), _Clock(rng)
+    both, clock = _twice(kind), _Clock(rng)
     for number in range(rng.randint(5, 15)):
         name, chance = rng.choice("abc"), rng.random()
         if number < 3:  # none is empty when it meets another
@@ -408,40 +377,33 @@ def _by_json(kind: str, rng: random.Random) -> Script:
         if chance < 0.3:
             both.merge(name, _other(rng, name))
         elif chance < 0.6:
-            both.copy(name)
+            both.by_json(name)
         else:
-            one = script(kind)
-            one.models[name] = both.script.models[name].copy()
-            _update(one, name, rng, clock)
-            _, _, method, args, _ = one.steps[-1]
-            both.do(name, method, *args)
+            _update(both, name, rng, clock)
         both.value(name)
-    return both.value("a").value("b").value("c").script
+    return both.value("a").value("b").value("c")
 
 
 def _copies(kind: str) -> Iterator[Script]:
     yield _first(script(kind, "a")).copy("b", "a").value("b", LOST)
     yield script(kind, "a").copy("b", "a").note("a").same("b", "An empty one, by way of JSON, is empty.", 0)
     if kind in COUNTERS:
-        more = script(kind, "a").do("a", "increment", "n1", 2).copy("b", "a").do("b", "increment", "n1")
+        more = script(kind, "a", "a+1:2").copy("b", "a").play("b+1")
         yield more.value("a", "The copy shares nothing with the original.")
         each = f"{LOST} Each node's count must be in it, not the sum alone."
-        met = _Twice(kind).do("a", "increment", "n1", 2).do("b", "increment", "n2", 3).merge("b", "a").copy("a")
-        yield met.merge("a", "b").value("a", each).script
+        yield _twice(kind, "a+1:2 b+2:3 b<a").by_json("a").merge("a", "b").value("a", each)
     if kind == "PNCounter":
-        yield _Twice(kind).do("a", "decrement", "n1", 3).copy("a").value("a", f"{LOST} Both counts are needed.").script
+        yield _twice(kind, "a-1:3").by_json("a").value("a", f"{LOST} Both counts are needed.")
     if kind == "LWWRegister":
         for late, why in ((3, "The timestamp"), (5, "The node")):
-            both = _Twice(kind).do("a", "set", "new", 5, "n2").copy("a").do("a", "set", "old", late, "n1")
-            yield both.value("a", f"{LOST} {why} is part of it.").script
-        yield _Twice(kind).copy("a").do("a", "set", "x", 0, "n1").value("a").script
+            both = _twice(kind).do("a", "set", "new", 5, "n2").by_json("a").do("a", "set", "old", late, "n1")
+            yield both.value("a", f"{LOST} {why} is part of it.")
+        yield _twice(kind).by_json("a").do("a", "set", "x", 0, "n1").value("a")
     if kind == "ORSet":
-        kinds = "An element that is a number must stay one."
-        both = _Twice(kind).do("a", "add", 7, "n1").do("a", "add", "7", "n1").copy("a")
-        yield both.value("a", f"{LOST} {kinds}").script
-        yield _Twice(kind).do("a", "add", "x", "n1").copy("a").do("a", "remove", "x").value("a").script
-        tags = f"{LOST} An add after it needs a tag that was never used before."
-        reuse = _Twice(kind).do("a", "add", "x", "n1").merge("b", "a").do("b", "remove", "x").do("a", "remove", "x")
-        yield reuse.copy("a").do("a", "add", "x", "n1").merge("a", "b").value("a", tags).script
-        ghost = _Twice(kind).do("a", "add", "x", "n1").merge("b", "a").do("a", "remove", "x").copy("a").merge("a", "b")
-        yield ghost.value("a", f"{LOST} What was removed must not come back from b, who still has it.").script
+        both = _twice(kind).do("a", "add", 7, "n1").do("a", "add", "7", "n1").by_json("a")
+        yield both.value("a", f"{LOST} An element that is a number must stay one.")
+        yield _twice(kind, "a+1").by_json("a").play("a-").value("a")
+        reuse = _twice(kind, "a+1 b<a b- a-").by_json("a").play("a+1 a<b")
+        yield reuse.value("a", f"{LOST} An add after it needs a tag that was never used before.")
+        ghost = _twice(kind, "a+1 b<a a-").by_json("a").merge("a", "b")
+        yield ghost.value("a", f"{LOST} What was removed must not come back from b, who still has it.")

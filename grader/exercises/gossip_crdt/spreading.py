@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from grader.exercises.common.bounds import bounded
+from grader.exercises.common.nodes import bounded, skewed
 from grader.nodes.bench import NodeBench
 from grader.nodes.clients import Ask, Asked
 from grader.nodes.network import Network
@@ -46,10 +46,7 @@ class Operation:
 
 def members(size: int, workload: str, rng: random.Random) -> tuple[Member, ...]:
     """Nodes with clocks of their own."""
-    return tuple(
-        replace(one, offset=rng.uniform(0, 100), rate=rng.uniform(0.99, 1.01))
-        for one in cluster(size, "GossipStore", {"workload": workload})
-    )
+    return skewed(cluster(size, "GossipStore", {"workload": workload}), rng)
 
 
 def workload_of(plan: Plan) -> str:

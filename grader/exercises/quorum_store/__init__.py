@@ -7,10 +7,11 @@ Shvartsman 1997): timestamps (counter, node id), and reads that write back. Hist
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
 from grader.exercise import Check, Exercise
+from grader.exercises.common.nodes import Plans, held
 from grader.exercises.quorum_store import judging as judging
 from grader.exercises.quorum_store import plans as plans
 from grader.exercises.quorum_store.judging import View
@@ -55,9 +56,14 @@ def _first_unserved(run: View, within: float, why: str, since: float = 0.0) -> D
 # ---- the checks
 
 
-def _answers(bench: NodeBench) -> Story:
-    rng = bench.rng("answers")
-    return bench.hold([*plans.sequential(rng), *plans.together(rng)], runs.judging(View, _as_written))
+def _drawn(label: str, *makes: Callable[[random.Random], Iterable[Plan]]) -> Plans:
+    """The plans of all these, drawn with the same random numbers."""
+
+    def drawn(bench: NodeBench) -> Iterator[Plan]:
+        rng = bench.rng(label)
+        return (plan for make in makes for plan in make(rng))
+
+    return drawn
 
 
 def _as_written(run: View) -> Diagnosis | None:
@@ -82,10 +88,6 @@ def _as_written(run: View) -> Diagnosis | None:
                 text += ", which nobody has written: that reads as null."
             return run.told("wrong_result", asked, text, repr(want), repr(got))
     return None
-
-
-def _budget(bench: NodeBench) -> Story:
-    return bench.hold(plans.lone(bench.rng("budget")), runs.judging(View, _within_budget))
 
 
 def _within_budget(run: View) -> Diagnosis | None:
@@ -140,11 +142,10 @@ def _explored(bench: NodeBench) -> Story:
 def _linearizable(*makes: Callable[[random.Random], Iterator[Plan]]) -> Callable[[NodeBench], Story]:
     """A check that every history of these plans is linearizable."""
 
-    def check(bench: NodeBench) -> Story:
-        drawn = (plan for make in makes for plan in make(bench.rng(make.__name__)))
-        return bench.hold(drawn, runs.judging(View, judging.not_linearizable_run))
+    def drawn(bench: NodeBench) -> Iterator[Plan]:
+        return (plan for make in makes for plan in make(bench.rng(make.__name__)))
 
-    return check
+    return held(drawn, View, judging.not_linearizable_run)
 
 
 def _without(bench: NodeBench) -> Story:
@@ -183,11 +184,6 @@ def _no_promise(run: View, reached: dict[int, int]) -> Diagnosis | None:
     return None
 
 
-def _available(bench: NodeBench) -> Story:
-    rng = bench.rng("available")
-    return bench.hold([*plans.just_enough(rng), *plans.afterwards(rng)], runs.judging(View, _served))
-
-
 def _served(run: View) -> Diagnosis | None:
     over = max((mishap.until for mishap in run.plan.mishaps if mishap.until < plans.NEVER), default=0.0)
     why = (
@@ -200,12 +196,8 @@ def _served(run: View) -> Diagnosis | None:
     return _first_unserved(run, PROMPT, why, over + 1)
 
 
-def _exact(bench: NodeBench) -> Story:
-    """Quorums that do not meet are used as they are set, and then the checker finds a stale read."""
-    return bench.hold([*plans.split_brains(), *plans.never_asked(bench.rng("exact"))], runs.judging(View, _as_set))
-
-
 def _as_set(run: View) -> Diagnosis | None:
+    """Quorums that do not meet are used as they are set, and then the checker finds a stale read."""
     story, quorums = run.story, run.quorums
     if plans.UNASKED in run.plan.label:
         return _stored_unasked(run)
@@ -247,8 +239,8 @@ EXERCISE = Exercise(
     cost="seconds",
     world=Nodes(("QuorumStore",)),
     checks=(
-        Check("answers", "What was written last is read, no faults", 2, _answers),
-        Check("budget", "Two round trips, 4(N-1) messages, no faults", 3, _budget),
+        Check("answers", "What was written last is read, no faults", 2, held(_drawn("answers", plans.sequential, plans.together), View, _as_written)),
+        Check("budget", "Two round trips, 4(N-1) messages, no faults", 3, held(_drawn("budget", plans.lone), View, _within_budget)),
         Check("explored", "Linearizable in every order of messages; a crash", 4, _explored),
         Check(
             "network", "Linearizable under drops, delays, partitions, pauses", 4,
@@ -259,7 +251,13 @@ EXERCISE = Exercise(
             _linearizable(plans.kept, plans.cut_short, plans.late_for_the_dead, plans.crashing),
         ),
         Check("no_quorum", "Without a quorum: no ok, no false promise", 3, _without),
-        Check("available", "Served with N - max(W, R) nodes down, and after faults", 3, _available),
-        Check("exact", "W and R as they are set, also where W + R <= N", 3, _exact),
+        Check(
+            "available", "Served with N - max(W, R) nodes down, and after faults", 3,
+            held(_drawn("available", plans.just_enough, plans.afterwards), View, _served),
+        ),
+        Check(
+            "exact", "W and R as they are set, also where W + R <= N", 3,
+            held(_drawn("exact", plans.split_brains, plans.never_asked), View, _as_set),
+        ),
     ),
 )  # fmt: skip

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+from grader.exercises.common.nodes import names
 from grader.nodes.clients import Ask
 from grader.nodes.explorer import Model
 from grader.nodes.network import Network
@@ -45,8 +46,15 @@ def write(node: str, value: Any, key: Any = "x", after: float = 0.0) -> Ask:
     return Ask(node, {"type": "write", "key": key, "value": value}, after)
 
 
-def names(size: int) -> list[str]:
-    return [f"n{number}" for number in range(1, size + 1)]
+def _plan(
+    rng: random.Random, size: int, quorums: Quorums, what: str, asks: Any, mishaps: tuple[Mishap, ...] = (),
+    network: Network | None = None, *, until: float, healed: float | None = None,
+) -> Plan:  # fmt: skip
+    """A run with a seed of its own, and the label that says what it is."""
+    return Plan(
+        store(size, quorums), asks, mishaps, network or Network(), rng.randrange(2**31), healed=healed, until=until,
+        label=label(size, quorums, what),
+    )  # fmt: skip
 
 
 # ---- one client after another, no faults
@@ -67,10 +75,7 @@ def sequential(rng: random.Random) -> Iterator[Plan]:
                 asks += [write(rng.choice(nodes), value, key), read(rng.choice(nodes), key)]
         many = [write(rng.choice(nodes), one, "again") for one in range(12)]  # counters of two digits
         asks += [*many, *(read(node, "again") for node in nodes)]
-        yield Plan(
-            store(size, quorums), {"c1": tuple(asks)}, seed=rng.randrange(2**31), until=200.0,
-            label=label(size, quorums, "one client, no faults"),
-        )  # fmt: skip
+        yield _plan(rng, size, quorums, "one client, no faults", {"c1": tuple(asks)}, until=200.0)
 
 
 def lone(rng: random.Random) -> Iterator[Plan]:
@@ -79,19 +84,16 @@ def lone(rng: random.Random) -> Iterator[Plan]:
         nodes = names(size)
         first, second, third = rng.sample(nodes, 3)
         asks = [read(first), write(second, 1), read(third), read(third), write(first, 2), write(third, 3), read(second)]
-        yield Plan(
-            store(size, quorums), {"c1": tuple(Ask(ask.node, ask.body, 1.0) for ask in asks)}, (), STEADY,
-            rng.randrange(2**31), until=60.0, label=label(size, quorums, "one operation at a time, 10 ms a message"),
+        yield _plan(
+            rng, size, quorums, "one operation at a time, 10 ms a message",
+            {"c1": tuple(Ask(ask.node, ask.body, 1.0) for ask in asks)}, (), STEADY, until=60.0,
         )  # fmt: skip
 
 
 def together(rng: random.Random) -> Iterator[Plan]:
     """Several clients at once, also at one node, and no faults."""
     for size, quorums in ((3, (2, 2)), (3, (1, 3)), (5, (3, 3))):
-        yield Plan(
-            store(size, quorums), busy(rng, names(size), 5, 4), seed=rng.randrange(2**31), until=60.0,
-            label=label(size, quorums, "clients at once, no faults"),
-        )  # fmt: skip
+        yield _plan(rng, size, quorums, "clients at once, no faults", busy(rng, names(size), 5, 4), until=60.0)
 
 
 # ---- every interleaving
@@ -125,9 +127,9 @@ def lossy(rng: random.Random) -> Iterator[Plan]:
         nodes = names(size)
         network = Network(0.001, rng.choice([0.05, 0.2, 0.5]), rng.choice([0.0, 0.02, 0.1]))
         mishaps = random_mishaps(rng, nodes, ("partition", "one-way", "bridge", "pause"), 0.3, 9.0)
-        yield Plan(
-            store(size, quorums), busy(rng, nodes, 6, 5), mishaps, network, rng.randrange(2**31), healed=9.0,
-            until=60.0, label=label(size, quorums, "lost and late messages, partitions, pauses"),
+        yield _plan(
+            rng, size, quorums, "lost and late messages, partitions, pauses", busy(rng, nodes, 6, 5), mishaps, network,
+            healed=9.0, until=60.0,
         )  # fmt: skip
 
 
@@ -156,10 +158,7 @@ def scripted(rng: random.Random) -> Iterator[Plan]:
         alone = Mishap("partition", 3.0, 4.0, ((first,), rest))
 
         def plan(asks: Any, *mishaps: Mishap, what: str, size: int = size, quorums: Quorums = quorums) -> Plan:
-            return Plan(
-                store(size, quorums), asks, mishaps, STEADY, rng.randrange(2**31), until=20.0,
-                label=label(size, quorums, what),
-            )  # fmt: skip
+            return _plan(rng, size, quorums, what, asks, mishaps, STEADY, until=20.0)
 
         yield plan(  # a value that one replica holds is read there, then elsewhere
             {"c1": (write(first, 1, after=1.0),), "c2": (read(first, after=2.0),), "c3": (read(rest[0], after=3.2),)},
@@ -225,9 +224,9 @@ def crashing(rng: random.Random) -> Iterator[Plan]:
         ):
             after = rng.randint(1, 60) if mishap.what == "crash" and rng.random() < 0.4 else None
             mishaps.append(Mishap(mishap.what, mishap.at, mishap.until, mishap.groups, after))
-        yield Plan(
-            store(size, quorums), busy(rng, nodes, 5, 5), tuple(mishaps), Network(0.001, rng.choice([0.05, 0.3])),
-            rng.randrange(2**31), healed=8.0, until=60.0, label=label(size, quorums, "crashes and restarts"),
+        yield _plan(
+            rng, size, quorums, "crashes and restarts", busy(rng, nodes, 5, 5), tuple(mishaps),
+            Network(0.001, rng.choice([0.05, 0.3])), healed=8.0, until=60.0,
         )  # fmt: skip
 
 
@@ -238,9 +237,9 @@ def kept(rng: random.Random) -> Iterator[Plan]:
         keys: list[Any] = ["x", 7]
         writes = [write(rng.choice(nodes), f"{key} kept", key) for key in keys]
         reads = [read(node, key, 2.0 if not n and key == "x" else 0.0) for n, node in enumerate(nodes) for key in keys]
-        yield Plan(
-            store(size, quorums), {"c1": (*writes, *reads)}, (Mishap("crash", 1.0, 1.2, (tuple(nodes),)),),
-            seed=rng.randrange(2**31), until=60.0, label=label(size, quorums, "all nodes crash at once"),
+        yield _plan(
+            rng, size, quorums, "all nodes crash at once", {"c1": (*writes, *reads)},
+            (Mishap("crash", 1.0, 1.2, (tuple(nodes),)),), until=60.0,
         )  # fmt: skip
 
 
@@ -252,10 +251,7 @@ def cut_short(rng: random.Random) -> Iterator[Plan]:
     for effects in range(1, 13):
         crash = Mishap("crash", 0.9, 1.5, ((first,),), effects)
         away = Mishap("partition", 1.8, 2.8, ((second,), (first, third)))
-        yield Plan(
-            store(3, (2, 2)), asks, (crash, away), STEADY, rng.randrange(2**31), until=30.0,
-            label=label(3, (2, 2), f"{first} crashes, and writes again"),
-        )  # fmt: skip
+        yield _plan(rng, 3, (2, 2), f"{first} crashes, and writes again", asks, (crash, away), STEADY, until=30.0)
 
 
 def late_for_the_dead(rng: random.Random) -> Iterator[Plan]:
@@ -269,10 +265,7 @@ def late_for_the_dead(rng: random.Random) -> Iterator[Plan]:
         Mishap("partition", 3.0, 4.0, ((first,), rest)),
     )
     asks = {"c1": (write(first, 1, after=1.0),), "c2": (write(first, 2, after=2.0), read(second, after=1.1))}
-    yield Plan(
-        store(3, (2, 2)), asks, mishaps, STEADY, rng.randrange(2**31), until=20.0,
-        label=label(3, (2, 2), f"answers to {first}, which has crashed since"),
-    )  # fmt: skip
+    yield _plan(rng, 3, (2, 2), f"answers to {first}, which has crashed since", asks, mishaps, STEADY, until=20.0)
 
 
 # ---- without a quorum, and with just one
@@ -305,10 +298,7 @@ def left_in_between(rng: random.Random) -> Iterator[Plan]:
         for hops in (0.5, 1.5, 2.5, 3.5):
             cut = Mishap("partition", 1.0 + HOP + hops * HOP, 8.0, ((first,), tuple(sorted(others))))
             asks = {"c1": (write(first, 1, after=1.0),), "c2": (read(first, after=1.0),)}
-            yield Plan(
-                store(3, quorums), asks, (cut,), STEADY, rng.randrange(2**31), until=15.0,
-                label=label(3, quorums, f"{first} is cut off while it serves"),
-            )  # fmt: skip
+            yield _plan(rng, 3, quorums, f"{first} is cut off while it serves", asks, (cut,), STEADY, until=15.0)
 
 
 def just_enough(rng: random.Random) -> Iterator[Plan]:
@@ -325,10 +315,7 @@ def just_enough(rng: random.Random) -> Iterator[Plan]:
         }  # fmt: skip
         for mishap in (Mishap("crash", 0.5, NEVER, (away,)), Mishap("partition", 0.5, NEVER, (away, tuple(left)))):
             what = f"{', '.join(away)} {'down' if mishap.what == 'crash' else 'cut off'}"
-            yield Plan(
-                store(size, quorums), asks, (mishap,), seed=rng.randrange(2**31), until=30.0,
-                label=label(size, quorums, what),
-            )  # fmt: skip
+            yield _plan(rng, size, quorums, what, asks, (mishap,), until=30.0)
 
 
 def afterwards(rng: random.Random) -> Iterator[Plan]:
@@ -343,16 +330,13 @@ def afterwards(rng: random.Random) -> Iterator[Plan]:
             asks = {**early, "c9": (Ask(nodes[0], {"type": "read", "key": "x"}, 14.0), *(
                 ask for n, node in enumerate(nodes) for ask in (write(node, 100 + n), read(node))
             ))}  # fmt: skip
-            yield Plan(
-                store(size, quorums), asks, (mishap,), seed=rng.randrange(2**31), until=60.0,
-                label=label(size, quorums, f"after a {mishap.what}"),
-            )  # fmt: skip
+            yield _plan(rng, size, quorums, f"after a {mishap.what}", asks, (mishap,), until=60.0)
 
 
 # ---- quorums that do not meet
 
 
-def split_brains() -> Iterator[Plan]:
+def split_brains(_: random.Random) -> Iterator[Plan]:
     """W + R <= N: each side of a partition has its quorum. c1 writes on one, c2 reads on the other."""
     for size, quorums, here in (
         (3, (1, 1), 1), (3, (1, 1), 2), (5, (2, 2), 2), (5, (1, 2), 2), (5, (2, 1), 2), (5, (1, 1), 1),
@@ -375,7 +359,4 @@ def never_asked(rng: random.Random) -> Iterator[Plan]:
         cut = Mishap("partition", 0.5, 4.0, (tuple(sorted(here)), tuple(sorted(there))))
         crash = Mishap("crash", 3.0, NEVER, ((here[0],),))
         what = f"{here[0]} {UNASKED} {reached} of 5 replicas, and crashes"
-        yield Plan(
-            store(5, quorums), asks, (cut, crash), seed=rng.randrange(2**31), until=25.0,
-            label=label(5, quorums, what),
-        )  # fmt: skip
+        yield _plan(rng, 5, quorums, what, asks, (cut, crash), until=25.0)

@@ -192,17 +192,16 @@ def _serves(bench: NodeBench) -> Story:
 
 
 def _misserved(scene: Scene) -> Diagnosis | None:
-    wrong: leading.Wrong = scene.noted
-    asked = wrong.asked
-    if asked is None:
+    if scene.noted is None:
         return None
+    asked, expected = scene.noted
     body = {name: value for name, value in asked.ask.body.items() if name != "type"}
     got = "no answer within 2 s" if asked.answer is None else repr(asked.answer)
     return scene.wrong(
         "not_available" if asked.answer is None or asked.answer.get("code") == 11 else "wrong_result",
         f"{asked.ask.node} was asked for {asked.ask.body['type']} {body} at {asked.sent:.3f} s, without any fault: {got}. "
-        f"Expected: {wrong.expected}.",
-        line=asked.reply.line if asked.reply else None, expected=wrong.expected, got=got[:200],
+        f"Expected: {expected}.",
+        line=asked.reply.line if asked.reply else None, expected=expected, got=got[:200],
     )  # fmt: skip
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import Any
 
 from grader.exercises.raft.scene import KEPT_SHORT, Scene, Script, Stuck, has_answer
-from grader.nodes.clients import Asked
 from grader.trace.story import Sent
 
 BOUND = 3.0  # seconds to a leader
@@ -157,14 +157,6 @@ def quiet(scene: Scene, load: bool, restart: bool) -> Script:
 # ---- service
 
 
-@dataclass
-class Wrong:
-    """What a client was told that it must not be told."""
-
-    asked: Asked | None = None
-    expected: str = ""
-
-
 def _served(scene: Scene, node: str, kind: str, key: Any, **fields: Any) -> Script:
     """Ask a node, and the leader where it answers 11: the request with the answer, or with none."""
     asked = scene.ask(node, kind, key, **fields)
@@ -181,17 +173,16 @@ def _served(scene: Scene, node: str, kind: str, key: Any, **fields: Any) -> Scri
 
 
 def serves(scene: Scene) -> Script:
-    """Every operation at every node, against a dict. Notes what is Wrong."""
-    wrong = scene.noted = Wrong()
+    """Every operation at every node, against a dict. Notes the first that is not answered as it must be, and how."""
     leader = yield from scene.settled()
     nodes = [leader, *scene.others(leader)]
-    store: list[tuple[Any, Any]] = []  # keys by type and value: 1 is not "1"
+    store: dict[str, Any] = {}
     for number, (kind, key, fields) in enumerate(_operations(scene)):
         node = nodes[number % len(nodes)]
         expected = _expected(store, kind, key, fields)
         asked = yield from _served(scene, node, kind, key, **fields)
         if not _as_expected(kind, asked.answer, expected):
-            wrong.asked, wrong.expected = asked, _words(kind, expected)
+            scene.noted = asked, _words(kind, expected)
             return
 
 
@@ -213,22 +204,19 @@ def _operations(scene: Scene) -> list[tuple[str, Any, dict[str, Any]]]:
     ]  # fmt: skip
 
 
-def _expected(store: list[tuple[Any, Any]], kind: str, key: Any, fields: dict[str, Any]) -> Any:
+def _expected(store: dict[str, Any], kind: str, key: Any, fields: dict[str, Any]) -> Any:
     """What must be answered: ("ok", value) or ("error", code)."""
-    place = next((number for number, (other, _) in enumerate(store) if _same(other, key)), None)
+    place = json.dumps(key)  # 1 is not "1"
     if kind == "write":
-        if place is not None:
-            store.pop(place)
-        store.append((key, fields["value"]))
+        store[place] = fields["value"]
         return "ok", None
-    if place is None:
+    if place not in store:
         return "error", 20
-    value = store[place][1]
     if kind == "read":
-        return "ok", value
-    if not _same(value, fields["from"]):
+        return "ok", store[place]
+    if not _same(store[place], fields["from"]):
         return "error", 22
-    store[place] = key, fields["to"]
+    store[place] = fields["to"]
     return "ok", None
 
 

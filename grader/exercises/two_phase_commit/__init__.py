@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from grader.exercise import Check, Exercise
+from grader.exercises.common.nodes import each, held, names
 from grader.exercises.two_phase_commit import models as models
 from grader.exercises.two_phase_commit import plans as plans
 from grader.exercises.two_phase_commit.history import COORDINATOR
@@ -21,17 +22,18 @@ from grader.trace.story import Story
 from grader.worlds.nodes import Nodes
 
 ALWAYS = (Judging.readable, Judging.unanimous, Judging.never_aborted, Judging.all_or_none)
+_commit = held(
+    each("commit", plans.works, (3, 2, 4, 1, 3)), Judging, Judging.shape, Judging.prompt, Judging.clean, *ALWAYS
+)
+_blocked = held(
+    each("blocked", plans.cut_off, ((2, False), (2, True), (3, False), (3, True))), Judging,
+    *ALWAYS, Judging.clean, Judging.decided, prepare=plans.cut_after_vote,
+)  # fmt: skip
 _always = judging(Judging, *ALWAYS)
 _ends = judging(Judging, *ALWAYS, Judging.clean, Judging.decided)
 MOST_PAIRS = 16  # of crashes of different nodes
 MOST_TWICE = 45  # of crashes of the same node, the second one while it starts again
 MOST_STATES = 12_000  # of one search
-
-
-def _commit(bench: NodeBench) -> Story:
-    rng, seeds = bench.rng("commit"), bench.seeds("commit", 5)
-    drawn = (plans.works(rng, count, seed) for count, seed in zip((3, 2, 4, 1, 3), seeds, strict=True))
-    return bench.hold(drawn, judging(Judging, Judging.shape, Judging.prompt, Judging.clean, *ALWAYS))
 
 
 def _conflict(bench: NodeBench) -> Story:
@@ -94,21 +96,15 @@ def _termination(bench: NodeBench) -> Story:
             (one, first), (other, second) = rng.choice(points), rng.choice(points)
             both = (plans.crash(one, first, rng.uniform(2, 4)), plans.crash(other, second, rng.uniform(2, 4)))
             yield plans.crashing(rng, rng.choice((2, 3)), rng.randrange(2**31), both if one != other else both[:1])
-        one = rng.choice(plans.participants(2))
+        one = rng.choice(names(2))
         twice = [(node, at, more) for node, at in points if node in (COORDINATOR, one) for more in (1, 2, 3)]
         for node, effects, more in rng.sample(twice, min(len(twice), MOST_TWICE)):
-            names = rng.getstate()
+            now = rng.getstate()
             rng.setstate(state)
             yield plans.crashing(rng, 2, seed, (plans.crash(node, effects), plans.crash_again(node, effects + more)))
-            rng.setstate(names)
+            rng.setstate(now)
 
     return bench.hold(drawn(), _ends)
-
-
-def _blocked(bench: NodeBench) -> Story:
-    rng, seeds = bench.rng("blocked"), bench.seeds("blocked", 4)
-    drawn = (plans.cut_off(rng, 2 + place // 2, seed, place % 2 == 1) for place, seed in enumerate(seeds))
-    return bench.hold(drawn, _ends, plans.cut_after_vote)
 
 
 def _network(bench: NodeBench) -> Story:

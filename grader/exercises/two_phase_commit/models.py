@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 from typing import Any
 
+from grader.exercises.common.nodes import names
 from grader.exercises.two_phase_commit import words as words
 from grader.exercises.two_phase_commit.history import COORDINATOR, OUTCOMES
 from grader.lost import Lost
@@ -23,9 +24,9 @@ SILENT = "no answer"
 
 def one(count: int, timers: int = 0, crashes: int = 0, copies: int = 0) -> Model:
     """One transaction that writes 1 at every participant."""
-    names = tuple(f"n{number}" for number in range(1, count + 1))
-    body = {"type": "begin", "txn": TXN, "writes": {name: {KEY: VALUE} for name in names}}
-    nodes = (Member(COORDINATOR, "Coordinator", names), *(Member(name, "Participant") for name in names))
+    writes = {name: {KEY: VALUE} for name in names(count)}
+    body = {"type": "begin", "txn": TXN, "writes": writes}
+    nodes = (Member(COORDINATOR, "Coordinator", tuple(writes)), *(Member(name, "Participant") for name in writes))
     bounds = ((crashes, "crash", "crashes"), (timers, "timer", "timers"), (copies, "message twice", "messages twice"))
     told = ", ".join(f"{number} {many if number > 1 else single}" for number, single, many in bounds if number)
     label = f"Every interleaving with {count} participants{': ' if told else ''}{told}"

@@ -9,6 +9,7 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from grader.exercises.common.nodes import names, skewed
 from grader.exercises.two_phase_commit.history import COORDINATOR, DECIDED
 from grader.nodes.clients import Ask
 from grader.nodes.life import Step
@@ -25,16 +26,8 @@ CUT = 22.0  # seconds for which a participant is cut off
 
 def members(rng: random.Random, participants: Sequence[str]) -> tuple[Member, ...]:
     """A coordinator and its participants, with clocks of their own."""
-
-    def clock() -> dict[str, Any]:
-        return {"offset": rng.uniform(-100, 100), "rate": rng.uniform(0.99, 1.01)}
-
-    first = Member(COORDINATOR, "Coordinator", tuple(participants), **clock())
-    return (first, *(Member(name, "Participant", **clock()) for name in participants))
-
-
-def participants(count: int) -> tuple[str, ...]:
-    return tuple(f"n{number}" for number in range(1, count + 1))
+    first = Member(COORDINATOR, "Coordinator", tuple(participants))
+    return skewed((first, *(Member(name, "Participant") for name in participants)), rng, -100)
 
 
 def begin(txn: Any, writes: Mapping[str, Mapping[str, Any]], at: float) -> Ask:
@@ -60,7 +53,7 @@ def named(rng: random.Random, *texts: str) -> list[Any]:
 
 def works(rng: random.Random, count: int, seed: int) -> Plan:
     """Two clients, whose transactions share no key, and all that they wrote is read."""
-    nodes = participants(count)
+    nodes = names(count)
     asks: dict[str, tuple[Ask, ...]] = {}
     for client, keys in (("alice", ("x", "y")), ("bob", ("z", "a long key / 1"))):
         values = {key: iter(rng.sample(VALUES, len(VALUES))) for key in keys}
@@ -81,7 +74,7 @@ FAST = Network(0.001, 0.005)
 def meet(rng: random.Random, seed: int, restarts: bool) -> Plan:
     """While one transaction waits for a participant that is 49 ms away, others want its key, and other keys. With
     `restarts` the participant whose key they want crashes after its vote, and is back before it is asked again."""
-    near, slow, third, fourth = rng.sample(participants(4), 4)
+    near, slow, third, fourth = rng.sample(names(4), 4)
     one, two, three, four = named(rng, "first", "second", "third", "fourth")
     also = {"y": "first"} if rng.random() < 0.5 else {}
     asks = {
@@ -100,7 +93,7 @@ def meet(rng: random.Random, seed: int, restarts: bool) -> Plan:
     down = (Mishap("crash", 1.015, 1.02, ((near,),)),) if restarts else ()
     label = f"Messages to and from {slow} take 49 ms, others 1 to 5 ms"
     label += f"; {near} crashes at 1.015 s, and is back at 1.02 s." if restarts else "; no faults."
-    return Plan(members(rng, participants(4)), asks, down, FAST, seed, until=19.0, label=label)
+    return Plan(members(rng, names(4)), asks, down, FAST, seed, until=19.0, label=label)
 
 
 def slowly(played: Played) -> None:
@@ -113,7 +106,7 @@ def slowly(played: Played) -> None:
 
 def crowd(rng: random.Random, count: int, seed: int) -> Plan:
     """Three clients that want the same few keys at once, again and again."""
-    nodes = participants(count)
+    nodes = names(count)
     asks: dict[str, tuple[Ask, ...]] = {}
     for client in ("alice", "bob", "carol"):
         found = []
@@ -132,7 +125,7 @@ def crowd(rng: random.Random, count: int, seed: int) -> Plan:
 
 def crashing(rng: random.Random, count: int, seed: int, mishaps: tuple[Mishap, ...] = ()) -> Plan:
     """One transaction, in which nodes crash; all are back at 3 s; another on the same keys must then be committed."""
-    nodes = participants(count)
+    nodes = names(count)
     one, two = named(rng, "first", "second")
     back = max([mishap.until for mishap in mishaps], default=3.0)
     late = back + DECIDED + 2
@@ -164,7 +157,7 @@ def crash_again(node: str, effects: int) -> Mishap:
 
 def power_cut(rng: random.Random, count: int, seed: int, cuts: Sequence[float]) -> Plan:
     """Three transactions; all nodes lose power at once, at these times, for a second; and once more before the end."""
-    nodes = participants(count)
+    nodes = names(count)
     one, two, three = named(rng, "first", "second", "third")
     back = max(cuts) + 1
     late = back + DECIDED + 0.5
@@ -187,10 +180,12 @@ def power_cut(rng: random.Random, count: int, seed: int, cuts: Sequence[float]) 
 # ---- cut off after the vote
 
 
-def cut_off(rng: random.Random, count: int, seed: int, aborted: bool) -> Plan:
-    """Right after its yes a participant reaches nobody for more than 20 s; `aborted`: another one is down meanwhile, and
-    cannot vote. Its key is read all the time; afterwards it has to follow, and another transaction comes through."""
-    nodes = participants(count)
+def cut_off(rng: random.Random, shape: tuple[int, bool], seed: int) -> Plan:
+    """So many participants. Right after its yes one reaches nobody for more than 20 s; maybe another one is down
+    meanwhile, and cannot vote. Its key is read all the time; afterwards it has to follow, and another transaction comes
+    through."""
+    count, aborted = shape
+    nodes = names(count)
     alone, other = rng.sample(nodes, 2)
     zero, one, two = named(rng, "zeroth", "first", "second")
     healed = 8.0 + CUT
@@ -241,7 +236,7 @@ def cut_after_vote(played: Played) -> None:
 
 def bad_network(rng: random.Random, count: int, seed: int) -> Plan:
     """Until 12 s messages are lost, late and doubled; afterwards every key can be written."""
-    nodes = participants(count)
+    nodes = names(count)
     asks: dict[str, tuple[Ask, ...]] = {}
     for client in ("alice", "bob"):
         found = []
@@ -282,7 +277,7 @@ def badly(played: Played) -> None:
 
 def late_copies(rng: random.Random, count: int, seed: int) -> Plan:
     """Copies of what is said for one transaction come when the next on its key is over."""
-    nodes = participants(count)
+    nodes = names(count)
     one, two, three = named(rng, "first", "second", "third")
     writes = {name: {node: {"x": name} for node in nodes} for name in ("first", "second", "third")}
     asks = {

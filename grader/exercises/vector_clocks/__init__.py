@@ -7,27 +7,28 @@ The clocks are judged as plain classes (see `_clocks`), the broadcast by what no
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from grader.exercise import Check, Exercise
 from grader.exercises.common import replicas
-from grader.exercises.common.bounds import bounded
+from grader.exercises.common.nodes import Plans, bounded, held, skewed
 from grader.exercises.vector_clocks import causal, clocks
 from grader.exercises.vector_clocks.causal import View
 from grader.nodes.bench import NodeBench
 from grader.nodes.clients import Ask
 from grader.nodes.network import Network
 from grader.nodes.plan import Plan, Played
-from grader.nodes.runs import in_time, judging
-from grader.nodes.sim import Member, cluster
+from grader.nodes.runs import in_time
+from grader.nodes.sim import cluster
 from grader.ranks.program import Function, Limits
 from grader.trace.story import Sent, Story
 from grader.verdict import Diagnosis
 from grader.worlds.nodes import BothBench, Nodes, NodesAndCalls, of_calls, of_nodes
 from grader.worlds.ranks import Ranks
 
+NODE = "CausalBroadcast"
 LONG = 25.0  # virtual seconds after the network is whole again, by which all is delivered
 MORE = 2.0  # seconds that a run goes on when all is delivered: what comes again, comes then
 PROMPT = 2.0
@@ -57,16 +58,22 @@ SCRIPTED = {
 }  # fmt: skip
 
 
+Row = tuple[int, Network, str]  # how many nodes (0: drawn), which network, and its label
+ORDERS: tuple[Row, ...] = (
+    *[(0, Network(most=1.0), "messages take up to a second")] * 2,
+    (0, Network(most=0.4, drop=0.3, duplicate=0.2), "messages are late, lost and doubled"),
+) * 4
+DROPS: tuple[Row, ...] = tuple(
+    (size, Network(drop=drop), f"{drop:.0%} of the messages are dropped")
+    for size, drop in ((3, 0.3), (4, 0.5), (5, 0.2), (2, 0.4))
+) * 2  # fmt: skip
+TWICE = Network(most=0.5, duplicate=0.5), "half of the messages come twice"
+LOST_AND_TWICE = Network(most=0.3, drop=0.3, duplicate=0.3), "messages are lost and doubled"
+DOUBLES: tuple[Row, ...] = ((3, *TWICE), (4, *LOST_AND_TWICE), (5, *TWICE), (2, *LOST_AND_TWICE)) * 2
+
+
 def _say(node: str, after: float, message: Any) -> Ask:
     return Ask(node, {"type": "broadcast", "message": message}, after)
-
-
-def _members(size: int, rng: random.Random) -> tuple[Member, ...]:
-    """Nodes with clocks of their own."""
-    return tuple(
-        replace(one, offset=rng.uniform(0, 100), rate=rng.uniform(0.99, 1.01))
-        for one in cluster(size, "CausalBroadcast")
-    )
 
 
 def _talk(rng: random.Random, size: int, each: int, gap: float) -> dict[str, tuple[Ask, ...]]:
@@ -91,7 +98,7 @@ def _quiet_plans(bench: NodeBench) -> Iterator[Plan]:
             rng.shuffle(odd)
             asks = {c: tuple(_say(ask.node, ask.after, odd.pop()) for ask in a) for c, a in asks.items()}
         label = {1: "equal texts", 4: "messages of all kinds"}.get(number, "")
-        yield Plan(_members(size, rng), asks, seed=seed, begin=0.2, healed=2.0, until=12.0, label=label)
+        yield Plan(skewed(cluster(size, NODE), rng), asks, seed=seed, begin=0.2, healed=2.0, until=12.0, label=label)
 
 
 def _order_plans(bench: NodeBench) -> Iterator[Plan]:
@@ -107,36 +114,21 @@ def _order_plans(bench: NodeBench) -> Iterator[Plan]:
             asks = {"c1": tuple(_say("n1", 0.2 if not n else 0.4, f"a{n + 1}") for n in range(3))}
         else:
             asks = {f"c{n}": tuple(_say(f"n{n}", 0.3, f"{'xyz'[n - 1]}{i}") for i in range(4)) for n in (1, 2, 3)}
-        yield Plan(cluster(size, "CausalBroadcast"), asks, seed=seed, healed=0.0, until=LONG, label=label)
-    for number, seed in enumerate(bench.seeds("order", 12)):
-        rng = bench.rng(f"order {seed}")
-        network, label = Network(most=1.0), "messages take up to a second"
-        if number % 3 == 2:
-            network, label = Network(most=0.4, drop=0.3, duplicate=0.2), "messages are late, lost and doubled"
-        members, asks = _members(rng.choice((3, 4, 5)), rng), {}
-        asks = _talk(rng, len(members), 4, 0.8)
-        yield Plan(members, asks, network=network, seed=seed, healed=5.0, until=5.0 + LONG, label=label)
+        yield Plan(cluster(size, NODE), asks, seed=seed, healed=0.0, until=LONG, label=label)
+    yield from _talks("order", ORDERS, 4, 0.8, 5.0)(bench)
 
 
-def _lossy_plans(bench: NodeBench) -> Iterator[Plan]:
-    for number, seed in enumerate(bench.seeds("drops", 8)):
-        rng = bench.rng(f"drops {seed}")
-        drop = (0.3, 0.5, 0.2, 0.4)[number % 4]
-        members = _members((3, 4, 5, 2)[number % 4], rng)
-        asks = _talk(rng, len(members), 3, 0.5)
-        label = f"{drop:.0%} of the messages are dropped"
-        yield Plan(members, asks, network=Network(drop=drop), seed=seed, healed=4.0, until=4.0 + LONG, label=label)
+def _talks(check: str, rows: Sequence[Row], each: int, gap: float, healed: float) -> Plans:
+    """Nodes that all talk at random times in such networks."""
 
+    def drawn(bench: NodeBench) -> Iterator[Plan]:
+        for (size, network, label), seed in zip(rows, bench.seeds(check, len(rows)), strict=True):
+            rng = bench.rng(f"{check} {seed}")
+            members = skewed(cluster(size or rng.choice((3, 4, 5)), NODE), rng)
+            asks, until = _talk(rng, len(members), each, gap), healed + LONG
+            yield Plan(members, asks, network=network, seed=seed, healed=healed, until=until, label=label)
 
-def _doubling_plans(bench: NodeBench) -> Iterator[Plan]:
-    for number, seed in enumerate(bench.seeds("once", 8)):
-        rng = bench.rng(f"once {seed}")
-        network, label = Network(most=0.5, duplicate=0.5), "half of the messages come twice"
-        if number % 2:
-            network, label = Network(most=0.3, drop=0.3, duplicate=0.3), "messages are lost and doubled"
-        members = _members((3, 4, 5, 2)[number % 4], rng)
-        asks = _talk(rng, len(members), 3, 0.6)
-        yield Plan(members, asks, network=network, seed=seed, healed=5.0, until=5.0 + LONG, label=label)
+    return drawn
 
 
 def _prepare(played: Played) -> None:
@@ -167,11 +159,8 @@ def _prepare(played: Played) -> None:
     sim.at(1.0, look)
 
 
-def _held(
-    plans: Callable[[NodeBench], Iterator[Plan]], judge: Callable[[View], Diagnosis | None]
-) -> Callable[[BothBench], Story]:
-    """A check: what this finds wrong with any of the plans."""
-    return of_nodes(lambda bench: bench.hold(plans(bench), judging(View, judge), _prepare))
+def _judged(plans: Plans, judge: Callable[[View], Diagnosis | None]) -> Callable[[BothBench], Story]:
+    return of_nodes(held(plans, View, judge, prepare=_prepare))
 
 
 def _delivers(run: View) -> Diagnosis | None:
@@ -199,7 +188,7 @@ EXERCISE = Exercise(
     minutes=60,
     difficulty=2,
     world=NodesAndCalls(
-        Nodes(("CausalBroadcast",)),
+        Nodes((NODE,)),
         Ranks(
             (Function("VectorClock", ()),),
             clocks.cases,
@@ -210,15 +199,15 @@ EXERCISE = Exercise(
     checks=(
         Check("compare", "Before, after, equal or concurrent", 3, of_calls(replicas.judge("compare"))),
         Check("merge", "The entrywise maximum, and nothing shared", 3, of_calls(replicas.judge("merge"))),
-        Check("delivers", "No faults: everything is delivered on every node, once", 3, _held(_quiet_plans, _delivers)),
+        Check("delivers", "No faults: everything is delivered on every node, once", 3, _judged(_quiet_plans, _delivers)),
         Check(
             "order", "Delays to 3.5 s, reordering, drops, duplicates: never out of causal order", 5,
-            _held(_order_plans, _ordered),
+            _judged(_order_plans, _ordered),
         ),
         Check(
             "drops", "Up to half of the messages dropped: everything is delivered in the end", 3,
-            _held(_lossy_plans, causal.missing),
+            _judged(_talks("drops", DROPS, 3, 0.5, 4.0), causal.missing),
         ),
-        Check("once", "Drops and duplicates: each message is delivered once", 3, _held(_doubling_plans, causal.doubled)),
+        Check("once", "Drops and duplicates: each message is delivered once", 3, _judged(_talks("once", DOUBLES, 3, 0.6, 5.0), causal.doubled)),
     ),
 )  # fmt: skip

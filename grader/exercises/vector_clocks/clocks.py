@@ -36,8 +36,8 @@ class Clock:
         return "before" if less else "after" if greater else "concurrent"
 
 
-def _script() -> Script:
-    return Script("VectorClock", Clock)
+def _script(names: str, moves: str = "") -> Script:
+    return Script("VectorClock", Clock).new(*names).play(moves)
 
 
 def cases(draw: Draw) -> Iterator[Case]:
@@ -53,28 +53,22 @@ def _both(script: Script, one: str, other: str, why: str = "") -> Script:
 
 def _compared() -> Iterator[Script]:
     zero = "A node that a clock has never heard of counts as zero."
-    yield _both(_script().new("a", "b"), "a", "b", "Two new clocks are zero everywhere: equal.")
-    yield _script().new("a").compare("a", "a", "A clock equals itself.")
-    yield _both(_script().new("a", "b").do("a", "tick", "n1"), "b", "a", zero)
-    yield _both(_script().new("a", "b").do("a", "tick", "n1").do("b", "tick", "n1"), "a", "b")
     both = "Each has a tick that the other has not: concurrent."
-    yield _both(_script().new("a", "b").do("a", "tick", "n1").do("b", "tick", "n2"), "a", "b", both + " " + zero)
-    more = _script().new("a", "b").do("a", "tick", "n1").do("b", "tick", "n1").do("b", "tick", "n1")
-    yield _both(more, "a", "b", "Before: no entry greater, and at least one less.")
-    mixed = _script().new("a", "b").do("a", "tick", "n1").do("a", "tick", "n1").do("a", "tick", "n2")
-    mixed.do("b", "tick", "n1").do("b", "tick", "n2").do("b", "tick", "n2")
-    yield _both(mixed, "a", "b", f"{both} Sums of entries say nothing.")
-    part = _script().new("a", "b").do("a", "tick", "n1").do("b", "tick", "n1").do("b", "tick", "n2")
-    yield _both(part, "a", "b", f"Before: no entry greater, and at least one less. {zero}")
-    some = (
-        _script().new("a", "b").do("a", "tick", "n1").do("a", "tick", "n2").do("b", "tick", "n2").do("b", "tick", "n1")
-    )
-    yield _both(some, "a", "b", "In which order the ticks came does not matter.")
+    less = "Before: no entry greater, and at least one less."
+    yield _both(_script("ab"), "a", "b", "Two new clocks are zero everywhere: equal.")
+    yield _script("a").compare("a", "a", "A clock equals itself.")
+    yield _both(_script("ab", "a+1"), "b", "a", zero)
+    yield _both(_script("ab", "a+1 b+1"), "a", "b")
+    yield _both(_script("ab", "a+1 b+2"), "a", "b", both + " " + zero)
+    yield _both(_script("ab", "a+1 b+1 b+1"), "a", "b", less)
+    yield _both(_script("ab", "a+1 a+1 a+2 b+1 b+2 b+2"), "a", "b", f"{both} Sums of entries say nothing.")
+    yield _both(_script("ab", "a+1 b+1 b+2"), "a", "b", f"{less} {zero}")
+    yield _both(_script("ab", "a+1 a+2 b+2 b+1"), "a", "b", "In which order the ticks came does not matter.")
 
 
 def _ticked(rng: random.Random) -> Script:
     """Three clocks that tick at random, each with most of what another has."""
-    script = _script().new("a", "b", "c")
+    script = _script("abc")
     for node in rng.choices(NAMES, k=rng.randint(0, 6)):
         for name in "abc":
             if rng.random() < 0.85:
@@ -104,24 +98,20 @@ APART = "merge changes the clock that it is called on and no other, and later ti
 
 
 def _merged() -> Iterator[Script]:
-    union = _script().new("a", "b").do("a", "tick", "n1").do("b", "tick", "n2").merge("a", "b")
-    yield _is(_is(union, "a", f"{MOST} It adds no tick of its own."), "b", "a.merge(b) leaves b as it was.")
-    twice = _script().new("a", "b").do("a", "tick", "n1").do("b", "tick", "n1").merge("a", "b")
-    yield _is(twice, "a", f"{MOST} It does not add.")
-    lower = _script().new("a", "b").do("a", "tick", "n1").do("a", "tick", "n1").do("b", "tick", "n1").merge("a", "b")
-    yield _is(lower, "a", f"{MOST} An entry never gets smaller.")
-    empty = _script().new("a", "b").do("b", "tick", "n1").merge("a", "b")
-    yield _is(empty, "a", "A new clock that merges another equals it.")
-    for name in "ab":
-        later = _script().new("a", "b").do("b", "tick", "n1").merge("a", "b").do(name, "tick", "n1")
+    union = _is(_script("ab", "a+1 b+2 a<b"), "a", f"{MOST} It adds no tick of its own.")
+    yield _is(union, "b", "a.merge(b) leaves b as it was.")
+    yield _is(_script("ab", "a+1 b+1 a<b"), "a", f"{MOST} It does not add.")
+    yield _is(_script("ab", "a+1 a+1 b+1 a<b"), "a", f"{MOST} An entry never gets smaller.")
+    yield _is(_script("ab", "b+1 a<b"), "a", "A new clock that merges another equals it.")
+    for name, other in ("ab", "ba"):
         why = f"{name} ticked after a.merge(b), and the other changed with it: copy the entries, share nothing."
-        yield _is(_is(later, "b" if name == "a" else "a", why), name, MOST)
-    yield _is(_script().new("a").do("a", "tick", "n1").merge("a", "a"), "a", "Merged with itself it stays what it is.")
+        yield _is(_is(_script("ab", f"b+1 a<b {name}+1"), other, why), name, MOST)
+    yield _is(_script("a", "a+1 a<a"), "a", "Merged with itself it stays what it is.")
 
 
 def _history(rng: random.Random) -> Script:
     """Three clocks that tick and merge at random."""
-    script = _script().new("a", "b", "c")
+    script = _script("abc")
     for _ in range(rng.randint(3, 14)):
         name = rng.choice("abc")
         if rng.random() < 0.45:
