@@ -1,7 +1,7 @@
 """VectorClock, and CausalBroadcast(Node), which delivers every message on every node in causal order.
 
-The clocks are judged as plain classes (see `_clocks`), the broadcast by what nodes deliver in virtual time (see
-`_causal`).
+The clocks are judged as plain classes (see `clocks`), the broadcast by what nodes deliver in virtual time (see
+`causal`).
 """
 
 from __future__ import annotations
