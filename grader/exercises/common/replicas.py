@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, Self
 
@@ -139,21 +138,20 @@ class Wrong:
 
 
 def judge(group: str) -> Callable[[RankBench], Outcome]:
-    """The judge of a check whose cases are of this group."""
-    return partial(judged, group=group)
+    """A check that every answer of a group is as it must be, or else tells the shortest script in which one is not."""
 
+    def check(bench: RankBench) -> Outcome:
+        for case_, result in bench.calls(group):
+            scripts: Sequence[Script] = case_.expected
+            returned = result.returned[0]
+            told = returned.get("answers") if isinstance(returned, dict) else None
+            told = told if isinstance(told, list) and len(told) == len(scripts) else [[]] * len(scripts)
+            wrong = [found for script, answers in zip(scripts, told, strict=True) for found in _wrong(script, answers)]
+            if wrong:
+                raise _lost(bench, case_, min(wrong, key=lambda found: found.ask.steps))
+        return bench.picture(group)
 
-def judged(bench: RankBench, group: str) -> Outcome:
-    """Every answer of a group is as it must be. Raises Lost, for the shortest script in which one is not."""
-    for case_, result in bench.calls(group):
-        scripts: Sequence[Script] = case_.expected
-        returned = result.returned[0]
-        told = returned.get("answers") if isinstance(returned, dict) else None
-        told = told if isinstance(told, list) and len(told) == len(scripts) else [[]] * len(scripts)
-        wrong = [found for script, answers in zip(scripts, told, strict=True) for found in _wrong(script, answers)]
-        if wrong:
-            raise _lost(bench, case_, min(wrong, key=lambda found: found.ask.steps))
-    return bench.picture(group)
+    return check
 
 
 def _wrong(script: Script, answers: Any) -> Iterator[Wrong]:

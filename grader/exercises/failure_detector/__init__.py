@@ -1,5 +1,5 @@
 """PhiAccrualDetector(window, threshold): how unlikely it is that a node that is silent for so long is alive; and
-Monitor(Node), which tells clients which nodes it takes for crashed (see `_monitor`).
+Monitor(Node), which tells clients which nodes it takes for crashed (see `monitor`).
 
 Hayashibara, Defago, Yared, Katayama 2004, "The phi accrual failure detector" (see `suspicion`). Times are given, never read
 from a clock, so that all is decided in virtual seconds; nodes run in virtual time.

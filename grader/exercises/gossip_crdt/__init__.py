@@ -1,7 +1,7 @@
 """GCounter, PNCounter, LWWRegister, ORSet, and GossipStore(Node), which replicates by gossip.
 
-The types are judged as plain classes (see `_crdts`), the store by what clients read and what nodes send in virtual time
-(see `_spreading`).
+The types are judged as plain classes (see `crdts`), the store by what clients read and what nodes send in virtual time
+(see `spreading`).
 """
 
 from __future__ import annotations

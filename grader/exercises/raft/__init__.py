@@ -111,7 +111,7 @@ def _of_few(scene: Scene) -> Diagnosis | None:
     if not scene.noted:
         return None
     name, term, when, group = scene.noted
-    return scene.wrong(
+    return scene.bench.found(
         "wrong_result",
         f"{name} was leader of term {term} at {when:.2f} s, though since the start it could talk to nobody but "
         f"{', '.join(group)}: {len(group)} of {len(scene.names)} nodes are no majority.",
@@ -143,7 +143,7 @@ def _stood(scene: Scene) -> Diagnosis | None:
             f"{message.sent - max(heard):.3f} s after it had heard the leader" if heard else "it never heard the leader"
         )
         scene.sim.story.marked.add(message.number)
-        return scene.wrong(
+        return scene.bench.found(
             "wrong_result",
             f"{message.src} stood for election at {message.sent:.3f} s ({scene.played.plan.label}), {gap}, though "
             f"{window.leader} was leader of term {window.term} and reached all{scene.bench.source.quote(message.line)}. The "
@@ -170,7 +170,7 @@ def _chattered(scene: Scene) -> Diagnosis | None:
     if scene.found is not None or rate <= most:
         return None
     [((src, kind), count)] = Counter((m.src, m.type) for m in between).most_common(1)
-    return scene.wrong(
+    return scene.bench.found(
         "too_many_messages",
         f"{len(names)} nodes that nobody asked anything sent {rate:.0f} messages a second to each other, allowed are "
         f"{most}; {count} of {len(between)} were {kind} of {src}. A heartbeat and its answer every 50 ms for each follower "
@@ -197,7 +197,7 @@ def _misserved(scene: Scene) -> Diagnosis | None:
     asked, expected = scene.noted
     body = {name: value for name, value in asked.ask.body.items() if name != "type"}
     got = "no answer within 2 s" if asked.answer is None else repr(asked.answer)
-    return scene.wrong(
+    return scene.bench.found(
         "not_available" if asked.answer is None or asked.answer.get("code") == 11 else "wrong_result",
         f"{asked.ask.node} was asked for {asked.ask.body['type']} {body} at {asked.sent:.3f} s, without any fault: {got}. "
         f"Expected: {expected}.",

@@ -18,7 +18,7 @@ from grader.nodes.plan import Played, whole
 from grader.nodes.sim import Simulation
 from grader.says import listed
 from grader.trace.story import Sent
-from grader.verdict import Diagnosis, Kind
+from grader.verdict import Diagnosis
 
 Waiting = tuple[Callable[[], Any], float]
 Script = Generator[Waiting, Any, Any]
@@ -134,13 +134,12 @@ class Scene:
             return [FAST]
         return None
 
-    def let_go(self, name: str, also: Rule = lambda _: True) -> int:
-        """Let what was held under this name arrive now, in its order; nothing more is held. How many there were."""
+    def let_go(self, name: str, also: Rule = lambda _: True) -> None:
+        """Let what was held under this name arrive now, in its order; nothing more is held."""
         self.held.pop(name, None)
         kept = [message for message in self.kept.pop(name, []) if also(message)]
         for place, message in enumerate(kept):
             self.sim.late(message, FAST + 0.0002 * place)
-        return len(kept)
 
     def no_candidates(self, *nodes: str) -> None:
         """Nobody hears these nodes ask for votes."""
@@ -199,16 +198,11 @@ class Scene:
     def leader(self, among: Iterable[str] | None = None) -> str | None:
         return leader(self.sim, among)
 
-    # ---- what is wrong
-
-    def wrong(self, kind: Kind, text: str, *, line: int | None = None, expected: str, got: str) -> Diagnosis:
-        return self.bench.found(kind, text, line, expected, got)
+    # ---- what scripts do again and again
 
     def stuck(self, text: str, expected: str, got: str) -> Stuck:
         """What a script raises where it cannot go on."""
-        return Stuck(self.wrong("not_available", text, expected=expected, got=got))
-
-    # ---- what scripts do again and again
+        return Stuck(self.bench.found("not_available", text, None, expected, got))
 
     def pause(self, seconds: float) -> Script:
         yield lambda: False, seconds

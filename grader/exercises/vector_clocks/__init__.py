@@ -1,7 +1,7 @@
 """VectorClock, and CausalBroadcast(Node), which delivers every message on every node in causal order.
 
-The clocks are judged as plain classes (see `_clocks`), the broadcast by what nodes deliver in virtual time (see
-`_causal`).
+The clocks are judged as plain classes (see `clocks`), the broadcast by what nodes deliver in virtual time (see
+`causal`).
 """
 
 from __future__ import annotations
@@ -45,19 +45,30 @@ class Slow:
     delay: float
 
 
-SCRIPTED = {
-    "an answer overtakes the question: n1 to n3 is slow": (Slow("n1", "n3", 1.0, 2.5),),
-    "a chain of three: n1 to n4 is slower than n2 to n4": (Slow("n1", "n4", 1.0, 3.5), Slow("n2", "n4", 1.5, 2.4)),
-    "two of one sender: the first is slow to n2": (Slow("n1", "n2", 0.25, 1.5),),
-    "three of one sender arrive in the opposite order": (
-        Slow("n1", "n2", 0.25, 3.0), Slow("n1", "n2", 0.65, 2.0), Slow("n1", "n2", 1.05, 1.0),
+def _say(node: str, after: float, message: Any) -> Ask:
+    return Ask(node, {"type": "broadcast", "message": message}, after)
+
+
+Asks = dict[str, tuple[Ask, ...]]
+_ONE_SENDER: Asks = {"c1": tuple(_say("n1", 0.4 if number else 0.2, f"a{number + 1}") for number in range(3))}
+SCRIPTED: dict[str, tuple[int, Asks, tuple[Slow, ...]]] = {  # by label: how many nodes, who says what, what is slow
+    "an answer overtakes the question: n1 to n3 is slow": (
+        3, {"c1": (_say("n1", 0.2, "question"),), "c2": (_say("n2", 0.9, "answer"),)}, (Slow("n1", "n3", 1.0, 2.5),),
     ),
-    "n4 hears nobody for three seconds, while the others answer each other": tuple(
-        Slow(src, "n4", 3.0, 3.5) for src in ("n1", "n2", "n3")
+    "a chain of three: n1 to n4 is slower than n2 to n4": (
+        4, {f"c{n}": (_say(f"n{n}", 0.5 * n, "xyz"[n - 1]),) for n in (1, 2, 3)},
+        (Slow("n1", "n4", 1.0, 3.5), Slow("n2", "n4", 1.5, 2.4)),
+    ),
+    "two of one sender: the first is slow to n2": (3, _ONE_SENDER, (Slow("n1", "n2", 0.25, 1.5),)),
+    "three of one sender arrive in the opposite order": (
+        3, _ONE_SENDER,
+        (Slow("n1", "n2", 0.25, 3.0), Slow("n1", "n2", 0.65, 2.0), Slow("n1", "n2", 1.05, 1.0)),
+    ),
+    "n4 hears nobody for three seconds, while the others answer each other": (
+        4, {f"c{n}": tuple(_say(f"n{n}", 0.3, f"{'xyz'[n - 1]}{i}") for i in range(4)) for n in (1, 2, 3)},
+        tuple(Slow(src, "n4", 3.0, 3.5) for src in ("n1", "n2", "n3")),
     ),
 }  # fmt: skip
-
-
 Row = tuple[int, Network, str]  # how many nodes (0: drawn), which network, and its label
 ORDERS: tuple[Row, ...] = (
     *[(0, Network(most=1.0), "messages take up to a second")] * 2,
@@ -72,11 +83,7 @@ LOST_AND_TWICE = Network(most=0.3, drop=0.3, duplicate=0.3), "messages are lost 
 DOUBLES: tuple[Row, ...] = ((3, *TWICE), (4, *LOST_AND_TWICE), (5, *TWICE), (2, *LOST_AND_TWICE)) * 2
 
 
-def _say(node: str, after: float, message: Any) -> Ask:
-    return Ask(node, {"type": "broadcast", "message": message}, after)
-
-
-def _talk(rng: random.Random, size: int, each: int, gap: float) -> dict[str, tuple[Ask, ...]]:
+def _talk(rng: random.Random, size: int, each: int, gap: float) -> Asks:
     """Every client broadcasts some messages at random times, no two alike."""
     return {
         f"c{n}": tuple(_say(f"n{n}", rng.uniform(0, gap), f"{'abcde'[n - 1]}{one}") for one in range(1, each + 1))
@@ -103,17 +110,8 @@ def _quiet_plans(bench: NodeBench) -> Iterator[Plan]:
 
 def _order_plans(bench: NodeBench) -> Iterator[Plan]:
     """Scripted delays, and random ones; where messages are lost or come twice, only the order is judged."""
-    for label in SCRIPTED:
-        seed, size = bench.rng(f"order {label}").randrange(2**31), 3 if "n4" not in label else 4
-        asks: dict[str, tuple[Ask, ...]]
-        if "chain" in label:
-            asks = {f"c{n}": (_say(f"n{n}", 0.5 * n, f"{'xyz'[n - 1]}"),) for n in (1, 2, 3)}
-        elif "question" in label:
-            asks = {"c1": (_say("n1", 0.2, "question"),), "c2": (_say("n2", 0.9, "answer"),)}
-        elif "of one sender" in label:
-            asks = {"c1": tuple(_say("n1", 0.2 if not n else 0.4, f"a{n + 1}") for n in range(3))}
-        else:
-            asks = {f"c{n}": tuple(_say(f"n{n}", 0.3, f"{'xyz'[n - 1]}{i}") for i in range(4)) for n in (1, 2, 3)}
+    for label, (size, asks, _) in SCRIPTED.items():
+        seed = bench.rng(f"order {label}").randrange(2**31)
         yield Plan(cluster(size, NODE), asks, seed=seed, healed=0.0, until=LONG, label=label)
     yield from _talks("order", ORDERS, 4, 0.8, 5.0)(bench)
 
@@ -134,7 +132,7 @@ def _talks(check: str, rows: Sequence[Row], each: int, gap: float, healed: float
 def _prepare(played: Played) -> None:
     """Slow links; a network that neither drops nor doubles from `healed` on; and an end once all is delivered."""
     sim, plan = played.sim, played.plan
-    slow = SCRIPTED.get(plan.label, ())
+    _, _, slow = SCRIPTED.get(plan.label, (0, {}, ()))
     rng = random.Random(f"slow {plan.seed}")
     bounded(played, MOST)
 
