@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
 from grader.exercise import Check, Draw, Exercise
 from grader.exercises.collectives.judging import Expected, barrier, case, judge, least_bytes, log2
@@ -15,7 +16,7 @@ from grader.exercises.common import checks
 from grader.lost import Lost
 from grader.ranks.program import CallResult, Function
 from grader.trace.replay import rounds
-from grader.verdict import Diagnosis, Kind
+from grader.verdict import Diagnosis
 from grader.worlds.cases import Case
 from grader.worlds.ranks import Outcome, RankBench, Ranks
 
@@ -60,12 +61,8 @@ def _values(bench: RankBench, group: str) -> Iterator[tuple[Case, CallResult]]:
     """The calls of `group`, each found right. Raises Lost at the first that is not."""
     strict = group not in ("rounds", "bytes", "requests")
     for each, result in bench.calls(group):
-        found = checks.forbidden(result) or judge(each, result, strict)
-        if found and found.kind == "wrong_result" and result.diagnoses:
-            found = result.diagnoses[0]  # a race: the wrong result is its consequence
-        elif found and found.kind == "wrong_result" and not strict:
-            found = replace(found, message=f"Not counted, because {each.function} is wrong. {found.message}")
-        found = found or _too_little(each, result)
+        wrong = checks.forbidden(result) or judge(each, result, strict)
+        found = checks.blamed(wrong, result, "" if strict else each.function) or _too_little(each, result)
         if found:
             raise Lost(replace(found, file=bench.program.file), bench.outcome(each))
         yield each, result
@@ -87,14 +84,12 @@ def _too_little(each: Case, result: CallResult) -> Diagnosis | None:
         sent = result.trace.bytes_sent(rank)
         for verb, moved, least in (("sent", sent, least_sent), ("received", received[rank], least_received)):
             if moved < least * size:
-                return _counted(
-                    "too_few_bytes",
-                    each,
-                    rank,
-                    f"the result is right, but rank {rank} {verb} only {moved} bytes. The data must have come another "
-                    "way than by messages between ranks.",
-                    (f"at least {least * size} bytes {verb}", f"{moved} bytes"),
+                what = (
+                    f"With {each.label}: the result is right, but rank {rank} {verb} only {moved} bytes. The data must "
+                    "have come another way than by messages between ranks."
                 )
+                texts = f"at least {least * size} bytes {verb}", f"{moved} bytes"
+                return Diagnosis("too_few_bytes", what, rank, None, None, *texts)
     return None
 
 
@@ -164,9 +159,8 @@ def _waste(each: Case, sent: list[int], size: int) -> str:
     return "Each of a rank's chunks but its own must leave it once, as it is or as part of a sum."
 
 
-def _counted(kind: Kind, each: Case, rank: int, what: str, texts: tuple[str, str]) -> Diagnosis:
-    return Diagnosis(kind, f"With {each.label}: {what}", rank=rank, expected=texts[0], got=texts[1])
-
+right = partial(checks.right, _values)
+WAITED = checks.waited(_values, "requests")
 
 EXERCISE = Exercise(
     name="collectives",
@@ -189,47 +183,18 @@ EXERCISE = Exercise(
         p2p_only=True,
     ),
     checks=(
+        Check("broadcast", "broadcast: the root's tensor on 1 to 9 ranks, any root and dtype", 3, right("broadcast")),
+        Check("reduce", "reduce: the sum on the root, the others' tensors untouched", 3, right("reduce")),
         Check(
-            "broadcast",
-            "broadcast: the root's tensor on 1 to 9 ranks, any root and dtype",
-            3,
-            checks.right(_values, "broadcast"),
+            "scatter", "scatter: to each rank its chunk, shape and dtype known to the root only", 2, right("scatter")
         ),
-        Check(
-            "reduce", "reduce: the sum on the root, the others' tensors untouched", 3, checks.right(_values, "reduce")
-        ),
-        Check(
-            "scatter",
-            "scatter: to each rank its chunk, shape and dtype known to the root only",
-            2,
-            checks.right(_values, "scatter"),
-        ),
-        Check(
-            "gather",
-            "gather: all tensors in rank order on the root, None elsewhere",
-            2,
-            checks.right(_values, "gather"),
-        ),
-        Check(
-            "all_gather",
-            "all_gather: all tensors in rank order on every rank",
-            2,
-            checks.right(_values, "all_gather"),
-        ),
-        Check(
-            "reduce_scatter",
-            "reduce_scatter: to each rank the sum of its chunks",
-            3,
-            checks.right(_values, "reduce_scatter"),
-        ),
-        Check(
-            "all_to_all", "all_to_all: from each rank the chunk for this one", 2, checks.right(_values, "all_to_all")
-        ),
-        Check("barrier", "barrier: no rank leaves before the last has come", 2, checks.right(_values, "barrier")),
+        Check("gather", "gather: all tensors in rank order on the root, None elsewhere", 2, right("gather")),
+        Check("all_gather", "all_gather: all tensors in rank order on every rank", 2, right("all_gather")),
+        Check("reduce_scatter", "reduce_scatter: to each rank the sum of its chunks", 3, right("reduce_scatter")),
+        Check("all_to_all", "all_to_all: from each rank the chunk for this one", 2, right("all_to_all")),
+        Check("barrier", "barrier: no rank leaves before the last has come", 2, right("barrier")),
         Check("rounds", "broadcast, reduce and barrier in at most ceil(log2 N) rounds", 2, _rounds),
         Check("bytes", "At most N-1 tensors or chunks sent by each rank", 2, _bytes),
-        Check(
-            "requests", "Every request waited for, no buffer touched too soon", 1, checks.waited(_values, "requests")
-        ),
+        Check("requests", "Every request waited for, no buffer touched too soon", 1, WAITED),
     ),
 )

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from grader import says
 from grader.exercise import Draw
 from grader.exercises.collectives import moves
 from grader.exercises.collectives.moves import Given, Wrong
@@ -44,7 +45,9 @@ def case(
     """One call of one of the seven functions that move tensors; `root` is used where the function has one."""
     where = f" {ROOTED[function]} rank {root}" if function in ROOTED else ""
     size = " x ".join(map(str, shape))
-    label = f"{function} on {_ranks(n)}{where}, {'chunks of ' if function in CHUNKED else ''}{size} {dtype}"
+    label = (
+        f"{function} on {says.counted(n, 'rank')}{where}, {'chunks of ' if function in CHUNKED else ''}{size} {dtype}"
+    )
     each = n if function in CHUNKED else 1
     tensors = [
         tuple(moves.values(draw.generator(f"{label}/{rank}/{index}"), shape, dtype) for index in range(each))
@@ -67,11 +70,7 @@ def _argument(function: str, arrays: Sequence[Array]) -> Any:
 def barrier(group: str, n: int, engine: str = "sim") -> Case:
     """One call of barrier()."""
     expected = Expected("barrier", Given((), False), None, None, (ANYTHING,) * n)
-    return Case(group, f"barrier on {_ranks(n)}", ((),) * n, "barrier", engine, expected=expected)
-
-
-def _ranks(n: int) -> str:
-    return "1 rank" if n == 1 else f"{n} ranks"
+    return Case(group, f"barrier on {says.counted(n, 'rank')}", ((),) * n, "barrier", engine, expected=expected)
 
 
 def right(function: str, given: Given, root: int) -> Expected:

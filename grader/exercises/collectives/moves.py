@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from grader.exercises.common import sums
+from grader import says
 from grader.exercises.common.sums import Array
 from grader.ranks.program import Strided
 
@@ -85,7 +85,7 @@ class Given:
                 for subset in combinations(range(self.ranks), size):
                     if np.array_equal(self.total(index, subset), array):
                         missing = [r for r in range(self.ranks) if r not in subset]
-                        return f"the sum{of} of {names(subset)} without {names(missing)}"
+                        return f"the sum{of} of {says.names(subset)} without {says.names(missing)}"
             for again in range(self.ranks):
                 if np.array_equal(self.total(index, [*range(self.ranks), again]), array):
                     return f"the sum over all ranks{of} with rank {again}'s counted twice"
@@ -177,8 +177,3 @@ def type_name(value: Any) -> str:
     if isinstance(value, list):
         return f"a list of {len(value)}"
     return f"a {getattr(value, 'type_name', type(value).__name__)}"
-
-
-def names(ranks: Sequence[int]) -> str:
-    """ "rank 2", or "ranks 0, 1 and 3"."""
-    return sums._names(ranks)

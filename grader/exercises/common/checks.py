@@ -1,11 +1,16 @@
-"""Checks that exercises have in common, given how each finds the calls of a group right."""
+"""Checks that exercises have in common, and how their judges read what ranks did and returned."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Any
 
+from grader.exercises.common import plain
 from grader.lost import Lost
-from grader.ranks.program import CallResult
+from grader.ranks.program import CallResult, Limits, Strided
+from grader.trace.events import SEND, Operation, ring_bytes
 from grader.verdict import Diagnosis
 from grader.worlds.cases import Case
 from grader.worlds.ranks import Outcome, RankBench
@@ -13,6 +18,7 @@ from grader.worlds.ranks import Outcome, RankBench
 # The finished calls of a group, each found right; raises Lost at one that is not.
 Values = Callable[[RankBench, str], Iterable[tuple[Case, CallResult]]]
 Judge = Callable[[RankBench], Outcome]
+TRAINING = Limits(cpu_seconds=5, load_cpu_seconds=10, idle_seconds=15)  # of ranks that train
 
 
 def right(values: Values, group: str) -> Judge:
@@ -31,8 +37,7 @@ def waited(values: Values, group: str) -> Judge:
 
     def judge(bench: RankBench) -> Outcome:
         for case, result in values(bench, group):
-            if result.diagnoses:
-                raise Lost(result.diagnoses[0], bench.outcome(case))
+            undisturbed(bench, case, result)
         return bench.picture(group)
 
     return judge
@@ -41,3 +46,69 @@ def waited(values: Values, group: str) -> Judge:
 def forbidden(result: CallResult) -> Diagnosis | None:
     """A call that is not allowed, in one that finished all the same: in a thread, or caught."""
     return next((found for found in result.diagnoses if found.kind == "forbidden_call"), None)
+
+
+def allowed(bench: RankBench, case: Case, result: CallResult) -> None:
+    """Raise Lost for a call that is not allowed."""
+    if found := forbidden(result):
+        raise Lost(found, bench.outcome(case))
+
+
+def undisturbed(bench: RankBench, case: Case, result: CallResult) -> None:
+    """Raise Lost for a race or a request that was left open: wrong values are its consequence."""
+    if result.diagnoses:
+        raise Lost(result.diagnoses[0], bench.outcome(case))
+
+
+def clean(bench: RankBench, case: Case, result: CallResult) -> None:
+    """Raise Lost for what must not be in any call, right or wrong."""
+    allowed(bench, case, result)
+    undisturbed(bench, case, result)
+
+
+def blamed(found: Diagnosis | None, result: CallResult, counted: str = "") -> Diagnosis | None:
+    """Why a result is wrong: a race, if there was one. Else, where it was to be `counted`, that it is not."""
+    if found is None or found.kind != "wrong_result":
+        return found
+    if result.diagnoses:
+        return result.diagnoses[0]
+    return replace(found, message=f"Not counted, because {counted} is wrong. {found.message}") if counted else found
+
+
+# ---- what a rank returned
+
+
+def field(result: CallResult, rank: int, name: str) -> Any:
+    """What the harness returned under `name`; None for anything that cannot be its answer."""
+    returned = result.returned[rank]
+    return returned.get(name) if isinstance(returned, dict) else None
+
+
+def amount(result: CallResult, rank: int, name: str) -> float:
+    """A count or a size that the harness returned; infinite for anything that cannot be one."""
+    told = plain.number(field(result, rank, name))
+    return told if told is not None and told >= 0 else math.inf
+
+
+def array(value: Any) -> Any:
+    """A tensor that a rank returned, as an array; None for anything else."""
+    return value.view() if isinstance(value, Strided) else None
+
+
+# ---- what a rank sent
+
+
+def sent_by(operation: Operation, ranks: Sequence[int]) -> int:
+    """Bytes that an operation of a group of `ranks` makes a rank send: of a collective those of a ring."""
+    return operation.size if operation.kind == SEND else ring_bytes(operation, ranks)
+
+
+def by_step(result: CallResult, rank: int, steps: int | None = None) -> list[list[Operation]]:
+    """What a rank sent in each step, collectives too; steps begin where the harness computes. Where there are fewer
+    marks than `steps`, as on real processes, all stands in one; what is marked after the last belongs to it."""
+    marks = sorted(s.until for s in result.trace.spans if s.rank == rank and s.what == "compute" and not s.line)[:steps]
+    operations = [op for op in result.trace.operations(rank) if op.kind == SEND or op.collective]
+    if steps is not None and len(marks) != steps:
+        return [operations]
+    ends = [*marks[1:], math.inf]
+    return [[op for op in operations if since <= op.posted < end] for since, end in zip(marks, ends, strict=True)]

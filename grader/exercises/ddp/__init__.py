@@ -17,22 +17,17 @@ from grader.exercises.common import checks
 from grader.exercises.ddp import answers, traffic, training, trainings
 from grader.exercises.ddp.training import Job
 from grader.lost import Lost
-from grader.ranks.program import CallResult, Function, Limits
+from grader.ranks.program import CallResult, Function
 from grader.verdict import Diagnosis
 from grader.worlds.cases import Case
 from grader.worlds.ranks import Outcome, RankBench, Ranks
-
-
-def _returned(result: CallResult, rank: int) -> dict[str, Any]:
-    found = result.returned[rank]
-    return found if isinstance(found, dict) else {}
 
 
 def _gradients(result: CallResult, step: int) -> list[dict[str, Any]]:
     """Every rank's gradients after a step."""
     found = []
     for rank in range(len(result.returned)):
-        steps = _returned(result, rank).get("gradients")
+        steps = checks.field(result, rank, "gradients")
         mine = steps[step] if isinstance(steps, list) and len(steps) > step else None
         found.append(mine if isinstance(mine, dict) else {})
     return found
@@ -44,12 +39,12 @@ def _broadcast(bench: RankBench) -> Outcome:
         values: list[training.Values] = case.expected
         for rank in range(case.ranks):
             for name, right in values[0].items():
-                got = training.array(_returned(result, rank).get(name))
+                got = checks.array(checks.field(result, rank, name))
                 if got is None or not np.array_equal(got, right):
                     what = "buffer" if name == "scale" else "parameter"
                     said = f"the {what} {name} on rank {rank} is {_origin(values, rank, name, got)}"
                     raise bench.lost(case, "wrong_result", f"With {case.label}: {said}", rank)
-        _clean(bench, case, result)
+        checks.clean(bench, case, result)
     return bench.picture("broadcast")
 
 
@@ -65,28 +60,16 @@ def _origin(values: list[training.Values], rank: int, name: str, got: training.A
     return "not rank 0's after construction."
 
 
-def _clean(bench: RankBench, case: Case, result: CallResult) -> None:
-    """Raise Lost for what must not be in any call, right or wrong."""
-    found = checks.forbidden(result) or next(iter(result.diagnoses), None)
-    if found:
-        raise Lost(found, bench.outcome(case))
-
-
 def _values(bench: RankBench, group: str) -> Iterator[tuple[Case, CallResult]]:
     """The calls of `group`, each found right: every step's gradients, and the parameters after the last."""
     for case, result in bench.calls(group):
-        if found := checks.forbidden(result):
-            raise Lost(found, bench.outcome(case))
-        loss = _wrong_step(bench, case, result)
-        if loss and result.diagnoses:
-            raise Lost(result.diagnoses[0], bench.outcome(case))  # a race: the wrong values are its consequence
-        if loss:
-            raise loss
-        _clean(bench, case, result)
+        checks.clean(bench, case, result)
+        _right_steps(bench, case, result)
         yield case, result
 
 
-def _wrong_step(bench: RankBench, case: Case, result: CallResult) -> Lost | None:
+def _right_steps(bench: RankBench, case: Case, result: CallResult) -> None:
+    """Raise Lost where gradients or parameters are not what they must be."""
     job: Job = case.expected
     if case.by == "accumulate":
         batches = range(len(job.x[0]))
@@ -99,18 +82,17 @@ def _wrong_step(bench: RankBench, case: Case, result: CallResult) -> Lost | None
         if wrong:
             when = f", step {number + 1} of {len(steps)}" if len(steps) > 1 else ""
             message = f"With {case.label}{when}: {wrong.message}"
-            return bench.lost(case, "wrong_result", message, wrong.rank, wrong.expected, wrong.got)
+            raise bench.lost(case, "wrong_result", message, wrong.rank, wrong.expected, wrong.got)
     for name, right in (parameters or {}).items() if len(steps) > 1 else ():
         for rank in range(job.ranks):
-            got = training.array((_returned(result, rank).get("parameters") or {}).get(name))
+            got = checks.array((checks.field(result, rank, "parameters") or {}).get(name))
             moved = float(np.abs(right - job.values[name]).max())
             if name != "scale" and not training.close(got, right, 30 * moved + 1e-2):
                 message = (
                     f"With {case.label}: the gradients are right, but after {len(steps)} steps the parameter {name} on "
                     f"rank {rank} is not what one process on all the data has. Leave parameters to the optimizer."
                 )
-                return bench.lost(case, "wrong_result", message, rank)
-    return None
+                raise bench.lost(case, "wrong_result", message, rank)
 
 
 def _no_sync(bench: RankBench) -> Outcome:
@@ -158,7 +140,7 @@ EXERCISE = Exercise(
     world=Ranks(
         (Function("DistributedModel"),),
         trainings.cases,
-        limits=Limits(cpu_seconds=5, load_cpu_seconds=10, idle_seconds=15),
+        limits=checks.TRAINING,
         banned=("torch.nn.parallel.DistributedDataParallel",),
         in_box=IN_BOX,
     ),

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from grader import says
+from grader.exercises.common import checks
 from grader.exercises.ddp import training
 from grader.exercises.ddp.training import Array, Job, Step
 
@@ -30,7 +32,7 @@ def first_wrong(job: Job, step: Step, returned: list[dict[str, Any]], last: Step
     floor = UNUSED * max(float(np.abs(mean).max()) for mean in step.mean.values() if mean is not None)
     for rank in range(len(returned)):
         for name in step.mean:
-            got = [training.array(theirs.get(name)) for theirs in returned]
+            got = [checks.array(theirs.get(name)) for theirs in returned]
             if told := _told(job, step, rank, name, got, floor, last):
                 return told
     return None
@@ -60,24 +62,16 @@ def _told(
     if got is None:
         said = f"the gradient of {name} is None on rank {rank}"
         if rank not in users:
-            said += (
-                f": only {_ranks(users)} used it, but all ranks must get the mean, with zeros from those that did not."
-            )
+            said += f": only {says.names(users)} used it, but all ranks must get the mean, with zeros from those that did not."
         else:
             said += ", which used it: it was lost on the way."
         return Wrong(said, rank, _short(right), "None")
-    habit = next(
-        (text for value, text in _habits(job, step, rank, name, last) if training.close(got, value, scale)), ""
-    )
+    habits = _habits(job, step, rank, name, last)
+    habit = next((text for value, text in habits if training.close(got, value, scale)), "")
     if not habit and got.shape == right.shape and np.allclose(got, right, rtol=0, atol=0.02 * scale):
         habit = "nearly right, as if it was rounded on the way: gradients travel in the model's own type."
-    copied = len({0 if mine is None else mine.tobytes() for mine in of_all}) == 1 < job.ranks
-    if (
-        copied
-        and name in step.own[rank]
-        and training.close(got, step.own[rank][name], scale)
-        and len(users) == job.ranks
-    ):
+    copied = len({0 if mine is None else mine.tobytes() for mine in of_all}) == 1 < job.ranks == len(users)
+    if copied and name in step.own[rank] and training.close(got, step.own[rank][name], scale):
         habit = f"rank {rank}'s own, as on all ranks: it was copied, not averaged."
     said = f"the gradient of {name} on rank {rank} is {habit or 'not the one of a single process on all the data.'}"
     return Wrong(said, rank, *_differ(right, got))
@@ -90,10 +84,8 @@ def _habits(job: Job, step: Step, rank: int, name: str, last: Step | None) -> It
     own = step.own[rank].get(name, np.zeros_like(right))
     users = job.users(name)
     if 0 < len(users) < n:
-        yield (
-            right * n / len(users),
-            f"the mean over {_ranks(users)} only, which used it: ranks that did not count as zeros, so divide by {n}.",
-        )
+        said = f"the mean over {says.names(users)} only, which used it: ranks that did not count as zeros, so divide by {n}."
+        yield right * n / len(users), said
     yield own, "still its own: nothing was averaged, or what came back was not written into it."
     yield right * n, f"the sum over the ranks, {n} times the mean: divide by the number of ranks."
     yield right / n, f"1/{n} of the mean: it was divided by the number of ranks twice."
@@ -102,29 +94,18 @@ def _habits(job: Job, step: Step, rank: int, name: str, last: Step | None) -> It
         if other != rank and name in step.own[other]:
             yield step.own[other][name], f"rank {other}'s own: it was copied, not averaged."
     if name.rpartition(".")[0] in job.tied.values():
-        yield (
-            right * 2,
-            "twice the mean: it is tied, so two layers share it, but it is one parameter with one gradient.",
-        )
-    yield np.zeros_like(right), f"zero, although {_ranks(users)} used it."
+        said = "twice the mean: it is tied, so two layers share it, but it is one parameter with one gradient."
+        yield right * 2, said
+    yield np.zeros_like(right), f"zero, although {says.names(users)} used it."
     if last is not None and (of_last := last.mean[name]) is not None:
         yield of_last, "of the last micro-batch alone: what was accumulated under no_sync() is lost."
         mine = last.own[rank].get(name, np.zeros_like(right))
-        yield (
-            own - mine + of_last,
-            "averaged for the last micro-batch only: what accumulated under no_sync() is its own.",
-        )
-
-
-def _ranks(ranks: list[int]) -> str:
-    texts = [str(rank) for rank in ranks]
-    return f"rank {texts[0]}" if len(texts) == 1 else f"ranks {', '.join(texts[:-1])} and {texts[-1]}"
+        said = "averaged for the last micro-batch only: what accumulated under no_sync() is its own."
+        yield own - mine + of_last, said
 
 
 def _short(value: Array) -> str:
-    flat = value.reshape(-1)
-    texts = ", ".join(f"{float(x):.4g}" for x in flat[:3])
-    return f"[{texts}{', ...' if len(flat) > 3 else ''}]"
+    return f"[{says.some([f'{float(x):.4g}' for x in value.reshape(-1)], 3)}]"
 
 
 def _differ(right: Array, got: Array) -> tuple[str, str]:

@@ -87,9 +87,8 @@ def _sgd(parameters: list[nn.Parameter], speed: dict[torch.Tensor, torch.Tensor]
     with torch.no_grad():
         for parameter in parameters:
             if parameter.grad is not None:
-                speed[parameter] = (
-                    momentum * speed[parameter] + parameter.grad if parameter in speed else parameter.grad.clone()
-                )
+                before = speed.get(parameter)
+                speed[parameter] = parameter.grad.clone() if before is None else momentum * before + parameter.grad
                 parameter -= lr * speed[parameter]
 
 

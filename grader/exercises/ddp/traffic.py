@@ -11,7 +11,7 @@ from grader.exercises.ddp import trainings
 from grader.exercises.ddp.training import Job
 from grader.lost import Lost
 from grader.ranks.program import CallResult
-from grader.trace.events import SEND, Operation, Trace, ring_bytes
+from grader.trace.events import SEND, Operation, Trace
 from grader.worlds.cases import Case
 from grader.worlds.ranks import Outcome, RankBench
 
@@ -55,8 +55,7 @@ def stretches(bench: RankBench, case: Case, result: CallResult, rank: int) -> li
 def _steady(bench: RankBench) -> Iterator[tuple[Case, CallResult, int, Stretch, list[Operation]]]:
     """Every rank's last step of the calls that are counted, when buckets are what they will be, and what was posted."""
     for case, result in bench.calls("budget"):
-        if found := checks.forbidden(result):
-            raise Lost(found, bench.outcome(case))
+        checks.allowed(bench, case, result)
         for rank in range(case.ranks):
             step = stretches(bench, case, result, rank)[-1]
             yield case, result, rank, step, step.operations(result.trace, rank)
@@ -90,7 +89,7 @@ def bytes_sent(bench: RankBench) -> Outcome:
         job: Job = case.expected
         n, size = case.ranks, job.gradient_bytes
         groups = result.trace.groups
-        sent = sum(op.size if op.kind == SEND else ring_bytes(op, groups.get(op.tag, ())) for op in posted)
+        sent = sum(checks.sent_by(op, groups.get(op.tag, ())) for op in posted)
         ring = 2 * (n - 1) * size / n
         if not posted:
             raise _silent(bench, case, rank)

@@ -11,8 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from grader.ranks.program import Strided
-
 Array = np.ndarray[Any, Any]
 Values = dict[str, Array]
 
@@ -83,12 +81,8 @@ def fresh(
     made: Values = {}
     for name in names(hidden, tied):
         size = hidden[int(name.split(".")[1])] if name.startswith("layers") else 0
-        shapes = {
-            "up.weight": (size, features),
-            "up.bias": (size,),
-            "down.weight": (features, size),
-            "scale": (features,),
-        }
+        shapes = {"up.weight": (size, features), "up.bias": (size,), "down.weight": (features, size)}
+        shapes["scale"] = (features,)
         shape = shapes.get(name.split(".", 2)[-1], ())
         spread = 0.6 / np.sqrt(shape[1]) if len(shape) == 2 else 0.2
         middle = 1.0 if name in ("gain", "scale") else 0.0
@@ -164,11 +158,6 @@ def trained(job: Job) -> tuple[list[Step], Values]:
                 speed[name] = job.momentum * speed[name] + gradient if name in speed else gradient
                 values[name] = values[name] - job.lr * speed[name]
     return steps, values
-
-
-def array(value: Any) -> Array | None:
-    """A tensor that a rank returned; None for anything else."""
-    return value.view() if isinstance(value, Strided) else None
 
 
 def close(got: Array | None, right: Array, scale: float) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from grader import says
 from grader.exercise import Draw
 from grader.exercises.ddp import training
 from grader.exercises.ddp.training import Job
@@ -58,24 +59,14 @@ def _budget(draw: Draw, n: int, label: str, bucket: int | None, **options: Any) 
 
 
 def _case(
-    draw: Draw,
-    group: str,
-    what: str,
-    plans: tuple[tuple[int, ...], ...],
-    bucket: int | None = None,
-    *,
-    hidden: tuple[int, ...] = HIDDEN,
-    features: int = 16,
-    tied: dict[str, str] | None = None,
-    frozen: tuple[str, ...] = (),
-    steps: int = 1,
-    dtype: str = "float32",
-    engine: str = "sim",
+    draw: Draw, group: str, what: str, plans: tuple[tuple[int, ...], ...], bucket: int | None = None, *,
+    hidden: tuple[int, ...] = HIDDEN, features: int = 16, tied: dict[str, str] | None = None,
+    frozen: tuple[str, ...] = (), steps: int = 1, dtype: str = "float32", engine: str = "sim",
     earlier: tuple[tuple[int, ...], ...] = (),
-) -> Case:
+) -> Case:  # fmt: skip
     """One training or accumulation; every rank has the same parameters and data of its own."""
     n, tied = len(plans), tied or {}
-    label = f"{_ranks(n)}, {what}" + (f", buckets of {bucket} bytes" if bucket == SMALL else "")
+    label = f"{says.counted(n, 'rank')}, {what}" + (f", buckets of {bucket} bytes" if bucket == SMALL else "")
     values = training.fresh(draw.generator(f"{group} {label}"), features, hidden, tied, dtype)
     shape = (steps, 4, features)
     data = [draw.generator(f"{group} {label}/{rank}").normal(0, 1, (2, *shape)).astype(dtype) for rank in range(n)]
@@ -92,14 +83,11 @@ def _case(
 
 def _construction(draw: Draw, n: int) -> Case:
     """A model is built around a module that is another on each rank."""
-    label = f"{_ranks(n)}, other values on each"
-    values = [
-        training.fresh(
-            draw.generator(f"{label}/{rank}"), 16, (24, 40, 24), {"layers.2.down": "layers.0.down"}, "float32"
-        )
-        for rank in range(n)
-    ]
-    job = Job((24, 40, 24), (ALL,) * n, values[0], (), (), {"layers.2.down": "layers.0.down"}, FROZEN, SMALL)
+    label = f"{says.counted(n, 'rank')}, other values on each"
+    hidden, tied = (24, 40, 24), {"layers.2.down": "layers.0.down"}
+    generators = [draw.generator(f"{label}/{rank}") for rank in range(n)]
+    values = [training.fresh(generator, 16, hidden, tied, "float32") for generator in generators]
+    job = Job(hidden, (ALL,) * n, values[0], (), (), tied, FROZEN, SMALL)
     arguments = tuple((_spec(job, rank, False), _sent(values[rank])) for rank in range(n))
     return Case("broadcast", label, arguments, by="construct", expected=values)
 
@@ -117,7 +105,3 @@ def _spec(job: Job, rank: int, timed: bool) -> dict[str, Any]:
 
 def _sent(values: training.Values) -> dict[str, Strided]:
     return {name: Strided.of(value) for name, value in values.items()}
-
-
-def _ranks(n: int) -> str:
-    return "1 rank" if n == 1 else f"{n} ranks"

@@ -10,12 +10,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from grader import says
 from grader.exercise import Check, Exercise
 from grader.exercises.common.plain import in_words
 from grader.exercises.distributed_sampler import samplers
 from grader.exercises.distributed_sampler.datasets import GOING_BACK, cases
-from grader.exercises.distributed_sampler.samplers import Job, Lists, counted
+from grader.exercises.distributed_sampler.samplers import Job, Lists
 from grader.ranks.program import CallResult, Function
+from grader.says import counted
 from grader.worlds.cases import Case
 from grader.worlds.ranks import Outcome, RankBench, Ranks
 
@@ -41,25 +43,22 @@ def _orders(bench: RankBench, group: str) -> Iterator[tuple[Case, Job, list[List
             for rank, indices in enumerate(lists):
                 strange = next((index for index in indices if type(index) is not int), None)
                 if strange is not None:
-                    raise bench.lost(
-                        case, "wrong_result",
-                        f"With {case.label}: rank {rank} hands out {in_words(strange)}; a sampler hands out indices, "
-                        "plain integers, one after another.", rank, "an int", in_words(strange),
-                    )  # fmt: skip
+                    said = (
+                        f"rank {rank} hands out {in_words(strange)}; a sampler hands out indices, plain integers, one"
+                    )
+                    said = f"With {case.label}: {said} after another."
+                    raise bench.lost(case, "wrong_result", said, rank, "an int", in_words(strange))
                 outside = next((index for index in indices if not 0 <= index < job.size), None)
                 if outside is not None:
-                    raise bench.lost(
-                        case, "wrong_result",
-                        f"With {case.label}: rank {rank} hands out {outside}; the samples are 0 to {job.size - 1}.",
-                        rank, f"0 to {job.size - 1}", str(outside),
-                    )  # fmt: skip
+                    those = f"0 to {job.size - 1}"
+                    said = f"With {case.label}: rank {rank} hands out {outside}; the samples are {those}."
+                    raise bench.lost(case, "wrong_result", said, rank, those, str(outside))
         yield case, job, orders, result
 
 
 def _short(indices: Any) -> str:
     """A list, cut short."""
-    shown = [str(index) for index in indices[:8]]
-    return f"[{', '.join(shown)}{', ...' if len(indices) > 8 else ''}]"
+    return f"[{says.some(indices, 8)}]"
 
 
 def _compare(
@@ -83,15 +82,14 @@ def _lost_samples(bench: RankBench, case: Case, job: Job, lists: Lists) -> None:
     gone = samplers.missing(lists, job.size)
     if gone:
         said = f"With {case.label}: no rank hands out {_some(gone)} of {job.size}. {samplers.habit(lists, job)}"
-        raise bench.lost(
-            case, "lost_or_duplicated", said.strip(), None, f"{job.size} samples", f"{job.size - len(gone)} samples"
-        )
+        texts = f"{job.size} samples", f"{job.size - len(gone)} samples"
+        raise bench.lost(case, "lost_or_duplicated", said.strip(), None, *texts)
 
 
 def _some(samples: list[int]) -> str:
     if len(samples) == 1:
         return f"sample {samples[0]}"
-    return f"{len(samples)} samples ({', '.join(map(str, samples[:3]))}{', ...' if len(samples) > 3 else ''})"
+    return f"{len(samples)} samples ({says.some(samples, 3)})"
 
 
 def _even(bench: RankBench, case: Case, job: Job, lists: Lists) -> None:
@@ -127,11 +125,11 @@ def _padded_at_the_end(bench: RankBench, case: Case, job: Job, lists: Lists) -> 
         raise bench.lost(case, "lost_or_duplicated", said.strip(), rank)
     wanted = [order[place % job.size] for place in range(len(padding))]
     if padding != wanted:
-        raise bench.lost(
-            case, "lost_or_duplicated",
+        said = (
             f"With {case.label}: the order is padded with {_short(padding)}; padding must repeat the order from its "
-            f"beginning, {_short(wanted)}.", None, _short(wanted), _short(padding),
-        )  # fmt: skip
+            f"beginning, {_short(wanted)}."
+        )
+        raise bench.lost(case, "lost_or_duplicated", said, None, _short(wanted), _short(padding))
 
 
 # ---- the checks
@@ -159,12 +157,11 @@ def _lengths(bench: RankBench) -> Outcome:
                 if len(indices) != len(lists[0]):
                     what += f" and rank 0 {len(lists[0])}"
             way = "floor" if job.drop_last else "ceil"
-            raise bench.lost(
-                case, "wrong_result",
+            said = (
                 f"With {case.label}: {what}. Both must be {way}({job.size} / {job.replicas}) = {job.each} on every "
-                "rank: a rank with a step more than the others waits for ever in its all-reduce.",
-                rank, str(job.each), f"{length}, {len(indices)}",
-            )  # fmt: skip
+                "rank: a rank with a step more than the others waits for ever in its all-reduce."
+            )
+            raise bench.lost(case, "wrong_result", said, rank, str(job.each), f"{length}, {len(indices)}")
     return bench.picture("lengths")
 
 
@@ -202,10 +199,8 @@ def _epochs(bench: RankBench) -> Outcome:
     for case, job, orders, _ in _orders(bench, "epochs"):
         if not job.shuffle:
             if orders[1] != orders[0]:
-                raise bench.lost(
-                    case, "wrong_result",
-                    f"With {case.label}: set_epoch(1) changes the order, though shuffle is False.",
-                )  # fmt: skip
+                said = f"With {case.label}: set_epoch(1) changes the order, though shuffle is False."
+                raise bench.lost(case, "wrong_result", said)
             continue
         for later, epoch in enumerate(GOING_BACK):
             for earlier, other in enumerate(GOING_BACK[:later]):
@@ -244,10 +239,8 @@ def _drop_last(bench: RankBench) -> Outcome:
         right = job.lists() if not job.shuffle else [indices[: job.each] for indices in whole]
         short = next((rank for rank, indices in enumerate(right) if len(indices) < job.each), None)
         if short is not None:
-            raise bench.lost(
-                case, "lost_or_duplicated",
-                f"With {case.label}: rank {short} hands out fewer samples without drop_last than with it.", short,
-            )  # fmt: skip
+            said = f"With {case.label}: rank {short} hands out fewer samples without drop_last than with it."
+            raise bench.lost(case, "lost_or_duplicated", said, short)
         found = samplers.difference(lists, right, job.each * job.replicas)
         if found:
             rank, position = found
@@ -255,12 +248,11 @@ def _drop_last(bench: RankBench) -> Outcome:
                 f"Of the order of {job.size} samples the first {job.each * job.replicas} are dealt out round robin, as "
                 "without drop_last, and the rest is dropped."
             )
-            raise bench.lost(
-                case, "wrong_result",
+            said = (
                 f"With {case.label}: rank {rank} hands out {lists[rank][position]} at position {position}, expected "
-                f"{right[rank][position]}. {rule}",
-                rank, _short(right[rank]), _short(lists[rank]),
-            )  # fmt: skip
+                f"{right[rank][position]}. {rule}"
+            )
+            raise bench.lost(case, "wrong_result", said, rank, _short(right[rank]), _short(lists[rank]))
     return bench.picture("drop_last")
 
 

@@ -9,10 +9,12 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
+
+from grader import says
 
 Lists = Sequence[Sequence[int]]  # what each rank hands out in one epoch
 
@@ -85,16 +87,12 @@ def repeated(lists: Lists) -> list[int]:
     return sorted(index for index, times in Counter(itertools.chain(*lists)).items() if times > 1)
 
 
-def counted(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
-
-
 def holders(lists: Lists, index: int) -> str:
     """Who hands out `index`, in words."""
     ranks = [rank for rank, indices in enumerate(lists) for one in indices if one == index]
     if len(set(ranks)) == 1:
         return f"{len(ranks)} times on rank {ranks[0]}"
-    return f"on ranks {', '.join(map(str, ranks[:-1]))} and {ranks[-1]}"
+    return f"on {says.names(ranks)}"
 
 
 def habit(lists: Lists, job: Job, epoch: int = 0) -> str:
@@ -115,46 +113,30 @@ def _padded(job: Job, epoch: int) -> list[int]:
 
 def _per_rank_seed(job: Job, epoch: int) -> list[list[int]]:
     """Every rank's share of a permutation of its own."""
-    shares = []
-    for rank in range(job.replicas):
-        own = Job(job.size, job.replicas, job.shuffle, job.seed + rank, job.drop_last)
-        shares.append(own.lists(epoch)[rank])
-    return shares
+    return [replace(job, seed=job.seed + rank).lists(epoch)[rank] for rank in range(job.replicas)]
 
 
 def _other_seed(seed: Callable[[Job, int], int]) -> Callable[[Job, int], list[list[int]]]:
-    return lambda job, epoch: Job(job.size, job.replicas, job.shuffle, seed(job, epoch), job.drop_last).lists()
+    return lambda job, epoch: replace(job, seed=seed(job, epoch)).lists()
 
 
 _HABITS: tuple[tuple[Callable[[Job, int], list[list[int]]], str], ...] = (
-    (
-        lambda job, epoch: Job(job.size, job.replicas, False).lists(),
-        "Those are the samples in the data set's own order: with shuffle=True, the default, they are to be permuted.",
-    ),
-    (
-        lambda job, epoch: _blocks(_padded(job, epoch), job, job.each),
-        "Every rank has one contiguous block of the order: deal it out round robin: rank r gets places r, r + N, "
-        "r + 2N, ...",
-    ),
-    (
-        lambda job, epoch: _blocks(job.order(epoch), job, job.size // job.replicas),
-        "Every rank has one contiguous block of size // num_replicas samples, and the tail is lost: pad the order "
-        "first, then deal it out round robin: rank r gets places r, r + N, r + 2N, ...",
-    ),
-    (
-        lambda job, epoch: _blocks(job.order(epoch), job, job.each),
-        "Every rank has one contiguous block of the order, the last a shorter one: deal the padded order out round "
-        "robin: rank r gets places r, r + N, r + 2N, ...",
-    ),
-    (
-        lambda job, epoch: [list(job.order(epoch)[rank :: job.replicas]) for rank in range(job.replicas)],
-        "The order is dealt out as it is, so that some ranks get a sample less: it must be made divisible first.",
-    ),
+    (lambda job, epoch: Job(job.size, job.replicas, False).lists(),
+     "Those are the samples in the data set's own order: with shuffle=True, the default, they are to be permuted."),
+    (lambda job, epoch: _blocks(_padded(job, epoch), job, job.each),
+     "Every rank has one contiguous block of the order: deal it out round robin: rank r gets places r, r + N, "
+     "r + 2N, ..."),
+    (lambda job, epoch: _blocks(job.order(epoch), job, job.size // job.replicas),
+     "Every rank has one contiguous block of size // num_replicas samples, and the tail is lost: pad the order "
+     "first, then deal it out round robin: rank r gets places r, r + N, r + 2N, ..."),
+    (lambda job, epoch: _blocks(job.order(epoch), job, job.each),
+     "Every rank has one contiguous block of the order, the last a shorter one: deal the padded order out round "
+     "robin: rank r gets places r, r + N, r + 2N, ..."),
+    (lambda job, epoch: [list(job.order(epoch)[rank :: job.replicas]) for rank in range(job.replicas)],
+     "The order is dealt out as it is, so that some ranks get a sample less: it must be made divisible first."),
     (_per_rank_seed, "Each rank permutes with a seed of its own (seed + rank): the rank must not touch the seed."),
-    (
-        lambda job, epoch: [list(permutation(job.size, job.seed + epoch))] * job.replicas,
-        "Every rank has the whole data set: it must take only its own places of the order.",
-    ),
+    (lambda job, epoch: [list(permutation(job.size, job.seed + epoch))] * job.replicas,
+     "Every rank has the whole data set: it must take only its own places of the order."),
     (_other_seed(lambda job, epoch: job.seed), "That is the order of epoch 0: set_epoch has no effect."),
     (_other_seed(lambda job, epoch: epoch), "That is the order without the seed: the generator's is seed + epoch."),
-)
+)  # fmt: skip

@@ -18,7 +18,7 @@ from grader.exercises.common import checks
 from grader.exercises.fsdp import judging, training
 from grader.exercises.fsdp.judging import values
 from grader.exercises.fsdp.training import Job, Unit
-from grader.ranks.program import Function, Limits, Strided
+from grader.ranks.program import Function, Strided
 from grader.worlds.cases import Case
 from grader.worlds.ranks import Ranks
 
@@ -65,7 +65,7 @@ def _case(
     kinds = "its own forward pass" if skips else "nn.Sequential"
     label = f"{kinds} of {len(units)} units in {dtype} on {ranks} rank{'s' * (ranks > 1)}"
     generator = draw.generator(f"{group} {label} {engine}")
-    features, wanted = _ends(units)
+    features, wanted = units[0][1], units[-1][-1]
     given = training.fresh(generator, units, skips, wanted if skips else offset, dtype)
     x = tuple(np.asarray(generator.normal(0, 1, (steps, BATCH, features)), dtype) for _ in range(ranks))
     y = tuple(np.asarray(generator.normal(0, 1, (steps, BATCH, wanted)), dtype) for _ in range(ranks))
@@ -73,11 +73,6 @@ def _case(
     told = {name: Strided.of(value) for name, value in given.items()}
     arguments = tuple((job.told(), told, Strided.of(x[rank]), Strided.of(y[rank])) for rank in range(ranks))
     return Case(group, label, arguments, engine=engine, by=by, expected=job)
-
-
-def _ends(units: tuple[Unit, ...]) -> tuple[int, int]:
-    """How many features go in, and how many come out."""
-    return units[0][1], units[-1][-1]
 
 
 EXERCISE = Exercise(
@@ -89,7 +84,7 @@ EXERCISE = Exercise(
     world=Ranks(
         (Function("FullyShardedModel"),),
         cases,
-        limits=Limits(cpu_seconds=5, load_cpu_seconds=10, idle_seconds=15),
+        limits=checks.TRAINING,
         banned=("torch.distributed.fsdp.FullyShardedDataParallel", "torch.distributed.fsdp.fully_shard"),
         imported=("torch._dynamo", "torch.distributed.fsdp"),
         in_box=IN_BOX,

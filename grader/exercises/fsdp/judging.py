@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from grader import says
 from grader.exercises.common import checks, plain
 from grader.exercises.fsdp import training
 from grader.exercises.fsdp.training import NOT_SAVED, Array, Job
-from grader.lost import Lost
 from grader.ranks.program import CallResult, Strided
-from grader.trace.events import SEND, Operation, ring_bytes
+from grader.trace.events import Operation
+from grader.verdict import Kind
 from grader.worlds.cases import Case
 from grader.worlds.ranks import Outcome, RankBench
 
@@ -21,50 +22,35 @@ NEAR = 2e-4  # what float32 may lose in a few steps on values of about 1
 SLACK = 1.1  # of the shards: padding, and shards that are not quite alike
 DDP_FACTOR = 1.55  # of the bytes: two gathers and a reduce-scatter where DDP has what two of them send
 LEAST = 0.9  # of the bytes of one gather and a reduce-scatter
+FEW = "One gather of the parameters and one reduce-scatter send more: what is missing came some other way."
 
 
 def values(bench: RankBench, group: str) -> Iterator[tuple[Case, CallResult]]:
     """The calls of `group`, each with one process's outputs in every step. Raises Lost at the first without."""
     for case, result in bench.calls(group):
-        found = checks.forbidden(result)
-        loss = Lost(found, bench.outcome(case)) if found else _wrong_outputs(bench, case, result)
-        if loss and result.diagnoses:
-            raise Lost(result.diagnoses[0], bench.outcome(case))  # a race: the wrong values are its consequence
-        if loss:
-            raise loss
-        if result.diagnoses:
-            raise Lost(result.diagnoses[0], bench.outcome(case))
+        checks.undisturbed(bench, case, result)
+        _right_outputs(bench, case, result)
         yield case, result
-
-
-def _field(result: CallResult, rank: int, name: str) -> Any:
-    """What the harness returned under `name`; None for anything that cannot be its answer."""
-    returned = result.returned[rank]
-    return returned.get(name) if isinstance(returned, dict) else None
-
-
-def _told(result: CallResult, rank: int, name: str) -> float:
-    told = plain.number(_field(result, rank, name))
-    return told if told is not None and told >= 0 else math.inf
 
 
 # ---- outputs
 
 
-def _wrong_outputs(bench: RankBench, case: Case, result: CallResult) -> Lost | None:
+def _right_outputs(bench: RankBench, case: Case, result: CallResult) -> None:
+    """Raise Lost where a rank's outputs are not those of one process."""
     job: Job = case.expected
     right = training.trained(job).outputs
     got = []
     for rank in range(case.ranks):
-        rows = _field(result, rank, "outputs")
+        rows = checks.field(result, rank, "outputs")
         if not isinstance(rows, Strided) or rows.shape != right[rank].shape or rows.storage.dtype.kind != "f":
             one = f"a tensor of shape {right[rank].shape[1:]}"
             message = f"With {case.label}: rank {rank}'s outputs are {plain.in_words(rows)}, not {one} in every step."
-            return bench.lost(case, "wrong_result", message, rank)
+            raise bench.lost(case, "wrong_result", message, rank)
         got.append(rows.view().astype(np.float64))
     wrong = [~np.isclose(mine, own, NEAR, NEAR).reshape(job.steps, -1) for mine, own in zip(got, right, strict=True)]
     if not any(bad.any() for bad in wrong):
-        return None
+        return
     step = min(int(np.argmax(bad.any(1))) for bad in wrong if bad.any())
     rank = next(rank for rank, bad in enumerate(wrong) if bad[step].any())
     place = int(np.argmax(wrong[rank][step]))
@@ -74,15 +60,15 @@ def _wrong_outputs(bench: RankBench, case: Case, result: CallResult) -> Lost | N
         f"all ranks' batches: {one} instead of {other}."
     )
     message = f"{said} {_why(job, result, got, step)}".strip()
-    return bench.lost(case, "wrong_result", message, rank, other, one)
+    raise bench.lost(case, "wrong_result", message, rank, other, one)
 
 
 def _why(job: Job, result: CallResult, got: list[Array], step: int) -> str:
     for outputs, sentence in training.mistakes(job):
         if all(np.allclose(mine, theirs, rtol=2e-3, atol=2e-3) for mine, theirs in zip(got, outputs, strict=True)):
-            if any(_told(result, rank, "held") == 0 for rank in range(job.ranks)):
+            if any(checks.amount(result, rank, "held") == 0 for rank in range(job.ranks)):
                 return "They never change: parameters() is empty on some rank."
-            bare = max(_told(result, rank, "bare") for rank in range(job.ranks))
+            bare = max(checks.amount(result, rank, "bare") for rank in range(job.ranks))
             if job.lr and sentence.startswith("The module's parameters never") and 0 < bare < math.inf:
                 return f"They never change: after finish_gradient_sync() {bare:.0f} of a rank's shards have no .grad."
             return sentence
@@ -100,21 +86,18 @@ def shards(bench: RankBench) -> Outcome:
     """The shards of each rank take 1/N of the parameters' memory."""
     for case, result in values(bench, "shards"):
         job: Job = case.expected
-        held = [_told(result, rank, "held") for rank in range(case.ranks)]
+        held = [checks.amount(result, rank, "held") for rank in range(case.ranks)]
         worst = max(range(case.ranks), key=lambda rank: held[rank])
         allowed = SLACK * job.bytes / case.ranks
         if held[worst] > allowed:
             shares = ", ".join(f"{100 * share / job.bytes:.0f} %" for share in held)
-            raise bench.lost(
-                case,
-                "too_much_memory",
+            what = (
                 f"With {case.label}: parameters() of rank {worst} take {100 * held[worst] / job.bytes:.1f} % of the "
                 f"parameters' memory, {100 * SLACK / case.ranks:.1f} % allowed (the ranks: {shares}). "
-                f"{_share_habit(held, job.bytes)}",
-                worst,
-                f"at most {allowed:.0f} bytes",
-                f"{held[worst]:.0f} bytes",
+                f"{_share_habit(held, job.bytes)}"
             )
+            texts = f"at most {allowed:.0f} bytes", f"{held[worst]:.0f} bytes"
+            raise bench.lost(case, "too_much_memory", what, worst, *texts)
     return bench.picture("shards")
 
 
@@ -134,19 +117,18 @@ def peak(bench: RankBench) -> Outcome:
     for case, result in values(bench, "peak"):
         job: Job = case.expected
         n, allowed = case.ranks, job.allowed_bytes
-        peaks = [_told(result, rank, "peak") for rank in range(n)]
+        peaks = [checks.amount(result, rank, "peak") for rank in range(n)]
         worst = max(range(n), key=lambda rank: peaks[rank])
         if peaks[worst] <= allowed:
             continue
-        where, whole = _field(result, worst, "where"), _told(result, worst, "whole")
+        where, whole = checks.field(result, worst, "where"), checks.amount(result, worst, "whole")
         message = (
             f"With {case.label}: {where if isinstance(where, str) else 'once'}, rank {worst} holds "
-            f"{peaks[worst]:.0f} bytes of parameters; its shard and two units are {job.most_bytes}."
+            f"{peaks[worst]:.0f} bytes of parameters; its shard and two units are {job.most_bytes}. "
+            f"{_peak_habit(job, str(where), whole)}"
         )
-        message = f"{message} {_peak_habit(job, str(where), whole)}"
-        raise bench.lost(
-            case, "too_much_memory", message, worst, f"at most {allowed} bytes", f"{peaks[worst]:.0f} bytes"
-        )
+        texts = f"at most {allowed} bytes", f"{peaks[worst]:.0f} bytes"
+        raise bench.lost(case, "too_much_memory", message, worst, *texts)
     return bench.picture("peak")
 
 
@@ -180,38 +162,20 @@ def sent(bench: RankBench) -> Outcome:
         n, size = case.ranks, job.bytes
         ddp = 2 * (n - 1) * size / n
         for rank in range(n):
-            for step, operations in enumerate(_by_step(result, rank)):
-                count = sum(_bytes(result, op) for op in operations)
+            for step, operations in enumerate(checks.by_step(result, rank)):
+                count = sum(checks.sent_by(op, result.trace.groups.get(op.tag, ())) for op in operations)
                 if LEAST * ddp <= count <= DDP_FACTOR * ddp:
                     continue
                 few = count < ddp
                 names = ", ".join(dict.fromkeys(op.name for op in operations)) or "nothing"
-                raise bench.lost(
-                    case,
-                    "too_few_bytes" if few else "too_many_bytes",
+                kind: Kind = "too_few_bytes" if few else "too_many_bytes"
+                what = (
                     f"With {case.label}: in step {step + 1}, rank {rank} sent {count} bytes ({names}), "
-                    f"{count / ddp:.2f} times DDP's {ddp:.0f}. {_few() if few else _many(operations, count / ddp)}",
-                    rank,
-                    f"at least {LEAST * ddp:.0f} bytes" if few else f"at most {DDP_FACTOR * ddp:.0f} bytes",
-                    f"{count} bytes",
+                    f"{count / ddp:.2f} times DDP's {ddp:.0f}. {FEW if few else _many(operations, count / ddp)}"
                 )
+                limit = f"at least {LEAST * ddp:.0f} bytes" if few else f"at most {DDP_FACTOR * ddp:.0f} bytes"
+                raise bench.lost(case, kind, what, rank, limit, f"{count} bytes")
     return bench.picture("budget")
-
-
-def _by_step(result: CallResult, rank: int) -> list[list[Operation]]:
-    """What a rank posted in each step; steps begin where the harness computes."""
-    marks = sorted(s.until for s in result.trace.spans if s.rank == rank and s.what == "compute" and not s.line)
-    operations = [op for op in result.trace.operations(rank) if op.kind == SEND or op.collective]
-    ends = [*marks[1:], math.inf]
-    return [[op for op in operations if since <= op.posted < end] for since, end in zip(marks, ends, strict=True)]
-
-
-def _bytes(result: CallResult, op: Operation) -> int:
-    return op.size if op.kind == SEND else ring_bytes(op, result.trace.groups.get(op.tag, ()))
-
-
-def _few() -> str:
-    return "One gather of the parameters and one reduce-scatter send more: what is missing came some other way."
 
 
 def _many(operations: list[Operation], times: float) -> str:
@@ -231,22 +195,18 @@ def _many(operations: list[Operation], times: float) -> str:
 def state(bench: RankBench) -> Outcome:
     """full_state_dict() is on every rank what the unwrapped module's state_dict() would be."""
     for case, result in bench.calls("state_dict"):
-        if found := checks.forbidden(result):
-            raise Lost(found, bench.outcome(case))
+        checks.allowed(bench, case, result)
         job: Job = case.expected
         after = training.trained(job).values
         for rank in range(case.ranks):
             for field, step in (("first", 0), ("last", job.steps - 1)):
                 when = f"after {step} steps" if step else "before the first step"
-                wrong = _wrong_state(job, _field(result, rank, field), after[step], after)
+                wrong = _wrong_state(job, checks.field(result, rank, field), after[step], after)
                 if wrong:
                     message = f"With {case.label}: {when}, full_state_dict() on rank {rank} {wrong}"
                     raise bench.lost(case, "wrong_result", message, rank)
-        loss = _wrong_outputs(bench, case, result)
-        if loss:
-            raise loss
-        if result.diagnoses:
-            raise Lost(result.diagnoses[0], bench.outcome(case))
+        _right_outputs(bench, case, result)
+        checks.undisturbed(bench, case, result)
     return bench.picture("state_dict")
 
 
@@ -278,9 +238,9 @@ def _wrong_names(missing: list[str], more: list[str]) -> str:
     said = []
     if missing:
         what = "buffers" if not any(map(training.is_parameter, missing)) else "entries"
-        said.append(f"lacks the {what} {', '.join(map(repr, missing[:3]))}{', ...' * (len(missing) > 3)}")
+        said.append(f"lacks the {what} {says.some([repr(name) for name in missing], 3)}")
     if more:
-        said.append(f"has {', '.join(repr(str(name)[:60]) for name in more[:3])}{', ...' * (len(more) > 3)} in excess")
+        said.append(f"has {says.some([repr(str(name)[:60]) for name in more], 3)} in excess")
     kept = " A buffer with persistent=False is not saved." if any(name.endswith(NOT_SAVED) for name in more) else ""
     return f"{' and '.join(said)}: its names are those of the unwrapped module's state_dict().{kept}"
 

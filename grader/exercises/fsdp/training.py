@@ -73,14 +73,10 @@ class Job:
     def told(self) -> dict[str, Any]:
         """What the harness is told."""
         return {
-            "units": [list(unit) for unit in self.units],
-            "names": self.names,
-            "skips": self.skips,
+            "units": [list(unit) for unit in self.units], "names": self.names, "skips": self.skips,
             "double": next(iter(self.values.values())).dtype == np.float64,
-            "allowed": self.allowed_bytes if self.watched else 0,
-            "lr": self.lr,
-            "momentum": self.momentum,
-        }
+            "allowed": self.allowed_bytes if self.watched else 0, "lr": self.lr, "momentum": self.momentum,
+        }  # fmt: skip
 
 
 def is_parameter(name: str) -> bool:
@@ -139,10 +135,8 @@ def _forward(unit: Unit, values: Values, place: str, x: Array) -> tuple[Array, B
         return {f"{place}.{name}": gradient for name, gradient in found.items()}
 
     if unit[0] == "linear":
-        return x @ value("weight").T + value("bias"), lambda g: (
-            g @ value("weight"),
-            named({"weight": g.T @ x, "bias": g.sum(0)}),
-        )
+        out = x @ value("weight").T + value("bias")
+        return out, lambda g: (g @ value("weight"), named({"weight": g.T @ x, "bias": g.sum(0)}))
     if unit[0] == "gain":
         return x * value("gain"), lambda g: (g * value("gain"), named({"gain": (g * x).sum(0)}))
     if unit[0] == "tanh":
@@ -246,28 +240,20 @@ def mistakes(job: Job) -> Iterator[tuple[list[Array], str]]:
         return lambda step, own: [{k: factor * v for k, v in mine.items()} for mine in mean(step, own)]
 
     if n > 1:
-        yield (
-            trained(job, times(n)).outputs,
-            "Those are the outputs of steps with the SUM of the ranks' gradients: divide by the number of ranks.",
-        )
+        told = "Those are the outputs of steps with the SUM of the ranks' gradients: divide by the number of ranks."
+        yield trained(job, times(n)).outputs, told
         yield trained(job, times(1 / n)).outputs, "The mean of the gradients was divided by the number of ranks again."
-        yield (
-            trained(job, lambda _, own: own).outputs,
-            "Every rank trains on with its own gradients alone: reduce-scatter them.",
-        )
-        yield (
-            trained(job, lambda _, own: [_shards_of(job, own)] * n).outputs,
-            "Each shard was stepped with its own rank's gradient alone: reduce-scatter the gradients.",
-        )
+        told = "Every rank trains on with its own gradients alone: reduce-scatter them."
+        yield trained(job, lambda _, own: own).outputs, told
+        told = "Each shard was stepped with its own rank's gradient alone: reduce-scatter the gradients."
+        yield trained(job, lambda _, own: [_shards_of(job, own)] * n).outputs, told
     yield (
         trained(replace(job, lr=0.0)).outputs,
         "The module's parameters never change: each forward pass must gather the shards anew, as the optimizer left "
         "them, and finish_gradient_sync() must have set their .grad.",
     )
-    yield (
-        trained(job, behind=1).outputs,
-        "The forward pass sees the parameters of the step before: gather the shards anew after each step.",
-    )
+    told = "The forward pass sees the parameters of the step before: gather the shards anew after each step."
+    yield trained(job, behind=1).outputs, told
     gathered: list[Values] = []
 
     def accumulated(step: int, own: list[Values]) -> list[Values]:
@@ -276,7 +262,5 @@ def mistakes(job: Job) -> Iterator[tuple[list[Array], str]]:
         gathered.append(mean(step, own)[0])
         return [{name: np.asarray(sum(one[name] for one in gathered)) for name in own[0]}] * len(own)
 
-    yield (
-        trained(job, accumulated).outputs,
-        "The gradients were accumulated over the steps: finish_gradient_sync() must leave none behind in the module.",
-    )
+    told = "The gradients were accumulated over the steps: finish_gradient_sync() must leave none behind in the module."
+    yield trained(job, accumulated).outputs, told

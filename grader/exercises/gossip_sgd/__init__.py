@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 
 from grader.exercise import Check, Draw, Exercise
+from grader.exercises.common import checks
 from grader.exercises.gossip_sgd import judging, mixing, training
 from grader.exercises.gossip_sgd.mixing import Array, Edges, Gossip, Training
-from grader.ranks.program import Function, Limits, Strided
+from grader.ranks.program import Function, Strided
 from grader.worlds.cases import Case
 from grader.worlds.ranks import Ranks
 
@@ -35,11 +36,8 @@ def cases(draw: Draw) -> Iterator[Case]:
     yield _mix(draw, "consensus", 9, "a 3 x 3 torus", [mixing.metropolis(9, mixing.torus(3))] * 26)
     yield _mix(draw, "consensus", 9, "a ring of 9", [mixing.metropolis(9, mixing.ring(9))] * 24)
     yield _mix(draw, "consensus", 5, "a star of 5", [mixing.metropolis(5, mixing.star(5))] * 30)
-    for n, what, edges in (
-        (5, "a ring", mixing.ring(5)),
-        (4, "a star", mixing.star(4)),
-        (9, "a torus", mixing.torus(3)),
-    ):
+    shapes = (5, "a ring", mixing.ring(5)), (4, "a star", mixing.star(4)), (9, "a torus", mixing.torus(3))
+    for n, what, edges in shapes:
         yield _mix(draw, "traffic", n, what, [mixing.metropolis(n, edges)], "float32", ((32, 8), (64,), (16, 16)))
     for n, steps, period, dtype in ((2, 6, 2, "float64"), (3, 9, 3, "float32"), (4, 8, 4, "float64")):
         yield _train(draw, "average", n, steps, period, None, dtype)
@@ -159,7 +157,7 @@ EXERCISE = Exercise(
             Function("local_sgd", ("model", "steps", "period", "elastic")),
         ),
         cases,
-        limits=Limits(cpu_seconds=5, load_cpu_seconds=10, idle_seconds=15),
+        limits=checks.TRAINING,
         in_box=IN_BOX,
     ),
     checks=(

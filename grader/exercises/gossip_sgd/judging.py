@@ -8,10 +8,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from grader.exercises.common import plain
+from grader.exercises.common import checks, plain
 from grader.exercises.gossip_sgd import mixing
 from grader.exercises.gossip_sgd.mixing import Array, Gossip, Training
-from grader.lost import Lost
 from grader.ranks.program import CallResult, Strided
 from grader.trace.events import SEND, Operation
 from grader.worlds.cases import Case
@@ -24,6 +23,17 @@ HEADER = 128  # bytes that a neighbour may be told beside the tensors, for each 
 
 def near(got: Array, right: Array, tolerance: float = 1e-4) -> bool:
     return bool(np.allclose(got, right, rtol=tolerance, atol=tolerance))
+
+
+def first_wrong(got: Array, right: Array, given: Gossip | Training) -> tuple[int, int, int] | None:
+    """The first row, the first rank in it and the first element of that which is not right, if there is one."""
+    tolerance = NEAR[given.start.dtype.name]
+    wrong = ~np.isclose(got, right, rtol=tolerance, atol=tolerance)
+    if not wrong.any():
+        return None
+    row = int(np.argmax(wrong.any((1, 2))))
+    rank = int(np.argmax(wrong[row].any(1)))
+    return row, rank, int(np.argmax(wrong[row, rank]))
 
 
 def place(shapes: tuple[tuple[int, ...], ...], element: int) -> str:
@@ -40,17 +50,17 @@ def rows_of(bench: RankBench, case: Case, result: CallResult, count: int) -> Arr
     given: Gossip | Training = case.expected
     wanted = given.start.shape[1]
     ranks = []
-    for rank, returned in enumerate(result.returned):
-        rows = returned.get("rows") if isinstance(returned, dict) else None
+    for rank in range(case.ranks):
+        rows = checks.field(result, rank, "rows")
         rows = rows if isinstance(rows, list) else []
         for number in range(count):
             row = rows[number] if number < len(rows) else None
             if not isinstance(row, Strided) or row.shape != (wanted,) or row.storage.dtype != given.start.dtype:
-                raise bench.lost(
-                    case, "wrong_result",
+                what = (
                     f"With {case.label}: the parameters of rank {rank} became {plain.in_words(row)}; their number and "
-                    f"dtype must stay {wanted} and {given.start.dtype}.", rank,
-                )  # fmt: skip
+                    f"dtype must stay {wanted} and {given.start.dtype}."
+                )
+                raise bench.lost(case, "wrong_result", what, rank)
         ranks.append(np.stack([row.view().astype(np.float64) for row in rows[:count]]))
     return np.stack(ranks, 1)
 
@@ -72,26 +82,20 @@ def exact(bench: RankBench, group: str = "exact") -> Outcome:
 
 
 def _compare(bench: RankBench, case: Case, result: CallResult, gossip: Gossip, got: Array) -> None:
+    checks.undisturbed(bench, case, result)
     right = gossip.after()
-    tolerance = NEAR[gossip.start.dtype.name]
-    wrong = ~np.isclose(got, right, rtol=tolerance, atol=tolerance)
-    if wrong.any():
-        if result.diagnoses:
-            raise Lost(result.diagnoses[0], bench.outcome(case))
-        number = int(np.argmax(wrong.any((1, 2))))
-        rank = int(np.argmax(wrong[number].any(1)))
-        element = int(np.argmax(wrong[number, rank]))
-        one, other = plain.apart(float(got[number, rank, element]), float(right[number, rank, element]))
-        when = f"mix {number + 1} of {len(right)}" if len(right) > 1 else "the mix"
-        before = right[number - 1] if number else gossip.start.astype(np.float64)
-        raise bench.lost(
-            case, "wrong_result",
-            f"With {case.label}: after {when}, rank {rank} has {one} instead of {other}, first in "
-            f"{place(gossip.shapes, element)}. {_mix_habit(gossip, number, before, got[number], rank)}".strip(),
-            rank, other, one,
-        )  # fmt: skip
-    if result.diagnoses:
-        raise Lost(result.diagnoses[0], bench.outcome(case))
+    wrong = first_wrong(got, right, gossip)
+    if wrong is None:
+        return
+    number, rank, element = wrong
+    one, other = plain.apart(float(got[wrong]), float(right[wrong]))
+    when = f"mix {number + 1} of {len(right)}" if len(right) > 1 else "the mix"
+    before = right[number - 1] if number else gossip.start.astype(np.float64)
+    what = (
+        f"With {case.label}: after {when}, rank {rank} has {one} instead of {other}, first in "
+        f"{place(gossip.shapes, element)}. {_mix_habit(gossip, number, before, got[number], rank)}"
+    )
+    raise bench.lost(case, "wrong_result", what.strip(), rank, other, one)
 
 
 def _mix_habit(gossip: Gossip, number: int, before: Array, got: Array, rank: int) -> str:
@@ -136,20 +140,19 @@ def mean(bench: RankBench) -> Outcome:
             if not (drift <= MEAN).all():
                 element = int(np.argmax(np.where(np.isnan(drift), np.inf, drift)))
                 one, other = plain.apart(float(now[:, element].mean()), float(wanted[element]))
-                raise bench.lost(
-                    case, "wrong_result",
+                what = (
                     f"With {case.label}: in mix {number + 1} of {len(got)} the mean over all ranks goes from {other} "
                     f"to {one}. The weights are doubly stochastic: what one rank takes from another it must give in "
-                    f"exchange, both from before the mix. {_mean_habit(gossip, number, before, now)}".strip(),
-                    None, other, one,
-                )  # fmt: skip
+                    f"exchange, both from before the mix. {_mean_habit(gossip, number, before, now)}"
+                )
+                raise bench.lost(case, "wrong_result", what.strip(), None, other, one)
             idle = [rank for rank in range(case.ranks) if gossip.told[rank][number][0] and (now == before)[rank].all()]
             if idle and not number:  # later a rank may be at the mean
-                raise bench.lost(
-                    case, "wrong_result",
+                what = (
                     f"With {case.label}: in mix {number + 1} of {len(got)} nothing changes on rank {idle[0]}, though it "
-                    f"has neighbours: the tensors that were given must be changed in place.", idle[0],
-                )  # fmt: skip
+                    f"has neighbours: the tensors that were given must be changed in place."
+                )
+                raise bench.lost(case, "wrong_result", what, idle[0])
             before = now
     return bench.picture("mean")
 
@@ -173,13 +176,12 @@ def consensus(bench: RankBench) -> Outcome:
             why = _mean_habit(gossip, number, before, now)
             if not why and 1e-10 < error < 1e-5:
                 why = "It stays where numbers of fewer digits end: were the values rounded on their way?"
-            raise bench.lost(
-                case, "not_converged",
+            what = (
                 f"With {case.label}: after {number + 1} mixes the ranks' distance from their mean is {error:.3g}, from "
                 f"{first:.3g} at first. The matrix's second largest singular value is {rate:.4f}, so at most "
-                f"{rate:.4f}^{number + 1} of it is left, {allowed:.3g}. {why}".strip(),
-                None, f"at most {allowed:.3g}", f"{error:.3g}",
-            )  # fmt: skip
+                f"{rate:.4f}^{number + 1} of it is left, {allowed:.3g}. {why}"
+            )
+            raise bench.lost(case, "not_converged", what.strip(), None, f"at most {allowed:.3g}", f"{error:.3g}")
     return bench.picture("consensus")
 
 
@@ -199,28 +201,30 @@ def neighbours_only(bench: RankBench) -> Outcome:
             operations = result.trace.operations(rank)
             strangers = sorted({op.peer for op in operations if op.kind == SEND and op.size} - set(heard))
             if strangers:
-                raise bench.lost(
-                    case, "too_many_bytes",
+                what = (
                     f"With {case.label}: rank {rank} sent to rank {strangers[0]}, which is none of its neighbours "
-                    f"{sorted(heard)}: gossip knows no others.", rank, f"ranks {sorted(heard)}", f"rank {strangers[0]}",
-                )  # fmt: skip
+                    f"{sorted(heard)}: gossip knows no others."
+                )
+                texts = f"ranks {sorted(heard)}", f"rank {strangers[0]}"
+                raise bench.lost(case, "too_many_bytes", what, rank, *texts)
             sent = result.trace.bytes_sent(rank)
             allowed = len(heard) * (size + HEADER * len(gossip.shapes))
             if sent > allowed:
                 names = ", ".join(dict.fromkeys(op.name for op in operations if not op.receives))
-                raise bench.lost(
-                    case, "too_many_bytes",
+                what = (
                     f"With {case.label}: rank {rank} sent {sent} bytes ({names}) in a mix; to {len(heard)} neighbours "
-                    f"it has {len(heard) * size} to send, its tensors once to each. {_sent_habit(operations)}".strip(),
-                    rank, f"at most {allowed} bytes", f"{sent} bytes",
-                )  # fmt: skip
+                    f"it has {len(heard) * size} to send, its tensors once to each. {_sent_habit(operations)}"
+                )
+                texts = f"at most {allowed} bytes", f"{sent} bytes"
+                raise bench.lost(case, "too_many_bytes", what.strip(), rank, *texts)
         total = sum(result.trace.bytes_sent(rank) for rank in range(case.ranks))
         if total < 0.9 * case.ranks * size:
-            raise bench.lost(
-                case, "too_few_bytes",
+            what = (
                 f"With {case.label}: all ranks together sent {total} bytes, though each must tell its neighbours "
-                f"{size} bytes of tensors.", None, f"at least {case.ranks * size} bytes", f"{total} bytes",
-            )  # fmt: skip
+                f"{size} bytes of tensors."
+            )
+            texts = f"at least {case.ranks * size} bytes", f"{total} bytes"
+            raise bench.lost(case, "too_few_bytes", what, None, *texts)
     return bench.picture("traffic")
 
 

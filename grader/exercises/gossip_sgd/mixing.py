@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from grader import says
+
 Array = np.ndarray[Any, Any]
 Edges = Sequence[tuple[int, int]]
 
@@ -124,25 +126,19 @@ def mixing_mistakes(gossip: Gossip, number: int) -> Iterator[tuple[Array, str]]:
         "columns do not where degrees differ, so that the mean of all ranks is lost.",
     )
     yield np.full((n, n), 1 / n), "That is the mean of all ranks: a mix takes the neighbours only, by their weights."
-    yield (
-        matrix - own + np.eye(n),
-        "Each rank keeps its own value whole: it must be scaled by 1 - the sum of the weights.",
-    )
+    said = "Each rank keeps its own value whole: it must be scaled by 1 - the sum of the weights."
+    yield matrix - own + np.eye(n), said
     yield matrix - own, "Each rank's own value is missing: it counts 1 - the sum of the weights."
     yield (
         matrix.T,
         "Each message has the weight that its SENDER has for the receiver: the weights are the receiver's, for what it "
         "hears. Where weights are not symmetric that is another matrix.",
     )
-    yield (
-        misaligned(gossip, number),
-        "The weights went to other neighbours: weights[k] is that of neighbours[k], in the order that is given.",
-    )
+    said = "The weights went to other neighbours: weights[k] is that of neighbours[k], in the order that is given."
+    yield misaligned(gossip, number), said
     outside = matrix - own
-    yield (
-        outside / np.maximum(outside.sum(1, keepdims=True), 1e-9),
-        "That is the mean of the neighbours alone, without the own value.",
-    )
+    said = "That is the mean of the neighbours alone, without the own value."
+    yield outside / np.maximum(outside.sum(1, keepdims=True), 1e-9), said
 
 
 def mixed_up(gossip: Gossip, number: int, before: Array, got: Array, rank: int, near: Callable[..., bool]) -> str:
@@ -232,16 +228,13 @@ def training_mistakes(training: Training) -> Iterator[tuple[Array, str]]:
     """What the ranks' parameters would be by each usual mistake, and the sentence that names it."""
     period, steps = training.period, training.steps
     early = (1, *range(period + 1, steps + 1, period))
-    yield (
-        replace(training, after=early).rows(),
-        f"The ranks met after steps {_some(early)}: step 0 is the first, so that after `step` there were step + 1.",
-    )
+    told = says.some(early, 2)
+    said = f"The ranks met after steps {told}: step 0 is the first, so that after `step` there were step + 1."
+    yield replace(training, after=early).rows(), said
     late = tuple(range(period + 1, steps + 1, period + 1))
     if late:
-        yield (
-            replace(training, after=late).rows(),
-            f"The ranks met after steps {_some(late)}: a period is {period} steps.",
-        )
+        said = f"The ranks met after steps {says.some(late, 2)}: a period is {period} steps."
+        yield replace(training, after=late).rows(), said
     for variant, sentence in _ELASTIC.items() if training.elastic is not None else ():
         yield replace(training, variant=variant).rows(), sentence
     yield replace(training, after=tuple(range(1, steps + 1))).rows(), "The ranks met after every step."
@@ -253,11 +246,5 @@ def training_mistakes(training: Training) -> Iterator[tuple[Array, str]]:
         return
     yield replace(training, elastic=None).rows(), "That is the plain average: with `elastic`, ranks and centre meet."
     loaded = np.broadcast_to(training.start[0], training.start.shape)
-    yield (
-        replace(training, elastic=None, start=loaded).rows(),
-        "That is the plain average: with `elastic`, each rank and the centre are only drawn to each other.",
-    )
-
-
-def _some(numbers: Sequence[int]) -> str:
-    return ", ".join(map(str, numbers[:2])) + (", ..." if len(numbers) > 2 else "")
+    said = "That is the plain average: with `elastic`, each rank and the centre are only drawn to each other."
+    yield replace(training, elastic=None, start=loaded).rows(), said

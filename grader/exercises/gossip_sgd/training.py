@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from grader.exercises.common import plain
+from grader.exercises.common import checks, plain
 from grader.exercises.gossip_sgd import judging, mixing
-from grader.exercises.gossip_sgd.judging import NEAR, near, place, rows_of
+from grader.exercises.gossip_sgd.judging import first_wrong, near, place, rows_of
 from grader.exercises.gossip_sgd.mixing import Array, Training
-from grader.lost import Lost
 from grader.ranks.program import CallResult
-from grader.trace.events import SEND, Operation, ring_bytes
+from grader.trace.events import Operation
 from grader.worlds.cases import Case
 from grader.worlds.ranks import Outcome, RankBench
 
@@ -23,40 +22,34 @@ def trained(bench: RankBench, group: str) -> Outcome:
         training: Training = case.expected
         _stepped(bench, case, result)
         got, right = rows_of(bench, case, result, training.steps + 1), training.rows()
-        tolerance = NEAR[training.start.dtype.name]
-        wrong = ~np.isclose(got, right, rtol=tolerance, atol=tolerance)
-        if not wrong.any():
-            if result.diagnoses:
-                raise Lost(result.diagnoses[0], bench.outcome(case))
+        checks.undisturbed(bench, case, result)
+        wrong = first_wrong(got, right, training)
+        if wrong is None:
             continue
-        if result.diagnoses:
-            raise Lost(result.diagnoses[0], bench.outcome(case))
-        step = int(np.argmax(wrong.any((1, 2))))
-        rank = int(np.argmax(wrong[step].any(1)))
-        element = int(np.argmax(wrong[step, rank]))
-        one, other = plain.apart(float(got[step, rank, element]), float(right[step, rank, element]))
+        step, rank, element = wrong
+        one, other = plain.apart(float(got[wrong]), float(right[wrong]))
         when = f"after {step} of {training.steps} steps" if step else "before the first step"
-        raise bench.lost(
-            case, "wrong_result",
+        what = (
             f"With {case.label}: {when}, rank {rank} has {one} instead of {other} in "
-            f"{place(training.shapes, element)}. {_training_habit(training, got, right)}".strip(), rank, other, one,
-        )  # fmt: skip
+            f"{place(training.shapes, element)}. {_training_habit(training, got, right)}"
+        )
+        raise bench.lost(case, "wrong_result", what.strip(), rank, other, one)
     return bench.picture(group)
 
 
 def _stepped(bench: RankBench, case: Case, result: CallResult) -> None:
     """Raise Lost where a rank did not make its local steps, each once and in order, counted from 0 or 1."""
     training: Training = case.expected
-    for rank, returned in enumerate(result.returned):
-        steps = returned.get("steps") if isinstance(returned, dict) else None
+    for rank in range(case.ranks):
+        steps = checks.field(result, rank, "steps")
         if steps not in ([*range(training.steps)], [*range(1, training.steps + 1)]):
             count = len(steps) if isinstance(steps, list) else 0
-            what = f"{count} local steps" if count != training.steps else f"local steps {steps}"
-            raise bench.lost(
-                case, "wrong_result",
-                f"With {case.label}: rank {rank} made {what}; local_step(step) is to be called once for each of the "
-                f"{training.steps} steps, 0 to {training.steps - 1}.", rank, f"{training.steps} steps", what,
-            )  # fmt: skip
+            made = f"{count} local steps" if count != training.steps else f"local steps {steps}"
+            what = (
+                f"With {case.label}: rank {rank} made {made}; local_step(step) is to be called once for each of the "
+                f"{training.steps} steps, 0 to {training.steps - 1}."
+            )
+            raise bench.lost(case, "wrong_result", what, rank, f"{training.steps} steps", made)
 
 
 def _training_habit(training: Training, got: Array, right: Array) -> str:
@@ -84,7 +77,9 @@ def periods(bench: RankBench) -> Outcome:
             operations: dict[int, list[Operation]] = {}
             for op in result.trace.operations(rank):
                 after = sum(mark <= op.posted for mark in marks)
-                last = after == training.steps and not _bytes(op, case.ranks)  # a barrier in the end does no harm
+                last = after == training.steps and not checks.sent_by(
+                    op, range(case.ranks)
+                )  # a barrier in the end does no harm
                 if op.name != "new_group" and not last:
                     operations.setdefault(after, []).append(op)
             _when(bench, case, rank, operations)
@@ -98,33 +93,26 @@ def _when(bench: RankBench, case: Case, rank: int, operations: dict[int, list[Op
     missing = [step for step in training.meetings if step not in operations]
     if early:
         names = ", ".join(dict.fromkeys(op.name for op in operations[early[0]]))
-        count = sum(_bytes(op, case.ranks) for op in operations[early[0]])
+        count = sum(checks.sent_by(op, range(case.ranks)) for op in operations[early[0]])
         why = ""
         if early == [training.steps]:
             why = " The steps that are left over in the end get no average."
         elif len(set(operations) - {0}) >= training.steps - 1:
             why = " It did so after every step: what is saved by local steps is just that."
-        raise bench.lost(
-            case, "too_many_bytes",
+        what = (
             f"With {case.label}: rank {rank} communicated after step {early[0]} ({names}, {count} bytes sent); ranks "
-            f"meet {wanted}.{why}", rank, wanted, f"also after step {early[0]}",
-        )  # fmt: skip
+            f"meet {wanted}.{why}"
+        )
+        raise bench.lost(case, "too_many_bytes", what, rank, wanted, f"also after step {early[0]}")
     if missing:
-        raise bench.lost(
-            case, "too_few_bytes",
-            f"With {case.label}: rank {rank} did not communicate after step {missing[0]}; ranks meet {wanted}.",
-            rank, wanted, f"not after step {missing[0]}",
-        )  # fmt: skip
+        what = f"With {case.label}: rank {rank} did not communicate after step {missing[0]}; ranks meet {wanted}."
+        raise bench.lost(case, "too_few_bytes", what, rank, wanted, f"not after step {missing[0]}")
 
 
 def _all(steps: tuple[int, ...]) -> str:
     if not steps:
         return "after no step here, as there are fewer than a period"
     return f"after step{'s' * (len(steps) > 1)} {', '.join(map(str, steps))}"
-
-
-def _bytes(op: Operation, ranks: int) -> int:
-    return op.size if op.kind == SEND else ring_bytes(op, range(ranks))
 
 
 def real(bench: RankBench) -> Outcome:

@@ -12,10 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from grader import says
 from grader.exercise import Check, Exercise
+from grader.exercises.common import checks
 from grader.exercises.grad_scaler.gradients import cases
 from grader.exercises.grad_scaler.scaling import Array, Right, Work, scale_habit
-from grader.ranks.program import CallResult, Function, Limits
+from grader.ranks.program import CallResult, Function
 from grader.worlds.cases import Case
 from grader.worlds.ranks import Outcome, RankBench, Ranks
 
@@ -39,7 +41,7 @@ def _close(got: Array, right: Any) -> bool:
 
 
 def _short(values: Any) -> str:
-    return f"[{', '.join(f'{float(value):.6g}' for value in list(values)[:4])}{', ...' if len(values) > 4 else ''}]"
+    return f"[{says.some([f'{float(value):.6g}' for value in values], 4)}]"
 
 
 def _same_steps(bench: RankBench, case: Case, work: Work, right: Right, result: CallResult) -> None:
@@ -48,23 +50,21 @@ def _same_steps(bench: RankBench, case: Case, work: Work, right: Right, result: 
     for step, expected in enumerate(right.stepped):
         wrong = [rank for rank in range(work.ranks) if stepped[rank][step] != int(expected)]
         if wrong:
-            said, wanted = _why_not(work, right, stepped, step, wrong), "1" if expected else "0"
-            raise bench.lost(
-                case, "wrong_result", f"With {case.label}: {said}", wrong[0],
-                f"{wanted} optimizer.step()", f"{stepped[wrong[0]][step]}",
-            )  # fmt: skip
+            said = f"With {case.label}: {_why_not(work, right, stepped, step, wrong)}"
+            texts = f"{int(expected)} optimizer.step()", f"{stepped[wrong[0]][step]}"
+            raise bench.lost(case, "wrong_result", said, wrong[0], *texts)
 
 
 def _why_not(work: Work, right: Right, stepped: list[list[int]], step: int, wrong: list[int]) -> str:
     """Which ranks did wrong in `step`, and the mistake behind it."""
-    bad, who = right.bad[step], _ranks(wrong)
+    bad, who = right.bad[step], says.names(wrong)
     if not bad:
         if stepped[wrong[0]][step] > 1:
             return f"in step {step} {who} called optimizer.step() {stepped[wrong[0]][step]} times."
         return f"in step {step} {who} skipped the optimizer's step, though all gradients are finite."
-    of = "its gradient" if work.ranks == 1 else f"the gradient of {_ranks(bad)}"
+    of = "its gradient" if work.ranks == 1 else f"the gradient of {says.names(bad)}"
     if len(bad) > 1:
-        of = f"every gradient of {_ranks(bad)}"
+        of = f"every gradient of {says.names(bad)}"
     what = next((one for rank in bad for _, one in work.poison[rank][step]), "inf")
     has = f"in step {step} {of} has {_BAD[what]}, and"
     if work.ranks == 1:
@@ -75,12 +75,6 @@ def _why_not(work: Work, right: Right, stepped: list[list[int]], step: int, wron
             "All-reduce whether any rank found one, with MAX or SUM, and let that decide."
         )
     return f"{has} {who} called optimizer.step() all the same: where one rank must skip, all must."
-
-
-def _ranks(ranks: list[int]) -> str:
-    if len(ranks) == 1:
-        return f"rank {ranks[0]}"
-    return f"ranks {', '.join(map(str, ranks[:-1]))} and {ranks[-1]}"
 
 
 def _same_scales(bench: RankBench, case: Case, work: Work, right: Right, result: CallResult) -> None:
@@ -94,7 +88,9 @@ def _same_scales(bench: RankBench, case: Case, work: Work, right: Right, result:
             said = f"{when} the scale of rank {rank} is {got}, expected {expected:g}."
             others = [other for other, theirs in enumerate(scales) if np.isclose(theirs[number], expected, rtol=1e-5)]
             if others:
-                said += f" {_ranks(others).capitalize()} got it right: ranks with different scales never agree again."
+                said += (
+                    f" {says.names(others).capitalize()} got it right: ranks with different scales never agree again."
+                )
             said = f"With {case.label}: {said} {scale_habit(work, right, mine)}".strip()
             raise bench.lost(case, "wrong_result", said, rank, f"{expected:g}", got)
 
@@ -205,12 +201,11 @@ def _raises(bench: RankBench) -> Outcome:
                 raised = result.returned[rank][name]
                 missed = next((step for step, one in enumerate(raised) if not one), None)
                 if missed is not None:
-                    raise bench.lost(
-                        case, "wrong_result",
+                    said = (
                         f"With {case.label}: in step {missed} the second unscale_ before update(){after} raised "
-                        "nothing. It must raise RuntimeError: gradients divided twice look right and are too small.",
-                        rank, "RuntimeError", "nothing raised",
-                    )  # fmt: skip
+                        "nothing. It must raise RuntimeError: gradients divided twice look right and are too small."
+                    )
+                    raise bench.lost(case, "wrong_result", said, rank, "RuntimeError", "nothing raised")
             for step in range(work.steps):
                 if right.stepped[step]:
                     expected = work.gradients[rank][step].astype(np.float64)
@@ -228,7 +223,7 @@ EXERCISE = Exercise(
     world=Ranks(
         (Function("LossScaler", ("init_scale", "growth_factor", "backoff_factor", "growth_interval")),),
         cases,
-        limits=Limits(cpu_seconds=5, load_cpu_seconds=10, idle_seconds=15),
+        limits=checks.TRAINING,
         banned=("torch.amp.grad_scaler.GradScaler",),
         in_box=IN_BOX,
     ),

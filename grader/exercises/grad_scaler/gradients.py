@@ -48,16 +48,10 @@ def _drawn(generator: np.random.Generator, ranks: int, steps: int) -> tuple[list
 
 def _case(group: str, label: str, work: Work, engine: str = "sim") -> Case:
     arguments = tuple(
-        (
-            work.settings.options(),
-            Strided.of(work.starts[rank]),
-            Strided.of(work.gradients[rank]),
-            [[list(one) for one in step] for step in work.poison[rank]],
-            list(work.how),
-            [work.rate, work.momentum],
-        )
-        for rank in range(work.ranks)
-    )
+        (work.settings.options(), Strided.of(start), Strided.of(gradients),
+         [[list(one) for one in step] for step in poison], list(work.how), [work.rate, work.momentum])
+        for start, gradients, poison in zip(work.starts, work.gradients, work.poison, strict=True)
+    )  # fmt: skip
     return Case(group, label, arguments, "LossScaler", engine, expected=(work, right(work)), by="train")
 
 
@@ -78,11 +72,7 @@ def _alone(draw: Draw, group: str, settings: Settings, steps: int, bad: int) -> 
         for step in range(steps)
     )
     work = Work(settings, starts, gradients, (poison,), ("step",) * steps)
-    return _case(group, f"{_label(settings)} and bad gradients in steps {_listed(poisoned)}", work)
-
-
-def _listed(steps: set[int]) -> str:
-    return ", ".join(map(str, sorted(steps)))
+    return _case(group, f"{_label(settings)} and bad gradients in steps {', '.join(map(str, sorted(poisoned)))}", work)
 
 
 def _calibrates(draw: Draw) -> Case:

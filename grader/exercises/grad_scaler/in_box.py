@@ -78,14 +78,9 @@ def _scale(scaler: Any) -> float:
 
 
 def train(
-    make: Any,
-    options: dict[str, Any],
-    start: Any,
-    gradients: Any,
-    poison: list[list[Any]],
-    how: list[str],
+    make: Any, options: dict[str, Any], start: Any, gradients: Any, poison: list[list[Any]], how: list[str],
     sgd: list[float],
-) -> dict[str, Any]:
+) -> dict[str, Any]:  # fmt: skip
     """Every step's scale, whether the optimizer made it, the gradient after unscale_, and the parameters."""
     scaler = make(**options)
     training = _Training(start, *sgd)
@@ -103,12 +98,8 @@ def train(
         parameters.append(training.parameters())
         scaler.update()
         scales.append(_scale(scaler))
-    return {
-        "scales": scales,
-        "stepped": stepped,
-        "unscaled": torch.stack(unscaled),
-        "parameters": torch.stack(parameters),
-    }
+    tensors = {"unscaled": torch.stack(unscaled), "parameters": torch.stack(parameters)}
+    return {"scales": scales, "stepped": stepped, **tensors}
 
 
 def twice(make: Any, start: Any, gradients: Any, poison: list[list[Any]]) -> dict[str, Any]:

@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from grader import says
 from grader.exercise import Check, Draw, Exercise
-from grader.exercises.common import plain
+from grader.exercises.common import checks, plain
 from grader.exercises.gradient_accumulation import steps as right
 from grader.exercises.gradient_accumulation.steps import Array, Micro
-from grader.ranks.program import CallResult, Function, Limits, Strided
+from grader.ranks.program import CallResult, Function, Strided
 from grader.worlds.cases import Case
 from grader.worlds.ranks import Outcome, RankBench, Ranks
 
@@ -52,15 +53,15 @@ def _case(
     draw: Draw, group: str, n: int, loss: str, sizes: Sequence[Sequence[int]], ignored: float = 0.0,
     engine: str = "sim",
 ) -> Case:  # fmt: skip
-    told = ", then ".join(
-        f"{len(step)} micro-batch{'es' * (len(step) > 1)} of {'+'.join(map(str, step))}" for step in sizes
-    )
+    parts = [
+        f"{says.counted(len(step), 'micro-batch', 'micro-batches')} of {'+'.join(map(str, step))}" for step in sizes
+    ]
+    told = ", then ".join(parts)
     label = f"{n} rank{'s' * (n > 1)}, {loss}, {told if len(set(map(tuple, sizes))) > 1 else told.split(',')[0]}"
     random = draw.generator(f"{group} {label}")
     parameters = tuple(random.standard_normal(shape) for shape in SHAPES)
-    batches = tuple(
-        tuple(tuple(_micro(random, size, loss, ignored) for size in step) for step in sizes) for _ in range(n)
-    )
+    micro = partial(_micro, random, loss=loss, ignored=ignored)
+    batches = tuple(tuple(tuple(micro(size) for size in step) for step in sizes) for _ in range(n))
     given = tuple(
         (
             [Strided.of(parameter) for parameter in parameters], loss, LR,
@@ -78,10 +79,6 @@ def _micro(random: np.random.Generator, size: int, loss: str, ignored: float) ->
     targets = random.integers(0, OUT, size)
     targets[1:][random.random(size - 1) < ignored] = -100  # one target is left, for a mean to be of
     return inputs, targets
-
-
-def _array(value: Any) -> Array | None:
-    return value.view() if isinstance(value, Strided) else None
 
 
 def _same(got: Sequence[Array | None], wanted: Sequence[Array]) -> bool:
@@ -104,7 +101,7 @@ def _parameters(bench: RankBench, case: Case, result: CallResult) -> None:
     after, _ = right.train(wanted.parameters, LR, wanted.batches)
     for rank in range(case.ranks):
         found = _found(bench, case, result, rank)
-        got = [_array(value) for value in found.get("parameters", ())]
+        got = [checks.array(value) for value in found.get("parameters", ())]
         if _same(got, after):
             continue
         first = float(np.ravel(got[0])[0]) if got and got[0] is not None and got[0].size else float("nan")
@@ -134,10 +131,8 @@ def _habit(wanted: Wanted, got: list[Array | None], steps: Any) -> str:
 
 def _drifted(bench: RankBench, case: Case, result: CallResult) -> str:
     """What to ask where no mistake is known that gives these parameters."""
-    all_of_them = [
-        [_array(value) for value in _found(bench, case, result, rank).get("parameters", ())]
-        for rank in range(case.ranks)
-    ]
+    found = [_found(bench, case, result, rank).get("parameters", ()) for rank in range(case.ranks)]
+    all_of_them = [[checks.array(value) for value in values] for values in found]
     first = [value for value in all_of_them[0] if value is not None]
     if not all(_same(got, first) for got in all_of_them):
         return (
@@ -216,7 +211,7 @@ EXERCISE = Exercise(
     world=Ranks(
         (Function("train_step", ("model", "optimizer", "micro_batches", "loss_fn")),),
         cases,
-        limits=Limits(cpu_seconds=5, load_cpu_seconds=10, idle_seconds=15),
+        limits=checks.TRAINING,
         imported=("torch._dynamo",),
         in_box=IN_BOX,
     ),

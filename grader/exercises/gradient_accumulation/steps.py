@@ -18,21 +18,14 @@ def by_count(counts: Sequence[int]) -> list[float]:
 
 
 MISTAKES: tuple[tuple[str, Weights], ...] = (
-    (
-        "it is what comes of adding up the micro-batches' mean losses: each has to be scaled to its part of the whole",
-        lambda counts: [1.0] * len(counts),
-    ),
-    (
-        "it is what comes of a mean of means: micro-batches with few targets count as much as those with many. Weigh "
-        "each by its share of the targets that are not -100",
-        lambda counts: [1 / len(counts)] * len(counts),
-    ),
-    (
-        "it is what the last micro-batch alone gives: the gradients of the others were thrown away",
-        lambda counts: [0.0] * (len(counts) - 1) + [counts[-1] / sum(counts)],
-    ),
+    ("it is what comes of adding up the micro-batches' mean losses: each has to be scaled to its part of the whole",
+     lambda counts: [1.0] * len(counts)),
+    ("it is what comes of a mean of means: micro-batches with few targets count as much as those with many. Weigh each "
+     "by its share of the targets that are not -100", lambda counts: [1 / len(counts)] * len(counts)),
+    ("it is what the last micro-batch alone gives: the gradients of the others were thrown away",
+     lambda counts: [0.0] * (len(counts) - 1) + [counts[-1] / sum(counts)]),
     ("it is what the last micro-batch gives on its own", lambda counts: [0.0] * (len(counts) - 1) + [1.0]),
-)
+)  # fmt: skip
 
 
 def valid(targets: Array) -> Array:
@@ -61,12 +54,9 @@ def _loss(parameters: Sequence[Array], micro: Micro) -> tuple[float, list[Array]
 
 
 def train(
-    parameters: Sequence[Array],
-    lr: float,
-    batches: Sequence[Sequence[Sequence[Micro]]],
-    weights: Weights = by_count,
-    masked: bool = False,
-) -> tuple[list[Array], list[list[float]]]:
+    parameters: Sequence[Array], lr: float, batches: Sequence[Sequence[Sequence[Micro]]],
+    weights: Weights = by_count, masked: bool = False,
+) -> tuple[list[Array], list[list[float]]]:  # fmt: skip
     """The parameters after all steps, and each rank's loss of each; `batches[rank][step]` are micro-batches.
     With `masked`, targets of -100 count in the weights."""
     now = [parameter.copy() for parameter in parameters]

@@ -8,6 +8,7 @@ et al. 2019.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,7 @@ from grader.exercise import Check, Exercise
 from grader.exercises.common import checks
 from grader.exercises.gradient_compression.compression import Array, Job, Problem, close, habit
 from grader.exercises.gradient_compression.trainings import cases
-from grader.lost import Lost
-from grader.ranks.program import CallResult, Function, Limits, Strided
+from grader.ranks.program import CallResult, Function, Strided
 from grader.worlds.cases import Case
 from grader.worlds.ranks import Outcome, RankBench, Ranks
 
@@ -31,15 +31,8 @@ FACTOR = 1.1
 def _calls(bench: RankBench, group: str) -> Iterator[tuple[Case, Job, CallResult]]:
     """The finished calls of a group; raises Lost for what must not be in any, right or wrong."""
     for case, result in bench.calls(group):
-        found = checks.forbidden(result) or next(iter(result.diagnoses), None)
-        if found:
-            raise Lost(found, bench.outcome(case))
+        checks.clean(bench, case, result)
         yield case, case.expected, result
-
-
-def _returned(result: CallResult, rank: int, what: str) -> Any:
-    found = result.returned[rank]
-    return found.get(what) if isinstance(found, dict) else None
 
 
 def _array(found: Any) -> Array | str:
@@ -56,7 +49,7 @@ def _results(bench: RankBench, case: Case, job: Job, result: CallResult, call: i
     """What a call returned on every rank. Raises Lost where it is no tensor with the gradient's shape."""
     found = []
     for rank in range(case.ranks):
-        results = _returned(result, rank, "results")
+        results = checks.field(result, rank, "results")
         got = _array(results[call]) if isinstance(results, list) and len(results) > call else "nothing"
         shape = job.expected[call].shape
         if isinstance(got, str) or got.shape != shape:
@@ -91,9 +84,8 @@ def _right(bench: RankBench, case: Case, job: Job, result: CallResult, calls: in
                 f"{expected.size} elements; element {place} is {flat[place]:.6g}, expected "
                 f"{expected.reshape(-1)[place]:.6g}. {habit(job, call, got) or _guess(job, call, rank, got)}"
             ).strip()
-            raise bench.lost(
-                case, "wrong_result", message, rank, f"{expected.reshape(-1)[place]:.6g}", f"{flat[place]:.6g}"
-            )
+            texts = f"{expected.reshape(-1)[place]:.6g}", f"{flat[place]:.6g}"
+            raise bench.lost(case, "wrong_result", message, rank, *texts)
 
 
 def _guess(job: Job, call: int, rank: int, got: Array) -> str:
@@ -147,9 +139,8 @@ def _too_many(sent: float, k: int, size: int, n: int) -> str:
     """The mistake that makes a rank send so many bytes in a call."""
     whole = size * ITEM
     if sent >= 0.99 * 2 * (n - 1) * whole / n:
-        return (
-            f"The whole gradient was sent, which is {whole} bytes, also its zeros: send the k values and their places."
-        )
+        what = f"which is {whole} bytes, also its zeros: send the k values and their places."
+        return f"The whole gradient was sent, {what}"
     if abs(sent - 3 * k * ITEM * (n - 1)) <= HEADER * (n - 1):
         return "The places were sent as int64, of 8 bytes each: int32 is enough."
     if abs(sent - 4 * k * ITEM * (n - 1)) <= HEADER * (n - 1):
@@ -179,13 +170,11 @@ def _agreement(bench: RankBench) -> Outcome:
 def _convergence(bench: RankBench) -> Outcome:
     """Training reaches the loss that it reaches with the mean of the whole gradients."""
     for case, result in bench.calls("convergence"):
-        found = checks.forbidden(result) or next(iter(result.diagnoses), None)
-        if found:
-            raise Lost(found, bench.outcome(case))
+        checks.clean(bench, case, result)
         problem: Problem = case.expected
         dense = problem.loss(problem.dense())
         for rank in range(case.ranks):
-            got = _array(_returned(result, rank, "parameters"))
+            got = _array(checks.field(result, rank, "parameters"))
             if isinstance(got, str) or got.shape != problem.start.shape:
                 what = got if isinstance(got, str) else f"a tensor of shape {got.shape}"
                 message = f"With {case.label}: a call on rank {rank} returned {what}."
@@ -204,6 +193,8 @@ def _convergence(bench: RankBench) -> Outcome:
     return bench.picture("convergence")
 
 
+right = partial(checks.right, _values)
+
 EXERCISE = Exercise(
     name="gradient_compression",
     chapter="07",
@@ -213,21 +204,16 @@ EXERCISE = Exercise(
     world=Ranks(
         (Function("TopKAllReduce", ("ratio",)),),
         cases,
-        limits=Limits(cpu_seconds=5, load_cpu_seconds=10, idle_seconds=15),
+        limits=checks.TRAINING,
         in_box=IN_BOX,
     ),
     checks=(
-        Check("first_step", "The mean of each rank's k largest by magnitude", 4, checks.right(_values, "first_step")),
-        Check(
-            "feedback",
-            "What was not sent is added to the next gradient, per name",
-            5,
-            checks.right(_values, "feedback"),
-        ),
+        Check("first_step", "The mean of each rank's k largest by magnitude", 4, right("first_step")),
+        Check("feedback", "What was not sent is added to the next gradient, per name", 5, right("feedback")),
         Check("bytes", "k values and k places to each other rank, and little more", 4, _bytes),
         Check("agreement", "The same bits on all ranks", 2, _agreement),
         Check("convergence", "The loss of the whole gradients, within 10 %", 3, _convergence),
-        Check("shapes", "Matrices, transposed and strided gradients", 2, checks.right(_values, "shapes")),
-        Check("real", "Real gloo processes, and a large gradient", 2, checks.right(_values, "real")),
+        Check("shapes", "Matrices, transposed and strided gradients", 2, right("shapes")),
+        Check("real", "Real gloo processes, and a large gradient", 2, right("real")),
     ),
 )

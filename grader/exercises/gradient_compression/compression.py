@@ -124,15 +124,9 @@ def outputs(job: Job, rule: Rule = RIGHT) -> list[Array]:
             for one, where in zip(sent, places, strict=True):
                 mean[where] = one[where] / job.ranks
         for rank, all_of_it in enumerate(sums):
-            left = {
-                "unsent": all_of_it - sent[rank],
-                "added late": all_of_it - sent[rank],
-                "none": np.zeros(size),
-                "everything": all_of_it,
-                "mean": all_of_it - mean,
-                "zeroed": np.where(count > 0, 0.0, all_of_it),
-            }[rule.residual]
-            residuals[key, rank] = left
+            left = {"none": np.zeros(size), "everything": all_of_it, "mean": all_of_it - mean}
+            left["zeroed"] = np.where(count > 0, 0.0, all_of_it)
+            residuals[key, rank] = left.get(rule.residual, all_of_it - sent[rank])
         found.append(mean.reshape(gradients[0].shape))
     return found
 
@@ -154,11 +148,8 @@ def without_ties(job: Job) -> bool:
 
 def habit(job: Job, call: int, got: Array) -> str:
     """The mistake that gives this result, in a sentence; empty for none that is known."""
-    for rule, said in HABITS:
-        found = outputs(job, rule)
-        if call < len(found) and close(got, found[call]):
-            return said
-    return ""
+    found = ((outputs(job, rule), said) for rule, said in HABITS)
+    return next((said for results, said in found if call < len(results) and close(got, results[call])), "")
 
 
 def close(got: Array, right: Array) -> bool:

@@ -89,21 +89,12 @@ def _any(generator: np.random.Generator, shape: tuple[int, ...]) -> Array:
 
 
 def _case(
-    draw: Draw,
-    group: str,
-    label: str,
-    ranks: int,
-    ratios: tuple[float, ...],
-    plan: Plan,
-    engine: str = "sim",
-    layout: Layout = Strided.of,
-    values: Callable[[np.random.Generator, tuple[int, ...]], Array] = _exact,
-) -> Case:
+    draw: Draw, group: str, label: str, ranks: int, ratios: tuple[float, ...], plan: Plan, engine: str = "sim",
+    layout: Layout = Strided.of, values: Callable[[np.random.Generator, tuple[int, ...]], Array] = _exact,
+) -> Case:  # fmt: skip
     generator = draw.generator(f"{group} {label}")
     while True:
-        calls = tuple(
-            (which, name, tuple(values(generator, shape) for _ in range(ranks))) for which, name, shape in plan
-        )
+        calls = tuple((number, name, tuple(values(generator, of) for _ in range(ranks))) for number, name, of in plan)
         job = Job(ranks, ratios, calls)
         if without_ties(job):
             break
@@ -124,17 +115,9 @@ def _training(draw: Draw) -> Case:
     inputs = tuple(generator.normal(size=(64, size)).astype(np.float32) for _ in range(4))
     targets = tuple((x @ (common + generator.normal(size=size))).astype(np.float32) for x in inputs)
     problem = Problem(inputs, targets, np.zeros(size, np.float32), 0.05, 160, 0.125, names)
+    more = [list(one) for one in names], problem.rate, problem.steps
     arguments = tuple(
-        (
-            problem.ratio,
-            Strided.of(problem.start),
-            Strided.of(x),
-            Strided.of(y),
-            [list(one) for one in names],
-            problem.rate,
-            problem.steps,
-        )
-        for x, y in zip(inputs, targets, strict=True)
+        (problem.ratio, *map(Strided.of, (problem.start, x, y)), *more) for x, y in zip(inputs, targets, strict=True)
     )
     label = f"4 ranks that fit {size} parameters, ratio {problem.ratio:g}"
     return Case("convergence", label, arguments, "TopKAllReduce", expected=problem, by="train")

@@ -6,12 +6,12 @@ decomposition in stages that keeps it is that of Cho, Finkler, Kung and Hunter 2
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
 
+from grader import says
 from grader.exercise import Check, Draw, Exercise
 from grader.exercises.common import checks, sums
 from grader.lost import Lost
@@ -103,12 +103,7 @@ def _values(bench: RankBench, group: str) -> Iterator[tuple[Case, CallResult]]:
 def _found(case: Case, result: CallResult, file: str, counted: bool) -> Diagnosis | None:
     """What is wrong with one call that finished."""
     found = checks.forbidden(result) or _judge(case, result, file)
-    if found and found.kind == "wrong_result":
-        if result.diagnoses:
-            return result.diagnoses[0]  # a race: the wrong sum is its consequence
-        if counted:
-            return replace(found, message=f"Not counted, because the sum is wrong. {found.message}")
-    return found
+    return checks.blamed(found, result, counted="the sum" if counted else "")
 
 
 def _judge(case: Case, result: CallResult, file: str) -> Diagnosis | None:
@@ -134,10 +129,10 @@ def _stage(rank: int, inputs: list[sums.Array], outputs: list[sums.Array], case:
     wrong, first, nodes = outputs[rank][bad], rank // k * k, n // k
     which = f"{len(wrong)} of {len(bad)} elements hold" if len(wrong) < len(bad) else "every element holds"
     if np.array_equal(wrong, np.sum(inputs[first : first + k], axis=0)[bad]):
-        whose = sums._names(range(first, first + k))
+        whose = says.names(range(first, first + k))
         return f"{which} the sum over its own node alone ({whose}): what the other nodes have never came"
     if np.array_equal(wrong, np.sum(inputs[rank % k :: k], axis=0)[bad]):
-        whose = sums._names(range(rank % k, n, k))
+        whose = says.names(range(rank % k, n, k))
         return f"{which} the sum of {whose} alone, one a node: what the others on these nodes have was left out"
     if np.array_equal(wrong, (k * total)[bad]):
         return f"{which} {k} times the sum: it was added up once for each rank of a node"
@@ -178,7 +173,7 @@ def _crossing(bench: RankBench) -> Outcome:
         nodes, size = case.ranks // k, _size(case)
         worst = max(range(nodes), key=lambda node: leaving[node])
         if leaving[worst] > allowed:
-            enough, ranks = 2 * (nodes - 1) * size // nodes, sums._names(range(worst * k, (worst + 1) * k))
+            enough, ranks = 2 * (nodes - 1) * size // nodes, says.names(range(worst * k, (worst + 1) * k))
             what = (
                 f"With {case.label}: the sum is right, but node {worst} ({ranks}) sent {leaving[worst]} bytes to other "
                 f"nodes; with M = {nodes} nodes, 2(M-1)/M x {size} = {enough} are enough and {allowed - enough} more "
@@ -190,13 +185,9 @@ def _crossing(bench: RankBench) -> Outcome:
 
 
 def _counted(bench: RankBench) -> Iterator[tuple[Case, CallResult]]:
-    """The calls whose bytes are counted. Of odd shapes only those that came out right: where they did not, it is the
-    checks any_length and any_layout that say so."""
+    """The calls whose bytes are counted."""
     yield from _values(bench, "crossing")
-    with contextlib.suppress(Lost):
-        for case, result in bench.calls("odd_crossing"):
-            if not result.diagnoses and not sums.judge(case, result, bench.program.file):
-                yield case, result
+    yield from sums.odd(bench, "odd_crossing")
 
 
 def _habit(case: Case, result: CallResult, size: int) -> str:
@@ -291,31 +282,22 @@ def _where_time_goes(case: Case, result: CallResult, taken: float, flat: float) 
     )
 
 
+WAITED, LARGE = checks.waited(_values, "crossing"), checks.right(_values, "large")
+
 EXERCISE = Exercise(
     name="hierarchical_all_reduce",
     chapter="06",
     title="Hierarchical all-reduce",
     minutes=45,
     difficulty=2,
-    world=Ranks(
-        (Function("hierarchical_all_reduce", ("tensor", "ranks_per_node")),),
-        cases,
-        p2p_only=True,
-    ),
+    world=Ranks((Function("hierarchical_all_reduce", ("tensor", "ranks_per_node")),), cases, p2p_only=True),
     checks=(
         Check("sum", "The sum, in place, on 1 to 9 and 12 ranks, any nodes", 4, checks.right(_values, "sum")),
         Check("any_length", "Lengths 0, 1, N-1 and not divisible", 2, checks.right(_values, "any_length")),
         Check("any_layout", "Matrices, transposes and every third element", 2, checks.right(_values, "any_layout")),
         Check("crossing", "At most 2(M-1)/M of the tensor sent out of each of M nodes", 4, _crossing),
         Check("speed", "Faster than the flat ring where nodes share an uplink", 3, _speed),
-        Check(
-            "requests", "Every request waited for, no buffer touched too soon", 1, checks.waited(_values, "crossing")
-        ),
-        Check(
-            "large",
-            "4 MiB on 2 nodes of 2, real gloo processes unless --engine says sim",
-            2,
-            checks.right(_values, "large"),
-        ),
+        Check("requests", "Every request waited for, no buffer touched too soon", 1, WAITED),
+        Check("large", "4 MiB on 2 nodes of 2, real gloo processes unless --engine says sim", 2, LARGE),
     ),
 )

@@ -11,6 +11,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
+from grader import says
 from grader.exercise import Check, Exercise
 from grader.exercises.common.plain import BROKEN_OFF, in_words
 from grader.exercises.parallel_plan import costs as costs
@@ -77,9 +78,8 @@ def _answers(bench: RankBench, group: str) -> tuple[list[Answer], Lost | None]:
             plan = _plan(bench, case, result.returned[0])
             broken = costs.illegal(case.expected.model, case.expected.cluster, plan)
             if broken:
-                raise _lost(
-                    bench, case, "wrong_result", f"{_text(plan)} is not legal: {broken}.", "a legal plan", _text(plan)
-                )
+                said = f"{_text(plan)} is not legal: {broken}."
+                raise _lost(bench, case, "wrong_result", said, "a legal plan", _text(plan))
             found.append(Answer(case, plan))
     except Lost as loss:
         return found, _with_its_call(loss)
@@ -92,7 +92,7 @@ def _plan(bench: RankBench, case: Case, returned: Any) -> Plan:
     missing = [name for name in FIELDS if name not in found]
     wanted = f"a Plan({', '.join(FIELDS)})"
     if missing:
-        advice = "Is a `return` missing?" if returned["kind"] == "None" else f"It has no {_listed(missing)}."
+        advice = "Is a `return` missing?" if returned["kind"] == "None" else f"It has no {says.listed(missing)}."
         if returned["kind"] == "None" and case.group != "legal":
             advice += " For every pair that is asked for there is a plan that fits."
         said = f"`plan` returned {returned['kind']}, and must return {wanted}. {advice}"
@@ -106,10 +106,6 @@ def _plan(bench: RankBench, case: Case, returned: Any) -> Plan:
             raise _lost(bench, case, "wrong_result", said, kind, in_words(value))
         values[name] = int(value)
     return Plan(**{**values, "recompute": bool(values["recompute"])})
-
-
-def _listed(names: list[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def _text(plan: Plan) -> str:
@@ -181,10 +177,8 @@ def _raise_too_large(bench: RankBench, answers: list[Answer]) -> None:
         f"GB: {need.states[0] / GB:.4g} GB for parameters, gradients and Adam's states, and "
         f"{need.activations[0] / GB:.4g} GB for activations. {_why(bench, wrong)}"
     )
-    raise _lost(
-        bench, answer.case, "too_much_memory", said.strip(), f"at most {there:.4g} GB, such as {_text(least)}",
-        f"{answer.bytes / GB:.4g} GB",
-    )  # fmt: skip
+    texts = f"at most {there:.4g} GB, such as {_text(least)}", f"{answer.bytes / GB:.4g} GB"
+    raise _lost(bench, answer.case, "too_much_memory", said.strip(), *texts)
 
 
 def _raise_too_slow(bench: RankBench, answers: list[Answer]) -> None:
@@ -200,9 +194,8 @@ def _raise_too_slow(bench: RankBench, answers: list[Answer]) -> None:
         f"{_more(answer.seconds / seconds)}, and {SLOWER - 1:.0%} more is allowed. Most of it is {PARTS[name]}, "
         f"{getattr(mine, name)[0]:.3g} s against {getattr(other, name)[0]:.3g} s. {_why(bench, wrong)}"
     )
-    raise _lost(
-        bench, answer.case, "too_slow", said.strip(), f"{SLOWER * seconds:.4g} s", f"{answer.seconds:.4g} s"
-    )  # fmt: skip
+    texts = f"{SLOWER * seconds:.4g} s", f"{answer.seconds:.4g} s"
+    raise _lost(bench, answer.case, "too_slow", said.strip(), *texts)
 
 
 def _more(times: float) -> str:
@@ -243,10 +236,7 @@ EXERCISE = Exercise(
     minutes=60,
     difficulty=2,
     world=Ranks(
-        (Function("plan", ("model", "cluster")),),
-        cases,
-        limits=Limits(cpu_seconds=CPU_SECONDS),
-        in_box=IN_BOX,
+        (Function("plan", ("model", "cluster")),), cases, limits=Limits(cpu_seconds=CPU_SECONDS), in_box=IN_BOX
     ),
     checks=(
         Check("legal", "Plans that the model and the cluster allow", 2, _legal),

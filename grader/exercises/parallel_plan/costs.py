@@ -21,62 +21,38 @@ Column = NDArray[np.float64]
 # What may be forgotten: in a few words, and in a sentence on what is right.
 FORGOTTEN = {
     "bubble": ("the pipeline's bubble", "A step takes micro_batches + pp - 1 slots."),
-    "nodes": (
-        "tensor parallelism's way over the network",
-        "A group of tp devices stays within a node only if devices_per_node is divisible by tp.",
-    ),
-    "straddle": (
-        "groups that lie across two nodes, though they are no larger than one",
-        "A group stays within a node only if devices_per_node is divisible by its span.",
-    ),
-    "links": (
-        "the network",
-        "A group stays within a node only if devices_per_node is divisible by its span: tp for tensor parallelism, "
-        "tp * pp for the pipeline, all devices for data parallelism.",
-    ),
-    "tensor": (
-        "tensor parallelism's messages",
-        "Each layer has 4 all-reduces in every micro-batch, and 6 with recompute.",
-    ),
-    "gradients": (
-        "the messages of data parallelism",
-        "Gradients and parameters cross the data-parallel ranks in every step, whatever the ZeRO stage.",
-    ),
-    "again": (
-        "the time that recomputing takes",
-        "It is another forward pass of the layers, and two more all-reduces in each of them.",
-    ),
-    "accumulated": (
-        "that ZeRO's stages 2 and 3 communicate in every micro-batch",
-        "They cannot wait for the end of the step: gradients, or parameters, are not kept whole.",
-    ),
+    "nodes": ("tensor parallelism's way over the network",
+     "A group of tp devices stays within a node only if devices_per_node is divisible by tp."),
+    "straddle": ("groups that lie across two nodes, though they are no larger than one",
+     "A group stays within a node only if devices_per_node is divisible by its span."),
+    "links": ("the network",
+     "A group stays within a node only if devices_per_node is divisible by its span: tp for tensor parallelism, "
+     "tp * pp for the pipeline, all devices for data parallelism."),
+    "tensor": ("tensor parallelism's messages",
+     "Each layer has 4 all-reduces in every micro-batch, and 6 with recompute."),
+    "gradients": ("the messages of data parallelism",
+     "Gradients and parameters cross the data-parallel ranks in every step, whatever the ZeRO stage."),
+    "again": ("the time that recomputing takes",
+     "It is another forward pass of the layers, and two more all-reduces in each of them."),
+    "accumulated": ("that ZeRO's stages 2 and 3 communicate in every micro-batch",
+     "They cannot wait for the end of the step: gradients, or parameters, are not kept whole."),
     "latency": ("the latency of messages", "A ring has n - 1 messages a direction, and each costs it."),
     "optimizer": ("Adam's states", "They are 12 of the 16 bytes a parameter."),
     "gradient_memory": ("the memory of gradients", "They are 2 of the 16 bytes a parameter."),
-    "activations": (
-        "the memory of activations",
-        "They are L/pp layers' of up to min(pp, micro_batches) micro-batches.",
-    ),
-    "in_flight": (
-        "that there are several micro-batches in the pipeline",
-        "The first stage of 1F1B keeps the activations of min(pp, micro_batches) of them.",
-    ),
+    "activations": ("the memory of activations",
+     "They are L/pp layers' of up to min(pp, micro_batches) micro-batches."),
+    "in_flight": ("that there are several micro-batches in the pipeline",
+     "The first stage of 1F1B keeps the activations of min(pp, micro_batches) of them."),
     "embedding": ("the embedding's memory", "The first stage holds its V h / tp parameters besides its layers."),
-    "working": (
-        "the layer that is computed again",
-        "With recompute its activations are there besides the layers' inputs.",
-    ),
-    "all_sharded": (
-        "that ZeRO shards step by step",
-        "Stage 1 divides Adam's states by dp, stage 2 gradients too, and only stage 3 the parameters.",
-    ),
-    "few_in_flight": (
-        "that no more micro-batches are in flight than there are",
-        "The first stage keeps the activations of min(pp, micro_batches) of them, not always of pp.",
-    ),
+    "working": ("the layer that is computed again",
+     "With recompute its activations are there besides the layers' inputs."),
+    "all_sharded": ("that ZeRO shards step by step",
+     "Stage 1 divides Adam's states by dp, stage 2 gradients too, and only stage 3 the parameters."),
+    "few_in_flight": ("that no more micro-batches are in flight than there are",
+     "The first stage keeps the activations of min(pp, micro_batches) of them, not always of pp."),
     "gibibytes": ("that memory is in bytes", "80 GB are 80 * 10**9 of them, not 80 * 2**30."),
     "memory": ("the limit on memory", "Leave out the plans that need more than cluster.memory on the first stage."),
-}
+}  # fmt: skip
 
 # Plans that are left out of the search, and the sentence to say where a plan is the best of those that are not.
 NARROW = {

@@ -49,9 +49,8 @@ def cases(draw: Draw) -> Iterator[Case]:
     yield _case(draw, "death", 4, Plan((3, 1, 2), (15, 10, 12), 5, LR, 0, (3,)), 130, QUICK, ("kill:3@t=28",))
     kills = "kill:1@t=3", "kill:3@t=43"
     yield _case(draw, "death", 4, Plan((1, 2, 3), (10, 10, 15), 6, LR, 2, (1, 3)), 150, QUICK, kills)
-    yield _case(
-        draw, "death", 3, Plan((1, 2), (10, 25), 4, LR, WITHOUT, (1, 2)), 90, QUICK, ("kill:1@t=17", "kill:2@t=40")
-    )
+    kills = "kill:1@t=17", "kill:2@t=40"
+    yield _case(draw, "death", 3, Plan((1, 2), (10, 25), 4, LR, WITHOUT, (1, 2)), 90, QUICK, kills)
     yield _case(draw, "real", 4, Plan((1, 2, 3), (0, 0, 0), 6, LR, WITHOUT), 100, engine="gloo")
     yield _case(draw, "real", 4, Plan((1, 2, 3), (0, 0, 0), 4, LR, 0), 100, engine="gloo")
 
@@ -69,9 +68,8 @@ def _case(
     start = generator.uniform(-4, 4, size).astype(np.float32)
     scale = {rank: generator.uniform(0.5, 1.5, size).astype(np.float32) for rank in plan.workers}
     centre = {rank: generator.uniform(-0.3, 0.3, size) for rank in plan.workers}
-    targets = {
-        rank: (centre[rank] + generator.normal(0, 0.6, (most, size))).astype(np.float32) for rank in plan.workers
-    }
+    apart = {rank: generator.normal(0, 0.6, (most, size)) for rank in plan.workers}
+    targets = {rank: (centre[rank] + apart[rank]).astype(np.float32) for rank in plan.workers}
     arguments = [_arguments(plan, None, None, None, 0)] * ranks
     arguments[0] = _arguments(plan, start, None, None, 0)
     for rank in plan.workers:

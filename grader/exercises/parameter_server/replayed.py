@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from grader.exercises.common import plain
+from grader.exercises.common import checks, plain
 from grader.exercises.parameter_server.servers import NEAR, Array, Given, History, history
 from grader.lost import Lost
 from grader.ranks.program import CallResult, Strided
@@ -61,13 +61,12 @@ def histories(bench: RankBench, group: str) -> Iterator[tuple[Case, CallResult, 
     for case, result, final, noted in _calls(bench, group):
         found = history(case.expected, noted, final)
         if found is None:
-            raise bench.lost(
-                case,
-                "wrong_result",
+            message = (
                 f"With {case.label}: for {case.expected.plan.steps} steps the workers computed "
                 f"{', '.join(f'{len(rows)} (rank {rank})' for rank, rows in noted.items())} gradients. A refused "
-                "gradient is computed anew of fresh parameters; who computes it of the old ones is refused for ever.",
+                "gradient is computed anew of fresh parameters; who computes it of the old ones is refused for ever."
             )
+            raise bench.lost(case, "wrong_result", message)
         if found.owner and not found.applied and found.final_rest < NEAR:
             message = (
                 f"With {case.label}: the parameters never changed. Update the tensor that serve() was given, in place."
@@ -104,8 +103,7 @@ def updates(bench: RankBench) -> Outcome:
     """Each worker's steps are in the final parameters, each once; and no request is left open."""
     for case, result, found in histories(bench, "updates"):
         _once(bench, case, found)
-        if result.diagnoses:
-            raise Lost(result.diagnoses[0], bench.outcome(case))
+        checks.undisturbed(bench, case, result)
     return bench.picture("updates")
 
 
@@ -130,10 +128,8 @@ def _not_once(bench: RankBench, case: Case, found: History) -> Lost:
     even = float(np.median(shares[used])) if used.any() else 0.0
     if found.final_rest < NEAR and used.all() and np.all(np.abs(shares - even) < NEAR) and abs(even - 1) > NEAR:
         against = " Its sign is wrong." if even < 0 else ""
-        message = f"{label} every gradient was applied {even:.3g} times, not once.{against}"
-        return bench.lost(
-            case, "wrong_result", f"{message} An update is parameters -= lr * gradient.", 0, "1", f"{even:.3g}"
-        )
+        message = f"{label} every gradient was applied {even:.3g} times, not once.{against} An update is parameters -= lr * gradient."
+        return bench.lost(case, "wrong_result", message, 0, "1", f"{even:.3g}")
     lost = next((n for n in range(len(shares)) if not used[n] and len(found.of(found.owner[n])) == steps), None)
     if lost is not None:
         gone = int((~used).sum())

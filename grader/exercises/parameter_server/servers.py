@@ -31,13 +31,9 @@ class Plan:
 
     def told(self) -> dict[str, Any]:
         """What the harness is told."""
-        return {
-            "workers": list(self.workers),
-            "seconds": {str(rank): seconds for rank, seconds in zip(self.workers, self.seconds, strict=True)},
-            "steps": self.steps,
-            "lr": self.lr,
-            "max_staleness": self.max_staleness,
-        }
+        seconds = {str(rank): seconds for rank, seconds in zip(self.workers, self.seconds, strict=True)}
+        told = {name: getattr(self, name) for name in ("steps", "lr", "max_staleness")}
+        return {"workers": list(self.workers), "seconds": seconds, **told}
 
     @property
     def live(self) -> tuple[int, ...]:
@@ -121,12 +117,9 @@ def history(given: Given, noted: Mapping[int, Sequence[Array]], final: Array) ->
     of = np.array([row for rows in noted.values() for row in rows]).reshape(len(owner), len(given.start))
     if 4 * len(owner) > 3 * len(given.start):
         return None
-    gradients = np.array(
-        [
-            given.scale[rank] * (x - given.targets[rank][number])
-            for rank, number, x in zip(owner, index, of, strict=True)
-        ]
-    ).reshape(of.shape)
+    each = zip(owner, index, of, strict=True)
+    parts = [given.scale[rank] * (x - given.targets[rank][number]) for rank, number, x in each]
+    gradients = np.array(parts).reshape(of.shape)
     moved = (given.start - np.vstack([of, final])) / given.plan.lr
     shares = np.linalg.lstsq(gradients.T, moved.T, rcond=None)[0].T if owner else np.zeros((1, 0))
     rest = np.abs(moved - shares @ gradients).max(1) / max(1.0, float(np.abs(gradients).max(initial=0.0)))

@@ -14,11 +14,12 @@ from typing import Any
 import numpy as np
 
 from grader.exercise import Check, Draw, Exercise
+from grader.exercises.common import checks
 from grader.exercises.pipeline import judging
 from grader.exercises.pipeline import schedule as schedule
 from grader.exercises.pipeline.training import Given, Plan, proportional
 from grader.ranks.network import ROUNDS, Network
-from grader.ranks.program import Function, Limits, Strided
+from grader.ranks.program import Function, Strided
 from grader.worlds.cases import Case
 from grader.worlds.ranks import Ranks
 
@@ -87,7 +88,7 @@ EXERCISE = Exercise(
     world=Ranks(
         (Function("run_gpipe", PARAMETERS), Function("run_1f1b", PARAMETERS)),
         cases,
-        limits=Limits(cpu_seconds=5, load_cpu_seconds=10, idle_seconds=15),
+        limits=checks.TRAINING,
         in_box=IN_BOX,
     ),
     checks=(

@@ -107,12 +107,5 @@ def train(
     log = _Log(len(inputs) // plan["micro_batches"])
     stage = Stage(plan, weight, bias, log)
     value = run(stage, inputs, targets, LOSSES[plan["loss"]], plan["micro_batches"])
-    return {
-        "value": value,
-        "type": type(value).__name__,
-        "weight": stage.weight.grad,
-        "bias": stage.bias.grad,
-        "passes": log.passes,
-        "waiting": log.waiting,
-        "kept": log.kept,
-    }
+    did = {"passes": log.passes, "waiting": log.waiting, "kept": log.kept}
+    return {"value": value, "type": type(value).__name__, "weight": stage.weight.grad, "bias": stage.bias.grad, **did}

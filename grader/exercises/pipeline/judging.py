@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from grader.exercises.common import checks, plain
+from grader.exercises.common.checks import field
 from grader.exercises.pipeline.training import Array, Given, near, proportional
 from grader.lost import Lost
 from grader.ranks.program import CallResult, Strided
@@ -16,12 +17,10 @@ from grader.worlds.cases import Case
 from grader.worlds.ranks import Outcome, RankBench
 
 Same = Callable[[Array, Array], bool]
-
-
-def field(result: CallResult, rank: int, name: str) -> Any:
-    """What the harness returned under `name`; None for anything that cannot be its answer."""
-    returned = result.returned[rank]
-    return returned.get(name) if isinstance(returned, dict) else None
+NO_GRADIENT = (
+    "no gradient went backward through it: on the last stage start from the loss, on the others from the gradient that "
+    "the next stage sends"
+)
 
 
 def numbers(value: Any) -> list[float] | None:
@@ -39,27 +38,20 @@ def values(bench: RankBench, group: str, same: Same = proportional) -> Iterator[
     Raises Lost at the first without, about the last stage that is wrong: there a mistake arises, and goes backward.
     """
     for case, result in bench.calls(group):
-        forbidden = checks.forbidden(result)
-        if forbidden:
-            raise Lost(forbidden, bench.outcome(case))
+        checks.allowed(bench, case, result)
         given: Given = case.expected
         for rank in reversed(range(case.ranks)):
             got = _gradient(bench, case, result, rank)
             right = given.right(rank)
             if not same(got, right):
-                if result.diagnoses:
-                    raise Lost(result.diagnoses[0], bench.outcome(case))
+                checks.undisturbed(bench, case, result)
                 worst = int(np.argmax(np.nan_to_num(np.abs(got - right), nan=np.inf)))
                 one, other = plain.apart(float(got[worst]), float(right[worst]))
-                raise bench.lost(
-                    case,
-                    "wrong_result",
+                what = (
                     f"With {case.label}: the gradients of rank {rank}'s stage are not the whole model's, {one} instead "
-                    f"of {other}. {_why(given, got, rank)}".strip(),
-                    rank,
-                    other,
-                    one,
+                    f"of {other}. {_why(given, got, rank)}"
                 )
+                raise bench.lost(case, "wrong_result", what.strip(), rank, other, one)
         yield case, result
 
 
@@ -70,15 +62,8 @@ def _gradient(bench: RankBench, case: Case, result: CallResult, rank: int) -> Ar
     for name, like in (("weight", given.weights[rank]), ("bias", given.biases[rank])):
         value = field(result, rank, name)
         if not isinstance(value, Strided) or value.shape != like.shape or value.storage.dtype.kind != "f":
-            if result.diagnoses:
-                raise Lost(result.diagnoses[0], bench.outcome(case))
-            passes = field(result, rank, "passes") or ""
-            told = (
-                "stage() was never called there"
-                if "F" not in passes
-                else "no gradient went backward through it: on the last stage start from the loss, on the others from "
-                "the gradient that the next stage sends"
-            )
+            checks.undisturbed(bench, case, result)
+            told = NO_GRADIENT if "F" in (field(result, rank, "passes") or "") else "stage() was never called there"
             message = f"With {case.label}: rank {rank}'s stage has no gradient: {told}."
             raise bench.lost(case, "wrong_result", message, rank, "a gradient", plain.in_words(value))
         rows.append(value.view().astype(np.float64).reshape(-1))
@@ -115,13 +100,7 @@ def _why(given: Given, got: Array, rank: int) -> str:
 
 def gradients(group: str, same: Same = near) -> Callable[[RankBench], Outcome]:
     """All calls of `group` leave the whole model's gradients on every stage."""
-
-    def judge(bench: RankBench) -> Outcome:
-        for _ in values(bench, group, same):
-            pass
-        return bench.picture(group)
-
-    return judge
+    return checks.right(lambda bench, group: values(bench, group, same), group)
 
 
 def blind(bench: RankBench) -> Outcome:
@@ -132,19 +111,12 @@ def blind(bench: RankBench) -> Outcome:
             if np.isfinite(got).all():
                 continue
             whose = "the inputs on another rank than the first, or the targets on another than the last"
-            raise bench.lost(
-                case,
-                "wrong_result",
+            what = (
                 f"With {case.label}, inputs that are NaN on all ranks but the first and targets that are NaN on all "
-                f"but the last: rank {rank}'s gradients are NaN. Something read {whose}; all else must come by "
-                "messages.",
-                rank,
-                "finite gradients",
-                "NaN",
+                f"but the last: rank {rank}'s gradients are NaN. Something read {whose}; all else must come by messages."
             )
-    for _ in values(bench, "blind"):
-        pass
-    return bench.picture("blind")
+            raise bench.lost(case, "wrong_result", what, rank, "finite gradients", "NaN")
+    return checks.right(values, "blind")(bench)
 
 
 def _finished(bench: RankBench) -> Iterator[tuple[Case, CallResult]]:
@@ -179,11 +151,8 @@ def loss(bench: RankBench) -> Outcome:
                 raise bench.lost(case, "wrong_result", message, rank, "None", plain.in_words(value))
         value, kind = field(result, last, "value"), field(result, last, "type")
         if isinstance(value, bool) or not isinstance(value, float):
-            got = (
-                "a tensor: float(loss) or loss.item() is a float"
-                if isinstance(value, Strided)
-                else plain.in_words(value)
-            )
+            tensor = "a tensor: float(loss) or loss.item() is a float"
+            got = tensor if isinstance(value, Strided) else plain.in_words(value)
             message = (
                 f"With {case.label}: the last stage, rank {last}, returned {got}; it must return the mean loss as a "
                 "float."
@@ -211,9 +180,4 @@ def _loss_habit(given: Given, got: float) -> str:
     return ""
 
 
-def waited(bench: RankBench) -> Outcome:
-    """Every request is waited for, and no buffer is touched while it is being sent."""
-    for case, result in _finished(bench):
-        if result.diagnoses:
-            raise Lost(result.diagnoses[0], bench.outcome(case))
-    return bench.picture("gpipe")
+waited = checks.waited(lambda bench, _: _finished(bench), "gpipe")

@@ -6,7 +6,8 @@ import itertools
 import math
 from collections.abc import Callable
 
-from grader.exercises.pipeline.judging import field, numbers, values
+from grader.exercises.common.checks import field
+from grader.exercises.pipeline.judging import numbers, values
 from grader.exercises.pipeline.training import Given
 from grader.ranks.program import CallResult
 from grader.trace.events import Span
@@ -123,9 +124,8 @@ def all_forward_first(bench: RankBench) -> Outcome:
                     f"{max(waiting):g} of its outputs alive at most. GPipe sends all {m} forward first; what is "
                     f"written here is {'1F1B' if 'FBF' in passes and before > 1 else 'another schedule'}"
                 )
-            raise bench.lost(
-                case, "wrong_result", f"With {case.label}: {what}.", rank, "F" * m + "B" * m, passes[: 4 * m]
-            )
+            texts = "F" * m + "B" * m, passes[: 4 * m]
+            raise bench.lost(case, "wrong_result", f"With {case.label}: {what}.", rank, *texts)
     return bench.picture("gpipe schedule")
 
 
@@ -162,13 +162,9 @@ def live(bench: RankBench) -> Outcome:
                     f"The first backward pass comes after {passes.index('B')} forward passes: warm up with "
                     f"p - stage - 1 = {allowed - 1}, then one forward, one backward in turn."
                 )
-            raise bench.lost(
-                case,
-                "too_much_memory",
+            what = (
                 f"With {case.label}: rank {rank} has {worst:g} outputs of stage() alive at forward pass {when + 1}, "
-                f"p - stage = {allowed} allowed. {why}",
-                rank,
-                f"at most {allowed}",
-                f"{worst:g}",
+                f"p - stage = {allowed} allowed. {why}"
             )
+            raise bench.lost(case, "too_much_memory", what, rank, f"at most {allowed}", f"{worst:g}")
     return bench.picture("1f1b schedule")

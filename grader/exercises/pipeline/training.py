@@ -45,13 +45,10 @@ class Plan:
     def told(self, rank: int) -> dict[str, Any]:
         """What the harness is told."""
         return {
-            "last": rank == self.stages - 1,
-            "micro_batches": self.micro_batches,
-            "loss": self.loss,
-            "activation": list(self.activation),
-            "forward": self.forward / self.rows,
+            "last": rank == self.stages - 1, "micro_batches": self.micro_batches, "loss": self.loss,
+            "activation": list(self.activation), "forward": self.forward / self.rows,
             "backward": self.backward / self.rows,
-        }
+        }  # fmt: skip
 
     def sizes(self, rank: int) -> tuple[int, int]:
         """The features that go into a stage, and that come out."""
@@ -178,6 +175,4 @@ def near(got: Array, right: Array, times: float = 1.0) -> bool:
 def proportional(got: Array, right: Array) -> bool:
     """Equal but for what float32 loses, and for a factor."""
     length = float(np.linalg.norm(got) * np.linalg.norm(right))
-    return (
-        got.shape == right.shape and bool(np.isfinite(length)) and length > 0 and float(got @ right) > 0.9999 * length
-    )
+    return got.shape == right.shape and bool(0 < length < np.inf) and float(got @ right) > 0.9999 * length

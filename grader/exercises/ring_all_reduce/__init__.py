@@ -49,24 +49,16 @@ def _values(bench: RankBench, group: str) -> Iterator[tuple[Case, CallResult]]:
     """The calls of `group`, each found right. Raises Lost at the first that is not: a budget that a wrong sum keeps
     is worth nothing."""
     for case, result in bench.calls(group):
-        found = checks.forbidden(result) or sums.judge(case, result, bench.program.file)
-        if found and found.kind == "wrong_result" and result.diagnoses:
-            found = result.diagnoses[0]  # a race: the wrong sum is its consequence
-        elif found and found.kind == "wrong_result" and group in ("budget", "time"):
-            found = replace(found, message=f"Not counted, because the sum is wrong. {found.message}")
-        if found:
+        wrong = checks.forbidden(result) or sums.judge(case, result, bench.program.file)
+        if found := checks.blamed(wrong, result, counted="the sum" if group in ("budget", "time") else ""):
             raise Lost(found, bench.outcome(case))
         yield case, result
 
 
 def _counted(bench: RankBench) -> Iterator[tuple[Case, CallResult]]:
-    """The calls whose messages are counted. Of odd shapes only those that came out right: where they did not, it is the
-    checks any_length and any_layout that say so."""
+    """The calls whose messages are counted."""
     yield from _values(bench, "budget")
-    with contextlib.suppress(Lost):
-        for case, result in bench.calls("odd_budget"):
-            if not result.diagnoses and not sums.judge(case, result, bench.program.file):
-                yield case, result
+    yield from sums.odd(bench, "odd_budget")
 
 
 def _bytes(bench: RankBench) -> Outcome:
@@ -79,15 +71,12 @@ def _bytes(bench: RankBench) -> Outcome:
         _enough_bytes(bench, case, result)
         worst = max(range(n), key=lambda rank: sent[rank])
         if sent[worst] > allowed:
-            raise bench.lost(
-                case,
-                "too_many_bytes",
+            what = (
                 f"With {case.label}: the sum is right, but rank {worst} sent {sent[worst]} bytes for a tensor of "
-                f"{size} bytes; a ring all-reduce needs 2(N-1)/N x {size} = {allowed}. {_habit(sent, size, n)}",
-                worst,
-                f"at most {allowed} bytes",
-                f"{sent[worst]} bytes",
+                f"{size} bytes; a ring all-reduce needs 2(N-1)/N x {size} = {allowed}. {_habit(sent, size, n)}"
             )
+            texts = f"at most {allowed} bytes", f"{sent[worst]} bytes"
+            raise bench.lost(case, "too_many_bytes", what, worst, *texts)
     return bench.picture("budget")
 
 
@@ -97,15 +86,11 @@ def _enough_bytes(bench: RankBench, case: Case, result: CallResult) -> None:
     sent = [result.trace.bytes_sent(rank) for rank in range(case.ranks)]
     least = min(range(case.ranks), key=lambda rank: sent[rank])
     if case.ranks > 1 and sent[least] < size:
-        raise bench.lost(
-            case,
-            "too_few_bytes",
+        what = (
             f"With {case.label}: the sum is right, but rank {least} sent only {sent[least]} bytes. Its own {size} "
-            "bytes must have reached the others some other way than by messages between ranks.",
-            least,
-            f"at least {size} bytes",
-            f"{sent[least]} bytes",
+            "bytes must have reached the others some other way than by messages between ranks."
         )
+        raise bench.lost(case, "too_few_bytes", what, least, f"at least {size} bytes", f"{sent[least]} bytes")
 
 
 def _habit(sent: list[int], size: int, n: int) -> str:
@@ -125,26 +110,20 @@ def _steps(bench: RankBench) -> Outcome:
         taken = rounds(result.trace)
         most, slowest = max(range(n), key=lambda r: messages[r]), max(range(n), key=lambda r: taken[r])
         if messages[most] > allowed:
-            raise bench.lost(
-                case,
-                "too_many_messages",
+            what = (
                 f"With {case.label}: rank {most} sent {messages[most]} messages where 2(N-1) = {allowed} are "
-                "enough. Every message costs a latency: send one chunk a step.",
-                most,
-                f"at most {allowed} messages",
-                f"{messages[most]} messages",
+                "enough. Every message costs a latency: send one chunk a step."
             )
+            texts = f"at most {allowed} messages", f"{messages[most]} messages"
+            raise bench.lost(case, "too_many_messages", what, most, *texts)
         if taken[slowest] > allowed:
-            raise bench.lost(
-                case,
-                "too_many_rounds",
+            what = (
                 f"With {case.label}: it takes {taken[slowest]:g} rounds where 2(N-1) = {allowed} are enough: "
                 f"rank {slowest} waits while others talk. In every step all ranks must send and receive at the "
-                "same time (isend, recv, then wait).",
-                slowest,
-                f"at most {allowed} rounds",
-                f"{taken[slowest]:g} rounds",
+                "same time (isend, recv, then wait)."
             )
+            texts = f"at most {allowed} rounds", f"{taken[slowest]:g} rounds"
+            raise bench.lost(case, "too_many_rounds", what, slowest, *texts)
     with contextlib.suppress(Unable):  # what cannot be simulated has no virtual time; its rounds were counted
         _time(bench)
     return bench.picture("budget")
@@ -157,25 +136,21 @@ def _time(bench: RankBench) -> None:
         size = tensor.numel * tensor.storage.itemsize
         ideal = 2 * (n - 1) * (LINK.alpha + size / n * LINK.beta)
         slowest = max(range(n), key=lambda rank: result.finish[rank])
+        took = f"{result.finish[slowest] * 1e3:.3f} ms"
         if max(result.trace.bytes_sent(rank) for rank in range(n)) > 2 * (n - 1) * size // n:
             return  # too many bytes take too long: the check `bytes` says so
         if result.finish[slowest] < 0.99 * 2 * (n - 1) / n * size * LINK.beta:
-            raise bench.lost(
-                case,
-                "sandbox_violation",
-                f"With {case.label}: it took {result.finish[slowest] * 1e3:.3f} ms of virtual time, in which the links "
-                "can not have carried what every rank needs. Clocks and links are not to be touched.",
+            what = (
+                f"With {case.label}: it took {took} of virtual time, in which the links can not have carried what every "
+                "rank needs. Clocks and links are not to be touched."
             )
+            raise bench.lost(case, "sandbox_violation", what)
         if result.finish[slowest] > 1.05 * ideal:
-            raise bench.lost(
-                case,
-                "too_slow",
-                f"With {case.label}, 10 us and 1 GB/s a link: it takes {result.finish[slowest] * 1e3:.3f} ms of "
-                f"virtual time, an ideal ring 2(N-1)(alpha + S/N beta) = {ideal * 1e3:.3f} ms.",
-                slowest,
-                f"at most {1.05 * ideal * 1e3:.3f} ms",
-                f"{result.finish[slowest] * 1e3:.3f} ms",
+            what = (
+                f"With {case.label}, 10 us and 1 GB/s a link: it takes {took} of virtual time, an ideal ring "
+                f"2(N-1)(alpha + S/N beta) = {ideal * 1e3:.3f} ms."
             )
+            raise bench.lost(case, "too_slow", what, slowest, f"at most {1.05 * ideal * 1e3:.3f} ms", took)
 
 
 def _large(bench: RankBench) -> Outcome:
@@ -191,11 +166,7 @@ EXERCISE = Exercise(
     title="Ring all-reduce",
     minutes=40,
     difficulty=2,
-    world=Ranks(
-        (Function("ring_all_reduce", ("tensor",)),),
-        cases,
-        p2p_only=True,
-    ),
+    world=Ranks((Function("ring_all_reduce", ("tensor",)),), cases, p2p_only=True),
     checks=(
         Check("sum", "The sum, in place, on 1 to 9, 16 and 64 ranks", 4, checks.right(_values, "sum")),
         Check("any_length", "Lengths 0, 1, N-1 and not divisible by N", 3, checks.right(_values, "any_length")),

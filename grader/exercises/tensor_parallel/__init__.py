@@ -18,7 +18,7 @@ from grader.exercises.common import checks
 from grader.exercises.tensor_parallel import blocks as unsplit
 from grader.exercises.tensor_parallel.blocks import Array, Linear, Right
 from grader.lost import Lost
-from grader.ranks.program import CallResult, Function, Limits, Strided
+from grader.ranks.program import CallResult, Function, Strided
 from grader.verdict import Kind
 from grader.worlds.cases import Case
 from grader.worlds.ranks import Outcome, RankBench, Ranks
@@ -96,10 +96,6 @@ def _mine(whole: Array, split: str, which: int, rank: int, n: int) -> Array:
     return np.split(whole, n, 1)[rank] if whole.ndim == 2 else whole
 
 
-def _array(value: Any) -> Array | None:
-    return value.view() if isinstance(value, Strided) else None
-
-
 def _close(got: Array | None, right: Array) -> bool:
     if got is None or got.shape != right.shape or got.dtype.kind != "f":
         return False
@@ -134,7 +130,7 @@ class _Judge:
         whole = self.wanted.right.output
         for rank, found in enumerate(self.found):
             right = np.split(whole, self.n, -1)[rank] if self.wanted.split == "column" else whole
-            got = _array(found.get("output"))
+            got = checks.array(found.get("output"))
             if not _close(got, right):
                 told = self._output_habit(got, right, rank)
                 raise self.lost("wrong_result", f"the output of rank {rank} is wrong: {told}", rank, *_said(got, right))
@@ -155,7 +151,7 @@ class _Judge:
         if self.n > 1 and _close(got * self.n, right):
             return f"it is the mean over ranks: divided by {self.n}"
         if self.n > 1 and self.wanted.split != "column":
-            others = [_array(found.get("output")) for found in self.found]
+            others = [checks.array(found.get("output")) for found in self.found]
             if any(other is not None and other.shape == got.shape and not np.allclose(other, got) for other in others):
                 return "ranks differ: each holds a partial sum, and the all-reduce over them is missing"
         return "it is not what the unsplit layer gives"
@@ -163,22 +159,20 @@ class _Judge:
     def grads(self) -> None:
         """The backward pass: of the input and of every parameter."""
         for rank, found in enumerate(self.found):
-            self._input_grad(rank, _array(found.get("input_grad")))
+            self._input_grad(rank, checks.array(found.get("input_grad")))
             mine = list(zip(found.get("parameters", ()), found.get("grads", ()), strict=False))
             names = ("weight", "bias", "second weight", "second bias")
             wholes = [grad for pair in self.wanted.right.grads for grad in pair]
             for which, parameter in enumerate(self.wanted.parameters):
-                value, right = (
-                    _mine(whole, self.wanted.split, which, rank, self.n) for whole in (parameter, wholes[which])
-                )
-                held = [grad for kept, grad in mine if _close(_array(kept), value)]
+                both = (parameter, wholes[which])
+                value, right = (_mine(whole, self.wanted.split, which, rank, self.n) for whole in both)
+                held = [grad for kept, grad in mine if _close(checks.array(kept), value)]
                 if not held:
                     shapes = ", ".join(str(kept.shape) for kept, _ in mine if isinstance(kept, Strided))
-                    what = (
-                        f"rank {rank} has no parameter that is its part of the {names[which]}, of shape {value.shape}"
-                    )
+                    part = f"its part of the {names[which]}, of shape {value.shape}"
+                    what = f"rank {rank} has no parameter that is {part}"
                     raise self.lost("wrong_result", what, rank, f"shape {value.shape}", shapes or "no parameters")
-                got = next((grad for grad in map(_array, held) if _close(grad, right)), _array(held[0]))
+                got = next((grad for grad in map(checks.array, held) if _close(grad, right)), checks.array(held[0]))
                 if not _close(got, right):
                     told = _grad_habit(got, right, self.n)
                     what = f"on rank {rank}, the gradient of the {names[which]} is wrong: {told}"
@@ -201,15 +195,11 @@ class _Judge:
         if _close(got, right):
             return
         told = _grad_habit(got, right, self.n)
-        if (
-            self.n > 1
-            and self.wanted.split != "row"
-            and _close(got, self.wanted.right.partial_input_grad(rank, self.n))
-        ):
+        summed = self.n > 1 and self.wanted.split != "row"
+        if summed and _close(got, self.wanted.right.partial_input_grad(rank, self.n)):
             told = "it is only this rank's own part of the sum: the all-reduce in the backward pass is missing"
-        raise self.lost(
-            "wrong_result", f"on rank {rank}, the gradient of the input is wrong: {told}", rank, *_said(got, right)
-        )
+        what = f"on rank {rank}, the gradient of the input is wrong: {told}"
+        raise self.lost("wrong_result", what, rank, *_said(got, right))
 
     def traffic(self) -> None:
         """One all-reduce a pass, and no more bytes than it takes."""
@@ -274,15 +264,9 @@ def _judged(group: str, *parts: Callable[[_Judge], None]) -> Callable[[RankBench
             if found:
                 raise bench.lost(case, found.kind, found.message, found.rank)
             judged = _Judge(bench, case, result)
-            try:
-                for part in parts:
-                    part(judged)
-            except Lost:
-                if result.diagnoses:  # a race: the wrong values are its consequence
-                    raise Lost(result.diagnoses[0], bench.outcome(case)) from None
-                raise
-            if result.diagnoses:
-                raise Lost(result.diagnoses[0], bench.outcome(case))
+            checks.undisturbed(bench, case, result)
+            for part in parts:
+                part(judged)
         return bench.picture(group)
 
     return judge
@@ -292,10 +276,9 @@ def _communication(bench: RankBench) -> Outcome:
     _judged("forward", _Judge.traffic)(bench)
     _judged("block", _Judge.traffic)(bench)
     for group in ("column", "row"):  # what does not finish there, costs the points of that check
-        finished = []
+        finished: list[tuple[Case, CallResult]] = []
         with contextlib.suppress(Lost):
-            for finished_call in bench.calls(group):
-                finished.append(finished_call)
+            finished.extend(bench.calls(group))
         for case, result in finished:
             _Judge(bench, case, result).traffic()
     return bench.picture("block")
@@ -312,7 +295,7 @@ EXERCISE = Exercise(
     world=Ranks(
         (Function(COLUMN), Function(ROW), Function(BLOCK)),
         cases,
-        limits=Limits(cpu_seconds=5, load_cpu_seconds=10, idle_seconds=15),
+        limits=checks.TRAINING,
         in_box=IN_BOX,
     ),
     checks=(

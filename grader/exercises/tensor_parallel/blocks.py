@@ -41,6 +41,15 @@ class Linear:
         flat, rows = grad.reshape(-1, grad.shape[-1]), x.reshape(-1, x.shape[-1])
         return grad @ self.weight, flat.T @ rows, flat.sum(0)
 
+    def partial(self, grad: Array) -> Callable[[int, int], Array]:
+        """The gradient of the input that a rank of so many adds, from its columns alone."""
+
+        def part(rank: int, n: int) -> Array:
+            columns = np.array_split(np.arange(self.weight.shape[0]), n)[rank]
+            return np.asarray(grad[..., columns] @ self.weight[columns])
+
+        return part
+
 
 @dataclass(frozen=True)
 class Right:
@@ -54,12 +63,7 @@ class Right:
 
 def linear(layer: Linear, x: Array, grad: Array) -> Right:
     into, weight, bias = layer.grads(x, grad)
-
-    def partial(rank: int, n: int) -> Array:
-        part = np.array_split(np.arange(layer.weight.shape[0]), n)[rank]
-        return np.asarray(grad[..., part] @ layer.weight[part])
-
-    return Right(layer.forward(x), into, ((weight, bias),), partial)
+    return Right(layer.forward(x), into, ((weight, bias),), layer.partial(grad))
 
 
 def mlp(first: Linear, activation: str, second: Linear, x: Array, grad: Array) -> Right:
@@ -67,9 +71,4 @@ def mlp(first: Linear, activation: str, second: Linear, x: Array, grad: Array) -
     between, weight2, bias2 = second.grads(hidden, grad)
     through = between * slope
     into, weight1, bias1 = first.grads(x, through)
-
-    def partial(rank: int, n: int) -> Array:
-        part = np.array_split(np.arange(first.weight.shape[0]), n)[rank]
-        return np.asarray(through[..., part] @ first.weight[part])
-
-    return Right(second.forward(hidden), into, ((weight1, bias1), (weight2, bias2)), partial)
+    return Right(second.forward(hidden), into, ((weight1, bias1), (weight2, bias2)), first.partial(through))

@@ -6,7 +6,8 @@ gradients too, by a reduce-scatter in place of the all-reduce; then the new para
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,9 @@ from grader.exercises.common import checks
 from grader.exercises.zero_optimizer import judging
 from grader.exercises.zero_optimizer.judging import values
 from grader.exercises.zero_optimizer.training import Given, Group, Plan
-from grader.ranks.program import Function, Limits, Strided
+from grader.ranks.program import Function, Strided
 from grader.worlds.cases import Case
-from grader.worlds.ranks import Outcome, RankBench, Ranks
+from grader.worlds.ranks import Ranks
 
 IN_BOX = Path(__file__).with_name("in_box.py")
 ODD = ((7, 5), (11,), (4,), (13, 2), (1,))  # 77 elements: no number of ranks that is used here divides them
@@ -91,8 +92,7 @@ def _groups(draw: Draw, ranks: int, optimizer: str, stage: int) -> Case:
     )
 
 
-def _right(group: str) -> Callable[[RankBench], Outcome]:
-    return checks.right(values, group)
+_right = partial(checks.right, values)
 
 
 EXERCISE = Exercise(
@@ -104,7 +104,7 @@ EXERCISE = Exercise(
     world=Ranks(
         (Function("ZeroOptimizer", ("params", "optimizer_class")),),
         cases,
-        limits=Limits(cpu_seconds=5, load_cpu_seconds=10, idle_seconds=15),
+        limits=checks.TRAINING,
         banned=("torch.distributed.optim.ZeroRedundancyOptimizer",),
         imported=("torch._dynamo", "torch.distributed.optim"),
         in_box=IN_BOX,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
@@ -13,7 +12,8 @@ from grader.exercises.common import checks, plain
 from grader.exercises.zero_optimizer.training import Array, Given, mistakes
 from grader.lost import Lost
 from grader.ranks.program import CallResult, Strided
-from grader.trace.events import SEND, Operation, ring_bytes
+from grader.trace.events import Operation
+from grader.verdict import Kind
 from grader.worlds.cases import Case
 from grader.worlds.ranks import Outcome, RankBench
 
@@ -24,14 +24,11 @@ NEAR = 5e-5  # what float32 may lose in ten steps on values of about 1; the mist
 def values(bench: RankBench, group: str) -> Iterator[tuple[Case, CallResult]]:
     """The calls of `group`, each with the parameters of the unsharded optimizer. Raises Lost at the first without."""
     for case, result in bench.calls(group):
-        forbidden = checks.forbidden(result)
-        if forbidden:
-            raise Lost(forbidden, bench.outcome(case))
+        checks.allowed(bench, case, result)
         given: Given = case.expected
         right, got = given.rows(), [_rows(bench, case, result, rank) for rank in range(case.ranks)]
         if not all(_near(rows, right) for rows in got):
-            if result.diagnoses:
-                raise Lost(result.diagnoses[0], bench.outcome(case))
+            checks.undisturbed(bench, case, result)
             raise _wrong(bench, case, right, got)
         yield case, result
 
@@ -47,23 +44,12 @@ def _counted(bench: RankBench) -> Iterator[tuple[Case, CallResult]]:
 def _rows(bench: RankBench, case: Case, result: CallResult, rank: int) -> Array:
     """The parameters of one rank after every step, as the harness returned them. Raises Lost."""
     given: Given = case.expected
-    rows = _field(result, rank, "parameters")
+    rows = checks.field(result, rank, "parameters")
     wanted = given.plan.steps, len(given.start)
     if not isinstance(rows, Strided) or rows.shape != wanted or rows.storage.dtype.kind != "f":
         message = f"With {case.label}: on rank {rank} the parameters became {plain.in_words(rows)}; their shapes and "
         raise bench.lost(case, "wrong_result", f"{message}their number must stay as they are.", rank)
     return rows.view().astype(np.float64)
-
-
-def _field(result: CallResult, rank: int, name: str) -> Any:
-    """What the harness returned under `name`; None for anything that cannot be its answer."""
-    returned = result.returned[rank]
-    return returned.get(name) if isinstance(returned, dict) else None
-
-
-def _bytes_told(result: CallResult, rank: int, name: str) -> float:
-    told = plain.number(_field(result, rank, name))
-    return told if told is not None and told >= 0 else math.inf
 
 
 def _near(got: Array, right: Array) -> bool:
@@ -130,32 +116,26 @@ def state(bench: RankBench) -> Outcome:
     for case, result in _counted(bench):
         given: Given = case.expected
         total, n = given.plan.state_bytes, case.ranks
-        kept = [_bytes_told(result, rank, "state") for rank in range(n)]
+        kept = [checks.amount(result, rank, "state") for rank in range(n)]
         worst = max(range(n), key=lambda rank: kept[rank])
         allowed = SLACK * total / n
         if sum(kept) < 0.99 * total - 8 * len(given.plan.shapes):
-            raise bench.lost(
-                case,
-                "wrong_result",
+            what = (
                 f"With {case.label}: the instances of optimizer_class keep {100 * sum(kept) / total:.0f} % of the "
                 "optimizer's state, all ranks together. Every element must be stepped by an instance of it on some "
-                "rank, which is to stay the same from step to step.",
-                None,
-                f"{total} bytes on all ranks",
-                f"{sum(kept):g} bytes",
+                "rank, which is to stay the same from step to step."
             )
+            texts = f"{total} bytes on all ranks", f"{sum(kept):g} bytes"
+            raise bench.lost(case, "wrong_result", what, None, *texts)
         if kept[worst] > allowed:
             evenly = " evenly" if sum(kept) < 1.2 * total else ""
-            raise bench.lost(
-                case,
-                "too_much_memory",
+            what = (
                 f"With {case.label}: the optimizer state is not sharded{evenly}: rank {worst} holds "
                 f"{100 * kept[worst] / total:.0f} % of it, {math.floor(100 * SLACK / n)} % allowed. "
-                f"{_state_habit(kept, total)}",
-                worst,
-                f"at most {allowed:.0f} bytes",
-                f"{kept[worst]:.0f} bytes",
+                f"{_state_habit(kept, total)}"
             )
+            texts = f"at most {allowed:.0f} bytes", f"{kept[worst]:.0f} bytes"
+            raise bench.lost(case, "too_much_memory", what, worst, *texts)
     return bench.picture("budget1")
 
 
@@ -175,35 +155,20 @@ def freed(bench: RankBench) -> Outcome:
     for case, result in values(bench, "budget2"):
         given: Given = case.expected
         total = given.plan.bytes
-        held = [_bytes_told(result, rank, "gradients") for rank in range(case.ranks)]
+        held = [checks.amount(result, rank, "gradients") for rank in range(case.ranks)]
         worst = max(range(case.ranks), key=lambda rank: held[rank])
         if held[worst] > SLACK * total / case.ranks:
-            raise bench.lost(
-                case,
-                "too_much_memory",
+            what = (
                 f"With {case.label}: after step() rank {worst} still holds {held[worst] / total * 100:.0f} % of the "
                 "gradients' memory. In stage 2 a rank keeps no gradient beyond its shard: set p.grad to None as soon "
-                "as it is reduced, and keep no reference to it.",
-                worst,
-                f"at most {SLACK * total / case.ranks:.0f} bytes",
-                f"{held[worst]:.0f} bytes",
+                "as it is reduced, and keep no reference to it."
             )
+            texts = f"at most {SLACK * total / case.ranks:.0f} bytes", f"{held[worst]:.0f} bytes"
+            raise bench.lost(case, "too_much_memory", what, worst, *texts)
     return bench.picture("budget2")
 
 
 # ---- messages
-
-
-def _by_step(result: CallResult, rank: int, steps: int) -> list[list[Operation]]:
-    """What a rank posted in each step; steps begin where the harness computes. On real processes nothing is marked, and
-    all stands in one."""
-    marks = sorted(s.until for s in result.trace.spans if s.rank == rank and s.what == "compute" and not s.line)
-    marks = marks[:steps]  # one more may follow, before the harness looks at the memory
-    operations = [op for op in result.trace.operations(rank) if op.kind == SEND or op.collective]
-    if len(marks) != steps:
-        return [operations]
-    ends = [*marks[1:], math.inf]
-    return [[op for op in operations if since <= op.posted < end] for since, end in zip(marks, ends, strict=True)]
 
 
 def _allowance(by_step: list[list[Operation]], steps: int) -> int:
@@ -214,12 +179,11 @@ def _allowance(by_step: list[list[Operation]], steps: int) -> int:
 def collectives(bench: RankBench) -> Outcome:
     """Collectives of each step: at most two for every parameter group. 2(N-1) messages count as one collective."""
     for case, result in _counted(bench):
-        if result.diagnoses:
-            raise Lost(result.diagnoses[0], bench.outcome(case))
+        checks.undisturbed(bench, case, result)
         given: Given = case.expected
         groups = len(given.plan.groups)
         for rank in range(case.ranks):
-            steps = _by_step(result, rank, given.plan.steps)
+            steps = checks.by_step(result, rank, given.plan.steps)
             allowed = 2 * groups * _allowance(steps, given.plan.steps)
             for step, operations in enumerate(steps):
                 joint = [op for op in operations if op.collective]
@@ -227,16 +191,12 @@ def collectives(bench: RankBench) -> Outcome:
                 count = len(joint) + -(-messages // (2 * (case.ranks - 1)))
                 if count <= allowed:
                     continue
-                raise bench.lost(
-                    case,
-                    "too_many_messages",
+                what = (
                     f"With {case.label}: in step {step + 1}, rank {rank} makes {_told(joint, messages)} for "
                     f"{groups} parameter group{'s' * (groups > 1)} of {len(given.plan.shapes)} parameters in all; "
-                    f"two collectives a group, {allowed} here, are enough. {_habit(joint, given)}".strip(),
-                    rank,
-                    f"at most {allowed} collectives",
-                    f"{count}",
+                    f"two collectives a group, {allowed} here, are enough. {_habit(joint, given)}"
                 )
+                raise bench.lost(case, "too_many_messages", what, rank, f"at most {allowed} collectives", f"{count}")
     return bench.picture("budget1")
 
 
@@ -261,28 +221,22 @@ def sent(bench: RankBench) -> Outcome:
         most = 2 * (n - 1) * (SLACK * size / n + 4 * len(plan.shapes))  # every parameter may be padded
         enough = 0.85 * (n - 1) * size / n
         for rank in range(n):
-            steps = _by_step(result, rank, plan.steps)
+            steps = checks.by_step(result, rank, plan.steps)
             allowed = most * _allowance(steps, plan.steps)
-            counts = [sum(_bytes(op, n) for op in operations) for operations in steps]
+            counts = [sum(checks.sent_by(op, range(n)) for op in operations) for operations in steps]
             for step, count in enumerate(counts):
                 if enough <= count <= allowed:
                     continue
                 few = count < enough
                 names = ", ".join(dict.fromkeys(op.name for op in steps[step])) or "nothing"
-                raise bench.lost(
-                    case,
-                    "too_few_bytes" if few else "too_many_bytes",
+                kind: Kind = "too_few_bytes" if few else "too_many_bytes"
+                what = (
                     f"With {case.label}: in step {step + 1}, rank {rank} sent {count} bytes ({names}) for gradients of "
-                    f"{size} bytes. {_few(n, size) if few else _many(count, n, size)}",
-                    rank,
-                    f"at least {enough:.0f} bytes" if few else f"at most {allowed:.0f} bytes",
-                    f"{count} bytes",
+                    f"{size} bytes. {_few(n, size) if few else _many(count, n, size)}"
                 )
+                limit = f"at least {enough:.0f} bytes" if few else f"at most {allowed:.0f} bytes"
+                raise bench.lost(case, kind, what, rank, limit, f"{count} bytes")
     return bench.picture("budget2")
-
-
-def _bytes(op: Operation, ranks: int) -> int:
-    return op.size if op.kind == SEND else ring_bytes(op, range(ranks))
 
 
 def _few(n: int, size: int) -> str:

@@ -51,16 +51,11 @@ class Plan:
     def told(self) -> dict[str, Any]:
         """What the harness is told."""
         return {
-            "optimizer": self.optimizer,
-            "options": self.options,
-            "stage": self.stage,
-            "shapes": [list(shape) for shape in self.shapes],
-            "groups": [group.told() for group in self.groups],
-            "added": self.added.told() if self.added else None,
-            "rates": [list(rate) for rate in self.rates],
-            "skipped": [list(pair) for pair in self.skipped],
-            "discarded": self.discarded,
-        }
+            "optimizer": self.optimizer, "options": self.options, "stage": self.stage,
+            "shapes": [list(shape) for shape in self.shapes], "groups": [group.told() for group in self.groups],
+            "added": self.added.told() if self.added else None, "rates": [list(rate) for rate in self.rates],
+            "skipped": [list(pair) for pair in self.skipped], "discarded": self.discarded,
+        }  # fmt: skip
 
     @property
     def sizes(self) -> list[int]:
@@ -141,26 +136,17 @@ def mistakes(given: Given) -> Iterator[tuple[Array, str]]:
     plan, mean = given.plan, given.mean
     n = len(given.gradients)
     if plan.stage == 2 and n > 1:
-        yield (
-            given.rows(gradients=n * mean),
-            "Those are the parameters of a step with the SUM of the ranks' gradients: divide by the number of ranks.",
-        )
+        said = "Those are the parameters of a step with the SUM of the ranks' gradients: divide by the number of ranks."
+        yield given.rows(gradients=n * mean), said
     elif n > 1:
         yield given.rows(gradients=n * mean), "The gradients, averaged already in stage 1, were summed over the ranks."
         yield given.rows(gradients=mean / n), "The gradients, averaged already in stage 1, were divided once more."
+    gradients = mean.copy()
     if plan.discarded >= 0:
-        gradients = mean.copy()
         gradients[plan.discarded] *= -2
         yield given.rows(gradients=gradients), "The gradients were accumulated: zero_grad() left the old ones there."
-        yield (
-            given.rows(gradients=np.cumsum(gradients, 0)),
-            "The gradients were accumulated over the steps: zero_grad() left the old ones there.",
-        )
-    else:
-        yield (
-            given.rows(gradients=np.cumsum(mean, 0)),
-            "The gradients were accumulated over the steps: zero_grad() left the old ones there.",
-        )
+    said = "The gradients were accumulated over the steps: zero_grad() left the old ones there."
+    yield given.rows(gradients=np.cumsum(gradients, 0)), said
     yield (
         np.stack(list(_trained(plan, given.start, mean, forgets=True))),
         "Momentum and moments begin anew in every step: step with the same instances and the same tensors each time, "
@@ -173,33 +159,23 @@ def mistakes(given: Given) -> Iterator[tuple[Array, str]]:
             alike = replace(plan, groups=tuple(replace(g, options=group.options) for g in plan.groups))
             yield given.rows(alike), "All groups were trained with one group's options: each has its own."
     if plan.rates:
-        yield (
-            given.rows(replace(plan, rates=())),
-            "The lr that was set in param_groups had no effect: the optimizer inside has groups of its own.",
-        )
+        said = "The lr that was set in param_groups had no effect: the optimizer inside has groups of its own."
+        yield given.rows(replace(plan, rates=())), said
     if plan.added:
-        yield (
-            given.rows(replace(plan, added=replace(plan.added, before=plan.steps))),
-            "The group that add_param_group() added is not trained.",
-        )
-        yield (
-            given.rows(replace(plan, added=replace(plan.added, options={}))),
-            "The group that add_param_group() added is trained without its own options.",
-        )
+        said = "The group that add_param_group() added is not trained."
+        yield given.rows(replace(plan, added=replace(plan.added, before=plan.steps))), said
+        said = "The group that add_param_group() added is trained without its own options."
+        yield given.rows(replace(plan, added=replace(plan.added, options={}))), said
     if plan.skipped:
         zeros = mean.copy()
         for step, index in plan.skipped:
             zeros[step, plan.slices[index]] = 0
-        yield (
-            given.rows(replace(plan, skipped=()), zeros),
-            "A parameter whose gradient is None was stepped with zeros: momentum and weight decay moved it.",
-        )
+        said = "A parameter whose gradient is None was stepped with zeros: momentum and weight decay moved it."
+        yield given.rows(replace(plan, skipped=()), zeros), said
         old = mean.copy()
         for step, index in sorted(plan.skipped):
             old[step, plan.slices[index]] = old[step - 1, plan.slices[index]]
-        yield (
-            given.rows(replace(plan, skipped=()), old),
-            "A parameter whose gradient is None was stepped with that of an earlier step, which was left there.",
-        )
+        said = "A parameter whose gradient is None was stepped with that of an earlier step, which was left there."
+        yield given.rows(replace(plan, skipped=()), old), said
         every = tuple((step, index) for step, _ in plan.skipped for index in range(len(plan.shapes)))
         yield given.rows(replace(plan, skipped=every)), "One parameter without a gradient kept all from being stepped."
