@@ -58,7 +58,7 @@ def test_a_kernel_runs_cells_and_has_the_course_but_nothing_of_the_grading(mode:
     home, *rest = run(
         mode,
         "import os; print(os.environ['HOME'])",
-        "from grader import check, play, course; print('imported')",
+        "from grader import check, play; print('imported')",
         "print(open('data/d.csv').read()); open('mine.txt', 'w').write('x'); print(os.getcwd())",
         "1 / 0",
         "check(len)",
@@ -78,7 +78,10 @@ def test_a_kernel_reads_nothing_of_the_course_the_class_or_the_teacher(mode: mod
     (tmp_path / "gradebook.db").write_text("points")
     hidden = [
         *(ROOT / name for name in ("solutions", "exercises", "tests", "nbgrader_config.py", "grader/exercise.py")),
-        *(ROOT / "grader" / name for name in ("exercises/_sums.py", "classroom/service.py", "classroom/autograde.py")),
+        *(
+            ROOT / "grader" / name
+            for name in ("exercises/common/sums.py", "classroom/service.py", "classroom/autograde.py")
+        ),
         *(tmp_path, others / "ring.ipynb", tmp_path / "gradebook.db"),
     ]
     [found, imported] = run(

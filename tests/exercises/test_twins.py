@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from grader import exercise, grading, registry
+from grader import grading, registry
 from grader.ranks.engines import Engines
 from grader.submission import Submission
 from grader.worlds.twins import twins
@@ -52,7 +52,7 @@ def test_no_check_is_passed_by_simulated_ranks_alone(engines: Engines, how: str)
 
 def test_every_group_with_a_small_world_has_one_twin() -> None:
     found = registry.find("ring_all_reduce")
-    cases = list(found.cases(exercise.Draw(1)))
+    cases = found.world.drawn(1)
     made = twins(cases, 1)
     groups = {case.group for case in cases if case.engine == "sim" and 2 <= case.ranks <= 8}
     assert {case.group for case in made} == groups
