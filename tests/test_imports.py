@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -46,8 +47,13 @@ def part(path: Path) -> str:
     return relative.parts[0] if len(relative.parts) > 1 else relative.stem
 
 
-def imports(path: Path) -> Iterator[str]:
+@cache
+def imports(path: Path) -> tuple[str, ...]:
     """Every module that `path` imports, wherever in the file, as a dotted name."""
+    return tuple(_imports(path))
+
+
+def _imports(path: Path) -> Iterator[str]:
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -61,17 +67,22 @@ def used_parts(path: Path) -> set[str]:
     return {name[1] for name in names if len(name) > 1} - mine
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_a_module_imports_lower_layers_only(path: Path) -> None:
-    me = part(path)
-    assert "courselib" not in {name.split(".")[0] for name in imports(path)}, "chapters use the grader, not it them"
+def wrong_layers(path: Path) -> Iterator[str]:
+    me, uses = part(path), used_parts(path)
+    where = path.relative_to(PACKAGE)
+    if "courselib" in {name.split(".")[0] for name in imports(path)}:
+        yield f"{where} imports courselib: chapters use the grader, not it them"
     if me == "quiz":
-        assert not used_parts(path), "grader.quiz stands alone: move what it needs into it"
-        return
-    assert me in LAYER, f"{path.name} is a new part: give it a layer here and in CONTRIBUTING.md"
-    for other in used_parts(path):
-        allowed = LAYER.get(other, 99) < LAYER[me] or (other == "quiz" and me in ABOVE_QUIZ)
-        assert allowed, f"{path.relative_to(PACKAGE)} imports grader.{other}, which is not below {me}"
+        yield from (f"{where} imports grader.{other}, but grader.quiz stands alone" for other in uses)
+    elif me not in LAYER:
+        yield f"{where} is a new part: give it a layer here and in CONTRIBUTING.md"
+    else:
+        below = {other for other in uses if LAYER.get(other, 99) < LAYER[me] or (other == "quiz" and me in ABOVE_QUIZ)}
+        yield from (f"{where} imports grader.{other}, which is not below {me}" for other in uses - below)
+
+
+def test_modules_import_lower_layers_only() -> None:
+    assert [found for path in MODULES for found in wrong_layers(path)] == []
 
 
 @pytest.mark.parametrize("path", OF_CHAPTERS, ids=lambda path: path.name)
@@ -81,13 +92,18 @@ def test_what_chapters_import_uses_worlds_and_pictures_alone(path: Path) -> None
     assert used_parts(path) <= allowed
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_only_the_box_imports_torch(path: Path) -> None:
-    uses = {name.split(".")[0] for name in imports(path)}
-    if str(path.relative_to(PACKAGE)) not in IN_THE_BOX:
-        assert "torch" not in uses, "torch is for the learner's processes; the grading process compares raw bytes"
-    if str(path.relative_to(PACKAGE)) not in UNPICKLE:
-        assert "pickle" not in uses, "nothing that came from a box is ever unpickled"
+@pytest.mark.parametrize(
+    ("module", "where", "why"),
+    [
+        ("torch", IN_THE_BOX, "torch is for the learner's processes; the grading process compares raw bytes"),
+        ("pickle", UNPICKLE, "nothing that came from a box is ever unpickled"),
+    ],
+)
+def test_what_is_for_the_box_alone(module: str, where: set[str], why: str) -> None:
+    using = {
+        str(path.relative_to(PACKAGE)) for path in MODULES if module in {name.split(".")[0] for name in imports(path)}
+    }
+    assert using <= where, why
 
 
 def test_every_folder_says_what_lives_there() -> None:

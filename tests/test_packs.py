@@ -98,12 +98,21 @@ def test_a_notebook_of_a_pack_asks_the_grading_service(installed: Path, tmp_path
     assert [float(text) for text in texts] == [3, 2]
 
 
-@pytest.fixture
-def classroom(tmp_path: Path) -> Path:
+def teacher(installed: Path, classroom: Path, *command: str) -> None:
+    """A command that a teacher gives in the class's folder."""
+    python = [sys.executable, "-m", *command]
+    done = run(installed, *python, cwd=classroom, PYTHONPATH=str(ROOT), RANKUP_CLASS=str(classroom))
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture(scope="module")
+def assignment(installed: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A teacher's folder: the pack's notebook as an assignment, and what two learners handed in."""
+    tmp_path = tmp_path_factory.mktemp("class")
     config = f"""
+import os
 load_subconfig("nbgrader_config.py", path={str(ROOT)!r})
-c.CourseDirectory.root = {str(tmp_path)!r}
+c.CourseDirectory.root = os.getcwd()
 c.CourseDirectory.source_directory = "source"
 c.CourseDirectory.release_directory = "release"
 """
@@ -117,6 +126,7 @@ c.CourseDirectory.release_directory = "release"
         handed_in = tmp_path / "submitted" / learner / "barriers" / f"{NAME}.ipynb"
         handed_in.parent.mkdir(parents=True)
         nbformat.write(notebook, handed_in)
+    teacher(installed, tmp_path, "nbgrader", "generate_assignment", "barriers")
     return tmp_path
 
 
@@ -128,15 +138,9 @@ c.CourseDirectory.release_directory = "release"
     ],
     ids=["nbgrader autograde", "rankup class grade"],
 )
-def test_a_class_is_graded_on_a_pack(installed: Path, classroom: Path, road: tuple[str, ...]) -> None:
-    def teacher(*command: str) -> None:
-        done = run(
-            installed, sys.executable, "-m", *command, cwd=classroom, PYTHONPATH=str(ROOT), RANKUP_CLASS=str(classroom)
-        )
-        assert done.returncode == 0, done.stderr
-
-    teacher("nbgrader", "generate_assignment", "barriers")
-    teacher(*road)
+def test_a_class_is_graded_on_a_pack(installed: Path, assignment: Path, road: tuple[str, ...], tmp_path: Path) -> None:
+    classroom = shutil.copytree(assignment, tmp_path / "class")
+    teacher(installed, classroom, *road)
     with Gradebook(f"sqlite:///{classroom / 'gradebook.db'}", "rankup") as book:
         points = {who: book.find_submission("barriers", who).score for who in ("ada", "bela")}
     assert points == {"ada": POINTS, "bela": 0}

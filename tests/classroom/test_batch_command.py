@@ -72,6 +72,7 @@ def kinds(room: Class, learner: str) -> list[str]:
     return [check["diagnosis"]["kind"] for check in checks if check["diagnosis"]]
 
 
+@pytest.mark.heavy
 def test_a_class_is_graded_in_three_runs_interrupted_killed_and_to_the_end(tmp_path: Path) -> None:
     """One test: each run takes up what the one before it left."""
     room = empty(tmp_path)

@@ -170,6 +170,7 @@ def both_at_work(pool: ClusterPool, *more: Job) -> tuple[Iterator[Done], list[Do
     return results, [next(results)]
 
 
+@pytest.mark.heavy
 def test_the_submissions_of_a_lost_machine_are_graded_by_the_others(
     machines: Cluster, pool: ClusterPool, engines: Engines
 ) -> None:

@@ -173,6 +173,7 @@ def test_without_ray_a_sentence_says_so(monkeypatch: pytest.MonkeyPatch, engines
         Rays(engines.warm).take()
 
 
+@pytest.mark.heavy
 def test_gradings_of_strangers_get_a_ray_each(engines: Engines) -> None:
     rays = Rays(engines.warm, shared=False)
     first = rays.take()
@@ -186,6 +187,7 @@ def test_a_workers_command_line_says_its_environment() -> None:
     assert variables(["x.py"]) == {}
 
 
+@pytest.mark.heavy
 def test_nothing_of_ray_is_left_when_the_engines_are_closed() -> None:
     with Engines() as made:
         one = Driver(made.lend(Rays), Submission(PROGRAM, "mine.py"), ["echo"], HARNESS)

@@ -93,6 +93,7 @@ def test_what_a_submission_writes_is_gone_in_the_next_run(spark: Spark) -> None:
         run(spark, "a.write.json('copy')\nreturn a")
 
 
+@pytest.mark.heavy
 def test_who_writes_over_what_was_given_is_refused(engines: Engines) -> None:
     spark = Spark(engines.warm)
     with pytest.raises(Lost) as caught:
