@@ -28,7 +28,8 @@ import pathlib, sys
 
 
 def dissemination_barrier():
-    seen = [str(path) for path in pathlib.Path(sys.prefix).rglob("dissemination_barrier*")]
+    seen = [*pathlib.Path("@TARGET@").rglob("dissemination_barrier*")]
+    sys.path.append("@TARGET@")
     try:
         import barriers.exercises.dissemination_barrier as answers
     except ImportError:
@@ -74,7 +75,7 @@ def test_a_pack_is_listed_started_and_graded_as_ours(installed: Path, tmp_path: 
 @pytest.mark.skipif(modes.mode() != "full", reason="without full isolation a box sees what its user sees")
 def test_the_answers_of_a_pack_cannot_be_read_in_a_box(installed: Path, tmp_path: Path) -> None:
     thief = tmp_path / "thief.py"
-    thief.write_text(STEALS)
+    thief.write_text(STEALS.replace("@TARGET@", str(installed)))
     done = rankup(installed, "grade", NAME, thief, "--json", "--seed", "1")
     said = json.loads(done.stdout)
     assert said["points"] == 0
