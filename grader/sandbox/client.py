@@ -294,8 +294,8 @@ class Client:
     # ---- the end
 
     def detach(self) -> None:
-        """Listen no more; the box goes on. What was half heard is let go now: a client and what takes its frames hold each
-        other, and it may be hundreds of MiB."""
+        """Listen no more; the box goes on. What was half heard is let go now: a client and what takes its frames hold
+        each other, and it may be hundreds of MiB."""
         self._watch.close()
         self._readers.clear()
         self._take = None
