@@ -84,7 +84,7 @@ def handed_in(name: str, each: str) -> Submission:
     if sort == "wrong":
         return wrong.find(f"{name}/{stem}").submission
     if sort == "right":
-        path = wrong.folder(name) / "right" / f"{stem}.py"
+        path = registry.folder(name) / "right" / f"{stem}.py"
         return submission.read(path, registry.find(name).function_names)
     return wrong.reference(name)
 

@@ -61,14 +61,9 @@ class Wrong:
         return Submission(self.source, f"{self.name}.py")
 
 
-def folder(name: str) -> Path:
-    """The folder of an exercise, with all that belongs to it."""
-    return registry.folder(name)
-
-
 def notebook(name: str) -> Path:
     """The notebook with the reference solution. Raises BadRequest where it is not here."""
-    there = [*catalog.root().glob(f"solutions/*/{name}.ipynb"), *folder(name).glob("solution.ipynb")]
+    there = [*catalog.root().glob(f"solutions/*/{name}.ipynb"), *registry.folder(name).glob("solution.ipynb")]
     found = next(iter(there), None)
     if found is None:
         raise BadRequest(f"the solution of {name} is not here: {catalog.root() / 'solutions'}")
@@ -82,7 +77,7 @@ def reference(name: str) -> Submission:
 
 def right(name: str) -> list[Path]:
     """The other right solutions of an exercise."""
-    return sorted((folder(name) / "right").glob("*.py"))
+    return sorted((registry.folder(name) / "right").glob("*.py"))
 
 
 def find(id_: str) -> Wrong:
@@ -97,7 +92,7 @@ def find(id_: str) -> Wrong:
 @cache
 def wrongs(name: str) -> tuple[Wrong, ...]:
     """The wrong submissions of an exercise. Raises BadRequest with the file, the heading and what to do."""
-    path = folder(name) / WRONG
+    path = registry.folder(name) / WRONG
     if not path.is_file():
         raise BadRequest(f"{path}: no such file; it holds the wrong submissions to {name}")
     bases = {REFERENCE: _lines(reference(name).source)}
