@@ -11,7 +11,6 @@ import math
 import os
 import re
 import selectors
-import socket
 import time
 from collections import deque
 from collections.abc import Callable
@@ -282,9 +281,11 @@ class Client:
             self.last_news = time.monotonic()
 
     def _feed_now(self, number: int) -> bool:
-        """Take what a process sent before it ended; a child of it may hold the other end."""
+        """Take what a process sent before it ended; a child of it may hold the other end.
+
+        Of the descriptor: the socket has a time limit, and would wait for more as long as that allows."""
         try:
-            data = self.box.frames[number].recv(2**18, socket.MSG_DONTWAIT)
+            data = os.read(self.box.frames[number].fileno(), 2**18)
         except OSError:
             return False
         if data:
