@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import random
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -37,7 +39,8 @@ def grade(
 
     `replayed` is a schedule of nodes that was kept: what it was found by is played by it alone.
 
-    Decided here, outside the learner's processes, and fails closed: what cannot be judged gives no points.
+    Decided here, outside the learner's processes, and fails closed: what cannot be judged gives no points, and a judge
+    that raises what it should not ends its own check alone, as an error.
     """
     started = time.monotonic()
     seed = random.SystemRandom().randrange(2**31) if seed is None else seed
@@ -62,8 +65,8 @@ def _results(exercise: Exercise, world: Opened, submission: Submission) -> Itera
     checks = exercise.checks
     try:
         hopeless = submission.broken or world.prepare()
-    except BoxFailed as error:
-        yield from (_result(check, "error", Diagnosis("crash", f"Not graded: {error}.")) for check in checks)
+    except Exception as error:
+        yield from (_result(check, "error", _failed(error)) for check in checks)
         return
     if hopeless:
         yield from (_result(check, "fail", hopeless) for check in checks)
@@ -80,9 +83,22 @@ def _judged(world: Opened, check: Check) -> CheckResult:
         return _result(check, "skipped", Diagnosis("unsupported_engine", str(error)))
     except Lost as lost:
         return _result(check, "fail", lost.diagnosis, lost.picture, world, lost.schedule)
-    except BoxFailed as error:
-        return _result(check, "error", Diagnosis("crash", f"Not graded: {error}."))
+    except Exception as error:
+        return _result(check, "error", _failed(error))
     return _result(check, "pass", None, picture, world)
+
+
+def _failed(error: Exception) -> Diagnosis:
+    """Why a check could not be judged, which is not the learner's doing."""
+    if isinstance(error, BoxFailed):
+        return Diagnosis("crash", f"Not graded: {error}.")
+    at = traceback.extract_tb(error.__traceback__)[-1]
+    place = f"{Path(at.filename).name} line {at.lineno}"
+    said = "".join(traceback.format_exception_only(error)).strip()[:300]
+    text = (
+        f"Not graded: the check itself failed ({said}, in {place}). This is a defect of the grader: please report it."
+    )
+    return Diagnosis("crash", text)
 
 
 def _result(

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
+import pytest
 
-from grader.authoring import wrong
+from grader.authoring import verdicts, wrong
 from grader.exercise import Draw, Grading
 from grader.grading import grade
 from grader.ranks import faults
@@ -31,6 +33,7 @@ def hierarchical_all_reduce(tensor, ranks_per_node):
 """
 
 
+@pytest.mark.heavy
 def test_a_speed_that_cannot_be_simulated_gives_no_points(engines: Engines) -> None:
     right = wrong.right("hierarchical_all_reduce")[0].read_text()
     exercise = find("hierarchical_all_reduce")
@@ -82,3 +85,17 @@ def test_faults_befall_the_case_that_has_them_and_only_where_it_is_simulated(eng
     assert [given[0].view().tolist() for given in died.arguments] == [[2, 2, 2]] * 2  # what a dead rank left is there
     really = world.open(Grading(Submission(LAST_OF_TWO, "a.py"), engines, 1, "gloo"))
     assert [case.label for case, _ in really.calls("all")] == ["nobody dies"]
+
+
+def test_a_judge_that_fails_itself_costs_its_own_check_and_says_so(engines: Engines) -> None:
+    def broken(_: object) -> None:
+        raise KeyError("sum")
+
+    exercise = find("parallel_plan")
+    broken_one = replace(exercise, checks=(replace(exercise.checks[0], judge=broken), *exercise.checks[1:]))
+    verdict = grade(broken_one, verdicts.handed_in("parallel_plan", wrong.REFERENCE), engines, 1)
+    first, *others = verdict.checks
+    assert (first.status, first.points) == ("error", 0)
+    assert first.diagnosis is not None
+    assert "the check itself failed (KeyError: 'sum', in test_bench.py line" in first.diagnosis.message
+    assert {check.status for check in others} == {"pass"}
