@@ -12,6 +12,10 @@ from pathlib import Path
 import psutil
 import pytest
 
+from grader import submission
+from grader.grading import grade
+from grader.ranks.engines import Engines
+from grader.registry import find
 from tests import processes
 
 ROOT = Path(__file__).parent.parent
@@ -102,15 +106,25 @@ SUBMISSIONS = {
 
 
 @pytest.mark.parametrize(("name", "data", "kind"), SUBMISSIONS.values(), ids=SUBMISSIONS.keys())
-def test_what_cannot_run_gets_a_verdict_of_0_points(tmp_path: Path, name: str, data: bytes, kind: str) -> None:
+def test_what_cannot_run_gets_a_verdict_of_0_points(
+    tmp_path: Path, engines: Engines, name: str, data: bytes, kind: str
+) -> None:
     path = tmp_path / name
     path.write_bytes(data)
+    exercise = find("ring_all_reduce")
+    verdict = grade(exercise, submission.read(path, exercise.function_names), engines)
+    assert (verdict.points, verdict.passed) == (0, False)
+    assert {check.diagnosis and check.diagnosis.kind for check in verdict.checks} == {kind}
+
+
+def test_a_verdict_of_0_points_is_status_1(tmp_path: Path) -> None:
+    path = tmp_path / "a.py"
+    path.write_text("import torch\n")
     done = rankup("grade", "ring_all_reduce", path, "--json")
-    verdict = json.loads(done.stdout)
-    assert (done.returncode, verdict["points"], verdict["passed"]) == (1, 0, False), done.stderr
-    assert {check["diagnosis"]["kind"] for check in verdict["checks"]} == {kind}
+    assert (done.returncode, json.loads(done.stdout)["points"]) == (1, 0), done.stderr
 
 
+@pytest.mark.heavy
 def test_two_gradings_at_once_of_the_same_file_both_finish_right() -> None:
     command = [RANKUP, "grade", "ring_all_reduce", str(RIGHT), "--json", "--seed", "5"]
     both = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
@@ -131,7 +145,14 @@ def test_the_report_for_people_and_the_page(tmp_path: Path) -> None:
     assert "<svg" in page.read_text()
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=["Ctrl-C", "SIGTERM", "SIGKILL"])
+INTERRUPTS = [
+    pytest.param(signal.SIGINT, id="Ctrl-C"),
+    pytest.param(signal.SIGTERM, id="SIGTERM", marks=pytest.mark.heavy),
+    pytest.param(signal.SIGKILL, id="SIGKILL", marks=pytest.mark.heavy),
+]
+
+
+@pytest.mark.parametrize("how", INTERRUPTS)
 def test_an_interrupted_grading_leaves_no_process_and_no_file(tmp_path: Path, how: signal.Signals) -> None:
     """Interrupted while a rank runs for ever: it computes, below a keeper, below the warm process."""
     temporary = tmp_path / "tmp"

@@ -77,6 +77,7 @@ def test_the_answers_of_a_pack_cannot_be_read_in_a_box(installed: Path, tmp_path
     assert "seen: 0 files" in said["checks"][0]["diagnosis"]["message"], said["checks"][0]
 
 
+@pytest.mark.heavy
 def test_a_notebook_of_a_pack_asks_the_grading_service(installed: Path, tmp_path: Path) -> None:
     notebook = tmp_path / "solution.ipynb"
     shutil.copy(EXERCISE / "solution.ipynb", notebook)
@@ -126,6 +127,7 @@ c.CourseDirectory.release_directory = "release"
     return tmp_path
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     "road",
     [

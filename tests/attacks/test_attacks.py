@@ -27,7 +27,7 @@ from grader.submission import Submission
 from grader.verdict import Verdict
 
 SEED = 20
-OF_EACH_FAMILY = 3  # attacks that are always tried; `make test-all` tries every one
+OF_EACH_FAMILY = 1  # attacks that are always tried; `make test-all` tries every one
 HANG_SECONDS = 60.0  # far more than any limit of ours: only against a grader that would wait for ever
 SLOW_SECONDS = 240.0  # the same, where each call that breaks everything has a JVM started
 KEPT = REPOSITORY / "build" / "attacks.json"

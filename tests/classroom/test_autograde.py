@@ -110,6 +110,7 @@ sys.exit(None if result["success"] else result["error"] + result.get("log", ""))
 """
 
 
+@pytest.mark.heavy
 def test_formgraders_button_does_the_same(classroom: Path, tmp_path: Path) -> None:
     environment = {**os.environ, "RANKUP_CLASS": str(classroom), "RANKUP_TRUST_SUBMISSIONS": "1"}
     done = subprocess.run(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,19 +10,23 @@ import pytest
 from _pytest.mark import ParameterSet
 
 from grader import submission
+from grader.authoring import verdicts
 from grader.grading import grade
 from grader.ranks.engines import Engines
 from grader.registry import find
 from grader.sandbox import modes
 
 SEED = 1
+SIXTH = int(os.environ["RANKUP_SIXTH"])  # see conftest
 
 pytestmark = pytest.mark.skipif(modes.mode() == "none", reason="without isolation all other tests run like this")
 
 
 def references() -> Iterator[ParameterSet]:
+    """Those whose day it is, where a verdict costs a second; the others are heavy."""
     for path in sorted(Path(__file__).parents[2].glob("solutions/*/*.ipynb")):
-        yield pytest.param(path, id=path.stem, marks=[pytest.mark.heavy] * (find(path.stem).cost != "second"))
+        often = find(path.stem).cost == "second" and verdicts.share(path.stem, verdicts.SHARES) == SIXTH
+        yield pytest.param(path, id=path.stem, marks=[] if often else pytest.mark.heavy)
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,9 @@
 """The checks are tested by submissions: wrong ones must lose points for the right reason, right ones lose none.
 
-What is tried follows from what a verdict costs. `make test` takes of each exercise the reference, another right
-solution and a wrong one for every check, of dear ones less; each day's `.ci/run` adds a sixth of all.
+What is tried follows from what a verdict costs. `make test` takes of each exercise whose verdict costs a second the
+reference, another right solution and a wrong one for every check; where it costs some seconds the reference and a wrong
+one for one check, which alone is graded; of dear ones the references of the day. Each day's `.ci/run` adds a sixth of
+all wrong ones, and most of the right ones.
 """
 
 from __future__ import annotations
@@ -59,14 +61,16 @@ def tried_wrong() -> Iterator[ParameterSet]:
             always = cost in CHEAP and not each.heavy and which not in seen
             seen.add(which)
             marks = [] if always else [pytest.mark.heavy if today(name, f"wrong/{each.name}") else pytest.mark.soak]
-            yield pytest.param(each, id=each.id, marks=marks)
+            yield pytest.param(each, always and cost != "second", id=each.id, marks=marks)
 
 
-@pytest.mark.parametrize("each", list(tried_wrong()))
+@pytest.mark.parametrize(("each", "alone"), list(tried_wrong()))
 def test_a_wrong_submission_is_caught_by_its_check_for_its_reason(
-    each: Wrong, engines: Engines, record_property: Callable[[str, object], None]
+    each: Wrong, alone: bool, engines: Engines, record_property: Callable[[str, object], None]
 ) -> None:
-    verdict = grade(find(each.exercise), each.submission, engines, verdicts.SEED)
+    """With `alone` no other check is graded."""
+    exercise = only(find(each.exercise), each.check) if alone else find(each.exercise)
+    verdict = grade(exercise, each.submission, engines, verdicts.SEED)
     found = verdict.check(each.check).diagnosis
     lost_by = [(check.name, check.status != "pass") for check in verdict.checks]
     kind = found.kind if found else "not caught"
@@ -75,11 +79,11 @@ def test_a_wrong_submission_is_caught_by_its_check_for_its_reason(
 
 
 def tried_right() -> Iterator[ParameterSet]:
-    """Every right submission. Always tried are the reference and the first other one; of what is dear, the references
-    whose day it is."""
+    """Every right submission. Always tried are the references, and the first other one where a verdict costs a second;
+    of what is dear, the references whose day it is."""
     for name, each in REFERENCES + RIGHT:
         cost, first = find(name).cost, f"right/{wrong.right(name)[0].stem}"
-        always = cost in CHEAP and each in (REFERENCE, first)
+        always = (cost in CHEAP and each == REFERENCE) or (cost == "second" and each == first)
         always |= each == REFERENCE and name in DEAR[SIXTH - 1 :: verdicts.SHARES]
         often = each == REFERENCE or cost in CHEAP or today(name, each)
         marks = [] if always else [pytest.mark.heavy if often else pytest.mark.soak]

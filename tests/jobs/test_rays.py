@@ -135,7 +135,7 @@ def test_tables_tell_of_every_task_when_it_was_submitted(driver: Driver) -> None
         ("leave", "crash", "ended by itself (status 3)"),
         ("raises", "crash", "raised KeyError: 'key' (line 38:"),
         ("in_a_worker", "crash", "ValueError: no such file"),
-        ("loop", "timeout", "did not come to its end"),
+        pytest.param("loop", "timeout", "did not come to its end", marks=pytest.mark.heavy),
     ],
 )
 def test_what_a_call_does_wrong_is_told(driver: Driver, function: str, kind: str, words: str) -> None:
@@ -230,6 +230,7 @@ for _ in range(2):
 """
 
 
+@pytest.mark.heavy
 def test_forked_workers_draw_ids_of_their_own() -> None:
     names = [
         name

@@ -12,6 +12,8 @@ from grader.lost import Lost
 from grader.ranks.engines import Engines
 from grader.submission import Submission
 
+pytestmark = pytest.mark.heavy
+
 LEFT = Frame('{"k": 1}\n{"k": 2}\n{"k": 1}\n', "k long")
 RIGHT = Frame('{"k": 1, "name": "a"}\n{"k": 2, "name": "b"}\n', "k long, name string")
 

@@ -72,6 +72,7 @@ def learn(reviews: int, forgetting: float, seed: int) -> tuple[Year, Store]:
     return year, store
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(("forgetting", "seed"), [(1.0, 1), (2.0, 3), pytest.param(1.0, 2, marks=pytest.mark.heavy)])
 def test_ten_thousand_reviews_over_a_year(forgetting: float, seed: int) -> None:
     year, store = learn(10_000, forgetting, seed)

@@ -183,6 +183,7 @@ def test_one_seed_gives_one_trace_1000_times(engines: Engines, name: str) -> Non
     assert len(digests(engines, 1000, [name])[name]) == 1
 
 
+@pytest.mark.heavy
 def test_hashing_does_not_matter(engines: Engines) -> None:
     """In processes of their own, the grading one and the ranks', that hash as told."""
     here = digests(engines, 1)

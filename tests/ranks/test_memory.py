@@ -135,6 +135,7 @@ def _worlds_that_end_in_every_way(engines: Engines) -> list[Callable[[], object]
     return [lambda body=body: engines.run("sim", program(body, 64), 3, [same_for_all(3)]) for body in bodies]  # type: ignore[misc]
 
 
+@pytest.mark.heavy
 def test_the_grading_process_keeps_no_thread_and_no_file_of_a_world(engines: Engines) -> None:
     ways = _worlds_that_end_in_every_way(engines)
     for way in ways:

@@ -36,7 +36,10 @@ QUICK = Limits(cpu_seconds=1.0, idle_seconds=1.5, silent_seconds=30, box=BOX)
 HEAD = "import ctypes, os, signal, socket, sys, tempfile, threading, time\nimport torch, torch.distributed as dist\n\n"
 
 
-@pytest.fixture(scope="module", params=modes.MODES)
+FEWER_WALLS = pytest.param("none", marks=[] if modes.why_not("full") else pytest.mark.heavy)
+
+
+@pytest.fixture(scope="module", params=["full", FEWER_WALLS])
 def boxes(request: pytest.FixtureRequest) -> Iterator[Engines]:
     mode: modes.Mode = request.param
     if why := modes.why_not(mode):

@@ -34,6 +34,7 @@ def test_a_chapter_is_run_once_and_prose_may_change(tmp_path: Path, capsys: pyte
     assert shown(chapter(tmp_path, "print('ran on')"), kept) == []
 
 
+@pytest.mark.heavy
 def test_a_chapter_that_fails_is_told_in_one_sentence(tmp_path: Path) -> None:
     path = chapter(tmp_path, "\nx = 0\n1 / x")
     with pytest.raises(executed.ChapterError) as failed:

@@ -168,6 +168,7 @@ EXERCISE = Exercise(
     title="Collectives from messages",
     minutes=75,
     difficulty=2,
+    cost="seconds",
     world=Ranks(
         (
             Function("broadcast", ("tensor", "src")),

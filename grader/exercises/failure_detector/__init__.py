@@ -146,6 +146,7 @@ EXERCISE = Exercise(
     title="A failure detector that says how sure it is",
     minutes=60,
     difficulty=2,
+    cost="seconds",
     world=NodesAndCalls(
         Nodes(("Monitor",)),
         Ranks(

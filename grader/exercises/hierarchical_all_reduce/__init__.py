@@ -290,6 +290,7 @@ EXERCISE = Exercise(
     title="Hierarchical all-reduce",
     minutes=45,
     difficulty=2,
+    cost="seconds",
     world=Ranks((Function("hierarchical_all_reduce", ("tensor", "ranks_per_node")),), cases, p2p_only=True),
     checks=(
         Check("sum", "The sum, in place, on 1 to 9 and 12 ranks, any nodes", 4, checks.right(_values, "sum")),

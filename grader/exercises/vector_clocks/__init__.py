@@ -185,6 +185,7 @@ EXERCISE = Exercise(
     title="Vector clocks, and a broadcast in causal order",
     minutes=60,
     difficulty=2,
+    cost="seconds",
     world=NodesAndCalls(
         Nodes((NODE,)),
         Ranks(
