@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from functools import cache
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -83,6 +84,20 @@ def wrong_layers(path: Path) -> Iterator[str]:
 
 def test_modules_import_lower_layers_only() -> None:
     assert [found for path in MODULES for found in wrong_layers(path)] == []
+
+
+def test_no_module_imports_one_that_imports_it() -> None:
+    """However many stand between them. The packages' own __init__ offer names lazily, and are left out."""
+    named = {".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts): path for path in MODULES}
+    named |= {".".join(path.relative_to(CHAPTERS.parent).with_suffix("").parts): path for path in OF_CHAPTERS}
+    graph = {
+        name: {known for one in imports(path) for known in (one, one.rpartition(".")[0]) if known in named} - {name}
+        for name, path in named.items()
+    }
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as circle:
+        pytest.fail(f"a circle of imports: {' <- '.join(circle.args[1])}")
 
 
 @pytest.mark.parametrize("path", OF_CHAPTERS, ids=lambda path: path.name)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from courselib.sparkdraw import operators, plan, stages
-from courselib.sparklog import Ran, events, read
+from courselib.sparklog import Shown, events, read
 
 
 def rdd(number: int, name: str, parents: tuple[int, ...] = (), cached: bool = False) -> dict[str, Any]:
@@ -41,7 +41,7 @@ def task(
     return {**found, "Task Metrics": metrics} if ended == "Success" else found
 
 
-def told(*found: dict[str, Any]) -> Ran:
+def told(*found: dict[str, Any]) -> Shown:
     return read(found, "the result", 1.5, 10.0)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from courselib.sparklog import Ran, Stage
+from courselib.sparkrun import Ran, Stage
 from courselib.svg import COLOURS, FAINT, GRID, INK, WIDTH, Plot, caption, document, si
 
 NARROW, WIDE, CACHED = COLOURS[0], COLOURS[1], COLOURS[2]
