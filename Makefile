@@ -26,7 +26,7 @@ test-heavy: $(READY) ## run only the tests that take long
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "heavy and not gpu and not soak"
 
 mutants: $(READY) ## run every mutant (wrong solution) against its exercise
-	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -k a_wrong_submission_is_caught -m "not gpu" tests/exercises
+	@RANKUP_WHOLE=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -k a_wrong_submission_is_caught -m "not gpu" tests/exercises
 
 test-gpu: $(READY) ## run the tests that need an NVIDIA GPU
 	@$(BIN)/python -m pytest -m gpu

@@ -65,10 +65,13 @@ class Disk(MutableMapping[str, Any]):
         return f"Disk({dict(self)!r})"
 
 
+_STRICT = json.JSONEncoder(allow_nan=False)
+
+
 def encode(value: Any, what: str) -> str:
     """A value as JSON text. Raises TypeError where it has none."""
     try:
-        return json.dumps(value, allow_nan=False)
+        return _STRICT.encode(value)
     except (TypeError, ValueError, RecursionError) as error:
         raise TypeError(f"{what} must be JSON (dict, list, str, int, float, bool, None): {error}") from None
 

@@ -43,8 +43,8 @@ def _possible(effect: Any) -> bool:
         return False
     match kind, rest[:-1]:
         case "send", [str(), str(text)]:
-            body = json.loads(text, parse_constant=_no_constant)
-            return isinstance(body, dict) and _depth(body) <= DEEPEST
+            body = _STRICT.decode(text)
+            return isinstance(body, dict) and (text.count("[") + text.count("{") <= DEEPEST or _depth(body) <= DEEPEST)
         case "write", [str(), None] | [str(), str()]:
             return True
         case "timer", [str(), float(after) | int(after)]:
@@ -70,6 +70,9 @@ def _depth(value: Any) -> int:
         ]
         depth += 1
     return depth
+
+
+_STRICT = json.JSONDecoder(parse_constant=_no_constant)
 
 
 def in_words(effect: Any) -> str:

@@ -20,10 +20,9 @@ from conftest import Arena
 from corpus import FAMILIES, HERE, Attack, BadHeader, attacks, parse
 from watch import REPOSITORY, Guard, Hung, Watch
 
-from grader.authoring import verdicts
+from grader.authoring import verdicts, wrong
 from grader.grading import grade
 from grader.registry import find
-from grader.submission import Submission
 from grader.verdict import Verdict
 
 SEED = 20
@@ -32,11 +31,8 @@ HANG_SECONDS = 60.0  # far more than any limit of ours: only against a grader th
 SLOW_SECONDS = 240.0  # the same, where each call that breaks everything has a JVM started
 KEPT = REPOSITORY / "build" / "attacks.json"
 ATTACKS = attacks()
-RIGHT = {"ring_all_reduce": "batches", "cost_model": "numpy_polyfit"}
-
-
-def right(exercise: str) -> Submission:
-    return verdicts.handed_in(exercise, f"right/{RIGHT[exercise]}")
+# graded after an attack, for little: the first simulates ranks and makes real ones, the second only simulates
+AFTER_HARM, AFTER_FRAUD = "grad_scaler", "parallel_plan"
 
 
 def keep(attack: Attack, verdict: Verdict | None, seconds: float, problems: list[str]) -> None:
@@ -110,7 +106,7 @@ def test_an_attack_wins_nothing_and_harms_nobody(attack: Attack, arena: Arena, t
             problems.append(f"grading it would have hung: it was broken off after {seconds:g} s")
         text = verdict.report_json() if verdict else ""
         problems += (judge(attack, verdict) if verdict else []) + watch.problems(text)
-    problems += after(arena, "ring_all_reduce" if attack.tries == "harm" else "cost_model")
+    problems += after(arena, AFTER_HARM if attack.tries == "harm" else AFTER_FRAUD)
     keep(attack, verdict, guard.seconds, problems)
     if problems:
         arena.close()  # the next one gets fresh engines
@@ -121,7 +117,7 @@ def after(arena: Arena, name: str) -> list[str]:
     """What is wrong with the verdict on a right submission that comes after an attack, on the same engines."""
     try:
         with Guard(HANG_SECONDS, arena.close):
-            verdict = grade(find(name), right(name), arena.engines, SEED)
+            verdict = grade(find(name), verdicts.handed_in(name, wrong.REFERENCE), arena.engines, SEED)
     except (Exception, Hung) as error:
         return [f"grading the next submission raised {type(error).__name__}: {error}"[:300]]
     return [] if verdict.passed else [f"the next submission, which is right, got\n{told(verdict)}"]

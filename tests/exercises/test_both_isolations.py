@@ -23,10 +23,11 @@ pytestmark = pytest.mark.skipif(modes.mode() == "none", reason="without isolatio
 
 
 def references() -> Iterator[ParameterSet]:
-    """Those whose day it is, where a verdict costs a second; the others are heavy."""
+    """Where a verdict costs a second, those whose day it is; the others are heavy, and of dear ones those of today."""
     for path in sorted(Path(__file__).parents[2].glob("solutions/*/*.ipynb")):
-        often = find(path.stem).cost == "second" and verdicts.share(path.stem, verdicts.SHARES) == SIXTH
-        yield pytest.param(path, id=path.stem, marks=[] if often else pytest.mark.heavy)
+        cost, today = find(path.stem).cost, verdicts.share(path.stem, verdicts.SHARES) == SIXTH
+        daily = pytest.mark.heavy if today or cost in ("second", "seconds") else pytest.mark.soak
+        yield pytest.param(path, id=path.stem, marks=[] if today and cost == "second" else daily)
 
 
 @pytest.fixture(scope="module")

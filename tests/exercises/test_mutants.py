@@ -2,8 +2,9 @@
 
 What is tried follows from what a verdict costs. `make test` takes of each exercise whose verdict costs a second the
 reference, another right solution and a wrong one for every check; where it costs some seconds the reference and a wrong
-one for one check, which alone is graded; of dear ones the references of the day. Each day's `.ci/run` adds a sixth of
-all wrong ones, and most of the right ones.
+one for one check, which alone is graded; of dear ones the references of the day. Each day's `.ci/run` adds the other
+references and a sixth of all other submissions, of which dear wrong ones are graded by their check alone. `make
+mutants` grades all wrong ones as a whole.
 """
 
 from __future__ import annotations
@@ -25,10 +26,11 @@ from grader.verdict import Verdict
 from grader.worlds.nodes import Nodes, NodesAndCalls
 
 CHEAP: tuple[Cost, ...] = ("second", "seconds")  # of what costs more, `make test` grades one submission at most
-MANY_SEEDS = range(2, 32)
-SOME_SEEDS = range(2, 8)
-SOAKED_SEEDS = range(2, 1002)  # of nodes, whose schedules are drawn anew by each
 SIXTH = int(os.environ["RANKUP_SIXTH"])  # see conftest
+WHOLE = os.environ.get("RANKUP_WHOLE") == "1"  # no check is graded alone
+MANY_SEEDS = range(2, 32)
+TODAYS_SEEDS = range(2 + 12 * SIXTH, 14 + 12 * SIXTH)
+SOAKED_SEEDS = range(2, 1002)  # of nodes, whose schedules are drawn anew by each
 RIGHT = [(name, f"right/{path.stem}") for name in names() for path in wrong.right(name)]
 REFERENCES = [(name, REFERENCE) for name in names()]
 DEAR = [exercise.name for exercise in catalogue() if exercise.cost == "tens of seconds"]
@@ -55,13 +57,15 @@ def tried_wrong() -> Iterator[ParameterSet]:
     alone catches, and nothing that takes long."""
     for name in names():
         cost = find(name).cost
+        dear = cost not in CHEAP
         seen: set[str] = set()
         for each in sorted(wrong.wrongs(name), key=lambda each: (each.heavy, not each.only, each.name)):
             which = each.check if cost == "second" else ""
-            always = cost in CHEAP and not each.heavy and which not in seen
+            always = not (dear or each.heavy) and which not in seen
             seen.add(which)
             marks = [] if always else [pytest.mark.heavy if today(name, f"wrong/{each.name}") else pytest.mark.soak]
-            yield pytest.param(each, always and cost != "second", id=each.id, marks=marks)
+            alone = not WHOLE and (dear or (always and cost == "seconds"))
+            yield pytest.param(each, alone, id=each.id, marks=marks)
 
 
 @pytest.mark.parametrize(("each", "alone"), list(tried_wrong()))
@@ -85,7 +89,7 @@ def tried_right() -> Iterator[ParameterSet]:
         cost, first = find(name).cost, f"right/{wrong.right(name)[0].stem}"
         always = (cost in CHEAP and each == REFERENCE) or (cost == "second" and each == first)
         always |= each == REFERENCE and name in DEAR[SIXTH - 1 :: verdicts.SHARES]
-        often = each == REFERENCE or cost in CHEAP or today(name, each)
+        often = each == REFERENCE or today(name, each)
         marks = [] if always else [pytest.mark.heavy if often else pytest.mark.soak]
         yield pytest.param(name, each, id=f"{name}/{each}", marks=marks)
 
@@ -98,11 +102,11 @@ def test_a_right_submission_has_full_marks(name: str, each: str, engines: Engine
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize(("name", "each"), [one for one in REFERENCES + RIGHT if one[0] in NODES])
+@pytest.mark.parametrize(("name", "each"), [one for one in REFERENCES + RIGHT if one[0] in NODES and today(*one)])
 def test_a_right_submission_of_nodes_has_full_marks_with_many_seeds(name: str, each: str, engines: Engines) -> None:
     """Each seed with one check, in turn: all checks with all seeds are soaked."""
     exercise, handed_in = find(name), verdicts.handed_in(name, each)
-    for number, seed in enumerate(MANY_SEEDS if each == REFERENCE else SOME_SEEDS):
+    for number, seed in enumerate(TODAYS_SEEDS):
         check = exercise.checks[number % len(exercise.checks)]
         verdict = grade(only(exercise, check.name), handed_in, engines, seed)
         assert verdict.points == verdict.max_points, told(verdict)
