@@ -25,7 +25,7 @@ class Grading:
     """What a world is opened for: one submission, the machine's engines, and the seed of everything that is drawn.
 
     `engine` is auto, or the one that all ranks are to be run on. `replayed` is a schedule that was kept: what it was
-    found by is played by it alone. `checks` are the names of those that will judge.
+    found by is played by it alone. With `alone` one check judges: what it does not ask for need not be run ahead.
     """
 
     submission: Submission
@@ -33,7 +33,7 @@ class Grading:
     seed: int
     engine: str = "auto"
     replayed: dict[str, Any] | None = None
-    checks: tuple[str, ...] = ()
+    alone: bool = False
 
 
 class Opened(Protocol):

@@ -45,7 +45,8 @@ def grade(
     started = time.monotonic()
     seed = random.SystemRandom().randrange(2**31) if seed is None else seed
     results: list[CheckResult] = []
-    with contextlib.closing(exercise.world.open(Grading(submission, engines, seed, engine, replayed))) as world:
+    grading = Grading(submission, engines, seed, engine, replayed, len(exercise.checks) == 1)
+    with contextlib.closing(exercise.world.open(grading)) as world:
         for result in _results(exercise, world, submission):
             results.append(result)
             on_check(result)

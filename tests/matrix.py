@@ -7,26 +7,31 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 PROPERTY = "mutant"
-CAUGHT, ALSO, KEPT, MISSED = "#", "x", ".", "?"
-LEGEND = f"{CAUGHT} caught by the check that its heading names, {ALSO} points lost there too, {KEPT} none lost"
+CAUGHT, ALSO, KEPT, MISSED, UNASKED = "#", "x", ".", "?", " "
+LEGEND = (
+    f"{CAUGHT} caught by the check that its heading names, {ALSO} points lost there too, {KEPT} none, blank not graded"
+)
 
 
 @dataclass(frozen=True)
 class Row:
-    """One mutant: the check and kind that caught it, and of each of the exercise's checks whether it lost points."""
+    """One mutant: the check and kind that caught it, and of each of the exercise's checks whether it lost points; None
+    where it was not graded."""
 
     exercise: str
     mutant: str
     check: str
     kind: str
-    lost: Sequence[tuple[str, bool]]
+    lost: Sequence[tuple[str, bool | None]]
 
     def to_json(self) -> list[object]:
         return [self.exercise, self.mutant, self.check, self.kind, list(map(list, self.lost))]
 
     def marks(self) -> Iterator[str]:
         for name, lost in self.lost:
-            if name == self.check:
+            if lost is None:
+                yield UNASKED
+            elif name == self.check:
                 yield CAUGHT if lost else MISSED
             else:
                 yield ALSO if lost else KEPT
@@ -36,7 +41,7 @@ def row(told: list[object]) -> Row:
     """What `to_json` gave."""
     exercise, mutant, check, kind, lost = told
     assert isinstance(lost, list)
-    return Row(str(exercise), str(mutant), str(check), str(kind), tuple((name, bool(gone)) for name, gone in lost))
+    return Row(str(exercise), str(mutant), str(check), str(kind), tuple((name, gone) for name, gone in lost))
 
 
 def lines(rows: Iterable[Row]) -> Iterator[str]:
@@ -47,7 +52,7 @@ def lines(rows: Iterable[Row]) -> Iterator[str]:
     for exercise, block in sorted(blocks.items()):
         checks = [name for name, _ in block[0].lost]
         width = max(len(each.mutant) for each in block)
-        alone = sum([mark for mark in each.marks() if mark != KEPT] == [CAUGHT] for each in block)
+        alone = sum([mark for mark in each.marks() if mark not in (KEPT, UNASKED)] == [CAUGHT] for each in block)
         yield ""
         yield f"{exercise}: {len(block)} mutants, {alone} caught by one check alone"
         yield " " * (width + 2) + " ".join(checks)

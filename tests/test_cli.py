@@ -11,8 +11,9 @@ from pathlib import Path
 
 import psutil
 import pytest
+from often import often
 
-from grader import submission
+from grader import cli, submission
 from grader.grading import grade
 from grader.ranks.engines import Engines
 from grader.registry import find
@@ -80,8 +81,26 @@ BAD_REQUESTS = {
 
 @pytest.mark.parametrize(("arguments", "data", "words"), BAD_REQUESTS.values(), ids=BAD_REQUESTS.keys())
 def test_a_bad_request_is_one_sentence_and_status_2(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], data: bytes | None, words: str
-) -> None:
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], arguments: list[str],
+    data: bytes | None, words: str,
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["rankup", *arguments])
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    monkeypatch.setattr(cli, "_start_ahead", lambda _: None)
+    if data is not None:
+        Path(arguments[2]).write_bytes(data)
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    said = capsys.readouterr()
+    assert (ended.value.code, said.out) == (2, "")
+    assert said.err.count("\n") == 1, said.err
+    assert words in said.err
+
+
+@pytest.mark.parametrize("name", ["broken JSON", "a run without ranks"])
+def test_a_bad_request_in_a_process_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    arguments, data, words = BAD_REQUESTS[name]
     monkeypatch.chdir(tmp_path)
     if data is not None:
         Path(arguments[2]).write_bytes(data)
@@ -171,6 +190,7 @@ def test_an_interrupted_grading_leaves_no_process_and_no_file(tmp_path: Path, ho
     assert list(temporary.iterdir()) == []
 
 
+@pytest.mark.heavy
 def test_list_shows_chapters_exercises_and_your_best(tmp_path: Path) -> None:
     before = rankup("list", RANKUP_DATA=str(tmp_path), COLUMNS="120").stdout
     rankup("grade", "ring_all_reduce", RIGHT, RANKUP_DATA=str(tmp_path))
@@ -180,6 +200,7 @@ def test_list_shows_chapters_exercises_and_your_best(tmp_path: Path) -> None:
     assert line.split()[-4:] == ["20/20", "points", "1", "try"]
 
 
+@pytest.mark.heavy
 def test_grading_works_where_progress_cannot_be_kept(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     done = rankup("grade", "ring_all_reduce", RIGHT, RANKUP_DATA=str(tmp_path / "file" / "x"))
@@ -246,7 +267,7 @@ def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("engine", ["sim", "gloo"])
+@pytest.mark.parametrize("engine", often(["sim", "gloo"], "gloo"))
 def test_run_tells_what_every_rank_sent(program: Path, engine: str) -> None:
     done = rankup("run", "a.py", "--ranks", "3", "--engine", engine, "--seed", "5", "--json")
     assert done.returncode == 0, done.stderr
@@ -256,12 +277,13 @@ def test_run_tells_what_every_rank_sent(program: Path, engine: str) -> None:
     assert (told["virtual_seconds"] is None) == (engine == "gloo")
 
 
+@pytest.mark.heavy
 def test_run_measures_virtual_time_on_a_network(program: Path) -> None:
     done = rankup("run", "a.py", "--ranks", "4", "--network", "alpha=1ms,beta=1ms", "--json")
     assert json.loads(done.stdout)["virtual_seconds"] == pytest.approx(2 * 3 * (1e-3 + 24 / 4 * 1e-3))
 
 
-@pytest.mark.parametrize("engine", ["sim", "gloo"])
+@pytest.mark.parametrize("engine", often(["sim", "gloo"], "sim"))
 def test_run_of_a_function_that_hangs_is_status_1(program: Path, engine: str) -> None:
     done = rankup("run", "a.py:hang", "--ranks", "3", "--engine", engine, "--json")
     told = json.loads(done.stdout)
@@ -269,12 +291,16 @@ def test_run_of_a_function_that_hangs_is_status_1(program: Path, engine: str) ->
     assert told["diagnoses"][0]["line"] == 12
 
 
+@pytest.mark.heavy
 def test_run_takes_a_program_for_torchrun_as_it_is(program: Path) -> None:
     done = rankup("run", "a.py:script", "--ranks", "2")
     assert done.returncode == 0, done.stdout
 
 
-@pytest.mark.parametrize(("suffix", "begins"), [("svg", "<svg"), ("html", "<!doctype html>"), ("json", "{")])
+DRAWN = {"svg": ("svg", "<svg"), "html": ("html", "<!doctype html>"), "json": ("json", "{")}
+
+
+@pytest.mark.parametrize(("suffix", "begins"), often(DRAWN, "svg"))
 def test_run_draws_what_happened(program: Path, suffix: str, begins: str) -> None:
     done = rankup("run", "a.py:hang", "--ranks", "3", "--trace", f"out.{suffix}")
     assert done.returncode == 1
@@ -282,6 +308,7 @@ def test_run_draws_what_happened(program: Path, suffix: str, begins: str) -> Non
     assert sorted(path.name for path in program.iterdir()) == ["a.py", f"out.{suffix}"]
 
 
+@pytest.mark.heavy
 def test_run_of_what_cannot_be_simulated_uses_real_processes(program: Path) -> None:
     body = "import threading\ndef main():\n    t = threading.Thread(target=dist.barrier); t.start(); t.join()\n"
     Path("a.py").write_text("import torch.distributed as dist\n" + body)

@@ -115,7 +115,7 @@ class RankBench:
 
     def __init__(self, world: Ranks, grading: Grading) -> None:
         self._machine, self.seed = grading.machine, grading.seed
-        self.limits, engine = world.limits, grading.engine
+        self.limits, engine, self._alone = world.limits, grading.engine, grading.alone
         self.program = world.program(grading.submission)
         self._worlds: dict[Key, list[Case]] = {}
         self._told_seed = _one_way(self.seed)
@@ -128,6 +128,8 @@ class RankBench:
                 case.network == ROUNDS and not case.faults and not unsupported(case.engine, case.ranks)
             ):
                 self._worlds.setdefault(case.world, []).append(case)
+        self._own = contextlib.ExitStack()
+        self._session: Session | None = None
         self._done: dict[Case, Outcome] = {}
         self._failed: dict[Case, Run] = {}
         self._endless: dict[str, list[Run]] = defaultdict(list)  # by engine
@@ -140,8 +142,8 @@ class RankBench:
 
     def prepare(self) -> Diagnosis | None:
         """Run every case, optimistically in one run per world. A submission that cannot even be loaded, and so fails
-        every check, gives the Diagnosis; anything else is left to the checks."""
-        if not self._worlds:
+        every check, gives the Diagnosis; anything else is left to the checks. A check that is alone runs its own."""
+        if not self._worlds or self._alone:
             return None
         worlds = deque(sorted(self._worlds, key=lambda world: (world[0], world[1] != "sim")))
         with self._machine.session() as session, ThreadPoolExecutor(1) as other:
@@ -173,7 +175,14 @@ class RankBench:
         return outputs_text(picture.run) if isinstance(picture, Outcome) else ""
 
     def close(self) -> None:
-        """Nothing: ranks end with their world."""
+        """End the process of a check's own runs."""
+        self._own.close()
+
+    def _own_session(self) -> Session | None:
+        """One for all runs of the check that is alone."""
+        if self._alone and self._session is None:
+            self._session = self._own.enter_context(self._machine.session())
+        return self._session
 
     def _work_off(self, worlds: deque[Key], session: Session | None = None) -> None:
         """Run what is left of `worlds`, the largest first: they take longest."""
@@ -195,7 +204,7 @@ class RankBench:
         for world in sorted(self._worlds, key=lambda world: world[0]):
             cases = [case for case in self._worlds[world] if case.group == group and case not in self._beyond]
             if any(case not in self._done and case not in self._failed for case in cases):
-                self._run(cases)
+                self._run(cases, self._own_session())
             for case in cases:
                 if case in self._beyond or case in self._twins.values():
                     continue

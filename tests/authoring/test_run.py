@@ -46,12 +46,14 @@ def test_a_breakpoint_stops_a_simulated_rank_in_this_process(tmp_path: Path) -> 
     assert (done.returncode, done.stderr) == (1, "")
 
 
+@pytest.mark.heavy
 def test_a_deadlock_is_told_as_it_is_graded(tmp_path: Path) -> None:
     done = here(WAITS, tmp_path, "--check", "sum", "--case", CASE)
     assert done.stdout.startswith("sum: deadlock: Deadlock, a cycle of 3 ranks: rank 0 waits to receive 72 bytes")
     assert done.stdout.count("\n") == 1, "what is unwound at the end has nothing to say"
 
 
+@pytest.mark.heavy
 def test_all_that_is_right_passes_here(tmp_path: Path) -> None:
     done = here(wrong.reference("ring_all_reduce").source, tmp_path, "--case", "3 ranks, 18 int64")
     assert "requests: passes" in done.stdout

@@ -70,6 +70,7 @@ def server() -> Iterator[Server]:
         shutil.rmtree(folder)
 
 
+@pytest.mark.heavy
 def test_a_class_is_graded_into_postgresql(
     server: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

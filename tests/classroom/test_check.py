@@ -82,6 +82,7 @@ def test_play_without_tensors_calls_without_arguments(executed: list[list[dict[s
     assert result["data"]["text/plain"] == "[0, 1]"
 
 
+@pytest.mark.heavy
 def test_check_and_play_take_a_class_too() -> None:
     solved = nbformat.read(SOLUTIONS / "08-tensor-pipeline-3d" / "tensor_parallel.ipynb", as_version=4)
     source = next(cell.source for cell in solved.cells if cell.metadata.get("nbgrader", {}).get("solution"))

@@ -55,7 +55,8 @@ def test_noise_on_stderr_costs_nothing(classroom: Path) -> None:
     assert outputs, "this learner is there because their code is noisy"
 
 
-@pytest.mark.parametrize("learner", ["dmitri", pytest.param("ada", marks=pytest.mark.heavy)])
+@pytest.mark.heavy
+@pytest.mark.parametrize("learner", ["ada", "dmitri"])
 def test_validate_says_what_check_says(classroom: Path, learner: str) -> None:
     done = nbgrader(classroom, "validate", classroom / "submitted" / learner / ASSIGNMENT / f"{NOTEBOOK}.ipynb")
     assert done.returncode == 0, done.stderr

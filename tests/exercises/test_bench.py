@@ -46,6 +46,7 @@ def test_a_speed_that_cannot_be_simulated_gives_no_points(engines: Engines) -> N
     assert "cannot be simulated (it communicates in a thread of its own)" in found.message
 
 
+@pytest.mark.heavy
 def test_without_the_simulator_a_speed_is_not_run(engines: Engines) -> None:
     right = wrong.right("hierarchical_all_reduce")[0].read_text()
     verdict = grade(find("hierarchical_all_reduce"), Submission(right, "a.py"), engines, 1, "gloo")

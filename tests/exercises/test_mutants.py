@@ -2,9 +2,9 @@
 
 What is tried follows from what a verdict costs. `make test` takes of each exercise whose verdict costs a second the
 reference, another right solution and a wrong one for every check; where it costs some seconds the reference and a wrong
-one for one check, which alone is graded; of dear ones the references of the day. Each day's `.ci/run` adds the other
-references and a sixth of all other submissions, of which dear wrong ones are graded by their check alone. `make
-mutants` grades all wrong ones as a whole.
+one for one check; of dear ones nothing. Each day's `.ci/run` adds the other references and a sixth of all else. A wrong
+one is graded by its check alone where it is dear, or tried always and not of the day; `make mutants` grades all of them
+as a whole.
 """
 
 from __future__ import annotations
@@ -33,7 +33,6 @@ TODAYS_SEEDS = range(2 + 12 * SIXTH, 14 + 12 * SIXTH)
 SOAKED_SEEDS = range(2, 1002)  # of nodes, whose schedules are drawn anew by each
 RIGHT = [(name, f"right/{path.stem}") for name in names() for path in wrong.right(name)]
 REFERENCES = [(name, REFERENCE) for name in names()]
-DEAR = [exercise.name for exercise in catalogue() if exercise.cost == "tens of seconds"]
 NODES = {exercise.name for exercise in catalogue() if isinstance(exercise.world, Nodes | NodesAndCalls)}
 
 
@@ -64,8 +63,8 @@ def tried_wrong() -> Iterator[ParameterSet]:
             always = not (dear or each.heavy) and which not in seen
             seen.add(which)
             marks = [] if always else [pytest.mark.heavy if today(name, f"wrong/{each.name}") else pytest.mark.soak]
-            alone = not WHOLE and (dear or (always and cost == "seconds"))
-            yield pytest.param(each, alone, id=each.id, marks=marks)
+            alone = dear or (always and not today(name, f"wrong/{each.name}"))
+            yield pytest.param(each, alone and not WHOLE, id=each.id, marks=marks)
 
 
 @pytest.mark.parametrize(("each", "alone"), list(tried_wrong()))
@@ -73,22 +72,23 @@ def test_a_wrong_submission_is_caught_by_its_check_for_its_reason(
     each: Wrong, alone: bool, engines: Engines, record_property: Callable[[str, object], None]
 ) -> None:
     """With `alone` no other check is graded."""
-    exercise = only(find(each.exercise), each.check) if alone else find(each.exercise)
-    verdict = grade(exercise, each.submission, engines, verdicts.SEED)
+    exercise = find(each.exercise)
+    asked = only(exercise, each.check) if alone else exercise
+    verdict = grade(asked, each.submission, engines, verdicts.SEED)
     found = verdict.check(each.check).diagnosis
-    lost_by = [(check.name, check.status != "pass") for check in verdict.checks]
+    lost = {check.name: check.status != "pass" for check in verdict.checks}
+    lost_by = [(check.name, lost.get(check.name)) for check in exercise.checks]
     kind = found.kind if found else "not caught"
     record_property(PROPERTY, Row(each.exercise, each.name, each.check, kind, lost_by).to_json())
     assert not verdicts.missed(each, verdict), f"{each.bug}\n{verdicts.missed(each, verdict)}\n{told(verdict)}"
 
 
 def tried_right() -> Iterator[ParameterSet]:
-    """Every right submission. Always tried are the references, and the first other one where a verdict costs a second;
-    of what is dear, the references whose day it is."""
+    """Every right submission. Always tried are the references that are not dear, and the first other one where a
+    verdict costs a second."""
     for name, each in REFERENCES + RIGHT:
         cost, first = find(name).cost, f"right/{wrong.right(name)[0].stem}"
         always = (cost in CHEAP and each == REFERENCE) or (cost == "second" and each == first)
-        always |= each == REFERENCE and name in DEAR[SIXTH - 1 :: verdicts.SHARES]
         often = each == REFERENCE or today(name, each)
         marks = [] if always else [pytest.mark.heavy if often else pytest.mark.soak]
         yield pytest.param(name, each, id=f"{name}/{each}", marks=marks)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from _pytest.mark import ParameterSet
 
 from grader.jobs.sparks import engine, java
 from grader.jobs.sparks.engine import Day, Frame, Lines, Missing, Returned, Spark
@@ -16,6 +14,8 @@ from grader.submission import Submission
 
 ROWS = '{"user": 1, "value": 2.5}\n{"user": 2, "value": null}\n{"user": 1, "value": 1.0}\n'
 TABLE = Frame(ROWS, "user long, value double")
+
+pytestmark = pytest.mark.heavy  # a JVM is started, and in a fresh checkout its archive is made first
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -79,7 +79,6 @@ def test_the_log_says_what_was_shuffled_read_and_kept(spark: Spark) -> None:
     assert measured.cached <= measured.unpersisted
 
 
-@pytest.mark.heavy
 def test_the_same_run_is_counted_the_same(spark: Spark) -> None:
     body = "return sorted(a.map(lambda x: (x, 1)).reduceByKey(lambda p, q: p + q).collect())"
     one, other = (run(spark, body, Lines("a\nb\nc\na\n" * 99)) for _ in range(2))
@@ -102,13 +101,7 @@ ENDS = [
 ]
 
 
-def ends() -> Iterator[ParameterSet]:
-    """Each of them; heavy is the one after which a JVM is started anew."""
-    for each in ENDS:
-        yield pytest.param(*each, id=each[0][:36], marks=[pytest.mark.heavy] * ("stop()" in each[0]))
-
-
-@pytest.mark.parametrize(("body", "arguments", "kind", "words", "line"), list(ends()))
+@pytest.mark.parametrize(("body", "arguments", "kind", "words", "line"), ENDS, ids=[body[:36] for body, *_ in ENDS])
 def test_a_run_that_does_not_return_says_why(
     spark: Spark, body: str, arguments: list[Any], kind: str, words: str, line: int | None
 ) -> None:
@@ -124,7 +117,6 @@ def test_a_program_that_is_none_says_why(spark: Spark, text: str, kind: str) -> 
     assert caught.value.diagnosis.kind == kind
 
 
-@pytest.mark.heavy
 def test_nothing_is_left_for_the_next_run(spark: Spark) -> None:
     body = "import builtins\nbuiltins.left = a.cache().count()\n"
     body += "a.sparkSession.conf.set('spark.sql.shuffle.partitions', '3')\n"
@@ -138,7 +130,6 @@ def test_nothing_is_left_for_the_next_run(spark: Spark) -> None:
     assert returned.value[-2:] == ["8", False]
 
 
-@pytest.mark.heavy
 def test_a_call_that_never_returns_is_ended(spark: Spark, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine, "RUN_SECONDS", 3.0)
     kind, message, _ = trouble(spark, "import time\nwhile True:\n    time.sleep(1)")

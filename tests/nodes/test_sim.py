@@ -174,6 +174,7 @@ def test_nodes_that_never_stop_sending_end_the_run() -> None:
             self.send(src, body)
 
     sim = Simulation(Local({"Storm": Storm}), cluster(2, "Storm"))
+    sim.most_events = 5_000
     with pytest.raises(Lost, match="went on sending"):
         sim.run(1e6)
 

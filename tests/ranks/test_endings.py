@@ -207,6 +207,7 @@ def test_a_world_of_no_ranks_is_refused(engines: Engines) -> None:
         engines.run("gloo", Program.of("", "a.py", "f"), 0, [])
 
 
+@pytest.mark.heavy
 def test_sigkill_of_the_grading_process_leaves_nothing(tmp_path: Path) -> None:
     """The whole tree watches its parents' sockets, so it ends however the grading process does."""
     code = (

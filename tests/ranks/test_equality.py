@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from often import often
 
 from grader.ranks.engines import Engines
 from grader.ranks.program import Call, Function, Limits, Program, Run, Strided
@@ -154,14 +155,14 @@ def same(simulated: Run, real: Run, names: list[str]) -> None:
         assert [d.message for d in a.diagnoses] == [d.message for d in b.diagnoses], name
 
 
-@pytest.mark.parametrize("ranks", [pytest.param(n, marks=[pytest.mark.heavy] * (n not in (1, 3))) for n in SIZES])
+@pytest.mark.parametrize("ranks", often({str(n): n for n in SIZES}, "1", "3"))
 def test_every_collective_and_pattern(engines: Engines, ranks: int) -> None:
     dtypes = DTYPES if ranks in (2, 3) else ("float32", "int64")
     simulated, real = both(engines, COLLECTIVES, ranks, dtypes)
     same(simulated, real, [f"{name} {dtype}" for name in COLLECTIVES for dtype in dtypes])
 
 
-@pytest.mark.parametrize("ranks", [1, 2, pytest.param(5, marks=pytest.mark.heavy)])
+@pytest.mark.parametrize("ranks", often({str(n): n for n in (1, 2, 5)}, "2"))
 def test_objects_and_what_else_there_is(engines: Engines, ranks: int) -> None:
     simulated, real = both(engines, OBJECTS, ranks, ("float32",))
     same(simulated, real, list(OBJECTS))

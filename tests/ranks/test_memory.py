@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from often import often
 
 from grader.ranks.engines import Engines
 from grader.ranks.program import Limits, Program, same_for_all
@@ -99,7 +100,7 @@ def check(grown: tuple[int, int, int], worlds: int) -> None:
     assert more_threads <= 4, told  # the last world's may still be on their way out
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("name", often(list(PROGRAMS), "a receive not waited for"))
 def test_the_ranks_process_keeps_nothing_of_a_world(engines: Engines, name: str) -> None:
     size, files, more_threads = growth(engines, PROGRAMS[name], 60, big=2**16)  # 256 KiB, which one must not keep
     assert size < 40 * 2**18, f"{size / MIB:.1f} MiB"
@@ -112,7 +113,9 @@ def test_the_ranks_process_keeps_nothing_of_many_worlds(engines: Engines, name: 
     check(growth(engines, PROGRAMS[name], 500), 500)
 
 
-@pytest.mark.parametrize("name", [name for name in PROGRAMS if "groups" not in name])  # groups stay until destroyed
+@pytest.mark.parametrize(
+    "name", often([name for name in PROGRAMS if "groups" not in name], "objects")
+)  # groups stay until destroyed
 def test_a_world_keeps_nothing_of_a_call(engines: Engines, name: str) -> None:
     code, limits = program(PROGRAMS[name], 2**16), Limits(cpu_seconds=60, idle_seconds=60, silent_seconds=60)
     with engines.session() as session:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from often import often
 from test_equality import PATIENT, close
 
 from grader.ranks.engines import Engines
@@ -158,12 +159,7 @@ def program() -> Program:
     return Program("\n".join(parts), "learner.py", tuple(Function(name) for name in PROGRAMS))
 
 
-OFTEN = ("ddp", "fsdp2")  # the others, of a few seconds each, are heavy
-
-
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.heavy] * (name not in OFTEN)) for name in PROGRAMS]
-)
+@pytest.mark.parametrize("name", often(list(PROGRAMS), "ddp"))
 def test_training_is_the_same_on_both(engines: Engines, name: str) -> None:
     ranks = 4
     calls = [Call(((),) * ranks, name)]

@@ -23,6 +23,7 @@ def shown(path: Path, kept: Path) -> list[str]:
     return [output["text"] for output in executed.with_outputs(path, kept).cells[1].outputs]
 
 
+@pytest.mark.heavy
 def test_a_chapter_is_run_once_and_prose_may_change(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     kept = tmp_path / "kept"
     path = chapter(tmp_path, "print('ran')")

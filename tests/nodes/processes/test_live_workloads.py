@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from cluster_runs import play, program
+from often import often
 
 from grader.nodes.processes.network import Weather
 
@@ -55,7 +56,9 @@ def ran(each: Try, **more: float) -> Any:
     return play(each.workload, program(*each.command), nodes=each.nodes, **{**each.more, **more})
 
 
-@pytest.mark.parametrize("each", RIGHT.values(), ids=RIGHT)
+@pytest.mark.parametrize(
+    "each", often(RIGHT, "echo", "unique ids, killed and started again", "broadcast, cut off, lost, late and doubled")
+)
 def test_right_programs_are_right(each: Try) -> None:
     outcome = ran(each)
     assert outcome.right, outcome.judgement.reason
@@ -63,7 +66,7 @@ def test_right_programs_are_right(each: Try) -> None:
     assert outcome.to_json()["availability"] > 0
 
 
-@pytest.mark.parametrize("each", WRONG.values(), ids=WRONG)
+@pytest.mark.parametrize("each", often(WRONG, "ids of one node only", "a counter that counts twice"))
 def test_wrong_programs_are_wrong(each: Try) -> None:
     outcome = ran(each, settle_seconds=0.5)
     assert outcome.judgement.valid is False
@@ -72,12 +75,20 @@ def test_wrong_programs_are_wrong(each: Try) -> None:
     assert outcome.convergence is None
 
 
-@pytest.mark.parametrize(("service", "right"), [("lin-kv", True), ("seq-kv", False), ("lww-kv", False)])
+@pytest.mark.parametrize(
+    ("service", "right"),
+    [
+        pytest.param("lin-kv", True, marks=pytest.mark.heavy),
+        ("seq-kv", False),
+        pytest.param("lww-kv", False, marks=pytest.mark.heavy),
+    ],
+)
 def test_a_proxy_is_linearizable_if_its_service_is(service: str, right: bool) -> None:
     outcome = play("lin-kv", program("kv_proxy.py", service), nodes=3, rate=150.0, seconds=1.0)
     assert outcome.judgement.valid is right, outcome.judgement.reason
 
 
+@pytest.mark.heavy
 def test_a_node_that_starts_again_is_told_the_topology_again() -> None:
     kills = {"kinds": ("kill-all",), "interval": 0.4, "seconds": 1.0, "settle_seconds": 0.0}
     outcome = play("broadcast", program("gossip_wrong.py", "alone"), **kills)
@@ -110,6 +121,7 @@ def test_a_request_that_is_handed_on_is_cut_off_with_its_node() -> None:
     )
 
 
+@pytest.mark.heavy
 def test_events_are_a_history() -> None:
     outcome = play("lin-kv", program("kv_proxy.py", "lin-kv"), kinds=("kill",), interval=0.3, seconds=1.0)
     open_: set[int] = set()

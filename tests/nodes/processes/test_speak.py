@@ -23,6 +23,7 @@ JSON = st.recursive(
 )
 
 
+@pytest.mark.heavy
 def test_what_is_on_disk_outlasts_a_kill_of_all_nodes() -> None:
     outcome = play("g-set", speaking("durable_set.py:Durable"), **KILLS)
     assert any(fault.what == "down" for fault in outcome.faults)
@@ -31,6 +32,7 @@ def test_what_is_on_disk_outlasts_a_kill_of_all_nodes() -> None:
     assert outcome.logs["n1"].count("started") > 1
 
 
+@pytest.mark.heavy
 def test_what_is_in_memory_only_is_lost_with_it() -> None:
     outcome = play("g-set", speaking("durable_set.py:Forgetful"), settle_seconds=0.5, **KILLS)
     assert outcome.judgement.valid is False
