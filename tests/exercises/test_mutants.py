@@ -1,10 +1,10 @@
 """The checks are tested by submissions: wrong ones must lose points for the right reason, right ones lose none.
 
 What is tried follows from what a verdict costs. `make test` takes of each exercise whose verdict costs a second the
-reference, another right solution and a wrong one for every check; where it costs some seconds the reference and a wrong
-one for one check; of dear ones nothing. Each day's `.ci/run` adds the other references and a sixth of all else. A wrong
-one is graded by its check alone where it is dear, or tried always and not of the day; `make mutants` grades all of them
-as a whole.
+reference, another right solution and a wrong one for every check; where it costs some seconds a wrong one for one
+check, and the reference if it is its day; of dear ones nothing. Each day's `.ci/run` adds all references and a sixth of
+all else. A wrong one is graded by its check alone where it is dear, or tried always and not of the day; `make mutants`
+grades all of them as a whole.
 """
 
 from __future__ import annotations
@@ -84,13 +84,14 @@ def test_a_wrong_submission_is_caught_by_its_check_for_its_reason(
 
 
 def tried_right() -> Iterator[ParameterSet]:
-    """Every right submission. Always tried are the references that are not dear, and the first other one where a
-    verdict costs a second."""
+    """Every right submission. Always tried are the reference and the first other one where a verdict costs a second,
+    and the references of the day where it costs some."""
     for name, each in REFERENCES + RIGHT:
         cost, first = find(name).cost, f"right/{wrong.right(name)[0].stem}"
-        always = (cost in CHEAP and each == REFERENCE) or (cost == "second" and each == first)
-        often = each == REFERENCE or today(name, each)
-        marks = [] if always else [pytest.mark.heavy if often else pytest.mark.soak]
+        daily = each == REFERENCE or today(name, each)
+        always = cost == "second" and each in (REFERENCE, first)
+        always |= cost == "seconds" and each == REFERENCE and today(name, each)
+        marks = [] if always else [pytest.mark.heavy if daily else pytest.mark.soak]
         yield pytest.param(name, each, id=f"{name}/{each}", marks=marks)
 
 

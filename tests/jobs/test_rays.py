@@ -81,6 +81,8 @@ def in_a_worker():
     return ray.get(fails.remote())
 """
 
+pytestmark = pytest.mark.heavy  # a Ray is started for them
+
 
 @pytest.fixture(scope="module")
 def rays(engines: Engines) -> Rays:
