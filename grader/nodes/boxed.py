@@ -60,13 +60,14 @@ class Allowance:
 
     wait_seconds: float = 300.0
     still_seconds: float = 15.0
-    LONG = 0.5  # seconds that a request may stand still; a busy machine does that, too
+    LONG = 0.5  # seconds that a request may stand still: news of the process comes ten times a second
 
-    def take(self, wall: float, cpu: float) -> str:
-        """Count one request. Returns what was used up; "" if nothing was."""
+    def take(self, wall: float, still: float) -> str:
+        """Count one request, and for how long of it the process stood still. Returns what was used up; "" if nothing
+        was."""
         self.wait_seconds -= wall
-        if wall - cpu > self.LONG:
-            self.still_seconds -= wall - cpu
+        if still > self.LONG:
+            self.still_seconds -= still
             if self.still_seconds < 0:
                 return "handlers stood still again and again: do they sleep?"
         return "" if self.wait_seconds >= 0 else "handlers took too long, all together"
@@ -180,7 +181,7 @@ class Boxed:
         except Overdue as overdue:
             raise self._endless(overdue) from None
         now = self._client.moment(0)
-        used_up = self._allowance.take(now.at - self._posted.at, now.cpu - self._posted.cpu)
+        used_up = self._allowance.take(now.at - self._posted.at, self._posted.stood_still(now))
         if used_up and event != "loaded":
             raise self._lost("timeout", f"The nodes were ended, last {self._who()}: {used_up}")
         if told.get("event") == "raised":

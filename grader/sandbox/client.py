@@ -86,10 +86,15 @@ class Patience:
 
 
 class Moment(NamedTuple):
-    """When it was, and the CPU seconds that a process had used by then."""
+    """When it was, and for how many seconds a process had computed by then, and had waited for a processor."""
 
     at: float
     cpu: float
+    delayed: float = 0.0
+
+    def stood_still(self, until: Moment) -> float:
+        """For how many seconds the process neither computed nor was ready to."""
+        return (until.at - self.at) - (until.cpu - self.cpu) - (until.delayed - self.delayed)
 
 
 class Printed:
@@ -163,7 +168,7 @@ class Client:
 
     def moment(self, number: int) -> Moment:
         """Now, from which a process's answer may be counted."""
-        return Moment(time.monotonic(), self.box.cpu[number])
+        return Moment(time.monotonic(), self.box.cpu[number], self.box.delayed[number])
 
     def wait(self, number: int, patience: Patience, since: Moment | None = None) -> frames.Message:
         """A process's next message. Raises NoAnswer. It is waited for from `since` on, or from now on."""
@@ -268,7 +273,7 @@ class Client:
         if "cpu" in told:
             if sum(told["cpu"]) > sum(self.box.cpu):
                 self.last_news = time.monotonic()  # who computes does not stand still
-            self.box.cpu = told["cpu"]
+            self.box.cpu, self.box.delayed = told["cpu"], told["delayed"]
         elif "limit" in told:
             raise Beyond(told["limit"], told["used"], told["allowed"], told["rank"])
         elif "carried" in told:

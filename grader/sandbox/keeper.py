@@ -5,7 +5,8 @@ namespaces, but none of its processes can see it. It forks the box's first proce
 and tells how they end. Over its socket the keeper tells
   {"up": true}                                  the ranks have been forked
   {"rank": r, "status": s}                      a rank ended
-  {"cpu": [seconds, ...]}                       CPU time per rank, when it has changed
+  {"cpu": [seconds, ...], "delayed": [...]}     CPU time per rank, and for how long it was ready to run and no processor
+                                                was free, when either has changed
   {"limit": name, "used", "allowed", "rank"}    a limit of the whole box was passed, and the box has been ended
   {"carried": bytes, "received": [bytes, ...]}  after "traffic": what the box's loopback has carried, and what the
                                                 sockets that each rank has open have received; or {"carried": null}
@@ -100,7 +101,8 @@ class _Keeper:
         self.pids: list[int] = []  # of the ranks, as the box's /proc has them
         self.folder = -1
         self.cpu: list[float] = []
-        self.told: tuple[float, list[float]] = (0.0, [])
+        self.delayed: list[float] = []
+        self.told: tuple[float, list[float], list[float]] = (0.0, [], [])
         self.exact_at, self.exact_for = 0.0, 0
         self.much_too_much = 1.5 * wanted.limits.memory_bytes
 
@@ -140,7 +142,7 @@ class _Keeper:
             return False
         if fds:
             self.folder, self.pids = fds[0], json.loads(data)["pids"]
-            self.cpu = [0.0] * len(self.pids)
+            self.cpu, self.delayed = [0.0] * len(self.pids), [0.0] * len(self.pids)
             tell(self.boss, {"up": True})
         else:
             self._tell_cpu(self._processes(), at_once=True)
@@ -200,10 +202,11 @@ class _Keeper:
         for number, pid in enumerate(self.pids):
             if pid in by_pid:
                 self.cpu[number] = by_pid[pid].cpu_seconds + by_pid[pid].reaped_cpu_seconds
-        at, told = self.told
-        if self.cpu != told and (at_once or time.monotonic() - at >= CPU_NEWS_SECONDS):
-            self.told = time.monotonic(), list(self.cpu)
-            tell(self.boss, {"cpu": self.cpu})
+                self.delayed[number] = usage.delayed_seconds(self.folder, pid)
+        at, *told = self.told
+        if [self.cpu, self.delayed] != told and (at_once or time.monotonic() - at >= CPU_NEWS_SECONDS):
+            self.told = time.monotonic(), list(self.cpu), list(self.delayed)
+            tell(self.boss, {"cpu": self.cpu, "delayed": self.delayed})
 
     def _traffic(self) -> dict[str, Any]:
         """What the kernel has counted in this box's network; nobody shares a network with it only in "full" mode."""

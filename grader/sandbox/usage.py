@@ -112,6 +112,15 @@ def _children(folder: int, pid: int) -> set[int] | None:
     return found
 
 
+def delayed_seconds(folder: int, pid: int) -> float:
+    """For how long a process's main thread was ready to run while no processor was free; 0 where the kernel does not
+    tell. Source: Documentation/scheduler/sched-stats.rst, /proc/<pid>/schedstat."""
+    try:
+        return int(read(folder, pid, "schedstat").split()[1]) / 1e9
+    except (OSError, IndexError, ValueError):
+        return 0.0
+
+
 def own_bytes(folder: int, pid: int) -> int:
     """A process's memory that is no file's; what it shares with others counts in full. Nothing if it is gone."""
     try:

@@ -33,7 +33,7 @@ class BoxFailed(Exception):  # noqa: N818 - reads as what happened
 class Box:
     """One world's processes: a frame socket, stdout, stderr and note per rank, and the keeper that ends them.
 
-    `cpu` is what the keeper last said of the ranks' CPU seconds.
+    `cpu` is what the keeper last said of the ranks' CPU seconds, `delayed` of those that they waited for a processor.
     """
 
     keeper: socket.socket
@@ -43,6 +43,7 @@ class Box:
     notes: list[int] = field(default_factory=list)
     scratch: str = ""
     cpu: list[float] = field(default_factory=list)
+    delayed: list[float] = field(default_factory=list)
 
     def number_of(self, rank: int) -> int:
         """The number in the rank's note."""
@@ -119,7 +120,7 @@ class Warm:
         if not 1 <= ranks <= MAX_RANKS:
             raise ValueError(f"a world of {ranks} real processes: 1 to {MAX_RANKS} are possible")
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        box = Box(ours, cpu=[0.0] * ranks)
+        box = Box(ours, cpu=[0.0] * ranks, delayed=[0.0] * ranks)
         give = [theirs.detach()]
         try:
             self.wait_until_ready()

@@ -16,7 +16,7 @@ from grader.nodes.explorer import Explorer, Model
 from grader.nodes.life import Birth
 from grader.nodes.node import Node
 from grader.nodes.sim import cluster
-from grader.sandbox.client import NONSENSE
+from grader.sandbox.client import NONSENSE, Moment
 
 
 def nested(levels: int) -> str:
@@ -71,16 +71,20 @@ def test_what_can_be_no_branch_is_refused(branch: Any) -> None:
 
 def test_a_grading_may_not_stand_still_for_long_all_together() -> None:
     allowance = Allowance(wait_seconds=100, still_seconds=2)
-    assert [bool(allowance.take(wall, cpu)) for wall, cpu in [(0.4, 0), (3, 3), (1, 0), (0.9, 0.0), (0.6, 0)]] == [
-        False, False, False, False, True,
-    ]  # fmt: skip
-    assert "sleep" in allowance.take(1, 0)
+    requests = [(0.4, 0.4), (3, 0), (1, 1), (0.9, 0.9), (0.6, 0.6)]
+    assert [bool(allowance.take(wall, still)) for wall, still in requests] == [False, False, False, False, True]
+    assert "sleep" in allowance.take(1, 1)
+
+
+def test_who_waits_for_a_processor_does_not_stand_still() -> None:
+    began, ended = Moment(at=10.0, cpu=1.0, delayed=2.0), Moment(at=14.0, cpu=1.5, delayed=5.0)
+    assert began.stood_still(ended) == 0.5
 
 
 def test_a_grading_may_not_wait_for_ever_however_small_the_pieces() -> None:
     allowance = Allowance(wait_seconds=10)
-    assert [allowance.take(0.4, 0.4) for _ in range(24)] == [""] * 24
-    assert "too long" in [allowance.take(0.4, 0.4) for _ in range(3)][-1]
+    assert [allowance.take(0.4, 0) for _ in range(24)] == [""] * 24
+    assert "too long" in [allowance.take(0.4, 0) for _ in range(3)][-1]
 
 
 class Counting(Node):

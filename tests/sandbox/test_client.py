@@ -40,7 +40,14 @@ def played() -> Iterator[Played]:
     ours, keeper = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     pairs = [socket.socketpair() for _ in range(2)]
     out, err = [os.pipe() for _ in range(2)], [os.pipe() for _ in range(2)]
-    box = Box(ours, [mine for mine, _ in pairs], [read for read, _ in out], [read for read, _ in err], cpu=[0.0, 0.0])
+    box = Box(
+        ours,
+        [mine for mine, _ in pairs],
+        [read for read, _ in out],
+        [read for read, _ in err],
+        cpu=[0.0, 0.0],
+        delayed=[0.0, 0.0],
+    )
     played = Played(
         Client(box, 5.0, MOST_PRINTED, MOST_SENT), keeper, [yours for _, yours in pairs], [write for _, write in out]
     )
@@ -88,7 +95,7 @@ def test_with_the_keeper_all_are_gone(played: Played) -> None:
 )
 def test_an_answer_that_takes_too_long_is_overdue(played: Played, patience: Patience, limit: str, words: str) -> None:
     if limit == "cpu":
-        played.keep(cpu=[2.0, 0.0])
+        played.keep(cpu=[2.0, 0.0], delayed=[0.0, 0.0])
     with pytest.raises(Overdue) as overdue:
         played.client.wait(0, patience)
     assert (overdue.value.limit, str(overdue.value)) == (limit, words)
