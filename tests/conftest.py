@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
@@ -20,7 +21,9 @@ settings.load_profile("rankup")
 
 
 def pytest_configure() -> None:
-    """Choose the sixth of all wrong submissions that is tried today, once for all workers."""
+    """Choose the sixth of all wrong submissions that is tried today, once for all workers. Have Ctrl-C end what the
+    tests start: a shell that starts the tests in the background has it ignored, and processes inherit that."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ.setdefault("RANKUP_SIXTH", str(date.today().toordinal() % verdicts.SHARES + 1))
 
 
