@@ -115,7 +115,7 @@ class _Here:
     def __init__(self, end: socket.socket, note: int) -> None:
         self._keeper, self._silent = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         (out, self._out), (err, self._err) = os.pipe(), os.pipe()  # nobody writes there: what is printed is seen
-        self._box = Box(self._keeper, [end], [out], [err], [note], cpu=[0.0])
+        self._box = Box(self._keeper, [end], [out], [err], [note], cpu=[0.0], delayed=[0.0])
         self._ended = False
 
     @contextlib.contextmanager
