@@ -52,8 +52,8 @@ class TerminalReport:
         )
         failed = verdict.first_failure
         if failed and failed.output:
-            self.console.print("\n[bold]What your ranks printed in the run that failed first:[/]")
-            self.console.print(Text(_printable(failed.output[:_SHOWN_OUTPUT])))
+            self.console.print("\n[bold]What your code printed in the run that failed first[/]")
+            self.console.print(Text(_shown(failed.output)))
 
 
 def print_run(ran: Ran, trace: Path | None) -> None:
@@ -78,7 +78,7 @@ def print_run(ran: Ran, trace: Path | None) -> None:
         console.print(f"... and {len(rows) - _SHOWN_RANKS} more ranks (--json has them all)")
     printed = outputs_text(ran.run)
     if printed:
-        console.print(Text("\n" + _printable(printed[:_SHOWN_OUTPUT])))
+        console.print(Text("\n" + _shown(printed)))
     if trace is not None:
         console.print(f"wrote {plain(str(trace))}")
 
@@ -94,6 +94,13 @@ def in_seconds(seconds: float) -> str:
 def _printable(text: str) -> str:
     """Without control characters: the text may be a learner's, and the terminal is the teacher's."""
     return "".join(c if c == "\n" or c.isprintable() else "�" for c in text)
+
+
+def _shown(output: str) -> str:
+    """The beginning of what was printed, and how much more there is."""
+    more = len(output) - _SHOWN_OUTPUT
+    cut = f"\n... ({more:,} more characters are not shown here)" if more > 0 else ""
+    return _printable(output[:_SHOWN_OUTPUT]) + cut
 
 
 def check_html(result: CheckResult) -> str:
@@ -113,7 +120,7 @@ def check_html(result: CheckResult) -> str:
                 f"got: {escape(_printable(found.got or '-'))}</p>"
             )
     if result.diagnosis and result.output:
-        printed = escape(_printable(result.output[:_SHOWN_OUTPUT]))
+        printed = escape(_shown(result.output))
         parts.append(f"<details><summary>what your code printed</summary><pre>{printed}</pre></details>")
     if result.diagram:
         state = " open" if result.diagnosis else ""

@@ -157,6 +157,18 @@ class Limits:
 
 
 @dataclass(frozen=True)
+class Said:
+    """What each rank printed, and what it wrote to stderr."""
+
+    stdout: tuple[str, ...] = ()
+    stderr: tuple[str, ...] = ()
+
+    def text(self) -> str:
+        """Rank by rank, for people."""
+        return "\n".join(_labelled("printed", self.stdout) + _labelled("wrote to stderr", self.stderr))
+
+
+@dataclass(frozen=True)
 class CallResult:
     """What one finished call left: per rank the arguments as they are now and the value returned, and its trace."""
 
@@ -166,14 +178,16 @@ class CallResult:
     diagnoses: tuple[Diagnosis, ...] = ()
     finish: tuple[float, ...] = ()  # virtual seconds at which each rank was done; empty on real processes
     peak_bytes: tuple[int, ...] = ()  # the most that each rank had of tensors it gave to track()
+    said: Said = field(default=Said(), repr=False)
 
 
 @dataclass(frozen=True)
 class Run:
     """One world's life.
 
-    `calls` are those that finished, `trace` is that of the call in which it ended. `cycle` holds the ranks of a
-    deadlock, `marks` a word for each rank that broke. `loaded` says whether anything could be called.
+    `calls` are those that finished; `trace` is that of the call in which it ended, and `last` what was printed in it
+    (or, if none began, while the program was loaded). `cycle` holds the ranks of a deadlock, `marks` a word for each
+    rank that broke. `loaded` says whether anything could be called.
     """
 
     ranks: int
@@ -186,6 +200,7 @@ class Run:
     cycle: tuple[int, ...] = ()
     marks: tuple[tuple[int, str], ...] = ()
     loaded: bool = True
+    last: Said = field(default=Said(), repr=False)
 
     @property
     def finished(self) -> bool:
@@ -198,8 +213,8 @@ def same_for_all(ranks: int, *arguments: Any) -> Call:
 
 
 def outputs_text(run: Run) -> str:
-    """What the ranks printed, rank by rank, for people."""
-    return "\n".join(_labelled("printed", run.stdout) + _labelled("wrote to stderr", run.stderr))
+    """What the ranks printed from the beginning to the end, rank by rank, for people."""
+    return Said(run.stdout, run.stderr).text()
 
 
 def _labelled(verb: str, texts: Sequence[str]) -> list[str]:

@@ -12,7 +12,7 @@ from typing import Any
 from grader.ranks import blame, endings, traffic
 from grader.ranks.account import Account, Broken, tidy
 from grader.ranks.faults import Fault
-from grader.ranks.program import Call, CallResult, Ending, Limits, Program, Run, from_bytes, to_bytes
+from grader.ranks.program import Call, CallResult, Ending, Limits, Program, Run, Said, from_bytes, to_bytes
 from grader.ranks.traffic import Traffic
 from grader.sandbox import frames
 from grader.sandbox.client import NONSENSE, TICK_SECONDS, Beyond, Client, Moment, Overdue, Patience, line_in
@@ -39,6 +39,7 @@ class World(ABC):
         )
         self.finished: list[CallResult] = []
         self.loaded = False
+        self._said_before = [0] * ranks, [0] * ranks  # bytes on stdout and stderr when the call began
 
     @abstractmethod
     def _take(self, number: int, frame: frames.Message | frames.Events) -> None:
@@ -74,8 +75,16 @@ class World(ABC):
             tuple(printed.text("stderr", rank) for rank in range(self.size)),
             tuple(account.ring),
             tuple((number, word) for number, rank in enumerate(account.ranks) if (word := rank.mark)),
-            self.loaded,
+            self.loaded, self._said(),
         )  # fmt: skip
+
+    def _said(self) -> Said:
+        """What the ranks have printed in this call."""
+        printed, (out, err) = self.client.printed, self._said_before
+        return Said(
+            tuple(printed.text("stdout", rank, since) for rank, since in enumerate(out)),
+            tuple(printed.text("stderr", rank, since) for rank, since in enumerate(err)),
+        )
 
     def _lived(self, calls: Sequence[Call]) -> Ending:
         account = self.account
@@ -133,6 +142,9 @@ class World(ABC):
     def _begin_call(self, call: Call) -> str:
         """Make ready for a call. Returns the function's name. Raises Broken if it cannot be called."""
         self.account.begin_call()
+        self.client.read_what_was_printed()
+        printed = self.client.printed
+        self._said_before = printed.lengths("stdout"), printed.lengths("stderr")
         function = call.function or next((function.name for function in self.program.functions), "")
         if function in self.account.problems:
             raise self._missing(function)
@@ -142,6 +154,7 @@ class World(ABC):
         self, values: Sequence[tuple[list[Any], Any]], peaks: Sequence[Any], finish: tuple[float, ...] = ()
     ) -> None:
         """A call came to its end: `values` are each rank's arguments, as they are now, and what it returned."""
+        self.client.read_what_was_printed()
         self.account.diagnoses = self.account.in_rank_order()
         self.finished.append(
             CallResult(
@@ -151,6 +164,7 @@ class World(ABC):
                 self.account.found(),
                 finish,
                 tuple(peak if isinstance(peak, int) and peak >= 0 else 0 for peak in peaks),
+                self._said(),
             )
         )
 

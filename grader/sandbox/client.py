@@ -111,8 +111,12 @@ class Printed:
         if printed >= self._most:
             raise Beyond("printing", printed, self._most, number)
 
-    def text(self, stream: Literal["stdout", "stderr"], number: int = 0) -> str:
-        return self._texts[number][stream].decode(errors="replace")
+    def text(self, stream: Literal["stdout", "stderr"], number: int = 0, since: int = 0) -> str:
+        return self._texts[number][stream][since:].decode(errors="replace")
+
+    def lengths(self, stream: Literal["stdout", "stderr"]) -> list[int]:
+        """How many bytes there are of each process up to now."""
+        return [len(each[stream]) for each in self._texts]
 
     def forget(self) -> None:
         for each in self._texts:

@@ -20,7 +20,7 @@ from grader.exercise import Draw, Grading
 from grader.lost import Lost, Unable
 from grader.ranks.engines import DEFAULT_LIMITS, unsupported
 from grader.ranks.network import ROUNDS
-from grader.ranks.program import CallResult, Function, Limits, Program, Run, outputs_text
+from grader.ranks.program import CallResult, Function, Limits, Program, Run
 from grader.ranks.simulated import NeedsProcesses, Session
 from grader.submission import Submission
 from grader.trace.events import Trace
@@ -172,7 +172,10 @@ class RankBench:
         return (work() for work in works)
 
     def output(self, picture: Any) -> str:
-        return outputs_text(picture.run) if isinstance(picture, Outcome) else ""
+        if not isinstance(picture, Outcome):
+            return ""
+        said = (picture.result.said if picture.result else picture.run.last).text()
+        return f"With {picture.case.label}:\n{said}" if said else ""
 
     def close(self) -> None:
         """End the process of a check's own runs."""

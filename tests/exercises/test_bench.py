@@ -11,6 +11,7 @@ import pytest
 from grader.authoring import verdicts, wrong
 from grader.exercise import Draw, Grading
 from grader.grading import grade
+from grader.lost import Lost
 from grader.ranks import faults
 from grader.ranks.engines import Engines
 from grader.ranks.program import Function, Strided
@@ -100,3 +101,37 @@ def test_a_judge_that_fails_itself_costs_its_own_check_and_says_so(engines: Engi
     assert first.diagnosis is not None
     assert "the check itself failed (KeyError: 'sum', in test_bench.py line" in first.diagnosis.message
     assert {check.status for check in others} == {"pass"}
+
+
+TELLS = """\
+import sys
+import torch.distributed as dist
+
+print("loading")
+
+def f(x):
+    print(int(x[0]), "on", dist.get_rank())
+    print("to stderr", file=sys.stderr)
+    if x[0] == 3:
+        1 / 0
+"""
+
+
+def _three(_: Draw) -> Iterator[Case]:
+    for number in (1, 2, 3):
+        given = ((Strided.of(np.full(1, number, np.float32)),),) * 2
+        yield Case("all", f"the number {number}", given, engine="gloo" if number == 1 else "sim")
+
+
+def test_what_was_printed_belongs_to_one_run_with_its_case_and_ranks(engines: Engines) -> None:
+    bench = Ranks((Function("f"),), _three).open(Grading(Submission(TELLS, "a.py"), engines, 1))
+    bench.prepare()
+    with pytest.raises(Lost) as lost:
+        list(bench.calls("all"))
+    outcomes = {case.label: outcome for case, outcome in bench._done.items()}
+    for number, outcome in ((1, outcomes["the number 1"]), (2, outcomes["the number 2"]), (3, lost.value.picture)):
+        said = bench.output(outcome)
+        assert said.startswith(f"With the number {number}:\nrank 0 printed:\n{number} on 0\nrank 1 printed:")
+        assert "rank 1 wrote to stderr:\nto stderr" in said
+        assert "loading" not in said
+        assert ("ZeroDivisionError" in said) == (number == 3)

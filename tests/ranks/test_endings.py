@@ -78,6 +78,10 @@ BAD = {
         RANK + "if r == 1: [][1]\ndist.all_reduce(x)",
         "crashed", "crash", 6, ("Rank 1 of 3", "IndexError", "list index out of range"),
     ),
+    "an error that torch tells in two lines": Bad(
+        "dist.send(None, (dist.get_rank() + 1) % 3)",
+        "crashed", "crash", 4, ("of type torch.Tensor but got <class 'NoneType'> instead (line 4",),
+    ),
     "an exception on every rank": Bad("1 / 0", "crashed", "crash", 4, ("Rank 0 of 3", "2 other ranks")),
     "a segmentation fault": Bad(
         RANK + "if r == 1: os.kill(os.getpid(), 11)\ndist.all_reduce(x)",

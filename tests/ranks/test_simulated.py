@@ -160,6 +160,19 @@ def test_output_is_kept_apart_by_rank(engines: Engines) -> None:
     assert simulate(engines, "print('out', r)").stdout == ("out 0\n", "out 1\n", "out 2\n")
 
 
+@pytest.mark.parametrize("engine", ["sim", "gloo"])
+def test_names_that_the_course_uses_are_not_called_deprecated(engines: Engines, engine: str) -> None:
+    source = """
+import torch, torch.distributed as dist
+def f():
+    n = dist.get_world_size()
+    dist.all_gather_into_tensor(torch.zeros(n), torch.ones(1))
+    dist.reduce_scatter_tensor(torch.zeros(1), torch.ones(n))
+"""
+    run = engines.run(engine, Program.of(source, "a.py", "f", ()), 2, [same_for_all(2)])
+    assert (run.ending, run.stderr) == ("finished", ("", ""))
+
+
 @pytest.mark.parametrize(
     "body",
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import signal
 from collections.abc import Mapping, Sequence
 
@@ -51,7 +52,10 @@ def raised(rank: int, error: Raised, world: int, source: Source, others: int) ->
 
 
 def _first_line(text: str) -> str:
-    line = text.splitlines()[0].rstrip(".") if text else ""
+    """With the lines that go on with it: torch sets "but got <class 'NoneType'> instead" below, indented."""
+    first, *others = text.splitlines() or [""]
+    more = itertools.takewhile(lambda line: line[:1].isspace() and line.strip(), others)
+    line = " ".join([first, *(each.strip() for each in more)]).rstrip(".")
     return line if len(line) <= 200 else line[:197] + "..."
 
 
