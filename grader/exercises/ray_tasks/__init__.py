@@ -29,8 +29,10 @@ MOST_SERIALISED = 2
 def _right(bench: RayBench) -> Chart:
     rng = bench.rng("right")
     first = shift(bench, rng, 10, 3, "; the last that came is done first").run().by_workers().right()
-    for count, limit in ((0, 2), (1, 4), (3, 50), (4, 1)):
+    for count, limit in ((0, 2), (1, 4), (4, 1)):
         shift(bench, rng, count, limit, "").run().by_workers().right()
+    twice = ", every item twice, among them a list and a dict"
+    shift(bench, rng, 3, 50, twice, odd=True).run().by_workers().right()
     return first.chart()
 
 
@@ -189,7 +191,7 @@ def _restarts(bench: RayBench) -> Chart:
 
 Judge = Callable[[RayBench], Chart]
 CHECKS: tuple[tuple[str, str, float, Judge], ...] = (
-    ("right", "Results in the order of the items; no item, one, more in flight than items", 3, _right),
+    ("right", "Results in the order of the items; no item, one, equal ones, lists", 3, _right),
     ("in_flight", "Never more than max_in_flight tasks at a time", 3, _in_flight),
     ("parallel", "As many at a time as may be", 3, _parallel),
     ("retried", "A killed worker's task runs again", 3, _retried),

@@ -18,23 +18,23 @@ AGAIN_SECONDS = 0.1
 
 
 class Captured:
-    """What fn has with it. Tells each time that it is serialised."""
+    """What fn has with it. Tells each time that it is serialised, and for which call."""
 
-    def __init__(self, data: bytes) -> None:
-        self.data = data
+    def __init__(self, data: bytes, call: int) -> None:
+        self.data, self.call = data, call
 
-    def __reduce__(self) -> tuple[type[Captured], tuple[bytes]]:
-        tell(what="serialised")
-        return Captured, (self.data,)
+    def __reduce__(self) -> tuple[type[Captured], tuple[bytes, int]]:
+        tell(what="serialised", call=self.call)
+        return Captured, (self.data, self.call)
 
 
-def process(process_all: Any, items: list[Any], limit: int, captured: int) -> list[Any]:
-    """What process_all returns: the name of its type, and its values where it is a list."""
-    large = Captured(bytes(captured))
+def process(process_all: Any, items: list[Any], limit: int, captured: int, call: int) -> list[Any]:
+    """What process_all returns: the name of its type, and its values where it is a list. Every call has its number."""
+    large = Captured(bytes(captured), call)
 
     def fn(item: Any) -> Any:
         task = ray.get_runtime_context().get_task_id() if len(large.data) == captured else ""
-        return tell(what="begin", item=item, task=task)
+        return tell(what="begin", call=call, item=item, task=task)
 
     result = process_all(list(items), fn, limit)
     return [type(result).__name__, result if isinstance(result, list) else None]

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import random
 import time
+from collections import Counter
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 
 from grader.jobs.rays.bench import RayBench
@@ -23,7 +26,7 @@ TABLES_SECONDS = 10.0  # Ray's processes tell its tables every 0.1 s
 class Begun:
     """One call of fn. Times are ns since 1970, as Ray's tables have them."""
 
-    item: Any
+    item: str
     task: str
     pid: int
     role: str
@@ -34,12 +37,12 @@ class Begun:
 
 @dataclass
 class Shift:
-    """One call of process_all: who waits at the gate, and is let through."""
+    """One call of process_all: who waits at the gate, and is let through. Items are known by their names (see `named`)."""
 
     bench: RayBench
     label: str
-    items: list[str]
-    values: dict[str, Any]  # by item
+    items: list[Any]
+    values: dict[str, Any]  # by an item's name
     limit: int
     captured: int = 64
     deaths: tuple[str, ...] = ()  # items in whose first call the worker is killed
@@ -49,6 +52,7 @@ class Shift:
     serialised: int = 0
     patient: bool = True
     patience: float = QUIET_SECONDS
+    number: int = field(default_factory=count().__next__)  # by which calls of fn that another one left behind are known
     result: list[Any] | None = None
     type_name: str = ""
     _news: float = 0.0
@@ -58,7 +62,7 @@ class Shift:
         self._news = time.monotonic()
         try:
             answer = self.bench.call(
-                "process_all", "process", self.items, self.limit, self.captured,
+                "process_all", "process", self.items, self.limit, self.captured, self.number,
                 seconds=CALL_SECONDS, said=self._said, idle=self._idle,
             )  # fmt: skip
         except Lost as trouble:
@@ -70,10 +74,13 @@ class Shift:
     def _said(self, said: Said) -> None:
         self._news = time.monotonic()
         if said.what["what"] == "serialised":
-            self.serialised += 1
+            self.serialised += said.what.get("call") == self.number
             self.bench.driver.answer(said)
             return
-        item = str(said.what["item"])[:100]
+        if said.what.get("call") != self.number:
+            self.bench.driver.answer(said)
+            return
+        item = named(said.what["item"])[:100]
         begun = Begun(item, str(said.what["task"])[:100], said.pid, said.role, time.time_ns())
         again = any(before.item == item for before in self.begun)
         self.begun.append(begun)
@@ -93,8 +100,8 @@ class Shift:
 
     def _release(self) -> None:
         """Let calls through, the last that came first, where as many wait as can run at the same time."""
-        done = {each.item for each in self.begun if each.end and each.became == "done"}
-        busy = min(self.limit, CPUS, len(set(self.items) - done))
+        done = Counter(each.item for each in self.begun if each.end and each.became == "done")
+        busy = min(self.limit, CPUS, (Counter(map(named, self.items)) - done).total())
         while self.waiting and (not self.patient or len(self.waiting) >= busy):
             said, begun = self.waiting.pop()
             begun.end = time.time_ns()
@@ -127,7 +134,7 @@ class Shift:
         if outside:
             text = f"{self.label}. fn was called in the {outside[0].role}'s own process, not in a task of Ray's."
             raise self.lost(found("wrong_result", text, "fn runs in Ray's workers", f"in the {outside[0].role}"))
-        missing = [item for item in self.items if not any(each.item == item for each in self.begun)]
+        missing = [item for item in self.items if not any(each.item == named(item) for each in self.begun)]
         if missing:
             text = f"{self.label}. fn was never called for {missing[0]!r}."
             raise self.lost(found("wrong_result", text, f"{len(self.items)} items", f"{len(missing)} without a call"))
@@ -135,7 +142,7 @@ class Shift:
 
     def right(self, ordered: bool = True) -> Shift:
         """Raises Lost where the result is wrong; its order matters only if `ordered`."""
-        found, want = self.bench.found, [self.values[item] for item in self.items]
+        found, want = self.bench.found, [self.values[named(item)] for item in self.items]
         if self.result is None:
             text = f"{self.label}. process_all returned a {self.type_name}; it returns a list."
             raise self.lost(found("wrong_result", text, "a list", self.type_name))
@@ -174,16 +181,30 @@ class Shift:
         return most
 
 
+def named(item: Any) -> str:
+    """What an item is known by: a text as it is, anything else as JSON."""
+    return item if isinstance(item, str) else json.dumps(item)
+
+
 def told(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 120 else text[:117] + "..."
 
 
-def shift(bench: RayBench, rng: random.Random, count: int, limit: int, what: str, **more: Any) -> Shift:
-    items = [f"{letter}{rng.randrange(100)}" for letter in "abcdefghijklmnopqrstuvwxyz"[:count]]
+def shift(
+    bench: RayBench, rng: random.Random, many: int, limit: int, what: str, odd: bool = False, **more: Any
+) -> Shift:
+    """A call with so many items that are strings and differ; if `odd`, with lists and dicts, and each of them twice."""
+    items: list[Any] = [f"{letter}{rng.randrange(100)}" for letter in "abcdefghijklmnopqrstuvwxyz"[:many]]
+    if odd:
+        items = [[items[0]], items[1], {"name": items[2]}, *items[3:]]
+        items = [*items, *items]
     rng.shuffle(items)
     values = {
-        item: rng.choice((rng.randrange(1000), rng.randrange(1000), None, 0, "", [rng.randrange(9)])) for item in items
+        named(item): rng.choice((rng.randrange(1000), rng.randrange(1000), 0, "", [rng.randrange(9)], None))
+        for item in items
     }
-    label = f"{count} item{'s' * (count != 1)}, max_in_flight={limit}{what}"
+    if odd:  # a place that was never filled shows
+        values = {item: value if value is not None else 1 for item, value in values.items()}
+    label = f"{len(items)} item{'s' * (len(items) != 1)}, max_in_flight={limit}{what}"
     return Shift(bench, label, items, values, limit, **more)
