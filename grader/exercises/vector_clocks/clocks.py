@@ -62,6 +62,8 @@ def _compared() -> Iterator[Script]:
     yield _both(_script("ab", "a+1 b+2"), "a", "b", both + " " + zero)
     yield _both(_script("ab", "a+1 b+1 b+1"), "a", "b", less)
     yield _both(_script("ab", "a+1 a+1 a+2 b+1 b+2 b+2"), "a", "b", f"{both} Sums of entries say nothing.")
+    yield _both(_script("ab", "a+1 a+1 a+1 b+2"), "a", "b", f"{both} Sums of entries say nothing.")
+    yield _both(_script("ab", "a+1 a+2 b+2 b+3 b+3"), "a", "b", f"{both} {zero}")
     yield _both(_script("ab", "a+1 b+1 b+2"), "a", "b", f"{less} {zero}")
     yield _both(_script("ab", "a+1 a+2 b+2 b+1"), "a", "b", "In which order the ticks came does not matter.")
 
