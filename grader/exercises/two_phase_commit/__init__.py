@@ -41,6 +41,7 @@ def _conflict(bench: NodeBench) -> Story:
     judge = judging(Judging, Judging.locked, Judging.one_of_two, Judging.prompt, Judging.clean, *ALWAYS)
     meeting = (plans.meet(rng, seed, restarts=place > 3) for place, seed in enumerate(seeds[:7]))
     shown = bench.hold(meeting, judge, plans.slowly)
+    bench.hold((plans.refused(rng, seed) for seed in bench.seeds("refused", 2)), judge, plans.slowly)
     bench.hold((plans.crowd(rng, rng.choice((2, 3)), seed) for seed in seeds[7:]), judge)
     return shown
 

@@ -96,6 +96,24 @@ def meet(rng: random.Random, seed: int, restarts: bool) -> Plan:
     return Plan(members(rng, names(4)), asks, down, FAST, seed, until=19.0, label=label)
 
 
+def refused(rng: random.Random, seed: int) -> Plan:
+    """While one transaction waits for a participant that is 49 ms away, another that wants its key is refused and is
+    over, at both of its participants; then others want the same key, and the keys of the refused one."""
+    near, slow, third, fourth = rng.sample(names(4), 4)
+    one, two, three, four = named(rng, "first", "second", "third", "fourth")
+    asks = {
+        "alice": (begin(one, {near: {"x": "first"}, slow: {"x": "first"}}, 1.0),),
+        "bob": (begin(two, {near: {"x": "second", "v": "second"}, third: {"w": "second"}}, 1.012),),
+        "carol": (
+            begin(three, {near: {"x": "third"}, fourth: {"x": "third"}}, 1.033),
+            begin(four, {near: {"v": "fourth"}, third: {"w": "fourth"}}, 9.0),
+        ),
+        "dave": (*reads((near, fourth, slow), ("x",), 8.0), *reads((near, third), ("v", "w"), 16.0)),
+    }
+    label = f"Messages to and from {slow} take 49 ms, others 1 to 5 ms; no faults."
+    return Plan(members(rng, names(4)), asks, (), FAST, seed, until=19.0, label=label)
+
+
 def slowly(played: Played) -> None:
     """What `meet` says of messages."""
     label = played.plan.label
