@@ -24,6 +24,7 @@ from grader.verdict import Diagnosis
 
 MOST_EVENTS = 400_000
 MOST_CHARACTERS = 2**27  # of all messages and writes of one run, which are kept for its picture
+LATER = 0.01  # seconds after which a slow timer is looked at again
 
 
 @dataclass(frozen=True)
@@ -83,6 +84,7 @@ class Simulation:
         self.story = Story(self.names)
         self.route: Callable[[Sent], list[float] | None] = lambda message: None
         self.whom: Callable[[str], str] = lambda node: node
+        self.slow: frozenset[str] = frozenset()  # nodes whose timers do not go off for now
         self.on_step: list[Callable[[str, Step], None]] = []  # called after each step of a node, and what it did
         self.clients: dict[str, Callable[[Sent], None]] = {}
         self.answers: list[Sent] = []  # messages that reached clients
@@ -306,6 +308,9 @@ class Simulation:
                 return None
             if place.paused:
                 place.deferred.append((kind, what, ""))
+                return None
+            if node in self.slow:
+                place.timers[rest[0]] = self._push(at + LATER, "timer", what)
                 return None
             del place.timers[rest[0]]
             self._happened("timer", node, rest[0])

@@ -14,6 +14,8 @@ from functools import partial
 from grader.exercise import Check, Exercise
 from grader.exercises.raft import leading as leading
 from grader.exercises.raft import logs as log
+from grader.exercises.raft import reading as reading
+from grader.exercises.raft import restarts as restarts
 from grader.exercises.raft import voting as votes
 from grader.exercises.raft.explored import elections
 from grader.exercises.raft.judging import unsafe
@@ -239,14 +241,23 @@ VOTES = (
 )
 DURABLE = (
     Act(
-        log.follower_forgets, "a follower crashes right after it acknowledged", (3,), 3,
+        restarts.follower_forgets, "a follower crashes right after it acknowledged", (3,), 3,
         "An entry is on the follower's disk before append_entries_res says that it has it.", True,
     ),
     Act(
-        log.leader_forgets, "the leader crashes right after it confirmed", (3,), 2,
+        restarts.leader_forgets, "the leader crashes right after it confirmed", (3,), 2,
         "The leader's own log counts for the majority: it is on disk before the entry is sent.", True,
     ),
-    Act(log.power_cut, "all nodes lose power", (3, 5), 2, "What is confirmed is on the disks of a majority.", True),
+    Act(
+        restarts.leader_restarts_alone, "a cut-off leader crashes and restarts with writes that nobody else has", (3,), 2,
+        "What is in a log on disk need not be committed. After a restart a node learns from the leader what is committed.",
+        True,
+    ),
+    Act(
+        restarts.crashes_between_writes, "a follower crashes while entries of its log are replaced", (5,), 2,
+        "A crash may come between any two writes to disk: what is on disk must make sense after each of them.", True,
+    ),
+    Act(restarts.power_cut, "all nodes lose power", (3, 5), 2, "What is confirmed is on the disks of a majority.", True),
 )  # fmt: skip
 COMPLETE = (
     Act(
@@ -258,6 +269,11 @@ COMPLETE = (
         log.long_log_stands, "a node with a longer, older log asks for votes", (3,), 2,
         "Of two logs the one whose last entry is of the later term is more up to date; only for equal terms the longer one "
         "(section 5.4.1).", True,
+    ),
+    Act(
+        log.longer_log_matches, "an old leader with a longer log hears heartbeats only", (3,), 2,
+        "What a follower tells in append_entries_res is how far its log agrees with the leader's: up to the last entry of that "
+        "append_entries. What follows in its own log may be another leader's.", True,
     ),
     Act(
         log.half, "the leader reaches no majority", (5, 4, 5), 3,
@@ -290,20 +306,24 @@ LATE = (
 )  # fmt: skip
 READS = (
     Act(
-        log.old_leader_reads, "a client asks a leader that was cut off", (3, 5), 3,
+        reading.old_leader_reads, "a client asks a leader that was cut off", (3, 5), 3,
         "A leader that cannot reach a majority may not be the leader any more: it must hear from a majority before it answers "
         "a read, or bring the read into the log (section 8).",
     ),
     Act(
-        log.lagging_follower_reads, "a client asks a follower that was cut off", (3,), 2,
+        reading.lagging_follower_reads, "a client asks a follower that was cut off", (3,), 2,
         "A follower does not know what is committed: it forwards reads or answers error 11.",
     ),
     Act(
-        log.old_acknowledgements_and_a_read, "acknowledgements arrive late, after a read was asked for", (3,), 3,
+        reading.old_acknowledgements_and_a_read, "acknowledgements arrive late, after a read was asked for", (3,), 3,
         "Only an answer to a message that was sent after the read arrived tells that the leader was still leader then.",
     ),
     Act(
-        log.standing_leader_reads, "a leader that stood still is asked first of all for a read", (3,), 2,
+        reading.acknowledgements_of_an_earlier_term, "acknowledgements of a leader's first term arrive in its second", (3,), 2,
+        "An append_entries_res counts only in the term in which it was sent, for a read as well.",
+    ),
+    Act(
+        reading.standing_leader_reads, "a leader that stood still is asked first of all for a read", (3,), 2,
         "A leader that stood still may have lost its office meanwhile: it must hear from a majority before it answers a read.",
     ),
 )  # fmt: skip

@@ -128,13 +128,18 @@ def _gone_or_stale(
         if not before:
             continue
         newest = max(before, key=lambda one: one.end)
-        again = any(later.start >= read.start and _not_older(by_value.get(later.value), newest) for later in reads)
-        gone = lost or (not again and read.start == last)
+        again = [r for r in reads if r.start >= read.start and _not_older(by_value.get(r.value), newest)]
+        gone = not again and (lost or read.start == last)
         _mark(sim, newest.asked, read.asked)
         what = "A confirmed write is gone" if gone else "A read returned what had been overwritten"
         at_once = _at_once(sim, read.asked)
         if gone and at_once:  # then nobody can tell whether it is gone
             what = "A confirmed write is gone, or a read did not look for it"
+        if again and lost:
+            why = (
+                f"It is not gone: {_answerer(again[0])} found it at {again[0].end:.3f} s. Before a new leader answers a "
+                "read, it must know what is committed: it commits an entry of its own term first (section 8)."
+            )
         body, wrote, found = newest.asked.ask.body, cut(newest.value, 40), cut(read.value, 40)
         return bench.found(
             "not_durable" if gone else "not_linearizable",

@@ -12,17 +12,17 @@ from grader.nodes.clients import Asked
 from grader.trace.story import Sent
 
 
-class _Over(Exception):  # noqa: N818 - reads as what has become of the script
+class Over(Exception):  # noqa: N818 - reads as what has become of the script
     """What the rest of a script needs did not happen."""
 
 
-def _needed(found: Any) -> None:
+def needed(found: Any) -> None:
     """Without this there is nothing more to show."""
     if found is None:
-        raise _Over
+        raise Over
 
 
-def _between(*keys: str) -> Callable[[Callable[[Scene, str], Script]], Callable[[Scene], Script]]:
+def between(*keys: str) -> Callable[[Callable[[Scene, str], Script]], Callable[[Scene], Script]]:
     """Before a script there is a leader whose first write every node has; after it all is whole again: a write is
     confirmed, and what was written is read."""
 
@@ -31,7 +31,7 @@ def _between(*keys: str) -> Callable[[Callable[[Scene, str], Script]], Callable[
         def all_of_it(scene: Scene) -> Script:
             yield from scene.done("write", value="first")
             yield from scene.pause(0.4)
-            with suppress(_Over):
+            with suppress(Over):
                 yield from script(scene, (yield from scene.settled()))
             scene.whole()
             yield from scene.done("write", "z", value="whole again")
@@ -43,100 +43,44 @@ def _between(*keys: str) -> Callable[[Callable[[Scene, str], Script]], Callable[
     return decorate
 
 
-def _until_read(scene: Scene) -> Script:
+def until_read(scene: Scene) -> Script:
     """What the nodes that are up and connected say is in x."""
     up = [name for name in scene.names if scene.sim.places[name].up]
     yield from scene.done("read", among=up)
 
 
-def _led_by(scene: Scene, node: str, *not_by: str) -> Script:
+def led_by(scene: Scene, node: str, *not_by: str) -> Script:
     """Nobody hears the others ask for votes, so that this one is elected, if it can be."""
     scene.no_candidates(*not_by)
     yield from scene.elected([node], 3.0)
-    scene.dropped.clear()
+    scene.candidates_again()
 
 
-def _confirmed(scene: Scene, node: str, value: str, key: str = "x", seconds: float = 1.0) -> Script:
+def confirmed(scene: Scene, node: str, value: str, key: str = "x", seconds: float = 1.0) -> Script:
     """A write at this node: the request if it was confirmed, else None."""
     asked = scene.ask(node, "write", key, value=value)
     yield has_answer(asked), seconds
     return asked if ok(asked) else None
 
 
-# ---- durable
-
-
-@_between()
-def follower_forgets(scene: Scene, a: str) -> Script:
-    """A follower acknowledges an entry and crashes at once; the leader confirms the write, and crashes for good."""
-    b, c = scene.others(a)
-    scene.sim.crash(b)  # and not cut off: its term does not grow
-    arrived: list[Sent] = []
-    scene.seen.append(lambda m: arrived.append(m) if m.dst == c and carries(m, "kept by two") else None)
-
-    def acknowledges(message: Sent) -> bool:
-        return message.type == "append_entries_res" and any(m.fate == "delivered" for m in arrived)
-
-    disarm = scene.crash_after_sending(c, acknowledges)
-    asked = yield from _confirmed(scene, a, "kept by two")
-    disarm()
-    scene.sim.crash(c)
-    if asked is not None:
-        scene.sim.crash(a)
-    yield from scene.pause(ARRIVED)  # what it sent is lost
-    scene.sim.restart(b)
-    scene.sim.restart(c)
-    yield from _led_by(scene, c, b)
-    yield from _until_read(scene)
-
-
-@_between()
-def leader_forgets(scene: Scene, a: str) -> Script:
-    """A leader confirms a write and crashes; it restarts, and is a majority with the node that never had the entry."""
-    b, c = scene.others(a)
-    scene.sim.crash(b)  # and not cut off: its term does not grow
-    _needed((yield from _confirmed(scene, a, "kept by two")))
-    scene.sim.crash(a)
-    scene.sim.crash(c)
-    yield from scene.pause(ARRIVED)  # what it sent is lost
-    scene.sim.restart(b)
-    scene.sim.restart(a)
-    yield from _led_by(scene, a, b)
-    yield from _until_read(scene)
-
-
-@_between()
-def power_cut(scene: Scene, _: str) -> Script:
-    """All nodes lose power when all have a write that is confirmed, twice."""
-    for number in range(2):
-        yield from scene.done("write", value=f"before power cut {number}")
-        yield from scene.pause(0.3)
-        for name in scene.names:
-            scene.sim.crash(name)
-        yield from scene.pause(0.2)
-        for name in scene.others():
-            scene.sim.restart(name)
-        yield from _until_read(scene)
-
-
 # ---- leader completeness
 
 
-@_between()
+@between()
 def lagging_follower_stands(scene: Scene, a: str) -> Script:
     """A follower misses a confirmed write; the leader crashes, and only the lagging one asks for votes."""
     f, g = scene.others(a)
     scene.cut((f,), (a, g))
-    _needed((yield from _confirmed(scene, a, "missed by one")))
+    needed((yield from confirmed(scene, a, "missed by one")))
     scene.sim.crash(a)
     scene.sim.heal()
     scene.no_candidates(g)
     yield from scene.elected([f], 1.5)
-    scene.dropped.clear()
-    yield from _until_read(scene)
+    scene.candidates_again()
+    yield from until_read(scene)
 
 
-@_between("x", "y")
+@between("x", "y")
 def long_log_stands(scene: Scene, a: str) -> Script:
     """A cut-off leader takes four writes that nobody confirms; its log is longer than that of the next leader's term,
     but older."""
@@ -145,31 +89,51 @@ def long_log_stands(scene: Scene, a: str) -> Script:
     for number in range(4):
         scene.ask(a, "write", "y", value=f"never confirmed {number}")
     new = yield from scene.settled([b, c], above=scene.term(a))
-    _needed((yield from _confirmed(scene, new, "of the new term")))
+    needed((yield from confirmed(scene, new, "of the new term")))
     scene.sim.crash(new)
     scene.sim.heal()
     scene.no_candidates(b, c)
     yield from scene.elected([a], 2.0, above=scene.term(new))
-    scene.dropped.clear()
-    yield from _until_read(scene)
+    scene.candidates_again()
+    yield from until_read(scene)
 
 
-@_between()
+@between()
 def half(scene: Scene, a: str) -> Script:
     """The leader reaches no majority any more: what it confirms then, the others never heard of."""
     others = scene.others(a)
     here, there = [a, *others[: len(scene.names) // 2 - 1]], others[len(scene.names) // 2 - 1 :]
     scene.cut(here, there)
     yield from scene.pause(0.06)
-    asked = yield from _confirmed(scene, a, "of less than a majority", seconds=1.5)
+    asked = yield from confirmed(scene, a, "of less than a majority", seconds=1.5)
     if asked is not None and (yield from scene.elected(there, 3.0, above=scene.term(a))):
         yield from scene.done("read", among=there)
+
+
+@between("x", "y")
+def longer_log_matches(scene: Scene, a: str) -> Script:
+    """An old leader's log is longer than the new leader's; it hears heartbeats, and none of the entry that comes then."""
+    b, c = scene.others(a)
+    scene.cut((a,), (b, c))
+    for number in range(6):
+        scene.ask(a, "write", "y", value=f"never confirmed {number}")
+    yield from scene.pause(0.1)
+    new = yield from scene.settled([b, c], above=scene.term(a))
+    scene.cut((a, new), (c if new == b else b,))
+    yield from scene.pause(0.4)
+    scene.dropped["the entry"] = lambda m: m.dst == a and carries(m, "on the leader alone")
+    needed((yield from confirmed(scene, new, "on the leader alone")))
+    scene.sim.crash(new)
+    scene.candidates_again()
+    yield from scene.pause(ARRIVED)  # what it sent is lost
+    scene.sim.heal()
+    yield from until_read(scene)
 
 
 # ---- entries of earlier terms
 
 
-@_between("a", "e")
+@between("a", "e")
 def figure_8(scene: Scene, a: str) -> Script:
     """Figure 8 of the paper: an entry of an earlier term is on a majority, and yet is overwritten.
 
@@ -189,14 +153,14 @@ def figure_8(scene: Scene, a: str) -> Script:
     scene.cut((e,), (a, p, q, r))
     scene.no_candidates(p, q, r)
     scene.dropped["not to r"] = lambda m: m.dst == r and m.type == "append_entries"
-    _needed((yield from scene.elected([a], 4.0, above=above)))
+    needed((yield from scene.elected([a], 4.0, above=above)))
     yield has_answer(early), 0.6
-    scene.dropped.clear()
+    scene.candidates_again()
     scene.cut((a,), (e, p, q, r))
     scene.no_candidates(p, q, r)
     third = yield from scene.elected([e], 3.0, above=scene.term(a))
-    scene.dropped.clear()
-    _needed(third)
+    scene.candidates_again()
+    needed(third)
     yield from scene.done("read", "a", among=[e, p, q, r])
     yield from scene.done("read", "e", among=[e, p, q, r])
     scene.sim.heal()
@@ -204,14 +168,14 @@ def figure_8(scene: Scene, a: str) -> Script:
     scene.sim.crash(e)
     scene.no_candidates(p, q, r)
     yield from scene.elected([a], 3.0, above=scene.term(e))
-    scene.dropped.clear()
+    scene.candidates_again()
     yield from scene.done("read", "e", among=[a, p, q, r])
 
 
 # ---- late
 
 
-@_between("x", "y")
+@between("x", "y")
 def old_leader_appends(scene: Scene, a: str) -> Script:
     """append_entries of a leader that was cut off arrive late, when a later leader has confirmed a write."""
     b, c = scene.others(a)
@@ -222,16 +186,16 @@ def old_leader_appends(scene: Scene, a: str) -> Script:
     scene.cut((a,), (b, c))
     new = yield from scene.settled([b, c], above=old_term)
     voter = c if new == b else b
-    yield from _confirmed(scene, new, "of the new term too", "y")
-    _needed((yield from _confirmed(scene, new, "of the new term")))
+    yield from confirmed(scene, new, "of the new term too", "y")
+    needed((yield from confirmed(scene, new, "of the new term")))
     scene.sim.crash(new)
     scene.let_go("to others", lambda m: m.dst == voter and m.body.get("term") == old_term)
     yield from scene.pause(0.02)
     scene.sim.heal()
-    yield from _until_read(scene)
+    yield from until_read(scene)
 
 
-@_between()
+@between()
 def appends_again(scene: Scene, a: str) -> Script:
     """append_entries that a follower had already arrive once more, the oldest last; then its leader crashes."""
     b, c = scene.others(a)
@@ -240,19 +204,19 @@ def appends_again(scene: Scene, a: str) -> Script:
     scene.seen.append(lambda m: sent.append(m) if m.src == a and m.dst == c and m.type == "append_entries" else None)
     asked: Asked | None = None
     for number in range(3):
-        asked = yield from _confirmed(scene, a, f"confirmed {number}")
-    _needed(asked)
+        asked = yield from confirmed(scene, a, f"confirmed {number}")
+    needed(asked)
     scene.sim.crash(a)
     delivered = [message for message in sent if message.fate == "delivered"][-20:]
     for place, message in enumerate(reversed(delivered)):
         scene.sim.late(message, 0.001 + 0.0005 * place)
     yield from scene.pause(0.02)
     scene.sim.restart(b)
-    yield from _led_by(scene, c, b)
-    yield from _until_read(scene)
+    yield from led_by(scene, c, b)
+    yield from until_read(scene)
 
 
-@_between("x", "y")
+@between("x", "y")
 def late_acknowledgements(scene: Scene, a: str) -> Script:
     """A follower's acknowledgements of an earlier term arrive when the same node leads again, with another log."""
     c, *rest = scene.others(a)
@@ -264,14 +228,14 @@ def late_acknowledgements(scene: Scene, a: str) -> Script:
     x = yield from scene.settled(rest, above=scene.term(a))
     scene.held.clear()
     scene.cut((c,), (a, *rest))
-    asked = yield from _confirmed(scene, x, "replaces what A had", seconds=2.0)
+    asked = yield from confirmed(scene, x, "replaces what A had", seconds=2.0)
     yield from scene.pause(0.3)
-    _needed(asked)
+    needed(asked)
     y, z = (name for name in rest if name != x)
     scene.sim.crash(x)
     scene.no_candidates(y, z)
-    _needed((yield from scene.elected([a], 4.0, above=scene.term(x))))
-    scene.dropped.clear()
+    needed((yield from scene.elected([a], 4.0, above=scene.term(x))))
+    scene.candidates_again()
     scene.cut((a, y), (z,), (c,))
     late = scene.kept.get("acknowledgements", [])[-6:]
     for message in late:
@@ -286,69 +250,10 @@ def late_acknowledgements(scene: Scene, a: str) -> Script:
         scene.sim.crash(y)
         scene.sim.restart(x)
         scene.sim.heal()
-        yield from _until_read(scene)
+        yield from until_read(scene)
 
 
-# ---- reads
-
-
-@_between()
-def old_leader_reads(scene: Scene, a: str) -> Script:
-    """The leader is cut off with a client; another is elected and confirms a write; then that client reads."""
-    others = scene.others(a)
-    kept = others[: scene.rng.randint(0, (len(scene.names) - 3) // 2)]
-    rest = [name for name in others if name not in kept]
-    scene.cut([a, *kept], rest)
-    new = yield from scene.settled(rest, above=scene.term(a))
-    _needed((yield from _confirmed(scene, new, "of the new leader", seconds=2.0)))
-    reads = [scene.ask(name, "read") for name in (a, *kept)]
-    yield (lambda: all(read.answer for read in reads)), 1.0
-
-
-@_between()
-def lagging_follower_reads(scene: Scene, a: str) -> Script:
-    """A follower is cut off with a client; the leader confirms a write; then that client reads."""
-    f, *rest = scene.others(a)
-    scene.cut((f,), (a, *rest))
-    asked = yield from _confirmed(scene, a, "missed by one")
-    if asked is not None:
-        read = scene.ask(f, "read")
-        yield has_answer(read), 0.7
-    scene.sim.heal()
-    _needed(asked)
-    read = scene.ask(f, "read")
-    yield has_answer(read), 0.5
-
-
-@_between()
-def old_acknowledgements_and_a_read(scene: Scene, a: str) -> Script:
-    """As `old_leader_reads`; but after the read was asked for, acknowledgements arrive that followers sent before."""
-    others = scene.others(a)
-    scene.held["acknowledgements"] = lambda m: m.dst == a and m.type == "append_entries_res"
-    yield from scene.pause(0.25)
-    scene.held.clear()
-    scene.cut((a,), others)
-    new = yield from scene.settled(others, above=scene.term(a))
-    asked = yield from _confirmed(scene, new, "of the new leader", seconds=2.0)
-    if asked is not None and scene.role(a) == "leader":
-        read = scene.ask(a, "read")
-        yield from scene.pause(0.055)
-        scene.let_go("acknowledgements")
-        yield has_answer(read), 0.3
-
-
-@_between()
-def standing_leader_reads(scene: Scene, a: str) -> Script:
-    """The leader stands still while another is elected, and goes on: the first thing it meets is a read."""
-    others = scene.others(a)
-    scene.cut((a,), others)
-    scene.sim.pause(a)
-    new = yield from scene.settled(others, above=scene.term(a))
-    _needed((yield from _confirmed(scene, new, "of the new leader", seconds=2.0)))
-    read = scene.ask(a, "read")
-    yield from scene.pause(0.06)
-    scene.sim.resume(a)
-    yield has_answer(read), 0.3
+# ---- forwarding
 
 
 def forwarded_again(scene: Scene) -> Script:

@@ -142,8 +142,14 @@ class Scene:
             self.sim.late(message, FAST + 0.0002 * place)
 
     def no_candidates(self, *nodes: str) -> None:
-        """Nobody hears these nodes ask for votes."""
+        """These nodes do not stand for election: their timers are late for now, and nobody hears them ask for votes."""
+        self.sim.slow = frozenset(nodes)
         self.dropped["candidates"] = lambda message: message.src in nodes and message.type == "request_vote"
+
+    def candidates_again(self) -> None:
+        """All nodes may stand again, and nothing is dropped."""
+        self.dropped.clear()
+        self.sim.slow = frozenset()
 
     def crash_after_sending(self, node: str, rule: Rule) -> Callable[[], None]:
         """Crash `node` right after it sends a message of which the rule is true; unless what is returned is called."""
@@ -163,7 +169,7 @@ class Scene:
 
     def whole(self) -> None:
         """All links work, all nodes are up."""
-        self.dropped.clear()
+        self.candidates_again()
         self.hurried.clear()
         whole(self.sim)
 

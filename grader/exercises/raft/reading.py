@@ -1,0 +1,98 @@
+"""Scripts about reads: what a client is told is what was last confirmed, whichever node it asks."""
+
+from __future__ import annotations
+
+from grader.exercises.raft.logs import between, confirmed, needed
+from grader.exercises.raft.scene import Scene, Script, has_answer
+
+
+@between()
+def old_leader_reads(scene: Scene, a: str) -> Script:
+    """The leader is cut off with a client; another is elected and confirms a write; then that client reads."""
+    others = scene.others(a)
+    kept = others[: scene.rng.randint(0, (len(scene.names) - 3) // 2)]
+    rest = [name for name in others if name not in kept]
+    scene.cut([a, *kept], rest)
+    new = yield from scene.settled(rest, above=scene.term(a))
+    needed((yield from confirmed(scene, new, "of the new leader", seconds=2.0)))
+    reads = [scene.ask(name, "read") for name in (a, *kept)]
+    yield (lambda: all(read.answer for read in reads)), 1.0
+
+
+@between()
+def lagging_follower_reads(scene: Scene, a: str) -> Script:
+    """A follower is cut off with a client; the leader confirms a write; then that client reads."""
+    f, *rest = scene.others(a)
+    scene.cut((f,), (a, *rest))
+    asked = yield from confirmed(scene, a, "missed by one")
+    if asked is not None:
+        read = scene.ask(f, "read")
+        yield has_answer(read), 0.7
+    scene.sim.heal()
+    needed(asked)
+    read = scene.ask(f, "read")
+    yield has_answer(read), 0.5
+
+
+@between()
+def old_acknowledgements_and_a_read(scene: Scene, a: str) -> Script:
+    """As `old_leader_reads`; but after the read was asked for, acknowledgements arrive that followers sent before."""
+    others = scene.others(a)
+    scene.held["acknowledgements"] = lambda m: m.dst == a and m.type == "append_entries_res"
+    yield from scene.pause(0.25)
+    scene.held.clear()
+    scene.cut((a,), others)
+    new = yield from scene.settled(others, above=scene.term(a))
+    asked = yield from confirmed(scene, new, "of the new leader", seconds=2.0)
+    if asked is not None and scene.role(a) == "leader":
+        read = scene.ask(a, "read")
+        yield from scene.pause(0.055)
+        scene.let_go("acknowledgements")
+        yield has_answer(read), 0.3
+
+
+@between()
+def standing_leader_reads(scene: Scene, a: str) -> Script:
+    """The leader stands still while another is elected, and goes on: the first thing it meets is a read."""
+    others = scene.others(a)
+    scene.cut((a,), others)
+    scene.sim.pause(a)
+    new = yield from scene.settled(others, above=scene.term(a))
+    needed((yield from confirmed(scene, new, "of the new leader", seconds=2.0)))
+    read = scene.ask(a, "read")
+    yield from scene.pause(0.06)
+    scene.sim.resume(a)
+    yield has_answer(read), 0.3
+
+
+@between()
+def acknowledgements_of_an_earlier_term(scene: Scene, a: str) -> Script:
+    """As `old_leader_reads`, in a leader's second term; after the read was asked for, acknowledgements arrive that
+    followers sent late in its first one."""
+    b, c = scene.others(a)
+    for _ in range(12):  # longer, and with more reads, than it will lead the second time: what counts has got further
+        yield from scene.done("read")
+        yield from scene.pause(0.15)
+    scene.held["acknowledgements"] = lambda m: m.dst == a and m.type == "append_entries_res"
+    yield from scene.pause(0.25)
+    scene.held.clear()
+    scene.cut((a,), (b, c))
+    new = yield from scene.settled([b, c], above=scene.term(a))
+    needed((yield from confirmed(scene, new, "of another leader", seconds=2.0)))
+    scene.sim.heal()
+    yield from scene.pause(0.5)
+    new = yield from scene.settled([b, c])
+    scene.no_candidates(b, c)
+    scene.sim.crash(new)
+    needed((yield from scene.elected([a], 4.0, above=scene.term(new))))
+    scene.candidates_again()
+    scene.sim.restart(new)
+    needed((yield from confirmed(scene, a, "of its second term", seconds=2.0)))
+    scene.cut((a,), (b, c))
+    new = yield from scene.settled([b, c], above=scene.term(a))
+    needed((yield from confirmed(scene, new, "of the last leader", seconds=2.0)))
+    if scene.role(a) == "leader":
+        read = scene.ask(a, "read")
+        yield from scene.pause(0.055)
+        scene.let_go("acknowledgements")
+        yield has_answer(read), 0.3
