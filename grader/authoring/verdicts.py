@@ -34,6 +34,7 @@ SORTS = ("reference", "right", "wrong")
 SHARES = 6  # the tests try a share of all wrong submissions a day
 Row = dict[str, Any]
 Item = tuple[str, str]  # an exercise and a submission to it, "wrong/whole_tensors"
+Seeded = tuple[str, str, int]  # the same, and the seed of the grading
 
 
 @dataclass(frozen=True)
@@ -204,7 +205,8 @@ def _recorded(items: Sequence[Item], folder: Path, jobs: int, show: Show) -> Ite
     """Grade them, in whatever order they end, and write down each at once."""
     folder.mkdir(parents=True, exist_ok=True)
     began = time.monotonic()
-    for number, (item, row) in enumerate(_graded(items, jobs), 1):
+    for number, ((*names, _), row) in enumerate(graded([(*item, SEED) for item in items], jobs), 1):
+        item = names[0], names[1]
         with (folder / f"{item[0]}.jsonl").open("a") as file:
             file.write(json.dumps(row) + "\n")
         left = (time.monotonic() - began) / number * (len(items) - number)
@@ -212,8 +214,9 @@ def _recorded(items: Sequence[Item], folder: Path, jobs: int, show: Show) -> Ite
         yield item, row
 
 
-def _graded(items: Sequence[Item], jobs: int) -> Iterator[tuple[Item, Row]]:
-    """In `jobs` processes, each with engines of its own. Nothing is left behind where it is interrupted."""
+def graded(items: Sequence[Seeded], jobs: int) -> Iterator[tuple[Seeded, Row]]:
+    """Grade in `jobs` processes, each with engines of its own; in whatever order they end. Nothing is left behind where
+    it is interrupted."""
     if not items:
         return
     pool = ProcessPoolExecutor(min(jobs, len(items)), multiprocessing.get_context("spawn"), _begin)
@@ -239,9 +242,9 @@ def _begin() -> None:
     _engines = Engines()
 
 
-def _grade(name: str, each: str) -> Row:
+def _grade(name: str, each: str, seed: int) -> Row:
     assert _engines is not None
-    return row(each, grading.grade(registry.find(name), handed_in(name, each), _engines, SEED))
+    return row(each, grading.grade(registry.find(name), handed_in(name, each), _engines, seed))
 
 
 def cores() -> int:
