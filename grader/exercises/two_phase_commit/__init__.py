@@ -6,7 +6,7 @@ control and recovery in database systems", chapter 7. Judged by what clients are
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from grader.exercise import Check, Exercise
 from grader.exercises.common.nodes import each, held, names
@@ -16,7 +16,7 @@ from grader.exercises.two_phase_commit.history import COORDINATOR
 from grader.exercises.two_phase_commit.judging import Judging
 from grader.nodes.bench import NodeBench
 from grader.nodes.life import Step
-from grader.nodes.plan import Plan, Played
+from grader.nodes.plan import Plan, Played, Prepare
 from grader.nodes.runs import judging
 from grader.trace.story import Story
 from grader.worlds.nodes import Nodes
@@ -33,6 +33,7 @@ _always = judging(Judging, *ALWAYS)
 _ends = judging(Judging, *ALWAYS, Judging.clean, Judging.decided)
 MOST_PAIRS = 16  # of crashes of different nodes
 MOST_TWICE = 45  # of crashes of the same node, the second one while it starts again
+MOST_POINTS = 24  # at which the coordinator crashes
 MOST_STATES = 12_000  # of one search
 
 
@@ -52,7 +53,7 @@ def _atomic(bench: NodeBench) -> Story:
     return models.explore(bench, models.one(3, crashes=1), MOST_STATES)
 
 
-def _effects(bench: NodeBench, plan: Plan) -> list[tuple[float, str, int]]:
+def _effects(bench: NodeBench, plan: Plan, prepare: Prepare = lambda _: None) -> list[tuple[float, str, int]]:
     """When which node did something in a run of this plan, and how often it sent or wrote then."""
     done: list[tuple[float, str, int]] = []
 
@@ -61,9 +62,22 @@ def _effects(bench: NodeBench, plan: Plan) -> list[tuple[float, str, int]]:
             done.append((played.sim.time, node, sum(effect[0] in ("send", "write") for effect in step.effects)))
 
         played.sim.on_step.append(look)
+        prepare(played)
 
     bench.play(plan, listen)
     return done
+
+
+def _coordinator_crashes(
+    bench: NodeBench, label: str, make: Callable[..., Plan], when: tuple[float, float], until: float
+) -> Iterator[Plan]:
+    """A plan for each of the first sends and writes of the coordinator in this time: it crashes right after that."""
+    [seed] = bench.seeds(label, 1)
+    steps = _effects(bench, make(bench.rng(label), seed), plans.slowly)
+    own = [time for time, node, effects in steps if node == COORDINATOR for _ in range(effects)]
+    points = [number for number, time in enumerate(own, 1) if when[0] <= time < when[1]]
+    for effects in points[:MOST_POINTS]:
+        yield make(bench.rng(label), seed, (plans.crash(COORDINATOR, effects, until),))
 
 
 def _durable(bench: NodeBench) -> Story:
@@ -105,7 +119,11 @@ def _termination(bench: NodeBench) -> Story:
             yield plans.crashing(rng, 2, seed, (plans.crash(node, effects), plans.crash_again(node, effects + more)))
             rng.setstate(now)
 
-    return bench.hold(drawn(), _ends)
+    shown = bench.hold(drawn(), _ends)
+    refused = _coordinator_crashes(bench, "refused", plans.refused_and_crashed, (1.012, 1.1), 3.0)
+    bench.hold(refused, _ends, plans.slowly)
+    bench.hold(_coordinator_crashes(bench, "given up", plans.given_up, (1.0, plans.GIVEN_UP), plans.GIVEN_UP), _ends)
+    return shown
 
 
 def _network(bench: NodeBench) -> Story:
@@ -114,6 +132,8 @@ def _network(bench: NodeBench) -> Story:
     shown = bench.hold(drawn, _ends, plans.badly)
     late = (plans.late_copies(rng, 2 + seed % 2, seed) for seed in bench.seeds("late copies", 4))
     bench.hold(late, _ends, plans.with_late_copies)
+    again = (plans.yes_again(rng, seed) for seed in bench.seeds("a yes again", 2))
+    bench.hold(again, _always, plans.three_times)
     models.explore(bench, models.one(2, timers=1, copies=1), MOST_STATES // 4)
     return shown
 

@@ -21,6 +21,7 @@ from grader.trace.story import Sent
 VALUES: tuple[Any, ...] = (  # none is null
     0, "", False, [], {}, "a", 7, 1.5, True, [None], {"k": [1, "v"]}, "committed", -3
 )  # fmt: skip
+GIVEN_UP = 4.0  # seconds: a begin at 1 s is answered by then
 CUT = 22.0  # seconds for which a participant is cut off
 
 
@@ -114,8 +115,36 @@ def refused(rng: random.Random, seed: int) -> Plan:
     return Plan(members(rng, names(4)), asks, (), FAST, seed, until=19.0, label=label)
 
 
+def refused_and_crashed(rng: random.Random, seed: int, mishaps: tuple[Mishap, ...] = ()) -> Plan:
+    """One transaction is refused, because another one that takes longer holds its key. The coordinator may crash after
+    any of its sends and writes meanwhile; when it is back, the key is free."""
+    near, slow, third = names(3)
+    one, two = named(rng, "first", "second")
+    asks = {
+        "alice": (begin(one, {near: {"x": "first"}, slow: {"x": "first"}}, 1.0),),
+        "bob": (begin(two, {near: {"x": "second"}, third: {"x": "second"}}, 1.012),),
+        "carol": reads((near, slow, third), ("x",), 3.0 + DECIDED + 1),
+    }
+    label = "; ".join(filter(None, (f"Messages to and from {slow} take 49 ms, others 1 to 5 ms", _label(mishaps))))
+    return Plan(members(rng, names(3)), asks, mishaps, FAST, seed, until=3.0 + 2 * DECIDED, label=label)
+
+
+def given_up(rng: random.Random, seed: int, mishaps: tuple[Mishap, ...] = ()) -> Plan:
+    """A participant is down, so that the coordinator gives up. It may crash after any of its sends and writes; when it is
+    back, the participant is there."""
+    nodes = names(2)
+    [one] = named(rng, "first")
+    asks = {
+        "alice": (begin(one, {node: {"x": "first"} for node in nodes}, 1.0),),
+        "carol": reads(nodes, ("x",), GIVEN_UP + DECIDED + 1),
+    }
+    label = "; ".join(filter(None, (f"{nodes[1]} is down until {GIVEN_UP:g} s", _label(mishaps))))
+    down = Mishap("crash", 0.9, GIVEN_UP, ((nodes[1],),))
+    return Plan(members(rng, nodes), asks, (down, *mishaps), FAST, seed, until=GIVEN_UP + 2 * DECIDED, label=label)
+
+
 def slowly(played: Played) -> None:
-    """What `meet` says of messages."""
+    """What the label of `meet`, `refused` and `refused_and_crashed` says of messages."""
     label = played.plan.label
     slow = label.partition("from ")[2].partition(" ")[0]
     if slow.startswith("n"):
@@ -289,6 +318,33 @@ def badly(played: Played) -> None:
         if rng.random() < 0.2:
             return []
         return [late(), late()] if rng.random() < 0.1 else [late()]
+
+    played.sim.route = route
+
+
+def yes_again(rng: random.Random, seed: int) -> Plan:
+    """What one participant tells the coordinator comes three times; meanwhile another one votes no, or is down."""
+    near, slow, third = rng.sample(names(3), 3)
+    zero, one, two = named(rng, "zeroth", "first", "second")
+    asks = {
+        "alice": (begin(zero, {slow: {"x": "zeroth"}, third: {"x": "zeroth"}}, 1.0),),
+        "bob": (begin(one, {near: {"x": "first"}, slow: {"x": "first"}}, 1.02),),
+        "carol": (begin(two, {near: {"y": "second"}, third: {"y": "second"}}, 9.0),),
+        "dave": (*reads((near, slow, third), ("x",), 8.0), *reads((near, third), ("y",), 11.0 + DECIDED + 1)),
+    }
+    down = (Mishap("crash", 8.9, 11.0, ((third,),)),)
+    label = f"Messages to and from {slow} take 49 ms, those from {near} to {COORDINATOR} come three times; {third} is down from 8.9 to 11 s."
+    return Plan(members(rng, names(3)), asks, down, FAST, seed, until=22.0, label=label)
+
+
+def three_times(played: Played) -> None:
+    """What the label of `yes_again` says of messages."""
+    slow, near = (played.plan.label.split("from ")[place].partition(" ")[0] for place in (1, 2))
+
+    def route(sent: Sent) -> list[float] | None:
+        if (sent.src, sent.dst) == (near, COORDINATOR):
+            return [0.002, 0.003, 0.004]
+        return [0.049] if slow in (sent.src, sent.dst) else None
 
     played.sim.route = route
 
