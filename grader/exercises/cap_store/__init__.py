@@ -24,6 +24,9 @@ def _disturbed(bench: NodeBench) -> Iterator[Plan]:
     for size, seed in zip((3, 5) * 5, bench.seeds("half done", 10), strict=True):
         pilot = plans.half_done(rng, size, seed)
         yield plans.interrupted(rng, pilot, bench.play(pilot).sim.story.sent)
+    for size, seed in zip((3, 5, 3), bench.seeds("seen once", 3), strict=True):
+        pilot = plans.half_done(rng, size, seed)
+        yield plans.seen_once(rng, pilot, bench.play(pilot).sim.story.sent)
     for size, seed in zip((3, 5) * 3, bench.seeds("together", 6), strict=True):
         yield plans.together(rng, size, seed)
     yield from each("linearizable", plans.at_random, (3, 5) * 2)(bench)
@@ -39,6 +42,7 @@ def _crashed(bench: NodeBench) -> Iterator[Plan]:
     points = [*range(1, 11), *(rng.randint(6, 20) for _ in range(4))]  # sends and writes before the crash
     for place, (effects, seed) in enumerate(zip(points, bench.seeds("down", 14), strict=True)):
         yield plans.down(rng, rng.choice((3, 4, 5)), effects, seed, after=place > 9)
+    yield from each("shown and crashed", plans.shown_and_crashed, (3, 4))(bench)
 
 
 def _healed(bench: NodeBench) -> Iterator[Plan]:
@@ -85,7 +89,7 @@ EXERCISE = Exercise(
         ),
         Check(
             "down", "AP: a node crashes, the others answer, nothing confirmed is lost", 3,
-            held(_crashed, View, right.proper, right.available, right.kept, right.agreed),
+            held(_crashed, View, right.proper, right.available, right.own_words, right.kept, right.agreed),
         ),
         Check(
             "converged", "AP: 5 s after healing all nodes return the same", 4,

@@ -132,6 +132,23 @@ def interrupted(rng: random.Random, pilot: Plan, sent: Sequence[Sent]) -> Plan:
     return replace(pilot, mishaps=(replace(mishap, at=cut, until=cut + 0.6),), healed=cut + 0.6)
 
 
+def seen_once(rng: random.Random, pilot: Plan, sent: Sequence[Sent]) -> Plan:
+    """As `interrupted`; then the writer is read, and at once its side is cut off again: what it has shown, the other
+    side must show as well, or nothing."""
+    plan = interrupted(rng, pilot, sent)
+    [first] = plan.mishaps
+    writer, healed = plan.asks["c2"][0].node, first.until
+    others = plan.mishaps[0].groups[1]
+    again = replace(first, at=healed + 0.35, until=healed + 7.0)
+    asks = {name: plan.asks[name] for name in ("c1", "c2")}
+    asks["c3"] = (Ask(writer, read("x"), at=healed + 0.02),)
+    asks["c4"] = tuple(
+        Ask(node, read("x"), at=again.at + 0.02 + 2.2 * place) for place in range(3) for node in rng.sample(others, 2)
+    )
+    label = f"{len(plan.members)} nodes, cut while something is written; {writer} is asked for it, and cut off again"
+    return replace(plan, asks=asks, mishaps=(first, again), healed=again.until, until=again.until + 2.0, label=label)
+
+
 def together(rng: random.Random, size: int, seed: int) -> Plan:
     """Two clients write at the same time, at one node or at two, and then all nodes are read; nothing is cut before the
     end."""
@@ -320,4 +337,26 @@ def down(rng: random.Random, size: int, effects: int, seed: int, after: bool) ->
         members(size, "AP"), {**asks, **readers(nodes, back + AGREED + 0.2)},
         (Mishap("crash", 0.4, back, ((node,),), effects),), seed=seed, healed=back, until=back + AGREED + 4.7,
         label=f"{size} nodes, {node} crashes when it has sent or written {effects} times, and is back at {back} s",
+    )  # fmt: skip
+
+
+def shown_and_crashed(rng: random.Random, size: int, seed: int) -> Plan:
+    """A node shows what another one wrote, is cut off, crashes and comes back: it must still show that, and what is then
+    written there is later."""
+    nodes, values, key = names(size), Values(rng), rng.choice(KEYS)
+    one, other = rng.sample(nodes, 2)
+    asks = {
+        client_of(one): tuple(Ask(one, values.write(key), at=0.5) for _ in range(6)),
+        client_of(other): tuple(
+            Ask(other, body, at=at)
+            for at, body in ((6.0, read(key)), (7.5, read(key)), (7.7, values.write(key)), (8.0, read(key)))
+        ),
+    }
+    mishaps = (
+        Mishap("partition", 6.5, 10.0, ((other,), tuple(node for node in nodes if node != other))),
+        Mishap("crash", 7.0, 7.3, ((other,),)),
+    )
+    return Plan(
+        members(size, "AP", rng), {**asks, **readers(nodes, 10 + AGREED)}, mishaps, seed=seed, healed=10.0,
+        until=10 + AGREED + 4.5, label=f"{size} nodes; {other} is cut off from 6.5 to 10 s, crashes at 7 s, and is back at 7.3 s",
     )  # fmt: skip

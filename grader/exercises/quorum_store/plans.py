@@ -22,6 +22,8 @@ STEADY = Network(0.010, 0.010)  # every message takes 10 ms
 HOP = 0.010
 UNASKED = "reaches"  # in the labels of never_asked
 NEVER = 1000.0  # after the end of every run
+# one replica may answer a question twice: the network doubles it, or it is asked again before its answer is there
+ANSWERED_TWICE = (Network(duplicate=1.0), Network(0.3, 0.35))
 BEFORE_ACKS = 2.5 * HOP  # after a request came: first answers are back, what is stored is under way
 
 
@@ -194,6 +196,16 @@ def scripted(rng: random.Random) -> Iterator[Plan]:
                 Mishap("partition", 2.9, 4.0, ((home,), tuple(node for node in nodes if node != home))),
                 what="two writes that got to one replica each, three reads",
             )  # fmt: skip
+        if quorums[1] > 1:
+            side = (first, *rest[: size // 2])  # with who has it, as few as are asked
+            yield plan(  # a value that one replica holds is read by another one, whose side then is without the first
+                {
+                    "c1": (write(first, 1, after=1.0),), "c2": (read(rest[0], after=2.0),),
+                    "c3": (read(rest[0], after=3.2), read(rest[-1])),
+                },
+                cut, Mishap("partition", 1.8, 2.9, (side, tuple(node for node in rest if node not in side))), alone,
+                what="a write that got to one replica, read by another one, and again without the first",
+            )  # fmt: skip
         missed = Mishap("one-way", 1.0 + 3.95 * HOP, 1.0 + 4.05 * HOP, ((first,), (rest[0],)))  # the first store, there
         yield plan(  # two writes at one node at nearly the same moment
             {
@@ -273,7 +285,11 @@ def late_for_the_dead(rng: random.Random) -> Iterator[Plan]:
 
 def without(rng: random.Random) -> Iterator[tuple[Plan, int]]:
     """Too few replicas reach each other: (plan, how many do). c1 writes and c2 reads at one of them, from 1.0 s on."""
-    for size, quorums in [*((3, q) for q in SAFE_3), *((5, q) for q in SAFE_5)]:
+    again = [
+        (size, quorums, net) for size, quorums in ((3, (3, 3)), (5, (3, 3)), (5, (2, 4))) for net in ANSWERED_TWICE
+    ]
+    ordinary = [*((3, q) for q in SAFE_3), *((5, q) for q in SAFE_5)]
+    for size, quorums, network in [*((*one, Network()) for one in ordinary), *again]:
         nodes = names(size)
         rng.shuffle(nodes)
         reached = max(quorums) - 1
@@ -287,7 +303,9 @@ def without(rng: random.Random) -> Iterator[tuple[Plan, int]]:
         cut = Mishap("partition", 1.0, NEVER, (here, there))
         how = rng.choice([down, cut])
         what = f"{', '.join(there)} {'down' if how is down else 'cut off'}"
-        plan = Plan(store(size, quorums), asks, (how,), seed=rng.randrange(2**31), until=15.0)
+        if network in ANSWERED_TWICE:
+            what += ", every message comes twice" if network.duplicate else ", messages take 0.3 s"
+        plan = Plan(store(size, quorums), asks, (how,), network, rng.randrange(2**31), until=15.0)
         yield replace(plan, label=label(size, quorums, what)), reached
 
 
