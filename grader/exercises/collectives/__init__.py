@@ -156,7 +156,7 @@ def _waste(each: Case, sent: list[int], worst: int, size: int) -> str:
     if each.function == "all_gather":
         return "Use a ring: in each of N-1 steps every rank passes one tensor on to the next rank."
     if min(sent) >= (n - 1) * n * size:
-        return "So many bytes could carry the whole list to every other rank. Send each rank only the chunk that it needs."
+        return "So many bytes could carry the whole list to every other rank. Send each rank only its chunk."
     return "Let each rank send N-1 chunks: each chunk for another rank once, as it is or as part of a sum."
 
 

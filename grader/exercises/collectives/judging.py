@@ -153,7 +153,7 @@ def _habit(expected: Expected, result: CallResult) -> str:
                 "is no power of two here: add one more round, in which some ranks have nobody to send to."
             )
     if _from_any(result):
-        return " A receive from any source takes what arrives first. Name the source, or use the rank that recv returns."
+        return " A receive from any source takes what arrives first. Name the source, or use what recv returns."
     return ""
 
 
