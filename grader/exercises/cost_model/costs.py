@@ -119,8 +119,8 @@ _MISTAKES: dict[str, tuple[Mistake, ...]] = {
         (lambda s, n, a, b: 2 * tree(s, n, a, b), "This counts each round twice. Count log2(N) rounds."),
         (lambda s, n, a, b: tree(s / n, n, a, b), "This moves S/N bytes in a round. Count the whole tensor."),
         (lambda s, n, a, b: send(tree(s, n, 0, b) / b, a, b), "Count the latency in each round, not once."),
-        (lambda s, n, a, b: tree(s, 2 * n, a, b), "This counts one round too many."),
-        (lambda s, n, a, b: tree(s, n, a, b) - send(s, a, b), "This counts one round too few."),
+        (lambda s, n, a, b: tree(s, 2 * n, a, b), "This counts one round too many. Count log2(N)."),
+        (lambda s, n, a, b: tree(s, n, a, b) - send(s, a, b), "This counts one round too few. Count log2(N)."),
         (lambda s, n, a, b: math.ceil(math.log(n)) * send(s, a, b), _NATURAL),
         (lambda s, n, a, b: math.log(n) * send(s, a, b), _NATURAL),
         (lambda s, n, a, b: (n - 1) * send(s, a, b), "This counts N-1 rounds. log2(N) rounds are enough."),
@@ -167,23 +167,23 @@ def mistakes(key: str) -> list[Mistake]:
 # Each wrong way to choose n, and what to say about it. The graded jobs are drawn so that every one of them shows.
 CHOICES: tuple[tuple[Callable[[Job], int], str], ...] = (
     (lambda j: j.best(lambda n: j.batch / n * j.seconds_per_sample + j.ring(n)),
-     "Your n is best only if a sample can be cut. The slowest rank computes ceil(batch/n) whole samples."),
+     "Your n would be the best if a sample could be cut. The slowest rank computes ceil(batch/n) whole samples."),
     (lambda j: j.best(lambda n: j.batch // n * j.seconds_per_sample + j.ring(n)),
-     "Your n is best only if batch/n is rounded down. The slowest rank computes ceil(batch/n) samples."),
+     "Your n would be the best if batch/n were rounded down. The slowest rank computes ceil(batch/n) samples."),
     (lambda j: j.best(lambda n: math.ceil(j.samples / n) * j.seconds_per_sample + j.ring(n)),
-     "Your n is best only if a step computes the whole data set. A step computes `batch` samples."),
+     "Your n would be the best if a step computed the whole data set. A step computes `batch` samples."),
     (lambda j: j.best(lambda n: j.batch * j.seconds_per_sample + j.ring(n)),
-     "Your n is best only if every rank computes the whole batch. Split the batch over n ranks."),
-    (lambda j: j.best(j.compute), "Your n is best only if the all-reduce costs nothing. Add its time."),
+     "Your n would be the best if every rank computed the whole batch. Split the batch over n ranks."),
+    (lambda j: j.best(j.compute), "Your n would be the best if the all-reduce cost nothing. Add its time."),
     (lambda j: j.best(lambda n: j.compute(n) + 2 * (n - 1) / n * j.grad_bytes * j.beta),
-     "Your n is best only if latency counts once or not at all. Count it in each of the ring's 2(N-1) steps."),
+     "Your n would be the best if latency counted once or never. Count it in each of the ring's 2(N-1) steps."),
     (lambda j: j.best(lambda n: j.compute(n) + 2 * (n - 1) * j.alpha),
-     "Your n is best only if the gradients' bytes cost nothing. Add their transfer time."),
+     "Your n would be the best if the gradients' bytes cost nothing. Add their transfer time."),
     (lambda j: j.best(lambda n: j.compute(n) + naive(j.grad_bytes, n, j.alpha, j.beta)),
-     "Your n is best for the naive all-reduce. The step uses the ring."),
+     "Your n is the best for the naive all-reduce. The step uses the ring."),
     (lambda j: max(range(1, j.max_n + 1), key=j.step), "Your n has the longest step. Choose the shortest."),
     (lambda j: min(range(1, max(j.max_n, j.batch) + 1), key=j.step),
-     "Your n is best only if max_n is ignored."),
+     "Your n would be the best if there were no max_n."),
     (lambda j: min(range(1, max(j.max_n, 2)), key=j.step), "Your n is the best below max_n. Try max_n, too."),
     (lambda j: min(range(min(2, j.max_n), j.max_n + 1), key=j.step),
      "Your n is the best above 1. Try n = 1, too: one rank needs no all-reduce."),
@@ -194,7 +194,7 @@ CHOICES: tuple[tuple[Callable[[Job], int], str], ...] = (
     (lambda j: next((n for n in range(1, j.max_n) if j.step(n + 1) >= j.step(n)), j.max_n),
      "The step time stops falling at your n, but it falls again for a larger n. Try every n."),
 )  # fmt: skip
-INDEX: tuple[Callable[[Job], int], str] = (lambda j: j.best() - 1, "Your n is 1 too small. Is it an index from 0?")
+INDEX: tuple[Callable[[Job], int], str] = (lambda j: j.best() - 1, "Your n is 1 too small. Do not count from 0.")
 
 # Microseconds that all-reduces took on simulated ranks: rows for 2, 4, 8 and 16 ranks, columns for MEASURED_SIZES.
 # tests/exercises/test_cost_model.py measures them again.

@@ -253,7 +253,7 @@ def _state_habit(got: Array, name: str, right: dict[str, Array], history: list[d
     if not training.is_parameter(name):
         return ". Return every buffer as it was given."
     if not right[name].shape or not got.any():
-        return ". Every element is zero: fill it before you return it." if not got.any() else "."
+        return ". Every element is zero: fill the tensor before you return it." if not got.any() else "."
     for number, values in enumerate(history):
         if values[name] is not right[name] and np.allclose(got, values[name], NEAR, NEAR):
             return f". Its values are those after {number} steps. Gather the shards anew when the state is asked for."

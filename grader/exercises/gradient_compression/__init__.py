@@ -139,11 +139,11 @@ def _too_many(sent: float, k: int, size: int, n: int) -> str:
     """The mistake that makes a rank send so many bytes in a call."""
     whole = size * ITEM
     if sent >= 0.99 * 2 * (n - 1) * whole / n:
-        return f"So many bytes could carry the whole gradient of {whole} bytes. Do not send its other elements."
+        return f"Each call sends enough for an all-reduce of all {whole} bytes. Send only the k values and places."
     if abs(sent - 3 * k * ITEM * (n - 1)) <= HEADER * (n - 1):
-        return "So many bytes could carry places of 8 bytes each, as in int64. int32 is enough for places."
+        return "Each call sends as many bytes as k values and int64 places take. int32 is enough for places."
     if abs(sent - 4 * k * ITEM * (n - 1)) <= HEADER * (n - 1):
-        return "So many bytes could carry values and places of 8 bytes each. float32 and int32 are enough."
+        return "Each call sends as many bytes as values and places of 8 bytes take. float32 and int32 are enough."
     return ""
 
 
@@ -182,7 +182,7 @@ def _convergence(bench: RankBench) -> Outcome:
             if not loss <= FACTOR * dense:
                 said = "Keep what is not sent and add it later, otherwise small gradients never count."
                 if not loss < problem.loss(problem.start.astype(np.float64)):
-                    said = "That is no less than at the start. Add only what is unsent, and use the mean, not the sum."
+                    said = "The loss is not below its start. Add only what is unsent, and use the mean, not the sum."
                 message = (
                     f"With {case.label}: after {problem.steps} steps rank {rank}'s parameters have a loss of "
                     f"{loss:.4g}. Whole gradients reach {dense:.4g}, and at most {FACTOR:g} times as much is allowed. "

@@ -208,7 +208,7 @@ def _why(bench: RankBench, wrong: list[Answer]) -> str:
     groups = [check.name for check in EXERCISE.checks if check.name != "legal"]
     answers = [answer for group in groups for answer in _answers(bench, group)[0]]
     if all(_size_for_number(answer) for answer in answers):
-        return "This plan is the best if micro_batches is the size of a micro-batch. Return how many there are."
+        return "The plan is the best if micro_batches is the size of a micro-batch. Return their number instead."
     found = [mistake for mistake in (*costs.FORGOTTEN, *costs.NARROW) if _explains(mistake, wrong)]
     counts = {mistake: sum(_explains(mistake, [answer]) for answer in answers) for mistake in found}
     likely = [mistake for mistake in found if counts[mistake] == max(counts.values())]

@@ -58,14 +58,14 @@ FORGOTTEN = {
 NARROW = {
     "recompute": "This is the fastest plan with recompute. Try plans without it, too: recomputing pays only where "
     "memory is short.",
-    "no_recompute": "This is the fastest plan without recompute. Try plans with it, too: the memory for more "
-    "micro-batches, or for less of other parallelism, can be worth a second forward pass.",
+    "no_recompute": "This is the fastest plan without recompute. Try plans with it, too: the memory that it "
+    "saves can be worth a second forward pass.",
     "zero3": "This is the fastest plan with ZeRO's stage 3. Try lower stages, too: they communicate less.",
     "no_tensor": "This is the fastest plan without tensor parallelism. Try tp > 1, too.",
     "whole_node": "This is the fastest plan with tp as large as a node. Try smaller tp, too: smaller groups send less.",
     "no_pipeline": "This is the fastest plan without a pipeline. Try pp > 1, too.",
     "one_micro_batch": "This is the fastest plan with one micro-batch. Try more micro-batches, too: their activations "
-    "need less memory, with a pipeline or without.",
+    "need less memory, even without a pipeline.",
     "low_stages": "This is the fastest plan with ZeRO's stage 0 or 1. Try stages 2 and 3, too: where memory is short, "
     "they can be worth their messages.",
     "within_node": "This is the fastest plan with tp no larger than a node. Try larger tp, too.",

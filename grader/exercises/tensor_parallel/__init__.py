@@ -119,7 +119,7 @@ class _Judge:
         self.wanted: Wanted = case.expected
         for rank, found in enumerate(result.returned):
             if not isinstance(found, dict):
-                raise self.lost("wrong_result", f"the harness has no result from rank {rank}", rank)
+                raise self.lost("wrong_result", f"the grader has no result from rank {rank}", rank)
         self.found: list[dict[str, Any]] = [found for found in result.returned if isinstance(found, dict)]
 
     def lost(self, kind: Kind, what: str, rank: int | None = None, expected: str = "", got: str = "") -> Exception:
@@ -212,7 +212,7 @@ class _Judge:
             calls = [op.name for op in trace.operations(rank) if op.collective and op.name != "new_group"]
             sent = trace.bytes_sent(rank)
             if sent < least:
-                what = f"rank {rank} sent only {sent} bytes. All-reduce its partial sums: that takes at least {least}"
+                what = f"rank {rank} sent only {sent} bytes. All-reduce its partial sums, at least {least} bytes"
                 raise self.lost("too_few_bytes", what, rank, f"at least {least} bytes", f"{sent} bytes")
             if sent > most + 64:
                 need = "One all-reduce" if passes == 1 else f"{passes} all-reduces"
@@ -224,7 +224,7 @@ class _Judge:
                 )
                 raise self.lost("too_many_bytes", what, rank, f"at most {most} bytes", f"{sent} bytes")
             if len(calls) > passes:
-                wheres = "forward, of the output", "backward, of the input's gradient"
+                wheres = "forward (of the output)", "backward (of the input's gradient)"
                 needed = zip(self.wanted.reduced, wheres, strict=True)
                 what = (
                     f"rank {rank} made {len(calls)} collective calls ({', '.join(calls)}). Make only "
