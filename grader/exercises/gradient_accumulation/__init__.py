@@ -189,9 +189,7 @@ def _loss_of(bench: RankBench, case: Case, rank: int, returned: Any, wanted: lis
         value = values[step] if step < len(values) else None
         if not isinstance(value, float):
             got = plain.in_words(value)
-            what = (
-                f"With {case.label}: on rank {rank}, train_step returned {got}. Return the mean loss, as a float."
-            )
+            what = f"With {case.label}: on rank {rank}, train_step returned {got}. Return the mean loss, as a float."
             raise bench.lost(case, "wrong_result", what, rank, "a float", got)
         if step == 0 and not np.isclose(value, mean, rtol=1e-6):  # later ones follow from the parameters
             got, right_text = plain.apart(value, mean)
