@@ -85,8 +85,8 @@ def _too_little(each: Case, result: CallResult) -> Diagnosis | None:
         for verb, moved, least in (("sent", sent, least_sent), ("received", received[rank], least_received)):
             if moved < least * size:
                 what = (
-                    f"With {each.label}: the result is right, but rank {rank} {verb} only {moved} bytes. The data must "
-                    "have come another way than by messages between ranks."
+                    f"With {each.label}: the result is right, but rank {rank} {verb} only {moved} bytes. Its data "
+                    f"takes {least * size} bytes. Move all data with messages between the ranks."
                 )
                 texts = f"at least {least * size} bytes {verb}", f"{moved} bytes"
                 return Diagnosis("too_few_bytes", what, rank, None, None, *texts)
@@ -100,8 +100,8 @@ def _rounds(bench: RankBench) -> Outcome:
         slowest = max(range(each.ranks), key=lambda rank: taken[rank])
         if taken[slowest] > allowed:
             what = (
-                f"nothing is wrong, but rank {slowest} is done only after {taken[slowest]:g} rounds, where "
-                f"ceil(log2 {each.ranks}) = {allowed} are enough. {_shape(each, result)}"
+                f"the call does what it should, but rank {slowest} takes {taken[slowest]:g} rounds. The limit is "
+                f"ceil(log2 {each.ranks}) = {allowed}. {_shape(each, result)}"
             )
             texts = (f"at most {allowed} rounds", f"{taken[slowest]:g} rounds")
             raise bench.lost(each, "too_many_rounds", f"With {each.label}: {what}", slowest, *texts)
@@ -114,20 +114,21 @@ def _shape(each: Case, result: CallResult) -> str:
     sent = [trace.messages_sent(rank) for rank in range(n)]
     received = [sum(recv.rank == rank for _, recv in trace.messages) for rank in range(n)]
     if each.function == "barrier":
+        advice = "In each round let every rank send one token and receive one, at distances 1, 2, 4 and so on."
         if sum(sent) <= 2 * (n - 1):
-            return "Collecting at one rank and telling the others takes two trees; dissemination takes one."
-        return "In each round every rank sends one token and receives one, at distances 1, 2, 4 and so on."
+            return f"Collecting at one rank first and then telling the others takes two passes. {advice}"
+        return advice
     busiest = max(range(n), key=lambda rank: sent[rank] + received[rank])
     if max(sent[busiest], received[busiest]) == n - 1 > 2:
-        verb = "sends to" if sent[busiest] == n - 1 else "receives from"
-        return f"Rank {busiest} {verb} each of the others itself, one after the other: let the others help."
+        verb = "sends" if sent[busiest] == n - 1 else "receives"
+        return f"Rank {busiest} {verb} {n - 1} messages, one after another. Use a tree: others then help."
     if sum(sent) > n - 1:
-        return f"It takes {sum(sent)} messages, and a tree has one for each rank but the root: {n - 1}."
+        return f"The ranks send {sum(sent)} messages. Use a tree: {n - 1} messages, one for each rank but the root."
     if max(sent) <= 1 and max(received) <= 1:
-        return "The messages go along a chain, one a round: in a tree many ranks send in the same round."
+        return "The messages go along a chain, one in each round. Use a tree: many ranks send in the same round."
     if each.function == "reduce":
-        return "In each round half of the ranks that hold a sum should pass it on, and then be done."
-    return "In each round every rank that has the tensor should pass it on, to the child with the most below it first."
+        return "In each round let half of the ranks that still hold a sum send it on. Those ranks are then done."
+    return "In each round let every rank that has the tensor send it on, to the child with the largest subtree first."
 
 
 def _bytes(bench: RankBench) -> Outcome:
@@ -138,25 +139,25 @@ def _bytes(bench: RankBench) -> Outcome:
         worst = max(range(each.ranks), key=lambda rank: sent[rank])
         if sent[worst] > others * (size + HEADER):
             what = (
-                f"the result is right, but rank {worst} sent {sent[worst]} bytes, where N-1 times {size} = "
-                f"{others * size} are enough (headers of up to {HEADER} bytes not counted). {_waste(each, sent, size)}"
+                f"the result is right, but rank {worst} sent {sent[worst]} bytes. N-1 times {size} = {others * size} "
+                f"bytes are enough, and headers of up to {HEADER} bytes are free. {_waste(each, sent, worst, size)}"
             )
             texts = (f"at most {others * size} bytes", f"{sent[worst]} bytes")
             raise bench.lost(each, "too_many_bytes", f"With {each.label}: {what}", worst, *texts)
     return bench.picture("bytes")
 
 
-def _waste(each: Case, sent: list[int], size: int) -> str:
+def _waste(each: Case, sent: list[int], worst: int, size: int) -> str:
     n = each.ranks
     if each.function == "scatter":
-        return "Send each rank its own chunk and no other."
+        return "Send each rank only its own chunk."
     if max(sent) >= 2 * sorted(sent)[-2]:
-        return "One rank collects everything and sends it out again: a bottleneck. Let every rank do the same work."
+        return f"Rank {worst} sends at least twice as much as any other rank. Let every rank do the same work."
     if each.function == "all_gather":
-        return "Round a ring each rank passes on one tensor in each of N-1 steps."
+        return "Use a ring: in each of N-1 steps every rank passes one tensor on to the next rank."
     if min(sent) >= (n - 1) * n * size:
-        return "Every rank sends its whole list to each of the others, who need one chunk of it."
-    return "Each of a rank's chunks but its own must leave it once, as it is or as part of a sum."
+        return "So many bytes could carry the whole list to every other rank. Send each rank only its chunk."
+    return "Let each rank send N-1 chunks: each chunk for another rank once, as it is or as part of a sum."
 
 
 right = partial(checks.right, _values)

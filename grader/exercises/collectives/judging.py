@@ -111,7 +111,7 @@ def judge(case: Case, result: CallResult, strict: bool) -> Diagnosis | None:
     for rank in range(case.ranks) if strict else ():
         wrong = _changed(expected, result, rank)
         if wrong:
-            what = f"on rank {rank}, an argument was changed: {wrong.what}. Work in a copy."
+            what = f"on rank {rank}, the call changed an argument, which it must not. {wrong.what}. Work in a copy."
             return _diagnosis(case, rank, what, wrong)
     return _leak(case, result) if expected.function == "barrier" else None
 
@@ -120,18 +120,18 @@ def _wrong_result(expected: Expected, result: CallResult, rank: int, strict: boo
     given, wanted, value = expected.given, expected.returned[rank], result.returned[rank]
     if expected.function == "broadcast" or (expected.function == "reduce" and rank == expected.root):
         assert expected.after is not None
-        return moves.compare("its tensor", result.arguments[rank][0], expected.after[rank], given, rank)
+        return moves.compare("the tensor", result.arguments[rank][0], expected.after[rank], given, rank)
     if wanted is ANYTHING:
         return None
     if wanted is None:
         if value is None or not strict:
             return None
         kind = moves.type_name(value)
-        what = f"it returned {kind}; the list is for rank {expected.root}, the others return None"
+        what = f"the call returned {kind}. Return the list on rank {expected.root} only, and None on all other ranks"
         return Wrong(what, "None", kind)
     if isinstance(wanted, list):
         return moves.compare_list(value, wanted, given, rank)
-    return moves.compare("what it returned", value, wanted, given, rank)
+    return moves.compare("the returned value", value, wanted, given, rank)
 
 
 def _habit(expected: Expected, result: CallResult) -> str:
@@ -140,20 +140,20 @@ def _habit(expected: Expected, result: CallResult) -> str:
     if root and expected.function != "scatter":
         mistaken = right(expected.function, given, 0)
         if not any(_wrong_result(mistaken, result, rank, strict=False) for rank in ranks):
-            return f" All of it would be right if the root were rank 0, but it is rank {root}."
+            return f" All results would be right if the root were rank 0. Use the root that was passed in: rank {root}."
     if expected.function == "broadcast" and root is not None:
         unchanged = [r for r in ranks if r != root and not _differs(result.arguments[r][0], given.tensors[r][0])]
         places = {(rank - root) % len(ranks) for rank in unchanged}
         if len(places) == len(ranks) - 1 and any(result.trace.messages_sent(rank) for rank in ranks):
-            return " No tensor has changed: the one that was passed in must, in place."
+            return " All ranks but the root still have their old tensor. Write into the tensor that was passed in."
         reached = 1 << (len(ranks).bit_length() - 1)
         if places and places == set(range(reached, len(ranks))):
             return (
-                f" It reached {reached} of {len(ranks)} ranks: where N is no power of two, one more round is needed, "
-                "in which not all have somebody to send to."
+                f" The last {len(places)} of {len(ranks)} ranks, counted from the root, still have their old tensor. N "
+                "is no power of two here: add one more round, in which some ranks have nobody to send to."
             )
     if _from_any(result):
-        return " A receive from any source takes what comes first: name the source, or ask it whose message it was."
+        return " A receive from any source takes what arrives first. Name the source, or use what recv returns."
     return ""
 
 
@@ -172,13 +172,13 @@ def _changed(expected: Expected, result: CallResult, rank: int) -> Wrong | None:
         return None
     before, value = given.tensors[rank], result.arguments[rank][0]
     if function not in CHUNKED:
-        return moves.compare("its tensor", value, before[0], given, rank)
+        return moves.compare("The tensor now", value, before[0], given, rank)
     if not before:  # scatter, not the root
         return None
     if not isinstance(value, list) or len(value) != len(before):
-        return Wrong("the list of chunks has another length now", f"{len(before)} chunks", moves.type_name(value))
+        return Wrong("The list of chunks now has another length", f"{len(before)} chunks", moves.type_name(value))
     found = (
-        moves.compare(f"chunk {index}", chunk, array, given, rank)
+        moves.compare(f"Chunk {index} now", chunk, array, given, rank)
         for index, (chunk, array) in enumerate(zip(value, before, strict=True))
     )
     return next(filter(None, found), None)
@@ -193,24 +193,25 @@ def _leak(case: Case, result: CallResult) -> Diagnosis | None:
     rank, other = leaks[0]
     counts = {len(ranks) for ranks in known}
     if not any(result.trace.messages_sent(r) for r in range(n)):
-        why = "No rank sends a message."
+        why = "No rank sends a message. Let messages tell every rank that all ranks have arrived."
     elif not any(op.receives for op in result.trace.operations(rank)):
-        why = f"Rank {rank} receives no message, and that a send of its own is done tells it nothing of the others."
+        why = f"Rank {rank} receives no message, and a finished send tells it nothing about the others. Let it receive."
     elif _from_any(result):
-        why = "A receive from any source may take the token of a later round: name the source, or tag every round."
+        why = "A receive from any source may take the token of another round. Name the source, or tag every round."
     elif len({r for r, _ in leaks}) == 1:
-        why = f"The others wait for everybody; only rank {rank} is let through."
+        why = f"All other ranks wait for everybody. Let rank {rank} wait, too."
     elif len({r for _, r in leaks}) == 1:
-        why = f"Nobody waits for rank {other}."
+        why = f"Let {says.names([r for r, _ in leaks])} wait for rank {other}, too."
     elif len(counts) == 1:
         why = (
-            f"Every rank has heard from {counts.pop() - 1} of the {n - 1} others when it leaves. In a dissemination "
-            f"barrier {n} ranks need {log2(n)} rounds, at distances 1, 2, 4 and so on."
+            f"Every rank has heard from {counts.pop() - 1} of the {n - 1} others when it leaves. Dissemination over "
+            f"{n} ranks takes {log2(n)} rounds, at distances 1, 2, 4 and so on."
         )
     else:
-        why = "A rank may leave only when messages have told it, directly or through others, that all have come."
+        why = "Let a rank leave only when messages have told it, directly or through others, that all have arrived."
     what = (
-        f"rank {rank} can leave before rank {other} has come: no chain of messages leads from {other} to {rank}. {why}"
+        f"rank {rank} can leave before rank {other} has arrived. No chain of messages leads from rank {other} to rank "
+        f"{rank}. {why}"
     )
     return _diagnosis(case, rank, what, Wrong("", f"a chain of messages from rank {other} to rank {rank}", "none"))
 

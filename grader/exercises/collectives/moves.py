@@ -88,7 +88,7 @@ class Given:
                         return f"the sum{of} of {says.names(subset)} without {says.names(missing)}"
             for again in range(self.ranks):
                 if np.array_equal(self.total(index, [*range(self.ranks), again]), array):
-                    return f"the sum over all ranks{of} with rank {again}'s counted twice"
+                    return f"the sum over all ranks{of} with rank {again} counted twice"
         return None
 
 
@@ -96,7 +96,7 @@ def compare(what: str, value: Any, expected: Array, given: Given, rank: int) -> 
     """None if `value`, which came back from `rank`, is the tensor `expected`; else what is wrong with `what`."""
     if not isinstance(value, Strided):
         kind = type_name(value)
-        return Wrong(f"{what} is {kind} and not a tensor", "a tensor", kind)
+        return Wrong(f"{what} is {kind} instead of a tensor", "a tensor", kind)
     if value.storage.dtype != expected.dtype:
         name = value.storage.dtype.name
         return Wrong(f"{what} is {name} instead of {expected.dtype.name}", expected.dtype.name, name)
@@ -109,17 +109,17 @@ def compare(what: str, value: Any, expected: Array, given: Given, rank: int) -> 
         return None
     first = tuple(int(i) for i in np.argwhere(array != expected)[0])
     place = f"element {list(first) if len(first) > 1 else first[0]}"
-    differs = f"{place} is {array[first]!s} and not {expected[first]!s}"
+    differs = f"{place} is {array[first]!s} instead of {expected[first]!s}"
     texts = (f"{place} = {expected[first]!s}", f"{place} = {array[first]!s}")
     if _close(array, expected):
-        rounded = f"{what} is right but for rounding: {differs}. The values went through a dtype that cannot hold them"
+        rounded = f"{what} is right except for rounding: {differs}. Keep the values in their own dtype all the way"
         return Wrong(rounded, *texts)
     holds = given.describe(array, rank) or ("only zeros" if not array.any() else None)
     if holds:
         return Wrong(f"{what} holds {holds} instead of {given.describe(expected, rank)}", *texts)
     wrong = int(np.count_nonzero(array != expected))
-    share = "every element is" if wrong == array.size else f"{wrong} of {array.size} elements are"
-    return Wrong(f"{what}: {share} wrong, {differs}", *texts)
+    share = "every element" if wrong == array.size else f"{wrong} of {array.size} elements"
+    return Wrong(f"{what} is wrong in {share}: {differs}", *texts)
 
 
 def _close(array: Array, expected: Array) -> bool:
@@ -134,9 +134,9 @@ def compare_list(value: Any, expected: Sequence[Array], given: Given, rank: int)
     count = len(expected)
     if not isinstance(value, list):
         kind = type_name(value)
-        return Wrong(f"it returned {kind} and not a list", f"a list of {count}", kind)
+        return Wrong(f"the call returned {kind} instead of a list", f"a list of {count}", kind)
     if len(value) != count:
-        what = f"it returned a list of length {len(value)}, where every rank has one place: {count}"
+        what = f"the call returned a list of length {len(value)} instead of {count}. Return one entry for each rank"
         return Wrong(what, f"a list of {count}", f"a list of {len(value)}")
     wrongs = [compare(f"entry {k} of its list", entry, expected[k], given, rank) for k, entry in enumerate(value)]
     found = next(filter(None, wrongs), None)
@@ -145,11 +145,11 @@ def compare_list(value: Any, expected: Sequence[Array], given: Given, rank: int)
     order = _order(value, expected)
     told = ", ".join(map(str, order))
     if order and len(set(order)) == count:
-        why = ": it begins with its own" if order[0] == rank != 0 else ""
-        what = f"its list is in the order {told} and not in rank order{why}"
+        why = ", and begins with the rank's own entry" if order[0] == rank != 0 else ""
+        what = f"its list has the order {told} instead of rank order{why}"
         return Wrong(what, f"order {', '.join(map(str, range(count)))}", f"order {told}")
     if order and len(set(order)) == 1:
-        what = f"every entry of its list holds what belongs in entry {order[0]}, as if all were one and the same buffer"
+        what = f"every entry of its list holds the values of entry {order[0]}. Give each entry a buffer of its own"
         return Wrong(what, found.expected, found.got)
     return found
 

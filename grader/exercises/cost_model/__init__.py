@@ -216,9 +216,9 @@ def _wrong_number(bench: RankBench, wrong: list[tuple[Case, float]]) -> Lost:
     source = f"{costs.FORMULAS[right.key][1]} = {right_text}"
     if case.group == "measured":
         size, n, *_ = right.given
-        source = f"{n} simulated ranks took {right_text} s{'' if size else ', sending empty messages'}"
+        source = f"{n} simulated ranks took {right_text} s{'' if size else ' with empty messages'}"
         if n == 1:
-            source, why = "one rank has nobody to talk to and takes no time", ""
+            source, why = "one rank sends nothing and takes 0 s", ""
     message = f"`{case.label}` returned {got_text}, but {source}. {why}".strip()
     return bench.lost(case, "wrong_result", message, None, right_text, got_text)
 
@@ -249,12 +249,12 @@ def _wrong_fit(bench: RankBench, case: Case, got: tuple[float, float]) -> Lost:
     line: Line = case.expected
     alpha, beta = plain.apart(got[0], line.alpha), plain.apart(got[1], line.beta)
     found, right = (f"alpha = {a}, beta = {b}" for a, b in zip(alpha, beta, strict=True))
-    said = f"`{plain.call(case.function, case.arguments[0])}` ({case.label}) returned {found}; the link has {right}"
+    said = f"`{plain.call(case.function, case.arguments[0])}` ({case.label}) returned {found}, but the link has {right}"
     if line.noise:
         within = f"alpha +- {line.within[0]:.2g} and beta +- {line.within[1]:.2g}"
-        said += f", and least squares over all the points is well within {within}"
+        said += f". An error of {within} is allowed, and least squares over all points stays well within that"
     else:
-        said += ", and every point lies on its line"
+        said += ". Every point lies on the link's line"
     return bench.lost(case, "wrong_result", f"{said}. {_fit_habit(case, got)}", None, right, found)
 
 
@@ -265,26 +265,26 @@ def _fit_habit(case: Case, got: tuple[float, float]) -> str:
     alpha, beta = (g / r for g, r in zip(got, (line.alpha, line.beta), strict=True))
     near = 1e-6 if not line.noise else 0.05
     if abs(got[0] / line.beta - 1) < near and abs(got[1] / line.alpha - 1) < near:
-        return "Slope and intercept are exchanged: alpha is the intercept, in seconds, and comes first."
+        return "Slope and intercept are exchanged. alpha is the intercept, in seconds: return it first."
     if got[0] == 0:
-        return "That line goes through the origin: fit an intercept too, for it is the latency."
-    if math.isclose(got[0], min(seconds)):
-        return "That alpha is the time of the smallest message, whose own transfer is not free."
+        return "This line goes through the origin. Fit an intercept, too: the intercept is the latency."
+    if math.isclose(got[0], min(seconds)) and abs(alpha - 1) >= near:
+        return "This alpha is the shortest measured time. Subtract the transfer time of that message."
     if abs(alpha + 1) < near and abs(beta - 1) < near:
-        return "The latency has the wrong sign: it is mean(seconds) - beta mean(sizes)."
+        return "alpha has the wrong sign. Compute mean(seconds) - beta mean(sizes)."
     if abs(alpha - 1) < near and abs(beta * 8 - 1) < near:
-        return "That beta is per bit: it is seconds per byte."
+        return "This beta is in seconds per bit. Return seconds per byte."
     if abs(alpha - 1) < near and abs(got[1] * line.beta - 1) < near:
-        return "That beta is a bandwidth: beta is its reciprocal, seconds per byte."
+        return "This beta is a bandwidth. Return its reciprocal, in seconds per byte."
     if abs(got[1] * line.beta - 1) < near:
-        return "That is a line of sizes over seconds: fit the seconds over the sizes."
+        return "This beta is in bytes per second, the slope of sizes over seconds. Fit seconds over sizes."
     if not line.noise and max(abs(alpha - 1), abs(beta - 1)) < 1e-3:
-        return "That is nearly right: did you compute in float32, or round? Use float64 and do not round."
+        return "This is nearly right. Compute in float64, not in float32, and do not round."
     if abs(beta - 1) < near and got[0] == round(got[0], 6):
-        return "That alpha is rounded to microseconds: do not round."
+        return "This alpha is a whole number of microseconds. Do not round."
     if line.noise:
-        return "Use every point, also where a size was measured several times, and favour none."
-    return "Minimise the sum of (alpha + beta size - second)^2 over all points; sizes come in any order."
+        return "Use every point with the same weight, also where a size was measured several times."
+    return "Minimize the sum of (alpha + beta size - seconds)^2 over all points. The sizes may come in any order."
 
 
 def _best(bench: RankBench) -> Outcome:
@@ -295,7 +295,7 @@ def _best(bench: RankBench) -> Outcome:
         if got != best:
             ways = (*costs.CHOICES, costs.INDEX)
             why = next((why for way, why in ways if all(way(other.expected) == n for other, n in results)), "")
-            said = f"`{case.label}` returned {got:g}; the best n is {best}. {_against(case.expected, got)} {why}"
+            said = f"`{case.label}` returned {got:g}, but the best n is {best}. {_against(case.expected, got)} {why}"
             raise bench.lost(case, "wrong_result", said.strip(), None, f"{best}", f"{got:g}")
     if lost:
         raise lost
@@ -306,10 +306,11 @@ def _against(job: Job, got: float) -> str:
     """Why `got` is not the best n of a job."""
     best = job.best()
     if not (1 <= got <= job.max_n and got == int(got)):
-        return f"n is one of 1, 2, ..., {job.max_n}."
+        return f"Return a whole number from 1 to {job.max_n}."
     if job.step(int(got)) == job.step(best):
-        return f"With both a step takes {_milliseconds(job, best)}: of equally fast n the smallest is asked for."
-    return f"A step takes {_milliseconds(job, int(got))} with {got:g}, and {_milliseconds(job, best)} with {best}."
+        return f"With both a step takes {_milliseconds(job, best)}. Return the smallest of equally fast n."
+    times = _milliseconds(job, int(got)), _milliseconds(job, best)
+    return f"A step takes {times[0]} with n = {got:g}, and {times[1]} with n = {best}."
 
 
 def _milliseconds(job: Job, n: int) -> str:

@@ -79,64 +79,67 @@ FORMULAS: dict[str, tuple[Callable[..., float], str]] = {
 # What is computed in place of a formula, and what to say about it; the arguments are the formula's.
 Mistake = tuple[Callable[..., float], str]
 
-_IN_BITS = "That counts bits: S is in bytes, and beta in seconds per byte."
-_DIVIDED = "That divides by beta: beta is seconds per byte, not bytes per second."
-_EXCHANGED = "That takes beta for alpha and alpha for beta."
-_EACH_STEP = "That pays the latency once: each of the 2(N-1) steps pays it."
-_NATURAL = "That takes the natural logarithm: the ranks in a sum double in each round, so it is log2."
+_IN_BITS = "This number counts bits. Leave S in bytes: beta is seconds per byte."
+_DIVIDED = "This number divides by beta. Multiply instead: beta is seconds per byte, not bytes per second."
+_EXCHANGED = "This number exchanges alpha and beta. alpha is the latency, and beta is seconds per byte."
+_EACH_STEP = "This number counts the latency once. Count the latency in each of the 2(N-1) steps."
+_NATURAL = "This number uses the natural logarithm. Use log2: the ranks in a partial sum double in each round."
+_SERIAL = "This number takes the parallel fraction for the serial one. The serial fraction is 1-p."
+_EFFICIENCY = "This number is the efficiency. Return the speed-up, which is n times as large."
+_FIRST = "This number takes n for the fraction. The fraction is the first argument."
 
 _MISTAKES: dict[str, tuple[Mistake, ...]] = {
     "send": (
         (lambda s, a, b: s * b, "The latency, alpha, is missing."),
-        (lambda s, a, b: a, "The transfer, S beta, is missing."),
-        (lambda s, a, b: max(a, s * b), "That is the larger of latency and transfer: a message takes both."),
+        (lambda s, a, b: a, "The transfer time, S beta, is missing."),
+        (lambda s, a, b: max(a, s * b), "This is the larger of latency and transfer time. Add the two."),
         (lambda s, a, b: send(8 * s, a, b), _IN_BITS),
         (lambda s, a, b: send(s, a, 1 / b), _DIVIDED),
         (lambda s, a, b: send(s, b, a), _EXCHANGED),
     ),
     "naive": (
-        (lambda s, n, a, b: (n - 1) * send(s, a, b), "That forgets the way back: the others need the sum too."),
-        (lambda s, n, a, b: 2 * send(s, a, b), "That lets rank 0 talk to all at once: it has one port."),
-        (lambda s, n, a, b: 2 * send((n - 1) * s, a, b), "That pays one latency each way: each message has its own."),
-        (lambda s, n, a, b: send(2 * (n - 1) * s, a, b), "That pays the latency once: each message has its own."),
-        (lambda s, n, a, b: 2 * n * send(s, a, b), "That lets rank 0 send to itself: there are N-1 others."),
-        (ring, "That is the ring's time: the naive way moves whole tensors."),
+        (lambda s, n, a, b: (n - 1) * send(s, a, b), "Count the way back, too: the other ranks need the sum."),
+        (lambda s, n, a, b: 2 * send(s, a, b), "Count the messages one after another: rank 0 has one port."),
+        (lambda s, n, a, b: 2 * send((n - 1) * s, a, b), "Count one latency for each message, not for each way."),
+        (lambda s, n, a, b: send(2 * (n - 1) * s, a, b), "Count the latency for each message, not once."),
+        (lambda s, n, a, b: 2 * n * send(s, a, b), "This counts N other ranks. Rank 0 has N-1 others."),
+        (ring, "This is the ring's time. The naive way moves whole tensors."),
     ),
     "ring": (
-        (lambda s, n, a, b: 2 * (n - 1) * a + (n - 1) / n * s * b, "That counts (N-1)/N of the bytes: it is 2(N-1)/N."),
-        (lambda s, n, a, b: ring(s, n, a, b) / 2, "That is the reduce-scatter alone: an all-gather follows."),
+        (lambda s, n, a, b: 2 * (n - 1) * a + (n - 1) / n * s * b, "Count 2(N-1)/N of the bytes, not (N-1)/N."),
+        (lambda s, n, a, b: ring(s, n, a, b) / 2, "This is the reduce-scatter alone. Add the all-gather."),
         (lambda s, n, a, b: send(2 * (n - 1) / n * s, a, b), _EACH_STEP),
         (lambda s, n, a, b: send(2 * (n - 1) / n * s, 2 * a, b), _EACH_STEP.replace("once", "twice")),
-        (naive, "That sends the whole tensor in every step: a step moves S/N bytes."),
-        (lambda s, n, a, b: 2 * n * send(s / n, a, b), "That counts 2N steps: there are 2(N-1)."),
-        (lambda s, n, a, b: 2 * (n - 1) * send(s // n, a, b), "That rounds S/N down: it is not rounded here."),
-        (lambda s, n, a, b: 2 * (n - 1) * send(-(-s // n), a, b), "That rounds S/N up: it is not rounded here."),
+        (naive, "This moves the whole tensor in every step. A step of the ring moves S/N bytes."),
+        (lambda s, n, a, b: 2 * n * send(s / n, a, b), "This counts 2N steps. A ring takes 2(N-1)."),
+        (lambda s, n, a, b: 2 * (n - 1) * send(s // n, a, b), "This rounds S/N down. Do not round."),
+        (lambda s, n, a, b: 2 * (n - 1) * send(-(-s // n), a, b), "This rounds S/N up. Do not round."),
     ),
     "tree": (
-        (lambda s, n, a, b: 2 * tree(s, n, a, b), "That goes up a tree and down: here all have the sum at once."),
-        (lambda s, n, a, b: tree(s / n, n, a, b), "That sends S/N bytes a round: here it is the whole tensor."),
-        (lambda s, n, a, b: send(tree(s, n, 0, b) / b, a, b), "That pays the latency once: each round pays it."),
-        (lambda s, n, a, b: tree(s, 2 * n, a, b), "That is one round too many."),
-        (lambda s, n, a, b: tree(s, n, a, b) - send(s, a, b), "That is one round too few."),
+        (lambda s, n, a, b: 2 * tree(s, n, a, b), "This counts each round twice. Count log2(N) rounds."),
+        (lambda s, n, a, b: tree(s / n, n, a, b), "This moves S/N bytes in a round. Count the whole tensor."),
+        (lambda s, n, a, b: send(tree(s, n, 0, b) / b, a, b), "Count the latency in each round, not once."),
+        (lambda s, n, a, b: tree(s, 2 * n, a, b), "This counts one round too many. Count log2(N)."),
+        (lambda s, n, a, b: tree(s, n, a, b) - send(s, a, b), "This counts one round too few. Count log2(N)."),
         (lambda s, n, a, b: math.ceil(math.log(n)) * send(s, a, b), _NATURAL),
         (lambda s, n, a, b: math.log(n) * send(s, a, b), _NATURAL),
-        (lambda s, n, a, b: (n - 1) * send(s, a, b), "That is N-1 rounds: there are log2(N), for sums double."),
-        (ring, "That is the ring's time."),
+        (lambda s, n, a, b: (n - 1) * send(s, a, b), "This counts N-1 rounds. log2(N) rounds are enough."),
+        (ring, "This is the ring's time, not the tree's."),
     ),
     "amdahl": (
-        (gustafson, "That is Gustafson's law, for a job that grows with n."),
-        (lambda p, n: amdahl(1 - p, n), "That takes the parallel fraction for the serial one."),
-        (lambda p, n: 1 / (1 - p), "That is the limit for infinitely many ranks."),
-        (lambda p, n: 1 / amdahl(p, n), "That is the time that is left, as a share: the speed-up is its reciprocal."),
-        (lambda p, n: amdahl(p, n) / n, "That is the efficiency, the speed-up divided by n."),
-        (lambda p, n: amdahl(n, p) if p else math.nan, "That takes n for the fraction: the fraction comes first."),
+        (gustafson, "This is Gustafson's law, for a job that grows with n. Use Amdahl's."),
+        (lambda p, n: amdahl(1 - p, n), _SERIAL),
+        (lambda p, n: 1 / (1 - p), "This is the limit for infinitely many ranks. Compute it for n."),
+        (lambda p, n: 1 / amdahl(p, n), "This is the share of time that is left. Return its reciprocal."),
+        (lambda p, n: amdahl(p, n) / n, _EFFICIENCY),
+        (lambda p, n: amdahl(n, p) if p else math.nan, _FIRST),
     ),
     "gustafson": (
-        (amdahl, "That is Amdahl's law, for a job of fixed size."),
-        (lambda p, n: gustafson(1 - p, n), "That takes the parallel fraction for the serial one."),
+        (amdahl, "This is Amdahl's law, for a job of fixed size. Use Gustafson's."),
+        (lambda p, n: gustafson(1 - p, n), _SERIAL),
         (lambda p, n: p * n, "The serial part, 1-p, is missing."),
-        (lambda p, n: gustafson(p, n) / n, "That is the efficiency, the speed-up divided by n."),
-        (lambda p, n: gustafson(n, p), "That takes n for the fraction: the fraction comes first."),
+        (lambda p, n: gustafson(p, n) / n, _EFFICIENCY),
+        (lambda p, n: gustafson(n, p), _FIRST),
     ),
 }  # fmt: skip
 
@@ -148,15 +151,15 @@ def mistakes(key: str) -> list[Mistake]:
     if key in ALGORITHMS:
         found += [
             (lambda s, n, a, b: formula(s, n, 0, b), "The latency is missing."),
-            (lambda s, n, a, b: formula(s, n, a, 0), "The transfer is missing."),
+            (lambda s, n, a, b: formula(s, n, a, 0), "The transfer time is missing."),
             (lambda s, n, a, b: formula(8 * s, n, a, b), _IN_BITS),
             (lambda s, n, a, b: formula(s, n, a, 1 / b), _DIVIDED),
             (lambda s, n, a, b: formula(s, n, b, a), _EXCHANGED),
         ]
     if key not in ("amdahl", "gustafson"):
         found += [
-            (lambda *given: 1e3 * formula(*given), "That is in milliseconds."),
-            (lambda *given: 1e6 * formula(*given), "That is in microseconds."),
+            (lambda *given: 1e3 * formula(*given), "This is in milliseconds. Return seconds."),
+            (lambda *given: 1e6 * formula(*given), "This is in microseconds. Return seconds."),
         ]
     return found
 
@@ -164,34 +167,34 @@ def mistakes(key: str) -> list[Mistake]:
 # Each wrong way to choose n, and what to say about it. The graded jobs are drawn so that every one of them shows.
 CHOICES: tuple[tuple[Callable[[Job], int], str], ...] = (
     (lambda j: j.best(lambda n: j.batch / n * j.seconds_per_sample + j.ring(n)),
-     "That is the best n if a sample could be cut: the slowest rank computes ceil(batch/n) whole ones."),
+     "Your n would be the best if a sample could be cut. The slowest rank computes ceil(batch/n) whole samples."),
     (lambda j: j.best(lambda n: j.batch // n * j.seconds_per_sample + j.ring(n)),
-     "That is the best n if batch/n is rounded down: the slowest rank computes ceil(batch/n) samples."),
+     "Your n would be the best if batch/n were rounded down. The slowest rank computes ceil(batch/n) samples."),
     (lambda j: j.best(lambda n: math.ceil(j.samples / n) * j.seconds_per_sample + j.ring(n)),
-     "That is the best n if a step computes the whole data set: it computes `batch` samples."),
+     "Your n would be the best if a step computed the whole data set. A step computes `batch` samples."),
     (lambda j: j.best(lambda n: j.batch * j.seconds_per_sample + j.ring(n)),
-     "That is the best n if every rank computes the whole batch: it is split over n ranks."),
-    (lambda j: j.best(j.compute), "That is the best n if the all-reduce costs nothing."),
+     "Your n would be the best if every rank computed the whole batch. Split the batch over n ranks."),
+    (lambda j: j.best(j.compute), "Your n would be the best if the all-reduce cost nothing. Add its time."),
     (lambda j: j.best(lambda n: j.compute(n) + 2 * (n - 1) / n * j.grad_bytes * j.beta),
-     "That is the best n if latency is paid once or not at all: each of the ring's 2(N-1) steps pays it."),
+     "Your n would be the best if latency counted once or never. Count it in each of the ring's 2(N-1) steps."),
     (lambda j: j.best(lambda n: j.compute(n) + 2 * (n - 1) * j.alpha),
-     "That is the best n if the gradients' bytes cost nothing."),
+     "Your n would be the best if the gradients' bytes cost nothing. Add their transfer time."),
     (lambda j: j.best(lambda n: j.compute(n) + naive(j.grad_bytes, n, j.alpha, j.beta)),
-     "That is the best n for the naive all-reduce: the step uses the ring."),
-    (lambda j: max(range(1, j.max_n + 1), key=j.step), "That is the n with the longest step."),
+     "Your n is the best for the naive all-reduce. The step uses the ring."),
+    (lambda j: max(range(1, j.max_n + 1), key=j.step), "Your n has the longest step. Choose the shortest."),
     (lambda j: min(range(1, max(j.max_n, j.batch) + 1), key=j.step),
-     "That is the best n if max_n is ignored."),
-    (lambda j: min(range(1, max(j.max_n, 2)), key=j.step), "That is the best n below max_n: max_n itself counts too."),
+     "Your n would be the best if there were no max_n."),
+    (lambda j: min(range(1, max(j.max_n, 2)), key=j.step), "Your n is the best below max_n. Try max_n, too."),
     (lambda j: min(range(min(2, j.max_n), j.max_n + 1), key=j.step),
-     "That is the best n above 1: one rank, without any all-reduce, counts too."),
+     "Your n is the best above 1. Try n = 1, too: one rank needs no all-reduce."),
     (lambda j: min((2**k for k in range(j.max_n.bit_length())), key=j.step),
-     "That is the best power of two: every n from 1 to max_n counts."),
+     "Your n is the best power of two. Try every n from 1 to max_n."),
     (lambda j: min((n for n in range(1, j.max_n + 1) if j.batch % n == 0), key=j.step),
-     "That is the best n that divides the batch: every n from 1 to max_n counts."),
+     "Your n is the best that divides the batch. Try every n from 1 to max_n."),
     (lambda j: next((n for n in range(1, j.max_n) if j.step(n + 1) >= j.step(n)), j.max_n),
-     "The step time rises after that n and falls again further on: try every n."),
+     "The step time stops falling at your n, but it falls again for a larger n. Try every n."),
 )  # fmt: skip
-INDEX: tuple[Callable[[Job], int], str] = (lambda j: j.best() - 1, "Is that an index, which counts from 0?")
+INDEX: tuple[Callable[[Job], int], str] = (lambda j: j.best() - 1, "Your n is 1 too small. Do not count from 0.")
 
 # Microseconds that all-reduces took on simulated ranks: rows for 2, 4, 8 and 16 ranks, columns for MEASURED_SIZES.
 # tests/exercises/test_cost_model.py measures them again.

@@ -42,7 +42,7 @@ def _broadcast(bench: RankBench) -> Outcome:
                 got = checks.array(checks.field(result, rank, name))
                 if got is None or not np.array_equal(got, right):
                     what = "buffer" if name == "scale" else "parameter"
-                    said = f"the {what} {name} on rank {rank} is {_origin(values, rank, name, got)}"
+                    said = f"after construction the {what} {name} on rank {rank} {_origin(values, rank, name, got)}"
                     raise bench.lost(case, "wrong_result", f"With {case.label}: {said}", rank)
         checks.clean(bench, case, result)
     return bench.picture("broadcast")
@@ -53,11 +53,11 @@ def _origin(values: list[training.Values], rank: int, name: str, got: training.A
     for other, theirs in enumerate(values):
         if got is not None and np.array_equal(got, theirs[name]):
             if other == rank:
-                return "still its own after construction: broadcast rank 0's, or the ranks train different models."
-            return f"rank {other}'s after construction; it must be rank 0's."
+                return "still has the rank's own value. Broadcast rank 0's, otherwise the ranks train different models."
+            return f"has rank {other}'s value. Broadcast rank 0's."
     if got is not None and np.allclose(got, sum(theirs[name] for theirs in values) / len(values), atol=1e-6):
-        return "the ranks' mean after construction; it must be rank 0's."
-    return "not rank 0's after construction."
+        return "has the mean of the ranks' values. Broadcast rank 0's value instead."
+    return "does not have rank 0's value. Broadcast rank 0's parameters and buffers."
 
 
 def _values(bench: RankBench, group: str) -> Iterator[tuple[Case, CallResult]]:
@@ -89,8 +89,8 @@ def _right_steps(bench: RankBench, case: Case, result: CallResult) -> None:
             moved = float(np.abs(right - job.values[name]).max())
             if name != "scale" and not training.close(got, right, 30 * moved + 1e-2):
                 message = (
-                    f"With {case.label}: the gradients are right, but after {len(steps)} steps the parameter {name} on "
-                    f"rank {rank} is not what one process on all the data has. Leave parameters to the optimizer."
+                    f"With {case.label}: all gradients are right, but after {len(steps)} steps the parameter {name} on "
+                    f"rank {rank} is not that of one process on all the data. Let only the optimizer change parameters."
                 )
                 raise bench.lost(case, "wrong_result", message, rank)
 
@@ -103,8 +103,8 @@ def _no_sync(bench: RankBench) -> Outcome:
             inside = step.operations(result.trace, rank, step.over)
             if inside:
                 message = (
-                    f"With {case.label}: rank {rank} communicated inside no_sync(), where it must send nothing: "
-                    f"{inside[0].name} of {inside[0].size} bytes{f' and {len(inside) - 1} more' * (len(inside) > 1)}."
+                    f"With {case.label}: rank {rank} communicated inside no_sync() ({inside[0].name} of "
+                    f"{inside[0].size} bytes{f' and {len(inside) - 1} more' * (len(inside) > 1)}). Send nothing there."
                 )
                 found = Diagnosis("too_many_messages", message, rank, bench.program.file, inside[0].line or None, "0",
                                   str(len(inside)))  # fmt: skip

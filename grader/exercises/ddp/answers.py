@@ -48,12 +48,13 @@ def _told(
             return None
         if job.is_frozen(name):
             said = (
-                f"{name} is frozen (requires_grad=False) and has a gradient on rank {rank}: leave it out of the sync."
+                f"{name} is frozen (requires_grad=False), but has a gradient on rank {rank}. Leave frozen parameters "
+                "out of the all-reduce."
             )
         else:
             said = (
-                f"{name} was used on no rank, and yet rank {rank} has a gradient for it: it must stay None, or weight "
-                "decay and momentum move a parameter that one process would leave alone."
+                f"no rank used {name}, but rank {rank} has a gradient for it. Leave that gradient None, otherwise "
+                "weight decay and momentum move a parameter that one process would leave alone."
             )
         return Wrong(said, rank, "None", _short(got))
     scale = max(float(np.abs(right).max()), floor)
@@ -62,18 +63,18 @@ def _told(
     if got is None:
         said = f"the gradient of {name} is None on rank {rank}"
         if rank not in users:
-            said += f": only {says.names(users)} used it, but all ranks must get the mean, with zeros from those that did not."
+            said += f". Only {says.names(users)} used {name}: let all others send zeros, and give all ranks the mean."
         else:
-            said += ", which used it: it was lost on the way."
+            said += f", although rank {rank} used {name}. Write the mean over the ranks into .grad."
         return Wrong(said, rank, _short(right), "None")
     habits = _habits(job, step, rank, name, last)
     habit = next((text for value, text in habits if training.close(got, value, scale)), "")
     if not habit and got.shape == right.shape and np.allclose(got, right, rtol=0, atol=0.02 * scale):
-        habit = "nearly right, as if it was rounded on the way: gradients travel in the model's own type."
+        habit = "nearly right. Send gradients in the model's own dtype, and let only the optimizer change parameters."
     copied = len({0 if mine is None else mine.tobytes() for mine in of_all}) == 1 < job.ranks == len(users)
     if copied and name in step.own[rank] and training.close(got, step.own[rank][name], scale):
-        habit = f"rank {rank}'s own, as on all ranks: it was copied, not averaged."
-    said = f"the gradient of {name} on rank {rank} is {habit or 'not the one of a single process on all the data.'}"
+        habit = f"rank {rank}'s own, and the same on all ranks. Average the gradients instead of copying one."
+    said = f"the gradient of {name} on rank {rank} is {habit or 'not that of a single process on all the data.'}"
     return Wrong(said, rank, *_differ(right, got))
 
 
@@ -84,23 +85,23 @@ def _habits(job: Job, step: Step, rank: int, name: str, last: Step | None) -> It
     own = step.own[rank].get(name, np.zeros_like(right))
     users = job.users(name)
     if 0 < len(users) < n:
-        said = f"the mean over {says.names(users)} only, which used it: ranks that did not count as zeros, so divide by {n}."
+        said = f"the mean over {says.names(users)} only. Ranks that did not use {name} count as zeros: divide by {n}."
         yield right * n / len(users), said
-    yield own, "still its own: nothing was averaged, or what came back was not written into it."
-    yield right * n, f"the sum over the ranks, {n} times the mean: divide by the number of ranks."
-    yield right / n, f"1/{n} of the mean: it was divided by the number of ranks twice."
-    yield own / n, f"its own divided by {n}: divided, but never summed over the ranks."
+    yield own, "still the rank's own. All-reduce the gradients, and write the mean back into .grad."
+    yield right * n, f"the sum over the ranks, {n} times the mean. Divide by the number of ranks."
+    yield right / n, f"1/{n} of the mean. Divide by the number of ranks only once."
+    yield own / n, f"the rank's own divided by {n}. Sum the gradients over the ranks, too."
     for other in range(n):
         if other != rank and name in step.own[other]:
-            yield step.own[other][name], f"rank {other}'s own: it was copied, not averaged."
+            yield step.own[other][name], f"rank {other}'s own. Average the gradients instead of copying one."
     if name.rpartition(".")[0] in job.tied.values():
-        said = "twice the mean: it is tied, so two layers share it, but it is one parameter with one gradient."
+        said = "twice the mean. Two layers share this tied weight, but it is one parameter: count its gradient once."
         yield right * 2, said
-    yield np.zeros_like(right), f"zero, although {says.names(users)} used it."
+    yield np.zeros_like(right), f"zero, although {says.names(users)} used {name}. Send its gradient instead of zeros."
     if last is not None and (of_last := last.mean[name]) is not None:
-        yield of_last, "of the last micro-batch alone: what was accumulated under no_sync() is lost."
+        yield of_last, "the mean for the last micro-batch alone. Add what was accumulated under no_sync()."
         mine = last.own[rank].get(name, np.zeros_like(right))
-        said = "averaged for the last micro-batch only: what accumulated under no_sync() is its own."
+        said = "averaged for the last micro-batch only. Average what was accumulated under no_sync(), too."
         yield own - mine + of_last, said
 
 

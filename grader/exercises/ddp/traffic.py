@@ -44,7 +44,8 @@ def stretches(bench: RankBench, case: Case, result: CallResult, rank: int) -> li
     begins, overs, ends = ([span for span in lasting(mark) if not span.line] for mark in trainings.MARKS)
     wanted = 2 if case.by == "accumulate" else len(case.expected.x[0])
     if not len(begins) == len(overs) == len(ends) == wanted:
-        raise bench.lost(case, "sandbox_violation", f"With {case.label}: virtual time was tampered with.", rank)
+        said = f"With {case.label}: the grader's marks in virtual time were changed."
+        raise bench.lost(case, "sandbox_violation", said, rank)
     layers = lasting(trainings.LAYER)
     return [
         Stretch(a.until, b.since, c.since, tuple(span.since for span in layers if a.until <= span.since < b.since))
@@ -74,10 +75,11 @@ def collectives(bench: RankBench) -> Outcome:
         if count > allowed:
             habit = ""
             if count >= len(job.trained):
-                habit = f" There are {len(job.trained)} parameters: flatten those of a bucket into one tensor."
+                habit = f" There are {len(job.trained)} parameters: flatten the gradients of a bucket into one tensor."
             message = (
-                f"With {case.label}: rank {rank} took part in {count} collectives in a step. The gradients are "
-                f"{job.gradient_bytes} bytes, buckets {bucket}: {allowed} are enough.{habit}"
+                f"With {case.label}: rank {rank} took part in {count} collectives in one step"
+                f"{' (2(N-1) messages count as one)' if sends else ''}. For {job.gradient_bytes} bytes of gradients "
+                f"and buckets of {bucket} bytes, {allowed} are enough.{habit}"
             )
             raise bench.lost(case, "too_many_messages", message, rank, f"at most {allowed}", str(count))
     return bench.picture("budget")
@@ -96,14 +98,14 @@ def bytes_sent(bench: RankBench) -> Outcome:
         expected, got = f"at most {BUDGET * ring:.0f} bytes", f"{sent} bytes"
         if sent > BUDGET * ring:
             message = (
-                f"With {case.label}: rank {rank} sent {sent} bytes in a step, {sent / ring:.2f} times the {ring:.0f} "
-                f"of a ring all-reduce of the gradients.{_habit(job, posted, sent / ring)}"
+                f"With {case.label}: rank {rank} sent {sent} bytes in one step, {sent / ring:.2f} times the {ring:.0f} "
+                f"bytes of a ring all-reduce of the gradients.{_habit(job, posted, sent / ring)}"
             )
             raise bench.lost(case, "too_many_bytes", message, rank, expected, got)
         if sent < size:
             message = (
-                f"With {case.label}: rank {rank} sent only {sent} bytes in a step, but its gradients are {size}: they "
-                "must reach the others by messages, and in full precision."
+                f"With {case.label}: rank {rank} sent only {sent} bytes in one step, but its gradients take {size} "
+                "bytes. Send all of them, in their own dtype."
             )
             raise bench.lost(case, "too_few_bytes", message, rank, f"at least {size} bytes", got)
     return bench.picture("budget")
@@ -111,21 +113,21 @@ def bytes_sent(bench: RankBench) -> Outcome:
 
 def _habit(job: Job, posted: list[Operation], times: float) -> str:
     if any(op.dtype == "float64" for op in posted):
-        return " They travel as float64: keep the gradients' own type."
-    if any("gather" in op.name for op in posted):
-        return " Every rank gathers the gradients of all: let the sum be made on the way, with all_reduce."
+        return " Some of it travels as float64: send gradients in their own dtype."
+    if gather := next((op.name for op in posted if "gather" in op.name), ""):
+        return f" The step calls {gather}: sum the gradients with all_reduce instead."
     frozen = sum(job.values[name].nbytes for name in job.values if job.is_frozen(name))
     if abs(times * job.gradient_bytes - job.gradient_bytes - frozen) < 0.02 * job.gradient_bytes:
-        return " Frozen parameters are sent too: they have no gradient."
+        return " The surplus is as large as the frozen parameters. Leave them out: they have no gradient."
     tied = sum(job.values[f"{first}.weight"].nbytes for first in job.tied.values())
     if tied and abs(times * job.gradient_bytes - job.gradient_bytes - tied) < 0.02 * job.gradient_bytes:
-        return " Tied weights are sent twice: they are one parameter, with one gradient."
+        return " The surplus is as large as the tied weights. Send them once: they are one parameter."
     return " Send each gradient once, and nothing else."
 
 
 def _silent(bench: RankBench, case: Case, rank: int) -> Lost:
     size = case.expected.gradient_bytes
-    message = f"With {case.label}: rank {rank} sent nothing in a step: its gradients of {size} bytes reached nobody."
+    message = f"With {case.label}: rank {rank} sent nothing in one step. All-reduce its {size} bytes of gradients."
     return bench.lost(case, "too_few_bytes", message, rank, "one all-reduce for each bucket", "0 bytes")
 
 
@@ -137,15 +139,13 @@ def overlap(bench: RankBench) -> Outcome:
         reducing = [op for op in posted if op.posted >= step.layers[0] and op.name != "barrier"]
         first = reducing[0].posted if reducing else None
         if first is None or first > step.layers[-1]:
-            when = "none at all" if first is None else f"at {(first - step.begin) / 1e3:.0f} us"
-            message = (
-                f"With {case.label}: the first all-reduce of rank {rank} begins only after the backward pass "
-                f"({(step.over - step.begin) / 1e3:.0f} us into the step): begin it as soon as a bucket's gradients "
-                "are there, in a hook, with async_op=True."
-            )
-            if first is None:
-                message = f"With {case.label}: rank {rank} begins no all-reduce at all in a step."
+            when = "none" if first is None else f"at {(first - step.begin) / 1e3:.0f} us"
             before = f"before {(step.layers[-1] - step.begin) / 1e3:.0f} us"
+            begins = "no all-reduce in the backward pass" if first is None else f"its first all-reduce only {when}"
+            message = (
+                f"With {case.label}: rank {rank} begins {begins}. It must begin {before}, when the backward pass "
+                "reaches the last layer. Start it in a hook, once a bucket's gradients are there, with async_op=True."
+            )
             raise bench.lost(case, "no_overlap", message, rank, before, when)
     return bench.picture("budget")
 
@@ -156,7 +156,7 @@ def overlaps_again(bench: RankBench, case: Case, result: CallResult, rank: int) 
     reducing = [op.posted for op in step.operations(result.trace, rank) if op.name != "barrier"]
     if not reducing or reducing[0] > step.layers[-1]:
         message = (
-            f"With {case.label}: in a step after no_sync() was left, the first all-reduce of rank {rank} begins only "
-            "after the backward pass: hooks must send again, as they did before no_sync()."
+            f"With {case.label}: in the step after no_sync(), rank {rank} begins no all-reduce before the backward "
+            "pass reaches the last layer. Let the hooks send again, as they did before no_sync()."
         )
         raise bench.lost(case, "no_overlap", message, rank)

@@ -23,8 +23,8 @@ from grader.worlds.ranks import Outcome, RankBench, Ranks
 
 IN_BOX = Path(__file__).with_name("in_box.py")
 _NOT_ONE = (
-    "The ranks do not draw the same permutation: it may depend on the seed and the epoch, and on nothing that the rank "
-    "or what was drawn before has a part in."
+    "All ranks must take their places from one permutation. Let the permutation depend on seed and epoch only, not on "
+    "the rank and not on earlier draws."
 )
 
 
@@ -43,15 +43,13 @@ def _orders(bench: RankBench, group: str) -> Iterator[tuple[Case, Job, list[List
             for rank, indices in enumerate(lists):
                 strange = next((index for index in indices if type(index) is not int), None)
                 if strange is not None:
-                    said = (
-                        f"rank {rank} hands out {in_words(strange)}; a sampler hands out indices, plain integers, one"
-                    )
-                    said = f"With {case.label}: {said} after another."
+                    said = f"rank {rank} hands out {in_words(strange)}. Hand out indices, as plain integers."
+                    said = f"With {case.label}: {said}"
                     raise bench.lost(case, "wrong_result", said, rank, "an int", in_words(strange))
                 outside = next((index for index in indices if not 0 <= index < job.size), None)
                 if outside is not None:
                     those = f"0 to {job.size - 1}"
-                    said = f"With {case.label}: rank {rank} hands out {outside}; the samples are {those}."
+                    said = f"With {case.label}: rank {rank} hands out index {outside}, but the indices are {those}."
                     raise bench.lost(case, "wrong_result", said, rank, those, str(outside))
         yield case, job, orders, result
 
@@ -70,18 +68,22 @@ def _compare(
         return
     rank, position = found
     got = lists[rank][position] if position < len(lists[rank]) else "nothing"
+    job: Job = case.expected[0]
+    rule = "Draw the order with torch.randperm and a torch.Generator whose seed is seed + epoch."
+    if not job.shuffle:
+        rule = "Deal out the data set's own order: rank r gets places r, r + N, r + 2N, ..."
     said = (
-        f"With {case.label}{when}: rank {rank} hands out {got} at position {position}, expected "
-        f"{right[rank][position]}. {samplers.habit(lists, case.expected[0], epoch)}"
+        f"With {case.label}{when}: at position {position} rank {rank} hands out {got} instead of "
+        f"{right[rank][position]}. {samplers.habit(lists, job, epoch) or rule}"
     )
-    raise bench.lost(case, "wrong_result", said.strip(), rank, _short(right[rank]), _short(lists[rank]))
+    raise bench.lost(case, "wrong_result", said, rank, _short(right[rank]), _short(lists[rank]))
 
 
 def _lost_samples(bench: RankBench, case: Case, job: Job, lists: Lists) -> None:
     """Raise Lost where a sample is on no rank."""
     gone = samplers.missing(lists, job.size)
     if gone:
-        said = f"With {case.label}: no rank hands out {_some(gone)} of {job.size}. {samplers.habit(lists, job)}"
+        said = f"With {case.label}: no rank hands out {_some(gone)}. Hand out all of them. {samplers.habit(lists, job)}"
         texts = f"{job.size} samples", f"{job.size - len(gone)} samples"
         raise bench.lost(case, "lost_or_duplicated", said.strip(), None, *texts)
 
@@ -97,14 +99,14 @@ def _even(bench: RankBench, case: Case, job: Job, lists: Lists) -> None:
     for rank, indices in enumerate(lists):
         if len(indices) != job.each:
             if job.drop_last:
-                why = f"drop_last leaves {job.each} x {job.replicas} of {job.size} samples"
+                why = f"drop_last leaves {job.each} x {job.replicas} of the {job.size} samples"
             elif not job.padding:
                 why = f"{counted(job.size, 'sample')} on {counted(job.replicas, 'rank')} need no padding"
             else:
-                why = f"{counted(job.size, 'sample')} on {counted(job.replicas, 'rank')} are padded by {job.padding}"
+                why = f"{counted(job.size, 'sample')} on {counted(job.replicas, 'rank')} need {job.padding} as padding"
             said = (
-                f"With {case.label}: rank {rank} hands out {counted(len(indices), 'sample')}, and every rank must hand "
-                f"out {job.each}: {why}. {samplers.habit(lists, job)}"
+                f"With {case.label}: rank {rank} hands out {counted(len(indices), 'sample')}. Every rank must hand out "
+                f"{job.each}: {why}. {samplers.habit(lists, job)}"
             )
             raise bench.lost(case, "lost_or_duplicated", said.strip(), rank, str(job.each), str(len(indices)))
 
@@ -117,17 +119,18 @@ def _padded_at_the_end(bench: RankBench, case: Case, job: Job, lists: Lists) -> 
     early = next((place for place, index in enumerate(order) if index in order[:place]), None)
     if early is not None:
         position, rank = divmod(early, job.replicas)
+        may = f"only the last {job.padding} of the {len(dealt)} places" if job.padding else "no place"
         said = (
-            f"With {case.label}: sample {order[early]} comes again on rank {rank} at position {position}, before every "
-            f"sample has had its turn. Only at the end of the {len(dealt)} places, dealt out round robin, may "
-            f"{job.padding} repeat others. {samplers.habit(lists, job)}"
+            f"With {case.label}: rank {rank} hands out sample {order[early]} again at position {position}, before "
+            f"every sample has been handed out once. Dealt out round robin, {may} may repeat a sample. "
+            f"{samplers.habit(lists, job)}"
         )
         raise bench.lost(case, "lost_or_duplicated", said.strip(), rank)
     wanted = [order[place % job.size] for place in range(len(padding))]
     if padding != wanted:
         said = (
-            f"With {case.label}: the order is padded with {_short(padding)}; padding must repeat the order from its "
-            f"beginning, {_short(wanted)}."
+            f"With {case.label}: the order is padded with {_short(padding)}. Repeat the order from its beginning "
+            f"instead, with {_short(wanted)}."
         )
         raise bench.lost(case, "lost_or_duplicated", said, None, _short(wanted), _short(padding))
 
@@ -155,11 +158,11 @@ def _lengths(bench: RankBench) -> Outcome:
             else:
                 what = f"rank {rank} hands out {counted(len(indices), 'sample')}"
                 if len(indices) != len(lists[0]):
-                    what += f" and rank 0 {len(lists[0])}"
+                    what += f" and rank 0 hands out {len(lists[0])}"
             way = "floor" if job.drop_last else "ceil"
             said = (
-                f"With {case.label}: {what}. Both must be {way}({job.size} / {job.replicas}) = {job.each} on every "
-                "rank: a rank with a step more than the others waits for ever in its all-reduce."
+                f"With {case.label}: {what}. Hand out {way}({job.size} / {job.replicas}) = {job.each} on every rank, "
+                f"and return that from len(). Otherwise a rank with one step more waits forever in its all-reduce."
             )
             raise bench.lost(case, "wrong_result", said, rank, str(job.each), f"{length}, {len(indices)}")
     return bench.picture("lengths")
@@ -178,17 +181,17 @@ def _agree(bench: RankBench) -> Outcome:
         gone, twice = samplers.missing(lists, job.size), samplers.repeated(lists)
         if gone or twice:
             what = f"sample {twice[0]} is {samplers.holders(lists, twice[0])}" if twice else ""
-            lost = f"sample {gone[0]} is on none" if gone else ""
+            lost = f"sample {gone[0]} is on no rank" if gone else ""
             why = samplers.habit(dealt, job, case.expected[1][0] or 0) or _NOT_ONE
             if "before" in case.label:
-                why = "A pass must leave nothing behind: the same epoch has the same order again."
-            both = " and ".join(filter(None, (what, lost)))
+                why = "Two passes in one epoch must give the same order. Seed the generator anew for each pass."
+            both = ", and ".join(filter(None, (what, lost)))
             raise bench.lost(case, "lost_or_duplicated", f"With {case.label}: {both}. {why}")
         disturbed = result.returned[0].get("disturbed")
         if disturbed:
             said = (
-                f"With {case.label}: going through rank {disturbed[0]}'s sampler changes torch's global generator, "
-                "from which dropout draws too. Draw the order from a torch.Generator of its own."
+                f"With {case.label}: iterating over rank {disturbed[0]}'s sampler changes torch's global generator, "
+                "which dropout uses, too. Draw the order from a torch.Generator of the sampler's own."
             )
             raise bench.lost(case, "wrong_result", said, disturbed[0])
     return bench.picture("agree")
@@ -199,7 +202,7 @@ def _epochs(bench: RankBench) -> Outcome:
     for case, job, orders, _ in _orders(bench, "epochs"):
         if not job.shuffle:
             if orders[1] != orders[0]:
-                said = f"With {case.label}: set_epoch(1) changes the order, though shuffle is False."
+                said = f"With {case.label}: set_epoch(1) changes the order, although shuffle is False. Keep the order."
                 raise bench.lost(case, "wrong_result", said)
             continue
         for later, epoch in enumerate(GOING_BACK):
@@ -208,13 +211,13 @@ def _epochs(bench: RankBench) -> Outcome:
                     same = orders[earlier][rank] == orders[later][rank]
                     if same and epoch != other:
                         said = (
-                            f"rank {rank} hands out the same after set_epoch({epoch}) as after set_epoch({other}): "
-                            "every epoch needs an order of its own, drawn from seed + epoch when iteration begins."
+                            f"rank {rank} hands out the same order after set_epoch({epoch}) as after "
+                            f"set_epoch({other}). Draw a new order from seed + epoch whenever iteration begins."
                         )
                     elif not same and epoch == other:
                         said = (
-                            f"rank {rank} hands out something else when set_epoch({epoch}) is called again after other "
-                            "epochs: a run that resumes in an epoch must find its order again."
+                            f"rank {rank} hands out another order when set_epoch({epoch}) is called again after other "
+                            "epochs. Give an epoch the same order each time, so that a run can resume in it."
                         )
                     else:
                         continue
@@ -239,17 +242,20 @@ def _drop_last(bench: RankBench) -> Outcome:
         right = job.lists() if not job.shuffle else [indices[: job.each] for indices in whole]
         short = next((rank for rank, indices in enumerate(right) if len(indices) < job.each), None)
         if short is not None:
-            said = f"With {case.label}: rank {short} hands out fewer samples without drop_last than with it."
+            said = (
+                f"With {case.label}: rank {short} hands out fewer samples without drop_last than with it. Without "
+                "drop_last, pad the order instead of cutting it."
+            )
             raise bench.lost(case, "lost_or_duplicated", said, short)
         found = samplers.difference(lists, right, job.each * job.replicas)
         if found:
             rank, position = found
             rule = samplers.habit(lists, job) or (
-                f"Of the order of {job.size} samples the first {job.each * job.replicas} are dealt out round robin, as "
-                "without drop_last, and the rest is dropped."
+                f"Deal out the first {job.each * job.replicas} of the {job.size} samples round robin, in the same "
+                "order as without drop_last, and drop the rest."
             )
             said = (
-                f"With {case.label}: rank {rank} hands out {lists[rank][position]} at position {position}, expected "
+                f"With {case.label}: at position {position} rank {rank} hands out {lists[rank][position]} instead of "
                 f"{right[rank][position]}. {rule}"
             )
             raise bench.lost(case, "wrong_result", said, rank, _short(right[rank]), _short(lists[rank]))

@@ -121,22 +121,22 @@ def _other_seed(seed: Callable[[Job, int], int]) -> Callable[[Job, int], list[li
 
 
 _HABITS: tuple[tuple[Callable[[Job, int], list[list[int]]], str], ...] = (
-    (lambda job, epoch: Job(job.size, job.replicas, False).lists(),
-     "Those are the samples in the data set's own order: with shuffle=True, the default, they are to be permuted."),
+    (lambda job, epoch: Job(job.size, job.replicas, False).lists() if job.order(epoch) != (*range(job.size),) else [],
+     "This is the data set's own order. With shuffle=True, the default, permute the samples."),
     (lambda job, epoch: _blocks(_padded(job, epoch), job, job.each),
-     "Every rank has one contiguous block of the order: deal it out round robin: rank r gets places r, r + N, "
-     "r + 2N, ..."),
+     "Every rank gets one contiguous block of the order. Deal the order out round robin instead: rank r gets places "
+     "r, r + N, r + 2N, ..."),
     (lambda job, epoch: _blocks(job.order(epoch), job, job.size // job.replicas),
-     "Every rank has one contiguous block of size // num_replicas samples, and the tail is lost: pad the order "
-     "first, then deal it out round robin: rank r gets places r, r + N, r + 2N, ..."),
-    (lambda job, epoch: _blocks(job.order(epoch), job, job.each),
-     "Every rank has one contiguous block of the order, the last a shorter one: deal the padded order out round "
-     "robin: rank r gets places r, r + N, r + 2N, ..."),
+     "Every rank gets one contiguous block of size // num_replicas samples, and the tail is lost. Pad the order "
+     "first. Then deal it out round robin: rank r gets places r, r + N, r + 2N, ..."),
     (lambda job, epoch: [list(job.order(epoch)[rank :: job.replicas]) for rank in range(job.replicas)],
-     "The order is dealt out as it is, so that some ranks get a sample less: it must be made divisible first."),
-    (_per_rank_seed, "Each rank permutes with a seed of its own (seed + rank): the rank must not touch the seed."),
+     "Some ranks get a sample less than others. Make the length of the order divisible by num_replicas first."),
+    (lambda job, epoch: _blocks(job.order(epoch), job, job.each),
+     "Every rank gets one contiguous block of the order, and the last block is shorter. Deal the padded order out "
+     "round robin instead: rank r gets places r, r + N, r + 2N, ..."),
+    (_per_rank_seed, "Each rank permutes with its own seed (seed + rank). Use one seed on all ranks: seed + epoch."),
     (lambda job, epoch: [list(permutation(job.size, job.seed + epoch))] * job.replicas,
-     "Every rank has the whole data set: it must take only its own places of the order."),
-    (_other_seed(lambda job, epoch: job.seed), "That is the order of epoch 0: set_epoch has no effect."),
-    (_other_seed(lambda job, epoch: epoch), "That is the order without the seed: the generator's is seed + epoch."),
+     "Every rank gets the whole data set. Hand out only the rank's own places of the order."),
+    (_other_seed(lambda job, epoch: job.seed), "This is the order of epoch 0. Seed the generator with seed + epoch."),
+    (_other_seed(lambda job, epoch: epoch), "This order ignores the seed. Seed the generator with seed + epoch."),
 )  # fmt: skip

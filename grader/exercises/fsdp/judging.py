@@ -22,7 +22,7 @@ NEAR = 2e-4  # what float32 may lose in a few steps on values of about 1
 SLACK = 1.1  # of the shards: padding, and shards that are not quite alike
 DDP_FACTOR = 1.55  # of the bytes: two gathers and a reduce-scatter where DDP has what two of them send
 LEAST = 0.9  # of the bytes of one gather and a reduce-scatter
-FEW = "One gather of the parameters and one reduce-scatter send more: what is missing came some other way."
+FEW = "One gather of the parameters and one reduce-scatter send more. Move all data by messages between the ranks."
 
 
 def values(bench: RankBench, group: str) -> Iterator[tuple[Case, CallResult]]:
@@ -44,8 +44,8 @@ def _right_outputs(bench: RankBench, case: Case, result: CallResult) -> None:
     for rank in range(case.ranks):
         rows = checks.field(result, rank, "outputs")
         if not isinstance(rows, Strided) or rows.shape != right[rank].shape or rows.storage.dtype.kind != "f":
-            one = f"a tensor of shape {right[rank].shape[1:]}"
-            message = f"With {case.label}: rank {rank}'s outputs are {plain.in_words(rows)}, not {one} in every step."
+            shape = f"a floating-point tensor of shape {right[rank].shape}, for all steps together"
+            message = f"With {case.label}: rank {rank}'s outputs are {plain.in_words(rows)} instead of {shape}."
             raise bench.lost(case, "wrong_result", message, rank)
         got.append(rows.view().astype(np.float64))
     wrong = [~np.isclose(mine, own, NEAR, NEAR).reshape(job.steps, -1) for mine, own in zip(got, right, strict=True)]
@@ -56,8 +56,8 @@ def _right_outputs(bench: RankBench, case: Case, result: CallResult) -> None:
     place = int(np.argmax(wrong[rank][step]))
     one, other = plain.apart(float(got[rank][step].flat[place]), float(right[rank][step].flat[place]))
     said = (
-        f"With {case.label}: in step {step + 1} of {job.steps}, rank {rank}'s outputs are not those of one process on "
-        f"all ranks' batches: {one} instead of {other}."
+        f"With {case.label}: in step {step + 1} of {job.steps}, rank {rank} puts out {one}. One process on all ranks' "
+        f"batches puts out {other}."
     )
     message = f"{said} {_why(job, result, got, step)}".strip()
     raise bench.lost(case, "wrong_result", message, rank, other, one)
@@ -66,17 +66,21 @@ def _right_outputs(bench: RankBench, case: Case, result: CallResult) -> None:
 def _why(job: Job, result: CallResult, got: list[Array], step: int) -> str:
     for outputs, sentence in training.mistakes(job):
         if all(np.allclose(mine, theirs, rtol=2e-3, atol=2e-3) for mine, theirs in zip(got, outputs, strict=True)):
-            if any(checks.amount(result, rank, "held") == 0 for rank in range(job.ranks)):
-                return "They never change: parameters() is empty on some rank."
+            empty = [rank for rank in range(job.ranks) if checks.amount(result, rank, "held") == 0]
+            if empty:
+                return f"parameters() is empty on {says.names(empty)}. Give every rank its shards as parameters()."
             bare = max(checks.amount(result, rank, "bare") for rank in range(job.ranks))
             if job.lr and sentence.startswith("The module's parameters never") and 0 < bare < math.inf:
-                return f"They never change: after finish_gradient_sync() {bare:.0f} of a rank's shards have no .grad."
+                return (
+                    f"The module's parameters never change. After finish_gradient_sync(), {bare:.0f} of a rank's "
+                    "shards have no .grad: set it."
+                )
             return sentence
     if not all(np.isfinite(mine).all() for mine in got):
-        return "Some are not finite numbers: was memory read that nobody filled?"
+        return "Some outputs are not finite. Check that all memory is filled before it is read."
     if step == 0:
-        return "Nothing is trained yet: are the shards cut, padded and put together again without a loss?"
-    return "The step before was not one process's step."
+        return "No parameter has been updated yet. Check how the shards are cut, padded and put together again."
+    return f"Check the gradients of step {step}, and that the shards are gathered anew after that step."
 
 
 # ---- memory
@@ -93,7 +97,7 @@ def shards(bench: RankBench) -> Outcome:
             shares = ", ".join(f"{100 * share / job.bytes:.0f} %" for share in held)
             what = (
                 f"With {case.label}: parameters() of rank {worst} take {100 * held[worst] / job.bytes:.1f} % of the "
-                f"parameters' memory, {100 * SLACK / case.ranks:.1f} % allowed (the ranks: {shares}). "
+                f"module's memory (the ranks: {shares}). At most {100 * SLACK / case.ranks:.1f} % is allowed. "
                 f"{_share_habit(held, job.bytes)}"
             )
             texts = f"at most {allowed:.0f} bytes", f"{held[worst]:.0f} bytes"
@@ -103,12 +107,12 @@ def shards(bench: RankBench) -> Outcome:
 
 def _share_habit(held: list[float], total: int) -> str:
     if min(held) > 0.99 * total:
-        return "Every rank has all of them: keep a copy of your part (a slice keeps the memory of the whole alive)."
+        return "Every rank keeps all parameters. Keep a copy of the rank's part: a slice keeps the whole memory alive."
     if sum(held) < SLACK * total:
-        return "The units differ in size: cut every unit into N parts, do not give whole units away."
+        return "The ranks' parts differ in size. Cut every unit into N parts, instead of giving whole units to ranks."
     return (
-        f"All ranks together have {100 * sum(held) / total:.0f} %: the parts must not overlap, be kept twice or in a "
-        "wider dtype."
+        f"All ranks together have {100 * sum(held) / total:.0f} %. Let no parts overlap, keep no part twice, and keep "
+        "the dtype."
     )
 
 
@@ -124,7 +128,7 @@ def peak(bench: RankBench) -> Outcome:
         where, whole = checks.field(result, worst, "where"), checks.amount(result, worst, "whole")
         message = (
             f"With {case.label}: {where if isinstance(where, str) else 'once'}, rank {worst} holds "
-            f"{peaks[worst]:.0f} bytes of parameters; its shard and two units are {job.most_bytes}. "
+            f"{peaks[worst]:.0f} bytes of parameters. Its shard and two units are {job.most_bytes} bytes. "
             f"{_peak_habit(job, str(where), whole)}"
         )
         texts = f"at most {allowed} bytes", f"{peaks[worst]:.0f} bytes"
@@ -134,21 +138,21 @@ def peak(bench: RankBench) -> Outcome:
 
 def _peak_habit(job: Job, where: str, whole: float) -> str:
     units = sum(size > 0 for size in job.unit_bytes)
-    there = f"{whole:.0f} of {units} units are there whole"
+    there = f"{whole:.0f} of {units} units are in memory whole."
     if "construction" in where:
-        return f"{there}: after the construction nothing may keep the parameters that were cut into shards."
+        return f"{there} Keep only the shards after the construction, and nothing that they were cut from."
     if "finish" in where:
-        return f"{there}, when none is needed: free a unit as soon as its gradients are reduced."
+        return f"{there} No unit is needed any more: free each unit as soon as its gradients are reduced."
     if "backward" in where:
         return (
-            f"{there}: gather a unit before its forward pass and again before its backward pass, and free it after "
-            "each. What autograd saved for the backward pass keeps memory too."
+            f"{there} Gather a unit before its forward pass and again before its backward pass, and free it after "
+            "each. Tensors that autograd saved for the backward pass keep memory alive, too."
         )
     if whole >= units:
-        return f"{there}: gather each unit just before it is needed, and free it after its forward pass."
+        return f"{there} Gather each unit just before it is needed, and free it after its forward pass."
     return (
-        f"{there}: free a unit after its forward pass. Autograd saves a view of each weight, which keeps the memory "
-        "even when p.data is another tensor."
+        f"{there} Free a unit after its forward pass. Autograd saves a view of each weight, and the view keeps the "
+        "memory alive even when p.data is another tensor."
     )
 
 
@@ -171,7 +175,7 @@ def sent(bench: RankBench) -> Outcome:
                 kind: Kind = "too_few_bytes" if few else "too_many_bytes"
                 what = (
                     f"With {case.label}: in step {step + 1}, rank {rank} sent {count} bytes ({names}), "
-                    f"{count / ddp:.2f} times DDP's {ddp:.0f}. {FEW if few else _many(operations, count / ddp)}"
+                    f"{count / ddp:.2f} times DDP's {ddp:.0f} bytes. {FEW if few else _many(operations, count / ddp)}"
                 )
                 limit = f"at least {LEAST * ddp:.0f} bytes" if few else f"at most {DDP_FACTOR * ddp:.0f} bytes"
                 raise bench.lost(case, kind, what, rank, limit, f"{count} bytes")
@@ -179,14 +183,14 @@ def sent(bench: RankBench) -> Outcome:
 
 
 def _many(operations: list[Operation], times: float) -> str:
-    budget = "Two gathers of the parameters and a reduce-scatter of the gradients send 1.5 times DDP's"
+    budget = "Two gathers of the parameters and a reduce-scatter of the gradients send 1.5 times the bytes of DDP."
     if any(op.dtype == "float64" for op in operations):
-        return f"{budget}, and here some of it goes as float64."
+        return f"{budget} Here some data travels as float64: keep the parameters' own dtype."
     if any(op.name.startswith("all_reduce") and op.size > 64 for op in operations):
-        return f"{budget}; an all-reduce sends every rank all the gradients, where it needs those of its shard."
+        return f"{budget} Do not call all_reduce: a rank needs only the gradients of its shard."
     if times > 1.9:
-        return f"{budget}: is a unit gathered more often than once for each pass?"
-    return f"{budget}."
+        return f"{budget} Gather a unit at most once for each pass."
+    return f"{budget} Send nothing else."
 
 
 # ---- the state
@@ -213,7 +217,7 @@ def state(bench: RankBench) -> Outcome:
 def _wrong_state(job: Job, got: Any, right: dict[str, Array], history: list[dict[str, Array]]) -> str:
     """What is wrong with a state; empty if nothing is."""
     if not isinstance(got, dict):
-        return f"is {plain.in_words(got)}; it must be a dict of tensors, as module.state_dict() is."
+        return f"is {plain.in_words(got)}. Return a dict of tensors, like module.state_dict()."
     names = [name for name in job.values if name.rpartition(".")[2] != NOT_SAVED]
     missing, more = [name for name in names if name not in got], [name for name in got if name not in names]
     if missing or more:
@@ -221,14 +225,14 @@ def _wrong_state(job: Job, got: Any, right: dict[str, Array], history: list[dict
     for name in names:
         tensor, given = got[name], job.values[name]
         if tensor is False:
-            return f"has {name!r} in memory that was given back: copy what you return before you free the unit."
+            return f"has {name!r} in memory that was freed. Copy what you return before you free the unit."
         if not isinstance(tensor, Strided):
-            return f"has {plain.in_words(tensor)} as {name!r}; it must be a tensor."
+            return f"has {plain.in_words(tensor)} as {name!r} instead of a tensor."
         if tensor.shape != given.shape:
-            whole = "whole, in its own shape, without padding"
-            return f"has {name!r} in shape {tuple(tensor.shape)}, not {given.shape}: every parameter must be {whole}."
+            shapes = f"in shape {tuple(tensor.shape)} instead of {given.shape}"
+            return f"has {name!r} {shapes}. Return every parameter whole and without padding."
         if tensor.storage.dtype != given.dtype:
-            return f"has {name!r} as {tensor.storage.dtype}, not {given.dtype}."
+            return f"has {name!r} as {tensor.storage.dtype} instead of {given.dtype}."
         if not np.allclose(tensor.view(), right[name], NEAR, NEAR):
             return f"has a wrong {name!r}{_state_habit(tensor.view(), name, right, history)}"
     return ""
@@ -240,18 +244,18 @@ def _wrong_names(missing: list[str], more: list[str]) -> str:
         what = "buffers" if not any(map(training.is_parameter, missing)) else "entries"
         said.append(f"lacks the {what} {says.some([repr(name) for name in missing], 3)}")
     if more:
-        said.append(f"has {says.some([repr(str(name)[:60]) for name in more], 3)} in excess")
+        said.append(f"also has {says.some([repr(str(name)[:60]) for name in more], 3)}")
     kept = " A buffer with persistent=False is not saved." if any(name.endswith(NOT_SAVED) for name in more) else ""
-    return f"{' and '.join(said)}: its names are those of the unwrapped module's state_dict().{kept}"
+    return f"{' and '.join(said)}. Return exactly the names of the unwrapped module's state_dict().{kept}"
 
 
 def _state_habit(got: Array, name: str, right: dict[str, Array], history: list[dict[str, Array]]) -> str:
     if not training.is_parameter(name):
-        return ": a buffer must be as it was given."
+        return ". Return every buffer as it was given."
     if not right[name].shape or not got.any():
-        return ": it is all zeros, as memory that was never filled." if not got.any() else "."
+        return ". Every element is zero: fill the tensor before you return it." if not got.any() else "."
     for number, values in enumerate(history):
         if values[name] is not right[name] and np.allclose(got, values[name], NEAR, NEAR):
-            return f": it is what it was after {number} steps. Gather the shards anew when the state is asked for."
+            return f". Its values are those after {number} steps. Gather the shards anew when the state is asked for."
     same = np.isclose(got, right[name], NEAR, NEAR).mean()
-    return f": {100 * same:.0f} % of its elements are right." if same else "."
+    return f". {100 * same:.0f} % of its elements are right." if same else "."

@@ -240,19 +240,20 @@ def mistakes(job: Job) -> Iterator[tuple[list[Array], str]]:
         return lambda step, own: [{k: factor * v for k, v in mine.items()} for mine in mean(step, own)]
 
     if n > 1:
-        told = "Those are the outputs of steps with the SUM of the ranks' gradients: divide by the number of ranks."
+        told = "These are the outputs of training with the SUM of the ranks' gradients. Divide by the number of ranks."
         yield trained(job, times(n)).outputs, told
-        yield trained(job, times(1 / n)).outputs, "The mean of the gradients was divided by the number of ranks again."
-        told = "Every rank trains on with its own gradients alone: reduce-scatter them."
+        told = "The mean of the gradients was divided by the number of ranks again. Divide only once."
+        yield trained(job, times(1 / n)).outputs, told
+        told = "Every rank trains with its own gradients alone. Reduce-scatter the gradients."
         yield trained(job, lambda _, own: own).outputs, told
-        told = "Each shard was stepped with its own rank's gradient alone: reduce-scatter the gradients."
+        told = "Each shard was updated with its own rank's gradient alone. Reduce-scatter the gradients."
         yield trained(job, lambda _, own: [_shards_of(job, own)] * n).outputs, told
     yield (
         trained(replace(job, lr=0.0)).outputs,
-        "The module's parameters never change: each forward pass must gather the shards anew, as the optimizer left "
-        "them, and finish_gradient_sync() must have set their .grad.",
+        "The module's parameters never change. Gather the shards anew for each forward pass, as the optimizer left "
+        "them, and set their .grad in finish_gradient_sync().",
     )
-    told = "The forward pass sees the parameters of the step before: gather the shards anew after each step."
+    told = "The forward pass sees the parameters of the step before. Gather the shards anew after each step."
     yield trained(job, behind=1).outputs, told
     gathered: list[Values] = []
 
@@ -262,5 +263,5 @@ def mistakes(job: Job) -> Iterator[tuple[list[Array], str]]:
         gathered.append(mean(step, own)[0])
         return [{name: np.asarray(sum(one[name] for one in gathered)) for name in own[0]}] * len(own)
 
-    told = "The gradients were accumulated over the steps: finish_gradient_sync() must leave none behind in the module."
+    told = "The gradients were accumulated over the steps. Leave none in the module after finish_gradient_sync()."
     yield trained(job, accumulated).outputs, told

@@ -60,21 +60,21 @@ def _why_not(work: Work, right: Right, stepped: list[list[int]], step: int, wron
     bad, who = right.bad[step], says.names(wrong)
     if not bad:
         if stepped[wrong[0]][step] > 1:
-            return f"in step {step} {who} called optimizer.step() {stepped[wrong[0]][step]} times."
-        return f"in step {step} {who} skipped the optimizer's step, though all gradients are finite."
+            return f"in step {step} {who} called optimizer.step() {stepped[wrong[0]][step]} times. Call it once."
+        return f"in step {step} {who} skipped optimizer.step(), although all gradients are finite. Make that step."
     of = "its gradient" if work.ranks == 1 else f"the gradient of {says.names(bad)}"
     if len(bad) > 1:
-        of = f"every gradient of {says.names(bad)}"
+        of = f"each gradient of {says.names(bad)}"
     what = next((one for rank in bad for _, one in work.poison[rank][step]), "inf")
-    has = f"in step {step} {of} has {_BAD[what]}, and"
+    has = f"in step {step} {of} has {_BAD[what]}, but"
     if work.ranks == 1:
-        return f"{has} optimizer.step() was called all the same: skip it if any element is inf, -inf or NaN."
+        return f"{has} optimizer.step() was called. Skip the step if any element is inf, -inf or NaN."
     if set(wrong).isdisjoint(bad):
         return (
-            f"{has} {who} made the optimizer's step all the same: each rank decides for itself. "
-            "All-reduce whether any rank found one, with MAX or SUM, and let that decide."
+            f"{has} {who} called optimizer.step(). Let all ranks decide together: all-reduce, with MAX or SUM, whether "
+            "any rank found an inf or a NaN."
         )
-    return f"{has} {who} called optimizer.step() all the same: where one rank must skip, all must."
+    return f"{has} {who} called optimizer.step(). If one rank must skip a step, let all ranks skip it."
 
 
 def _same_scales(bench: RankBench, case: Case, work: Work, right: Right, result: CallResult) -> None:
@@ -85,12 +85,11 @@ def _same_scales(bench: RankBench, case: Case, work: Work, right: Right, result:
             if np.isclose(mine[number], expected, rtol=1e-5):
                 continue
             got, when = f"{mine[number]:g}", _after(right, number)
-            said = f"{when} the scale of rank {rank} is {got}, expected {expected:g}."
+            said = f"{when} the scale of rank {rank} is {got} instead of {expected:g}."
             others = [other for other, theirs in enumerate(scales) if np.isclose(theirs[number], expected, rtol=1e-5)]
             if others:
-                said += (
-                    f" {says.names(others).capitalize()} got it right: ranks with different scales never agree again."
-                )
+                right_on = says.names(others)
+                said += f" On {right_on} the scale is right. Update it by one decision, which all ranks share."
             said = f"With {case.label}: {said} {scale_habit(work, right, mine)}".strip()
             raise bench.lost(case, "wrong_result", said, rank, f"{expected:g}", got)
 
@@ -99,7 +98,7 @@ def _after(right: Right, number: int) -> str:
     if not number:
         return "before the first step"
     done = "made" if right.stepped[number - 1] else "skipped"
-    return f"after step {number - 1}, which is to be {done},"
+    return f"after step {number - 1}, which must be {done},"
 
 
 def _same_parameters(bench: RankBench, case: Case, work: Work, right: Right, result: CallResult) -> None:
@@ -113,31 +112,32 @@ def _same_parameters(bench: RankBench, case: Case, work: Work, right: Right, res
             if right.stepped[step]:
                 said += _step_habit(work, right, step, rank, got)
             else:
-                said += "That step is to be skipped: nothing may change, also by momentum."
-            said = f"With {case.label}: {said.strip()}"
+                said += "Skip that step and change nothing, not even by momentum."
+            said = f"With {case.label}: {said}"
             raise bench.lost(case, "wrong_result", said, rank, _short(expected), _short(got))
 
 
 def _step_habit(work: Work, right: Right, step: int, rank: int, got: Array) -> str:
-    """The mistake that gives such a first step, in a sentence; empty for none that is known."""
+    """The mistake that gives such a first step, in a sentence; else what to do."""
     if any(right.stepped[:step]):
-        return "A later step than the first went wrong: is there anything left of the step before?"
+        return "They were right after all steps before. Check what the scaler keeps from one step to the next."
     scale, gradient = right.scales[step], work.gradients[rank][step].astype(np.float64)
     if work.how[step] == "clip":
         norm = float(np.linalg.norm(gradient))
         clipped = gradient / norm
         ways = (
-            (clipped / scale, "The gradient was divided by the scale after it had been clipped: unscale_ must divide "
-             "at once, and step not again."),
-            (gradient, "The clipped gradient was lost: step must use the gradient as it is after unscale_."),
+            (clipped / scale, "The gradient was divided by the scale after clipping. Divide in unscale_ at once, and "
+             "not again in step."),
+            (gradient, "The step used the gradient from before clipping. Use the gradient that is in .grad."),
         )  # fmt: skip
     else:
         ways = (
-            (gradient * scale, "The step was made with the scaled gradient: divide it by the scale first."),
-            (gradient / scale, "The gradient was divided by the scale twice: once is enough, in unscale_ or in step."),
+            (gradient * scale, "The step was made with the scaled gradient. Divide it by the scale first."),
+            (gradient / scale, "The gradient was divided by the scale twice. Divide it once, in unscale_ or in step."),
         )
     start = work.starts[rank].astype(np.float64)
-    return next((said for one, said in ways if np.allclose(start - work.rate * one, got, rtol=1e-5, atol=1e-6)), "")
+    known = (said for one, said in ways if np.allclose(start - work.rate * one, got, rtol=1e-5, atol=1e-6))
+    return next(known, "Make the step with the gradient divided by the scale.")
 
 
 # ---- the checks
@@ -183,11 +183,11 @@ def _true_gradient(
     """Raise Lost where p.grad is not the gradient of the loss that was not scaled."""
     if _close(got, expected):
         return
-    said = f"{when} rank {rank}'s gradient is {_short(got)}, expected {_short(expected)}."
+    said = f"{when} rank {rank}'s gradient is {_short(got)} instead of {_short(expected)}."
     if np.allclose(got, expected * scale, rtol=1e-5):
-        said += " It is still scaled: who clips it now clips before it is unscaled. unscale_ must divide at once."
+        said += " It is still scaled. Divide by the scale in unscale_ at once, so that the true gradient is clipped."
     elif np.allclose(got, expected / scale, rtol=1e-5):
-        said += " It has been divided by the scale twice."
+        said += " It has been divided by the scale twice. Divide only once."
     else:
         said += " Divide every gradient of every parameter group by the scale, in place."
     raise bench.lost(case, "wrong_result", f"With {case.label}: {said}", rank, _short(expected), _short(got))
@@ -202,8 +202,8 @@ def _raises(bench: RankBench) -> Outcome:
                 missed = next((step for step, one in enumerate(raised) if not one), None)
                 if missed is not None:
                     said = (
-                        f"With {case.label}: in step {missed} the second unscale_ before update(){after} raised "
-                        "nothing. It must raise RuntimeError: gradients divided twice look right and are too small."
+                        f"With {case.label}: in step {missed} the second unscale_ before update(){after} raised no "
+                        "RuntimeError. Raise one: gradients that are divided twice look right but are too small."
                     )
                     raise bench.lost(case, "wrong_result", said, rank, "RuntimeError", "nothing raised")
             for step in range(work.steps):

@@ -73,7 +73,7 @@ class _Training:
 def _scale(scaler: Any) -> float:
     scaled = scaler.scale(torch.tensor(1.0))
     if not isinstance(scaled, (torch.Tensor, int, float)):
-        raise TypeError(f"scale() returned a {type(scaled).__name__}; it must return the scaled loss")
+        raise TypeError(f"scale() returned a {type(scaled).__name__}. Return the scaled loss")
     return float(scaled)
 
 

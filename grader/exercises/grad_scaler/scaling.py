@@ -130,15 +130,15 @@ def right_with(work: Work, growth_factor: float, backoff_factor: float) -> list[
 def scale_habit(work: Work, right: Right, got: Sequence[float]) -> str:
     """The mistake that gives just these scales, in a sentence; empty for none that is known."""
     ways = (
-        (_other_scales(work, right, "reset", growth=False), "It never grows again: multiply it by growth_factor after "
-         "growth_interval steps without a skip."),
-        (_other_scales(work, right, "keep"), "A skip must set the count of good steps back to 0: growth_interval of "
-         "them in a row are asked for."),
-        (_other_scales(work, right, "count"), "Skipped steps are counted as good ones."),
-        (_other_scales(work, right, "reset", backoff=False), "It must shrink by backoff_factor after a skipped step."),
-        (_other_scales(work, right, "reset", at_zero=1), "It grows a step too early."),
-        (_other_scales(work, right, "reset", at_zero=-1), "It grows a step too late."),
-        (right_with(work, 2.0, 0.5), "Use growth_factor and backoff_factor: it doubles and halves, whatever they are."),
-        ([work.settings.init_scale] * len(got), "It never changes: does update() do anything?"),
+        (_other_scales(work, right, "reset", growth=False), "The scale never grows. Multiply it by growth_factor "
+         "after growth_interval steps without a skip."),
+        (_other_scales(work, right, "keep"), "Set the count of good steps back to 0 after a skip: growth_interval "
+         "good steps in a row are needed."),
+        (_other_scales(work, right, "count"), "Skipped steps count as good steps. Count only steps that are made."),
+        (_other_scales(work, right, "reset", backoff=False), "Multiply the scale by backoff_factor after a skip."),
+        (_other_scales(work, right, "reset", at_zero=1), "The scale grows one step too early."),
+        (_other_scales(work, right, "reset", at_zero=-1), "The scale grows one step too late."),
+        (right_with(work, 2.0, 0.5), "The scale doubles and halves. Use growth_factor and backoff_factor instead."),
+        ([work.settings.init_scale] * len(got), "The scale never changes. Change it in update()."),
     )  # fmt: skip
     return next((said for scales, said in ways if np.allclose(scales, got, rtol=1e-5)), "")

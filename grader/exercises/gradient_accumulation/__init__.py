@@ -91,7 +91,7 @@ def _same(got: Sequence[Array | None], wanted: Sequence[Array]) -> bool:
 def _found(bench: RankBench, case: Case, result: CallResult, rank: int) -> dict[str, Any]:
     found = result.returned[rank]
     if not isinstance(found, dict):
-        raise bench.lost(case, "wrong_result", f"With {case.label}: rank {rank} has nothing to show.", rank)
+        raise bench.lost(case, "wrong_result", f"With {case.label}: the training on rank {rank} has no result.", rank)
     return found
 
 
@@ -107,25 +107,25 @@ def _parameters(bench: RankBench, case: Case, result: CallResult) -> None:
         first = float(np.ravel(got[0])[0]) if got and got[0] is not None and got[0].size else float("nan")
         texts = plain.apart(first, float(after[0].flat[0]))
         what = (
-            f"With {case.label}: after {wanted.steps} steps, the parameters of rank {rank} are not those that steps on "
-            f"whole batches lead to: {_habit(wanted, got, found.get('steps')) or _drifted(bench, case, result)}."
+            f"With {case.label}: after {wanted.steps} steps, the parameters of rank {rank} are not those of training "
+            f"on whole batches. {_habit(wanted, got, found.get('steps')) or _drifted(bench, case, result)}"
         )
         raise bench.lost(case, "wrong_result", what, rank, f"first weight {texts[1]}", texts[0])
 
 
 def _habit(wanted: Wanted, got: list[Array | None], steps: Any) -> str:
     if steps != wanted.steps:
-        each = f"{steps / wanted.steps:g}" if isinstance(steps, int) else "?"
-        return f"the optimizer stepped {each} times a call, and once is right, after all micro-batches"
+        each = f"{steps}" if isinstance(steps, int) else "?"
+        return f"The optimizer made {each} steps in {wanted.steps} calls. Step once a call, after all micro-batches."
     if _same(got, wanted.parameters):
-        return "they are unchanged"
+        return "They are unchanged. Check that .grad holds the gradients when optimizer.step() is called."
     for told, weights in right.MISTAKES:
         if _same(got, right.train(wanted.parameters, LR, wanted.batches, weights)[0]):
             return told
     if _same(got, right.train(wanted.parameters, LR, [wanted.batches[0]])[0]):
-        return "it is what rank 0's data alone gives: the ranks were never synchronised"
+        return "This is the result of rank 0's data alone. Run the last micro-batch outside model.no_sync()."
     if _same(got, right.train(wanted.parameters, LR, wanted.batches, masked=True)[0]):
-        return "it is what comes of weights by the number of targets, also those that are -100: they do not count"
+        return "This is the result of weights that count all targets. Leave targets of -100 out of the weights."
     return ""
 
 
@@ -136,10 +136,10 @@ def _drifted(bench: RankBench, case: Case, result: CallResult) -> str:
     first = [value for value in all_of_them[0] if value is not None]
     if not all(_same(got, first) for got in all_of_them):
         return (
-            "the ranks have drifted apart. The last micro-batch, and no other, belongs outside of no_sync(), and what "
-            "has been averaged must not be changed by a rank's own numbers"
+            "The ranks have drifted apart. Run only the last micro-batch outside no_sync(), and do not scale averaged "
+            "gradients by a rank's own numbers."
         )
-    return "set the gradient to zero before each step, and scale each micro-batch's loss to its part of the whole"
+    return "Set the gradients to zero before each step, and weigh each micro-batch's loss by its share of the targets."
 
 
 def _trained(group: str, bench: RankBench) -> Outcome:
@@ -159,15 +159,15 @@ def _synchronisations(bench: RankBench) -> Outcome:
             micro = sum(map(len, wanted.batches[rank]))
             each = f"{len(calls)} all-reduces in {wanted.steps} steps"
             if len(calls) < wanted.steps:
-                what = f"rank {rank} made {each}: gradients that are never averaged train every rank on its own data"
-                raise bench.lost(case, "too_few_bytes", f"With {case.label}: {what}.", rank, f"{wanted.steps}", each)
-            why = "one a step is enough, with the last micro-batch"
+                what = f"rank {rank} made {each}. Average the gradients once in every step, or the ranks drift apart."
+                raise bench.lost(case, "too_few_bytes", f"With {case.label}: {what}", rank, f"{wanted.steps}", each)
+            why = "One in each step is enough, with the last micro-batch."
             if len(calls) == micro:
                 why = (
-                    "that is one for each micro-batch. All but the last belong inside model.no_sync(), the forward "
-                    "pass too: it is there that DDP decides whether the backward pass synchronises"
+                    "This is one for each micro-batch. Run all but the last inside model.no_sync(), the forward pass, "
+                    "too: there DDP decides whether the backward pass synchronizes."
                 )
-            what = f"With {case.label}: rank {rank} made {each}; {why}."
+            what = f"With {case.label}: rank {rank} made {each}. {why}"
             raise bench.lost(case, "too_many_messages", what, rank, f"{wanted.steps} all-reduces", each)
     return bench.picture("even", 2)
 
@@ -189,15 +189,13 @@ def _loss_of(bench: RankBench, case: Case, rank: int, returned: Any, wanted: lis
         value = values[step] if step < len(values) else None
         if not isinstance(value, float):
             got = plain.in_words(value)
-            what = (
-                f"With {case.label}: on rank {rank}, train_step returned {got}; the mean loss is asked for, as a float."
-            )
+            what = f"With {case.label}: on rank {rank}, train_step returned {got}. Return the mean loss, as a float."
             raise bench.lost(case, "wrong_result", what, rank, "a float", got)
         if step == 0 and not np.isclose(value, mean, rtol=1e-6):  # later ones follow from the parameters
             got, right_text = plain.apart(value, mean)
             what = (
-                f"With {case.label}: on rank {rank}, the first step returned {got}; the mean loss over the rank's "
-                f"targets is {right_text}."
+                f"With {case.label}: on rank {rank}, the first step returned {got}. The mean loss over the rank's "
+                f"targets is {right_text}. Weigh each micro-batch's loss by its share of the targets."
             )
             raise bench.lost(case, "wrong_result", what, rank, right_text, got)
 

@@ -18,13 +18,14 @@ def by_count(counts: Sequence[int]) -> list[float]:
 
 
 MISTAKES: tuple[tuple[str, Weights], ...] = (
-    ("it is what comes of adding up the micro-batches' mean losses: each has to be scaled to its part of the whole",
+    ("This is the result of adding up the micro-batches' mean losses. Weigh each loss by its share of the targets.",
      lambda counts: [1.0] * len(counts)),
-    ("it is what comes of a mean of means: micro-batches with few targets count as much as those with many. Weigh each "
-     "by its share of the targets that are not -100", lambda counts: [1 / len(counts)] * len(counts)),
-    ("it is what the last micro-batch alone gives: the gradients of the others were thrown away",
+    ("This is the result of averaging the micro-batches' mean losses. Weigh each loss by its share of the targets that "
+     "are not -100.", lambda counts: [1 / len(counts)] * len(counts)),
+    ("This is the result of the last micro-batch's gradients alone. Keep the gradients of the others, too.",
      lambda counts: [0.0] * (len(counts) - 1) + [counts[-1] / sum(counts)]),
-    ("it is what the last micro-batch gives on its own", lambda counts: [0.0] * (len(counts) - 1) + [1.0]),
+    ("This is the result of the last micro-batch alone, with weight 1. Accumulate the gradients of all micro-batches.",
+     lambda counts: [0.0] * (len(counts) - 1) + [1.0]),
 )  # fmt: skip
 
 

@@ -55,8 +55,8 @@ def _results(bench: RankBench, case: Case, job: Job, result: CallResult, call: i
         if isinstance(got, str) or got.shape != shape:
             what = got if isinstance(got, str) else f"a tensor of shape {got.shape}"
             message = (
-                f"With {case.label}: {_which(job, call)} returned {what} on rank {rank}. It must return the mean, "
-                f"a dense Tensor of the gradient's shape {shape}."
+                f"With {case.label}: {_which(job, call)} returned {what} on rank {rank}. Return the mean as a "
+                f"dense tensor of the gradient's shape {shape}."
             )
             raise bench.lost(case, "wrong_result", message, rank, str(shape), what)
         found.append(got)
@@ -81,7 +81,7 @@ def _right(bench: RankBench, case: Case, job: Job, result: CallResult, calls: in
             place, flat = int(wrong[0]), got.reshape(-1)
             message = (
                 f"With {case.label}: in {_which(job, call)} rank {rank}'s result is wrong in {len(wrong)} of "
-                f"{expected.size} elements; element {place} is {flat[place]:.6g}, expected "
+                f"{expected.size} elements: element {place} is {flat[place]:.6g} instead of "
                 f"{expected.reshape(-1)[place]:.6g}. {habit(job, call, got) or _guess(job, call, rank, got)}"
             ).strip()
             texts = f"{expected.reshape(-1)[place]:.6g}", f"{flat[place]:.6g}"
@@ -91,18 +91,18 @@ def _right(bench: RankBench, case: Case, job: Job, result: CallResult, calls: in
 def _guess(job: Job, call: int, rank: int, got: Array) -> str:
     """What can be told of a result that no known mistake gives."""
     if not np.isfinite(got).all():
-        return "There is an inf or a NaN in it."
+        return "The result contains an inf or a NaN."
     count, most = np.count_nonzero(got), job.sent(call) * job.ranks
     if not count:
-        return "It is zero everywhere."
+        return "The result is zero everywhere."
     if count > most:
-        return f"It has {count} elements that are not zero; {job.ranks} ranks with k = {job.sent(call)} send {most}."
-    if np.count_nonzero(job.expected[call]) > count and count <= job.sent(call):
-        return f"It has only {count} elements that are not zero: what other ranks have sent is missing."
+        return f"It has {count} nonzero elements, but {job.ranks} ranks with k = {job.sent(call)} send only {most}."
+    if (nonzero := np.count_nonzero(job.expected[call])) > count and count <= job.sent(call):
+        return f"It has {count} nonzero elements instead of {nonzero}. Add up what all ranks have sent."
     if np.allclose(np.sort(got, axis=None), np.sort(job.expected[call], axis=None), atol=1e-5):
-        return "The values are right, but in the wrong places: mind the order of elements in memory."
+        return "The values are right, but in the wrong places. Mind the order of the elements in memory."
     if sum(one[:2] == job.calls[call][:2] for one in job.calls[:call]):
-        return "What a rank has not sent, and only that, is to be added to its next gradient of that name."
+        return "Add what a rank has not sent, and nothing else, to the rank's next gradient of the same name."
     return ""
 
 
@@ -123,13 +123,13 @@ def _bytes(bench: RankBench) -> Outcome:
             sent = result.trace.bytes_sent(rank)
             if sent > allowed:
                 message = (
-                    f"With {case.label}: rank {rank} sent {sent} bytes, {allowed} are allowed: in each call k values, "
-                    f"k places and {HEADER} bytes of headers for each other rank. "
+                    f"With {case.label}: rank {rank} sent {sent} bytes, but at most {allowed} are allowed. In each "
+                    f"call, send k values, k places and up to {HEADER} bytes of headers to each other rank. "
                     f"{_too_many(sent / count, k, size, n)}"
                 )
                 raise bench.lost(case, "too_many_bytes", message.strip(), rank, f"<= {allowed}", str(sent))
         if not sum(result.trace.bytes_sent(rank) for rank in range(n)):
-            message = f"With {case.label}: no rank sent anything: the mean over ranks needs what the others have."
+            message = f"With {case.label}: no rank sent anything. Exchange the values and places of all ranks."
             raise bench.lost(case, "too_few_bytes", message, None, "> 0", "0")
         _right(bench, case, job, result, 1)
     return bench.picture("bytes")
@@ -139,12 +139,11 @@ def _too_many(sent: float, k: int, size: int, n: int) -> str:
     """The mistake that makes a rank send so many bytes in a call."""
     whole = size * ITEM
     if sent >= 0.99 * 2 * (n - 1) * whole / n:
-        what = f"which is {whole} bytes, also its zeros: send the k values and their places."
-        return f"The whole gradient was sent, {what}"
+        return f"Each call sends enough for an all-reduce of all {whole} bytes. Send only the k values and places."
     if abs(sent - 3 * k * ITEM * (n - 1)) <= HEADER * (n - 1):
-        return "The places were sent as int64, of 8 bytes each: int32 is enough."
+        return "Each call sends as many bytes as k values and int64 places take. int32 is enough for places."
     if abs(sent - 4 * k * ITEM * (n - 1)) <= HEADER * (n - 1):
-        return "Values and places were sent with 8 bytes each: float32 and int32 are enough."
+        return "Each call sends as many bytes as values and places of 8 bytes take. float32 and int32 are enough."
     return ""
 
 
@@ -160,8 +159,8 @@ def _agreement(bench: RankBench) -> Outcome:
                     most = float(np.abs(got - first).max())
                     message = (
                         f"With {case.label}: in {_which(job, call)} rank {rank}'s result differs from rank 0's in "
-                        f"{int(different.sum())} of {first.size} elements, by up to {most:.2g}. Replicas drift apart "
-                        "by such steps: add up what the ranks sent in the same order everywhere."
+                        f"{int(different.sum())} of {first.size} elements, by up to {most:.2g}. Add up what "
+                        "the ranks sent in the same order on every rank, otherwise the replicas drift apart."
                     )
                     raise bench.lost(case, "wrong_result", message, rank, "the same bits", f"{most:.2g} apart")
     return bench.picture("agreement")
@@ -177,16 +176,17 @@ def _convergence(bench: RankBench) -> Outcome:
             got = _array(checks.field(result, rank, "parameters"))
             if isinstance(got, str) or got.shape != problem.start.shape:
                 what = got if isinstance(got, str) else f"a tensor of shape {got.shape}"
-                message = f"With {case.label}: a call on rank {rank} returned {what}."
+                message = f"With {case.label}: a call on rank {rank} returned {what}. Return a dense tensor."
                 raise bench.lost(case, "wrong_result", message, rank)
             loss = problem.loss(got) if np.abs(got).max() < 1e9 else float("inf")
             if not loss <= FACTOR * dense:
-                said = "What is not sent must be kept and added later, or small gradients never count."
+                said = "Keep what is not sent and add it later, otherwise small gradients never count."
                 if not loss < problem.loss(problem.start.astype(np.float64)):
-                    said = "It diverged: is more added up than was left unsent, or the sum used for the mean?"
+                    said = "The loss is not below its start. Add only what is unsent, and use the mean, not the sum."
                 message = (
                     f"With {case.label}: after {problem.steps} steps rank {rank}'s parameters have a loss of "
-                    f"{loss:.4g}; the whole gradients reach {dense:.4g}, and {FACTOR:g} times that is allowed. {said}"
+                    f"{loss:.4g}. Whole gradients reach {dense:.4g}, and at most {FACTOR:g} times as much is allowed. "
+                    f"{said}"
                 )
                 limit = f"<= {FACTOR * dense:.4g}"
                 raise bench.lost(case, "not_converged", message, rank, limit, f"{loss:.4g}")

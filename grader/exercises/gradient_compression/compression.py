@@ -56,27 +56,26 @@ def kept(ratio: float, elements: int, rounds: str = "down") -> int:
 
 RIGHT = Rule()
 HABITS = (
-    (Rule(residual="none"), "The residual is missing: what is not sent must be added to the next gradient."),
-    (Rule(residual="everything"), "The residual is not reduced by what was sent: that is then sent again and again."),
-    (Rule(selects="rank 0"), "All ranks sent the places that rank 0 selected: each selects its own, and sends them."),
-    (Rule(divides="nobody"), "That is the sum over ranks: divide by their number."),
-    (Rule(divides="senders"), "Each element was divided by the ranks that sent it: divide by N; who did not send it "
-     "has sent 0."),
-    (Rule(divides="last"), "Where several ranks sent an element, only the last of them counts: add them up."),
-    (Rule(selects="all"), "That is the mean of the whole gradients: only k elements of each rank may count."),
-    (Rule(selects="value"), "The largest values were selected: it is the largest magnitudes that count, also negative "
-     "ones."),
-    (Rule(selects="smallest"), "The smallest magnitudes were selected: the largest are to be sent."),
-    (Rule(selects="mean"), "The k largest of the mean were selected: each rank is to select from its own gradient."),
-    (Rule(residual="mean"), "The residual was reduced by the mean over ranks: reduce it by what this rank has sent."),
-    (Rule(residual="zeroed"), "The residual was set to zero where other ranks have sent: only what this rank has sent "
-     "leaves its residual."),
-    (Rule(residual="added late"), "The residual was added after the selection: add it to the gradient first, then "
+    (Rule(residual="none"), "The residual is missing. Add what is not sent to the next gradient."),
+    (Rule(residual="everything"), "The residual still holds what was sent. Set the places that were sent to zero."),
+    (Rule(selects="rank 0"), "All ranks sent the places that rank 0 selected. Let each rank select and send its own."),
+    (Rule(divides="nobody"), "This is the sum over the ranks. Divide by the number of ranks."),
+    (Rule(divides="senders"), "Each element was divided by the number of ranks that sent it. Divide by N: a rank that "
+     "did not send an element contributes 0."),
+    (Rule(divides="last"), "Where several ranks sent an element, only the last of them counts. Add all of them."),
+    (Rule(selects="all"), "This is the mean of the whole gradients. Use only k elements of each rank."),
+    (Rule(selects="value"), "The largest values were selected. Select the largest magnitudes: negative values count."),
+    (Rule(selects="smallest"), "The smallest magnitudes were selected. Select the largest."),
+    (Rule(selects="mean"), "The k largest of the mean were selected. Let each rank select from its own gradient."),
+    (Rule(residual="mean"), "The residual was reduced by the mean of the ranks. Reduce it by what this rank sent."),
+    (Rule(residual="zeroed"), "The residual was also set to zero where other ranks sent. Set it to zero only where "
+     "this rank sent."),
+    (Rule(residual="added late"), "The residual was added after the selection. Add it to the gradient first, then "
      "select."),
-    (Rule(keys="nothing"), "The residual of another name was added: keep one for each name."),
-    (Rule(keys="size"), "The residual of another name of the same shape was added: keep one for each name."),
-    (Rule(rounds="up"), "k was rounded up: it is max(1, int(ratio * numel))."),
-    (Rule(rounds="nearest"), "k was rounded to the nearest: it is max(1, int(ratio * numel))."),
+    (Rule(keys="nothing"), "The residual of another name was added. Keep one residual for each name."),
+    (Rule(keys="size"), "The residual of another name of the same shape was added. Keep one residual for each name."),
+    (Rule(rounds="up"), "k was rounded up. Use max(1, int(ratio * numel))."),
+    (Rule(rounds="nearest"), "k was rounded to the nearest integer. Use max(1, int(ratio * numel))."),
 )  # fmt: skip
 
 

@@ -78,7 +78,7 @@ def _answers(bench: RankBench, group: str) -> tuple[list[Answer], Lost | None]:
             plan = _plan(bench, case, result.returned[0])
             broken = costs.illegal(case.expected.model, case.expected.cluster, plan)
             if broken:
-                said = f"{_text(plan)} is not legal: {broken}."
+                said = f"{_text(plan)} is not legal. {broken}."
                 raise _lost(bench, case, "wrong_result", said, "a legal plan", _text(plan))
             found.append(Answer(case, plan))
     except Lost as loss:
@@ -94,15 +94,15 @@ def _plan(bench: RankBench, case: Case, returned: Any) -> Plan:
     if missing:
         advice = "Is a `return` missing?" if returned["kind"] == "None" else f"It has no {says.listed(missing)}."
         if returned["kind"] == "None" and case.group != "legal":
-            advice += " For every pair that is asked for there is a plan that fits."
-        said = f"`plan` returned {returned['kind']}, and must return {wanted}. {advice}"
+            advice += " Every model and cluster here has a plan that fits."
+        said = f"`plan` returned {returned['kind']} instead of {wanted}. {advice}"
         raise _lost(bench, case, "wrong_result", said, wanted, returned["kind"])
     values: dict[str, Any] = {}
     for name, value in found.items():
         whole = isinstance(value, (int, float)) and value == value // 1
         if not whole or (name == "recompute" and value not in (0, 1)):
             kind = "True or False" if name == "recompute" else "a whole number"
-            said = f"`plan` returned a plan whose {name} is {in_words(value)}, and must be {kind}."
+            said = f"`plan` returned a plan whose {name} is {in_words(value)} instead of {kind}."
             raise _lost(bench, case, "wrong_result", said, kind, in_words(value))
         values[name] = int(value)
     return Plan(**{**values, "recompute": bool(values["recompute"])})
@@ -127,8 +127,8 @@ def _with_its_call(loss: Lost) -> Lost:
     if loss.diagnosis.kind == "timeout":
         plans = len(costs.legal(job.model, job.cluster).dp)
         advice = (
-            f" A call may take {CPU_SECONDS:g} s, and less after one that took longer. Only {plans} plans are legal: go "
-            "through divisors, and leave out early what divides nothing."
+            f" A call may take {CPU_SECONDS:g} s, or less if an earlier call took longer. Only {plans} plans are "
+            "legal: try divisors only, and skip early what cannot become a legal plan."
         )
     message = f"{loss.diagnosis.message}{advice} The call was `{job.call}`."
     return Lost(replace(loss.diagnosis, message=message), loss.picture)
@@ -173,12 +173,12 @@ def _raise_too_large(bench: RankBench, answers: list[Answer]) -> None:
     need = answer.job.memory(answer.plans)
     there = answer.job.cluster.memory / GB
     said = (
-        f"{_text(answer.plan)} needs {answer.bytes / GB:.4g} GB on a device of the first stage, which has {there:.4g} "
-        f"GB: {need.states[0] / GB:.4g} GB for parameters, gradients and Adam's states, and "
-        f"{need.activations[0] / GB:.4g} GB for activations. {_why(bench, wrong)}"
+        f"{_text(answer.plan)} needs {answer.bytes / GB:.4g} GB on a device of the first stage, but a device has "
+        f"{there:.4g} GB. Parameters, gradients and Adam's states take {need.states[0] / GB:.4g} GB, and activations "
+        f"take {need.activations[0] / GB:.4g} GB. {_why(bench, wrong) or 'Compare your own numbers with these.'}"
     )
     texts = f"at most {there:.4g} GB, such as {_text(least)}", f"{answer.bytes / GB:.4g} GB"
-    raise _lost(bench, answer.case, "too_much_memory", said.strip(), *texts)
+    raise _lost(bench, answer.case, "too_much_memory", said, *texts)
 
 
 def _raise_too_slow(bench: RankBench, answers: list[Answer]) -> None:
@@ -190,16 +190,17 @@ def _raise_too_slow(bench: RankBench, answers: list[Answer]) -> None:
     mine, other = answer.job.seconds(answer.plans), answer.job.seconds(Plans.one(best))
     name = max(PARTS, key=lambda part: getattr(mine, part)[0] - getattr(other, part)[0])
     said = (
-        f"{_text(answer.plan)} takes {answer.seconds:.4g} s a step, and {_text(best)} takes {seconds:.4g} s: "
-        f"{_more(answer.seconds / seconds)}, and {SLOWER - 1:.0%} more is allowed. Most of it is {PARTS[name]}, "
-        f"{getattr(mine, name)[0]:.3g} s against {getattr(other, name)[0]:.3g} s. {_why(bench, wrong)}"
+        f"{_text(answer.plan)} takes {answer.seconds:.4g} s a step, {_more(answer.seconds / seconds)} the best plan. "
+        f"The best plan takes {seconds:.4g} s: {_text(best)}. At most {SLOWER - 1:.0%} more is allowed. The largest "
+        f"difference is {PARTS[name]}, {getattr(mine, name)[0]:.3g} s instead of {getattr(other, name)[0]:.3g} s. "
+        f"{_why(bench, wrong) or 'Check your cost of that part, and that your search tries the best plan.'}"
     )
     texts = f"{SLOWER * seconds:.4g} s", f"{answer.seconds:.4g} s"
-    raise _lost(bench, answer.case, "too_slow", said.strip(), *texts)
+    raise _lost(bench, answer.case, "too_slow", said, *texts)
 
 
 def _more(times: float) -> str:
-    return f"{times - 1:.1%} more" if times < 2 else f"{times:.3g} times as long"
+    return f"{times - 1:.1%} more than" if times < 2 else f"{times:.3g} times as long as"
 
 
 def _why(bench: RankBench, wrong: list[Answer]) -> str:
@@ -207,14 +208,14 @@ def _why(bench: RankBench, wrong: list[Answer]) -> str:
     groups = [check.name for check in EXERCISE.checks if check.name != "legal"]
     answers = [answer for group in groups for answer in _answers(bench, group)[0]]
     if all(_size_for_number(answer) for answer in answers):
-        return "Is micro_batches the size of a micro-batch here? It is the number of them that is asked for."
+        return "The plan is the best if micro_batches is the size of a micro-batch. Return their number instead."
     found = [mistake for mistake in (*costs.FORGOTTEN, *costs.NARROW) if _explains(mistake, wrong)]
     counts = {mistake: sum(_explains(mistake, [answer]) for answer in answers) for mistake in found}
     likely = [mistake for mistake in found if counts[mistake] == max(counts.values())]
     forgotten = [mistake for mistake in likely if mistake in costs.FORGOTTEN]
     if forgotten:
         words = " or ".join(costs.FORGOTTEN[mistake][0] for mistake in forgotten[:3])
-        return f"It would be the best plan for one who forgets {words}. {costs.FORGOTTEN[forgotten[0]][1]}"
+        return f"This plan is the best for a cost model that forgets {words}. {costs.FORGOTTEN[forgotten[0]][1]}"
     return costs.NARROW[likely[0]] if likely else ""
 
 

@@ -21,53 +21,54 @@ Column = NDArray[np.float64]
 # What may be forgotten: in a few words, and in a sentence on what is right.
 FORGOTTEN = {
     "bubble": ("the pipeline's bubble", "A step takes micro_batches + pp - 1 slots."),
-    "nodes": ("tensor parallelism's way over the network",
-     "A group of tp devices stays within a node only if devices_per_node is divisible by tp."),
-    "straddle": ("groups that lie across two nodes, though they are no larger than one",
-     "A group stays within a node only if devices_per_node is divisible by its span."),
-    "links": ("the network",
-     "A group stays within a node only if devices_per_node is divisible by its span: tp for tensor parallelism, "
-     "tp * pp for the pipeline, all devices for data parallelism."),
-    "tensor": ("tensor parallelism's messages",
-     "Each layer has 4 all-reduces in every micro-batch, and 6 with recompute."),
+    "nodes": ("that tensor parallelism may cross nodes",
+     "A group of tp devices stays inside a node only if tp divides devices_per_node."),
+    "straddle": ("that even a group smaller than a node may lie across two nodes",
+     "A group stays inside a node only if its span divides devices_per_node."),
+    "links": ("the network between nodes",
+     "A group stays inside a node only if its span divides devices_per_node: tp for tensor parallelism, tp * pp for "
+     "the pipeline, all devices for data parallelism."),
+    "tensor": ("the messages of tensor parallelism",
+     "Each layer has 4 all-reduces in every micro-batch, or 6 with recompute."),
     "gradients": ("the messages of data parallelism",
-     "Gradients and parameters cross the data-parallel ranks in every step, whatever the ZeRO stage."),
+     "The data-parallel ranks exchange gradients and parameters in every step, at every ZeRO stage."),
     "again": ("the time that recomputing takes",
-     "It is another forward pass of the layers, and two more all-reduces in each of them."),
+     "Recomputing costs another forward pass of the layers, and two more all-reduces in each layer."),
     "accumulated": ("that ZeRO's stages 2 and 3 communicate in every micro-batch",
-     "They cannot wait for the end of the step: gradients, or parameters, are not kept whole."),
-    "latency": ("the latency of messages", "A ring has n - 1 messages a direction, and each costs it."),
-    "optimizer": ("Adam's states", "They are 12 of the 16 bytes a parameter."),
-    "gradient_memory": ("the memory of gradients", "They are 2 of the 16 bytes a parameter."),
+     "They cannot wait for the end of the step, because gradients or parameters are not kept whole."),
+    "latency": ("the latency of messages", "A ring has n - 1 messages a direction, and each costs the latency."),
+    "optimizer": ("Adam's states", "Adam's states take 12 of the 16 bytes of each parameter."),
+    "gradient_memory": ("the memory of gradients", "Gradients take 2 of the 16 bytes of each parameter."),
     "activations": ("the memory of activations",
-     "They are L/pp layers' of up to min(pp, micro_batches) micro-batches."),
-    "in_flight": ("that there are several micro-batches in the pipeline",
-     "The first stage of 1F1B keeps the activations of min(pp, micro_batches) of them."),
-    "embedding": ("the embedding's memory", "The first stage holds its V h / tp parameters besides its layers."),
-    "working": ("the layer that is computed again",
-     "With recompute its activations are there besides the layers' inputs."),
-    "all_sharded": ("that ZeRO shards step by step",
-     "Stage 1 divides Adam's states by dp, stage 2 gradients too, and only stage 3 the parameters."),
-    "few_in_flight": ("that no more micro-batches are in flight than there are",
-     "The first stage keeps the activations of min(pp, micro_batches) of them, not always of pp."),
-    "gibibytes": ("that memory is in bytes", "80 GB are 80 * 10**9 of them, not 80 * 2**30."),
-    "memory": ("the limit on memory", "Leave out the plans that need more than cluster.memory on the first stage."),
+     "A device keeps the activations of L/pp layers, for up to min(pp, micro_batches) micro-batches."),
+    "in_flight": ("that several micro-batches are in the pipeline at once",
+     "The first stage of 1F1B keeps the activations of min(pp, micro_batches) micro-batches."),
+    "embedding": ("the memory of the embedding", "The first stage also holds the embedding's V h / tp parameters."),
+    "working": ("the layer that is being recomputed",
+     "With recompute, this layer's activations take memory, too, in addition to the inputs of all layers."),
+    "all_sharded": ("that each ZeRO stage shards one thing more",
+     "Stage 1 divides Adam's states by dp, stage 2 also the gradients, and only stage 3 the parameters."),
+    "few_in_flight": ("that fewer than pp micro-batches may be in flight",
+     "The first stage keeps the activations of min(pp, micro_batches) micro-batches, not always of pp."),
+    "gibibytes": ("that 1 GB is 10**9 bytes", "80 GB are 80 * 10**9 bytes, not 80 * 2**30."),
+    "memory": ("the limit on memory", "Leave out plans that need more than cluster.memory on the first stage."),
 }  # fmt: skip
 
 # Plans that are left out of the search, and the sentence to say where a plan is the best of those that are not.
 NARROW = {
-    "recompute": "It is the fastest of those that recompute: that is worth its time only where memory is short.",
-    "no_recompute": "It is the fastest of those that do not recompute: memory for more micro-batches, or for less of "
-    "other parallelism, can be worth a second forward pass.",
-    "zero3": "It is the fastest of those with ZeRO's stage 3, which communicates most.",
-    "no_tensor": "It is the fastest of those without tensor parallelism.",
-    "whole_node": "It is the fastest of those with a whole node for tensor parallelism: smaller groups say less.",
-    "no_pipeline": "It is the fastest of those without a pipeline.",
-    "one_micro_batch": "It is the fastest of those with one micro-batch: more of them need less memory for activations, "
-    "with a pipeline or without.",
-    "low_stages": "It is the fastest of those with ZeRO's stages 0 and 1: where memory is short, stages 2 and 3 can be "
-    "worth their messages.",
-    "within_node": "It is the fastest of those with tensor parallelism within a node: a group may be larger.",
+    "recompute": "This is the fastest plan with recompute. Try plans without it, too: recomputing pays only where "
+    "memory is short.",
+    "no_recompute": "This is the fastest plan without recompute. Try plans with it, too: the memory that it "
+    "saves can be worth a second forward pass.",
+    "zero3": "This is the fastest plan with ZeRO's stage 3. Try lower stages, too: they communicate less.",
+    "no_tensor": "This is the fastest plan without tensor parallelism. Try tp > 1, too.",
+    "whole_node": "This is the fastest plan with tp as large as a node. Try smaller tp, too: smaller groups send less.",
+    "no_pipeline": "This is the fastest plan without a pipeline. Try pp > 1, too.",
+    "one_micro_batch": "This is the fastest plan with one micro-batch. Try more micro-batches, too: their activations "
+    "need less memory, even without a pipeline.",
+    "low_stages": "This is the fastest plan with ZeRO's stage 0 or 1. Try stages 2 and 3, too: where memory is short, "
+    "they can be worth their messages.",
+    "within_node": "This is the fastest plan with tp no larger than a node. Try larger tp, too.",
 }
 
 # Rules that may be left unchecked.
@@ -172,9 +173,9 @@ def illegal(model: ModelSpec, cluster: ClusterSpec, plan: Plan) -> str:
     product = plan.dp * plan.tp * plan.pp
     for name, least in (("dp", 1), ("tp", 1), ("pp", 1), ("micro_batches", 1), ("zero_stage", 0)):
         if getattr(plan, name) < least:
-            return f"{name} is {getattr(plan, name)}, and must be at least {least}"
+            return f"{name} is {getattr(plan, name)}, but must be at least {least}"
     if product != cluster.devices:
-        return f"dp * tp * pp is {product}, and must be {cluster.devices}: every device has one place"
+        return f"dp * tp * pp is {product}, but must be the number of devices, {cluster.devices}"
     if model.heads % plan.tp:
         return f"tp = {plan.tp} does not divide the {model.heads} heads"
     if model.layers % plan.pp:
@@ -183,11 +184,11 @@ def illegal(model: ModelSpec, cluster: ClusterSpec, plan: Plan) -> str:
         return f"dp = {plan.dp} does not divide the batch of {model.batch} sequences"
     if model.batch % (plan.dp * plan.micro_batches):
         return (
-            f"a replica's {model.batch // plan.dp} sequences cannot be split into {plan.micro_batches} equal "
+            f"A replica's {model.batch // plan.dp} sequences cannot be split into {plan.micro_batches} equal "
             "micro-batches of whole sequences"
         )
     if plan.zero_stage > 3:
-        return f"zero_stage is {plan.zero_stage}, and ZeRO has stages 0 to 3"
+        return f"zero_stage is {plan.zero_stage}, but ZeRO has stages 0 to 3 only"
     return ""
 
 

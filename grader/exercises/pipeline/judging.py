@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,8 +19,8 @@ from grader.worlds.ranks import Outcome, RankBench
 
 Same = Callable[[Array, Array], bool]
 NO_GRADIENT = (
-    "no gradient went backward through it: on the last stage start from the loss, on the others from the gradient that "
-    "the next stage sends"
+    "Go backward through its outputs: on the last stage from the loss, on the others from the gradient that the next "
+    "stage sends."
 )
 
 
@@ -48,10 +49,10 @@ def values(bench: RankBench, group: str, same: Same = proportional) -> Iterator[
                 worst = int(np.argmax(np.nan_to_num(np.abs(got - right), nan=np.inf)))
                 one, other = plain.apart(float(got[worst]), float(right[worst]))
                 what = (
-                    f"With {case.label}: the gradients of rank {rank}'s stage are not the whole model's, {one} instead "
-                    f"of {other}. {_why(given, got, rank)}"
+                    f"With {case.label}: a gradient of rank {rank}'s stage is {one} instead of the whole model's "
+                    f"{other}. {_why(given, got, rank)}"
                 )
-                raise bench.lost(case, "wrong_result", what.strip(), rank, other, one)
+                raise bench.lost(case, "wrong_result", what, rank, other, one)
         yield case, result
 
 
@@ -63,8 +64,8 @@ def _gradient(bench: RankBench, case: Case, result: CallResult, rank: int) -> Ar
         value = field(result, rank, name)
         if not isinstance(value, Strided) or value.shape != like.shape or value.storage.dtype.kind != "f":
             checks.undisturbed(bench, case, result)
-            told = NO_GRADIENT if "F" in (field(result, rank, "passes") or "") else "stage() was never called there"
-            message = f"With {case.label}: rank {rank}'s stage has no gradient: {told}."
+            told = NO_GRADIENT if "F" in (field(result, rank, "passes") or "") else "Call stage() on this rank, too."
+            message = f"With {case.label}: rank {rank}'s stage has no gradient. {told}"
             raise bench.lost(case, "wrong_result", message, rank, "a gradient", plain.in_words(value))
         rows.append(value.view().astype(np.float64).reshape(-1))
     return np.concatenate(rows)
@@ -73,9 +74,9 @@ def _gradient(bench: RankBench, case: Case, result: CallResult, rank: int) -> Ar
 def _why(given: Given, got: Array, rank: int) -> str:
     last = given.plan.stages - 1
     if not np.isfinite(got).all():
-        return "Some are not finite numbers: was a buffer read before its message had arrived?"
+        return "Some gradients are not finite. Check that each message has arrived before its buffer is read."
     if not got.any():
-        return "They are all zero."
+        return "All gradients of this stage are zero. Check the gradients that go backward through it."
     for wrong, sentence in given.mistakes(rank):
         if near(got, wrong):
             return sentence
@@ -85,17 +86,17 @@ def _why(given: Given, got: Array, rank: int) -> str:
         times = f"{factor:.4g} times too large" if factor > 1 else f"{1 / factor:.4g} times too small"
         if abs(factor - 1) > 0.1:
             return (
-                f"All of them are {times}. loss_fn is a mean over its samples already: divide each micro-batch's loss "
-                f"by {given.plan.micro_batches}, and by nothing else."
+                f"All gradients are {times}. loss_fn already takes the mean over its samples. Divide each "
+                f"micro-batch's loss by {given.plan.micro_batches}, and by nothing else."
             )
     if near(got, right, 300):
-        return "They are off by little: something lost precision on its way. Activations and gradients are float32."
+        return "All gradients are nearly right. Keep activations and gradients in float32 on the way."
     if rank < last:
         return (
-            f"Those of rank {rank + 1} are right: look at the gradient that rank {rank + 1} sends, at the micro-batch "
-            "that it belongs to, and whether anything was received into that micro-batch's input in the meantime."
+            f"The gradients of rank {rank + 1}'s stage are right. Check which micro-batch each gradient from rank "
+            f"{rank + 1} belongs to. Check also that nothing overwrites that micro-batch's input in the meantime."
         )
-    return "Already the last stage is wrong: look at what goes forward, and at its targets."
+    return "This is the last stage. Check the activations that it receives, and its targets."
 
 
 def gradients(group: str, same: Same = near) -> Callable[[RankBench], Outcome]:
@@ -110,10 +111,10 @@ def blind(bench: RankBench) -> Outcome:
             got = _gradient(bench, case, result, rank)
             if np.isfinite(got).all():
                 continue
-            whose = "the inputs on another rank than the first, or the targets on another than the last"
             what = (
-                f"With {case.label}, inputs that are NaN on all ranks but the first and targets that are NaN on all "
-                f"but the last: rank {rank}'s gradients are NaN. Something read {whose}; all else must come by messages."
+                f"With {case.label}: rank {rank}'s gradients are not finite. Here the inputs are NaN on all ranks but "
+                "the first, and the targets on all ranks but the last. Read inputs on the first rank only and targets "
+                "on the last rank only. Send everything else in messages."
             )
             raise bench.lost(case, "wrong_result", what, rank, "finite gradients", "NaN")
     return checks.right(values, "blind")(bench)
@@ -130,6 +131,10 @@ def _finished(bench: RankBench) -> Iterator[tuple[Case, CallResult]]:
         else:
             yield from found
     if len(losses) == 2:
+        told = losses[0].diagnosis
+        if told.kind == "wrong_result":
+            said = f"Not counted, because the gradient is wrong. {told.message}"
+            losses[0].diagnosis = replace(told, message=said)
         raise losses[0]
 
 
@@ -145,24 +150,23 @@ def loss(bench: RankBench) -> Outcome:
             value, kind = field(result, rank, "value"), field(result, rank, "type")
             if kind != "NoneType":
                 message = (
-                    f"With {case.label}: rank {rank} returned {plain.in_words(value)}. Only the last stage has a "
-                    "loss; the others return None."
+                    f"With {case.label}: rank {rank} returned {plain.in_words(value)}. Return None on every stage but "
+                    "the last: only the last stage has a loss."
                 )
                 raise bench.lost(case, "wrong_result", message, rank, "None", plain.in_words(value))
         value, kind = field(result, last, "value"), field(result, last, "type")
         if isinstance(value, bool) or not isinstance(value, float):
-            tensor = "a tensor: float(loss) or loss.item() is a float"
-            got = tensor if isinstance(value, Strided) else plain.in_words(value)
+            got = "a tensor" if isinstance(value, Strided) else plain.in_words(value)
             message = (
-                f"With {case.label}: the last stage, rank {last}, returned {got}; it must return the mean loss as a "
-                "float."
+                f"With {case.label}: the last stage, rank {last}, returned {got}. Return the mean loss as a float, "
+                "with float(loss) or loss.item()."
             )
             raise bench.lost(case, "wrong_result", message, last, f"{right:.6g}", str(kind)[:60])
         if not math.isclose(value, right, rel_tol=2e-4, abs_tol=1e-6):
             one, other = plain.apart(value, right)
             message = (
-                f"With {case.label}: the last stage, rank {last}, returned {one} and the mean loss is {other}. "
-                f"{_loss_habit(given, value)}".strip()
+                f"With {case.label}: the last stage, rank {last}, returned {one} instead of the mean loss "
+                f"{other}. {_loss_habit(given, value)}".strip()
             )
             raise bench.lost(case, "wrong_result", message, last, other, one)
     return bench.picture("gpipe")
@@ -171,12 +175,12 @@ def loss(bench: RankBench) -> Outcome:
 def _loss_habit(given: Given, got: float) -> str:
     m, right = given.plan.micro_batches, float(given.losses.mean())
     if m > 1 and math.isclose(got, m * right, rel_tol=1e-3):
-        return f"That is the sum over the {m} micro-batches: divide by {m}."
+        return f"This is the sum over the {m} micro-batches. Divide by {m}."
     if m > 1 and math.isclose(got, right / m, rel_tol=1e-3):
-        return f"It was divided by {m} twice."
+        return f"The sum was divided by {m} twice. Divide once."
     for k, own in enumerate(given.losses):
         if math.isclose(got, own, rel_tol=1e-3) or math.isclose(got, own / m, rel_tol=1e-3):
-            return f"That is micro-batch {k}'s alone."
+            return f"This is the loss of micro-batch {k} alone. Take the mean over all {m} micro-batches."
     return ""
 
 

@@ -40,8 +40,8 @@ def bubble(name: str) -> Callable[[RankBench], Outcome]:
             least, most = (best(range(case.ranks), key=lambda rank: computed[rank]) for best in (min, max))
             if computed[least] < 0.99 * plan.work:
                 message = (
-                    f"With {case.label}: rank {least} computes {computed[least]:.4g} s, and the passes of its stage "
-                    f"take {plan.work:.4g} s. Every micro-batch goes through stage(), forward and backward."
+                    f"With {case.label}: rank {least} computes for {computed[least]:.4g} s instead of {plan.work:.4g} "
+                    "s. Send every micro-batch through stage(), forward and backward."
                 )
                 raise bench.lost(case, "wrong_result", message, least, f"{plan.work:.4g} s", f"{computed[least]:.4g} s")
             if found <= plan.bubble + SLACK:
@@ -50,15 +50,15 @@ def bubble(name: str) -> Callable[[RankBench], Outcome]:
             if computed[most] > 1.01 * plan.work:
                 passes = str(field(result, most, "passes"))
                 message = (
-                    f"With {case.label}: the step takes {seconds}, and rank {most} computes {computed[most]:.4g} s in "
-                    f"{passes.count('F')} forward and {passes.count('B')} backward passes. Every micro-batch goes once "
-                    f"forward and once backward through a stage, {plan.work:.4g} s in all."
+                    f"With {case.label}: the step takes {seconds}. Rank {most} computes for {computed[most]:.4g} s, in "
+                    f"{passes.count('F')} forward and {passes.count('B')} backward passes. Send each micro-batch once "
+                    f"forward and once backward through a stage, which takes {plan.work:.4g} s in all."
                 )
                 raise bench.lost(case, "too_slow", message, most, f"{plan.work:.4g} s", f"{computed[most]:.4g} s")
             message = (
-                f"With {case.label}: the step takes {seconds}, of which a stage computes {plan.work:.4g} s: a bubble "
-                f"of {found:.0%}. Filling and draining take (p-1)/(m+p-1) = {plan.bubble:.0%}. "
-                f"{_idle(given, result, found)}".strip()
+                f"With {case.label}: the step takes {seconds}, and a stage computes for {plan.work:.4g} s. The bubble "
+                f"is {found:.0%}, but filling and draining need only (p-1)/(m+p-1) = {plan.bubble:.0%}. "
+                f"{_idle(given, result, found)}"
             )
             raise bench.lost(case, "no_overlap", message, None, allowed, f"{found:.1%}")
         return bench.picture(group)
@@ -72,22 +72,22 @@ def _idle(given: Given, result: CallResult, found: float) -> str:
     p, last = plan.stages, plan.stages - 1
     if abs(found - (p - 1) / p) < 0.01:
         return (
-            "It is (p-1)/p: one stage works at a time. Send each micro-batch on as soon as it is done, and begin the "
-            "next while the other stages work on it."
+            "With a bubble of (p-1)/p, one stage works at a time on average. Send each micro-batch on as soon as it is "
+            "done, and begin the next one while other stages work on it."
         )
     spans = _computed(result, last)
     gaps = [after.since - before.until for before, after in itertools.pairwise(spans)]
     paused = [gap for gap in gaps if gap > 0.1 * NANOSECONDS * plan.forward]
     if paused:
         return (
-            f"The last stage should not stop once it has begun, and it pauses {len(paused)} times, "
-            f"{sum(paused) / NANOSECONDS:.3g} s in all: the stages before it send too late, or hold too few "
+            f"Once begun, the last stage should never wait, but it waits {len(paused)} times, "
+            f"{sum(paused) / NANOSECONDS:.3g} s in all. Let the stages before it send earlier, or keep more "
             "micro-batches in flight."
         )
     late = _computed(result, last)[0].since / NANOSECONDS if spans else 0.0
     if late > (p - 1) * plan.forward + 0.1:
-        return f"The last stage begins only after {late:.3g} s: send each micro-batch on as soon as it is done."
-    return "The last stage never pauses: time is lost as the last gradients go back to the first stage."
+        return f"The last stage begins only after {late:.3g} s. Send each micro-batch on as soon as it is done."
+    return "The last stage hardly ever waits. Check how the last gradients go back to the first stage."
 
 
 # ---- memory
@@ -99,7 +99,7 @@ def _passes(bench: RankBench, case: Case, result: CallResult, rank: int) -> tupl
     passes = field(result, rank, "passes")
     waiting, kept = (numbers(field(result, rank, name)) for name in ("waiting", "kept"))
     if not isinstance(passes, str) or not waiting or kept is None or not len(waiting) == len(kept) == passes.count("F"):
-        message = f"With {case.label}: rank {rank} never called stage()."
+        message = f"With {case.label}: rank {rank} never called stage(). Call it once for each micro-batch."
         raise bench.lost(case, "wrong_result", message, rank)
     rows = given.plan.rows
     return passes, [count / rows for count in waiting], [count / rows for count in kept]
@@ -117,15 +117,16 @@ def all_forward_first(bench: RankBench) -> Outcome:
             forward, before = passes.count("F"), passes.index("B") if "B" in passes else len(passes)
             if forward != m:
                 times = f"{forward} time{'s' * (forward > 1)}"
-                what = f"rank {rank} calls stage() {times} for {m} micro-batches: call it once for each"
+                what = f"rank {rank} calls stage() {times} for {m} micro-batches. Call it once for each."
+            elif before == m:
+                what = f"rank {rank} makes {passes.count('B')} backward passes for {m} micro-batches. Make {m}."
             else:
                 what = (
-                    f"rank {rank} begins a backward pass after {before} of {m} forward passes, with "
-                    f"{max(waiting):g} of its outputs alive at most. GPipe sends all {m} forward first; what is "
-                    f"written here is {'1F1B' if 'FBF' in passes and before > 1 else 'another schedule'}"
+                    f"rank {rank} begins a backward pass after {before} of {m} forward passes, with {max(waiting):g} "
+                    f"of its outputs waiting at most. In GPipe, send all {m} forward before the first goes backward."
                 )
             texts = "F" * m + "B" * m, passes[: 4 * m]
-            raise bench.lost(case, "wrong_result", f"With {case.label}: {what}.", rank, *texts)
+            raise bench.lost(case, "wrong_result", f"With {case.label}: {what}", rank, *texts)
     return bench.picture("gpipe schedule")
 
 
@@ -146,25 +147,25 @@ def live(bench: RankBench) -> Outcome:
             when = alive.index(worst)
             if passes.count("F") != plan.micro_batches:
                 calls = passes.count("F")
-                why = f"stage() is called {calls} times for {plan.micro_batches} micro-batches: call it once for each."
+                why = f"stage() is called {calls} times for {plan.micro_batches} micro-batches. Call it once for each."
             elif kept[when] > 1:
                 why = (
-                    f"{kept[when]:g} of them have gone backward already: something still refers to them, such as a "
-                    "list, or an isend that was not waited for. Wait for a send, and let go of what it sent."
+                    f"{kept[when]:g} of these outputs have gone backward already, but something still refers to them, "
+                    "such as a list, or an isend that was not waited for. Wait for each send, then drop what it sent."
                 )
             elif "FB" in passes and passes.index("B") == plan.micro_batches:
                 why = (
-                    f"All {plan.micro_batches} go forward before the first goes backward, as in GPipe: with "
-                    f"{allowed} outputs alive it is time for a backward pass."
+                    f"All {plan.micro_batches} micro-batches go forward before the first goes backward, as in GPipe. "
+                    f"Make a backward pass as soon as {allowed} outputs are alive."
                 )
             else:
                 why = (
-                    f"The first backward pass comes after {passes.index('B')} forward passes: warm up with "
-                    f"p - stage - 1 = {allowed - 1}, then one forward, one backward in turn."
+                    f"The first backward pass comes after {passes.index('B')} forward passes. Warm up with p - stage - "
+                    f"1 = {allowed - 1} forward passes, then make one forward and one backward pass in turn."
                 )
             what = (
-                f"With {case.label}: rank {rank} has {worst:g} outputs of stage() alive at forward pass {when + 1}, "
-                f"p - stage = {allowed} allowed. {why}"
+                f"With {case.label}: rank {rank} has {worst:g} outputs of stage() alive at forward pass {when + 1}. "
+                f"At most p - stage = {allowed} are allowed. {why}"
             )
             raise bench.lost(case, "too_much_memory", what, rank, f"at most {allowed}", f"{worst:g}")
     return bench.picture("1f1b schedule")

@@ -133,36 +133,37 @@ class Given:
             return
         yield (
             m * right,
-            f"They are {m} times too large, the sum over the micro-batches: divide each loss by {m} before it goes "
-            "backward.",
+            f"All gradients are {m} times too large, because they are the sum over the micro-batches. Divide each loss "
+            f"by {m} before it goes backward.",
         )
-        yield right / m, f"They are {m} times too small: divided by the number of micro-batches twice."
+        yield right / m, f"All gradients are {m} times too small. Divide by the number of micro-batches only once."
         if self.plan.stages != m:
             for factor in (self.plan.stages, 1 / self.plan.stages):
-                yield factor * right, f"They are off by a factor of {self.plan.stages}, the number of stages."
+                told = f"All gradients are off by a factor of {self.plan.stages}, the number of stages."
+                yield factor * right, f"{told} Divide each loss by {m}, the number of micro-batches."
         for k in range(m):
             for part in (each[k], each[k] / m):
-                yield part, f"That is micro-batch {k}'s gradient alone: gradients must add up over all {m}."
+                yield part, f"This is the gradient of micro-batch {k} alone. Add up the gradients of all {m}."
         if m > 2:
             for k in range(m):
                 for part in (m * right - each[k], right - each[k] / m):
-                    yield part, f"Micro-batch {k} is missing in them."
+                    yield part, f"The gradient of micro-batch {k} is missing. Add up the gradients of all {m}."
         if rank == self.plan.stages - 1:
             pairs = zip(self._passed[rank], reversed(self._goals), strict=True)
             grads = [self._loss(y, target)[1] for (_, y), target in pairs]
-            told = "The targets were paired with the outputs of other micro-batches, in reverse order."
+            told = "The targets were paired with the outputs in reverse order. Give each micro-batch its own targets."
         else:
             grads = self._returned[rank][::-1]
             told = (
-                "Gradients went backward through the activations of other micro-batches: the next stage sends them in "
-                "another order than this one takes them."
+                "Gradients went backward through the activations of other micro-batches, in reverse order. Take them "
+                "in the order in which the next stage sends them."
             )
         yield np.mean([self._row(rank, k, grad) for k, grad in enumerate(grads)], 0), told
         if rank > 0:
             yield (
                 np.mean([self._row(rank, k, grad, m - 1) for k, grad in enumerate(self._returned[rank])], 0),
-                "They are those with the last micro-batch's input in place of all: every activation was received into "
-                "the same buffer, which the graphs of the earlier ones still need.",
+                "The last micro-batch's input was used for all micro-batches. Receive each activation into a buffer of "
+                "its own, because the graphs of earlier micro-batches still need theirs.",
             )
 
 

@@ -119,7 +119,7 @@ class _Judge:
         self.wanted: Wanted = case.expected
         for rank, found in enumerate(result.returned):
             if not isinstance(found, dict):
-                raise self.lost("wrong_result", f"rank {rank} returned nothing that can be judged", rank)
+                raise self.lost("wrong_result", f"the grader has no result from rank {rank}", rank)
         self.found: list[dict[str, Any]] = [found for found in result.returned if isinstance(found, dict)]
 
     def lost(self, kind: Kind, what: str, rank: int | None = None, expected: str = "", got: str = "") -> Exception:
@@ -133,28 +133,29 @@ class _Judge:
             got = checks.array(found.get("output"))
             if not _close(got, right):
                 told = self._output_habit(got, right, rank)
-                raise self.lost("wrong_result", f"the output of rank {rank} is wrong: {told}", rank, *_said(got, right))
+                raise self.lost("wrong_result", f"the output of rank {rank} is wrong. {told}", rank, *_said(got, right))
 
     def _output_habit(self, got: Array | None, right: Array, rank: int) -> str:
         if got is None or got.shape != right.shape:
             if got is not None and self.wanted.split == "column" and got.shape == self.wanted.right.output.shape:
-                return "a column-parallel layer returns its own slice of the features, not all of them"
-            return f"its shape is {None if got is None else got.shape}, not {right.shape}"
+                return "It has all features. From a column-parallel layer, return only the rank's own slice of them"
+            came = "no tensor" if got is None else f"a tensor of shape {got.shape}"
+            return f"It is {came} instead of a tensor of shape {right.shape}"
         bias = self.wanted.parameters[-1] if len(self.wanted.parameters) > 1 else None
         if bias is not None and bias.shape == right.shape[-1:]:
             if _close(got, right - bias):
-                return "the bias is missing"
+                return "The bias is missing. Add it once"
             if self.n > 1 and _close(got, right + (self.n - 1) * bias):
-                return f"the bias is added {self.n} times, once by each rank: add it after the all-reduce"
+                return f"The bias is added {self.n} times. Add it once, after the all-reduce"
             if self.n > 1 and _close((got - bias) * self.n, right - bias):
-                return f"the sum over ranks is divided by {self.n}: partial sums are added up, not averaged"
+                return f"The sum over the ranks is divided by {self.n}. Add up partial sums without averaging them"
         if self.n > 1 and _close(got * self.n, right):
-            return f"it is the mean over ranks: divided by {self.n}"
+            return f"It is {self.n} times too small. Do not average over the ranks"
         if self.n > 1 and self.wanted.split != "column":
             others = [checks.array(found.get("output")) for found in self.found]
             if any(other is not None and other.shape == got.shape and not np.allclose(other, got) for other in others):
-                return "ranks differ: each holds a partial sum, and the all-reduce over them is missing"
-        return "it is not what the unsplit layer gives"
+                return "The ranks' outputs differ. All-reduce the partial sums of all ranks"
+        return "It is not the output of the unsplit layer. Check which slices of the weights this rank uses"
 
     def grads(self) -> None:
         """The backward pass: of the input and of every parameter."""
@@ -169,13 +170,13 @@ class _Judge:
                 held = [grad for kept, grad in mine if _close(checks.array(kept), value)]
                 if not held:
                     shapes = ", ".join(str(kept.shape) for kept, _ in mine if isinstance(kept, Strided))
-                    part = f"its part of the {names[which]}, of shape {value.shape}"
-                    what = f"rank {rank} has no parameter that is {part}"
+                    part = f"its slice of the {names[which]}, of shape {value.shape}"
+                    what = f"rank {rank} has no parameter that equals {part}. Make that slice an nn.Parameter"
                     raise self.lost("wrong_result", what, rank, f"shape {value.shape}", shapes or "no parameters")
                 got = next((grad for grad in map(checks.array, held) if _close(grad, right)), checks.array(held[0]))
                 if not _close(got, right):
                     told = _grad_habit(got, right, self.n)
-                    what = f"on rank {rank}, the gradient of the {names[which]} is wrong: {told}"
+                    what = f"on rank {rank}, the gradient of the {names[which]} is wrong. {told}"
                     raise self.lost("wrong_result", what, rank, *_said(got, right))
 
     def no_bias_made_up(self) -> None:
@@ -184,9 +185,7 @@ class _Judge:
             kept = [one for one in found.get("parameters", ()) if isinstance(one, Strided) and one.numel]
             if len(self.wanted.parameters) == 1 and len(kept) > 1:
                 shapes = " and ".join(str(one.shape) for one in kept)
-                what = (
-                    f"rank {rank} has parameters of shapes {shapes}: where bias is None there is nothing but the weight"
-                )
+                what = f"rank {rank} has parameters of shapes {shapes}. Where bias is None, keep the weight only"
                 raise self.lost("wrong_result", what, rank, "one parameter", f"{len(kept)}")
 
     def _input_grad(self, rank: int, got: Array | None) -> None:
@@ -197,8 +196,8 @@ class _Judge:
         told = _grad_habit(got, right, self.n)
         summed = self.n > 1 and self.wanted.split != "row"
         if summed and _close(got, self.wanted.right.partial_input_grad(rank, self.n)):
-            told = "it is only this rank's own part of the sum: the all-reduce in the backward pass is missing"
-        what = f"on rank {rank}, the gradient of the input is wrong: {told}"
+            told = "It is only this rank's own part of the sum. All-reduce it in the backward pass"
+        what = f"on rank {rank}, the gradient of the input is wrong. {told}"
         raise self.lost("wrong_result", what, rank, *_said(got, right))
 
     def traffic(self) -> None:
@@ -213,20 +212,23 @@ class _Judge:
             calls = [op.name for op in trace.operations(rank) if op.collective and op.name != "new_group"]
             sent = trace.bytes_sent(rank)
             if sent < least:
-                what = f"rank {rank} sent only {sent} bytes: its partial sums alone are {least}, and others need them"
+                what = f"rank {rank} sent only {sent} bytes. All-reduce its partial sums, at least {least} bytes"
                 raise self.lost("too_few_bytes", what, rank, f"at least {least} bytes", f"{sent} bytes")
             if sent > most + 64:
+                need = "One all-reduce" if passes == 1 else f"{passes} all-reduces"
+                block = "Gather nothing between the two layers: the second needs only this rank's slices of the first"
                 what = (
-                    f"rank {rank} sent {sent} bytes in {', '.join(calls) or 'messages'}; "
-                    f"{'one all-reduce' if passes == 1 else f'{passes} all-reduces'} of the partial sums need {most}. "
-                    "The first layer's slices are what the second needs: nothing is gathered between the two"
+                    f"rank {rank} sent {sent} bytes in {', '.join(calls) or 'messages'}. "
+                    f"{need} of the partial sums {'takes' if passes == 1 else 'take'} {most} bytes. "
+                    f"{block if self.wanted.split == 'block' else 'Send nothing else'}"
                 )
                 raise self.lost("too_many_bytes", what, rank, f"at most {most} bytes", f"{sent} bytes")
             if len(calls) > passes:
+                wheres = "forward (of the output)", "backward (of the input's gradient)"
+                needed = zip(self.wanted.reduced, wheres, strict=True)
                 what = (
-                    f"rank {rank} made {len(calls)} collective calls ({', '.join(calls)}); "
-                    f"{passes} {'is' if passes == 1 else 'are'} enough: one forward, after the row-parallel layer, and "
-                    "one backward, before the column-parallel one"
+                    f"rank {rank} made {len(calls)} collective calls ({', '.join(calls)}). Make only "
+                    f"{' and '.join(f'one {where}' for size, where in needed if size)}"
                 )
                 raise self.lost("too_many_messages", what, rank, f"{passes} all-reduces", f"{len(calls)} collectives")
 
@@ -238,8 +240,8 @@ class _Judge:
             whole, right = sum(p.size for p in self.wanted.parameters), sum(mine)
             if held != right:
                 what = (
-                    f"rank {rank} holds {held} of {whole} elements ({100 * held / whole:.0f} %) as parameters, "
-                    f"and its slices are {right} ({100 * right / whole:.0f} %)"
+                    f"rank {rank} holds {held} elements as parameters ({100 * held / whole:.0f} % of the unsplit "
+                    f"{whole}). Its slices are {right} elements ({100 * right / whole:.0f} %): keep exactly these"
                 )
                 kind: Kind = "too_much_memory" if held > right else "wrong_result"
                 raise self.lost(kind, what, rank, f"{right} elements", f"{held} elements")
@@ -247,14 +249,14 @@ class _Judge:
 
 def _grad_habit(got: Array | None, right: Array, n: int) -> str:
     if got is None:
-        return "there is none, so nothing was trained: a tensor was detached from the graph, or sliced without it"
+        return "There is none. Return an output of the right shape, and detach no tensor from the graph on the way"
     if got.shape != right.shape:
-        return f"its shape is {got.shape}, not {right.shape}"
+        return f"Its shape is {got.shape} instead of {right.shape}"
     if n > 1 and _close(got, right * n):
-        return f"it is {n} times too large: it was summed over ranks that all have the same"
+        return f"It is {n} times too large. Do not sum it over ranks that all have the same gradient"
     if n > 1 and _close(got * n, right):
-        return f"it is divided by {n}: tensor parallelism splits one sum, it does not average"
-    return "it is not what the unsplit layer gives"
+        return f"It is {n} times too small. Tensor parallelism splits one sum: do not average over the ranks"
+    return "It is not the gradient of the unsplit layer. Check the slices and the sum of the backward pass"
 
 
 def _judged(group: str, *parts: Callable[[_Judge], None]) -> Callable[[RankBench], Outcome]:
