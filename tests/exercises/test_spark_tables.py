@@ -171,7 +171,7 @@ SHARES = [
     ("even", [900] * 8, ""),
     ("three times", [2700] + [900] * 7, ""),
     ("one is long", [6900] + [800] * 7, "8.6 times as many"),
-    ("half are empty", [3000] * 3 + [0] * 5, "which has none"),
+    ("half are empty", [3000] * 3 + [0] * 5, "the median is 0"),
     ("all in one", [13000], "no fewer than"),
     ("all are long", [9000] * 8, "no fewer than"),
 ]
