@@ -68,24 +68,24 @@ def test_right_answers_are_right_and_drawn(check: str) -> None:
 @pytest.mark.parametrize(
     ("check", "change", "kind", "says"),
     [
-        ("answers", answer(1, status=500, raised=RAISED), "crash", "500, for ValueError: no? (line 3: `os.abort()`)"),
-        ("answers", answer(1, status=404, body="Not Found"), "wrong_result", "404, with Not Found. 200 is right"),
-        ("answers", answer(1, body="{"), "wrong_result", 'no JSON object with "predictions"'),
-        ("answers", answer(1, body='{"predictions": [[0]]}'), "wrong_result", "another answer than the model gives"),
+        ("answers", answer(1, status=500, raised=RAISED), "crash", "raised ValueError: no? (line 3: `os.abort()`)"),
+        ("answers", answer(1, status=404, body="Not Found"), "wrong_result", "instead of 200, with the body Not Found"),
+        ("answers", answer(1, body="{"), "wrong_result", 'not a JSON object with "predictions"'),
+        ("answers", answer(1, body='{"predictions": [[0]]}'), "wrong_result", "predictions that are not the model's"),
         ("answers", answer(1, status=None, error="RemoteDisconnected: "), "crash", "answered (RemoteDisconnected"),
-        ("answers", lambda t: t.update(stuck=True, answers=[], line=3), "timeout", "(it stood still) (line 3"),
+        ("answers", lambda t: t.update(stuck=True, answers=[], line=3), "timeout", "process stood still) (line 3"),
         ("answers", lambda t: t.update(again=True, answers=[]), "timeout", "not tried"),
         ("answers", lambda t: t.update(up=False, event={"type": "E", "text": "x"}), "crash", "raised E: x"),
         ("answers", lambda t: t.update(up=False, event={}, startup=RAISED), "crash", "startup raised ValueError"),
-        ("eval", answer(2, body='{"predictions": [[0, 0]]}'), "wrong_result", "The same request had two answers"),
-        ("prefix", answer(1, status=503), "wrong_result", "take the prefix off"),
+        ("eval", answer(2, body='{"predictions": [[0, 0]]}'), "wrong_result", "The same request got two answers"),
+        ("prefix", answer(1, status=503), "wrong_result", "Take the prefix off"),
         ("once", lambda t: t["counts"][-1].update(loads=6), "too_slow", "torch.load ran 5 times"),
-        ("once", lambda t: t["counts"][-1].update(opens=2), "too_slow", "file was opened 1 times"),
+        ("once", lambda t: t["counts"][-1].update(opens=2), "too_slow", "file was opened 1 time while"),
         ("bad_input", answer(3, status=200, body='{"predictions": []}'), "wrong_result", "422"),
-        ("bad_input", answer(-1, status=503), "wrong_result", "It came after 19 bad ones"),
+        ("bad_input", answer(-1, status=503), "wrong_result", "It came after 19 bad requests"),
         ("ready", answer(1, body='{"ready": false}'), "wrong_result", "does not say why"),
-        ("ready", answer(0, status=503), "wrong_result", "GET /health was answered 503"),
-        ("safe", lambda t: t.update(ran=True), "wrong_result", "it ran it"),
+        ("ready", answer(0, status=503), "wrong_result", "GET /health got status 503"),
+        ("safe", lambda t: t.update(ran=True), "wrong_result", "loading it ran the code"),
         ("no_lifespan", answer(1, status=503), "wrong_result", "Not every server sends lifespan events"),
     ],
 )  # fmt: skip
@@ -104,7 +104,7 @@ def test_an_answer_of_another_request_is_told_apart() -> None:
         told["answers"][2], told["answers"][3] = told["answers"][3], told["answers"][2]
 
     pytest.importorskip("fastapi")
-    with pytest.raises(Lost, match=r"has 2 rows for 1\. It is the answer to request 3") as lost:
+    with pytest.raises(Lost, match=r"has 2 rows instead of 1\. It is the answer to request 3") as lost:
         JUDGES["concurrent"](bench(exchange))
     assert lost.value.diagnosis.kind == "race"
 
@@ -136,13 +136,13 @@ def test_a_reason_says_more_than_the_status(body: str, enough: bool) -> None:
 @pytest.mark.parametrize(
     ("body", "why"),
     [
-        ("[[1, 2]]", "no JSON object"),
-        ('{"predictions": {"0": [1, 2]}}', "is object, not a list"),
-        ('{"predictions": [1, 2]}', "a list of numbers"),
-        ('{"predictions": [[1, 2], [1, 2]]}', "2 rows for 1"),
-        ('{"predictions": [[1]]}', "has 1 numbers, not 2"),
-        ('{"predictions": [[1, "2"]]}', "holds string, not a number"),
-        ('{"predictions": [[1, true]]}', "holds boolean, not a number"),
+        ("[[1, 2]]", "not a JSON object"),
+        ('{"predictions": {"0": [1, 2]}}', "is an object instead of a list"),
+        ('{"predictions": [1, 2]}', "holds a number instead of a list"),
+        ('{"predictions": [[1, 2], [1, 2]]}', "2 rows instead of 1"),
+        ('{"predictions": [[1]]}', "has 1 number instead of 2"),
+        ('{"predictions": [[1, "2"]]}', "holds a string instead of a number"),
+        ('{"predictions": [[1, true]]}', "holds a boolean instead of a number"),
         (f'{{"predictions": [[1, 1{"0" * 400}]]}}', "too large"),
     ],
 )
@@ -169,9 +169,9 @@ def test_the_expected_predictions_are_torchs() -> None:
         (lambda y: np.maximum(y, 0), "ReLU"),
         (lambda y: np.round(y, 2), "rounded"),
         (lambda y: 1 / (1 + np.exp(-y)), "sigmoid"),
-        (lambda y: y[::-1], "reversed"),
-        (lambda y: y * np.nan, "no finite"),
-        (lambda y: y + 0.003, "lower precision"),
+        (lambda y: y[::-1], "reverse order"),
+        (lambda y: y * np.nan, "not finite"),
+        (lambda y: y + 0.003, "Compute in float32"),
         (lambda y: y + 7, ""),
     ],
 )

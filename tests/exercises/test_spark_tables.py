@@ -99,9 +99,9 @@ COLUMNS = [
     ([("v", "decimal(10,2)"), ("k", "int")], ""),
     ([("k", "bigint")], "no column v"),
     ([("k", "bigint"), ("k", "bigint"), ("v", "double")], "two columns k"),
-    ([("k", "bigint"), ("v", "double"), ("salt", "int")], "salt is no column"),
-    ([("k", "string"), ("v", "double")], "k is of type string, and must be a whole number"),
-    ([("k", "bigint"), ("v", "bigint")], "v is of type bigint, and must be a number"),
+    ([("k", "bigint"), ("v", "double"), ("salt", "int")], "a column salt, which was not asked for"),
+    ([("k", "string"), ("v", "double")], "k has the type string, but must be a whole number"),
+    ([("k", "bigint"), ("v", "bigint")], "v has the type bigint, but must be a number"),
 ]
 
 
@@ -171,7 +171,7 @@ SHARES = [
     ("even", [900] * 8, ""),
     ("three times", [2700] + [900] * 7, ""),
     ("one is long", [6900] + [800] * 7, "8.6 times as many"),
-    ("half are empty", [3000] * 3 + [0] * 5, "which has none"),
+    ("half are empty", [3000] * 3 + [0] * 5, "the median is 0"),
     ("all in one", [13000], "no fewer than"),
     ("all are long", [9000] * 8, "no fewer than"),
 ]

@@ -22,19 +22,16 @@ def _wrong(found: Any, allowed: dict[int, str]) -> tuple[Kind, str] | None:
     """What is wrong with what was loaded, where one of these steps with its state should be: a kind and words."""
     steps = " or ".join(str(step) for step in allowed)
     if isinstance(found, dict):
-        return "not_durable", f"{LOAD} raised {found['raised'].splitlines()[0]} where it should find step {steps}"
+        return "not_durable", f"{LOAD} did not find step {steps} but raised {found['raised'].splitlines()[0]}"
     if found == "none":
-        return "not_durable", f"{LOAD} found nothing, though step {steps} had been saved"
+        return "not_durable", f"{LOAD} found nothing instead of step {steps}"
     if isinstance(found, str):
-        return "wrong_result", f"{LOAD} returned {found} and not (step, state)"
+        return "wrong_result", f"{LOAD} returned {found} instead of (step, state)"
     step, text = found
     if step not in allowed:
-        return "not_durable", f"{LOAD} returned step {step}, not {steps}"
+        return "not_durable", f"{LOAD} returned step {step} instead of {steps}"
     if text != allowed[step]:
-        return (
-            "wrong_result",
-            f"{LOAD} returned step {step} with another state than was saved: {_first(text, allowed[step])}",
-        )
+        return "wrong_result", f"{LOAD} returned step {step}, but not its saved state: {_first(text, allowed[step])}"
     return None
 
 
@@ -42,7 +39,7 @@ def _first(got: str, expected: str) -> str:
     """The first place where two described states differ."""
     at = next((i for i, (a, b) in enumerate(zip(got, expected, strict=False)) if a != b), min(len(got), len(expected)))
     start = max(-1, expected.rfind(", '", 0, at), expected.rfind("('", 0, at)) + 1
-    return f"{_short(got[start:])} in place of {_short(expected[start:])}"
+    return f"{_short(got[start:].lstrip())} instead of {_short(expected[start:].lstrip())}"
 
 
 def _short(text: str) -> str:
@@ -54,17 +51,17 @@ def _allowed(told: dict[str, Any], *steps: int) -> dict[int, str]:
 
 
 def _before(calls: list[str], number: int) -> str:
-    """Before which of its operations a save was ended, in words."""
+    """Before which of its operations a save was ended, and what it had done last, in words."""
     calls = [call.replace("at2 ", " ", 1).replace("at ", " ", 1) for call in calls]
     done = ", ".join(calls[max(0, number - 3) : number]) or "nothing"
     cut = "..., " if number > 3 else ""
-    return f"before file operation {number + 1} of {len(calls)} ({calls[number]}; done: {cut}{done})"
+    return f"before file operation {number + 1} of {len(calls)} ({calls[number]}, after {cut}{done})"
 
 
 def _require_files(bench: RankBench, case: Case, tried: bool) -> None:
     """The check is lost where save() left it nothing to try."""
     if not tried:
-        message = "save() did nothing in the directory that it was given: there is no checkpoint that could outlive it."
+        message = "save() wrote nothing into the directory that it was given. Put every checkpoint there."
         raise bench.lost(case, "not_durable", message, None, "every checkpoint is in the directory, and nowhere else")
 
 
@@ -76,8 +73,10 @@ def kill(bench: RankBench) -> Outcome:
             done = point["number"] == len(told["calls"])
             wrong = _wrong(point["found"], _allowed(told, NEW) if done else _allowed(told, OLD, NEW))
             if wrong:
-                when = "After save() had returned" if done else f"Killed {_before(told['calls'], point['number'])}"
-                raise bench.lost(case, wrong[0], f"{when}, {wrong[1]}.", None, "the last complete checkpoint", "")
+                when = "save() had returned" if done else f"a kill {_before(told['calls'], point['number'])}"
+                todo = " Delete the old checkpoint only when the new one is complete. Skip incomplete ones when loading."
+                what = f"After {when}, {wrong[1]}.{todo if wrong[0] == 'not_durable' and not done else ''}"
+                raise bench.lost(case, wrong[0], what, None, "the last complete checkpoint", "")
     return bench.picture("kill")
 
 
@@ -91,8 +90,9 @@ def power(bench: RankBench) -> Outcome:
             if not wrong:
                 continue
             synced = [call for call in told["calls"] if call.split()[0] in ("fsync", "fdatasync", "sync", "syncfs")]
-            why = "" if synced else " save() calls no fsync, so what it wrote was still in memory."
-            when = "after save() had returned" if done else _before(told["calls"], point["number"])
+            why = "" if synced else " save() called no fsync."
+            why += " Call fsync on every file before you rename it." if wrong[0] == "not_durable" else ""
+            when = "that came after save() had returned" if done else _before(told["calls"], point["number"])
             raise bench.lost(case, wrong[0], f"After a power cut {when}, {wrong[1]}.{why}", None, "fsync, then rename")
     return bench.picture("power")
 
@@ -103,16 +103,19 @@ def damage(bench: RankBench) -> Outcome:
         _require_files(bench, case, bool(told["tried"]))
         wrong = _wrong(told["whole"], _allowed(told, NEW))
         if wrong:
-            raise bench.lost(case, wrong[0], f"With all files whole, {wrong[1]}.")
+            raise bench.lost(case, wrong[0], f"With undamaged files, {wrong[1]}.")
         if told["empty"] != "none":
-            what = told["empty"]["raised"] if isinstance(told["empty"], dict) else told["empty"]
-            raise bench.lost(
-                case, "wrong_result", f"In an empty directory {LOAD} gave {what} and not None.", None, "None"
-            )
+            raised = isinstance(told["empty"], dict)
+            what = f"raised {told['empty']['raised']}" if raised else f"returned {told['empty']}"
+            what = f"In an empty directory {LOAD} {what}. Return None there."
+            raise bench.lost(case, "wrong_result", what, None, "None")
         for tried in told["tried"]:
             wrong = _wrong(tried["found"], _allowed(told, OLD, NEW))
             if wrong:
-                what = f"With {tried['file']} damaged ({tried['how']}), {wrong[1]}."
+                what = (
+                    f"With {tried['file']} damaged ({tried['how']}), {wrong[1]}. Check every file against a digest, and "
+                    "load the checkpoint before instead of a damaged one."
+                )
                 raise bench.lost(case, wrong[0], what, None, "the damage is noticed, and step 20 is used")
     return bench.picture("damage")
 
@@ -126,13 +129,19 @@ def rotation(bench: RankBench) -> Outcome:
             step = steps[-1 - back]
             wrong = _wrong(found, {step: told["wanted"][str(step)]})
             if wrong:
-                spoilt = f", with the newest {'' if back == 1 else f'{back} '}spoilt" if back else ""
+                spoilt = f" and damaging the newest {'one' if back == 1 else back}" if back else ""
                 saved = ", ".join(map(str, steps))
-                what = f"After saving steps {saved} in this order with keep={keep}{spoilt}, {wrong[1]}."
+                what = (
+                    f"After saving steps {saved} in this order with keep={keep}{spoilt}, {wrong[1]}. Keep the last {keep} "
+                    "in the order of saving, whatever their steps are."
+                )
                 raise bench.lost(case, wrong[0], what, None, f"step {step}: the newest is the one saved last")
         if told["size"] > (keep + 0.9) * told["one"]:
             times = told["size"] / told["one"]
-            what = f"With keep={keep} the directory holds {times:.1f} times the bytes of one checkpoint after {len(steps)} saves."
+            what = (
+                f"With keep={keep} the directory holds {times:.1f} times the bytes of one checkpoint after {len(steps)} "
+                f"saves. Delete all but the last {keep}."
+            )
             raise bench.lost(case, "too_much_memory", what, None, f"{keep} checkpoints", f"{times:.1f}")
     return bench.picture("rotation")
 
@@ -142,7 +151,8 @@ def state(bench: RankBench) -> Outcome:
     for case, told in _told(bench, "state"):
         wrong = _wrong(told["found"], {1: told["wanted"]})
         if wrong:
-            raise bench.lost(case, wrong[0], f"After saving a state of all kinds, {wrong[1]}.")
+            what = f"After saving a state of all kinds, {wrong[1]}. Return every type, shape and value as it was saved."
+            raise bench.lost(case, wrong[0], what)
     return bench.picture("state")
 
 
@@ -153,16 +163,20 @@ def resume(bench: RankBench) -> Outcome:
         for which, what in (("saving", "A training that calls save() at step 3"), ("resumed", "The resumed training")):
             run = told[which]
             if run["noise"] != whole["noise"]:
-                who = "Python's and NumPy's random numbers"
+                who = "Python's or NumPy's random generator"
             elif run["rand"] != whole["rand"]:
-                who = "torch's random numbers"
+                who = "torch's random generator"
             elif not (run["weights"].view() == whole["weights"].view()).all():
                 far = abs(run["weights"].view() - whole["weights"].view()).max()
-                message = f"{what} ends at other parameters than the undisturbed one, {far:.2g} apart."
+                message = (
+                    f"{what} ends with other parameters than the undisturbed one, up to {far:.2g} apart. Save and load "
+                    "the whole state bit for bit."
+                )
                 raise bench.lost(case, "wrong_result", message, None, "equal, bit for bit")
             else:
                 continue
-            message = f"{what} goes on with other numbers than the undisturbed one: {who} are not where they were."
+            todo = "Save the generator's state and restore it." if which == "resumed" else "save() must leave it as it was."
+            message = f"{what} drew other numbers from {who} than the undisturbed one. {todo}"
             raise bench.lost(case, "wrong_result", message, None, "the generators' states are part of a checkpoint")
     return bench.picture("resume")
 
@@ -173,32 +187,35 @@ def behind(bench: RankBench) -> Outcome:
         if told["by_main"] > told["bytes"] / 2:
             share = told["by_main"] / told["bytes"]
             message = (
-                f"The thread that trains wrote {share:.0%} of a checkpoint's bytes itself: training waits for the disk."
+                f"The thread that trains wrote {share:.0%} of a checkpoint's bytes itself, so training waits for the "
+                "disk. Write in another thread or process."
             )
             raise bench.lost(case, "no_overlap", message, None, "a thread or process in the background writes")
-        found = told["found"]
-        if isinstance(found, list) and found[1] != told["wanted"]:
+        found, steps = told["found"], 20 if case.label == "two at once" else 10
+        if isinstance(found, list) and found[0] == steps and found[1] != told["wanted"]:
             message = (
-                "The checkpoint holds what training wrote into the tensors after save() had returned: the state must be "
-                "copied before save() returns, only writing may come later."
+                "The checkpoint is not the state at the call of save(). Training changed that state right after save() "
+                "had returned. Copy everything, also the tensors, before save() returns. Only write later."
             )
             raise bench.lost(
                 case, "race", message, None, "the state when save() was called", _first(found[1], told["wanted"])
             )
         drawn, again = told["draws"]
-        if drawn != again:
+        if told["at_once"] > 1:
             message = (
-                "Random numbers drawn after save() had returned are not drawn again after loading: the generators' states must "
-                "be taken before save() returns, too."
+                f"{told['at_once']} checkpoints were written at the same time. Begin save() by waiting for the checkpoint "
+                "that is still being written."
             )
-            raise bench.lost(case, "race", message, None, "the generators as they were when save() was called")
-        steps = 20 if case.label == "two at once" else 10
+            raise bench.lost(case, "race", message, None, "one in flight")
         wrong = _wrong(found, {steps: told["wanted"]})
         if wrong:
             raise bench.lost(case, wrong[0], f"After wait(), {wrong[1]}.")
-        if told["at_once"] > 1:
-            message = f"{told['at_once']} checkpoints were written at the same time: a second save() has to wait for the first."
-            raise bench.lost(case, "race", message, None, "one in flight")
+        if drawn != again:
+            message = (
+                "After loading, the random generators do not repeat the numbers that they drew right after save(). Take "
+                "their states before save() returns, and restore them in load_latest()."
+            )
+            raise bench.lost(case, "race", message, None, "the generators as they were when save() was called")
     return bench.picture("async")
 
 
@@ -207,8 +224,8 @@ def errors(bench: RankBench) -> Outcome:
     for case, result in bench.calls("errors"):
         if not result.returned[0]:
             message = (
-                "The directory was replaced by a file, so nothing could be saved, and yet neither save() nor wait() raised: "
-                "the error stayed in the background."
+                "The directory was replaced by a file, so nothing could be saved, but neither save() nor wait() raised. "
+                "Raise errors of the background in wait() or in the next save()."
             )
             raise bench.lost(case, "not_durable", message, None, "wait() raises what went wrong in the background")
     return bench.picture("errors")
@@ -222,12 +239,11 @@ def _of_one_step(found: list[Any], wanted: list[dict[str, str]], *steps: int) ->
             other = next(
                 (r for r, theirs in enumerate(wanted) if each in [[step, theirs[str(step)]] for step in steps]), None
             )
-            whose = f" (it is rank {other}'s shard)" if other is not None else ""
+            whose = f" (this is rank {other}'s shard)" if other is not None else ""
             return "wrong_result" if whose else "not_atomic", f"on rank {rank} {wrong[1]}{whose}"
     if len({each[0] for each in found}) > 1:
-        return "not_atomic", "the ranks loaded different steps: " + ", ".join(
-            f"rank {r}: {s}" for r, (s, _) in enumerate(found)
-        )
+        each_rank = (f"{step} on rank {rank}" for rank, (step, _) in enumerate(found))
+        return "not_atomic", f"the ranks loaded different steps ({', '.join(each_rank)})"
     return None
 
 
@@ -242,19 +258,24 @@ def ranks(bench: RankBench) -> Outcome:
                 n = len(told["wanted"])
                 when = f"After {n} ranks had saved"
                 if rank >= 0:
-                    when = f"With rank {rank} of {n} killed {_before(told['calls'][rank], point['number'])}"
-                raise bench.lost(case, wrong[0], f"{when}, {wrong[1]}.", None, "every shard, and then one marker")
+                    when = f"After rank {rank} of {n} was killed {_before(told['calls'][rank], point['number'])}"
+                what = f"{when}, {wrong[1]}. All ranks must load their own shards of one step that is complete."
+                raise bench.lost(case, wrong[0], what, None, "every shard, and then one marker")
             if point["returned"] and point["found"][0][0] != NEW:
                 who = point["returned"][0]
                 message = (
-                    f"Rank {who}'s save() had returned, and yet all ranks load step {OLD}: rank {rank}, killed "
-                    f"{_before(told['calls'][rank], point['number'])}, had not come to complete step {NEW}."
+                    f"save() returned on rank {who}, although rank {rank} was killed "
+                    f"{_before(told['calls'][rank], point['number'])} and all ranks load step {OLD}. Step {NEW} was never "
+                    "completed. Return on every rank only when the marker is there."
                 )
                 raise bench.lost(case, "not_durable", message, who, "nobody returns before the marker is there")
         for tried in told["damaged"]:
             wrong = _of_one_step(tried["found"], told["wanted"], OLD, NEW)
             if wrong:
-                message = f"With {tried['file']} damaged (a flipped bit), {wrong[1]}."
+                message = (
+                    f"With {tried['file']} damaged (a flipped bit), {wrong[1]}. If one rank's shard is damaged, load the "
+                    "checkpoint before on all ranks."
+                )
                 raise bench.lost(
                     case, wrong[0], message, None, "a checkpoint counts only if every rank's shard is whole"
                 )
@@ -270,14 +291,14 @@ def published(bench: RankBench) -> Outcome:
         for cut in told["cuts"]:
             wrong = _of_one_step(cut["after"], told["wanted"], OLD, NEW)
             if wrong:
-                raise bench.lost(
-                    case, wrong[0], f"With rank {cut['rank']} killed while it wrote in the background, {wrong[1]}."
-                )
+                when = f"After rank {cut['rank']} was killed while it saved" if cut["killed"] else "After wait()"
+                what = f"{when}, {wrong[1]}. All ranks must load their own shards of one step that is complete."
+                raise bench.lost(case, wrong[0], what)
             if cut["killed"] and cut["returned"] and cut["after"][0][0] != NEW:
                 who = cut["returned"][0]
                 message = (
-                    f"Rank {who}'s wait() returned before rank {cut['rank']} had written all it has to write: with rank "
-                    f"{cut['rank']} killed, all ranks load step {OLD}, so step {NEW} was not published."
+                    f"wait() returned on rank {who}, although rank {cut['rank']} was killed while it saved and all ranks "
+                    f"load step {OLD}. Step {NEW} was never published. Return from wait() only when it is."
                 )
                 raise bench.lost(
                     case, "not_atomic", message, who, "wait() returns when all ranks' shards are published"

@@ -181,7 +181,7 @@ def _job(
     ending = life.values[0]
     own = [event for event in _notes(str(scratch)) if event["why"] != "peer"]
     if ending != "finished" and not killer.done:
-        raise Raised(own[0] if own else {"event": "raised", "text": "torchrun gave the job up", "why": "ended"})
+        raise Raised(own[0] if own else {"event": "raised", "text": "torchrun gave up on the job", "why": "ended"})
     told = {
         "ending": ending, "raised": [f"{event['type']}: {event['text']}" for event in own][:1], "kills": killer.done,
         "logs": logs(folder), "final": final(folder / "final.pt"),

@@ -22,28 +22,26 @@ def _jobs(bench: RankBench) -> dict[str, tuple[Case, Told]]:
         jobs[case.label] = case, result.returned[0]
     case, told = jobs["undisturbed"]
     if not any(told["logs"]):
-        message = "The job wrote no log: DIR/steps-0.jsonl and DIR/steps-1.jsonl hold a line for each step."
+        message = "The job wrote no log. After each step, append a line to DIR/steps-RANK.jsonl on every rank."
         raise bench.lost(case, "wrong_result", message, None, '{"step": 0, "rows": [17, 3, ...]}')
     for rank, lines in enumerate(told["logs"]):
         if [] in lines:
             message = f"Line {lines.index([]) + 1} of steps-{rank}.jsonl is not a JSON object with step and rows."
             raise bench.lost(case, "wrong_result", message, rank, '{"step": 0, "rows": [17, 3, ...]}')
     if isinstance(told["final"], str):
-        raise bench.lost(
-            case, "wrong_result", f"The undisturbed job left {told['final']} in DIR.", None, "a state_dict"
-        )
+        message = f"The undisturbed job left {told['final']} in DIR. Save a state_dict there at the end."
+        raise bench.lost(case, "wrong_result", message, None, "a state_dict")
     return jobs
 
 
 def _finished(bench: RankBench, case: Case, told: Told) -> None:
     """Raise Lost where a job that was disturbed did not come to its end, or was never disturbed."""
     if told["ending"] != "finished":
-        what = (
-            f" {told['raised'][0].splitlines()[0][:200]}" if told["raised"] else " Its workers ended again and again."
-        )
+        what = f"A worker raised {told['raised'][0].splitlines()[0][:200]}." if told["raised"] else "No worker raised."
         kills = " and ".join(f"rank {kill['rank']} before {kill['call']}" for kill in told["kills"])
         message = (
-            f"After SIGKILL of {kills} the job did not come to its end, with a restart for each kill to spare.{what}"
+            f"After SIGKILL of {kills} the job failed, although torchrun restarts it once more often than it was killed. "
+            f"{what} Have the script go on from whatever a kill leaves in DIR."
         )
         raise bench.lost(case, "not_durable", message, None, "the job ends as if nothing had happened")
 
@@ -51,9 +49,10 @@ def _finished(bench: RankBench, case: Case, told: Told) -> None:
 def _killed(bench: RankBench, case: Case, told: Told) -> None:
     planned = case.arguments[0][-1]
     if len(told["kills"]) < len(planned):
-        what, rank, _ = planned[len(told["kills"])]
-        wanted = "logs that many steps" if what == "line" else "writes a checkpoint after each step"
-        message = f"Rank {rank} never came to where it was to be killed: it is one that {wanted}."
+        what, rank, number = planned[len(told["kills"])]
+        where = f"its line {number} in the log" if what == "line" else f"file operation {number} after its third step"
+        wanted = "Log each step on every rank." if what == "line" else f"Write a checkpoint on rank {rank} in each step."
+        message = f"Rank {rank} never reached the point where the test kills it, {where}. {wanted}"
         raise bench.lost(case, "wrong_result", message, rank, "a line in the log, and then a checkpoint, at each step")
 
 
@@ -74,20 +73,22 @@ def epochs(bench: RankBench) -> Outcome:
     seen = Counter(row for lines in told["logs"] for rows in _last(lines).values() for row in rows)
     steps = [sorted(_last(lines)) for lines in told["logs"]]
     if steps[0] != steps[1]:
-        message = f"Rank 0 logged {len(steps[0])} steps and rank 1 {len(steps[1])}: both make every step."
+        step = min({*steps[0]} ^ {*steps[1]})
+        one = int(step in steps[1])
+        message = f"Rank {one} logged step {step}, and rank {1 - one} did not. Make and log every step on both ranks."
         raise bench.lost(case, "lost_or_duplicated", message)
     for row in range(ROWS):
         if seen[row] == count:
             continue
         total = sum(seen.values())
         if total >= 2 * count * ROWS:
-            message = f"In {count} epochs the ranks trained on {total} rows together, not {count * ROWS}: each takes all of them."
+            message = f"In {count} epochs both ranks together trained on {total} rows instead of {count * ROWS}. Give each row to only one rank in an epoch."
         else:
-            message = f"In {count} epochs the ranks trained {seen[row]} times on row {row}: each row is one rank's in each epoch."
+            message = f"In {count} epochs row {row} was trained on {seen[row]} times instead of {count}. Train on each row once an epoch, on one rank."
         raise bench.lost(case, "lost_or_duplicated", message, None, f"{count} times", f"{seen[row]} times")
     strange = [row for row in seen if not 0 <= row < ROWS]
     if strange:
-        raise bench.lost(case, "wrong_result", f"The logs name row {strange[0]}, and there are rows 0 to {ROWS - 1}.")
+        raise bench.lost(case, "wrong_result", f"The logs name row {strange[0]}. There are only rows 0 to {ROWS - 1}.")
     return bench.outcome(case)
 
 
@@ -121,8 +122,9 @@ def _goes_on(bench: RankBench, case: Case, kill: Told, rank: int, before: list[A
         return
     again = reached + 1 - new[0][0]
     message = (
-        f"Rank {kill['rank']} was killed (before {kill['call']}) when rank {rank} had logged step {reached}, and after the "
-        f"restart rank {rank} began at step {new[0][0]}: {again} steps were trained again."
+        f"Rank {rank} had logged step {reached} when rank {kill['rank']} was killed (before {kill['call']}). After the "
+        f"restart rank {rank} began at step {new[0][0]} and trained {again} steps again. Write a checkpoint after each "
+        "step, and go on from the last one that is complete."
     )
     expected = f"step {reached + 1}, or the one before, from the last checkpoint"
     raise bench.lost(case, "lost_or_duplicated", message, rank, expected, f"step {new[0][0]}")
@@ -140,24 +142,25 @@ def rows(bench: RankBench) -> Outcome:
             for step in sorted(set(got) | set(wanted)):
                 if got.get(step) == wanted.get(step) or (step not in got and (rank, step) in excused):
                     continue
-                what = f"trained on rows {_few(got[step])}" if step in got else "did nothing"
-                instead = f"on {_few(wanted[step])}" if step in wanted else "nothing"
                 if step not in got and (rank, step) in cut:
                     message = (
                         f"Rank {rank} was killed before it logged step {step}, and after the restart that step was not done "
-                        "again: its checkpoint was there before the line. First the line, and then the checkpoint."
+                        "again. Log a step before you write its checkpoint, and go on with the next step."
                     )
                     raise bench.lost(case, "lost_or_duplicated", message, rank)
-                message = (
-                    f"At step {step} rank {rank} {what}; the undisturbed job trained {instead} there. After a restart the "
-                    "order of the epoch and the position in it have to be the same."
-                )
+                todo = "After a restart, go on in the same order of the rows, at the same place in the epoch."
+                if _last(told["kills"][0]["logs"][rank]).get(step) not in (None, wanted.get(step)):
+                    todo = "That was before the first kill, so seed the order of the rows."
+                did, instead = _did(got.get(step)), _did(wanted.get(step))
+                message = f"At step {step} rank {rank} {did}. In the undisturbed job rank {rank} {instead}. {todo}"
                 raise bench.lost(case, "lost_or_duplicated", message, rank)
     return bench.picture("job")
 
 
-def _few(numbers: list[int]) -> str:
-    return ", ".join(map(str, numbers[:4])) + (", ..." if len(numbers) > 4 else "")
+def _did(numbers: list[int] | None) -> str:
+    if numbers is None:
+        return "did nothing"
+    return f"trained on rows {', '.join(map(str, numbers[:4]))}{' and others' if len(numbers) > 4 else ''}"
 
 
 def _different(told: Told, undisturbed: Told) -> str:
@@ -166,12 +169,12 @@ def _different(told: Told, undisturbed: Told) -> str:
     if isinstance(got, str):
         return f"left {got}"
     if set(got) != set(wanted):
-        return f"left the parameters {', '.join(sorted(got))}, not {', '.join(sorted(wanted))}"
+        return f"left the parameters {', '.join(sorted(got))} instead of {', '.join(sorted(wanted))}"
     for name, tensor in wanted.items():
         mine, other = np.asarray(got[name].view(), np.float64), np.asarray(tensor.view(), np.float64)
         if mine.shape != other.shape or not np.allclose(mine, other, rtol=1e-6, atol=1e-7):
             far = f"{abs(mine - other).max():.2g} apart" if mine.shape == other.shape else "of another shape"
-            return f"ended at another {name}, {far}"
+            return f"ended with another {name} than the undisturbed one, {far}"
     return ""
 
 
@@ -183,8 +186,8 @@ def parameters(bench: RankBench) -> Outcome:
         if different:
             kills = ", then ".join(f"rank {kill['rank']} before {kill['call']}" for kill in told["kills"])
             message = (
-                f"With SIGKILL of {kills}, the job {different} than the undisturbed one: what a restart goes on from is "
-                "not all that training depends on (parameters, optimizer, random generators, on every rank)."
+                f"After SIGKILL of {kills}, the job {different}. Save and restore on every rank all that training depends "
+                "on: parameters, optimizer and random generators."
             )
             raise bench.lost(case, "wrong_result", message, None, "equal to the undisturbed job's, to 1e-6")
     return bench.picture("job")

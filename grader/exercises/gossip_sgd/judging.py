@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from grader import says
 from grader.exercises.common import checks, plain
 from grader.exercises.gossip_sgd import mixing
 from grader.exercises.gossip_sgd.mixing import Array, Gossip, Training
@@ -57,8 +58,8 @@ def rows_of(bench: RankBench, case: Case, result: CallResult, count: int) -> Arr
             row = rows[number] if number < len(rows) else None
             if not isinstance(row, Strided) or row.shape != (wanted,) or row.storage.dtype != given.start.dtype:
                 what = (
-                    f"With {case.label}: the parameters of rank {rank} became {plain.in_words(row)}; their number and "
-                    f"dtype must stay {wanted} and {given.start.dtype}."
+                    f"With {case.label}: the parameters of rank {rank} became {plain.in_words(row)}. Keep the shapes "
+                    f"({wanted} elements in all) and the dtype {given.start.dtype}."
                 )
                 raise bench.lost(case, "wrong_result", what, rank)
         ranks.append(np.stack([row.view().astype(np.float64) for row in rows[:count]]))
@@ -101,25 +102,26 @@ def _compare(bench: RankBench, case: Case, result: CallResult, gossip: Gossip, g
 def _mix_habit(gossip: Gossip, number: int, before: Array, got: Array, rank: int) -> str:
     right = gossip.matrices[number] @ before
     if not np.isfinite(got).all():
-        return "Some are not finite numbers: was a buffer never filled?"
+        return "Some values are not finite. Check that every buffer is filled before you read it."
     if near(got, right):
         return ""
     for matrix, sentence in mixing.mixing_mistakes(gossip, number):
         if not near(matrix @ before, right) and near(got, matrix @ before):
             return sentence
     if near(got, right, 1e-2):
-        return "It is close, but not the same: were the values rounded on their way?"
+        return "The values are close, but not equal. Do not round them on the way. Send and add them in their dtype."
     some_right = any(near(one, other) for one, other in zip(got, right, strict=True))
     new = mixing.mixed_up(gossip, number, before, got, rank, near) if some_right else ""
     if new:
-        return f"It took what rank {new} had after its own mix: all take the values from before it, at the same time."
+        return f"Rank {rank} mixed in what {new} had AFTER the mix. Every rank must mix the values from before it."
     if near(got[rank], before[rank]):
-        return f"Rank {rank}'s tensors are as they were: they must be changed in place."
+        return f"The mix left rank {rank}'s tensors as they were. Change them in place."
     ends = np.cumsum([0, *map(math.prod, gossip.shapes)])
     bad = [k for k, (a, b) in enumerate(itertools.pairwise(ends)) if not near(got[:, a:b], right[:, a:b])]
     if len(bad) < len(gossip.shapes):
-        return f"Only {'tensor' if len(bad) == 1 else 'tensors'} {', '.join(map(str, bad))} of the list are wrong."
-    return f"Rank {rank} is to have {_row_told(gossip, number, rank)}, each as it was before the mix."
+        these = f"tensor {bad[0]} is" if len(bad) == 1 else f"tensors {says.listed(bad)} are"
+        return f"Only {these} wrong on any rank. Mix every tensor of the list."
+    return f"Rank {rank} must have {_row_told(gossip, number, rank)}, with the values from before the mix."
 
 
 def _row_told(gossip: Gossip, number: int, rank: int) -> str:
@@ -142,15 +144,15 @@ def mean(bench: RankBench) -> Outcome:
                 one, other = plain.apart(float(now[:, element].mean()), float(wanted[element]))
                 what = (
                     f"With {case.label}: in mix {number + 1} of {len(got)} the mean over all ranks goes from {other} "
-                    f"to {one}. The weights are doubly stochastic: what one rank takes from another it must give in "
-                    f"exchange, both from before the mix. {_mean_habit(gossip, number, before, now)}"
+                    f"to {one}. The weights are doubly stochastic, so a mix of the values from before it keeps the "
+                    f"mean. {_mean_habit(gossip, number, before, now)}"
                 )
                 raise bench.lost(case, "wrong_result", what.strip(), None, other, one)
             idle = [rank for rank in range(case.ranks) if gossip.told[rank][number][0] and (now == before)[rank].all()]
             if idle and not number:  # later a rank may be at the mean
                 what = (
-                    f"With {case.label}: in mix {number + 1} of {len(got)} nothing changes on rank {idle[0]}, though it "
-                    f"has neighbours: the tensors that were given must be changed in place."
+                    f"With {case.label}: mix {number + 1} of {len(got)} changed nothing on rank {idle[0]}, which has "
+                    f"neighbors. Change the given tensors in place."
                 )
                 raise bench.lost(case, "wrong_result", what, idle[0])
             before = now
@@ -175,11 +177,12 @@ def consensus(bench: RankBench) -> Outcome:
             before = got[number - 1] if number else gossip.start.astype(np.float64)
             why = _mean_habit(gossip, number, before, now)
             if not why and 1e-10 < error < 1e-5:
-                why = "It stays where numbers of fewer digits end: were the values rounded on their way?"
+                why = "Rounding leaves about as much. Send and add the values in their dtype."
             what = (
-                f"With {case.label}: after {number + 1} mixes the ranks' distance from their mean is {error:.3g}, from "
-                f"{first:.3g} at first. The matrix's second largest singular value is {rate:.4f}, so at most "
-                f"{rate:.4f}^{number + 1} of it is left, {allowed:.3g}. {why}"
+                f"With {case.label}: after {says.counted(number + 1, 'mix', 'mixes')} the ranks' distance from their "
+                f"mean is {error:.3g}. It was {first:.3g} at first. The second largest singular value of the mixing "
+                f"matrix is {rate:.4f}, so at most {first:.3g} x {rate:.4f}^{number + 1} = {allowed:.3g} may be left. "
+                f"{why}"
             )
             raise bench.lost(case, "not_converged", what.strip(), None, f"at most {allowed:.3g}", f"{error:.3g}")
     return bench.picture("consensus")
@@ -202,8 +205,8 @@ def neighbours_only(bench: RankBench) -> Outcome:
             strangers = sorted({op.peer for op in operations if op.kind == SEND and op.size} - set(heard))
             if strangers:
                 what = (
-                    f"With {case.label}: rank {rank} sent to rank {strangers[0]}, which is none of its neighbours "
-                    f"{sorted(heard)}: gossip knows no others."
+                    f"With {case.label}: rank {rank} sent to rank {strangers[0]}, which is not one of its neighbors "
+                    f"{sorted(heard)}. Send to the neighbors only."
                 )
                 texts = f"ranks {sorted(heard)}", f"rank {strangers[0]}"
                 raise bench.lost(case, "too_many_bytes", what, rank, *texts)
@@ -212,16 +215,17 @@ def neighbours_only(bench: RankBench) -> Outcome:
             if sent > allowed:
                 names = ", ".join(dict.fromkeys(op.name for op in operations if not op.receives))
                 what = (
-                    f"With {case.label}: rank {rank} sent {sent} bytes ({names}) in a mix; to {len(heard)} neighbours "
-                    f"it has {len(heard) * size} to send, its tensors once to each. {_sent_habit(operations)}"
+                    f"With {case.label}: rank {rank} sent {sent} bytes ({names}) in one mix. Its tensors, once for "
+                    f"each of {says.counted(len(heard), 'neighbor')}, are {len(heard) * size} bytes. "
+                    f"{_sent_habit(operations)}"
                 )
                 texts = f"at most {allowed} bytes", f"{sent} bytes"
                 raise bench.lost(case, "too_many_bytes", what.strip(), rank, *texts)
         total = sum(result.trace.bytes_sent(rank) for rank in range(case.ranks))
         if total < 0.9 * case.ranks * size:
             what = (
-                f"With {case.label}: all ranks together sent {total} bytes, though each must tell its neighbours "
-                f"{size} bytes of tensors."
+                f"With {case.label}: all ranks together sent {total} bytes. Send each neighbor all tensors, which are "
+                f"{size} bytes."
             )
             texts = f"at least {case.ranks * size} bytes", f"{total} bytes"
             raise bench.lost(case, "too_few_bytes", what, None, *texts)
@@ -230,5 +234,5 @@ def neighbours_only(bench: RankBench) -> Outcome:
 
 def _sent_habit(operations: list[Operation]) -> str:
     if any(op.collective for op in operations):
-        return "A collective tells everybody: send to the neighbours alone, so that the cost is that of the degree."
-    return ""
+        return "Send to the neighbors point to point, without a collective."
+    return "Send each tensor once to each neighbor."

@@ -119,25 +119,25 @@ def mixing_mistakes(gossip: Gossip, number: int) -> Iterator[tuple[Array, str]]:
     """The matrix of each usual mistake in round `number`, and the sentence that names it."""
     matrix = gossip.matrices[number]
     n, own = len(matrix), np.diag(np.diag(matrix))
-    yield np.eye(n), "The tensors that were given are as they were: they must be changed in place."
+    yield np.eye(n), "The mix left the given tensors as they were. Change them in place."
     yield (
         uniform(matrix),
-        "That is the plain mean over a rank and its neighbours, without the weights: each row sums to 1, but the "
-        "columns do not where degrees differ, so that the mean of all ranks is lost.",
+        "Each rank holds the plain mean of itself and its neighbors, without the weights. Where ranks have different "
+        "numbers of neighbors, that changes the mean over all ranks. Multiply each value by its weight.",
     )
-    yield np.full((n, n), 1 / n), "That is the mean of all ranks: a mix takes the neighbours only, by their weights."
-    said = "Each rank keeps its own value whole: it must be scaled by 1 - the sum of the weights."
+    yield np.full((n, n), 1 / n), "Each rank holds the mean over all ranks. Mix only the neighbors, each by its weight."
+    said = "Each rank added its own value unscaled. Multiply the own value by 1 - the sum of the weights."
     yield matrix - own + np.eye(n), said
-    yield matrix - own, "Each rank's own value is missing: it counts 1 - the sum of the weights."
+    yield matrix - own, "Each rank's own value is missing. Add it, multiplied by 1 - the sum of the weights."
     yield (
         matrix.T,
-        "Each message has the weight that its SENDER has for the receiver: the weights are the receiver's, for what it "
-        "hears. Where weights are not symmetric that is another matrix.",
+        "Each value was multiplied by the weight that its SENDER has for the receiver. With asymmetric weights that is "
+        "the transposed matrix. Use the receiver's weights: weights[k] is for what neighbours[k] sends.",
     )
-    said = "The weights went to other neighbours: weights[k] is that of neighbours[k], in the order that is given."
+    said = "These are the values for sorted neighbors and unsorted weights. weights[k] belongs to neighbours[k]."
     yield misaligned(gossip, number), said
     outside = matrix - own
-    said = "That is the mean of the neighbours alone, without the own value."
+    said = "Each rank holds the mean of its neighbors alone. Add its own value, times 1 - the sum of the weights."
     yield outside / np.maximum(outside.sum(1, keepdims=True), 1e-9), said
 
 
@@ -150,7 +150,7 @@ def mixed_up(gossip: Gossip, number: int, before: Array, got: Array, rank: int, 
             values = np.array(before)
             values[list(chosen)] = got[list(chosen)]
             if near(matrix[rank] @ values, got[rank]):
-                return ", ".join(map(str, chosen))
+                return says.names(chosen)
     return ""
 
 
@@ -211,16 +211,18 @@ class Training:
 
 
 _ELASTIC = {
-    "centre stays": "The workers are drawn to the centre, but the centre never moves: the elastic force acts on both, "
-    "or it is no elastic averaging.",
-    "workers stay": "The workers are where no centre draws them: the elastic force acts on both.",
-    "new centre": "The workers are drawn to the NEW centre: both updates use the old values.",
-    "new workers": "The centre is drawn to the NEW parameters of the workers: both updates use the old values.",
-    "mean force": "The centre is drawn by the mean of the differences: it is drawn by their sum.",
-    "follows": "The centre became the mean of the workers: it is only drawn to them, by elastic x the sum.",
-    "own start": "Each rank began with its own parameters: all load rank 0's, where the centre begins too.",
-    "own centre": "Each rank began with its own parameters: all load rank 0's, where the centre begins too.",
-    "mean": "The centre began as the mean of the ranks' parameters: it begins as rank 0's, which all load.",
+    "centre stays": "The ranks moved toward the center, but the center never moved. Elastic averaging moves both. Add "
+    "elastic x the sum of the differences (rank - center) to the center.",
+    "workers stay": "The ranks never moved toward the center. Elastic averaging moves both. Subtract elastic x (rank - "
+    "center) from each rank's parameters.",
+    "new centre": "The ranks moved toward the NEW center. Compute both updates from the old values.",
+    "new workers": "The center moved toward the NEW parameters of the ranks. Compute both updates from the old values.",
+    "mean force": "The center moved by elastic x the MEAN of the differences. Move it by elastic x their sum.",
+    "follows": "The center became the mean of the ranks. Only move it toward them, by elastic x the sum of the "
+    "differences (rank - center).",
+    "own start": "Each rank began with its own parameters. Load rank 0's on all ranks first. The center begins there.",
+    "own centre": "Each rank began with its own parameters. Load rank 0's on all ranks first. The center begins there.",
+    "mean": "The center began as the mean over the ranks. Begin with rank 0's parameters, and load them on all ranks.",
 }
 
 
@@ -228,23 +230,28 @@ def training_mistakes(training: Training) -> Iterator[tuple[Array, str]]:
     """What the ranks' parameters would be by each usual mistake, and the sentence that names it."""
     period, steps = training.period, training.steps
     early = (1, *range(period + 1, steps + 1, period))
-    told = says.some(early, 2)
-    said = f"The ranks met after steps {told}: step 0 is the first, so that after `step` there were step + 1."
+    wanted = f"They must meet every {period} steps." if period > 1 else "They must meet after every step."
+    said = f"The ranks met {_after(early)}. After local_step(step), step + 1 steps are done. {wanted}"
     yield replace(training, after=early).rows(), said
     late = tuple(range(period + 1, steps + 1, period + 1))
     if late:
-        said = f"The ranks met after steps {says.some(late, 2)}: a period is {period} steps."
-        yield replace(training, after=late).rows(), said
+        yield replace(training, after=late).rows(), f"The ranks met {_after(late)}. {wanted}"
     for variant, sentence in _ELASTIC.items() if training.elastic is not None else ():
         yield replace(training, variant=variant).rows(), sentence
-    yield replace(training, after=tuple(range(1, steps + 1))).rows(), "The ranks met after every step."
-    yield replace(training, after=()).rows(), "The ranks never met: their parameters are those of each rank alone."
-    yield replace(training, after=(steps,)).rows(), "The ranks met once, in the end."
-    yield replace(training, after=training.meetings[:1]).rows(), "The ranks met once and never again."
+    yield replace(training, after=tuple(range(1, steps + 1))).rows(), f"The ranks met after every step. {wanted}"
+    said = f"Each rank has what its own steps alone give, as if the ranks never met. {wanted}"
+    yield replace(training, after=()).rows(), said
+    yield replace(training, after=(steps,)).rows(), f"The ranks met only once, after the last step. {wanted}"
+    yield replace(training, after=training.meetings[:1]).rows(), f"The ranks met once and never again. {wanted}"
     if training.elastic is None:
-        yield replace(training, variant="sum").rows(), "The parameters are the SUM over the ranks: divide by N."
+        yield replace(training, variant="sum").rows(), "The parameters are the SUM over the ranks. Divide by N."
         return
-    yield replace(training, elastic=None).rows(), "That is the plain average: with `elastic`, ranks and centre meet."
+    said = "That is the plain average. With `elastic`, move each rank toward the center, and the center toward them."
+    yield replace(training, elastic=None).rows(), said
     loaded = np.broadcast_to(training.start[0], training.start.shape)
-    said = "That is the plain average: with `elastic`, each rank and the centre are only drawn to each other."
     yield replace(training, elastic=None, start=loaded).rows(), said
+
+
+def _after(steps: Sequence[int]) -> str:
+    more = " and so on" if len(steps) > 2 else ""
+    return f"after step{'s' * (len(steps) > 1)} {', '.join(map(str, steps[:2]))}{more}"

@@ -46,7 +46,7 @@ def _stepped(bench: RankBench, case: Case, result: CallResult) -> None:
             count = len(steps) if isinstance(steps, list) else 0
             made = f"{count} local steps" if count != training.steps else f"local steps {steps}"
             what = (
-                f"With {case.label}: rank {rank} made {made}; local_step(step) is to be called once for each of the "
+                f"With {case.label}: rank {rank} made {made}. Call local_step(step) once for each of the "
                 f"{training.steps} steps, 0 to {training.steps - 1}."
             )
             raise bench.lost(case, "wrong_result", what, rank, f"{training.steps} steps", made)
@@ -54,13 +54,13 @@ def _stepped(bench: RankBench, case: Case, result: CallResult) -> None:
 
 def _training_habit(training: Training, got: Array, right: Array) -> str:
     if not np.isfinite(got).all():
-        return "Some are not finite numbers: was a buffer never filled?"
+        return "Some values are not finite. Check that every buffer is filled before you read it."
     for wrong, sentence in mixing.training_mistakes(training):
         if not near(wrong, right) and near(got, wrong, 1e-3):
             return sentence
     step = next((step for step in training.meetings if not near(got[step], right[step])), 0)
     if training.elastic is None and step and not near(got[step], got[step, :1]):
-        return f"After step {step} all ranks must have the same, the mean over all of them, and they differ."
+        return f"After step {step} the ranks differ. Put the mean over all ranks into every rank's model."
     return ""
 
 
@@ -96,22 +96,22 @@ def _when(bench: RankBench, case: Case, rank: int, operations: dict[int, list[Op
         count = sum(checks.sent_by(op, range(case.ranks)) for op in operations[early[0]])
         why = ""
         if early == [training.steps]:
-            why = " The steps that are left over in the end get no average."
-        elif len(set(operations) - {0}) >= training.steps - 1:
-            why = " It did so after every step: what is saved by local steps is just that."
+            why = " Do not average the steps that are left over at the end."
+        elif (often := len(set(operations) - {0})) >= training.steps - 1:
+            why = f" It communicated after {often} of {training.steps} steps. Local SGD is there to save exactly that."
         what = (
-            f"With {case.label}: rank {rank} communicated after step {early[0]} ({names}, {count} bytes sent); ranks "
-            f"meet {wanted}.{why}"
+            f"With {case.label}: rank {rank} communicated after step {early[0]} ({names}, {count} bytes sent). Ranks "
+            f"must communicate {wanted}.{why}"
         )
         raise bench.lost(case, "too_many_bytes", what, rank, wanted, f"also after step {early[0]}")
     if missing:
-        what = f"With {case.label}: rank {rank} did not communicate after step {missing[0]}; ranks meet {wanted}."
+        what = f"With {case.label}: rank {rank} did not communicate after step {missing[0]}. Ranks must meet {wanted}."
         raise bench.lost(case, "too_few_bytes", what, rank, wanted, f"not after step {missing[0]}")
 
 
 def _all(steps: tuple[int, ...]) -> str:
     if not steps:
-        return "after no step here, as there are fewer than a period"
+        return "after no step here, because there are fewer steps than a period"
     return f"after step{'s' * (len(steps) > 1)} {', '.join(map(str, steps))}"
 
 

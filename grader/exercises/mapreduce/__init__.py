@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from grader import says
 from grader.exercise import Check, Exercise
 from grader.jobs import given
 from grader.jobs.bench import JobBench
@@ -75,24 +76,25 @@ def wrong(bench: JobBench, done: Done, why: str = "") -> Diagnosis | None:
     found = bench.found
     where = f"{done.job.label}. " if done.job.label else ""
     if done.items is None:
-        text = f"{where}run() returned a {done.type_name}; it returns a dict of key to result."
+        text = f"{where}run() returned a {done.type_name}. Return a dict of key to result."
         return found("wrong_result", text, "a dict", done.type_name)
     right = expected(done.job)
     got = dict(done.items)
     lost = [key for key in right if key not in got]
     if lost:
-        text = f"{where}{_count(lost, 'key')} missing from what run() returned, {lost[0]!r} for one. {why}"
+        text = f"{where}{_count(lost, 'key')} missing from what run() returned, for example {lost[0]!r}. {why}"
         return found("wrong_result", text.strip(), f"{len(right)} keys", f"{len(got)} keys")
     more = [key for key in got if key not in right]
     if more:
-        text = f"{where}run() returned {_count(more, 'key')} that no map_fn gave, {_told(more[0])} for one."
+        text = f"{where}run() returned {says.counted(len(more), 'key')} that no map_fn gave, for example {_told(more[0])}."
         return found("wrong_result", text, f"{len(right)} keys", f"{len(got)} keys")
     bad = [key for key, value in right.items() if not _same(got[key], value)]
     if not bad:
         return unused(bench, done)
     key = bad[0]
-    text = f"{where}For {key!r} run() returned {_told(got[key])}; {_told(right[key])} is right"
-    text += f" ({len(bad)} of {len(right)} keys are wrong). {_how(got, right, bad)} {why}"
+    text = f"{where}For {key!r} run() returned {_told(got[key])} instead of {_told(right[key])}"
+    how = _how(got, right, bad) if done.job.functions[1] == "total" else ""
+    text += f" ({len(bad)} of {len(right)} keys are wrong). {how} {why}"
     return found("wrong_result", " ".join(text.split()), f"{key!r}: {_told(right[key])}", _told(got[key]))
 
 
@@ -105,8 +107,8 @@ def unused(bench: JobBench, done: Done) -> Diagnosis | None:
     went = sum(room >= size for room, size in zip(reversed(given), reversed(sizes), strict=False))
     if went < len(sizes):
         text = (
-            f"{where}The result is right, but only {_count(range(went), 'task')} large enough to have been given one of "
-            f"the {len(sizes)} splits. Submit one map task for each element of inputs, with that element."
+            f"{where}The result is right, but only {says.counted(went, 'task')} got enough bytes to have been given one "
+            f"of the {len(sizes)} splits. Submit one map task for each element of inputs, with that element."
         )
         return found("too_few_bytes", text, f"{len(sizes)} map tasks", str(went))
     died = sum(task.became == "died" for task in done.tasks)
@@ -114,8 +116,8 @@ def unused(bench: JobBench, done: Done) -> Diagnosis | None:
     if died < len(job.deaths) or stood < len(job.still):
         last = max(*job.deaths, *job.still, 0)
         text = (
-            f"{where}The result is right, but there was no {_nth(last)} task, in which that was to happen, only "
-            f"{len(done.tasks)}: reduce in tasks, too, one for each reducer."
+            f"{where}The result is right, but only {says.counted(len(done.tasks), 'task')} ran, so that could not happen "
+            f"in the {_nth(last)}. Submit one reduce task for each reducer."
         )
         return found(
             "too_few_bytes", text, f"{len(sizes)} map tasks, {job.reducers} reduce tasks", str(len(done.tasks))
@@ -129,8 +131,8 @@ def shared_out(bench: JobBench, done: Done) -> Diagnosis | None:
     most = 2 * (len(job.inputs) + job.reducers)
     if done.different > most:
         text = (
-            f"{job.label}. {done.different} different tasks ran: one map task for each of {len(job.inputs)} splits and "
-            f"one reduce task for each of {job.reducers} reducers are enough."
+            f"{job.label}. {done.different} different tasks ran, at most {most} are allowed. Submit one map task for "
+            f"each of {len(job.inputs)} splits and one reduce task for each of {job.reducers} reducers."
         )
         return found("too_many_messages", text, f"<= {most} tasks", str(done.different))
     first = done.tasks[: len(job.inputs)]  # before them, nothing can be reduced
@@ -139,8 +141,8 @@ def shared_out(bench: JobBench, done: Done) -> Diagnosis | None:
     busy = min(job.workers, len(job.inputs))
     if at_once < busy:
         text = (
-            f"{job.label}. Never more than {_count(range(at_once), 'task')} running at the same time, with {busy} workers "
-            "to map: submit all map tasks, then wait."
+            f"{job.label}. Never more than {says.counted(at_once, 'task')} ran at the same time, although {busy} workers "
+            "can map. Submit all map tasks, then wait."
         )
         return found("too_slow", text, f"{busy} at the same time", str(at_once))
     return None
@@ -151,14 +153,14 @@ def _nth(number: int) -> str:
 
 
 def _how(got: dict[Any, Any], right: dict[Any, Any], bad: Sequence[Any]) -> str:
-    """Which way the wrong numbers lie."""
+    """Which way the wrong sums of positive numbers lie."""
     pairs = [(got[key], right[key]) for key in bad]
     if not all(isinstance(one, int | float) and not isinstance(one, bool) for pair in pairs for one in pair):
         return ""
     if all(mine > its for mine, its in pairs):
-        return "All of them are too large: something was counted more than once."
+        return "All of them are too large, so something was counted more than once."
     if all(mine < its for mine, its in pairs):
-        return "All of them are too small: something was lost, or a key went to several reducers."
+        return "All of them are too small, so values are missing in the sums."
     return ""
 
 
@@ -172,7 +174,7 @@ def _same(got: Any, right: Any) -> bool:
 
 
 def _count(things: Sequence[Any], name: str) -> str:
-    return f"{len(things)} {name}{'s' * (len(things) > 1)} {'are' if len(things) > 1 else 'is'}"
+    return f"{says.counted(len(things), name)} {'is' if len(things) == 1 else 'are'}"
 
 
 def _told(value: Any) -> str:
@@ -208,7 +210,7 @@ def _one_reducer(bench: JobBench) -> Chart:
         Job(hottest, readings(rng, 6), 3, reducers, seed=rng.randrange(2**31), label=f"Maxima, {reducers} reducers")
         for reducers in (4, 3, 8)
     )
-    return _hold(bench, jobs, "All values of a key go to one reducer, in one call of reduce_fn.")
+    return _hold(bench, jobs, "Send all values of a key to one reducer, in one call of reduce_fn.")
 
 
 def _partitioner(bench: JobBench) -> Chart:
@@ -219,8 +221,8 @@ def _partitioner(bench: JobBench) -> Chart:
         for reducers in (4, 3)
     )  # fmt: skip
     why = (
-        "Python's hash() of a string is another number in each process (PYTHONHASHSEED): partition by a function of the "
-        "key's bytes."
+        "Python's hash() of a string differs from process to process (PYTHONHASHSEED). Choose the reducer by a function "
+        "of the key's bytes."
     )
     return _hold(bench, jobs, why)
 
@@ -238,7 +240,7 @@ def _shuffle(bench: JobBench) -> Chart:
             return found
         message = (
             f"With combine_fn the tasks returned {done.returned_bytes:,} bytes, {done.returned_bytes / plain:.0%} of the "
-            f"{plain:,} that it takes without; at most {SHARE:.0%} is needed: a split of {SPLIT:,} words has "
+            f"{plain:,} bytes without it. At most {SHARE:.0%} is allowed, because a split of {SPLIT:,} words has only "
             f"{WORDS} different ones. Combine in the map task, before anything is sent."
         )
         return bench.found("too_many_bytes", message, f"<= {SHARE * plain:,.0f} bytes", f"{done.returned_bytes:,}")
@@ -260,7 +262,7 @@ def _combiner(bench: JobBench) -> Chart:
             what = "Visitors of each page" if functions[0] == "visits" else "Medians"
             yield Job(functions, inputs, 3, 1, seed=rng.randrange(2**31), label=f"{what}, without a combiner")
 
-    return _hold(bench, jobs(), "Only combine_fn may be applied to a part of the values, never reduce_fn.")
+    return _hold(bench, jobs(), "Apply only combine_fn to a part of the values, never reduce_fn.")
 
 
 def _deaths(
@@ -287,20 +289,21 @@ def _straggler(bench: JobBench) -> Chart:
             label=f"{splits} splits, 3 workers; task {number} stands still")
         for splits, number in ((6, 2), (7, 5), (3, 5))
     )  # fmt: skip
-    return _hold(bench, jobs, "What a task and its backup return counts once.")
+    return _hold(bench, jobs, "If both a task and its backup return, count one of the results.")
 
 
 _mapping = _deaths(
-    "mapping", "one is killed in its first task", lambda splits, workers: (1, 2)[: workers - 1],
-    "What a task was doing when its worker died is lost: submit it again.",
+    "mapping", "killed in the first tasks", lambda splits, workers: (1, 2)[: workers - 1],
+    "The task of a worker that dies is lost. Submit the task of the \"died\" event again.",
 )  # fmt: skip
 _mapped = _deaths(
-    "mapped", "one that has mapped is killed while it maps on", lambda splits, workers: (workers + 2,),
-    "What came back with \"done\" stays valid when its worker dies later; only the task of the \"died\" event is lost.",
+    "mapped", "one is killed after it has mapped a split", lambda splits, workers: (workers + 2,),
+    "A result that came back with \"done\" stays valid when its worker dies later. Submit only the task of the \"died\" "
+    "event again.",
 )  # fmt: skip
 _reducing = _deaths(
     "reducing", "one is killed while it reduces", lambda splits, workers: (splits + 2,),
-    "A reduce task is lost with its worker, too.",
+    "A reduce task is lost with its worker, too. Submit it again.",
 )  # fmt: skip
 
 EXERCISE = Exercise(

@@ -48,7 +48,7 @@ def _ended(bench: RankBench, case: Case, told: Told) -> None:
         if event.get("why") == "stuck":
             rest = ", ".join(f"{count} {state}" for state, count in sorted(_states(told).items()))
             message = (
-                f"{where} never came back from worker() ({_plain(event['text'])}). In the study: {rest or 'nothing'}."
+                f"{where} never returned from worker() ({_plain(event['text'])}). The study has {rest or 'no trials'}."
             )
             raise _trouble(bench, told, "deadlock", message, rank, line, "worker() returns when no trial is left open")
         what = f"{_plain(event.get('type'))}: {_plain(event.get('text'))}".strip(": ")
@@ -63,12 +63,12 @@ def _sound(bench: RankBench, case: Case, told: Told) -> None:
         raise _trouble(bench, told, "wrong_result", message)
     if not told["trials"]:
         names = ", ".join(repr(_plain(name)) for name in told["studies"][:3]) or "none"
-        message = f"{where}: there are no trials in the study that worker() was named; the storage has {names}."
+        message = f"{where}: there are no trials in the study that study_name names. Studies in the storage: {names}. Use the study_name and the storage_url that worker() gets."
         raise _trouble(bench, told, "wrong_result", message, expected="study_name, in storage_url", got=names)
     numbers = Counter(trial["number"] for trial in told["trials"])
     twice = [number for number, count in numbers.items() if count > 1]
     if twice:
-        message = f"{where}: {numbers[twice[0]]} trials have the number {twice[0]}."
+        message = f"{where}: {numbers[twice[0]]} trials have the number {twice[0]}. Let Optuna number them."
         raise _trouble(bench, told, "lost_or_duplicated", message, expected="each number once")
 
 
@@ -81,9 +81,10 @@ def _made_up(bench: RankBench, case: Case, searches: list[Told]) -> None:
             call is not None and all(trial[name] == call[name] for name in ("x", "size", "value"))
         ):
             continue
-        what = f"has the value {trial['value']}"
-        right = f"objective() gave {call['value']}" if call else "objective() never gave it one"
-        message = f"{_sentence(case)}: trial {trial['number']} is complete and {what}; {right}. The grader puts an objective of its own into your module: look it up when you call it."
+        name = next((name for name in ("value", "x", "size") if call and trial[name] != call[name]), "value")
+        gave = "gave" if name == "value" else "was called with"
+        right = f"objective() {gave} {call[name]}" if call else "objective() gave it no value"
+        message = f"{_sentence(case)}: trial {trial['number']} is complete with {name} = {trial[name]}, but {right}. The grader puts its own objective() into your module. Look the name up at each call."
         raise _trouble(
             bench, searches[-1], "wrong_result", message, expected="the objective's value", got=str(trial["value"])
         )
@@ -101,15 +102,16 @@ def _too_few(bench: RankBench, case: Case, told: Told, why: str) -> None:
     """Raise Lost where trials are missing."""
     count, total = _complete(told), told["total"]
     if count < total:
-        message = f"{_sentence(case)}: {_number(count)} complete of the {total} that were asked for. {why}"
-        raise _trouble(bench, told, "lost_or_duplicated", message, expected=f"{total} complete", got=str(count))
+        message = f"{_sentence(case)}: {_number(count)} complete instead of {total}. {why}"
+        expected = f"{total} complete"
+        raise _trouble(bench, told, "lost_or_duplicated", message.strip(), expected=expected, got=str(count))
 
 
 def _left_open(bench: RankBench, case: Case, told: Told, why: str) -> None:
     """Raise Lost where a trial is neither complete nor given up when all have returned."""
     for trial in told["trials"]:
         if trial["state"] in OPEN:
-            message = f"{_sentence(case)}: when every process had returned, trial {trial['number']} was still {trial['state']}. {why}"
+            message = f"{_sentence(case)}: all processes returned, but trial {trial['number']} was still {trial['state']}. {why}"
             raise _trouble(
                 bench, told, "lost_or_duplicated", message, expected="none RUNNING or WAITING", got=trial["state"]
             )
@@ -123,7 +125,7 @@ def shared(bench: RankBench) -> Chart:
     for case, searches in _studies(bench, "together"):
         told = searches[-1]
         if told["at_once"] < told["ranks"]:
-            message = f"{_sentence(case)}: never more than {told['at_once']} of {told['ranks']} processes were in objective() at the same time. Keep a lock only while you look and take a trial, not while it runs."
+            message = f"{_sentence(case)}: never more than {told['at_once']} of {told['ranks']} processes were in objective() at the same time. If you hold a lock, release it before the trial runs."
             expected = f"{told['ranks']} at the same time"
             raise _trouble(bench, told, "too_slow", message, expected=expected, got=str(told["at_once"]))
     return _chart(told)
@@ -137,10 +139,10 @@ def exact(bench: RankBench) -> Chart:
             told = searches[-1]
             count, total = _complete(told), told["total"]
             if count > total:
-                message = f"{_sentence(case)}: {_number(count)} complete, and trials_total is {total}. Each process counted before the others had ended theirs: what runs has to count, too, and to look and to take must be one step."
+                message = f"{_sentence(case)}: {_number(count)} complete, but trials_total is {total}. Count the trials of all processes, also the running ones, and make counting and claiming one atomic step."
                 raise _trouble(bench, told, "lost_or_duplicated", message, expected=str(total), got=str(count))
             _too_few(bench, case, told, "")
-            _left_open(bench, case, told, "Take only what you run, and end what you took.")
+            _left_open(bench, case, told, "End every trial that you take.")
             drawn = drawn or told
     assert drawn is not None
     return _chart(drawn)
@@ -151,7 +153,7 @@ def pruned(bench: RankBench) -> Chart:
     for case, searches in _studies(bench, "pruned"):
         told = searches[-1]
         count = sum(call["became"] == "pruned" for call in told["asked"])
-        _too_few(bench, case, told, f"objective() pruned {count}: they do not count, others take their place.")
+        _too_few(bench, case, told, f"objective() pruned {count}. They do not count, so run others in their place.")
     return _chart(told)
 
 
@@ -159,10 +161,10 @@ def late(bench: RankBench) -> Chart:
     """A study that has trials goes on; one that is complete does not."""
     for case, searches in _studies(bench, "late"):
         first, second, third = searches
-        _too_few(bench, case, first, "One process was alone.")
-        _too_few(bench, case, second, f"{_number(_complete(first))} complete before: they stay, and count.")
+        _too_few(bench, case, first, "The only process must run them all.")
+        _too_few(bench, case, second, f"The call before had completed {_complete(first)} of them. Run the rest.")
         if third["asked"]:
-            message = f"{_sentence(case)}: all {third['total']} trials were complete when worker() was called once more, and it called objective() {len(third['asked'])} more times. Look before the first trial, too."
+            message = f"{_sentence(case)}: all {third['total']} trials were complete when worker() was called again, but it called objective() {len(third['asked'])} more times. Count before the first trial, too."
             raise _trouble(
                 bench, third, "lost_or_duplicated", message, expected="no trial", got=str(len(third["asked"]))
             )
@@ -180,10 +182,10 @@ def _killed(bench: RankBench, group: str) -> Iterator[tuple[Case, Told, Told]]:
         told = searches[-1]
         victim = _victim(told)
         if victim is None and _complete(told) > told["total"]:
-            message = f"{_sentence(case)}: {_number(_complete(told))} complete, and trials_total is {told['total']}, so none was the one to be killed in."
+            message = f"{_sentence(case)}: {_number(_complete(told))} complete, but trials_total is {told['total']}. The test kills a process in a certain trial, which did not come. Complete exactly trials_total."
             raise _trouble(bench, told, "lost_or_duplicated", message, expected=str(told["total"]))
         if victim is None:
-            message = f"{_sentence(case)}: objective() was called {len(told['asked'])} times, so nobody could be killed in it. Call it for each trial, in the process that took the trial."
+            message = f"{_sentence(case)}: objective() was called {len(told['asked'])} times, and no process could be killed in it. Call it for each trial, in the process that took the trial."
             raise _trouble(bench, told, "wrong_result", message)
         yield case, told, victim
 
@@ -194,10 +196,10 @@ def killed(bench: RankBench) -> Chart:
         number = victim["number"]
         state = next((trial["state"] for trial in told["trials"] if trial["number"] == number), "gone")
         if state != "FAIL":
-            message = f"{_sentence(case)}: process {victim['rank']} was killed in trial {number}, its last heartbeat was 5 s ago, and when the other one had returned the trial was {_plain(state)}. Give the storage a heartbeat_interval and a grace_period of at most 5 s together."
+            message = f"{_sentence(case)}: process {victim['rank']} was killed in trial {number}. When the other process had returned, the trial was {_plain(state)} instead of FAIL. Use a heartbeat_interval and a grace_period of at most 5 s together, and have stale trials failed before you return."
             raise _trouble(bench, told, "not_durable", message, victim["rank"], expected="FAIL", got=_plain(state))
-        _too_few(bench, case, told, f"Trial {number} failed: it does not count.")
-        _left_open(bench, case, told, "Somebody has to run what was queued again.")
+        _too_few(bench, case, told, f"Trial {number} failed and does not count. Run another one.")
+        _left_open(bench, case, told, "Run every trial that was queued again, and end every trial that you take.")
     return _chart(told)
 
 
@@ -212,7 +214,7 @@ def retried(bench: RankBench) -> Chart:
             and all(trial[name] == victim[name] for name in ("x", "size"))
         ]
         if not same:
-            message = f"{_sentence(case)}: process {victim['rank']} was killed in trial {victim['number']} (x = {victim['x']:.3g}, size = {victim['size']}), and no later trial tried these parameters to the end."
+            message = f"{_sentence(case)}: process {victim['rank']} was killed in trial {victim['number']} (x = {victim['x']:.3g}, size = {victim['size']}), and no later trial completed these parameters. Queue them again, for example with RetryHeartbeatStaleTrialCallback."
             raise _trouble(
                 bench, told, "lost_or_duplicated", message, victim["rank"], expected="a trial with its parameters"
             )
@@ -222,7 +224,7 @@ def retried(bench: RankBench) -> Chart:
 def last(bench: RankBench) -> Chart:
     """Also the trial that was the last is made up for, when it was lost."""
     for case, told, victim in _killed(bench, "last"):
-        why = f"Process {victim['rank']} was killed in trial {victim['number']}, when all others were complete: who has nothing left to begin has to wait for what others run."
+        why = f"Process {victim['rank']} was killed in trial {victim['number']}, when no other trial was running. A process with nothing left to start must wait until no trial is open, and run what was lost."
         _too_few(bench, case, told, why)
     return _chart(told)
 
@@ -241,7 +243,7 @@ def _taken_for_dead(bench: RankBench, case: Case, told: Told) -> None:
     for trial in told["trials"]:
         if trial["state"] == "FAIL" and trial["number"] in ranks:
             rank, number = ranks[trial["number"]], trial["number"]
-            message = f"{_sentence(case)}: process {rank} worked on trial {number}, and was alive all the time; another one marked the trial as failed. That a trial is old, or not one's own, says nothing: only a heartbeat that stops does."
+            message = f"{_sentence(case)}: trial {number} was marked as FAIL, although process {rank}, which ran it, was not killed. Fail a trial only if its heartbeat has stopped, never because it is old or because another process runs it."
             raise _trouble(bench, told, "lost_or_duplicated", message, rank, expected=DONE, got="FAIL")
 
 

@@ -48,10 +48,10 @@ def _gradient(
         if parameters.shape != scale.shape or parameters.dtype != scale.dtype:
             has = f"shape {tuple(parameters.shape)} and dtype {parameters.dtype}"
             raise ValueError(
-                f"gradient_fn takes the parameters, shape {tuple(scale.shape)} and {scale.dtype}: not {has}"
+                f"gradient_fn takes the parameters, of shape {tuple(scale.shape)} and dtype {scale.dtype}, but got {has}"
             )
         if call == len(given):
-            raise RuntimeError(f"gradient_fn was called more than {call} times: does it never come to an end?")
+            raise RuntimeError(f"gradient_fn was called over {call} times. Return after `steps` accepted gradients.")
         given[call] = parameters.detach()
         count.add_(1)
         compute(seconds)

@@ -29,7 +29,7 @@ def _rounds(bench: RankBench, case: Case, found: History) -> None:
     for rank in given.plan.workers:
         count = len(found.of(rank))
         if count != steps:
-            message = f"{label} rank {rank} computed {count} gradients. In rounds nothing is refused: it is one a step, {steps}."
+            message = f"{label} rank {rank} computed {count} gradients instead of {steps}. Take one gradient of each live worker in every round, and refuse none."
             raise bench.lost(case, "wrong_result", message, rank, str(steps), str(count))
     for number, rank in enumerate(found.owner):
         step = found.index[number]
@@ -37,7 +37,8 @@ def _rounds(bench: RankBench, case: Case, found: History) -> None:
         if found.rest[number] < NEAR and np.all(np.abs(found.seen[number] - right) < NEAR):
             continue
         why = _round_habit(found.seen[number], found, step, n)
-        message = f"{label} in round {step + 1} rank {rank} was not given the parameters as {step} round{'s' * (step > 1)} make{'s' * (step == 1)} them. {why}"
+        due = f"the parameters after round {step}" if step else "the initial parameters"
+        message = f"{label} in round {step + 1} rank {rank} did not compute on {due}. {why}"
         raise bench.lost(case, "wrong_result", message.strip(), rank)
     if found.final_rest > NEAR or np.any(np.abs(found.final - 1 / n) > NEAR):
         why = _round_habit(found.final, found, steps, n)
@@ -48,20 +49,19 @@ def _round_habit(shares: Array, found: History, step: int, n: int) -> str:
     """What was done to the gradients of the rounds before `step`, where it can be told."""
     before = np.array(found.index) < step
     rounds = shares[before]
-    if np.any(np.abs(shares[~before]) > NEAR):
-        return "A gradient of this very round is in them: apply nothing before all live workers' are there."
+    early = next((k for k in np.flatnonzero(~before) if abs(shares[k]) > NEAR), None)
+    if early is not None:
+        return f"Its parameters contain {found.name(int(early))} already. Wait for all live workers before you apply any."
     if not len(rounds):
         return ""
     if np.all(np.abs(rounds - rounds[0]) < NEAR) and abs(rounds[0]) > NEAR:
         if n > 1 and abs(rounds[0] - 1) < NEAR:
-            return "Each gradient is in them in full: a round applies their mean, not their sum."
-        return f"Each gradient counts {rounds[0]:.3g}: with {n} live worker{'s' * (n > 1)} it must count 1/{n}."
+            return "Each gradient was applied in full. Apply the mean of a round's gradients, not their sum."
+        return f"Each gradient counts {rounds[0]:.3g} instead of 1/{n}. Divide by the number of live workers."
     missing = next((k for k in np.flatnonzero(before) if abs(shares[k]) < NEAR), None)
     if missing is not None:
-        return (
-            f"{found.name(int(missing)).capitalize()} is not in them: a round takes one gradient of each live worker."
-        )
-    return "A round applies the mean of one gradient of each live worker."
+        return f"{found.name(int(missing)).capitalize()} is missing. Apply one gradient of each live worker in a round."
+    return "Apply the mean of one gradient of each live worker in a round."
 
 
 # ---- staleness
@@ -82,9 +82,9 @@ def _fresh_enough(bench: RankBench, case: Case, found: History, allowed: int) ->
         return
     many = sum(age > allowed for age in ages.values())
     message = (
-        f"With {case.label}: {found.name(oldest)} was applied {ages[oldest]} updates after its parameters were sent, "
-        f"{allowed} allowed; {many} of {len(ages)} applied gradients were too old. Compare the version that the "
-        "gradient is of with the version now, just before it is applied."
+        f"With {case.label}: {found.name(oldest)} was applied {ages[oldest]} updates after its parameters were sent. "
+        f"max_staleness is {allowed}. {many} of {len(ages)} applied gradients were too old. Just before you apply a "
+        "gradient, compare the current version with the version that the gradient was computed on."
     )
     raise bench.lost(case, "wrong_result", message, found.owner[oldest], f"age <= {allowed}", f"age {ages[oldest]}")
 
@@ -101,13 +101,13 @@ def anew(bench: RankBench) -> Outcome:
                 continue
             refused = len(numbers) - len(applied)
             why = (
-                "A refused gradient is no step: the worker takes the fresh parameters and computes it anew."
+                "Do not count a refused gradient as a step. Have the worker compute it anew on fresh parameters."
                 if len(applied) < steps
-                else "The server takes no more of a worker than its steps."
+                else f"Take only {steps} gradients of each worker."
             )
             message = (
-                f"With {case.label}: of rank {rank}'s {len(numbers)} gradients {len(applied)} were applied and "
-                f"{refused} were not; it must give {steps}. {why}"
+                f"With {case.label}: rank {rank} computed {len(numbers)} gradients. {len(applied)} of them were applied "
+                f"and {refused} were not, but {steps} must be applied. {why}"
             )
             raise bench.lost(case, "lost_or_duplicated", message, rank, f"{steps} applied", f"{len(applied)} applied")
     return bench.picture("stale")
@@ -122,11 +122,13 @@ def bound(bench: RankBench) -> Outcome:
             count = len(found.of(rank))
             if count == steps:
                 continue
-            message = (
-                f"With {case.label}, all of one speed: rank {rank} computed {count} gradients for {steps} steps. No "
-                f"gradient is older than {allowed} updates there, so none is too old: refused is what is older than "
-                "max_staleness, not what is as old."
+            why = (
+                f"All workers are equally fast, so no gradient is older than {allowed} and none may be refused. Refuse "
+                "a gradient only if its age exceeds max_staleness. An equal age is allowed."
+                if count > steps
+                else f"Take {steps} gradients of each worker."
             )
+            message = f"With {case.label}: rank {rank} computed {count} gradients for {steps} steps. {why}"
             raise bench.lost(case, "wrong_result", message, rank, f"{steps} gradients", f"{count} gradients")
     return bench.picture("bound")
 
@@ -148,14 +150,14 @@ def slow(bench: RankBench) -> Outcome:
                 continue
             count = len(found.of(rank))
             why = (
-                f"It waits for rank {slowest}, whose gradients take {max(plan.seconds):g} s each. Take the gradients in the "
-                "order in which they come, with a receive from any source, and answer each at once."
+                f"It waited the rest of the time. A gradient of rank {slowest}, the slowest, takes {max(plan.seconds):g} "
+                "s. Receive from any source, and answer each gradient at once."
                 if count <= plan.steps
-                else f"It computed {count}: some were refused, though none is too old."
+                else f"It computed {count} gradients. None is too old here, so refuse none."
             )
             message = (
-                f"With {case.label}: rank {rank} computes its {plan.steps} gradients in {plan.steps * seconds:g} s and "
-                f"has the last of them after {done:.4g} s, {allowed:g} s allowed. {why}"
+                f"With {case.label}: rank {rank} needs {plan.steps * seconds:g} s to compute {plan.steps} gradients, "
+                f"but finished the last one after {done:.4g} s. At most {allowed:g} s are allowed. {why}"
             )
             raise bench.lost(case, "too_slow", message, rank, f"at most {allowed:g} s", f"{done:.4g} s")
     return bench.picture("slow")
@@ -172,8 +174,10 @@ def death(bench: RankBench) -> Outcome:
             wanted = plan.steps if rank in plan.live else len(numbers) - 1  # it was killed as it computed the last
             if len(whole) == wanted or (rank in plan.killed and plan.max_staleness):
                 continue
-            who = "alive to the end" if rank in plan.live else "killed as it computed the next"
-            message = f"With {case.label}: rank {rank} was {who}, and {len(whole)} of its gradients were applied, not {wanted}."
+            lived = rank in plan.live
+            who = "lived to the end" if lived else f"was killed while it computed gradient {len(numbers)}"
+            todo = "Go on until each live worker has given its steps." if lived else "Keep what it gave before."
+            message = f"With {case.label}: rank {rank} {who}. {len(whole)} of its gradients were applied instead of {wanted}. {todo}"
             raise bench.lost(case, "lost_or_duplicated", message, rank, str(wanted), str(len(whole)))
         if not plan.max_staleness:
             _mean_of_the_live(bench, case, found)
@@ -198,7 +202,7 @@ def _mean_of_the_live(bench: RankBench, case: Case, found: History) -> None:
             continue
         message = (
             f"With {case.label}: in round {found.index[number] + 1}, with {live} live workers, {found.name(number)} "
-            f"counts {share:.3g} in the mean, and must count 1/{live}."
+            f"counts {share:.3g} in the mean instead of 1/{live}. Divide by the number of workers that are alive."
         )
         raise bench.lost(case, "wrong_result", message, rank, f"{1 / live:.3g}", f"{share:.3g}")
 
@@ -211,7 +215,8 @@ def real(bench: RankBench) -> Outcome:
             count, steps = sum(number in found.applied for number in found.of(rank)), given.plan.steps
             if count != steps:
                 message = (
-                    f"With {case.label}, on real processes: {count} gradients of rank {rank} were applied, not {steps}."
+                    f"With {case.label}, on real processes: {count} gradients of rank {rank} were applied instead of "
+                    f"{steps}. Apply every gradient exactly once."
                 )
                 raise bench.lost(case, "lost_or_duplicated", message, rank, str(steps), str(count))
     return bench.picture("real")

@@ -29,11 +29,11 @@ def _calls(bench: RankBench, group: str) -> Iterator[tuple[Case, CallResult, Arr
             given: Given = case.expected
             final = result.arguments[0][START]
             if not isinstance(final, Strided) or final.shape != given.start.shape or final.storage.dtype != np.float32:
-                message = f"With {case.label}: `parameters` became {plain.in_words(final)}. They are updated in place."
+                message = f"With {case.label}: `parameters` became {plain.in_words(final)}. Update the given tensor in place."
                 raise bench.lost(case, "wrong_result", message, 0)
             values = final.view().astype(np.float64)
             if not np.isfinite(values).all():
-                message = f"With {case.label}: the server's parameters are no finite numbers any more."
+                message = f"With {case.label}: the server's parameters are not finite. An update is parameters -= lr * gradient."
                 raise bench.lost(case, "wrong_result", message, 0)
             yield case, result, values, {rank: _noted(given, result, rank) for rank in given.plan.workers}
     except Lost as lost:
@@ -41,9 +41,9 @@ def _calls(bench: RankBench, group: str) -> Iterator[tuple[Case, CallResult, Arr
         if not lost.diagnosis.message.startswith(asked) or lost.picture is None:
             raise
         told = f"With {lost.picture.case.label}: {lost.diagnosis.message.removeprefix(asked)}"
-        advice = " A receive from any source then raises RuntimeError, once: strike that worker off and go on."
+        advice = " A receive from any source then raises RuntimeError once. Catch it, drop that worker and go on."
         if not lost.picture.case.expected.plan.max_staleness:
-            advice += " Then look whether its round is complete without it."
+            advice += " Then check whether the round is complete without that worker."
         raise Lost(replace(lost.diagnosis, message=told + advice), lost.picture) from None
 
 
@@ -63,14 +63,12 @@ def histories(bench: RankBench, group: str) -> Iterator[tuple[Case, CallResult, 
         if found is None:
             message = (
                 f"With {case.label}: for {case.expected.plan.steps} steps the workers computed "
-                f"{', '.join(f'{len(rows)} (rank {rank})' for rank, rows in noted.items())} gradients. A refused "
-                "gradient is computed anew of fresh parameters; who computes it of the old ones is refused for ever."
+                f"{', '.join(f'{len(rows)} (rank {rank})' for rank, rows in noted.items())} gradients, far too many. "
+                "After a refusal, compute the gradient on fresh parameters. On the old ones it is too old forever."
             )
             raise bench.lost(case, "wrong_result", message)
         if found.owner and not found.applied and found.final_rest < NEAR:
-            message = (
-                f"With {case.label}: the parameters never changed. Update the tensor that serve() was given, in place."
-            )
+            message = f"With {case.label}: the parameters never changed. Update the tensor that serve() gets, in place."
             raise bench.lost(case, "wrong_result", message, 0)
         yield case, result, found
 
@@ -87,12 +85,12 @@ def loss(bench: RankBench) -> Outcome:
             continue
         why = ""
         if np.array_equal(final, given.start):
-            why = "The parameters never changed: update the tensor that serve() was given, in place."
+            why = "The parameters never changed. Update the tensor that serve() gets, in place."
         elif last > first:
-            why = "It grows: a step goes against the gradient, parameters -= lr * gradient."
+            why = "The loss grew. An update is parameters -= lr * gradient."
         message = (
-            f"With {case.label}: the loss ends {100 * last / first:.3g} % as far above its least value as it began, "
-            f"{100 * BOUND:.0f} % allowed. {why}"
+            f"With {case.label}: at the end the loss is {100 * last / first:.3g} % as far above its minimum as at the "
+            f"start. At most {100 * BOUND:.0f} % is allowed. {why}"
         )
         got = f"{100 * last / first:.3g} %"
         raise bench.lost(case, "not_converged", message.strip(), None, f"at most {100 * BOUND:.0f} %", got)
@@ -127,37 +125,38 @@ def _not_once(bench: RankBench, case: Case, found: History) -> Lost:
     used = np.abs(shares) > NEAR
     even = float(np.median(shares[used])) if used.any() else 0.0
     if found.final_rest < NEAR and used.all() and np.all(np.abs(shares - even) < NEAR) and abs(even - 1) > NEAR:
-        against = " Its sign is wrong." if even < 0 else ""
-        message = f"{label} every gradient was applied {even:.3g} times, not once.{against} An update is parameters -= lr * gradient."
+        against = " The sign is wrong." if even < 0 else ""
+        message = f"{label} every gradient counts {even:.3g} times in the final parameters instead of once.{against} An update is parameters -= lr * gradient."
         return bench.lost(case, "wrong_result", message, 0, "1", f"{even:.3g}")
     lost = next((n for n in range(len(shares)) if not used[n] and len(found.of(found.owner[n])) == steps), None)
     if lost is not None:
         gone = int((~used).sum())
         seen = [found.owner[n] for n in range(len(shares)) if abs(found.seen[n, lost]) > NEAR]
         why = (
-            f"Rank {seen[0]} was given parameters with it, and a later update overwrote it: add to the parameters as "
-            "they are now, not to those that were sent."
+            f"It was in parameters that rank {seen[0]} computed on, and was lost later. Update the parameters as they "
+            "are now, not as they were sent."
             if seen
-            else "It was never applied."
+            else "No worker ever computed on parameters that contain it. Apply every gradient."
         )
-        message = f"{label} {found.name(lost)} is not in the final parameters, nor are {gone - 1} others. {why}"
+        others = f", and so {'is' if gone == 2 else 'are'} {gone - 1} more" if gone > 1 else ""
+        message = f"{label} {found.name(lost)} is missing from the final parameters{others}. {why}"
         got = f"{len(shares) - gone} of {len(shares)}"
         return bench.lost(case, "lost_or_duplicated", message, found.owner[lost], f"{len(shares)} gradients", got)
     twice = next((n for n in range(len(shares)) if abs(shares[n] - round(shares[n])) < NEAR and shares[n] > 1.5), None)
     if twice is not None:
-        message = f"{label} {found.name(twice)} was applied {shares[twice]:.0f} times."
+        message = f"{label} {found.name(twice)} was applied {shares[twice]:.0f} times. Apply each gradient once."
         return bench.lost(case, "lost_or_duplicated", message, found.owner[twice], "1", f"{shares[twice]:.0f}")
     odd = next((n for n in range(len(shares)) if used[n] and abs(shares[n] - 1) > NEAR), None)
     if odd is not None and found.final_rest < NEAR:
-        message = f"{label} {found.name(odd)} was applied {shares[odd]:.3g} times: every update is lr * gradient."
+        message = f"{label} {found.name(odd)} counts {shares[odd]:.3g} times in the final parameters instead of once. An update is parameters -= lr * gradient."
         return bench.lost(case, "wrong_result", message, found.owner[odd], "1", f"{shares[odd]:.3g}")
     for rank in given.plan.workers:
         count = sum(used[number] for number in found.of(rank))
         if count != steps:
-            message = f"{label} {count} gradients of rank {rank} were applied, and steps is {steps}."
+            message = f"{label} {count} gradients of rank {rank} were applied, but steps is {steps}. Apply exactly that many of each worker."
             return bench.lost(case, "lost_or_duplicated", message, rank, str(steps), str(count))
     if found.final_rest < NEAR:
-        message = f"{label} {found.name(found.strangers[0])} is of parameters that were never the server's."
+        message = f"{label} {found.name(found.strangers[0])} was computed on parameters that the server never had. Pass the server's parameters to gradient_fn unchanged."
         return bench.lost(case, "wrong_result", message, found.owner[found.strangers[0]])
-    message = f"{label} the final parameters are not the first ones minus lr times the workers' gradients."
+    message = f"{label} the final parameters are not the initial ones minus lr times the workers' gradients. An update is parameters -= lr * gradient."
     return bench.lost(case, "wrong_result", message, 0)

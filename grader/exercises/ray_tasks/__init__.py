@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from grader import says
 from grader.exercise import Check, Exercise
 from grader.exercises.ray_tasks.in_flight import CALL_SECONDS, PATIENT_SECONDS, shift, told
 from grader.jobs.rays.bench import RayBench, once_more
@@ -43,8 +44,8 @@ def _in_flight(bench: RayBench) -> Chart:
         most = one.in_flight()
         if most > limit:
             text = (
-                f"{one.label}. {most} tasks were submitted and not yet done at the same time. Submit max_in_flight of "
-                "them, and another one only when ray.wait has told that one is done."
+                f"{one.label}. {most} tasks were submitted and not yet done at the same time, more than max_in_flight. "
+                "Submit that many tasks, and then another one only when ray.wait says that one is done."
             )
             raise one.lost(bench.found("too_many_messages", text, f"<= {limit} in flight", str(most)))
         charts.append(one.chart())
@@ -58,8 +59,8 @@ def _parallel(bench: RayBench) -> Chart:
         busy = min(limit, CPUS)
         if one.most < busy:
             text = (
-                f"{one.label}. Never more than {one.most} call{'s' * (one.most != 1)} of fn at the same time: "
-                "submit several tasks before you wait for the first one."
+                f"{one.label}. Never more than {says.counted(one.most, 'call')} of fn ran at the same time, although "
+                f"{busy} can. Submit up to max_in_flight tasks, of one CPU each, before you wait for the first."
             )
             raise one.lost(bench.found("too_slow", text, f"{busy} at the same time", str(one.most)))
         charts.append(one.chart())
@@ -77,8 +78,8 @@ def _retried(bench: RayBench) -> Chart:
             if trouble.diagnosis.kind != "crash" or not any(each.became == "died" for each in one.begun):
                 raise
             text = (
-                f"{one.label}. {trouble.diagnosis.message} Ray runs a task of a lost worker again, unless it is told "
-                "not to (max_retries; for actors: max_restarts and max_task_retries)."
+                f"{one.label}. {trouble.diagnosis.message} Ray runs the task of a lost worker again, up to max_retries "
+                "times. For actors, set max_restarts and max_task_retries."
             )
             line = trouble.diagnosis.line
             raise one.lost(bench.found("crash", text, "the task runs again", "an error", line)) from None
@@ -91,13 +92,14 @@ def _once(bench: RayBench) -> Chart:
     one.run().by_workers()
     if one.serialised > MOST_SERIALISED:
         text = (
-            f"{one.label}. What fn has captured was serialised {one.serialised} times for {len(one.items)} items. "
-            "Put fn into the object store once (ray.put, or ray.remote(fn)) and pass the reference."
+            f"{one.label}. What fn has captured was serialized {one.serialised} times for {len(one.items)} items. At "
+            f"most {MOST_SERIALISED} times are allowed. Put fn into the object store once (ray.put, or ray.remote(fn)), "
+            "and pass the reference."
         )
         more = (f"<= {MOST_SERIALISED} times", str(one.serialised))
         raise one.lost(bench.found("too_many_bytes", text, *more))
     if one.serialised == 0:
-        text = f"{one.label}. fn never went to a worker: it was not serialised at all."
+        text = f"{one.label}. fn was never serialized, so fn never went to a worker. Pass fn itself to the tasks."
         raise one.lost(bench.found("too_few_bytes", text, "once", "0"))
     return one.chart()
 
@@ -126,15 +128,17 @@ def _counted(bench: RayBench, label: str, steps: Sequence[Step]) -> Chart:
         if what in ("increment", "value"):
             want.append((f"{what}({', '.join(map(str, given))})", values.get(name[0], 0)))
     if answer["dead"] is not None:
-        text = (
-            f"{label}. After its process was killed, the counter did not come back. An actor is started again only so "
-            "often as max_restarts says, which is 0 unless you set it."
-        )
+        text = f"{label}. A counter died, although nothing had killed it. Look for an error, for example in __init__."
+        if any(what == "kill" for what, _, _ in steps[: answer["dead"]]):
+            text = (
+                f"{label}. After its process was killed, a counter did not come back. Ray restarts an actor at most "
+                "max_restarts times, and the default is 0. Set max_restarts=-1, and do not raise in __init__."
+            )
         raise Lost(bench.found("crash", text, "the actor is started again", "it is dead for good"))
     for number, (got, (call, right)) in enumerate(zip(answer["answers"], want, strict=True)):
         if type(got) is not int or got != right:
             before = ", ".join(f"{each} = {value}" for each, value in want[max(0, number - 3) : number])
-            text = f"{label}. {call} returned {told(got)}; {right} is right{f' (after {before})' if before else ''}."
+            text = f"{label}. {call} returned {told(got)} instead of {right}{f' (after {before})' if before else ''}."
             raise Lost(bench.found("wrong_result", text, str(right), told(got)))
     return _steps_chart(label, steps)
 
@@ -144,7 +148,7 @@ def _kill(bench: RayBench, label: str) -> int:
     driver = bench.driver
     alive = {actor["id"]: actor["pid"] for actor in driver.actors() if actor["state"] == "ALIVE"}
     if not alive:
-        text = f"{label}. Ray has no actor that lives: Counter is to be a class that ray.remote has made an actor."
+        text = f"{label}. Ray knows no living actor. Make Counter an actor class with ray.remote."
         raise Lost(bench.found("wrong_result", text, "an actor", "none"))
     for pid in alive.values():
         driver.kill(pid)

@@ -132,11 +132,11 @@ class Shift:
         found = self.bench.found
         outside = [each for each in self.begun if each.role != "worker"]
         if outside:
-            text = f"{self.label}. fn was called in the {outside[0].role}'s own process, not in a task of Ray's."
+            text = f"{self.label}. fn was called in the {outside[0].role}'s own process. Call fn only in tasks of Ray."
             raise self.lost(found("wrong_result", text, "fn runs in Ray's workers", f"in the {outside[0].role}"))
         missing = [item for item in self.items if not any(each.item == named(item) for each in self.begun)]
         if missing:
-            text = f"{self.label}. fn was never called for {missing[0]!r}."
+            text = f"{self.label}. fn was never called for {missing[0]!r}. Submit a task for every item."
             raise self.lost(found("wrong_result", text, f"{len(self.items)} items", f"{len(missing)} without a call"))
         return self
 
@@ -144,17 +144,15 @@ class Shift:
         """Raises Lost where the result is wrong; its order matters only if `ordered`."""
         found, want = self.bench.found, [self.values[named(item)] for item in self.items]
         if self.result is None:
-            text = f"{self.label}. process_all returned a {self.type_name}; it returns a list."
+            text = f"{self.label}. process_all returned a {self.type_name}. Return a list."
             raise self.lost(found("wrong_result", text, "a list", self.type_name))
         if self.result == want and list(map(type, self.result)) == list(map(type, want)):
             return self
         same = sorted(map(repr, self.result)) == sorted(map(repr, want))
         if same and not ordered:
             return self
-        why = (
-            "They are in the order in which tasks ended, or another: results go where their items are." if same else ""
-        )
-        text = f"{self.label}. process_all returned {told(self.result)}; {told(want)} is right. {why}".strip()
+        why = "These are the right results in another order. Return them in the order of the items." if same else ""
+        text = f"{self.label}. process_all returned {told(self.result)} instead of {told(want)}. {why}".strip()
         raise self.lost(found("wrong_result", text, told(want), told(self.result)))
 
     def in_flight(self) -> int:
@@ -170,7 +168,7 @@ class Shift:
             if len(known) == len(ends):
                 break
             if time.monotonic() > until:
-                text = f"{self.label}. Ray knows of {len(known)} of the {len(ends)} tasks in which fn was called."
+                text = f"{self.label}. Ray knows only {len(known)} of the {len(ends)} tasks in which fn was called."
                 raise self.lost(self.bench.found("wrong_result", text, f"{len(ends)} tasks", str(len(known))))
             time.sleep(0.05)
         changes = sorted([(at, 1) for at in known.values()] + [(end, -1) for end in ends.values()])

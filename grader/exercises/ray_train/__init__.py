@@ -58,7 +58,7 @@ def _undisturbed(bench: RayBench) -> Training:
             raise
     training = kept["undisturbed"]
     if not training.told:
-        raise training.lost("crash", "The training did not come to its end.")
+        raise training.lost("crash", "The training did not finish.")
     return training
 
 
@@ -66,12 +66,15 @@ def _trains(bench: RayBench) -> Chart:
     training = _undisturbed(bench)
     loss = training.returned()
     if loss > MOST:
-        text = f"The loss is {loss:.3f} after {EPOCHS} epochs of SGD with lr={LR} and momentum 0.9."
+        text = (
+            f"The loss is {loss:.3f}. After {EPOCHS} epochs of SGD with lr={LR} and momentum 0.9 at most {MOST:g} is "
+            "left. Train with config's lr, for config's epochs."
+        )
         raise training.lost("wrong_result", text, f"<= {MOST:g}", f"{loss:.3f}")
     if loss < LEAST:
         text = (
-            f"The loss is {loss:.3f}, and no model comes below {FLOOR:g} here, for each row has a twin with another y: it "
-            "is to be the mean squared error over a worker's rows."
+            f"The loss is {loss:.3f}, but no model gets below {FLOOR:g} here, because each row has a twin with another y. "
+            "Report the mean squared error over a worker's rows."
         )
         raise training.lost("wrong_result", text, f">= {FLOOR:g}", f"{loss:.3f}")
     return training.chart()
@@ -90,17 +93,17 @@ def _averaged(bench: RayBench) -> Chart:
     if alone is not None:
         other = training.hold[alone.epoch]
         text = (
-            f"In epoch {alone.epoch} rank {other} was held up before its first batch, and rank {alone.rank} was done with "
-            "its own and took the next: nobody needs the other's gradients, so each trains a model of its own. They are "
-            "to be averaged in every step (ray.train.torch.prepare_model)."
+            f"In epoch {alone.epoch} rank {other} was held up before its first batch. Rank {alone.rank} took its second "
+            f"batch in the meantime, so it did not wait for rank {other}'s gradients. Average the gradients in every step "
+            "(ray.train.torch.prepare_model)."
         )
         raise training.lost("wrong_result", text, f"rank {alone.rank} waits for rank {other}", "it does not")
     training.by_two()
     if training.told and (missed := MISSED * training.missed) > MOST and (loss := training.returned()) < missed:
         text = (
-            f"The workers' y are {training.gap:g} apart, so that a model which both train cannot meet them: its mean "
-            f"squared error is about {training.missed:.0f}. The loss is {loss:.2f}: the workers wait for each other, and "
-            "yet each trains a model of its own. Average the gradients in every step (ray.train.torch.prepare_model)."
+            f"The workers' y are {training.gap:g} apart here, so a model that both train has a mean squared error of "
+            f"about {training.missed:.0f}. The loss is only {loss:.2f}, as if each worker trained a model of its own. "
+            "Average the gradients in every step (ray.train.torch.prepare_model)."
         )
         raise training.lost("wrong_result", text, f"about {training.missed:.0f}", f"{loss:.2f}")
     return training.chart()
@@ -111,7 +114,9 @@ def _checkpoint(bench: RayBench) -> Chart:
     training.returned()
     if not training.told["checkpoint"] or not training.told["files"]:
         got = "an empty one" if training.told["checkpoint"] else "none"
-        text = f"The result has {'no' if got == 'none' else 'an empty'} checkpoint: give one to ray.train.report."
+        text = "The result has no checkpoint. Give one to ray.train.report in every epoch."
+        if training.told["checkpoint"]:
+            text = "The result's checkpoint has no files. Write the state into its folder, and leave it in storage_path."
         raise training.lost("wrong_result", text, "a checkpoint", got)
     return training.chart()
 
@@ -127,27 +132,28 @@ def _resumes(bench: RayBench) -> Chart:
     except Lost as trouble:
         if trouble.diagnosis.kind != "crash" or training.killed is None:
             raise
-        text = f"{trouble.diagnosis.message} A killed worker costs an epoch at most: allow failures (FailureConfig)."
+        text = f"{trouble.diagnosis.message} A worker had been killed. Allow failures (FailureConfig), and resume."
         raise training.lost("crash", text, "the training goes on", "an error", trouble.diagnosis.line) from None
     if training.killed is None:
-        text = f"Rank {rank} never came to epoch {epoch}: call observe(rank, epoch, row_numbers) before each batch."
+        text = f"Rank {rank} never reported epoch {epoch}. Call observe(rank, epoch, row_numbers) before each batch."
         raise training.lost("wrong_result", text, f"a batch in epoch {epoch}", "none")
     loss = training.returned()
     first = min((batch.epoch for batch in training.after), default=None)
     if first is None:
-        raise training.lost("wrong_result", "After the kill no worker took a batch.", "the training goes on", "nothing")
+        text = "After the kill no worker took a batch. Go on after the last checkpoint."
+        raise training.lost("wrong_result", text, "the training goes on", "nothing")
     if not epoch - 1 <= first <= epoch:
         text = f"After the kill in epoch {epoch} the workers went on with epoch {first}. "
         if training.registered:
-            text += f"The checkpoint of epoch {epoch - 1} was there: ask ray.train.get_checkpoint() first of all."
+            text += f"The checkpoint of epoch {epoch - 1} was there. Begin with ray.train.get_checkpoint()."
         else:
-            text += f"There was no checkpoint of epoch {epoch - 1}: report one in every epoch."
+            text += f"There was no checkpoint of epoch {epoch - 1}. Report one in every epoch."
         raise training.lost("not_durable", text, f"epoch {epoch}", f"epoch {first}")
     undisturbed = _undisturbed(bench).returned()
     if abs(loss - undisturbed) > SAME:
         text = (
-            f"The last loss is {loss:.6f}, and {undisturbed:.6f} where nobody is killed. What was not in the checkpoint: "
-            "the model, the optimizer's momentum, or the order of the rows?"
+            f"The last loss is {loss:.6f}. Without a kill it is {undisturbed:.6f}. Put the model, the optimizer's momentum "
+            "and what decides the order of the rows into the checkpoint, and begin every run with the same model."
         )
         raise training.lost("wrong_result", text, f"{undisturbed:.6f}", f"{loss:.6f}")
     return training.chart()

@@ -164,17 +164,17 @@ class Training:
         """The loss of the last epoch. Raises Lost where there is none."""
         told = self.told
         if told["type"] != "Result":
-            text = f"train returned a {told['type']}; it returns what TorchTrainer.fit() returns."
+            text = f"train returned a {told['type']}. Return what TorchTrainer.fit() returns."
             raise self.lost("wrong_result", text, "a Result", str(told["type"]))
         if told["error"]:
             raise self.lost("crash", f"The training ended with an error: {told['error']}", "no error", "an error")
         loss, epoch = told["loss"], told["epoch"]
         if loss is None or epoch is None:
-            text = "The result's metrics lack a finite loss or an epoch: give both to ray.train.report, in each epoch."
-            text += "" if told["checkpoint"] else " What is reported without a checkpoint is not kept."
+            text = "The result's metrics lack a finite loss or an epoch. Give both to ray.train.report in each epoch."
+            text += "" if told["checkpoint"] else " A report without a checkpoint is not kept."
             raise self.lost("wrong_result", text, "loss and epoch", f"loss {loss}, epoch {epoch}")
         if epoch not in (EPOCHS - 1, EPOCHS):
-            text = f"The last report is of epoch {epoch:g}; there are {EPOCHS}."
+            text = f"The last report is of epoch {epoch:g} instead of {EPOCHS - 1}. Train for config's {EPOCHS} epochs."
             raise self.lost("wrong_result", text, f"epoch {EPOCHS - 1}", f"epoch {epoch:g}")
         return float(loss)
 
@@ -189,11 +189,11 @@ class Training:
         """Raises Lost where batches were not taken by two of Ray's workers."""
         outside = [batch for batch in self.batches if batch.role != "worker"]
         if outside:
-            text = f"A batch was taken in the {outside[0].role}'s own process, not in a worker of Ray's."
+            text = f"A batch was taken in the {outside[0].role}'s own process. Train in the workers of a TorchTrainer."
             raise self.lost("wrong_result", text, "batches in Ray's workers", f"in the {outside[0].role}")
         ranks = sorted({batch.rank for batch in self.batches})
         if ranks != list(range(WORKERS)):
-            text = f"observe was called by ranks {ranks}: train on {WORKERS} workers, and call it before each batch."
+            text = f"Ranks {ranks} called observe. Train on {WORKERS} workers, and call observe before each batch of each."
             raise self.lost("wrong_result", text, f"ranks {list(range(WORKERS))}", str(ranks))
         return self
 
@@ -205,15 +205,16 @@ class Training:
         both = {*rows[0]} & {*rows[1]}
         if both:
             text = (
-                f"In epoch {epoch} both workers took {len(both)} of {len(self.y)} rows, row {min(both)} for one: each "
-                "is to take its own part (a DistributedSampler, or rows[rank::size])."
+                f"In epoch {epoch} both workers took {len(both)} of {len(self.y)} rows, for example row {min(both)}. Give "
+                "each worker its own part (a DistributedSampler, or rows[rank::size])."
             )
             raise self.lost("wrong_result", text, "no row twice", f"{len(both)} rows twice")
         missing = {*range(len(self.y))} - {*rows[0], *rows[1]}
         if missing:
-            text = f"In epoch {epoch} nobody took {len(missing)} of {len(self.y)} rows, row {min(missing)} for one."
+            text = f"In epoch {epoch} no worker took {len(missing)} of {len(self.y)} rows, for example row {min(missing)}."
+            text += " Take every row once in each epoch."
             raise self.lost("lost_or_duplicated", text, f"{len(self.y)} rows", f"{len(self.y) - len(missing)}")
         largest = max(len(batch.rows) for batch in self.batches)
         if largest > BATCH_SIZE:
-            text = f"A batch has {largest} rows; batch_size is {BATCH_SIZE}."
+            text = f"A batch has {largest} rows. A worker may take at most batch_size = {BATCH_SIZE} rows at a time."
             raise self.lost("wrong_result", text, f"<= {BATCH_SIZE} rows", str(largest))

@@ -34,20 +34,20 @@ def values(body: str, shape: tuple[int, ...]) -> Said | str:
     """The predictions, [rows, out], or why they are none."""
     told = _parsed(body)
     if not isinstance(told, dict) or "predictions" not in told:
-        return 'its body is no JSON object with "predictions"'
+        return 'its body is not a JSON object with "predictions"'
     rows = told["predictions"]
     if not isinstance(rows, list):
-        return f'"predictions" is {_kind(rows)}, not a list of lists'
+        return f'"predictions" is {_kind(rows)} instead of a list of lists'
     if any(not isinstance(row, list) for row in rows):
-        return f'"predictions" is a list of {_kind(next(row for row in rows if not isinstance(row, list)))}s: each row is to be a list'
+        return f'"predictions" holds {_kind(next(row for row in rows if not isinstance(row, list)))} instead of a list'
     if len(rows) != shape[0]:
-        return f'"predictions" has {len(rows)} row{"s" * (len(rows) != 1)} for {shape[0]}'
+        return f'"predictions" has {len(rows)} row{"s" * (len(rows) != 1)} instead of {shape[0]}'
     for number, row in enumerate(rows):
         if len(row) != shape[1]:
-            return f"row {number} of the predictions has {len(row)} numbers, not {shape[1]}"
+            return f"row {number} of the predictions has {len(row)} number{'s' * (len(row) != 1)} instead of {shape[1]}"
         for one in row:
             if not isinstance(one, int | float) or isinstance(one, bool):
-                return f"row {number} of the predictions holds {_kind(one)}, not a number"
+                return f"row {number} of the predictions holds {_kind(one)} instead of a number"
     try:
         return np.array(rows, np.float64).reshape(shape)
     except OverflowError:
@@ -55,8 +55,8 @@ def values(body: str, shape: tuple[int, ...]) -> Said | str:
 
 
 def _kind(value: Any) -> str:
-    names = {dict: "object", list: "list", str: "string", bool: "boolean", type(None): "null"}
-    return names.get(type(value), "number")
+    names = {dict: "an object", list: "a list", str: "a string", bool: "a boolean", type(None): "null"}
+    return names.get(type(value), "a number")
 
 
 def reason(body: str) -> bool:
@@ -77,20 +77,20 @@ def _texts(value: Any, depth: int = 0) -> Iterator[str]:
 def problem(found: Said, right: Array) -> str:
     """The mistake that gives such predictions, in a sentence; empty for none that is known."""
     if not np.isfinite(found).all():
-        return "They are no finite numbers."
+        return "They are not finite."
     exponents = np.exp(right - right.max(axis=1, keepdims=True))
     ways = (
-        (exponents / exponents.sum(axis=1, keepdims=True), "They went through a softmax."),
-        (1 / (1 + np.exp(-np.clip(right, -500, 500))), "They went through a sigmoid."),
-        (np.maximum(right, 0), "They went through a ReLU: the last layer has none."),
-        (right[::-1], "The rows are in reversed order."),
+        (exponents / exponents.sum(axis=1, keepdims=True), "They went through a softmax. Leave it out."),
+        (1 / (1 + np.exp(-np.clip(right, -500, 500))), "They went through a sigmoid. Leave it out."),
+        (np.maximum(right, 0), "They went through a ReLU. The last layer has none."),
+        (right[::-1], "The rows are in reverse order. Answer them in the order of the request."),
     )
     for way, words in ways:
         if close(found, way):
             return words
     digits = next((digits for digits in range(5) if np.allclose(found, np.round(right, digits), rtol=0, atol=1e-9)), 9)
     if digits < 9 or all(math.isclose(one, round(one, 3), abs_tol=1e-9) for one in found.flat):
-        return "They are rounded."
+        return "They are rounded. Return them as they are."
     if np.allclose(found, right, rtol=2e-2, atol=2e-2):
-        return "They are almost right: the arithmetic is of lower precision than float32."
+        return "They are close, but not as close as float32 comes. Compute in float32."
     return ""

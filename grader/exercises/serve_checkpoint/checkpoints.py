@@ -25,7 +25,7 @@ RUINS = {  # what is the matter with a checkpoint: in the harness's words and in
     "no sizes": 'the file holds no "sizes"',
     "no model": 'the file holds no "model"',
     "a key less": "the state dict lacks a key",
-    "a key more": "the state dict has a key that the model has not",
+    "a key more": "the state dict has a key that the model does not have",
     "a shape": "a tensor of the state dict has another shape than the model's",
     "other sizes": '"sizes" do not fit the tensors',
     "sizes that are none": '"sizes" is a string',
@@ -189,7 +189,7 @@ def _eval(rng: np.random.Generator) -> Iterator[Case]:
         model = net(rng, *sizes)
         rows = _rows(rng, model, 6)
         one = predict(model, rows[:1])
-        several = predict(model, rows, "6 rows, that one the first")
+        several = predict(model, rows)
         hidden = "1 hidden layer" if len(sizes) == 3 else f"{len(sizes) - 2} hidden layers"
         yield _case("eval", hidden[0].upper() + hidden[1:], _one_by_one(model, several, one, one, several, one))
 

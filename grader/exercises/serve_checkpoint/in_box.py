@@ -197,7 +197,7 @@ def _live(functions: dict[str, Any], path: str, port: int, token: str, lifespan:
     app = functions["create_app"](Text(path))
     if not callable(app) or isinstance(app, type):
         what = "None" if app is None else f"a {type(app).__name__}" if not isinstance(app, type) else "a class"
-        raise TypeError(f"create_app() returned {what}, not a FastAPI application")
+        raise TypeError(f"create_app() returned {what} instead of a FastAPI application")
 
     class Server(uvicorn.Server):
         async def startup(self, sockets: Any = None) -> None:

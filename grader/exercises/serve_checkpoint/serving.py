@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+from grader import says
 from grader.exercises.serve_checkpoint.answering import Said, close, problem, reason, values
 from grader.exercises.serve_checkpoint.checkpoints import Plan
 from grader.exercises.serve_checkpoint.words import asked, chart, short
@@ -18,7 +19,7 @@ from grader.worlds.cases import Case
 from grader.worlds.ranks import RankBench
 
 Told = dict[str, Any]
-WORDS = {200: "200", 422: "422 (what was sent cannot be processed)", 503: "503 (not ready)"}
+WORDS = {200: "200", 422: "422 (the input cannot be processed)", 503: "503 (not ready)"}
 
 
 def _servers(bench: RankBench, group: str) -> Iterator[tuple[Case, Plan, Told]]:
@@ -29,7 +30,7 @@ def _servers(bench: RankBench, group: str) -> Iterator[tuple[Case, Plan, Told]]:
     for case, result in bench.calls(group):
         told, plan = result.returned[0], case.expected
         if told["again"]:
-            message = f"{case.label}: not tried, for two servers before this one never answered"
+            message = f"{case.label}: not tried, because two servers before this one never answered"
             raise _trouble(bench, case, told, "timeout", message, _silent(told), "an answer", got="none")
         if not told["up"]:
             raise _not_up(bench, case, told)
@@ -44,18 +45,18 @@ def _servers(bench: RankBench, group: str) -> Iterator[tuple[Case, Plan, Told]]:
 def _not_up(bench: RankBench, case: Case, told: Told) -> Lost:
     event = told["event"] or {}
     if told["startup"]:
-        event, what = told["startup"], "the server did not start, for the application's startup raised"
+        event, what = told["startup"], "the server did not start, because the application's startup raised"
     else:
         what = "create_app() raised"
-    text = "it stood still" if told["stuck"] else short(event.get("text"))
+    text = "its process stood still" if told["stuck"] else short(event.get("text"))
     if told["stuck"] or event.get("why") == "stuck":
-        message = f"{case.label}: create_app() did not return, and no server started: {text}"
+        message = f"{case.label}: create_app() did not return, so no server started ({text})"
         return _trouble(bench, case, told, "timeout", message, _silent(told), "an application")
     if text.startswith("create_app() returned"):
         return _trouble(bench, case, told, "wrong_result", f"{case.label}: {text}", {}, "a FastAPI application")
     if not event.get("type"):
-        return _trouble(bench, case, told, "crash", f"{case.label}: the server did not start: {text}", event)
-    also = "A file that cannot be used is no reason to: /ready has to tell of it." if case.expected.ruin else ""
+        return _trouble(bench, case, told, "crash", f"{case.label}: the server did not start ({text})", event)
+    also = "Do not raise for a file that cannot be used. Tell the reason at /ready." if case.expected.ruin else ""
     name = f"{short(event['type'])}: {text}".strip(": ")
     return _trouble(bench, case, told, "crash", f"{case.label}: {what} {name}", event, "a server that answers", also)
 
@@ -63,7 +64,7 @@ def _not_up(bench: RankBench, case: Case, told: Told) -> Lost:
 def _unanswered(bench: RankBench, case: Case, told: Told, at: int) -> Lost:
     event, ask = told["event"] or {}, case.expected.asks[at]
     error = told["answers"][at]["error"] if at < len(told["answers"]) else ""
-    text = "it stood still" if told["stuck"] else short(event.get("text") or error)
+    text = "its process stood still" if told["stuck"] else short(event.get("text") or error)
     kind: Kind = "timeout" if told["stuck"] or event.get("why") == "stuck" or "imeout" in error else "crash"
     message = f"{case.label}: {asked(ask)} was never answered ({text})"
     return _trouble(bench, case, told, kind, message, _silent(told), "an answer", got="none")
@@ -108,10 +109,10 @@ def _answer(
         return None
     if status != wanted:
         raised = answer["raised"] or {}
-        body = f", with {short(answer['body'], 160)}" if answer["body"].strip() and not raised else ""
-        name = f", for {short(raised['type'])}: {short(raised['text'])}" if raised else ""
+        body = f", with the body {short(answer['body'], 160)}" if answer["body"].strip() and not raised else ""
+        name = f", because it raised {short(raised['type'])}: {short(raised['text'])}" if raised else ""
         place = _source(bench).quote(_line(raised))
-        message = f"{case.label}: {asked(ask)} was answered {status}{name}{place}{body}. {WORDS[wanted]} is right"
+        message = f"{case.label}: {asked(ask)} got status {status} instead of {WORDS[wanted]}{name}{place}{body}"
         kind = "crash" if raised or status == 500 else kind
         trouble = _trouble(bench, case, told, kind, message, None, f"{wanted}", hint, f"{status}")
         trouble.diagnosis = replace(trouble.diagnosis, line=_line(raised))
@@ -120,7 +121,7 @@ def _answer(
         return None
     found = values(answer["body"], ask.right.shape)
     if isinstance(found, str):
-        message = f"{case.label}: {asked(ask)} was answered 200, but {found}"
+        message = f"{case.label}: {asked(ask)} got status 200, but {found}"
         expected = '{"predictions": [[...], ...]}, a list for each row'
         raise _trouble(bench, case, told, kind, message, None, expected, hint, short(answer["body"], 80))
     return found
@@ -142,8 +143,8 @@ def _wrong(
     assert ask.right is not None
     rows = [row for row in range(len(found)) if not close(found[row : row + 1], ask.right[row : row + 1])]
     row = rows[0]
-    which = "" if len(found) == 1 else f" row {row}" if len(rows) < len(found) else " every row"
-    message = f"{case.label}: {asked(ask)} has another answer than the model gives:{which or ' it'} is wrong"
+    which = "" if len(found) == 1 else f" in row {row}" if len(rows) < len(found) else " in any row"
+    message = f"{case.label}: {asked(ask)} got predictions that are not the model's{which}"
     expected, got = (f"[{', '.join(f'{one:.5g}' for one in each[row][:4])}]" for each in (ask.right, found))
     return _trouble(bench, case, told, kind, message, None, expected, hint, got)
 
@@ -171,13 +172,13 @@ def evaluation(bench: RankBench) -> Chart:
         for at, ask in enumerate(plan.asks):
             if told["answers"][at]["raised"] or told["answers"][at]["status"] != 200:
                 if "more than 1 value per channel" in str((told["answers"][at]["raised"] or {}).get("text")):
-                    hint = "BatchNorm takes the mean of the batch: the model is in training mode. Call eval()."
+                    hint = "BatchNorm takes the mean of the batch only in training mode. Call eval() on the model."
                 break
             found = _answer(bench, case, told, at)
             if found is None:
                 continue
             if ask.body in said and not close(found, said[ask.body]):
-                hint = "The same request had two answers: Dropout drops, so the model is in training mode. Call eval()."
+                hint = "The same request got two answers. Dropout does that in training mode. Call eval() on the model."
             said[ask.body] = found
         _right(bench, case, told, hint)
     return _picture(bench, "eval")
@@ -185,7 +186,7 @@ def evaluation(bench: RankBench) -> Chart:
 
 def prefix(bench: RankBench) -> Chart:
     for case, _, told in _servers(bench, "prefix"):
-        hint = "DDP wraps the model: take the prefix off each key, and let load_state_dict be strict."
+        hint = "DDP wraps the model. Take the prefix off each key, and let load_state_dict be strict."
         if any(each["raised"] or each["status"] == 500 for each in told["answers"]):
             hint = ""
         _right(bench, case, told, hint)
@@ -202,9 +203,7 @@ def once(bench: RankBench) -> Chart:
         for name, words in names.items():
             times = int(after[name]) - int(before[name])
             if times > 0:
-                message = (
-                    f"{case.label}: while {later} more requests were answered after the first, {words} {times} times"
-                )
+                message = f"{case.label}: {words} {says.counted(times, 'time')} while {later} requests came after the first"
                 hint = "Load the model once, when the application is made, and keep it."
                 raise _trouble(bench, case, told, "too_slow", message, None, "0 times", hint, f"{times} times")
     return _picture(bench, "once")
@@ -218,7 +217,7 @@ def concurrent(bench: RankBench) -> Chart:
             hint = _whose(plan, at, told["answers"][at]) if at >= first else ""
             found = _answer(bench, case, told, at, kind, hint)
             if found is not None and ask.right is not None and not close(found, ask.right):
-                alone = "Alone it would be right: requests share something that belongs to one of them."
+                alone = "A request on its own was answered right. Keep apart what belongs to each request."
                 other = alone if at >= first else problem(found, ask.right)
                 raise _wrong(bench, case, told, at, found, hint or other, kind)
     return _picture(bench, "concurrent")
@@ -231,7 +230,7 @@ def _whose(plan: Plan, at: int, answer: Told) -> str:
             continue
         found = values(answer["body"], ask.right.shape)
         if not isinstance(found, str) and close(found, ask.right):
-            return f"It is the answer to request {number}: keep apart what belongs to each request."
+            return f"It is the answer to request {number}. Keep apart what belongs to each request."
     return ""
 
 
@@ -241,11 +240,12 @@ def bad_input(bench: RankBench) -> Chart:
         for at, ask in enumerate(plan.asks):
             raised = str((told["answers"][at]["raised"] or {}).get("text"))
             if told["answers"][at]["status"] == 500 and "JSON compliant" in raised:
-                hint = "NaN is no JSON: refuse it, and leave it out of the error answer, too."
+                hint = "JSON has no NaN. Refuse it with 422, and leave it out of the error answer, too."
                 if at:
                     _ = _answer(bench, case, told, at, hint=hint)
             bad = [each.what for each in plan.asks[:at] if each.status == 422]
-            after = f"It came after {len(bad)} bad ones, the last {bad[-1]}." if ask.status == 200 and bad else ""
+            came = f"It came after {len(bad)} bad requests, the last with {bad[-1]}." if bad else ""
+            after = came if ask.status == 200 else ""
             found = _answer(bench, case, told, at, hint=after)
             if found is not None and ask.right is not None and not close(found, ask.right):
                 raise _wrong(bench, case, told, at, found, after or problem(found, ask.right))
@@ -260,7 +260,7 @@ def ready(bench: RankBench) -> Chart:
         for at, ask in enumerate(plan.asks):
             if ask.status == 503 and ask.path == "/ready" and not reason(told["answers"][at]["body"]):
                 got = short(told["answers"][at]["body"], 80) or "an empty answer"
-                message = f"{case.label}: {asked(ask)} was answered 503, and does not say why"
+                message = f"{case.label}: {asked(ask)} got status 503, but the answer does not say why. Give the reason"
                 raise _trouble(bench, case, told, "wrong_result", message, None, "a reason, in words", "", got)
         if plan.ruin == "cut":
             last = plan, told
@@ -271,8 +271,8 @@ def ready(bench: RankBench) -> Chart:
 def safe(bench: RankBench) -> Chart:
     for case, _, told in _servers(bench, "safe"):
         if told["ran"]:
-            message = f"{case.label}: it ran it. A checkpoint is a pickle, and a pickle may call any function"
-            hint = "torch.load(..., weights_only=True) refuses all but tensors and plain values."
+            message = f"{case.label}: loading it ran the code. A checkpoint is a pickle, and a pickle may call any function"
+            hint = "Use torch.load(..., weights_only=True), which loads only tensors and plain values."
             raise _trouble(
                 bench, case, told, "wrong_result", message, None, "no code runs", hint, "os.mkdir was called"
             )
@@ -282,6 +282,6 @@ def safe(bench: RankBench) -> Chart:
 
 def no_lifespan(bench: RankBench) -> Chart:
     for case, _, told in _servers(bench, "no_lifespan"):
-        hint = "Not every server sends lifespan events (nor does a test client outside of `with`): load without them."
+        hint = "Not every server sends lifespan events, nor does a test client outside of `with`. Load without them."
         _right(bench, case, told, hint)
     return _picture(bench, "no_lifespan")

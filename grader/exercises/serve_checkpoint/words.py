@@ -10,7 +10,7 @@ from grader.trace.gantt import Bar, Became, Chart
 
 MOST_ROWS = 20
 WORDS: dict[Became, str] = {
-    "done": "from the request to an answer that is right", "failed": "to an answer that is not",
+    "done": "from the request to a right answer", "failed": "from the request to a wrong answer",
     "still": "asked until the model is loaded", "died": "never answered",
 }  # fmt: skip
 

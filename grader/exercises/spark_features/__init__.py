@@ -54,19 +54,19 @@ def _users_wrong(bench: SparkBench, label: str) -> Judge:
         if missing:
             row = right[missing[0]]
             message = (
-                f"{label}: {len(missing)} of {len(right)} users have no row, {missing[0]} for one, who has {row['total_events']} "
-                f"events, {row['total_purchases']} purchases and {row['viewed_categories']} viewed categories. Every user "
-                "with an event up to the end of as_of has a row: what is not there for all is joined from the left."
+                f"{label}: {len(missing)} of {len(right)} users have no row. User {missing[0]} is one of them, with {row['total_events']} "
+                f"events, {row['total_purchases']} purchases and {row['viewed_categories']} viewed categories. Return a row "
+                "for every user with an event up to the end of as_of. Left-join what not every user has."
             )
             return found("wrong_result", message, expected, got)
         for user, theirs in rows.items():
             if user not in right:
-                message = f"{label}: there is a row for user {tables.named(str(user))}, who has no event up to the end of as_of."
+                message = f"{label}: user {tables.named(str(user))} has a row, but no event up to the end of as_of. Filter the events first."
                 return found("wrong_result", message, expected, got)
             if len(theirs) > 1:
                 message = (
-                    f"{label}: user {user} has {len(theirs)} rows, and must have one. Did two categories share a place, or "
-                    "was something joined that has several rows for a user?"
+                    f"{label}: user {user} has {len(theirs)} rows instead of one. Break ties between categories, and join "
+                    "only what has one row for each user."
                 )
                 return found("wrong_result", message, expected, got)
         return None
@@ -84,11 +84,11 @@ def _values_wrong(bench: SparkBench, label: str, *columns: str) -> Judge:
         names = [name for name, _ in returned.columns]
         for column in ("user_id", *columns):
             if names.count(column) != 1:
-                message = f"{label}: there {'is no' if column not in names else 'are several'} column {column}."
+                message = f"{label}: the result has {'no column' if column not in names else 'several columns'} {column}."
                 return found("wrong_result", message, column, ", ".join(map(tables.named, names)))
         rows = [row for row in tables.rows(returned) if cases.user_of(row) in right]
         if right and not rows:
-            return found("wrong_result", f"{label}: there is no row for any user.", f"{len(right)} rows", "none")
+            return found("wrong_result", f"{label}: the result has no row for any user.", f"{len(right)} rows", "none")
         for column in columns:
             bad = [row for row in rows if not _same(row.get(column), right[row["user_id"]][column])]
             if bad:
@@ -96,7 +96,7 @@ def _values_wrong(bench: SparkBench, label: str, *columns: str) -> Judge:
                 user = worst["user_id"]
                 got, expected = _told(worst.get(column)), _told(right[user][column])
                 message = (
-                    f"{label}: {column} is wrong of {len(bad)} of {len(right)} users. Of user {user} it is {got}, and must be "
+                    f"{label}: {column} is wrong for {len(bad)} of {len(right)} users. For user {user} it is {got} instead of "
                     f"{expected}. {cases.why(given, user, column)}"
                 )
                 return found("wrong_result", message, expected, got)
@@ -150,8 +150,8 @@ def _in_spark(bench: SparkBench) -> Chart:
 
 def _exchanges(bench: SparkBench) -> Chart:
     hint = (
-        "What is grouped by the same key is computed in one groupBy(...).agg(...), each feature with its condition in "
-        "F.when; and what is partitioned by user_id already is joined on it without another exchange."
+        "Compute all features of the same key in one groupBy(...).agg(...), each with its condition in F.when. Tables that "
+        "are already partitioned by user_id are joined on it without another exchange."
     )
     columns = tables.missing(bench, MANY, cases.COLUMNS)
     return _held(bench, MANY, columns, tables.too_many_exchanges(bench, MANY, MOST_EXCHANGES, hint))

@@ -74,25 +74,26 @@ def why(given: Given, user: int, column: str) -> str:
     events = given.of(user)
     purchases = [each for each in events if each["event_type"] == "purchase"]
     if column == "total_events":
-        return f"The user has {len(events)} rows up to the end of {given.as_of}; one that comes twice is two."
+        return f"The user has {len(events)} rows up to the end of {given.as_of}. Count a row that comes twice as two."
     if column == "total_purchases":
-        return f"The purchases' event ids: {_few(each['event_id'] for each in purchases)}; one that comes twice counts once."
+        return f"Count each event id of the purchases once ({_few(each['event_id'] for each in purchases)})."
     if column == "avg_purchase_value":
         told = _few("null" if each["value"] is None else f"{each['value']:g}" for each in purchases)
-        return f"The purchases' values, row by row: {told}. Rows without a value do not count; without any it is null."
+        return f"The values of the purchase rows are {told}. Average those that are not null. Return null if there are none."
     if column == "days_since_last_purchase":
-        last = f"The last purchase was at {purchases[-1]['timestamp']}" if purchases else "There is no purchase: null"
-        return f"{last}; as_of is {given.as_of}. Whole calendar days in UTC, of all purchases, with a value or without."
+        last = f"The last purchase was at {purchases[-1]['timestamp']}" if purchases else "There is no purchase"
+        more = "Count calendar days in UTC. A purchase without a value counts, too." if purchases else "Return null."
+        return f"{last}, and as_of is {given.as_of}. {more}"
     told = _few(f"{name} {count}" for name, count in sorted(_views(events).items()))
-    more = "Rows count; of equally frequent ones, the first by name; without any it is null."
-    return (
-        f"The user's views by category, without null: {told}. {more if column == 'favorite_category' else ''}".rstrip()
-    )
+    more = "Count different categories."
+    if column == "favorite_category":
+        more = "Count rows. In a tie take the first category by name. Return null if there are none."
+    return f"The user's views by category, without null, are {told}. {more}"
 
 
 def _few(words: Any) -> str:
     found = list(words)
-    return (", ".join(found[:8]) + (", ..." if len(found) > 8 else "")) or "none"
+    return (", ".join(found[:8]) + (f" and {len(found) - 8} more" if len(found) > 8 else "")) or "none"
 
 
 # ---- what is drawn

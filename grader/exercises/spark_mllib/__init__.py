@@ -74,7 +74,7 @@ def _is_validator(bench: SparkBench, label: str) -> Judge:
     def judge(returned: Returned) -> Diagnosis | None:
         if returned.tuning is not None and returned.tuning.validator.kind == VALIDATOR:
             return None
-        message = f"{label} returned a {returned.type_name}; it returns a CrossValidator, which nobody has fitted yet."
+        message = f"{label} returned a {returned.type_name}. Return a CrossValidator that is not fitted yet."
         return bench.found("wrong_result", message, "a CrossValidator", returned.type_name)
 
     return judge
@@ -88,8 +88,8 @@ def _stages(bench: SparkBench, label: str, features: list[str]) -> Judge:
         assert tuning is not None
         if tuning.estimator.kind != PIPELINE:
             message = (
-                f"{label}: the CrossValidator's estimator is a {_name(tuning.estimator)}, and must be the whole Pipeline. What is "
-                "fitted outside of it has seen the rows that each fold is tested with."
+                f"{label}: the CrossValidator's estimator is a {_name(tuning.estimator)} instead of the whole Pipeline. A stage "
+                "that is fitted outside of it has seen the rows that each fold is tested with."
             )
             return found("wrong_result", message, "a Pipeline", _name(tuning.estimator))
         names = [_name(stage) for stage in tuning.stages]
@@ -100,15 +100,15 @@ def _stages(bench: SparkBench, label: str, features: list[str]) -> Judge:
         )  # fmt: skip
         for what, those in parts:
             if len(those) != 1:
-                message = f"{label}: the pipeline's stages are {', '.join(names) or 'none'}. There must be exactly one {what} among them, and there are {len(those)}."
+                message = f"{label}: the pipeline's stages are {', '.join(names) or 'none'}. Use exactly one {what}, not {len(those)}."
                 return found("wrong_result", message, f"one {what.split(' ')[0]}", str(len(those)))
         if len(names) != 4:
-            message = f"{label}: the pipeline's stages are {', '.join(names)}: four are asked for, a StringIndexer, a VectorAssembler, a scaler and a classifier."
+            message = f"{label}: the pipeline's stages are {', '.join(names)}. Use only four: a StringIndexer, a VectorAssembler, a scaler and a classifier."
             return found("wrong_result", message, "4 stages", str(len(names)))
         (assembler,), (scaler,), (classifier,) = parts[1][1], parts[2][1], parts[3][1]
         missing = [name for name in features if name not in (assembler.values.get("inputCols") or ())]
         if missing:
-            message = f"{label}: the VectorAssembler leaves out {', '.join(missing)}."
+            message = f"{label}: the VectorAssembler leaves out {', '.join(missing)}. Give it all feature columns."
             return found("wrong_result", message, str(features), str(assembler.values.get("inputCols")))
         wires = (
             (scaler, "inputCol", assembler.values.get("outputCol"), "the assembler's output"),
@@ -117,7 +117,7 @@ def _stages(bench: SparkBench, label: str, features: list[str]) -> Judge:
         for part, name, right, whose in wires:
             if part.values.get(name) != right:
                 got = part.values.get(name)
-                message = f"{label}: {_name(part)} reads {got!r} ({name}), and must read {whose}, {right!r}."
+                message = f"{label}: {_name(part)} reads {got!r} ({name}) instead of {whose}, {right!r}."
                 return found("wrong_result", message, f"{name}={right!r}", repr(got))
         return None
 
@@ -130,14 +130,14 @@ def _no_leak(bench: SparkBench, label: str, features: list[str]) -> Judge:
         assert tuning is not None
         if not _of(tuning, *SCALERS):
             message = (
-                f"{label}: no scaler is among the stages of the CrossValidator's pipeline. One that is fitted before has seen "
-                "the mean and the spread of the rows that a fold is tested with."
+                f"{label}: the CrossValidator's pipeline has no scaler. A scaler that is fitted outside of it has seen the mean "
+                "and the spread of the rows that a fold is tested with. Put the scaler into the pipeline."
             )
             return found("wrong_result", message, "a scaler in the pipeline", "none")
         for assembler in _of(tuning, ASSEMBLER):
             more = [str(name) for name in assembler.values.get("inputCols") or () if name not in features]
             if more:
-                message = f"{label}: {', '.join(more)} is among the VectorAssembler's columns, and no feature: what the model is to predict must not be told to it."
+                message = f"{label}: the VectorAssembler also takes {', '.join(more)}, which feature_columns does not name. Assemble the features alone, so that the label cannot leak into them."
                 return found("wrong_result", message, str(features), str(assembler.values["inputCols"]))
         return None
 
@@ -151,19 +151,19 @@ def _labels(bench: SparkBench, label: str, column: str) -> Judge:
         indexers, classifiers = _of(tuning, INDEXER), _classifiers(tuning)
         if not indexers or not classifiers:
             message = (
-                f"{label}: the pipeline needs a StringIndexer for the label, and a classifier that reads what it gives."
+                f"{label}: the pipeline needs a StringIndexer for the label, and a classifier that reads its output."
             )
             return found("wrong_result", message, "both", f"{len(indexers)} and {len(classifiers)}")
         outputs = [each.values.get("outputCol") for each in indexers if each.values.get("inputCol") == column]
         if not outputs:
             got = ", ".join(repr(each.values.get("inputCol")) for each in indexers)
-            message = f"{label}: the StringIndexer reads {got}, and the label is in the column {column!r}."
+            message = f"{label}: the StringIndexer reads {got}, but the label is in the column {column!r}. Use label_column."
             return found("wrong_result", message, repr(column), got)
         told = classifiers[0].values.get("labelCol")
         if told not in outputs:
             message = (
-                f"{label}: {_name(classifiers[0])} takes its label from {told!r} (labelCol). The column {column!r} holds strings; "
-                f"the numbers are in the StringIndexer's output, {outputs[0]!r}."
+                f"{label}: {_name(classifiers[0])} takes its label from {told!r} (labelCol). The column {column!r} holds strings. "
+                f"Use the numbers in the StringIndexer's output, {outputs[0]!r}."
             )
             return found("wrong_result", message, f"labelCol={outputs[0]!r}", repr(told))
         return None
@@ -178,11 +178,11 @@ def _evaluator(bench: SparkBench, label: str) -> Judge:
         values, kind = tuning.evaluator.values, _name(tuning.evaluator)
         if tuning.evaluator.kind != AREA or values.get("metricName") != "areaUnderROC":
             metric = f"{kind}, {values.get('metricName')}"
-            message = f"{label}: models are compared by {metric}, and must be by BinaryClassificationEvaluator's areaUnderROC."
+            message = f"{label}: models are compared by {metric}. Compare them by BinaryClassificationEvaluator's areaUnderROC."
             return found("wrong_result", message, "areaUnderROC", metric)
         outputs = [each.values.get("outputCol") for each in _of(tuning, INDEXER)]
         if values.get("labelCol") not in outputs:
-            message = f"{label}: the evaluator's labelCol is {values.get('labelCol')!r}, and the indexed label is in {outputs}."
+            message = f"{label}: the evaluator's labelCol is {values.get('labelCol')!r}, but the indexed label is in {outputs}."
             return found("wrong_result", message, f"labelCol in {outputs}", repr(values.get("labelCol")))
         scores = [
             each.values.get(name) for each in _classifiers(tuning) for name in ("rawPredictionCol", "probabilityCol")
@@ -190,8 +190,8 @@ def _evaluator(bench: SparkBench, label: str) -> Judge:
         if values.get("rawPredictionCol") not in [each for each in scores if each]:
             got = values.get("rawPredictionCol")
             message = (
-                f"{label}: the evaluator ranks rows by {got!r} (rawPredictionCol), and the classifier's scores are in "
-                f"{scores[:1]}. From predictions of 0 and 1 alone there is one point of the curve, and no curve."
+                f"{label}: the evaluator ranks rows by {got!r} (rawPredictionCol), but the classifier's scores are in "
+                f"{scores[:1]}. Rank by the scores. Predictions of 0 and 1 give only one point of the curve."
             )
             return found("wrong_result", message, f"rawPredictionCol={scores[0] if scores else None!r}", repr(got))
         return None
@@ -208,16 +208,17 @@ def _numbers(bench: SparkBench, label: str, folds: int, parallelism: int) -> Jud
         for name, right in (("numFolds", folds), ("parallelism", parallelism)):
             got = tuning.validator.values.get(name)
             if got != right:
-                return found("wrong_result", f"{label}: {name} is {got}, and must be {right}.", str(right), str(got))
+                message = f"{label}: {name} is {got} instead of {right}. Pass the argument on to the CrossValidator."
+                return found("wrong_result", message, str(right), str(got))
         own = {stage.uid for stage in tuning.stages} | {tuning.estimator.uid}
         for each in tuning.grid:
             for uid, name, _ in each:
                 if uid not in own:
-                    message = f"{label}: the grid changes {name} of {uid}, which is no stage of the pipeline: Spark leaves such a parameter alone without a word."
+                    message = f"{label}: the grid changes {name} of {uid}, which is not a stage of the pipeline. Spark ignores such a parameter silently. Use the pipeline's own stages."
                     return found("wrong_result", message, "a stage of the pipeline", uid)
         different = {json.dumps(sorted(each, key=repr), sort_keys=True) for each in tuning.grid}
         if not 2 <= len(different) <= MOST_MAPS or len(different) != len(tuning.grid):
-            message = f"{label}: the grid has {len(tuning.grid)} maps, of which {len(different)} differ. 2 to {MOST_MAPS} different ones are asked for: each is fitted once for every fold."
+            message = f"{label}: the grid has {len(tuning.grid)} maps, {len(different)} of them different. Use 2 to {MOST_MAPS} maps, all different. Each is fitted once for every fold."
             return found("wrong_result", message, f"2 to {MOST_MAPS} maps", str(len(different)))
         return None
 
@@ -234,7 +235,7 @@ def _fits(bench: SparkBench, label: str) -> Judge:
         got = sum(".StringIndexer.fit(" in query for query in returned.measured.queries) / each
         right = len(tuning.grid) * FOLDS + 1
         if got != right:
-            message = f"{label}: the pipeline was fitted {got:g} times, and {len(tuning.grid)} maps x {FOLDS} folds + 1 are {right}."
+            message = f"{label}: the pipeline was fitted {got:g} times instead of {len(tuning.grid)} maps x {FOLDS} folds + 1 = {right} times."
             return found("too_many_rounds" if got > right else "wrong_result", message, str(right), f"{got:g}")
         return None
 
@@ -253,13 +254,14 @@ def _good(bench: SparkBench, label: str) -> Judge:
         got = _area_of(tuning, data.labels)
         if got is None:
             message = (
-                f"{label}: the fitted model does not give each of {given.TEST} rows an index of its label and a score."
+                f"{label}: the fitted model does not give each of {given.TEST} rows the index of its label and a score."
             )
             return found("wrong_result", message, "a score a row", "none")
         if got < least:
             message = (
-                f"{label}: fitted with {given.TRAIN} rows, it ranks {given.TEST} others with an area under ROC of {got:.3f}, and {least:.3f} is "
-                f"asked for. The formula behind the labels reaches {data.area:.3f}; the folds said {', '.join(f'{x:.3f}' for x in tuning.metrics)}."
+                f"{label}: fitted with {given.TRAIN} rows, the model ranks {given.TEST} others with an area under ROC of {got:.3f}. At least {least:.3f} "
+                f"is expected, because the formula behind the labels reaches {data.area:.3f}. The maps of the grid reached "
+                f"{', '.join(f'{x:.3f}' for x in tuning.metrics)} in the cross-validation. Put better settings into the grid."
             )
             return found("wrong_result", message, f">= {least:.3f}", f"{got:.3f}")
         return None

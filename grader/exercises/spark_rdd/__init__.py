@@ -58,7 +58,7 @@ def _words_wrong(bench: SparkBench, label: str, text: str, top: int) -> Judge:
     def judge(returned: Returned) -> Diagnosis | None:
         got = returned.value
         if returned.type_name != "list":
-            message = f"{label}: it returned a {returned.type_name}; it returns a list of (word, count)."
+            message = f"{label}: your function returned a {returned.type_name}. Return a list of (word, count)."
             return bench.found("wrong_result", message, "a list", returned.type_name)
         if got == right:
             return None
@@ -68,8 +68,8 @@ def _words_wrong(bench: SparkBench, label: str, text: str, top: int) -> Judge:
         )
         mine, its = (_told(found[at]) if at < len(found) else "nothing" for found in (got, right))
         message = (
-            f"{label}: place {at + 1} is {mine}, and must be {its}. Words are what str.split() gives, case kept, most "
-            "frequent first, and of equally frequent ones the smaller first."
+            f"{label}: place {at + 1} is {mine} instead of {its}. Words are what str.split() gives, with their case. Put "
+            "the most frequent first, and of equally frequent words the smaller one."
         )
         return bench.found("wrong_result", message, its, mine)
 
@@ -82,20 +82,20 @@ def _ranks_wrong(bench: SparkBench, label: str, text: str, iterations: int) -> J
     def judge(returned: Returned) -> Diagnosis | None:
         found = bench.found
         if returned.type_name != "dict":
-            message = f"{label}: it returned a {returned.type_name}; it returns a dict of page to rank."
+            message = f"{label}: your function returned a {returned.type_name}. Return a dict of page to rank."
             return found("wrong_result", message, "a dict", returned.type_name)
         got = {_name(page): rank for page, rank in returned.value}
         for page in [*right, *got]:
             if page not in got:
                 message = (
-                    f"{label}: {len(set(right) - set(got))} of {len(right)} pages are missing, {page[:12]!r} for one. "
-                    + ("Every page that is a source or a target of a link has a rank, also where no link leads to it.")
+                    f"{label}: {len(set(right) - set(got))} of {len(right)} pages are missing, for example {page[:12]!r}. "
+                    "Rank every page that is a source or a target of a link, also where no link leads to it."
                 )
                 return found("wrong_result", message, f"{len(right)} pages", f"{len(got)} pages")
             if page not in right:
                 return found(
                     "wrong_result",
-                    f"{label}: there is no page {_told(page)}.",
+                    f"{label}: the result ranks {_told(page)}, which is not a page.",
                     f"{len(right)} pages",
                     f"{len(got)} pages",
                 )
@@ -103,8 +103,9 @@ def _ranks_wrong(bench: SparkBench, label: str, text: str, iterations: int) -> J
         if not bad:
             return None
         message = (
-            f"{label}: {len(bad)} of {len(right)} ranks are wrong; that of {bad[0][:12]!r} is {_told(got[bad[0]])}, and must be "
-            f"{right[bad[0]]:.6g}. A rank is 0.15 + 0.85 x sum(rank / links out), and a link that comes twice counts once."
+            f"{label}: {len(bad)} of {len(right)} ranks are wrong. That of {bad[0][:12]!r} is {_told(got[bad[0]])} instead of "
+            f"{right[bad[0]]:.6g}. All ranks begin as 1.0. An iteration makes them 0.15 + 0.85 x sum(rank / links out). Count "
+            "a link that comes twice once."
         )
         return found("wrong_result", message, f"{right[bad[0]]:.6g}", _told(got[bad[0]]))
 
@@ -133,9 +134,9 @@ def _shuffled(bench: SparkBench, ours: Returned, hint: str) -> Judge:
             return None
         largest = max(returned.measured.stages.values(), key=lambda stage: stage.total("shuffle_written_bytes"))
         message = (
-            f"{got:,} bytes were shuffled where {most:,.0f} are enough; most of them, "
-            f"{largest.total('shuffle_written_bytes'):,} in {largest.total('shuffle_written_records'):,} records, by stage "
-            f"{largest.number} ({largest.operation}). {hint}"
+            f"{got:,} bytes were shuffled, but {most:,.0f} are enough. Stage {largest.number} ({largest.operation}) shuffled "
+            f"more than any other, {largest.total('shuffle_written_bytes'):,} bytes in "
+            f"{largest.total('shuffle_written_records'):,} records. {hint}"
         )
         return bench.found("too_many_bytes", message, f"<= {most:,.0f} bytes", f"{got:,}")
 
@@ -150,7 +151,7 @@ def _collected(bench: SparkBench, most: int, at_the_end: int, what: str) -> Judg
         for number, (_, got) in enumerate(results, 1):
             allowed = at_the_end if number == len(results) else most
             if got > allowed:
-                message = f"Job {number} of {len(results)} sent {got:,} bytes to the driver, where {allowed:,} are more than enough: {what}"
+                message = f"Job {number} of {len(results)} sent {got:,} bytes to the driver, but {allowed:,} are more than enough. {what}"
                 return bench.found("too_many_bytes", message, f"<= {allowed:,} bytes", f"{got:,}")
         return None
 
@@ -162,18 +163,20 @@ def _kept(bench: SparkBench) -> Judge:
         measured = returned.measured
         read, written = measured.total("shuffle_read_bytes"), measured.total("shuffle_written_bytes")
         again = (
-            f"tasks fetched {read:,} bytes from shuffles to which {written:,} were written: what is used in every one of "
-            f"{ROUNDS} iterations was made anew each time"
+            f"tasks read {read:,} bytes from shuffles into which only {written:,} were written, so the same bytes were "
+            f"read several times in {ROUNDS} iterations. Persist the links after they are grouped."
         )
         if not measured.cached:
-            message = f"No RDD was persisted, and {again}." if read > AGAIN * written else "No RDD was persisted."
+            message = f"No RDD was persisted, and {again}"
+            if read <= AGAIN * written:
+                message = "No RDD was persisted. Persist what every iteration uses."
             return bench.found("too_many_rounds", message, "a persisted RDD", "none")
         if read > AGAIN * written:
-            message = f"An RDD was persisted, but {again}. Persist the links after they were grouped."
+            message = f"An RDD was persisted, but {again}"
             return bench.found("too_many_rounds", message, f"<= {AGAIN * written:,.0f} bytes", f"{read:,}")
         left = measured.cached - measured.unpersisted
         if left:
-            message = f"{len(left)} of {len(measured.cached)} persisted RDDs still there when page_rank() returned: unpersist() them."
+            message = f"{len(left)} of {len(measured.cached)} persisted RDDs were still there when page_rank() returned. Call unpersist() before you return."
             return bench.found("too_much_memory", message, "none left", f"{len(left)} left")
         return None
 
@@ -215,7 +218,7 @@ def _word_bytes(bench: SparkBench) -> Chart:
     label, returned = _counted(bench)
     ours = bench.ours(given.WORD_COUNT, "word_count", Lines(_text(bench)), TOP)
     hint = (
-        "reduceByKey adds up on the side that sends; groupByKey sends every pair; and of a sorted RDD all is shuffled."
+        "groupByKey sends every pair, and sorting an RDD shuffles all of it. Add up with reduceByKey, and take the top."
     )
     return bench.hold(label, returned, _words_wrong(bench, label, _text(bench), TOP), _shuffled(bench, ours, hint))
 
@@ -223,12 +226,12 @@ def _word_bytes(bench: SparkBench) -> Chart:
 def _rank_bytes(bench: SparkBench) -> Chart:
     label, returned = _ranked(bench)
     ours = bench.ours(given.PAGE_RANK, "page_rank", Lines(_graph(bench), pairs=True), ROUNDS)
-    hint = "A join moves no side that has its partitioner already: group the links once, and change ranks by mapValues."
+    hint = "A join does not move a side that has its partitioner. Group the links once, and change ranks by mapValues."
     return bench.hold(label, returned, _ranks_wrong(bench, label, _graph(bench), ROUNDS), _shuffled(bench, ours, hint))
 
 
 def _driver(bench: SparkBench) -> Chart:
-    what = "an RDD was collected that the driver does not need. Let the executors count and order, and take the top."
+    what = "Let the executors count and order, and take only the top."
     text, label = _varied(bench), f"word_count of thousands of different words, top {TOP}"
     returned, most = bench.run(label, "word_count", Lines(text), TOP), len(text) // 2
     bench.hold(label, returned, _words_wrong(bench, label, text, TOP), _collected(bench, most, most, what))
@@ -236,9 +239,7 @@ def _driver(bench: SparkBench) -> Chart:
     wrong, most = _ranks_wrong(bench, label, _graph(bench), ROUNDS), len(_graph(bench)) // 12
     ours = bench.ours(given.PAGE_RANK, "page_rank", Lines(_graph(bench), pairs=True), ROUNDS)
     at_the_end = 2 * max(got for _, got in ours.measured.results())
-    what = (
-        "an RDD was collected before the end. Ranks and links stay on the executors until the last iteration is done."
-    )
+    what = "Keep ranks and links on the executors until the last iteration is done. Collect only the ranks."
     return bench.hold(label, returned, wrong, _collected(bench, most, at_the_end, what))
 
 

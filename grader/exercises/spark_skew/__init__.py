@@ -58,8 +58,8 @@ def _rows_wrong(bench: SparkBench, label: str) -> Judge:
             if rows:
                 row = min(rows, key=repr)
                 message = (
-                    f"{label}: {rows.total():,} rows are {what}, for one {cases.told(row)}, which comes {got[row]} times and must "
-                    f"come {right[row]} times. {_reason(given, row, got[row], right[row])}"
+                    f"{label}: {rows.total():,} rows are {what}. The row ({cases.told(row)}) comes {got[row]} times instead of "
+                    f"{right[row]} times. {_reason(given, row, got[row], right[row])}"
                 )
                 return bench.found("wrong_result", message, expected, found)
         return None
@@ -69,15 +69,15 @@ def _rows_wrong(bench: SparkBench, label: str) -> Judge:
 
 def _reason(given: Given, row: cases.Values, got: int, right: int) -> str:
     if got and got < right:
-        return "An event that comes twice stays two rows."
+        return "Keep two rows for an event that comes twice."
     if row[1] is not None and row[1] == given.hot:
         return (
-            "It is of the user who has half the events: an event of theirs has one salt or goes one way, and the user's row "
-            "is there once for every salt, and for none twice."
+            "This row belongs to the user with half of all events. If you salt, give each of that user's events exactly one "
+            "salt, and copy the user's row once per salt. If you split, join each event in one part only."
         )
     if right and not got:
-        return "It is of one of the other users: where keys are split or salted, these too have to find their user."
-    return "Each event is joined with its one user and that user's one country; what has none of them is left out."
+        return "This row belongs to one of the other users. If you split or salt keys, their events must find them, too."
+    return "Join each event with its one user, and with that user's one country. Leave out events that lack either."
 
 
 def _small_broadcast(bench: SparkBench, label: str) -> Judge:
@@ -89,9 +89,8 @@ def _small_broadcast(bench: SparkBench, label: str) -> Judge:
                 return None
         names = ", ".join(join.name for join in joins) or "none"
         message = (
-            f"{label}: no BroadcastHashJoin has the countries on its small side; the joins are {names}. A table of {COUNTRIES} "
-            "rows is sent whole to every task, so that no large one is shuffled for it: F.broadcast(...) asks for that "
-            "where Spark does not do so by itself."
+            f"{label}: no BroadcastHashJoin has the countries on its small side. The joins are {names}. Ask for it with "
+            f"F.broadcast(...), so that no large table is shuffled for one of {COUNTRIES} rows."
         )
         return bench.found("too_many_bytes", message, "BroadcastHashJoin", names)
 
@@ -118,7 +117,7 @@ def _large_broadcast(bench: SparkBench, label: str) -> Judge:
                 what = " and ".join(names[number] for number in sorted(read)) or "a table of yours"
                 message = (
                     f"{label}: {operator.rows:,} rows of {what} are broadcast. All of them go to the driver and from there to "
-                    f"every executor, which have no room for a large table. At most {MOST_BROADCAST} rows are broadcast here: "
+                    f"every executor, which have no room for a large table. Broadcast at most {MOST_BROADCAST} rows, such as "
                     "the countries, or the few users who have most of the events."
                 )
                 return bench.found("too_much_memory", message, f"<= {MOST_BROADCAST} rows", f"{operator.rows:,} rows")
@@ -131,8 +130,8 @@ def _settings_kept(bench: SparkBench, label: str) -> Judge:
     def judge(returned: Returned) -> Diagnosis | None:
         for name, value in sorted(returned.changed.items(), key=lambda each: (len(each[0]), each)):
             message = (
-                f"{label}: the session has {name} = {value or 'its default'} now. The settings are part of the exercise: 8 "
-                "shuffle partitions, adaptive execution off, no broadcast by itself. Leave them as they are."
+                f"{label}: the session has {name} = {value or 'its default'} now. Leave the settings as they are. They are 8 "
+                "shuffle partitions, no adaptive execution and no automatic broadcast."
             )
             return bench.found("forbidden_call", message, f"{name} as it was", value)
         return None
@@ -151,25 +150,25 @@ def _uneven(bench: SparkBench, label: str) -> Judge:
         ]
         if not stages:
             message = (
-                f"{label}: no stage fetched the events from a shuffle, so that there is no task to compare. Users are too "
-                "many to be broadcast: join them by a shuffle, with the one key in several parts."
+                f"{label}: no stage fetched the events from a shuffle, so there are no tasks to compare. The users are too "
+                "many to be broadcast. Join them by a shuffle, with the one key in several parts."
             )
             return found("no_overlap", message, "a join by a shuffle", "none")
         stage, shares = max(stages, key=lambda each: _ratio(each[1]))
         longest, middle = max(shares), median(shares)
         if _ratio(shares) > MOST_UNEVEN:
             message = (
-                f"{label}: in stage {stage.number} the longest task fetched {longest:,} records and the median task {middle:,.0f}, "
-                f"{_times(longest, middle)}: all others wait for it. {hot:,} events are of one user, and rows with the same "
-                "key go to the same task: give that key a salt, or take its rows out and join them by a broadcast."
+                f"{label}: in stage {stage.number} the median task fetched {middle:,.0f} records and the longest task {longest:,} "
+                f"({_times(longest, middle)}). {hot:,} events belong to one user, and rows with the same key go to the same "
+                "task. Give that key a salt, or take its rows out and join them by a broadcast."
             )
             return found("no_overlap", message, f"<= {MOST_UNEVEN:g} times the median", _times(longest, middle))
         stage, shares = max(stages, key=lambda each: max(each[1]))
         if max(shares) >= hot:
             message = (
                 f"{label}: a task of stage {stage.number} fetched {max(shares):,} records, no fewer than the {hot:,} events of the "
-                f"one user, though it is not longer than others. There are {len(shares)} tasks, and {sum(shares):,} records are "
-                "fetched in all: are there too few partitions, or is every user there for too many salts?"
+                f"one user. Its {len(shares)} tasks fetched {sum(shares):,} records in all. Use enough partitions, and few "
+                "copies of each user."
             )
             return found("no_overlap", message, f"< {hot:,} records", f"{max(shares):,}")
         return None
@@ -188,7 +187,7 @@ def _ratio(shares: list[int]) -> float:
 
 
 def _times(longest: int, middle: float) -> str:
-    return f"{longest / middle:.1f} times as many" if middle else "which has none"
+    return f"{longest / middle:.1f} times as many" if middle else "the median is 0"
 
 
 # ---- the checks

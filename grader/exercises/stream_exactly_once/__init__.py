@@ -14,6 +14,7 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any
 
+from grader import says
 from grader.exercise import Check, Exercise
 from grader.exercises.stream_exactly_once.windows import Part, Story, Window, story
 from grader.jobs.sparks.bench import SparkBench
@@ -85,12 +86,12 @@ class Judges:
         found, names = self.bench.found, dict(output.columns)
         wanted = ", ".join(COLUMNS)
         if not output.columns:
-            message = f"spark.read.parquet(output_dir) finds nothing after the first life: {output.why[:200]}"
+            message = f"spark.read.parquet(output_dir) finds no table: {output.why[:200]}"
             return found("wrong_result", message, f"a table of {wanted}", "no table")
         for name, kinds in COLUMNS.items():
             if names.get(name) not in kinds:
-                got = f"is {names[name]}" if name in names else "is missing"
-                message = f"The output's column {name} {got}. It has {wanted}; window_start and window_end are timestamps, key is a string, count a bigint."
+                got = f"has the type {names[name]}" if name in names else "is missing"
+                message = f"The output's column {name} {got}. Write window_start and window_end (timestamps), key (string) and count (bigint)."
                 return found("wrong_result", message, f"{name}: {kinds[0]}", names.get(name, "none"))
         return None
 
@@ -98,13 +99,13 @@ class Judges:
         found = self.bench.found
         if seen.strange:
             message = (
-                f"A row of the output is none of a window of one minute, from a full minute on: {seen.strange[0][:160]}"
+                f"A row of the output is not a count of a window that begins on a full minute: {seen.strange[0][:160]}"
             )
             return found("wrong_result", message, "window_start on the minute", seen.strange[0][:60])
         for (minute, key), end in sorted(seen.ends.items()):
             right = self.story.first + (minute + 1) * MINUTE
             if end != right:
-                message = f"The window of {key!r} that begins at {right - MINUTE:%H:%M:%S} ends at {right:%H:%M:%S}, and window_end is {end:%H:%M:%S.%f}."
+                message = f"The window of {key!r} that begins at {right - MINUTE:%H:%M:%S} has window_end {end:%H:%M:%S.%f} instead of {right:%H:%M:%S}. A window ends where the next one begins."
                 return found("wrong_result", message, f"{right:%H:%M:%S}", f"{end:%H:%M:%S.%f}")
         return None
 
@@ -129,12 +130,12 @@ class Judges:
         right, got, rows = self.story.right[window], seen.counts[window], seen.rows[window]
         where = f"Window {self.story.name(window[0])} of key {window[1]!r}"
         if not rows:
-            what = f"{where} is not in the output; {right} events belong to it."
+            what = f"{where} is not in the output, but {says.counted(right, 'event')} must be counted in it."
         elif got == right:
-            what = f"{where} has {rows} rows in the output, and must have one."
+            what = f"{where} has {says.counted(rows, 'row')} in the output instead of {int(bool(right))}."
         else:
-            in_rows = f", in {rows} rows" if rows > 1 else ""
-            what = f"{where} counts {got}{in_rows}, and must count {right}."
+            in_rows = f" in {rows} rows" if rows > 1 else ""
+            what = f"{where} counts {got}{in_rows} instead of {right}."
         others = f" {bad} of {all_} such windows are wrong." if bad > 1 else ""
         kind = self.bench.found
         return kind(_KINDS[part], f"{what}{others} {self._why(window, part)}", str(right), str(got))
@@ -143,8 +144,8 @@ class Judges:
         if part == "late":
             late = self.story.dropped[window]
             if late:
-                return f"{late} more events came for it after the watermark (2 minutes behind the latest event) had passed its end: they are dropped."
-            return "Some of its events came late, and before the watermark (2 minutes behind the latest event): they are counted."
+                return f"{late} more of its events came after the watermark (2 minutes behind the latest event) had passed its end. Drop those."
+            return "Some of its events came late, but before the watermark (2 minutes behind the latest event) had passed its end. Count those."
         return _WHYS[part]
 
     def again(self, seen: Seen) -> Diagnosis | None:
@@ -187,11 +188,11 @@ _KINDS: dict[Part, Any] = {
     "carried": "lost_or_duplicated", "midway": "lost_or_duplicated",
 }  # fmt: skip
 _WHYS: dict[Part, str] = {
-    "plain": "Windows are of event time, a minute long, for each key.",
-    "open": "It was open when the query was killed: what had been counted of it must be in the checkpoint, and the next life must go on from there.",
-    "carried": "Before the first kill it was right: what has been counted and written is not done again.",
-    "uncommitted": "Its rows were in the sink when the query was killed, and the batch was not committed: Spark does such a batch again, with the same number, and the sink must know it.",
-    "midway": "The query was killed in the middle of a batch, which is done again: nothing may be held for done before it is, and what was half written must not count.",
+    "plain": "Count by event time, in windows of one minute, for each key.",
+    "open": "It was open when the query was killed. Keep its count in the checkpoint, and have the next life go on from there.",
+    "carried": "Before the first kill it was right. Leave what has been counted and written as it is.",
+    "uncommitted": "Its rows were in the sink when the query was killed, but the batch was not committed. Spark does such a batch again, with the same number. Have the sink recognize that number and write nothing twice.",
+    "midway": "The query was killed in the middle of a batch, which Spark does again. Mark a batch as done only when it is all written, and let nothing count that is half written.",
 }
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from grader import says
 from grader.exercise import Check, Exercise
 from grader.jobs.rays.bench import RayBench, once_more
 from grader.jobs.rays.lease import Said
@@ -148,7 +149,7 @@ class Search:
             if trial.broken and trial.config == config:
                 trial.attempts += 1
                 if trial.attempts > MOST_ATTEMPTS:
-                    text = f"Trial {number} was begun {trial.attempts} times, though it crashes each time."
+                    text = f"Trial {number} was begun {trial.attempts} times, and crashed each time. Do not begin it again."
                     raise self.lost("lost_or_duplicated", text, f"{SAMPLES} trials", f"one {trial.attempts} times")
                 return number
         self.trials.append(Trial(config))
@@ -176,10 +177,11 @@ class Search:
     def whole(self) -> Search:
         """Raises Lost where it is not one grid of all samples."""
         if self.told["type"] != "ResultGrid":
-            text = f"search returned a {self.told['type']}; it returns what Tuner.fit() returns."
+            text = f"search returned a {self.told['type']}. Return what Tuner.fit() returns."
             raise self.lost("wrong_result", text, "a ResultGrid", str(self.told["type"]))
         if self.told["results"] != SAMPLES or len(self.trials) < SAMPLES:
             text = f"{len(self.trials)} trials were begun, and the grid has {self.told['results']} results."
+            text += f" Try num_samples = {SAMPLES} configurations, and return the grid of all."
             raise self.lost("wrong_result", text, f"{SAMPLES} trials", str(self.told["results"]))
         return self
 
@@ -188,8 +190,9 @@ class Search:
         number, best = min(enumerate(self.trials), key=lambda each: self.hill.height(each[0], place(each[1].config)))
         if best.iterations < MAX_T:
             text = (
-                f"Trial {number} was the best of all at each iteration but the first, and was stopped "
-                f"after {best.iterations}, with a loss of {best.loss:.3f}. Is smaller better, for Optuna and for ASHA?"
+                f"Trial {number} was the best of all at each iteration but the first. It was stopped after "
+                f"{best.iterations} of {MAX_T} iterations, with a loss of {best.loss:.3f}. Have Optuna and ASHA take the "
+                "smaller loss for the better one, and stop nothing before its time."
             )
             raise self.lost("wrong_result", text, f"{MAX_T} iterations", str(best.iterations))
         return self
@@ -209,7 +212,7 @@ def _searched(bench: RayBench) -> Search:
             raise
     search = kept["search"]
     if not search.told:
-        raise search.lost("crash", "The search did not come to its end.")
+        raise search.lost("crash", "The search did not finish.")
     return search.whole()
 
 
@@ -223,12 +226,15 @@ def _stops(bench: RayBench) -> Chart:
     past = [number for number, trial in enumerate(search.trials) if trial.iterations > MAX_T + 1]  # one is under way
     if past:
         longest = max(search.trials[number].iterations for number in past)
-        text = f"{len(past)} trials went past max_t, trial {past[0]} for one: ASHA is to know it, too."
+        text = (
+            f"{says.counted(len(past), 'trial')} ran past max_t, for example trial {past[0]}, for {longest} iterations at "
+            "most. Give max_t to the scheduler, too."
+        )
         raise search.lost("too_slow", text, f"<= {MAX_T} iterations of each", str(longest))
     if search.iterations > most:
         text = (
-            f"All trials together took {search.iterations} iterations where a grid takes {SAMPLES * MAX_T}; at most "
-            f"{MOST_SHARE:.0%} of that is needed when bad trials are stopped early."
+            f"All trials together took {search.iterations} iterations. That is {search.iterations / SAMPLES / MAX_T:.0%} "
+            f"of num_samples x max_t, and at most {MOST_SHARE:.0%} is allowed. Have ASHA stop bad trials earlier."
         )
         raise search.lost("too_slow", text, f"<= {most} iterations", str(search.iterations))
     return search.chart()
@@ -239,8 +245,8 @@ def _grace(bench: RayBench) -> Chart:
     early = [number for number, trial in enumerate(search.trials) if trial.iterations < 2]
     if early:
         text = (
-            f"{len(early)} trials were stopped after their first iteration, trial {early[0]} for one. The first loss "
-            "says nothing here: give every trial a grace period of some iterations."
+            f"{says.counted(len(early), 'trial')} ended before a second iteration, for example trial {early[0]}. The "
+            "first loss says nothing here. Give every trial a grace period of several iterations."
         )
         raise search.lost("wrong_result", text, ">= 2 iterations each", f"{len(early)} trials with 1")
     return search.chart()
@@ -249,7 +255,7 @@ def _grace(bench: RayBench) -> Chart:
 def _optuna(bench: RayBench) -> Chart:
     search = _searched(bench)
     if search.told["asked"] < SAMPLES:
-        text = f"Optuna was asked for {search.told['asked']} of {SAMPLES} configurations: give Tune an OptunaSearch."
+        text = f"Optuna was asked for {search.told['asked']} of {SAMPLES} configurations. Give Tune an OptunaSearch."
         raise search.lost("wrong_result", text, f"{SAMPLES} suggestions", str(search.told["asked"]))
     return search.chart()
 
@@ -263,12 +269,15 @@ def _survives(bench: RayBench) -> Chart:
     except Lost as trouble:
         if trouble.diagnosis.kind != "crash" or not any(trial.broken for trial in search.trials):
             raise
-        text = f"{trouble.diagnosis.message} A trial that crashes is one result less, and no more."
+        text = f"{trouble.diagnosis.message} Trials crash here on purpose. Go on, and return the grid with their errors."
         raise search.lost("crash", text, "the search goes on", "an error", trouble.diagnosis.line) from None
     search.whole()
     whole = len(search.told["losses"])
     if whole < SAMPLES - len(broken):
-        text = f"The grid has {whole} results without an error; {SAMPLES - len(broken)} trials did not crash."
+        text = (
+            f"The grid has {whole} results without an error, but only {len(broken)} of {SAMPLES} trials crash. Run all "
+            "the others to their end."
+        )
         raise search.lost("lost_or_duplicated", text, str(SAMPLES - len(broken)), str(whole))
     return search.chart()
 
