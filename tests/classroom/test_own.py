@@ -132,7 +132,7 @@ def test_an_installed_course_is_opened_where_the_learner_is(
     assert os.environ["PATH"].startswith(str(Path(sys.executable).parent))
 
 
-@pytest.mark.parametrize(("what", "sentence"), [("99", "no chapter or exercise"), ("mapreduce", "is not started")])
+@pytest.mark.parametrize(("what", "sentence"), [("99", "no chapter or exercise"), ("mapreduce", "does not exist")])
 def test_what_cannot_be_opened_is_said(
     what: str, sentence: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
