@@ -131,8 +131,8 @@ def graded(cells: Sequence[Cell], names: Sequence[str]) -> tuple[str, str]:
     if not found:
         return text, "" if marked else "the solution cell is missing"
     why = "the solution cell defines nothing that the exercise asks for" if marked else "the solution cell is missing"
-    what = names[0] if len(names) == 1 else "one of its functions"
-    which = f"the last cell that defines {what} was" if len(found) == 1 else "the last cells that define them were"
+    what = names[0] if len(names) == 1 else "any of its functions"
+    which = f"the last cell that defines {what} was" if len(found) == 1 else f"the last cells that define {what} were"
     return "\n\n".join(own[at] for at in found), f"{why}, so {which} graded"
 
 
@@ -169,7 +169,7 @@ def cells_of(notebook: Any) -> tuple[list[Cell], list[str]]:
     if size > MOST_TEXT:
         raise Unreadable(f"holds {size / 1e6:.0f} MB of text in its cells, more than {MOST_TEXT / 1e6:.0f} MB")
     lost = len(listed) - len(cells)
-    return cells, [f"left out {lost} cell{'s' * (lost > 1)} without the format of notebook cells"] if lost else []
+    return cells, [f"left out {lost} cell{'s' * (lost > 1)} without a notebook cell's format"] if lost else []
 
 
 def _cell(each: Any) -> Cell | None:

@@ -50,7 +50,7 @@ def refused(mode: modes.Mode) -> str:
     if mode == "full" or os.environ.get(TRUST) == "1":
         return ""
     return (
-        f"Notebooks are not run here, because this machine cannot isolate them: {modes.advice(mode)}. "
+        f"Notebooks are not run here, because they would not be isolated: {modes.advice(mode)}. "
         f"If you trust everybody who handed in, set {TRUST}=1 instead."
     )
 

@@ -40,7 +40,8 @@ def prepare(connection: sqlite3.Connection, file: Path) -> None:
     with transaction(connection):
         version = connection.execute("PRAGMA user_version").fetchone()[0]
         if version not in (0, VERSION):
-            raise DeckError(f"{file}: made by another rankup version; update rankup or put the file away to start over")
+            what_to_do = "update rankup, or move the file away to start over"
+            raise DeckError(f"{file}: made by another rankup version; {what_to_do}")
         for statement in () if version else _SCHEMA:
             connection.execute(statement)
 

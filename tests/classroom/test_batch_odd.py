@@ -56,7 +56,7 @@ def unmarked(source: str) -> dict[str, Any]:
 
 # what was handed in, points, what is said of it
 ODD: dict[str, tuple[Any, float, str]] = {
-    "a graded cell removed": (without("check-sum"), 20, "graded cell check-sum was missing: put back"),
+    "a graded cell removed": (without("check-sum"), 20, "graded cell check-sum was missing: the original counts"),
     "two graded cells removed": (without("check-sum", "check-large"), 20, "check-sum, check-large were missing"),
     "only the solution left": (
         {"cells": [code(RIGHT, SOLUTION, solution=True)], "nbformat": 4},

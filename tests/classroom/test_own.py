@@ -61,7 +61,7 @@ def test_fresh_keeps_each_copy_aside(installed: Path) -> None:
 def test_a_changed_exercise_is_said(installed: Path) -> None:
     own.start(NAME)
     change(installed / "_data" / "exercises" / "06-collectives" / "ring_all_reduce.ipynb")
-    with pytest.raises(BadRequest, match="the course's notebook has changed since you started it"):
+    with pytest.raises(BadRequest, match="The course's notebook has changed since you started it"):
         own.start(NAME)
     own.start(NAME, fresh=True)
     assert "mended" in COPY.read_text()

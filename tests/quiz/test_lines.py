@@ -111,7 +111,7 @@ def test_statistics_and_help(decks: Any, run: Any) -> None:
 def test_trouble_with_the_database_is_told_and_the_card_stays(
     decks: Any, run: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    full = DeckError("quiz.sqlite3: the progress cannot be used: database or disk is full")
+    full = DeckError("quiz.sqlite3: your progress cannot be read or written: database or disk is full")
     record, troubles = store.Store.record, [full]
 
     def once_full(*given: Any) -> Any:

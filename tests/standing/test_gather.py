@@ -103,7 +103,7 @@ def test_the_terminal_shows_it_in_eighty_columns(capsys: pytest.CaptureFixture[s
     terminal.show(gather.gather(NOW))
     shown = capsys.readouterr().out
     assert "12/20 points" in shown
-    assert "20% asked" in shown
+    assert "interviews 20%" in shown
     assert max(map(len, shown.splitlines())) <= 80
     assert "ring_all_reduce" in shown
     assert "What to do next" in shown

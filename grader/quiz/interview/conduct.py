@@ -187,7 +187,7 @@ class Talk:
             return
         step = replace(
             notes.step(*page), asks="pick", items=task.points, mine=notes.written or "Nothing.",
-            prompt="Which of these did you say? Type numbers (1 3), a for all, or Enter for none (q quits): ",
+            prompt="Which did you say? Numbers like 1 3, a for all, or Enter for none (q quits): ",
             hint="space or its number ticks what you said, enter goes on",
         )  # fmt: skip
         while True:

@@ -67,12 +67,12 @@ DESIGN = ROUND[ROUND.index("## design") : ROUND.index("## failure")]
 LINKS = ROUND[ROUND.index("### Number: links") : ROUND.index("### Hint")]
 BROKEN_ROUNDS = {
     "an unknown level": ("level: senior", "level: junior", "1: level is 'junior'; it should be"),
-    "nothing said first": ("The interviewer opens.", "", "7: a round begins with"),
-    "no sources": ("## Sources\n\n- The author, this year.\n", "", "123: a round ends with `## Sources`"),
+    "nothing said first": ("The interviewer opens.", "", "7: a round must begin with"),
+    "no sources": ("## Sources\n\n- The author, this year.\n", "", "123: a round must end with `## Sources`"),
     "empty sources": ("- The author, this year.\n", "", "138: 'Sources' has 0 of at least 1"),
-    "an unknown stage": ("## clarify: What", "## ponder: What", "10: a stage is headed"),
-    "a stage without a title": ("## design: How?", "## design:", "93: a stage is headed"),
-    "stages out of order": ("## design: How?", "## clarify: How?", "10: stages come in the order"),
+    "an unknown stage": ("## clarify: What", "## ponder: What", "10: write a stage's heading"),
+    "a stage without a title": ("## design: How?", "## design:", "93: write a stage's heading"),
+    "stages out of order": ("## design: How?", "## clarify: How?", "10: stages must be in the order"),
     "too few stages": (DESIGN, "", "1: a round needs 5 to 7 stages, not 4"),
     "no minutes": ("minutes: 2\n\nAsk", "Ask", "11: expected `key: value`"),
     "minutes that are none": ("minutes: 3", "minutes: some", "25: stage 'estimate: How large?' has minutes 'some'"),

@@ -135,7 +135,7 @@ def test_the_rounds_opening_is_said_once(hold: Any) -> None:
 
 
 BAD_REQUESTS = {
-    "level": ({"level": "junior"}, "no level is called 'junior'; there are mid, senior, principal"),
+    "level": ({"level": "junior"}, "no level is called 'junior'; choose from mid, senior, principal"),
     "no minutes": ({"minutes": 0}, "an interview takes 4 to 480 minutes, not 0"),
     "minutes that are none": ({"minutes": float("nan")}, "an interview takes 4 to 480 minutes, not nan"),
     "topic": ({"topics": ("basic",)}, "no topic is called 'basic'; did you mean 'basics'?"),
