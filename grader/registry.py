@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import pkgutil
 from functools import cache
@@ -50,7 +51,9 @@ def catalogue() -> list[Exercise]:
 def find(name: str) -> Exercise:
     """The exercise called `name`. Raises BadRequest if there is none."""
     if name not in folders():
-        raise BadRequest(f"no exercise is called {name!r}; there is {', '.join(names())}")
+        near = difflib.get_close_matches(name, names(), n=1)
+        listed = f"did you mean {near[0]}?" if near else f"the exercises are {', '.join(names())}"
+        raise BadRequest(f"no exercise is called {name!r}; {listed}")
     found: Exercise = importlib.import_module(folders()[name][0]).EXERCISE
     return found
 

@@ -96,8 +96,11 @@ def read(path: Path, names: Sequence[str]) -> Submission:
     try:
         source = importlib.util.decode_source(data) if path.suffix == ".py" else data.decode("utf-8-sig")
     except (SyntaxError, UnicodeDecodeError) as error:
-        line = data[: error.start].count(b"\n") + 1 if isinstance(error, UnicodeDecodeError) else 1
-        message = f"{name} is not UTF-8 text: line {line} holds bytes that are no characters. Save the file as UTF-8."
+        line, why = 1, str(error)
+        if isinstance(error, UnicodeDecodeError):
+            line = data[: error.start].count(b"\n") + 1
+            why = f"line {line} holds bytes that are not valid {error.encoding}"
+        message = f"{name} cannot be read as text: {why}. Save the file as UTF-8."
         return Submission("", name, Diagnosis("syntax_error", message, file=name, line=line))
     if path.suffix == ".py":
         return Submission(source, name)
@@ -127,10 +130,10 @@ def graded(cells: Sequence[Cell], names: Sequence[str]) -> tuple[str, str]:
     found = sorted({each[-1] for each in places if each})
     if not found:
         return text, "" if marked else "the solution cell is missing"
-    why = "the solution cell defines nothing that is asked for" if marked else "the solution cell is missing"
-    what = names[0] if len(names) == 1 else "one of its functions"
-    which = f"the last cell that defines {what}" if len(found) == 1 else "the last cells that define its functions"
-    return "\n\n".join(own[at] for at in found), f"{why}: graded {which}"
+    why = "the solution cell defines nothing that the exercise asks for" if marked else "the solution cell is missing"
+    what = names[0] if len(names) == 1 else "any of its functions"
+    which = f"the last cell that defines {what} was" if len(found) == 1 else f"the last cells that define {what} were"
+    return "\n\n".join(own[at] for at in found), f"{why}, so {which} graded"
 
 
 def defines(text: str, names: Sequence[str]) -> bool:
@@ -145,7 +148,7 @@ def parse(data: bytes) -> tuple[list[Cell], list[str]]:
     if not data.strip():
         raise Unreadable("is empty")
     if data.count(b"[") + data.count(b"{") > MOST_PARTS:
-        raise Unreadable(f"is made of more than {MOST_PARTS:,} lists and objects")
+        raise Unreadable(f"holds more than {MOST_PARTS:,} JSON lists and objects")
     try:
         notebook = json.loads(data.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
@@ -164,9 +167,9 @@ def cells_of(notebook: Any) -> tuple[list[Cell], list[str]]:
         raise Unreadable("is not a notebook (no list of cells)")
     size = sum(len(cell.source) for cell in cells)
     if size > MOST_TEXT:
-        raise Unreadable(f"holds {size / 1e6:.0f} MB of text in its cells; {MOST_TEXT / 1e6:.0f} MB is the most")
+        raise Unreadable(f"holds {size / 1e6:.0f} MB of text in its cells, more than {MOST_TEXT / 1e6:.0f} MB")
     lost = len(listed) - len(cells)
-    return cells, [f"{lost} cell{'s' * (lost > 1)} left out: no cell of a notebook looks like that"] if lost else []
+    return cells, [f"left out {lost} cell{'s' * (lost > 1)} without a notebook cell's format"] if lost else []
 
 
 def _cell(each: Any) -> Cell | None:

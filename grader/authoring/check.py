@@ -33,25 +33,26 @@ def written(exercise: Exercise) -> Iterator[str]:
         if check.name not in alone:
             yield f"no wrong submission is caught by '{check.name}' alone: add one to wrong.md with 'only: yes'"
     if len(wrong.right(name)) < 2:
-        yield "there must be two right submissions that are written otherwise: add them to right/"
+        yield "right/ must hold at least two right solutions that differ from the notebook's: add them"
     for path in sync.sync([name], dry=True):
-        yield f"{path} is not what EXERCISE says: run `rankup exercise sync {name}`"
+        yield f"{path} does not match EXERCISE: run `rankup exercise sync {name}`"
     yield from _in_the_course(exercise)
 
 
 def _in_the_course(exercise: Exercise) -> Iterator[str]:
     chapter = catalog.chapter_notebook(exercise.chapter)
     if chapter is None:
-        yield f"there is no chapter {exercise.chapter} to read: set 'chapter' to one of course/syllabus.yaml"
+        yield f"there is no chapter {exercise.chapter}: set 'chapter' to one of those in course/syllabus.yaml"
         return
     text = "\n".join("".join(cell["source"]) for cell in sync.read(chapter)["cells"])
     headings = {line.lstrip("#").strip() for line in text.splitlines() if line.startswith("#")}
     for owner, heading in reading.headings():
         if owner == exercise.name and heading not in headings:
-            yield f"{chapter.name} has no section {heading!r}, to which pages send people: see classroom/pages/reading"
+            yield f"{chapter.name} has no section {heading!r}, but feedback pages name it: see classroom/pages/reading"
     source = wrong.notebook(exercise.name)
     if source.name != "solution.ipynb" and f"{source.parent.name}/{source.name}" not in text:
-        yield f"{chapter.name} does not name it: link ../exercises/{source.parent.name}/{source.name} under Practise"
+        link = f"../exercises/{source.parent.name}/{source.name}"
+        yield f"{chapter.name} does not link to the exercise: add a link to {link} under Practise"
 
 
 def _graded(exercise: Exercise, engines: Engines, show: Show) -> Iterator[str]:
@@ -62,14 +63,14 @@ def _graded(exercise: Exercise, engines: Engines, show: Show) -> Iterator[str]:
         return grade(exercise, handed_in, engines, verdicts.SEED)
 
     stub = submission.read(sync.released_notebook(wrong.notebook(name)), exercise.function_names)
-    for check in verdict("what learners get", stub).checks:
+    for check in verdict("the unsolved notebook", stub).checks:
         if check.status == "pass":
-            yield f"'{check.name}' gives points for what learners are given"
+            yield f"'{check.name}' gives points for the unsolved notebook"
     for each in [REFERENCE, *(f"right/{path.stem}" for path in wrong.right(name))]:
         lost = verdict(each, verdicts.handed_in(name, each)).first_failure
         if lost:
             why = lost.diagnosis.message if lost.diagnosis else lost.status
-            yield f"{each} is right, and loses points in '{lost.name}': {why}"
+            yield f"{each} is right, but loses points in '{lost.name}': {why}"
     for one in wrong.wrongs(name):
         said = verdicts.missed(one, verdict(f"wrong/{one.name}", one.submission))
         if said:

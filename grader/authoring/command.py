@@ -9,14 +9,14 @@ import typer
 
 from grader.submission import BadRequest
 
-app = typer.Typer(help="Write exercises: their wrong and right solutions, verdicts, notebooks.", no_args_is_help=True)
+app = typer.Typer(help="Write exercises: wrong and right solutions, verdicts, notebooks.", no_args_is_help=True)
 
 
 @app.command()
 def wrong(
-    what: Annotated[str, typer.Argument(metavar="NAME[/MUTANT]", help="An exercise, or a wrong submission to it.")],
+    what: Annotated[str, typer.Argument(metavar="NAME[/MUTANT]", help="An exercise, or one of its wrong submissions.")],
 ) -> int:
-    """List the wrong submissions to an exercise, or print one as a file for `rankup grade`."""
+    """List the wrong submissions to an exercise, or print one of them as a file for `rankup grade`."""
     from grader.authoring import wrong
 
     if "/" in what:
@@ -29,17 +29,18 @@ def wrong(
 
 @app.command()
 def verdicts(
-    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Exercises; all if left out.")] = None,
-    record: Annotated[bool, typer.Option("--record", help="Grade and write down what is not there yet.")] = False,
-    compare: Annotated[bool, typer.Option("--compare", help="Grade again, and say what is different.")] = False,
-    only: Annotated[str, typer.Option(help="Which submissions.")] = "reference,right,wrong",
-    share: Annotated[str, typer.Option(help="Of right and wrong ones the first of six parts: 1/6.")] = "1/1",
-    jobs: Annotated[int | None, typer.Option(min=1, help="How many at a time; one a core if left out.")] = None,
-    at: Annotated[Path, typer.Option(help="The folder they are in.")] = Path("build/verdicts"),
+    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Exercises (default: all).")] = None,
+    record: Annotated[bool, typer.Option("--record", help="Grade what is not recorded yet, and record it.")] = False,
+    compare: Annotated[bool, typer.Option("--compare", help="Grade again, and say which verdicts differ.")] = False,
+    only: Annotated[str, typer.Option(help="Which kinds of submissions.")] = "reference,right,wrong",
+    share: Annotated[str, typer.Option(help="A share of the right and wrong ones: 1/6 is the first sixth.")] = "1/1",
+    jobs: Annotated[int | None, typer.Option(min=1, help="How many at a time (default: one per core).")] = None,
+    at: Annotated[Path, typer.Option(help="The folder for recorded verdicts.")] = Path("build/verdicts"),
 ) -> int:
-    """Record the verdicts on all example submissions, or compare them: a change must not change them by accident.
+    """Record the verdicts on all example submissions, or compare new verdicts with the recorded ones.
 
-    Both can be interrupted, and go on where they were.
+    A change to rankup must not change verdicts by accident. Both can be interrupted, and then continue where they
+    stopped.
     """
     from grader.authoring import verdicts
 
@@ -56,14 +57,14 @@ def verdicts(
 def run(
     name: Annotated[str, typer.Argument(help="The exercise.")],
     file: Annotated[Path, typer.Argument(help="The submission: a .py or an .ipynb file.")],
-    check: Annotated[str, typer.Option(help="Only this check.")] = "",
-    case: Annotated[str, typer.Option(help="Only the calls so labelled, of exercises on ranks.")] = "",
+    check: Annotated[str, typer.Option(help="Run only this check.")] = "",
+    case: Annotated[str, typer.Option(help="Run only calls with this label (exercises on ranks only).")] = "",
     seed: Annotated[int, typer.Option(min=0, help="Draw the inputs from this seed.")] = 1,
     here: Annotated[
-        bool, typer.Option("--here", help="In this process, where breakpoint() stops: your own code, on ranks.")
+        bool, typer.Option("--here", help="Run in this process, so that breakpoint() works (only ranks, no sandbox).")
     ] = False,
 ) -> int:
-    """Run one check, or one case of it, as it is graded or in this process. Nothing is remembered."""
+    """Run one check, or one case of a check, as it is graded or in this process. No progress is recorded."""
     from grader.authoring import run
 
     found = run.chosen(name, check, case, seed)
@@ -80,10 +81,10 @@ def run(
 
 @app.command()
 def sync(
-    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Exercises; all if left out.")] = None,
-    check: Annotated[bool, typer.Option("--check", help="Write nothing; say what is not in step.")] = False,
+    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Exercises (default: all).")] = None,
+    check: Annotated[bool, typer.Option("--check", help="Write nothing. List the files that would change.")] = False,
 ) -> int:
-    """Write graded cells, points, titles and headers of notebooks, and README's table, as EXERCISE says."""
+    """Update notebooks (graded cells, points, titles, headers) and README's table to match EXERCISE."""
     from grader.authoring import sync
 
     changed = sync.sync(names or (), dry=check)
@@ -94,12 +95,12 @@ def sync(
 
 @app.command()
 def new(
-    name: Annotated[str, typer.Argument(help="What it is to be called: small letters, digits and _.")],
-    world: Annotated[str, typer.Option(help="What it is about: ranks, nodes, crashes, job, spark, ray or plain.")],
-    chapter: Annotated[str, typer.Option(help="Of the course, e.g. 06.")],
-    pack: Annotated[str, typer.Option(help="The package it goes into, e.g. barriers.exercises.")] = "grader.exercises",
+    name: Annotated[str, typer.Argument(help="The name of the new exercise: lowercase letters, digits and _.")],
+    world: Annotated[str, typer.Option(help="The world it runs in: ranks, nodes, crashes, job, spark, ray or plain.")],
+    chapter: Annotated[str, typer.Option(help="Its chapter in the course, e.g. 06.")],
+    pack: Annotated[str, typer.Option(help="The package to add it to, e.g. barriers.exercises.")] = "grader.exercises",
 ) -> int:
-    """Make an exercise that is whole and small: a folder, a notebook, wrong and right solutions, to be changed."""
+    """Make a small, complete exercise for you to change: a folder, a notebook, wrong and right solutions."""
     from grader.authoring import new
 
     for path in new.new(name, world, chapter, pack):
@@ -110,7 +111,7 @@ def new(
 
 @app.command()
 def check(name: Annotated[str, typer.Argument(help="The exercise.")]) -> int:
-    """Say what an exercise lacks: a check that nothing wrong tests, a right solution that loses points, a link."""
+    """Say what is wrong with an exercise: an untested check, a right solution that loses points, a missing link."""
     from grader.authoring import check
 
     found = list(check.problems(name, lambda said: print(f"grading {said}", flush=True)))

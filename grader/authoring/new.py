@@ -20,18 +20,18 @@ SIMILAR = {"nodes": "vector_clocks", "job": "mapreduce", "spark": "spark_rdd", "
 def new(name: str, world: str, chapter: str, pack: str = packs.OURS) -> list[Path]:
     """Make the files of an exercise, and return which. Raises BadRequest."""
     if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
-        raise BadRequest(f"{name!r} is no name for an exercise: write small letters, digits and _")
+        raise BadRequest(f"{name!r} is not a name for an exercise: use only lowercase letters, digits and _")
     if name in registry.names():
-        raise BadRequest(f"there is an exercise called {name} already")
+        raise BadRequest(f"there is already an exercise called {name}")
     if world in SIMILAR:
         raise BadRequest(f"there is no template for {world}: copy the folder and the notebook of {SIMILAR[world]}")
     if not (TEMPLATES / world).is_dir():
-        raise BadRequest(f"no world is called {world!r}; there are ranks, {', '.join(SIMILAR)}")
+        raise BadRequest(f"no world is called {world!r}; choose from ranks, {', '.join(SIMILAR)}")
     titles = {each.id: each.title for each in catalog.chapters()}
     if chapter not in titles:
-        raise BadRequest(f"there is no chapter {chapter!r}; there are {', '.join(titles)}")
+        raise BadRequest(f"there is no chapter {chapter!r}; choose from {', '.join(titles)}")
     if pack not in packs.names():
-        raise BadRequest(f"no pack is called {pack!r}; there are {', '.join(packs.names())}")
+        raise BadRequest(f"no pack is called {pack!r}; choose from {', '.join(packs.names())}")
     home, source = packs.folders(pack)[0] / name, _notebook(name, chapter, pack)
     filled = {"name": name, "chapter": chapter, "title": name.replace("_", " ").capitalize()}
     made = [source]
@@ -56,7 +56,7 @@ def _notebook(name: str, chapter: str, pack: str) -> Path:
     there = sorted((catalog.root() / "solutions").glob(f"{chapter}-*"))
     written = catalog.chapter_notebook(chapter)
     if not there and written is None:
-        raise BadRequest(f"chapter {chapter} is not written: its exercises have no folder")
+        raise BadRequest(f"chapter {chapter} has no notebook yet, so its exercises have no folder")
     folder = there[0].name if there else written.stem if written else ""
     return catalog.root() / "solutions" / folder / f"{name}.ipynb"
 

@@ -45,7 +45,7 @@ def chosen(name: str, check: str, label: str, seed: int) -> Exercise:
         return found
     world = found.world
     if not isinstance(world, Ranks):
-        raise BadRequest(f"{name} is not about ranks, and has no cases to choose from: leave --case out")
+        raise BadRequest(f"{name} does not run on ranks, and so has no cases: leave --case out")
     labels = list(dict.fromkeys(case.label for case in world.drawn(seed)))
     if label not in labels:
         raise BadRequest(f"{name} has no case called {label!r}; with seed {seed} there are: {'; '.join(labels)}")
@@ -65,7 +65,7 @@ def here(exercise: Exercise, file: Path, seed: int) -> int:
     """Make the calls of the exercise's checks in this process, and print what they say. Returns whether one lost."""
     world = exercise.world
     if not isinstance(world, Ranks) or isinstance(world, Crashes):
-        raise BadRequest(f"{exercise.name} cannot run here: its programs are processes of their own; leave --here out")
+        raise BadRequest(f"{exercise.name} cannot run here: its programs are separate processes; leave --here out")
     read = submission.read(file, exercise.function_names)
     if read.broken:
         raise BadRequest(read.broken.message)
@@ -102,7 +102,7 @@ def _judge(exercise: Exercise, asked: Grading) -> int:
             where = f" (line {error.diagnosis.line})" if error.diagnosis.line else ""
             said, lost = f"{error.diagnosis.kind}: {error.diagnosis.message}{where}", True
         except Unable:
-            said = "not judged by what was run here"
+            said = "not judged by what ran here: leave --here out"
         except BoxFailed as error:
             said = f"not judged: {error}"
         print(f"{check.name}: {said}", flush=True)
@@ -130,7 +130,7 @@ class _Here:
         network: Network = ROUNDS, session: Any = None, faults: Sequence[Fault] = (),
     ) -> Run:  # fmt: skip
         if self._ended:
-            raise BoxFailed("the run before did not end well; choose a case")
+            raise BoxFailed("an earlier run did not finish; choose one case with --case")
         processor = min(os.sched_getaffinity(0))
         world = SimWorld(self._box, program, ranks, seed, PATIENT, network, faults, True, processor)
         run = world.live(calls)

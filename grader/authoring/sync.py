@@ -65,7 +65,7 @@ def read(path: Path) -> Notebook:
             return dict(found)
     except (ValueError, LookupError, TypeError):
         pass
-    raise BadRequest(f"{path}: is no notebook that begins with a statement")
+    raise BadRequest(f"{path}: is not a notebook that begins with a statement")
 
 
 def text(notebook: Notebook) -> str:

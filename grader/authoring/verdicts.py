@@ -49,7 +49,7 @@ class Wanted:
         """Every submission that is wanted. Raises BadRequest."""
         unknown = [sort for sort in self.sorts if sort not in SORTS]
         if unknown:
-            raise BadRequest(f"no sort of submissions is called {unknown[0]!r}; there are {', '.join(SORTS)}")
+            raise BadRequest(f"no kind of submission is called {unknown[0]!r}; choose from {', '.join(SORTS)}")
         found = [(name, each) for name in self.names or registry.names() for each in submissions(name)]
         return [(name, each) for name, each in found if self.includes(name, each)]
 
@@ -69,7 +69,7 @@ def parse_share(text: str) -> tuple[int, int]:
     """ "1/6" as (1, 6). Raises BadRequest."""
     found = re.fullmatch(r"(\d{1,4})/(\d{1,4})", text)
     if not found or not 1 <= int(found[1]) <= int(found[2]):
-        raise BadRequest(f"a share is written as 1/6, not {text!r}")
+        raise BadRequest(f"write the share like 1/6, not {text!r}")
     return int(found[1]), int(found[2])
 
 
@@ -105,11 +105,11 @@ def missed(each: Wrong, verdict: Verdict) -> str:
     found = verdict.check(each.check).diagnosis
     lost = [check.name for check in verdict.checks if check.status != "pass"]
     if found is None:
-        return f"'{each.check}' lets it through"
+        return f"'{each.check}' does not catch it"
     if found.kind not in each.kinds:
-        return f"'{each.check}' says {found.kind}, and must say {' or '.join(each.kinds)}"
+        return f"'{each.check}' says {found.kind}, but must say {' or '.join(each.kinds)}"
     if each.only and lost != [each.check]:
-        return f"only '{each.check}' may lose points, and {', '.join(lost)} do"
+        return f"only '{each.check}' may lose points, but {', '.join(lost)} lost points"
     return ""
 
 
@@ -168,14 +168,14 @@ def compare(wanted: Wanted, at: Path, jobs: int, show: Show) -> int:
     names = sorted({name for name, _ in items})
     before = {item: row for item, row in read(at, names).items() if wanted.includes(*item)}
     if not before:
-        raise BadRequest(f"{at}: holds no verdict on any of {len(items)} submissions; make them with --record")
+        raise BadRequest(f"{at}: holds no verdict on any of {len(items)} submissions; use --record first")
     if new := len(set(items) - set(before)):
-        show(f"{new} of {len(items)} are not recorded in {at}: they are not graded")
+        show(f"{new} of {len(items)} are not recorded in {at}, and are skipped")
     kept = at / f".now-{version()}"
     now = read(kept, names)
     todo = [item for item in items if item in before and item not in now]
     if len(now):
-        show(f"{len(now)} were graded before with the same files")
+        show(f"{len(now)} were already graded with the same files")
     now |= dict(_recorded(todo, kept, jobs, show))
     again = [item for item in items if item in before and differences(before[item], now[item])]
     if again:
@@ -188,7 +188,8 @@ def compare(wanted: Wanted, at: Path, jobs: int, show: Show) -> int:
             different += 1
             show("\n".join([f"{item[0]} {item[1]}", *told]))
     unsteady = len(again) - sum(item in items and bool(differences(before[item], now[item])) for item in again)
-    show(f"{len(before)} compared, {different} different" + (f", {unsteady} only once" if unsteady else ""))
+    at_first = f", {unsteady} different only the first time" if unsteady else ""
+    show(f"{len(before)} compared, {different} different{at_first}")
     return different
 
 
@@ -210,7 +211,7 @@ def _recorded(items: Sequence[Item], folder: Path, jobs: int, show: Show) -> Ite
         with (folder / f"{item[0]}.jsonl").open("a") as file:
             file.write(json.dumps(row) + "\n")
         left = (time.monotonic() - began) / number * (len(items) - number)
-        show(f"{number}/{len(items)} {item[0]} {item[1]}: {row['points']:g} points; {left / 60:.0f} minutes to go")
+        show(f"{number}/{len(items)} {item[0]} {item[1]}: {row['points']:g} points; {left / 60:.0f} minutes left")
         yield item, row
 
 

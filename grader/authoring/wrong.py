@@ -66,7 +66,7 @@ def notebook(name: str) -> Path:
     there = [*catalog.root().glob(f"solutions/*/{name}.ipynb"), *registry.folder(name).glob("solution.ipynb")]
     found = next(iter(there), None)
     if found is None:
-        raise BadRequest(f"the solution of {name} is not here: {catalog.root() / 'solutions'}")
+        raise BadRequest(f"the solution of {name} is missing from {catalog.root() / 'solutions'}")
     return found
 
 
@@ -94,7 +94,7 @@ def wrongs(name: str) -> tuple[Wrong, ...]:
     """The wrong submissions of an exercise. Raises BadRequest with the file, the heading and what to do."""
     path = registry.folder(name) / WRONG
     if not path.is_file():
-        raise BadRequest(f"{path}: no such file; it holds the wrong submissions to {name}")
+        raise BadRequest(f"{path}: no such file; it must hold the wrong submissions to {name}")
     bases = {REFERENCE: _lines(reference(name).source)}
     bases |= {f"right/{other.stem}": _lines(other.read_text()) for other in right(name)}
     checks = [check.name for check in registry.find(name).checks]
@@ -118,12 +118,12 @@ def read(
     title, *sections = _split(text)
     found: dict[str, Wrong] = {}
     if [line for line in title if line and not line.startswith("# ")]:
-        raise BadRequest(f"{file}: before the first '## name: bug.' only a title may stand")
+        raise BadRequest(f"{file}: only a title may come before the first '## name: bug.'")
     for section in sections:
         try:
             wrong = _section(section, name, checks, bases)
             if wrong.name in found:
-                raise _Bad("there are two of that name; rename one")
+                raise _Bad("two submissions have this name; rename one")
         except _Bad as error:
             raise BadRequest(f"{file}, '{section[0]}': {error}") from None
         found[wrong.name] = wrong
@@ -145,24 +145,24 @@ def _split(text: str) -> list[list[str]]:
 def _section(lines: list[str], name: str, checks: Sequence[str], bases: dict[str, list[str]]) -> Wrong:
     heading = _HEADING.fullmatch(lines[0])
     if not heading:
-        raise _Bad("write '## name: Sentence that says the bug.'")
+        raise _Bad("write the heading as '## name: Sentence that says what is wrong.'")
     fields = _fields(lines[1] if len(lines) > 1 else "")
     if fields["check"] not in checks:
         raise _Bad(f"{name} has no check called {fields['check']!r}; it has {', '.join(checks)}")
     kinds = tuple(fields["kind"].split(" or "))
     if not KINDS.issuperset(kinds):
-        raise _Bad(f"{fields['kind']!r} is no kind of diagnosis; put ' or ' between several")
+        raise _Bad(f"{fields['kind']!r} is not a kind of diagnosis; between several kinds write ' or '")
     while lines[-1] == "":
         lines = lines[:-1]
     fence, body, end = lines[2] if len(lines) > 2 else "", lines[3:-1], lines[-1]
     if fence not in ("```diff", "```python") or end != "```" or any(line.startswith("```") for line in body):
-        raise _Bad("below that line there must be one block, from ```diff or ```python to ```, and nothing else")
+        raise _Bad("below that line write one block, from ```diff or ```python to ```, and nothing else")
     base = fields.get("base", REFERENCE if fence == "```diff" else "")
     if fence == "```python" and base:
-        raise _Bad("what stands whole has no base: leave it out, or write ```diff")
+        raise _Bad("a ```python block has no base: leave the base out, or write ```diff")
     if fence == "```diff":
         if base not in bases:
-            raise _Bad(f"its base {base!r} does not exist; there is {', '.join(bases)}")
+            raise _Bad(f"its base {base!r} does not exist; choose from {', '.join(bases)}")
         body = _applied(bases[base], body, base)
     source = "\n".join(body) + "\n"
     return Wrong(
@@ -176,7 +176,7 @@ def _fields(line: str) -> dict[str, str]:
     for part in line.split("; "):
         key, colon, value = part.partition(": ")
         if not colon or key not in _FIELDS or key in fields or not value:
-            raise _Bad(f"{part!r} is none of {', '.join(sorted(_FIELDS))}, each once, with '; ' between them")
+            raise _Bad(f"{part!r} is not one of {', '.join(sorted(_FIELDS))}, each once, with '; ' between them")
         fields[key] = value
     for key in ("check", "kind"):
         if key not in fields:
@@ -194,7 +194,7 @@ def _applied(base: Sequence[str], diff: Sequence[str], called: str) -> list[str]
     at = 0
     for begin, end, new in sorted(edits, key=lambda edit: edit[0]):
         if begin < at:
-            raise _Bad(f"two parts of its diff change line {begin + 1} of {called}; make one of them")
+            raise _Bad(f"two parts of its diff change line {begin + 1} of {called}; join the two parts")
         made += [*base[at:begin], *new]
         at = end
     return [*made, *base[at:]]
@@ -208,7 +208,7 @@ def _parts(diff: Sequence[str]) -> Iterator[list[str]]:
             part.append(line)
             continue
         if not any(line[:1] in ("+", "-") for line in part):
-            raise _Bad("a part of its diff changes nothing: begin what is new with + and what goes with -")
+            raise _Bad("a part of its diff changes nothing: begin added lines with + and removed lines with -")
         yield part
         part = []
 
@@ -217,14 +217,14 @@ def _edits(base: Sequence[str], part: Sequence[str], called: str) -> Iterator[tu
     """What a part changes in the base: these lines become those."""
     for line in part:
         if line and line[0] not in " +-":
-            raise _Bad(f"{line!r} begins with none of ' ', '+' and '-'; between two parts of a diff write @@")
+            raise _Bad(f"{line!r} must begin with ' ', '+' or '-'; between two parts of a diff write @@")
     old = [line[1:] for line in part if line[:1] != "+"]
     starts = [at for at, line in enumerate(base) if old and line == old[0]]
     places = [at for at in starts if list(base[at : at + len(old)]) == old]
     if len(places) != 1:
         shown = next((line.strip() for line in old if line.strip()), "")
-        what = "is not there" if not places else f"is there {len(places)} times; add lines around it that stay"
-        raise _Bad(f"its diff does not apply to {called}: what it keeps and removes, from `{shown}` on, {what}")
+        what = "are not there" if not places else f"are there {len(places)} times; add unchanged lines around them"
+        raise _Bad(f"its diff does not apply to {called}: the lines it keeps and removes, from `{shown}` on, {what}")
     at = places[0]
     for line in part:
         if line[:1] == "+":

@@ -50,8 +50,8 @@ def refused(mode: modes.Mode) -> str:
     if mode == "full" or os.environ.get(TRUST) == "1":
         return ""
     return (
-        f"Notebooks are not run here, because this machine cannot keep them apart from itself: {modes.advice(mode)}; "
-        f"or set {TRUST}=1 if you trust everybody who handed in."
+        f"Notebooks are not run here, because they would not be isolated: {modes.advice(mode)}. "
+        f"If you trust everybody who handed in, set {TRUST}=1 instead."
     )
 
 
@@ -166,16 +166,16 @@ class Execute(NbGraderExecute):  # type: ignore[misc]
                     self._run(*left[0])
                     left.pop(0)
         except CellTimeoutError as error:
-            self._why = f"this cell did not end within {self.timeout} seconds"
+            self._why = f"the cell did not end within {self.timeout} s"
             if "IOPub" in str(error):  # it did, but its last message never came: a longer one was in its way
-                self._why = f"it showed more than {MESSAGE_BYTES // 2**20} MiB at once"
+                self._why = f"the cell showed more than {MESSAGE_BYTES // 2**20} MiB at once"
         except Exception as error:  # a learner's kernel may send us anything
             ended = isinstance(error, (DeadKernelError, RuntimeError))
-            self._why = self._why or km.exceeded or ("the kernel ended" if ended else "the kernel talks nonsense")
+            self._why = self._why or km.exceeded or ("the kernel ended" if ended else "the kernel sent nonsense")
             self.log.warning("%s: %s (%r) %s", resources["nbgrader"]["student"], self._why, error, km.said())
         for number, (_, cell) in enumerate(left):
             if cell.cell_type == "code":
-                why = self._why if number == 0 else f"not run, because in a cell before it {self._why}"
+                why = self._why if number == 0 else f"not run, because of an earlier cell: {self._why}"
                 cell.outputs = [*(cell.outputs if number == 0 else []), _ended(why)]
 
     def _run(self, index: int, cell: Any) -> None:

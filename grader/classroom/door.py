@@ -42,13 +42,13 @@ class Record:
         Raises BadRequest, also where `most` sources have been graded already.
         """
         if len(submission.source) > SOURCE_BYTES:
-            raise BadRequest(f"a solution of more than {SOURCE_BYTES:,} characters is not graded")
+            raise BadRequest(f"a solution may have at most {SOURCE_BYTES:,} characters")
         owner = wanted(name).name
         key = owner, submission.source.rstrip()
         with self._lock:
             known = self._verdicts.get(key)
             if known is None and most is not None and len(self._verdicts) >= most:
-                raise BadRequest(f"this notebook has had {most} sources graded: no more are")
+                raise BadRequest(f"this notebook has had {most} solutions graded, and no more are allowed here")
             future = known or self._verdicts.setdefault(key, Future())
         if known is None:
             try:
@@ -109,10 +109,10 @@ class Door:
             return refusal("a request is a JSON object")
         if "grade" not in request:
             if len(str(request.get("source"))) > SOURCE_BYTES:
-                return refusal(f"a source is a text of {SOURCE_BYTES} characters at most")
+                return refusal(f"a source may have at most {SOURCE_BYTES:,} characters")
             self._plays += 1
             if self._plays > MOST_PLAYS:
-                return refusal(f"this notebook has called play() {MOST_PLAYS} times: no more here")
+                return refusal(f"this notebook has called play() {MOST_PLAYS} times, and no more are allowed here")
             return self._service.answer({**request, "seed": None}, PLAYED)
         try:
             return self.record.verdict(request["grade"], submitted(request), MOST_SOURCES).report_json()

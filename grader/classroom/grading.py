@@ -31,7 +31,7 @@ def grade_file(
     BadRequest for anything that is not a submission to it.
     """
     if engine not in ENGINES:
-        raise BadRequest(f"no engine is called {engine!r}; there are {', '.join(ENGINES)}")
+        raise BadRequest(f"no engine is called {engine!r}; choose from {', '.join(ENGINES)}")
     engine = "auto" if engine == "all" else engine
     if not file.exists() or file.is_dir():
         submission.read(file, ["f"])  # says what is wrong with it, before anything is started
@@ -43,9 +43,7 @@ def grade_file(
         engines = Engines(host)
         found = registry.find(name)
         if engine == "nccl" and not gpus():
-            raise BadRequest(
-                f"nccl needs a GPU for each rank, and this machine has none: {name} runs with auto or gloo"
-            )
+            raise BadRequest("nccl needs a GPU for each rank, and this machine has none; use --engine auto or gloo")
         if schedule is not None:
             found = grading.only(found, schedule["check"])
         handed_in: Submission = submission.read(file, found.function_names)

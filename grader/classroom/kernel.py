@@ -38,9 +38,9 @@ WORK, SOCKET = "work", "service.sock"
 KILL_SECONDS = 5.0
 
 EXCEEDED = {
-    "memory": "it took more than {0.memory_bytes:,} bytes of memory",
-    "processes": "it started more than {0.processes} processes and threads",
-    "inodes": "it made more than {0.inodes} files",
+    "memory": "the notebook used more than {0.memory_bytes:,} bytes of memory",
+    "processes": "the notebook started more than {0.processes} processes and threads",
+    "inodes": "the notebook made more than {0.inodes} files",
 }
 
 

@@ -49,7 +49,7 @@ def _target(what: str | None) -> tuple[Path, Path]:
     if what in names():
         path = own.place(str(what))
         if not path.exists():
-            raise BadRequest(f"{what} is not started: `rankup start {what}` makes your own copy")
+            raise BadRequest(f"{own.shown(path)} does not exist; `rankup start {what}` makes your own copy")
         return own.home(), path
     chapter = catalog.chapter_notebook((what or "00").zfill(2))
     if chapter is None:

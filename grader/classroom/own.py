@@ -64,9 +64,9 @@ def shown(path: Path) -> str:
 
 def next_steps(started: Started, exercise: str) -> str:
     """What to tell a learner who has started an exercise."""
-    kept = f"The one before is kept as {shown(started.aside)}\n" if started.aside else ""
+    kept = f"Your previous copy is kept as {shown(started.aside)}.\n" if started.aside else ""
     return (
-        f"{kept}{shown(started.path)} is yours: no update of the course writes over it\n"
+        f"{kept}{shown(started.path)} is your own copy. Updates of the course do not change it.\n"
         f"  rankup lab {exercise}\n"
         f"  rankup grade {exercise} {shown(started.path)}"
     )
@@ -99,10 +99,10 @@ def _hash(notebook: nbformat.NotebookNode) -> str:
 def _there_already(exercise: str, path: Path) -> str:
     news = ""
     if has_changed(exercise, path):
-        news = "; the course's notebook has changed since you started it"
+        news = ". The course's notebook has changed since you started it"
     return (
-        f"{shown(path)} is there already, and stays as it is: `rankup lab {exercise}` opens it, and "
-        f"`rankup start {exercise} --fresh` keeps it aside and begins anew{news}"
+        f"{shown(path)} is there already, and was left unchanged. `rankup lab {exercise}` opens it. "
+        f"`rankup start {exercise} --fresh` keeps it as a backup and starts over{news}"
     )
 
 

@@ -52,7 +52,7 @@ class TerminalReport:
         )
         failed = verdict.first_failure
         if failed and failed.output:
-            self.console.print("\n[bold]What your code printed in the run that failed first[/]")
+            self.console.print("\n[bold]What your code printed[/]")
             self.console.print(Text(_shown(failed.output)))
 
 
@@ -71,11 +71,11 @@ def print_run(ran: Ran, trace: Path | None) -> None:
         table.add_column(head, justify="right")
     rows = ran.ranks()
     for row in rows[:_SHOWN_RANKS]:
-        taken = "never done" if row["rounds"] is None else f"{row['rounds']:g}"
+        taken = "not finished" if row["rounds"] is None else f"{row['rounds']:g}"
         table.add_row(str(row["rank"]), f"{row['bytes_sent']:,}", f"{row['messages_sent']:,}", taken)
     console.print(table)
     if len(rows) > _SHOWN_RANKS:
-        console.print(f"... and {len(rows) - _SHOWN_RANKS} more ranks (--json has them all)")
+        console.print(f"... and {len(rows) - _SHOWN_RANKS} more ranks (--json shows all)")
     printed = outputs_text(ran.run)
     if printed:
         console.print(Text("\n" + _shown(printed)))

@@ -128,9 +128,9 @@ class Ran:
 def run(engines: Engines, wanted: Wanted) -> Ran:
     """Run it. Raises BadRequest for what cannot be run."""
     if not 1 <= wanted.ranks <= MOST_RANKS:
-        raise BadRequest(f"a world has 1 to {MOST_RANKS} ranks, not {wanted.ranks}")
+        raise BadRequest(f"the number of ranks must be from 1 to {MOST_RANKS}, not {wanted.ranks}")
     if wanted.engine not in ENGINES:
-        raise BadRequest(f"no engine is called {wanted.engine!r}; there are {', '.join(ENGINES)}")
+        raise BadRequest(f"no engine is called {wanted.engine!r}; choose from {', '.join(ENGINES)}")
     try:
         wires = network.parse(wanted.network) if wanted.network else ROUNDS
         befalls = [faults.parse(text, wanted.ranks) for text in wanted.faults]
@@ -138,7 +138,7 @@ def run(engines: Engines, wanted: Wanted) -> Ran:
         raise BadRequest(str(error)) from None
     engine = "sim" if wanted.engine == "auto" else wanted.engine
     if engine != "sim" and (wanted.network or befalls):
-        raise BadRequest(f"a network or a fault can only be simulated, not put on real processes ({engine})")
+        raise BadRequest(f"a network or a fault can only be simulated: use the engine sim, not {engine}")
     if engine == "gloo" and wanted.ranks > MOST_PROCESSES:
         raise BadRequest(f"gloo runs at most {MOST_PROCESSES} ranks here; --engine sim runs {wanted.ranks}")
     program = Program(wanted.submission.source, wanted.submission.name, (Function(wanted.function),), own_group=True)
@@ -200,13 +200,13 @@ def function_of(handed_in: Submission, name: str | None) -> str:
         free = [found for found, node in defined.items() if not _required(node)]
         name = "main" if "main" in defined else free[0] if len(free) == 1 else None
         if name is None:
-            which = ", ".join(free) or "none that takes no arguments"
-            raise BadRequest(f"say which function to run: FILE:FUNCTION ({handed_in.name} has {which})")
+            which = f"choose from {', '.join(free)}" if free else "none in the file can be called without arguments"
+            raise BadRequest(f"say which function to run, as {handed_in.name}:FUNCTION; {which}")
     node = defined.get(name)
     if node is not None and _required(node):
         raise BadRequest(
-            f"{name}({', '.join(_required(node))}) takes arguments: write a function without any that makes them and "
-            f"calls {name}"
+            f"{name}({', '.join(_required(node))}) takes arguments; write a function without arguments that calls "
+            f"{name}, and run that function"
         )
     return name
 

@@ -34,9 +34,9 @@ def read(path: Path, exercise: str) -> dict[str, Any]:
     except OSError as error:
         raise BadRequest(f"{path}: cannot be read ({error.strerror})") from None
     except (ValueError, RecursionError):
-        raise BadRequest(f"{path}: is no schedule (not JSON)") from None
+        raise BadRequest(f"{path}: is not a schedule (not JSON)") from None
     if not isinstance(told, dict) or not isinstance(told.get("check"), str) or not ({"plan", "actions"} & told.keys()):
-        raise BadRequest(f"{path}: is no schedule that `rankup grade --keep` wrote")
+        raise BadRequest(f"{path}: is not a schedule that `rankup grade --keep` wrote")
     if told.get("exercise") != exercise:
         raise BadRequest(f"{path}: is a schedule for {told.get('exercise')}, not for {exercise}")
     try:
@@ -46,7 +46,7 @@ def read(path: Path, exercise: str) -> dict[str, Any]:
     except (KeyError, TypeError, ValueError, AttributeError):
         fits = False
     if not fits:
-        raise BadRequest(f"{path}: is no schedule that `rankup grade --keep` wrote, or was changed")
+        raise BadRequest(f"{path}: is not a schedule that `rankup grade --keep` wrote, or the file was changed")
     return told
 
 

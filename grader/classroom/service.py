@@ -82,7 +82,7 @@ class Service:
         except Exception as error:  # whatever a request brought about: the next one is served
             place = traceback.extract_tb(error.__traceback__)[-1]
             where = f"{os.path.basename(place.filename)}, line {place.lineno}"
-            return refusal(f"this cannot be done ({type(error).__name__}: {error}; {where})")
+            return refusal(f"this request failed ({type(error).__name__}: {error}; {where})")
 
     def _renew(self, broken: Engines) -> None:
         with self._lock:
@@ -163,7 +163,7 @@ def _text(request: dict[str, Any], name: str) -> str:
 def _seed(request: dict[str, Any]) -> int | None:
     seed = request.get("seed")
     if seed is not None and (not isinstance(seed, int) or not 0 <= seed < 2**63):
-        raise BadRequest("a seed is a number from 0 to 2**63 - 1")
+        raise BadRequest("a seed is a whole number from 0 to 2**63 - 1")
     return seed
 
 
@@ -202,14 +202,14 @@ class _Values:
     def add(self, values: int) -> None:
         self.count += values
         if self.count > MOST_VALUES:
-            raise BadRequest(f"play() {self.verb} tensors of {MOST_VALUES:,} values at most, all ranks together")
+            raise BadRequest(f"play() {self.verb} at most {MOST_VALUES:,} tensor values, over all ranks")
 
 
 def _argument(value: Any, taken: _Values) -> Any:
     """An argument as the notebook sent it: a tensor as {"values", "dtype"}, or plain data."""
     if isinstance(value, dict) and set(value) == {"values", "dtype"}:
         if value["dtype"] not in DTYPES:
-            raise BadRequest(f"play() takes tensors of {', '.join(DTYPES)}, not of {value['dtype']}")
+            raise BadRequest(f"play() takes tensors of dtype {', '.join(DTYPES)}, not {value['dtype']}")
         array = np.array(value["values"], value["dtype"])
         taken.add(array.size)
         return Strided.of(array)

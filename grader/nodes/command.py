@@ -49,20 +49,20 @@ def play(wanted: Wanted) -> Outcome:
 def settings(wanted: Wanted) -> Settings:
     """The run that was asked for. Raises BadRequest."""
     if wanted.workload not in WORKLOADS:
-        raise BadRequest(f"no workload is called {wanted.workload!r}; there are {', '.join(WORKLOADS)}")
+        raise BadRequest(f"no workload is called {wanted.workload!r}; choose from {', '.join(WORKLOADS)}")
     if wanted.topology not in TOPOLOGIES:
-        raise BadRequest(f"no topology is called {wanted.topology!r}; there are {', '.join(TOPOLOGIES)}")
+        raise BadRequest(f"no topology is called {wanted.topology!r}; choose from {', '.join(TOPOLOGIES)}")
     if not 1 <= wanted.nodes <= MOST_NODES:
-        raise BadRequest(f"--nodes is from 1 to {MOST_NODES}, not {wanted.nodes}")
+        raise BadRequest(f"--nodes must be from 1 to {MOST_NODES}, not {wanted.nodes}")
     for name, value in (("--drop", wanted.drop), ("--duplicate", wanted.duplicate)):
         if not 0 <= value < 1:
-            raise BadRequest(f"{name} is a probability below 1, not {value:g}")
+            raise BadRequest(f"{name} must be a probability below 1, not {value:g}")
     for name, value in (("--rate", wanted.rate), ("--latency", wanted.latency)):
         if not 0 <= value < math.inf:
-            raise BadRequest(f"{name} is not below 0, and {value:g} is no such number")
+            raise BadRequest(f"{name} must be a finite number, 0 or more, not {value:g}")
     for name, value in (("--time-limit", wanted.time_limit), ("--nemesis-interval", wanted.interval)):
         if not 0 < value < math.inf:
-            raise BadRequest(f"{name} is more than 0 seconds, not {value:g}")
+            raise BadRequest(f"{name} must be a finite number of seconds above 0, not {value:g}")
     return Settings(
         workload=WORKLOADS[wanted.workload],
         command=_command(wanted.command),
@@ -81,16 +81,16 @@ def _kinds(text: str, nodes: int) -> tuple[str, ...]:
     kinds = tuple(filter(None, (each.strip() for each in text.split(","))))
     for kind in kinds:
         if kind not in nemesis.KINDS:
-            raise BadRequest(f"no fault is called {kind!r}; there are {', '.join(nemesis.KINDS)}")
+            raise BadRequest(f"no fault is called {kind!r}; choose from {', '.join(nemesis.KINDS)}")
         least = nemesis.LEAST_NODES.get(kind, 2 if kind in ("partition", *nemesis.PARTITIONS) else 1)
         if nodes < least:
-            raise BadRequest(f"{kind} needs {least} nodes, and there are {nodes}")
+            raise BadRequest(f"{kind} needs at least {least} nodes, and --nodes is {nodes}")
     return kinds
 
 
 def _command(words: Sequence[str]) -> tuple[str, ...]:
     if not words:
-        raise BadRequest("say what each node is to run, after --, as in: -- python3 echo.py")
+        raise BadRequest("say which command each node runs, after --, as in: -- python3 echo.py")
     program, *rest = words
     if shutil.which(program) is not None:
         return (program, *rest)
@@ -102,7 +102,7 @@ def _command(words: Sequence[str]) -> tuple[str, ...]:
         raise BadRequest(f"{program}: no such file")
     if Path(program).is_dir():
         raise BadRequest(f"{program}: is a folder, not a program")
-    raise BadRequest(f"{program}: is not executable; `chmod +x {program}`, or name its interpreter before it")
+    raise BadRequest(f"{program}: is not executable; run `chmod +x {program}`, or write its interpreter before it")
 
 
 def check_writable(path: Path) -> None:
@@ -112,4 +112,4 @@ def check_writable(path: Path) -> None:
     if path.is_dir():
         raise BadRequest(f"{path}: is a folder")
     if not os.access(path.parent, os.W_OK):
-        raise BadRequest(f"{path}: that folder cannot be written to")
+        raise BadRequest(f"{path}: its folder is not writable")

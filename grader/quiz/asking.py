@@ -41,9 +41,9 @@ def prompt(card: Card) -> str:
     if card.kind == "number" and card.number is not None:
         return "Your answer" if card.number.unit == "1" else f"Your answer in {card.number.unit}"
     return {
-        "choice": "The numbers of all that are right, e.g. 1 3",
-        "order": "The numbers in the right order, e.g. 3 1 2",
-        "bug": "The line that is at fault",
+        "choice": "The numbers of all right options, e.g. 1 3",
+        "order": "All numbers in the right order, e.g. 3 1 2",
+        "bug": "The number of the faulty line",
     }.get(card.kind, "")
 
 
@@ -82,7 +82,7 @@ def judge_nothing(card: Card, order: tuple[int, ...]) -> str:
     if card.kind == "number" and card.number is not None:
         return f"It is {card.number.value:g} {card.number.unit}."
     if card.kind == "choice":
-        return f"Right would have been {_list(_right(card, order))}."
+        return f"The right answer is {_list(_right(card, order))}."
     if card.kind == "order":
         return f"The right order is {_in_order(order)}."
     return f"It is line {card.bug_line}."
@@ -120,7 +120,7 @@ def _judge_choice(card: Card, typed: list[int], order: tuple[int, ...]) -> Judge
     wrong = sorted(set(typed) - set(right))
     missed = sorted(set(right) - set(typed))
     parts = [f"{_list(wrong)} {'are' if len(wrong) > 1 else 'is'} wrong"] if wrong else []
-    parts += [f"{_list(missed)} {'are' if len(missed) > 1 else 'is'} right and missing"] if missed else []
+    parts += [f"{_list(missed)} {'are' if len(missed) > 1 else 'is'} missing"] if missed else []
     whys = [
         f" {place}: {why.rstrip('.')}."
         for place in wrong

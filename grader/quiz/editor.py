@@ -22,11 +22,11 @@ def command(file: Path, line: int) -> list[str]:
     try:
         words = shlex.split(wanted) if wanted else []
     except ValueError as error:
-        raise DeckError(f"$EDITOR is {wanted!r}: {error}") from None
+        raise DeckError(f"the editor setting {wanted!r} cannot be read: {error}") from None
     if not words:
         words = [found for name in ("nano", "vim", "vi", "emacs") if (found := shutil.which(name))][:1]
     if not words:
-        raise DeckError("no editor is set: say which, as in EDITOR=nano")
+        raise DeckError("no editor was found; set one, as in EDITOR=nano")
     name = Path(words[0]).stem
     if name in _GOTO:
         return [*words, *(() if "--wait" in words else ("--wait",)), "--goto", f"{file}:{line}"]
@@ -55,7 +55,7 @@ def read_again(folder: Path) -> list[Deck]:
         return load_folder(folder)
     except DeckError as error:
         more = f" (and {len(error.problems) - 1} more)" if len(error.problems) > 1 else ""
-        raise DeckError(f"{error}{more}; the session goes on with the cards as they were") from None
+        raise DeckError(f"{error}{more}; the session continues with the cards as they were") from None
 
 
 def picture(card: Card, folder: Path) -> Path:

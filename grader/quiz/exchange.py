@@ -87,11 +87,11 @@ def read(file: Path) -> Progress:
     except ValidationError as error:
         fault = error.errors(include_url=False, include_context=False)[0]
         part = fault["loc"][0] if fault["loc"] else "what"
-        said = {"what": "this is no progress that rankup exported", "version": "written by a newer rankup"}.get(
+        said = {"what": "this is not progress that rankup exported", "version": "written by a newer rankup"}.get(
             str(part), f"its {part} are not as rankup exports them"
         )
         if fault["type"] == "json_invalid":
-            said = "this is no JSON"
+            said = "this is not JSON"
         raise DeckError(f"{file}: {said}; nothing was imported") from None
 
 

@@ -23,7 +23,7 @@ def chosen(folder: Path, deck: str | None) -> list[Deck]:
     decks = load_folder(folder)
     if deck is not None and deck not in {each.id for each in decks}:
         there = ", ".join(each.id for each in decks) or "none yet"
-        raise DeckError(f"no deck is called {deck!r}; there are: {there}")
+        raise DeckError(f"no deck is called {deck!r}; choose from: {there}")
     return [each for each in decks if deck in (None, each.id)]
 
 
@@ -41,7 +41,7 @@ def duplicates(decks: Iterable[Deck]) -> list[str]:
     seen_cards: dict[str, str] = {}
     for deck in decks:
         if (first := seen_decks.setdefault(deck.id, deck.file)) != deck.file:
-            found.append(f"{deck.file}:1: deck {deck.id!r} is also {first}")
+            found.append(f"{deck.file}:1: deck {deck.id!r} is also in {first}; an id is for one deck")
         for card in deck.cards:
             here = f"{deck.file}:{card.line}"
             if (first := seen_cards.setdefault(card.id, here)) != here:

@@ -41,5 +41,5 @@ def disagreement(number: Number) -> str | None:
     unit = 10.0**exponent if isinstance(exponent, int) else 0.0
     off, slack = abs(value - number.value), 1e-9 * abs(number.value)
     if off > max(0.005 * abs(number.value), unit / 2) + slack or off > number.tolerance * abs(number.value) + slack:
-        return f"formula {number.formula!r} gives {value:g}, and answer says {number.written}"
+        return f"formula {number.formula!r} gives {value:g}, but the answer is {number.written}"
     return None

@@ -91,7 +91,7 @@ def import_(file: Path) -> int:
         before = len(store.reviews())
         store.merge(progress)
         after, cards = len(store.reviews()), len(store.memories())
-    print(f"{after - before} answers were new; there are {after} now, to {cards} cards")
+    print(f"{after - before} answers were new; you now have {after} answers to {cards} cards")
     return 0
 
 
@@ -101,7 +101,7 @@ def unsuspend(card: str) -> int:
         suspended = store.suspended()
         if card not in suspended:
             there = ", ".join(sorted(suspended)) or "none"
-            raise DeckError(f"card {card!r} is not suspended; suspended are: {there}")
+            raise DeckError(f"card {card!r} is not suspended; the suspended cards are: {there}")
         store.unsuspend(card)
-    print(f"{card} is asked again")
+    print(f"{card} will be asked again")
     return 0

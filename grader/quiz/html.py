@@ -47,7 +47,7 @@ def front(card: Card) -> str:
             html += f'\n<p class="hint">Put these in order:</p>\n<ul class="steps">{items}</ul>'
         case "bug":
             html = _CODE.sub(lambda found: f"{found[1]}{_numbered(found[2])}{found[3]}", html, count=1)
-            html += '\n<p class="hint">Say why, too, and what mends it.</p>'
+            html += '\n<p class="hint">Also say why, and how to fix it.</p>'
         case "diagram":
             html += f'\n<p><img src="{escape(picture_name(card))}" alt="{escape(card.alt)}"></p>'
         case "number":

@@ -36,11 +36,11 @@ def problems(cards_dir: Path, topics: Mapping[str, Sequence[str]], questions: Co
 
 def _of(card: Card, topics: Mapping[str, Sequence[str]], questions: Collection[str]) -> Iterator[str]:
     if card.topic not in topics:
-        yield f"is about {card.topic!r}, which is no topic of the syllabus"
+        yield f"is about {card.topic!r}, which is not a topic of the syllabus"
     elif card.level not in topics[card.topic]:
-        yield f"is of level {card.level}, at which {card.topic!r} is not asked"
+        yield f"has level {card.level}, but {card.topic!r} is not asked at this level"
     if card.asks is not None and card.asks not in questions:
-        yield f"belongs to {card.asks!r}, which is no interview question"
+        yield f"belongs to {card.asks!r}, which is not an interview question"
     if card.number is not None and (wrong := disagreement(card.number)):
         yield f"has {wrong}"
 

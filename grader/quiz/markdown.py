@@ -146,7 +146,7 @@ class Part:
                 broken(number, f"expected `key: value`, not {text.strip()!r}")
             key, value = match.groups()
             if key in values:
-                broken(number, f"{key!r} is said twice")
+                broken(number, f"{key!r} is given twice")
             quoted = len(value) > 2 and value[0] == value[-1] == '"'
             values[key], lines[key] = value[1:-1] if quoted else value, number
         model = choose(values)
@@ -178,7 +178,7 @@ class Part:
         """The items of a part that is one list with `- `."""
         found = self.items(BULLET)
         if len(found) < least:
-            broken(self.line, f"{self.name!r} has {len(found)} of at least {least}")
+            broken(self.line, f"{self.name!r} has {len(found)} of at least {least} items")
         for item in found:
             if not item.text:
                 broken(item.line, f"an item of {self.name!r} is empty")
@@ -191,7 +191,7 @@ def opened(text: str, model: type[Model]) -> tuple[Model, Part]:
     end = next((at for at, line in enumerate(lines[1:], start=1) if line.rstrip() == "---"), 0)
     if lines[0].rstrip() != "---" or not end:
         wanted = [f"`{name}:`" for name, about in model.model_fields.items() if about.is_required()]
-        broken(1, f"the file begins with {', '.join(wanted)} between two lines `---`")
+        broken(1, f"the file must begin with {', '.join(wanted)} between two lines `---`")
     tokens = _BLOCKS.parse("\n".join([""] * (end + 1) + lines[end + 1 :]))
     for token in tokens:
         if token.type == "fence" and token.map:

@@ -93,7 +93,7 @@ class _Choice(_Card):
         name, line = question.name, question.line
         lists = [at for _, at, _ in question.found("bullet_list_open") if _OPTION.fullmatch(question.lines[at])]
         if not lists:
-            broken(line, f"card {name!r} has no options: lines `- [ ] wrong` and `- [x] right` at the question's end")
+            broken(line, f"card {name!r} has no options: end the question with lines `- [ ] wrong` and `- [x] right`")
         stem, explanation = question.until(lists[0]).text, answer.text
         if not stem:
             broken(line, f"card {name!r} has an empty question")
@@ -103,7 +103,7 @@ class _Choice(_Card):
             if options[-1].text in [option.text for option in options[:-1]]:
                 broken(item.line, f"card {name!r} has the option {options[-1].text!r} twice")
         if len(options) < FEWEST:
-            broken(line, f"card {name!r} has {len(options)} options; at least {FEWEST} make a choice")
+            broken(line, f"card {name!r} has {len(options)} options; a choice needs at least {FEWEST}")
         for right, word in ((True, "right"), (False, "wrong")):
             if not any(option.right is right for option in options):
                 broken(line, f"card {name!r} has no {word} option")
@@ -143,7 +143,7 @@ class _Order(_Card):
             if not (item.match[2] or "").strip():
                 broken(item.line, f"card {name!r} has an empty step")
         if len(steps) < FEWEST:
-            few = f"its answer begins with a list `1.` of at least {FEWEST}"
+            few = f"begin its answer with a numbered list of at least {FEWEST} steps"
             broken(question.line, f"card {name!r} has {len(steps)} steps; {few}")
         texts = tuple(item.text for item in steps)
         if len(set(texts)) < len(texts):
@@ -160,13 +160,13 @@ class _Bug(_Card):
         name, line, at = question.name, question.line, self.line
         found = question.found("fence")
         if len(found) != 1:
-            broken(line, f"card {name!r} has {len(found)} fenced blocks of code in its question; one holds the bug")
+            broken(line, f"card {name!r} has {len(found)} fenced blocks of code in its question; write exactly one")
         _, first, last = found[0]
         code = [text.strip() for text in question.lines[first + 1 : last - 1]]
         if not 1 <= at <= len(code):
-            broken(line, f"card {name!r} has line {at}, and the code has lines 1 to {len(code)}")
+            broken(line, f"card {name!r} names line {at}, but the code has lines 1 to {len(code)}")
         if not code[at - 1]:
-            broken(line, f"card {name!r} has line {at}, which is empty")
+            broken(line, f"card {name!r} names line {at}, which is empty")
         spaced = f" {code[at - 1]} " if "`" in (code[at - 1][0], code[at - 1][-1]) else code[at - 1]
         whole = f"Line {at}: ``{spaced}``\n\n{answer.text}"
         return {"question": question.text, "answer": whole, "bug_line": at, "explanation": answer.text}
@@ -207,7 +207,7 @@ def parse(text: str, file: str) -> Deck:
 def _card(block: Part, deck: str) -> Card:
     name, line = block.name, block.line
     if not re.fullmatch(ID, name):
-        broken(line, f"{name!r} is no id for a card: lowercase letters, digits and single hyphens")
+        broken(line, f"{name!r} is not an id for a card: use lowercase letters, digits and single hyphens")
     keys, body = block.keys(lambda values: _KINDS.get(values.get("kind", ""), _Unknown), f"card {name!r}")
     rules = body.rules()
     if len(rules) > 1:

@@ -17,11 +17,11 @@ def fault(path: Path) -> str | None:
     except OSError as error:
         return f"cannot be read: {error.strerror}"
     except (ElementTree.ParseError, ValueError, LookupError) as error:
-        return f"is no XML: {error}"
+        return f"is not XML: {error}"
     if root.tag != _SVG:
-        return f"is no SVG: its root is {root.tag!r}"
+        return f"is not an SVG: its root is {root.tag!r}"
     if "viewBox" not in root.attrib and not {"width", "height"} <= root.attrib.keys():
-        return "says neither its viewBox nor its width and height"
+        return "has neither a viewBox nor a width and a height"
     if len(data) > LARGEST:
-        return f"has {len(data)} bytes; at most {LARGEST}"
+        return f"has {len(data)} bytes; at most {LARGEST} are allowed"
     return None

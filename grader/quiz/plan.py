@@ -42,7 +42,7 @@ def choose(wanted: Wanted, decks: Sequence[Deck]) -> list[Card]:
     there = [deck.id for deck in decks]
     for name in wanted.decks:
         if name not in there:
-            raise DeckError(f"no deck is called {name!r}; there are: {', '.join(there) or 'none yet'}")
+            raise DeckError(f"no deck is called {name!r}; choose from: {', '.join(there) or 'none yet'}")
     cards = [card for deck in decks for card in deck.cards]
     topics = {card.topic for card in cards}
     for name in wanted.topics:
@@ -51,13 +51,13 @@ def choose(wanted: Wanted, decks: Sequence[Deck]) -> list[Card]:
     for what, names, known in (("level", wanted.levels, LEVELS), ("kind", wanted.kinds, KINDS)):
         for name in names:
             if name not in known:
-                raise DeckError(f"no {what} is called {name!r}; there are: {', '.join(known)}")
+                raise DeckError(f"no {what} is called {name!r}; choose from: {', '.join(known)}")
     return [card for card in cards if wanted.accepts(card)]
 
 
 def _near(name: str, topics: Collection[str]) -> str:
     near = get_close_matches(name, sorted(topics), cutoff=0.4)
-    return f"topics like it: {', '.join(near)}" if near else "`rankup cards list` shows the topics"
+    return f"similar topics: {', '.join(near)}" if near else "`rankup cards list` shows the topics"
 
 
 def plan(

@@ -40,7 +40,8 @@ def prepare(connection: sqlite3.Connection, file: Path) -> None:
     with transaction(connection):
         version = connection.execute("PRAGMA user_version").fetchone()[0]
         if version not in (0, VERSION):
-            raise DeckError(f"{file}: written by another rankup; update rankup, or move the file away to start anew")
+            what_to_do = "update rankup, or move the file away to start over"
+            raise DeckError(f"{file}: made by another rankup version; {what_to_do}")
         for statement in () if version else _SCHEMA:
             connection.execute(statement)
 
@@ -78,4 +79,4 @@ def said(file: Path) -> Iterator[None]:
     try:
         yield
     except (OSError, sqlite3.Error, ValueError) as error:
-        raise DeckError(f"{file}: the progress cannot be used: {error}") from None
+        raise DeckError(f"{file}: your progress cannot be read or written: {error}") from None

@@ -16,20 +16,20 @@ HELP = """\
 enter          show the answer; check what was typed;
                take the suggested rating
 1 2 3 4        rate: again, hard, good, easy
-u              undo, also what an earlier session did
+u              undo, even what an earlier session did
 b, s           bury until tomorrow; suspend for good
 e              edit the card in $EDITOR
 o              open a diagram's picture in the browser
 t, ?           statistics; this list
 n N            from now on N new cards a day
-q, Ctrl-C      quit; every answer is kept already
+q, Ctrl-C      quit; every answer is already saved
 
 on the full screen
 number, line   type it, enter checks; a unit may follow
 choice         1-9 or space ticks, enter checks
 order          up/down choose, shift+up/down (or k, j)
                move; or type the numbers in order
-esc            out of a field, so that keys are commands"""
+esc            leave a field, so that keys are commands"""
 _COMMANDS = (
     *map(Command, "ubsot"),
     Command("e", lends=True),

@@ -153,7 +153,7 @@ class Sitting:
             self._store.bury(card, self._desk.now())
             return f"{card} is buried until tomorrow."
         self._store.suspend(card)
-        return f"{card} is suspended; undo, or --unsuspend {card}, brings it back."
+        return f"{card} is suspended. To bring it back: undo, or rankup quiz --unsuspend {card}."
 
     def undo(self) -> str:
         """Take back what was done last, here or in an earlier session; its card is in turn again. Says so."""
@@ -163,7 +163,8 @@ class Sitting:
             return self._back(last.card, f"{last.card} is no longer {last.how}.")
         undone = self._store.undo(last.id if last else None)
         if undone is None:
-            return f"{last.card} was answered since: that cannot be undone." if last else "There is nothing to undo."
+            changed = "another session has changed your progress since"
+            return f"The answer to {last.card} cannot be undone: {changed}." if last else "There is nothing to undo."
         card, memory = undone
         if memory is None:
             self._known.pop(card, None)
@@ -174,7 +175,7 @@ class Sitting:
     def _back(self, name: str, said: str) -> str:
         card = self._desk.by_id().get(name)
         if card is None:
-            return f"{said} The card is in no deck any more."
+            return f"{said} The card is no longer in any deck."
         if self.turn is not None and self.turn.card.id != name:
             self._queue.appendleft(self.turn.card)
         self._queue = deque(each for each in self._queue if each.id != name)

@@ -96,8 +96,8 @@ def lines(counted: Statistics, width: int = 80) -> list[str]:
     drawn = [f"Due in the next {FORECAST} days", ""]
     drawn += _columns(counted.forecast, counted.today, forwards=True)
     rest = f", {counted.overdue} of them from before today" if counted.overdue else ""
-    drawn += [f"{sum(counted.forecast)} in all, {counted.forecast[0]} today{rest}.", ""]
-    drawn += [f"Retention of the last {RECENT} days (answers a day or more after the one before)", ""]
+    drawn += [f"{sum(counted.forecast)} in total, {counted.forecast[0]} today{rest}.", ""]
+    drawn += [f"Retention, last {RECENT} days (answers a day or more after the previous one)", ""]
     both = Retained(counted.young.answers + counted.mature.answers, counted.young.right + counted.mature.right)
     for name, part in (("young, < 21 d", counted.young), ("mature", counted.mature), ("both", both)):
         share = f"{part.right / part.answers:6.1%}" if part.answers else "     -"
@@ -112,9 +112,9 @@ def lines(counted: Statistics, width: int = 80) -> list[str]:
         drawn.append(f"{name:<8}{chapter.cards:>6}{chapter.seen:>6}{chapter.known:>7}{chapter.due:>5}  {bar}")
     if counted.suspended:
         drawn.append(f"Suspended: {counted.suspended}.")
-    drawn += ["", f"Answers a day, the last {RECENT} days", ""]
+    drawn += ["", f"Answers per day in the last {RECENT} days", ""]
     drawn += _columns(counted.days, counted.today, forwards=False)
-    drawn.append(f"{sum(counted.days)} in all, {counted.days[-1]} today.")
+    drawn.append(f"{sum(counted.days)} in total, {counted.days[-1]} today.")
     return drawn
 
 

@@ -105,4 +105,4 @@ def time_left(step: Step) -> str:
     if step.left is None:
         return ""
     task, whole = (f"{minutes(abs(each))} {'left' if each >= 0 else 'over'}" for each in step.left())
-    return f"{task} for this, {whole} in all{', paused' if step.paused else ''}"
+    return f"{task} for this, {whole} in total{', paused' if step.paused else ''}"

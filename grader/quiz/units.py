@@ -48,10 +48,10 @@ def quantity(text: str, unit: str) -> float:
     match = _NUMBER.fullmatch(text.strip().lstrip("~≈").strip())
     digits = match[1].replace(",", "") if match else ""
     if match is None or not any(letter.isdigit() for letter in digits):
-        raise ValueError("That is no number; write it like 1.5 or 2e9.")
+        raise ValueError("That is not a number. Write it like 1.5 or 2e9.")
     value, said = float(digits.replace("_", "")), match[2].strip()
     if not math.isfinite(value):
-        raise ValueError("That is no number that one can work with; write it like 1.5 or 2e9.")
+        raise ValueError("That number is too large. Write it like 1.5 or 2e9.")
     if not said or said.casefold() == unit.casefold():
         return value
     if said in _WORDS:  # "35 million" where the answer is in million USD, or in USD
@@ -59,7 +59,7 @@ def quantity(text: str, unit: str) -> float:
     dimension, scale = _scale(said)
     wanted, of_unit = _scale(unit)
     if dimension != wanted:
-        raise ValueError(f"{said!r} is not what is asked for: the answer is in {unit}.")
+        raise ValueError(f"{said!r} does not fit here. Write the answer in {unit}.")
     return value * scale / of_unit
 
 

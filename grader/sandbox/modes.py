@@ -18,7 +18,7 @@ Mode = Literal["full", "none"]
 MODES: tuple[Mode, ...] = get_args(Mode)
 MOST, LEAST = "RANKUP_SANDBOX", "RANKUP_SANDBOX_LEAST"
 
-NOT_ISOLATED = {"full": "", "none": "submissions can read and write whatever you can"}
+NOT_ISOLATED = {"full": "", "none": "submissions can read and write everything that you can"}
 
 
 def wanted() -> tuple[Mode, ...]:
@@ -72,10 +72,10 @@ def advice(mode: Mode) -> str:
     if mode == "full":
         return ""
     if "full" not in wanted():
-        return "RANKUP_SANDBOX asks for no more than that"
+        return "isolation is off because RANKUP_SANDBOX=none is set; unset it"
     if bwrap.program() is None:
         return "install bubblewrap with your system's package manager (apt install bubblewrap) to grade strangers' code"
-    needs = "to grade strangers' code needs user namespaces"
+    needs = "grading strangers' code needs user namespaces"
     if rule := userns.forbidding():
-        return f"{needs}, which are forbidden by {rule.name}; what lifts that is: {rule.command}"
-    return f"{needs}, and they cannot be made here: {why_not('full')}"
+        return f"{needs}, which are forbidden by {rule.name}; to allow them: {rule.command}"
+    return f"{needs}, and they do not work here: {why_not('full')}"

@@ -55,18 +55,19 @@ def _all(standing: Standing) -> Iterator[Step]:
         )
     for part in standing.parts:
         if part.written and not part.run:
-            why = "it is where the course begins" if not read else f"it comes next, and has {part.cells} cells to run"
+            first = part is next(each for each in standing.parts if each.written)
+            why = "the course begins here" if first else f"it comes next, and has {part.cells} cells to run"
             yield Step(f"rankup lab {part.id}", f"read chapter {part.id}, {part.title}", why)
             break
     for part in standing.parts:
         yield from _untried(part)
-    yield Step("rankup interview --level principal", "hold an interview at the highest level", "all else is done")
+    yield Step("rankup interview --level principal", "hold an interview at the top level", "everything else is done")
 
 
 def _review(standing: Standing) -> Step:
     cards = "1 card is due" if standing.due == 1 else f"{standing.due} cards are due"
     waited = f", one of them for {standing.overdue_days:.0f} days" if standing.overdue_days >= 2 else ""
-    return Step("rankup quiz", "review what is due", f"{cards}{waited}: what is asked in time is kept with less work")
+    return Step("rankup quiz", "review what is due", f"{cards}{waited}, and a review in time saves work later")
 
 
 def _weak(standing: Standing) -> Iterator[Step]:
@@ -78,7 +79,7 @@ def _weak(standing: Standing) -> Iterator[Step]:
         if score.points and score.share < WEAK
     ]
     for _, topic, score, part in sorted(weak, key=lambda each: each[:2]):
-        why = f"an interview on {topic} met {score.met:g} of {score.points:g} points"
+        why = f"your last interview on {topic} earned {score.met:g} of {score.points:g} points"
         practice = next((each for each in part.exercises if topic in each.topics and not each.done), None)
         again = " again" if part.run else ""
         if practice is not None and part.read >= READ:
@@ -92,15 +93,15 @@ def _begun(part: Part) -> Iterator[Step]:
         if each.points is not None and not each.done:
             tries = "1 try" if each.attempts == 1 else f"{each.attempts} tries"
             why = f"you have {each.points:g} of its {each.max_points:g} points after {tries}"
-            yield Step(f"rankup grade {each.name} {each.place}", f"go on with {each.name}", why)
+            yield Step(f"rankup grade {each.name} {each.place}", f"continue {each.name}", why)
     if 0 < part.read < READ:
         why = f"you have run {part.run} of its {part.cells} cells"
-        yield Step(f"rankup lab {part.id}", f"go on with chapter {part.id}, {part.title}", why)
+        yield Step(f"rankup lab {part.id}", f"continue chapter {part.id}, {part.title}", why)
 
 
 def _untried(part: Part) -> Iterator[Step]:
     for each in part.exercises:
         if each.points is None:
             worth = f"worth {each.max_points:g} points in about {each.minutes} minutes"
-            why = f"it practises chapter {part.id}, and is {worth}"
+            why = f"it practices chapter {part.id}, and is {worth}"
             yield Step(f"rankup start {each.name}", f"solve {each.name}", why)

@@ -36,7 +36,7 @@ def _chapter(part: Part) -> list[str]:
     read = f"{part.read:.0%} read" if part.run else ""
     cards = f"{part.cards.seen}/{part.cards.total} cards" if part.cards.total else ""
     due = f"{part.cards.due} due" if part.cards.due else ""
-    asked = f"{part.asked.share:.0%} asked" if part.asked.points else ""
+    asked = f"interviews {part.asked.share:.0%}" if part.asked.points else ""
     return [part.id, title, read, cards, due, asked]
 
 

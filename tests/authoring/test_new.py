@@ -47,7 +47,7 @@ def test_a_new_exercise_is_whole(made: list[Path]) -> None:
     said: list[str] = []
     assert list(check.problems(NAME, said.append)) == []
     assert said == [
-        *("what learners get", "reference", "right/star", "right/tree"),
+        *("the unsolved notebook", "reference", "right/star", "right/tree"),
         *("wrong/does_nothing", "wrong/told_twice"),
     ]
 
@@ -65,17 +65,17 @@ def test_what_is_wrong_with_an_exercise_is_said(made: list[Path], monkeypatch: p
     monkeypatch.setattr(registry, "find", lambda name: dearer)
     said = "\n".join(check.problems(NAME))
     assert "no wrong submission is caught by 'values' alone" in said
-    assert "two right submissions" in said
-    assert "solution.ipynb is not what EXERCISE says" in said
-    assert "right/star is right, and loses points in 'values': " in said
-    assert "wrong/does_nothing: 'values' says wrong_result, and must say deadlock" in said
+    assert "at least two right solutions" in said
+    assert "solution.ipynb does not match EXERCISE" in said
+    assert "right/star is right, but loses points in 'values': " in said
+    assert "wrong/does_nothing: 'values' says wrong_result, but must say deadlock" in said
 
 
 @pytest.mark.parametrize(
     ("name", "world", "chapter", "why"),
     [
-        ("No-name", "ranks", "06", "is no name for an exercise"),
-        ("raft", "ranks", "06", "there is an exercise called raft already"),
+        ("No-name", "ranks", "06", "is not a name for an exercise"),
+        ("raft", "ranks", "06", "there is already an exercise called raft"),
         ("fresh", "spark", "06", "copy the folder and the notebook of spark_rdd"),
         ("fresh", "moon", "06", "no world is called 'moon'"),
         ("fresh", "ranks", "99", "there is no chapter '99'"),
@@ -95,5 +95,5 @@ def test_every_exercise_of_ours_is_whole_as_it_is_written(name: str) -> None:
 
 def test_a_notebook_that_is_none_is_refused(tmp_path: Path) -> None:
     (tmp_path / "x.ipynb").write_text('{"cells": []}')
-    with pytest.raises(BadRequest, match="is no notebook that begins with a statement"):
+    with pytest.raises(BadRequest, match="is not a notebook that begins with a statement"):
         sync.read(tmp_path / "x.ipynb")

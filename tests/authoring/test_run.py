@@ -65,7 +65,7 @@ def test_all_that_is_right_passes_here(tmp_path: Path) -> None:
     [
         ("ring_all_reduce", "sums", "", "has no check called 'sums'"),
         ("ring_all_reduce", "sum", "17 ranks", "no case called '17 ranks'; with seed 1 there are: 1 rank, 3 float64;"),
-        ("raft", "votes", "x", "has no cases to choose from: leave --case out"),
+        ("raft", "votes", "x", "so has no cases: leave --case out"),
     ],
 )
 def test_what_is_not_there_cannot_be_chosen(name: str, check: str, label: str, why: str) -> None:
@@ -75,5 +75,5 @@ def test_what_is_not_there_cannot_be_chosen(name: str, check: str, label: str, w
 
 @pytest.mark.parametrize("name", ["raft", "elastic_training", "spark_rdd"])
 def test_only_ranks_run_here(name: str, tmp_path: Path) -> None:
-    with pytest.raises(BadRequest, match="cannot run here: its programs are processes of their own"):
+    with pytest.raises(BadRequest, match="cannot run here: its programs are separate processes"):
         run.here(registry.find(name), tmp_path / "x.py", 1)

@@ -90,14 +90,14 @@ def test_shares_are_all_of_it_and_no_submission_twice() -> None:
 
 @pytest.mark.parametrize("text", ["7/6", "0/6", "1", "a/b", "1/0", "-1/6"])
 def test_what_is_no_share_is_refused(text: str) -> None:
-    with pytest.raises(BadRequest, match="is written as 1/6"):
+    with pytest.raises(BadRequest, match="write the share like 1/6"):
         verdicts.parse_share(text)
 
 
 def test_bad_requests_are_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(BadRequest, match="no exercise is called 'nope'"):
         Wanted(("nope",)).items()
-    with pytest.raises(BadRequest, match="no sort of submissions is called 'x'"):
+    with pytest.raises(BadRequest, match="no kind of submission is called 'x'"):
         Wanted((), ("x",)).items()
     with pytest.raises(BadRequest, match="holds no verdict on any of"):
         verdicts.compare(FEW, tmp_path, 1, print)

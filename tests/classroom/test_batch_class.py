@@ -272,8 +272,8 @@ def test_a_full_disk_loses_nothing(
 BAD: dict[str, tuple[dict[str, Any], str]] = {
     "an assignment nobody handed in": ({"assignment": "07-parallelism"}, "nobody has handed in '07-parallelism'"),
     "a path": ({"assignment": "../x"}, "'../x' is not the name of an assignment"),
-    "no such engine": ({"engine": "spark"}, "no engine is called 'spark'; there are local and ray"),
-    "an address without a cluster": ({"address": "auto"}, "it needs --engine ray"),
+    "no such engine": ({"engine": "spark"}, "no engine is called 'spark'; choose from local, ray"),
+    "an address without a cluster": ({"address": "auto"}, "add --engine ray"),
     "a gradebook that is none": ({"db": "nonsense"}, "the gradebook cannot be opened"),
     "a gradebook of another kind": ({"db": "oracle://x/y"}, "the gradebook"),
     "a gradebook in no folder": ({"db": "sqlite:////no/such/folder/x.db"}, "the gradebook cannot be opened"),

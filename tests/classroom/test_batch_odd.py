@@ -56,14 +56,14 @@ def unmarked(source: str) -> dict[str, Any]:
 
 # what was handed in, points, what is said of it
 ODD: dict[str, tuple[Any, float, str]] = {
-    "a graded cell removed": (without("check-sum"), 20, "graded cell check-sum was missing: put back"),
+    "a graded cell removed": (without("check-sum"), 20, "graded cell check-sum was missing: the original counts"),
     "two graded cells removed": (without("check-sum", "check-large"), 20, "check-sum, check-large were missing"),
     "only the solution left": (
         {"cells": [code(RIGHT, SOLUTION, solution=True)], "nbformat": 4},
         20,
-        "check-requests, check-large were missing: put back",
+        "check-requests, check-large were missing: the original counts",
     ),
-    "a graded cell edited": (changed("check-sum", source="4.0"), 20, "graded cell check-sum was edited: put back"),
+    "a graded cell edited": (changed("check-sum", source="4.0"), 20, "check-sum was edited: the original counts"),
     "a graded cell made text": (changed("check-sum", cell_type="markdown"), 20, "check-sum was edited"),
     "points changed": (marked("check-sum", points=100), 20, ""),
     "a graded cell made ungraded": (marked("check-sum", grade=False, locked=False), 20, ""),
@@ -71,15 +71,15 @@ ODD: dict[str, tuple[Any, float, str]] = {
     "a graded cell twice": (with_cells(code("1", "check-sum", grade=True, points=4)), 20, "there more than once"),
     "the solution twice": (with_cells(code(WRONG, SOLUTION, solution=True)), 0, "the last one counts"),
     "the solution cell removed": (without(SOLUTION), 0, "the solution cell is missing"),
-    "no marks at all": (unmarked(RIGHT), 20, "graded the last cell that defines ring_all_reduce"),
+    "no marks at all": (unmarked(RIGHT), 20, "the last cell that defines ring_all_reduce was graded"),
     "the function in another cell": (
         {**solved("pass\n"), "cells": [*solved("pass\n")["cells"], code(RIGHT)]},
         20,
-        "the solution cell defines nothing that is asked for",
+        "the solution cell defines nothing that the exercise asks for",
     ),
-    "a cell that is a number": (with_cells(7), 20, "1 cell left out"),
-    "cells without a type": (with_cells({}, {"cell_type": "slide"}), 20, "2 cells left out"),
-    "a source that is a number": (with_cells(code(7)), 20, "1 cell left out"),
+    "a cell that is a number": (with_cells(7), 20, "left out 1 cell"),
+    "cells without a type": (with_cells({}, {"cell_type": "slide"}), 20, "left out 2 cells"),
+    "a source that is a number": (with_cells(code(7)), 20, "left out 1 cell"),
     "metadata that is a list": (with_cells({**code("1"), "metadata": [1]}), 20, ""),
     "marks that are a list": (with_cells({**code("1"), "metadata": {"nbgrader": [1]}}), 20, ""),
     "a name that is a number": (with_cells(code("1", 7, solution=True)), 20, ""),  # type: ignore[arg-type]
@@ -137,9 +137,9 @@ BROKEN: dict[str, tuple[Callable[[Path], object], str]] = {
     "no UTF-8": (bytes_of(b'{"cells": [\n"\xff"]}'), "is not UTF-8 text (line 2)"),
     "deeply nested": (bytes_of(b"[" * 200_000), "is not a notebook (broken JSON)"),
     "a long number": (bytes_of(b'{"cells": %s}' % (b"1" * 9999)), "is not a notebook (broken JSON)"),
-    "made of brackets": (bytes_of(b'{"cells": [%s]}' % (b"[]," * 5_000_001)), "more than 5,000,000 lists and objects"),
-    "too much text": (bytes_of(LONG), "holds 5 MB of text in its cells; 4 MB is the most"),
-    "too large": (sparse, "has 200 MB; 100 MB is the most that is read"),
+    "made of brackets": (bytes_of(b'{"cells": [%s]}' % (b"[]," * 5_000_001)), "5,000,000 JSON lists and objects"),
+    "too much text": (bytes_of(LONG), "holds 5 MB of text in its cells, more than 4 MB"),
+    "too large": (sparse, "has 200 MB, and at most 100 MB are read"),
     "a link": (link, "is a link, and links are not followed"),
     "a link to a folder": (linked_folder, "the folder is a link, and links are not followed"),
     "a link to a student": (linked_student, "the folder is a link, and links are not followed"),
@@ -154,7 +154,7 @@ SECOND = "ring_all_reduce (1).ipynb"
 RENAMED: dict[str, tuple[dict[str, Any], tuple[float, bool], str]] = {
     "a second download": ({SECOND: RIGHT}, (20, False), f"ring_all_reduce.ipynb was handed in as {SECOND}"),
     "without marks": ({SECOND: unmarked(RIGHT)}, (20, False), f"ring_all_reduce.ipynb was handed in as {SECOND}"),
-    "two": ({"a.ipynb": RIGHT, "b.ipynb": WRONG}, (0, True), "a.ipynb and b.ipynb may both be meant"),
+    "two": ({"a.ipynb": RIGHT, "b.ipynb": WRONG}, (0, True), "a.ipynb and b.ipynb could each be meant"),
     "no solution": ({"notes.ipynb": {"cells": []}}, (0, False), "ring_all_reduce.ipynb was not handed in"),
     "broken": ({"notes.ipynb": b"{"}, (0, False), "was not handed in; notes.ipynb is not a notebook (broken JSON)"),
     "an old one too": ({"old.ipynb": WRONG, "ring_all_reduce.ipynb": RIGHT}, (20, False), ""),
@@ -193,7 +193,7 @@ def odd(tmp_path_factory: pytest.TempPathFactory) -> Graded:
     with contextlib.redirect_stdout(io.StringIO()):
         again = room.grade()
     remarks: dict[str, str] = {}
-    for line in said.getvalue().partition("To look at\n")[2].splitlines():
+    for line in said.getvalue().partition("Please check\n")[2].splitlines():
         who, _, sentence = line.partition(": ")
         remarks[who] = remarks.get(who, "") + sentence
     return Graded(room, status, graded, again, remarks)

@@ -228,7 +228,7 @@ def test_a_machine_with_another_version_is_refused(machines: Cluster, tmp_path: 
     with machines.third(PYTHONPATH=str(tmp_path)), pytest.raises(BadRequest) as raised:
         cluster.open_pool(machines.address, trust=True)
     assert f"(third) has {found}" in str(raised.value)
-    assert str(raised.value).endswith(": install the same on all machines of the cluster")
+    assert str(raised.value).endswith(": install the same version on all machines of the cluster")
 
 
 @pytest.mark.heavy

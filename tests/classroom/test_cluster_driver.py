@@ -33,9 +33,9 @@ FOUND = {
         [A, NONE],
         True,
         "ab",
-        ["Not isolated on host-b (no namespaces): only"],
+        ["Not isolated on host-b (no namespaces): grade only"],
     ),
-    "one does not answer": ([A, SILENT], False, "a", ["host-c is not used: it does not answer"]),
+    "one does not answer": ([A, SILENT], False, "a", ["host-c is not used: it did not answer"]),
 }
 
 
@@ -53,7 +53,7 @@ UNUSABLE = {
         False,
         "no machine of the Ray cluster can isolate submissions (host-b: no namespaces)",
     ),
-    "none answers": ([SILENT], True, "has no processor to grade with: host-c is not used: it does not answer"),
+    "none answers": ([SILENT], True, "has no processor to grade with: host-c is not used: it did not answer"),
     "there is none": ([], True, "the Ray cluster has no processor to grade with"),
     "one has another version": ([A, replace(B, version="rankup 1 (xyz), torch 2")], True, OTHER),
 }
@@ -70,7 +70,7 @@ REASONS = {
     "no token": (
         "auto",
         RuntimeError("ray.exceptions.AuthenticationError: RPC error"),
-        "the Ray cluster on this machine wants",
+        "the Ray cluster on this machine needs",
     ),
     "not on one of its machines": (
         "a:1",

@@ -51,7 +51,7 @@ LOST = "the Ray cluster was lost (Failed to connect within 60 s)"
 ENDINGS = {
     "all is well": (["grades", "grades"], [GOOD, GOOD]),
     "no verdict": (["cannot", "grades"], ["the box failed", GOOD]),
-    "half a verdict": (["half", "grades"], ["the worker's answer made no sense", GOOD]),
+    "half a verdict": (["half", "grades"], ["the worker's answer could not be read", GOOD]),
     "the same said twice": (["twice", "grades"], [GOOD, GOOD]),
     "the cluster is lost": (["grades", "dies", "grades"], [GOOD, LOST, LOST]),
     "nothing to do": ([], []),
@@ -95,7 +95,7 @@ def test_no_connection_is_one_sentence(monkeypatch: pytest.MonkeyPatch, command:
 
 
 ADDRESSES = {
-    "no port": ("machine", "'machine' is not the address of a Ray cluster: it looks like HOST:PORT"),
+    "no port": ("machine", "'machine' is not the address of a Ray cluster: write it as HOST:PORT"),
     "Ray's own local": ("local", "'local' is not the address"),
     "no such port": ("machine:65536", "'machine:65536' is not the address"),
     "a client server": ("ray://machine:10001", "is the address of a Ray client server"),

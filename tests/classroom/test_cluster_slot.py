@@ -39,7 +39,7 @@ def tried(where: slot.Slot, **changes: Any) -> dict[str, Any]:
 
 FAILURES = {
     "dies": ({"source": "dies"}, "the worker was ended by SIGKILL"),
-    "hangs": ({"source": "hangs", "deadline": 0.2}, "it was not done after 0.2 seconds"),
+    "hangs": ({"source": "hangs", "deadline": 0.2}, "the grading took more than 0.2 seconds"),
 }
 
 

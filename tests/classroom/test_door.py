@@ -84,7 +84,7 @@ def test_a_kernel_cannot_choose_the_seed_or_the_name(service: Counting, ours: Do
 
 def test_only_so_many_sources_are_graded(service: Counting, ours: Door, path: str) -> None:
     said = ask(path, *(grading(f"{SOURCE}# {number}") for number in range(door.MOST_SOURCES + 1)))
-    assert said[-1] == {"error": f"this notebook has had {door.MOST_SOURCES} sources graded: no more are"}
+    assert said[-1]["error"].startswith(f"this notebook has had {door.MOST_SOURCES} solutions graded")
     assert "verdict" in said[-2]
     handed_in = ours.record.verdict("ring_all_reduce", Submission(SOURCE, FILE))
     assert handed_in.seed == door.MOST_SOURCES + 1, "what was handed in is graded, whatever the kernel asked before"
@@ -97,7 +97,7 @@ def test_only_so_many_runs_are_played(
     playing = json.dumps({"play": "f", "source": SOURCE, "seed": 7}).encode()
     said = ask(path, *[playing] * (door.MOST_PLAYS + 1))
     assert said[0] == {"seed": None}
-    assert said[-1] == {"error": f"this notebook has called play() {door.MOST_PLAYS} times: no more here"}
+    assert said[-1]["error"].startswith(f"this notebook has called play() {door.MOST_PLAYS} times")
 
 
 # what no honest kernel sends
@@ -131,10 +131,10 @@ def test_a_request_that_is_too_long_ends_the_connection(ours: Door, path: str) -
 
 # play's arguments, and what is said of them
 ARGUMENTS = [
-    ([[{"values": [1], "dtype": "O"}]], "play() takes tensors of bool"),
-    ([[{"values": "", "dtype": "S1000000000"}]], "play() takes tensors of bool"),
-    ([[{"values": [0] * (2**20 + 1), "dtype": "int8"}]], "play() takes tensors of 1,048,576 values at most"),
-    (7, "this cannot be done"),
+    ([[{"values": [1], "dtype": "O"}]], "play() takes tensors of dtype bool"),
+    ([[{"values": "", "dtype": "S1000000000"}]], "play() takes tensors of dtype bool"),
+    ([[{"values": [0] * (2**20 + 1), "dtype": "int8"}]], "play() takes at most 1,048,576 tensor values"),
+    (7, "this request failed"),
 ]
 
 

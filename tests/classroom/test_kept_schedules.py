@@ -56,8 +56,8 @@ MISHAP = {"what": "fly", "at": 1.0, "until": 2.0, "groups": [["n0"]]}
 BAD = {
     "no JSON": ("x", "not JSON"),
     "binary": ("\x00\x01", "not JSON"),
-    "a list": ("[]", "is no schedule"),
-    "nothing to play": (json.dumps(GOOD), "is no schedule"),
+    "a list": ("[]", "is not a schedule"),
+    "nothing to play": (json.dumps(GOOD), "is not a schedule"),
     "of another exercise": (json.dumps({**GOOD, "exercise": "raft", "actions": []}), "is a schedule for raft"),
     "no such step": (json.dumps({**GOOD, "actions": [{"do": "fly"}]}), "was changed"),
     "a message without a body": (

@@ -61,7 +61,7 @@ def test_fresh_keeps_each_copy_aside(installed: Path) -> None:
 def test_a_changed_exercise_is_said(installed: Path) -> None:
     own.start(NAME)
     change(installed / "_data" / "exercises" / "06-collectives" / "ring_all_reduce.ipynb")
-    with pytest.raises(BadRequest, match="the course's notebook has changed since you started it"):
+    with pytest.raises(BadRequest, match="The course's notebook has changed since you started it"):
         own.start(NAME)
     own.start(NAME, fresh=True)
     assert "mended" in COPY.read_text()
@@ -132,7 +132,7 @@ def test_an_installed_course_is_opened_where_the_learner_is(
     assert os.environ["PATH"].startswith(str(Path(sys.executable).parent))
 
 
-@pytest.mark.parametrize(("what", "sentence"), [("99", "no chapter or exercise"), ("mapreduce", "is not started")])
+@pytest.mark.parametrize(("what", "sentence"), [("99", "no chapter or exercise"), ("mapreduce", "does not exist")])
 def test_what_cannot_be_opened_is_said(
     what: str, sentence: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

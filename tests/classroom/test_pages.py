@@ -66,7 +66,7 @@ def test_the_same_mistake_in_several_checks_is_told_once() -> None:
     ]
     page = assert_safe(feedback.page(verdict(*checks), SOURCE))
     assert "The same in check bytes" in page.text
-    assert "2 things to mend" in page.text
+    assert "2 things to fix" in page.text
 
 
 def test_different_mistakes_of_one_kind_are_told_apart() -> None:
@@ -92,7 +92,7 @@ def test_every_ending_of_a_check_is_told(check: CheckResult, words: str) -> None
 
 def test_full_marks_fold_the_runs_and_the_code() -> None:
     page = assert_safe(feedback.page(verdict(PASSED), SOURCE))
-    assert "to mend" not in page.text
+    assert "to fix" not in page.text
     assert "What is right" in page.text
     assert page.tags.count("details") == 2
 

@@ -25,7 +25,7 @@ KINDS = {
     "qa": (["", "3"], ["Nothing about rank 1"], 3),
     "cloze": (["", "2"], ["A ring has [...] rounds", "2(N-1)"], 2),
     "number": (["650 MB", ""], ["Your answer in MB", "Not 650: it is 700 MB.", "Enter: 1"], 1),
-    "choice": (["x", ""], ["Type numbers from 1 to 3", "Halving and doubling", "Right would have been"], 1),
+    "choice": (["x", ""], ["Type numbers from 1 to 3", "Halving and doubling", "The right answer is"], 1),
     "order": (["1 2 3", ""], ["Cut the tensor", "Not right: the right order is"], 1),
     "bug": (["2", ""], ["1  def shift(x):", "Right: line 2.", "Enter: 3"], 3),
     "diagram": (["", "4"], ["Picture: Four ranks on a circle", "Four, one a rank."], 4),
@@ -105,13 +105,13 @@ def test_what_went_wrong_in_an_interview_comes_first(decks: Any, run: Any) -> No
 def test_statistics_and_help(decks: Any, run: Any) -> None:
     shown = run(decks(d06=["a"]), ["t", "?", "q"])[1]
     assert "Due in the next 30 days" in shown
-    assert "undo, also what an earlier session did" in shown
+    assert "undo, even what an earlier session did" in shown
 
 
 def test_trouble_with_the_database_is_told_and_the_card_stays(
     decks: Any, run: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    full = DeckError("quiz.sqlite3: the progress cannot be used: database or disk is full")
+    full = DeckError("quiz.sqlite3: your progress cannot be read or written: database or disk is full")
     record, troubles = store.Store.record, [full]
 
     def once_full(*given: Any) -> Any:
@@ -133,8 +133,8 @@ def test_edit(decks: Any, run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(editor, "edit", lambda *_: file.write_text(next(edits)))
     shown = run(folder, ["e", "e", "e", "", "3"])[1]
     assert "Quite other?" in shown
-    assert "06.md:6: 'A' is no id for a card" in shown
-    assert "the session goes on with the cards as they were" in shown
+    assert "06.md:6: 'A' is not an id for a card" in shown
+    assert "the session continues with the cards as they were" in shown
     assert reviews() == [("b", 3)]  # a is gone, z is not in this session's queue
 
 

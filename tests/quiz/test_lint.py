@@ -45,11 +45,11 @@ CASES = {
     ),
     "a picture that is a page": (
         {"06.md": deck(*GOOD, picture()), "pictures/p.svg": "<html></html>"},
-        ["is no SVG: its root is 'html'"],
+        ["is not an SVG: its root is 'html'"],
     ),
     "a picture without size": (
         {"06.md": deck(*GOOD, picture()), "pictures/p.svg": SVG.replace("viewBox", "box")},
-        ["neither its viewBox nor"],
+        ["neither a viewBox nor"],
     ),
     "a picture that is too large": (
         {"06.md": deck(*GOOD, picture()), "pictures/p.svg": SVG + " " * 40_000},
@@ -58,12 +58,12 @@ CASES = {
     "an unknown topic": ({"06.md": deck(*GOOD, card("d", "star", "mid"))}, ["06.md:40: card 'd' is about 'star'"]),
     "a level not asked for": (
         {"06.md": deck(*GOOD, card("d", "ring", "senior"))},
-        ["06.md:40: card 'd' is of level senior, at which 'ring' is not asked"],
+        ["06.md:40: card 'd' has level senior, but 'ring' is not asked at this level"],
     ),
     "an unknown level": ({"06.md": deck(*GOOD, card("d", "ring", "guru"))}, ["06.md:40: card 'd' has level 'guru'"]),
     "a formula that gives another number": (
         {"06.md": deck(*GOOD, number_card("2"))},
-        ["06.md:40: card 'n' has formula '2' gives 2, and answer says 1"],
+        ["06.md:40: card 'n' has formula '2' gives 2, but the answer is 1"],
     ),
     "a formula that is none": (
         {"06.md": deck(*GOOD, number_card("one"))},

@@ -147,7 +147,7 @@ def test_what_is_no_answer_is_told_and_asked_again(seven: Path) -> None:
     async def script(me: Me) -> None:
         await me.press(*"many", "enter")
         assert not me.answered()
-        assert me.says("#said") == "That is no number; write it like 1.5 or 2e9."
+        assert me.says("#said") == "That is not a number. Write it like 1.5 or 2e9."
 
     hold(seven, script, wanted=only("number"))
 
@@ -184,7 +184,7 @@ def test_options_are_ticked_by_their_numbers(seven: Path, right: bool) -> None:
         if right:
             await me.press(tree, halving)  # tree again: no tick any more
         await me.press("enter")
-        assert ("Right:" if right else f"Not right: {tree} is wrong; {halving} is right and") in me.page()
+        assert ("Right:" if right else f"Not right: {tree} is wrong; {halving} is missing") in me.page()
         assert right or f"{tree}: Its root sends everything twice." in me.page()
         assert "Its root sends everything twice." in me.page()
         await me.press("enter")

@@ -145,13 +145,13 @@ def test_through_pipes_neither_textual_nor_torch_is_loaded(seven: Path) -> None:
 
 
 BAD = {
-    "deck": (["99"], "no deck is called '99'; there are: 06"),
-    "topic": (["--topic", "ring"], "no card is about 'ring'; topics like it: ring-all-reduce"),
-    "level": (["--level", "junior"], "no level is called 'junior'; there are: mid, senior, principal"),
+    "deck": (["99"], "no deck is called '99'; choose from: 06"),
+    "topic": (["--topic", "ring"], "no card is about 'ring'; similar topics: ring-all-reduce"),
+    "level": (["--level", "junior"], "no level is called 'junior'; choose from: mid, senior, principal"),
     "kind": (["--kind", "essay"], "no kind is called 'essay'"),
     "import": (["--import", "nowhere.json"], "nowhere.json: cannot be read: No such file or directory"),
-    "two things": (["--stats", "--export", "x.json"], "each stand alone"),
-    "unsuspend": (["--unsuspend", "plain"], "card 'plain' is not suspended; suspended are: none"),
+    "two things": (["--stats", "--export", "x.json"], "give only one of"),
+    "unsuspend": (["--unsuspend", "plain"], "card 'plain' is not suspended; the suspended cards are: none"),
 }
 
 

@@ -115,7 +115,7 @@ def test_one_deck_or_all(decks: Any, run: Any) -> None:
 
 @pytest.mark.parametrize(
     ("cards", "deck", "words"),
-    [({"d06": ["a"], "d07": []}, "99", "no deck is called '99'; there are: 06, 07"), ({}, "99", "there are: none yet")],
+    [({"d06": ["a"], "d07": []}, "99", "no deck is called '99'; choose from: 06, 07"), ({}, "99", "from: none yet")],
 )
 def test_an_unknown_deck_names_those_there_are(decks: Any, run: Any, cards: Any, deck: str, words: str) -> None:
     with pytest.raises(DeckError, match=words):
@@ -170,7 +170,7 @@ def test_a_number_is_checked_before_the_answer(decks: Any, run: Any, typed: list
     file.write_text(file.read_text().replace("kind: qa", "kind: number\nanswer: 8\nunit: GiB\nformula: 8"))
     shown = run(file.parent, [*typed, "3"])[1]
     assert shown.index("Your answer in GiB") < shown.index(words) < shown.index("Answer a.")
-    assert shown.count("That is no number") == len(typed) - 1
+    assert shown.count("That is not a number") == len(typed) - 1
     assert reviews() == [("a", 3)]
 
 

@@ -33,7 +33,7 @@ def test_nothing_yet(progress: store.Store) -> None:
     counted = count(progress)
     assert sum(counted.forecast) == sum(counted.days) == counted.overdue == 0
     assert counted.young == counted.mature == statistics.Retained(0, 0)
-    assert "0 in all, 0 today." in statistics.lines(counted)
+    assert "0 in total, 0 today." in statistics.lines(counted)
 
 
 def test_cards_are_due_on_their_days(progress: store.Store) -> None:

@@ -154,7 +154,7 @@ def _newer(file: Path) -> None:
 
 
 UNUSABLE = {
-    "of another rankup": (_newer, "another rankup"),
+    "of another rankup": (_newer, "another rankup version"),
     "not a database": (lambda file: file.write_text("no database" * 100), "not a database"),
     "a folder": (lambda file: file.mkdir(), "unable to open"),
 }
@@ -170,7 +170,7 @@ def test_progress_that_cannot_be_used_is_one_sentence(database: Path, spoil: obj
 
 def test_a_data_folder_that_is_a_file_is_one_sentence(database: Path) -> None:
     database.parent.write_text("")
-    with pytest.raises(DeckError, match="the progress cannot be used"), store.opened():
+    with pytest.raises(DeckError, match="your progress cannot be read or written"), store.opened():
         pass
 
 

@@ -30,7 +30,7 @@ begun = replace(RING, points=12.0, attempts=3)
 solved = replace(RING, points=20.0, attempts=4)
 weak = {"ring-all-reduce": Asked(1, 5)}
 CASES = {
-    "at the start": (FRESH, ["rankup lab 00"], "it is where the course begins"),
+    "at the start": (FRESH, ["rankup lab 00"], "the course begins here"),
     "a chapter begun": (standing(read(START), replace(FIRST, run=4)), ["rankup lab 01"], "4 of its 10 cells"),
     "a chapter read, its exercise not tried": (
         standing(START, read(FIRST)),
@@ -55,12 +55,12 @@ CASES = {
     "an interview that went badly, on a chapter not read": (
         standing(START, replace(FIRST, topics=weak)),
         ["rankup lab 01"],
-        "met 1 of 5 points",
+        "earned 1 of 5 points",
     ),
     "an interview that went badly, on a chapter read": (
         standing(START, read(FIRST, topics=weak)),
         ["rankup start ring"],
-        "met 1 of 5 points",
+        "earned 1 of 5 points",
     ),
     "an interview that went well says nothing": (
         standing(START, replace(FIRST, topics={"ring-all-reduce": Asked(4, 5)})),
@@ -78,7 +78,7 @@ CASES = {
             last_interview=NOW - timedelta(days=1),
         ),
         ["rankup interview --level principal"],
-        "all else is done",
+        "everything else is done",
     ),
 }  # fmt: skip
 

@@ -103,7 +103,7 @@ def test_the_terminal_shows_it_in_eighty_columns(capsys: pytest.CaptureFixture[s
     terminal.show(gather.gather(NOW))
     shown = capsys.readouterr().out
     assert "12/20 points" in shown
-    assert "20% asked" in shown
+    assert "interviews 20%" in shown
     assert max(map(len, shown.splitlines())) <= 80
     assert "ring_all_reduce" in shown
     assert "What to do next" in shown
@@ -112,7 +112,7 @@ def test_the_terminal_shows_it_in_eighty_columns(capsys: pytest.CaptureFixture[s
 def test_what_cannot_be_read_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "progress.sqlite3").write_text("no database, but long enough to be looked at as one " * 20)
     monkeypatch.setenv("RANKUP_DATA", str(tmp_path))
-    with pytest.raises(BadRequest, match=r"progress\.sqlite3: the progress cannot be used"):
+    with pytest.raises(BadRequest, match=r"progress\.sqlite3: your progress cannot be read or written"):
         gather.gather(NOW)
 
 

@@ -94,7 +94,7 @@ class Book:
             known = ", ".join(each.name for each in self._gradebook.assignments) or "none"
             raise BadRequest(
                 f"the gradebook has no assignment {self._assignment!r} (it has {known}): run "
-                "`nbgrader generate_assignment` first"
+                f"`nbgrader generate_assignment {self._assignment}` first"
             ) from None
         return sorted((assignment.fitted(self._notebook(each)) for each in found.notebooks), key=lambda each: each.name)
 

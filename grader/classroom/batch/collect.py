@@ -109,7 +109,7 @@ def _bytes(place: int, name: str, most: int) -> bytes:
         if not stat.S_ISREG(about.st_mode):
             raise Unreadable("is a folder" if stat.S_ISDIR(about.st_mode) else "is not a regular file")
         if about.st_size > most:
-            raise Unreadable(f"has {about.st_size / 1e6:.0f} MB; {most / 1e6:.0f} MB is the most that is read")
+            raise Unreadable(f"has {about.st_size / 1e6:.0f} MB, and at most {most / 1e6:.0f} MB are read")
         with open(fd, "rb", closefd=False) as file:
             return file.read(most)
     except OSError as error:
@@ -125,7 +125,7 @@ def _opened(name: str | Path, place: int | None, flags: int) -> int:
         if _is_link(name, place):
             raise Unreadable("is a link, and links are not followed") from None
         if error.errno == errno.ENOENT:
-            raise Unreadable("is not there") from None
+            raise Unreadable("does not exist") from None
         raise Unreadable(f"cannot be read ({error.strerror})") from None
 
 

@@ -58,11 +58,11 @@ def load(url: str | None = None) -> Course:
     places = [Path.cwd(), catalog.root()]
     folder = next((place for place in places if (place / CONFIG).is_file()), None)
     if folder is None:
-        raise BadRequest(f"no {CONFIG} is here or in {places[-1]}: run this in the course's folder")
+        raise BadRequest(f"there is no {CONFIG} here or in {places[-1]}: run this in the course's folder")
     try:
         config = PyFileConfigLoader(CONFIG, path=str(folder)).load_config()
     except Exception as error:  # it is a program, and may do anything
-        raise BadRequest(f"{folder / CONFIG} fails: {type(error).__name__}: {error}") from None
+        raise BadRequest(f"{folder / CONFIG} cannot be loaded ({type(error).__name__}: {error})") from None
     if config.CourseDirectory.get("directory_structure", _STRUCTURE) != _STRUCTURE:
         raise BadRequest(f"{folder / CONFIG}: directory_structure must be nbgrader's own, {_STRUCTURE}")
     return of(config, url or os.environ.get("RANKUP_DB"))

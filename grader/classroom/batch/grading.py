@@ -53,7 +53,7 @@ class Grading:
         try:
             self._work(todo)
         except KeyboardInterrupt:
-            self.console.print("stopped: what was graded is kept, and the same command goes on from here")
+            self.console.print("stopped: all verdicts so far are kept; run the same command again to continue")
             raise
         self._tell(time.monotonic() - began)
         return 0 if self.results.complete else 1
@@ -162,7 +162,7 @@ class Grading:
         try:
             self.results.scores = {key: score.points for key, score in self.book.scores().items()}
         except NotWritten as error:
-            self.console.print(f"{error}: these are the points as they were graded", markup=False)
+            self.console.print(f"{error}: these points are without penalties and changes by hand", markup=False)
         pages: list[Path] = []
         found = self.results.by_notebook(self.assignment, seconds, self.pool.about)
         for notebook, result in found:

@@ -73,7 +73,7 @@ class Done:
         try:
             verdict = Verdict.from_json(said["verdict"], said["extra"]) if "verdict" in said else None
         except (ValueError, KeyError, TypeError):
-            return cls(job, None, "the worker's answer made no sense", seconds, worker)
+            return cls(job, None, "the worker's answer could not be read", seconds, worker)
         return cls(job, verdict, str(said.get("problem", "")), seconds, worker)
 
 
@@ -193,14 +193,14 @@ def _verdict(worker: Process, job: Job) -> Verdict:
     try:
         answer = worker.hear(job.deadline)
         if answer is None:
-            raise WorkerFailed(f"it was not done after {job.deadline:g} seconds")
+            raise WorkerFailed(f"the grading took more than {job.deadline:g} seconds")
         if "error" in answer:
             raise WorkerFailed(str(answer["error"]))
         verdict = Verdict.from_json(answer["verdict"], answer["extra"])
     except EOFError:
         raise WorkerFailed(_why(worker)) from None
     except (ValueError, KeyError, TypeError):
-        raise WorkerFailed("the worker's answer made no sense") from None
+        raise WorkerFailed("the worker's answer could not be read") from None
     if why := ungraded(verdict):
         raise WorkerFailed(why)
     return verdict

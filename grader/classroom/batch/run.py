@@ -47,9 +47,9 @@ def grade_class(wanted: Wanted, pool: Pool | None = None) -> int:
     console = Console(highlight=False)
     place = course.load(wanted.db)
     if wanted.engine not in ENGINES:
-        raise BadRequest(f"no engine is called {wanted.engine!r}; there are {' and '.join(ENGINES)}")
+        raise BadRequest(f"no engine is called {wanted.engine!r}; choose from {', '.join(ENGINES)}")
     if wanted.address and wanted.engine != "ray":
-        raise BadRequest("--address is a Ray cluster's: it needs --engine ray")
+        raise BadRequest("--address is for a Ray cluster only: add --engine ray, or leave --address out")
     handed = submissions(place, wanted.assignment)
     if wanted.engine == "local":
         _isolated(wanted.trust, console)
@@ -88,11 +88,11 @@ def _isolated(trusted: bool, console: Console) -> None:
     why = modes.why_not("full") or f"the mode is {mode}"
     if not trusted:
         raise BadRequest(
-            f"submissions cannot be isolated here ({why}); `rankup doctor` says how to get that, and "
-            "--trust-submissions grades them all the same"
+            f"submissions cannot be isolated here ({why}); `rankup doctor` says how to change this. "
+            "If you trust every submission, add --trust-submissions"
         )
     os.environ[_TRUST] = "1"  # for notebooks that nbgrader runs
-    line = f"Not isolated ({why}): only code that you trust should be graded like this"
+    line = f"Not isolated ({why}): grade only code that you trust like this"
     console.print(line, style="yellow", markup=False, soft_wrap=True)
 
 

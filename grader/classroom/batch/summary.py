@@ -130,7 +130,7 @@ def _mistakes(console: Console, graded: Sequence[Row], checks: Sequence[str]) ->
 def remarks(console: Console, said: Sequence[Remark]) -> None:
     """What a person should look at."""
     if said:
-        console.print(Text("\nTo look at", style="bold"))
+        console.print(Text("\nPlease check", style="bold"))
     for remark in said:
         line = Text(f"{_name(remark.student)}: {_message(remark.sentence)}", style="red" if remark.bad else "")
         console.print(line, soft_wrap=True)

@@ -98,7 +98,7 @@ def _read(handed: Handed, notebook: Notebook, known: set[str], blank: Record) ->
             said = "; ".join([f"{file} was not handed in", *unread])
             return Task(handed, notebook, replace(blank, missing=True, odd=(said,)))
         if len(like) > 1:
-            problem = f"{file} is not there, and {' and '.join(like)} may both be meant"
+            problem = f"{file} was not handed in, and {' and '.join(like)} could each be meant"
             return Task(handed, notebook, replace(blank, problem=problem))
         odd.append(f"{file} was handed in as {like[0]}")
         file = like[0]

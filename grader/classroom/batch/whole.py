@@ -25,7 +25,7 @@ def make(cells: Sequence[Cell], notebook: Notebook, functions: Sequence[str]) ->
     last = {cell.grade_id: number for number, cell in enumerate(cells)}
     twice = sorted({cell.grade_id for number, cell in enumerate(cells) if number != last[cell.grade_id]} & set(known))
     if twice:
-        odd.append(f"{_cells(twice)} there more than once: the last one counts")
+        odd.append(f"{_cells(twice)} there more than once, and the last one counts")
     placed: list[tuple[Cell, SourceCell | None]] = []
     edited = []
     for number, cell in enumerate(cells):
@@ -36,10 +36,10 @@ def make(cells: Sequence[Cell], notebook: Notebook, functions: Sequence[str]) ->
             cell = Cell(mine.kind, mine.source)
         placed.append((cell, mine))
     if edited:
-        odd.append(f"graded {_cells(edited)} edited: put back as given out")
+        odd.append(f"graded {_cells(edited)} edited: the original counts")
     missing = _put_back(placed, notebook.cells)
     if missing:
-        odd.append(f"graded {_cells(missing)} missing: put back")
+        odd.append(f"graded {_cells(missing)} missing: the original counts")
     source, remark = graded([_marked(cell, mine) for cell, mine in placed], functions)
     return Whole(source, tuple(placed), (*odd, remark) if remark else tuple(odd))
 

@@ -86,7 +86,7 @@ def _told(verdict: Verdict, finding: Finding, picture: Figure | None, lines: Seq
     found, check = finding.diagnosis, finding.first
     title, meaning = kinds.title(found.kind), kinds.meaning(found.kind)
     if check.status == "error":
-        title, meaning = "Not graded", "The grading itself failed. It says nothing about your code."
+        title, meaning = "Not graded", "The grading itself failed. This says nothing about your code."
     to_learn = check.status == "fail" and found.kind != "syntax_error"  # else nothing about the exercise
     return {
         "finding": finding,

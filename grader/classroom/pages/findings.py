@@ -12,7 +12,7 @@ from grader.classroom.pages.figures import Figure
 from grader.verdict import CheckResult, Diagnosis
 
 _UNTOLD = Diagnosis("crash", "No reason was recorded.")
-_NOT_COUNTED = re.compile(r"^Not counted, because .*? is wrong\. ")
+_NOT_COUNTED = re.compile(r"^Not (?:counted|judged), because .*? is wrong\. ")
 _CASE = re.compile(r"^With .*?: (?:on rank \d+, )?")
 _SHARE = re.compile(r"^(?:\d+ of \d+ elements are|every element is|its only element is) wrong: ")
 _NUMBER = re.compile(r"-?\d+(?:[.,]\d+)*(?:e[-+]?\d+)?")

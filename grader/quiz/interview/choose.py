@@ -48,7 +48,7 @@ def choose(
     if left < 0:
         assert design is not None
         raise DeckError(
-            f"the round {design.name} takes {design.minutes:g} minutes: --minutes {design.minutes:g} or more, or none"
+            f"the round {design.name} takes {design.minutes:g} minutes: give it --minutes {design.minutes:g} or more"
         )
     within = LEVELS[: LEVELS.index(wanted.level) + 1]
     pool = [
@@ -133,7 +133,7 @@ def unknown(kind: str, name: str, there: Sequence[str]) -> DeckError:
     listed = (
         f"did you mean {near[0]!r}?"
         if near
-        else f"there are {', '.join(there[:12]) or 'none'}" + " ..." * (len(there) > 12)
+        else f"choose from {', '.join(there[:12]) or 'none'}" + " ..." * (len(there) > 12)
     )
     return DeckError(f"no {kind} is called {name!r}; {listed}")
 
@@ -141,6 +141,6 @@ def unknown(kind: str, name: str, there: Sequence[str]) -> DeckError:
 def check(level: str, minutes: float | None) -> None:
     """Raises DeckError if there is no such level, or there are too few minutes."""
     if level not in LEVELS:
-        raise DeckError(f"no level is called {level!r}; there are {', '.join(LEVELS)}")
+        raise DeckError(f"no level is called {level!r}; choose from {', '.join(LEVELS)}")
     if minutes is not None and not min(MINUTES.values()) <= minutes <= 480:
         raise DeckError(f"an interview takes {min(MINUTES.values())} to 480 minutes, not {minutes:g}")

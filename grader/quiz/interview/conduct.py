@@ -148,11 +148,11 @@ class Talk:
                 if len(typed) == TRIES:
                     break
                 off = _off(value, estimate.value)
-                said = f"Not {reply.strip()}: that is {off}. One more try, for half a point."
+                said = f"Not {reply.strip()}: that is {off}. You have one more try, for half a point."
             guess = _guess(estimate, typed, earned)
             notes.guesses.append(guess)
             notes.begun = True
-            told = {1.0: "Right", 0.5: "Right at the second try, half a point"}.get(earned, "Not found")
+            told = {1.0: "Right", 0.5: "Right on the second try, half a point"}.get(earned, "Not found")
             verdict = Text(f"{told}: it is {guess.right}.", "good" if earned else "bad")
             shown = (*notes.working(*asked).page, verdict, Text(estimate.explanation))
             yield from self._ask(replace(notes.step(*shown), asks="look", hint="enter goes on"), notes, paused=True)
@@ -161,7 +161,7 @@ class Talk:
     def _answer(self, notes: _Notes) -> Generator[Step, Reply | None, bool]:
         """Ask for the answer. True if the task was skipped."""
         while True:
-            prompt = f"Write your answer; a line with a single . ends it ({notes.keys()}, alone on a first line)."
+            prompt = f"Write your answer; a line with a single . ends it ({notes.keys()}, alone on the first line)."
             step = replace(notes.working(), asks="lines", prompt=prompt, hint="ctrl+s done")
             reply = yield from self._ask(step, notes)
             if isinstance(reply, str):
@@ -187,7 +187,7 @@ class Talk:
             return
         step = replace(
             notes.step(*page), asks="pick", items=task.points, mine=notes.written or "Nothing.",
-            prompt="Which of them did you say? Numbers, as 1 3, a for all, Enter for none (q quits): ",
+            prompt="Which did you say? Numbers like 1 3, a for all, or Enter for none (q quits): ",
             hint="space or its number ticks what you said, enter goes on",
         )  # fmt: skip
         while True:
@@ -205,8 +205,8 @@ class Talk:
         follow_ups = notes.task.follow_ups
         for number, each in enumerate(follow_ups, start=1):
             asked = Text(f"Follow-up {number} of {len(follow_ups)}", "title"), Text(each.question)
-            said = "Say it aloud, then Enter shows the answer (q quits): "
-            step = replace(notes.step(*asked), prompt=said, hint="say it aloud, then enter shows the answer")
+            said = "Say your answer aloud; then Enter shows the answer (q quits): "
+            step = replace(notes.step(*asked), prompt=said, hint="say your answer aloud; then enter shows the answer")
             yield from self._ask(step, notes)
             step = replace(
                 notes.step(*asked, Text("Answer", "title"), Text(each.answer)), asks="rate", choices=_RATINGS,
@@ -237,7 +237,7 @@ def _off(value: float, right: float) -> str:
         return "not it"
     ratio = max(value / right, right / value)
     by = f"{ratio:.2g} times" if ratio < 1000 else "many orders of magnitude"
-    return f"{by} too {'much' if value > right else 'little'}"
+    return f"{by} too {'large' if value > right else 'small'}"
 
 
 def _guess(estimate: Estimate, typed: Sequence[str], earned: float) -> Guess:

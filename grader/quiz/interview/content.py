@@ -83,14 +83,14 @@ def parse(text: str, file: str) -> list[Entry]:
 
 def _entry(block: Part, area: str, file: str) -> Entry:
     if not re.fullmatch(ID, block.name):
-        broken(block.line, f"{block.name!r} is no id for a question: lowercase letters, digits and single hyphens")
-    parts = block.sections(3, f"{block.name!r} begins with `### {_PARTS[0]}`")
+        broken(block.line, f"{block.name!r} is not an id: use lowercase letters, digits and single hyphens")
+    parts = block.sections(3, f"{block.name!r} must begin with `### {_PARTS[0]}`")
     if [part.name for part in parts] != list(_PARTS):
         there = ", ".join(part.name for part in parts) or "none"
-        broken(block.line, f"{block.name!r} has the parts {', '.join(_PARTS)}, in this order; here: {there}")
+        broken(block.line, f"{block.name!r} needs the parts {', '.join(_PARTS)}, in this order; it has {there}")
     answer, points, follow_ups = parts
     if (words := len(answer.text.split())) < _LEAST_WORDS:
-        broken(answer.line, f"the answer to {block.name!r} has {words} words, of at least {_LEAST_WORDS}")
+        broken(answer.line, f"the answer to {block.name!r} has {words} words, and needs at least {_LEAST_WORDS}")
     return Entry(
         block.name,
         area,
@@ -104,7 +104,7 @@ def _entry(block: Part, area: str, file: str) -> Entry:
 def _follow_up(item: Item) -> FollowUp:
     match = _FOLLOW_UP.fullmatch(item.text)
     if match is None:
-        broken(item.line, "a follow-up is `- **The question?** Its answer.`")
+        broken(item.line, "write a follow-up as `- **The question?** Its answer.`")
     return FollowUp(match[1].strip(), match[2].strip())
 
 

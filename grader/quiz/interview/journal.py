@@ -112,4 +112,4 @@ def _said(file: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise DeckError(f"{file}: the interview cannot be kept: {error.strerror}") from None
+        raise DeckError(f"{file}: the interview cannot be saved: {error.strerror}") from None

@@ -18,7 +18,7 @@ def problems(folder: Path, questions: Sequence[Question], topics: Collection[str
     entries, found = content.load(folder)
     asked = {question.id for question in questions}
     found += [
-        f"{entry.where}: {entry.question!r} is no interview question"
+        f"{entry.where}: {entry.question!r} is not an interview question"
         for entry in entries
         if entry.question not in asked
     ]
@@ -28,7 +28,7 @@ def problems(folder: Path, questions: Sequence[Question], topics: Collection[str
     found += broken
     for design in designs:
         found += [
-            f"{design.file}:1: {each!r} is no interview question" for each in design.questions if each not in asked
+            f"{design.file}:1: {each!r} is not an interview question" for each in design.questions if each not in asked
         ]
         found += [
             f"{design.file}:{each.line}: {each.id!r}: {wrong}"
@@ -37,5 +37,5 @@ def problems(folder: Path, questions: Sequence[Question], topics: Collection[str
             if (wrong := disagreement(each))
         ]
         if design.topic not in topics:
-            found.append(f"{design.file}:1: {design.topic!r} is no topic of the syllabus")
+            found.append(f"{design.file}:1: {design.topic!r} is not a topic of the syllabus")
     return found

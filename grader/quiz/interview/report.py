@@ -51,7 +51,7 @@ def html(interview: Interview, summary: Summary, folder: Path) -> str:
 
 
 def _rendered(template: str, interview: Interview, summary: Summary, folder: Path) -> str:
-    calm = "Nothing fell below 60 %. Ask for a longer interview, or the next level."
+    calm = "Nothing fell below 60 %. Try a longer interview, or the next level."
     made = Environment(
         loader=FileSystemLoader(_TEMPLATES), autoescape=template.endswith(".html"), undefined=StrictUndefined,
         trim_blocks=True, keep_trailing_newline=True,
@@ -91,16 +91,15 @@ def when(interview: Interview) -> str:
 
 def facts(interview: Interview, summary: Summary) -> str:
     """How long it was, and how it can be drawn again."""
-    count = len(interview.done)
-    done = f"{count} of {interview.planned}" if count < interview.planned else f"all {count}" if count > 1 else "the"
-    things = "questions and stages" if interview.planned > 1 else "one question"
+    things = "questions and stages" if interview.round else "questions" if interview.planned > 1 else "question"
     late = sum(each.late for each in interview.done)
-    over = f", {late} of them over time" if late else ""
+    over = f", {late} over time" if late else ""
     reached = (
         f" Follow-ups: {number(summary.follow_ups[0])} of {summary.follow_ups[1]}." if summary.follow_ups[1] else ""
     )
     return (
-        f"{done.capitalize()} {things}{over}; {minutes(summary.seconds)} of {interview.minutes:g} minutes."
+        f"{len(interview.done)} of {interview.planned} {things}{over}; {minutes(summary.seconds)} of "
+        f"{interview.minutes:g} minutes."
         f"{reached} Seed {interview.seed}."
     )
 

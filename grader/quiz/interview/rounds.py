@@ -137,14 +137,14 @@ def parse(text: str, file: str, name: str) -> Round:
         about, body = opened(text, _Front)
         opening, blocks = body.split(2)
         if not opening.text:
-            broken(opening.start + 1, "a round begins with what the interviewer says first")
+            broken(opening.start + 1, "a round must begin with what the interviewer says first")
         if not blocks or blocks[-1].name != "Sources":
-            broken(blocks[-1].line if blocks else 1, "a round ends with `## Sources`")
+            broken(blocks[-1].line if blocks else 1, "a round must end with `## Sources`")
         stages = tuple(_stage(block, name, at, about) for at, block in enumerate(blocks[:-1], start=1))
         _in_order(blocks[:-1])
         ids = [estimate.id for stage in stages for estimate in stage.estimates]
         if len(ids) < _LEAST_NUMBERS:
-            broken(1, f"a round has {_LEAST_NUMBERS} numbers to work out or more, not {len(ids)}")
+            broken(1, f"a round needs at least {_LEAST_NUMBERS} numbers to work out, not {len(ids)}")
         if twice := sorted({each for each in ids if ids.count(each) > 1}):
             broken(1, f"the number {twice[0]!r} is there twice")
         also = tuple(each.strip() for each in about.also.split(",") if each.strip())
@@ -155,15 +155,15 @@ def parse(text: str, file: str, name: str) -> Round:
 def _in_order(blocks: list[Part]) -> None:
     kinds = [STAGES.index(_kind(block)[0]) for block in blocks]
     if not _FEWEST <= len(kinds) <= _MOST:
-        broken(1, f"a round has {_FEWEST} to {_MOST} stages, not {len(kinds)}")
+        broken(1, f"a round needs {_FEWEST} to {_MOST} stages, not {len(kinds)}")
     if kinds != sorted(kinds) or kinds[0] != 0 or kinds[-1] != len(STAGES) - 1:
-        broken(blocks[0].line, f"stages come in the order {', '.join(STAGES)}, the first and the last among them")
+        broken(blocks[0].line, f"stages must be in the order {', '.join(STAGES)}, with the first and the last")
 
 
 def _kind(block: Part) -> tuple[str, str]:
     kind, colon, title = block.name.partition(":")
     if kind not in STAGES or not colon or not title.strip():
-        broken(block.line, f"a stage is headed `## KIND: Title`, and its kind is one of {', '.join(STAGES)}")
+        broken(block.line, f"write a stage's heading as `## KIND: Title`; KIND is one of {', '.join(STAGES)}")
     return kind, title.strip()
 
 
@@ -179,7 +179,7 @@ def _stage(block: Part, name: str, at: int, about: _Front) -> Task:
     wanted = [*(part.name for part in numbers), *["Hint"] * len(hints), "Answer", "Listen for"]
     if [part.name for part in parts] != wanted + ["Mistakes"] * bool(mistakes):
         there = "Number: ID, Hint, Answer, Listen for, Mistakes"
-        broken(block.line, f"stage {block.name!r} has the parts {there}, in order")
+        broken(block.line, f"stage {block.name!r} needs the parts {there}, in this order")
     answer, points = parts[len(numbers) + len(hints) : len(numbers) + len(hints) + 2]
     if not answer.text:
         broken(answer.line, f"the answer of stage {block.name!r} is empty")
@@ -197,18 +197,18 @@ def _stage(block: Part, name: str, at: int, about: _Front) -> Task:
 def _hint(part: Part) -> Hint:
     keys, rest = part.keys(lambda _: _Hint, "a hint")
     if not rest.text:
-        broken(part.line, "this hint says nothing")
+        broken(part.line, "this hint is empty")
     return Hint(rest.text, keys.cost)
 
 
 def _number(part: Part) -> Estimate:
     name = part.name.removeprefix("Number: ").strip()
     if not re.fullmatch(ID, name):
-        broken(part.line, f"{name!r} is no id for a number: lowercase letters, digits and single hyphens")
+        broken(part.line, f"{name!r} is not an id for a number: use lowercase letters, digits and single hyphens")
     keys, rest = part.keys(lambda _: _Number, repr(name))
     rules = rest.rules()
     if len(rules) != 1:
-        broken(part.line, f"{name!r} has a question, one line `---`, and how it is worked out")
+        broken(part.line, f"{name!r} needs a question, one line `---`, and how it is worked out")
     question, explanation = rest.until(rules[0]).text, rest.since(rules[0] + 1).text
     if not question or not explanation:
         broken(part.line, f"{name!r} has an empty {'explanation' if question else 'question'}")

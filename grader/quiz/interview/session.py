@@ -103,7 +103,7 @@ def _content(course: Course) -> tuple[list[Task], list[rounds.Round]]:
     entries = {entry.question: entry for entry in content.load_folder(course.interview)}
     tasks = [content.task(each, entries[each.id]) for each in course.questions if each.id in entries]
     if not tasks:
-        raise DeckError(f"{course.interview}: no question of the interview has an answer there")
+        raise DeckError(f"{course.interview}: there is no interview question with an answer here")
     return tasks, rounds.load_folder(course.interview / "rounds")
 
 
@@ -174,7 +174,7 @@ def _close(
     if problem is not None:
         raise problem
     if cut_off:
-        console.print("The last interview was cut off; this is what was finished.", markup=False)
+        console.print("The last interview was cut off. This is the report on its finished part.", markup=False)
     _say(interview, former, library, written, console)
 
 
@@ -194,7 +194,7 @@ def _say(
         )
     for advice in summary.advice:
         chapter = f" read chapter {advice.reading.chapter}" if advice.reading else ""
-        exercise = f"{',' if chapter else ''} practise {advice.exercise.name}" if advice.exercise else ""
+        exercise = f"{',' if chapter else ''} practice {advice.exercise.name}" if advice.exercise else ""
         count = f"{',' if chapter or exercise else ''} {report.count_due(advice)}" if advice.cards else ""
         console.print(f"  {advice.topic}:{chapter}{exercise}{count}.", markup=False)
     console.print(f"Report: {' and '.join(map(str, written))}", markup=False, soft_wrap=True)

@@ -112,7 +112,7 @@ def test_a_round_by_name_may_be_all_there_is() -> None:
 @pytest.mark.parametrize(
     ("wanted", "said"),
     [
-        (Wanted("mid", 9, (), "small"), "the round small takes 10 minutes: --minutes 10 or more"),
+        (Wanted("mid", 9, (), "small"), "the round small takes 10 minutes: give it --minutes 10 or more"),
         (Wanted("mid", 30, (), "smal"), "no round is called 'smal'; did you mean 'small'?"),
         (Wanted("mid", 30, ("design",)), "there is no question of level mid or below about design"),
         (Wanted("mid", 3), "no question fits into 3 minutes; the shortest takes 4"),

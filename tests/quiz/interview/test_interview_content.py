@@ -17,20 +17,20 @@ from tests.quiz.interview.conftest import ENTRY, QUESTIONS, ROUND, WORDS
 ENTRIES = "---\narea: fundamentals\ntitle: All\n---\n\n" + ENTRY.format(id="q-a", words=WORDS)
 
 BROKEN_ENTRIES = {
-    "no front matter": ("---\narea: fundamentals\n", "", "1: the file begins with `area:`, `title:`"),
+    "no front matter": ("---\narea: fundamentals\n", "", "1: the file must begin with `area:`, `title:`"),
     "an unknown area": ("area: fundamentals", "area: cooking", "1: area is 'cooking'; it should be 'fundamentals'"),
     "an unknown key": ("title: All", "name: All", "3: unknown key 'name'"),
-    "no id": ("## q-a", "## Q A", "6: 'Q A' is no id"),
+    "no id": ("## q-a", "## Q A", "6: 'Q A' is not an id"),
     "text before questions": ("## q-a", "Hello\n\n## q-a", "6: expected a question"),
-    "text before the answer": ("### Answer", "Hello\n\n### Answer", "8: 'q-a' begins with `### Answer`"),
-    "a part missing": ("### Listen for", "### Rubric", "6: 'q-a' has the parts Answer, Listen for, Follow-ups"),
-    "an answer too short": (WORDS, "", "8: the answer to 'q-a' has 4 words, of at least 40"),
-    "too few points": ("- Third point of q-a\n", "", "12: 'Listen for' has 2 of at least 3"),
+    "text before the answer": ("### Answer", "Hello\n\n### Answer", "8: 'q-a' must begin with `### Answer`"),
+    "a part missing": ("### Listen for", "### Rubric", "6: 'q-a' needs the parts Answer, Listen for, Follow-ups"),
+    "an answer too short": (WORDS, "", "8: the answer to 'q-a' has 4 words, and needs at least 40"),
+    "too few points": ("- Third point of q-a\n", "", "12: 'Listen for' has 2 of at least 3 items"),
     "a point that is none": ("- Third", "Third", "16: expected an item of the list"),
     "an empty point": ("- Third point of q-a", "- \n- x", "16: an item of 'Listen for' is empty"),
-    "too few follow-ups": ("- **And then?** That.\n", "", "18: 'Follow-ups' has 1 of at least 2"),
-    "a follow-up without a question": ("- **And then?** That.", "- And then? That.", "21: a follow-up is"),
-    "a follow-up without an answer": ("- **And then?** That.", "- **And then?**", "21: a follow-up is"),
+    "too few follow-ups": ("- **And then?** That.\n", "", "18: 'Follow-ups' has 1 of at least 2 items"),
+    "a follow-up without a question": ("- **And then?** That.", "- And then? That.", "21: write a follow-up as"),
+    "a follow-up without an answer": ("- **And then?** That.", "- **And then?**", "21: write a follow-up as"),
     "an open fence": ("The answer", "```\nThe answer", "10: this code fence is never closed"),
 }
 
@@ -67,26 +67,26 @@ DESIGN = ROUND[ROUND.index("## design") : ROUND.index("## failure")]
 LINKS = ROUND[ROUND.index("### Number: links") : ROUND.index("### Hint")]
 BROKEN_ROUNDS = {
     "an unknown level": ("level: senior", "level: junior", "1: level is 'junior'; it should be"),
-    "nothing said first": ("The interviewer opens.", "", "7: a round begins with"),
-    "no sources": ("## Sources\n\n- The author, this year.\n", "", "123: a round ends with `## Sources`"),
+    "nothing said first": ("The interviewer opens.", "", "7: a round must begin with"),
+    "no sources": ("## Sources\n\n- The author, this year.\n", "", "123: a round must end with `## Sources`"),
     "empty sources": ("- The author, this year.\n", "", "138: 'Sources' has 0 of at least 1"),
-    "an unknown stage": ("## clarify: What", "## ponder: What", "10: a stage is headed"),
-    "a stage without a title": ("## design: How?", "## design:", "93: a stage is headed"),
-    "stages out of order": ("## design: How?", "## clarify: How?", "10: stages come in the order"),
-    "too few stages": (DESIGN, "", "1: a round has 5 to 7 stages, not 4"),
+    "an unknown stage": ("## clarify: What", "## ponder: What", "10: write a stage's heading"),
+    "a stage without a title": ("## design: How?", "## design:", "93: write a stage's heading"),
+    "stages out of order": ("## design: How?", "## clarify: How?", "10: stages must be in the order"),
+    "too few stages": (DESIGN, "", "1: a round needs 5 to 7 stages, not 4"),
     "no minutes": ("minutes: 2\n\nAsk", "Ask", "11: expected `key: value`"),
     "minutes that are none": ("minutes: 3", "minutes: some", "25: stage 'estimate: How large?' has minutes 'some'"),
     "no prompt": ("Ask.\n", "", "10: stage 'clarify: What for?' has no prompt"),
-    "parts out of order": ("### Mistakes", "### Hint", "25: stage 'estimate: How large?' has the parts"),
+    "parts out of order": ("### Mistakes", "### Hint", "25: stage 'estimate: How large?' needs the parts"),
     "an empty answer": ("One asks.\n", "", "15: the answer of stage"),
     "a hint for nothing": ("cost: 1", "cost: 0", "74: a hint has cost '0'; it should be greater than 0"),
-    "a hint that says nothing": ("Multiply.\n", "", "74: this hint says nothing"),
-    "a number without an id": ("### Number: state", "### Number: The State", "30: 'The State' is no id"),
+    "a hint that says nothing": ("Multiply.\n", "", "74: this hint is empty"),
+    "a number without an id": ("### Number: state", "### Number: The State", "30: 'The State' is not an id"),
     "a number twice": ("### Number: days", "### Number: state", "1: the number 'state' is there twice"),
     "an answer that is none": ("answer: 16", "answer: many", "30: 'state' has answer 'many'; it should be a number"),
     "a tolerance that is none": ("unit: TB", "unit: TB\ntolerance: 3", "30: 'state' has tolerance '3'"),
     "no explanation": ("16 TB.\n", "", "30: 'state' has an empty explanation"),
-    "too few numbers": (LINKS, "", "1: a round has 4 numbers to work out or more, not 3"),
+    "too few numbers": (LINKS, "", "1: a round needs at least 4 numbers to work out, not 3"),
 }  # fmt: skip
 
 
@@ -119,8 +119,8 @@ def test_the_linter_holds_answers_against_the_questions(tmp_path: Path) -> None:
     found = lint.problems(tmp_path, [Question("q-b", "mid", "t", "?")], {"t"})
     said = "\n".join(found)
     for words in (
-        "02-b.md:6: 'q-a' is also at", "03-c.md:1: the file begins", "'q-a' is no interview question",
-        "question 'q-b' has no answer", "small.md:1: 'q-design' is no interview question", "'design' is no topic",
+        "02-b.md:6: 'q-a' is also at", "03-c.md:1: the file must begin", "'q-a' is not an interview question",
+        "question 'q-b' has no answer", "small.md:1: 'q-design' is not an interview question", "'design' is not a",
         "small.md:30: 'state': formula '1e12 * 12' gives 1.2e+13", "small.md:63: 'links': formula 'x': it cannot be",
     ):  # fmt: skip
         assert words in said

@@ -102,7 +102,7 @@ def test_on_a_terminal_it_is_full_screen(sit: Sit) -> None:
 
 
 BAD_REQUESTS = {
-    "level": (["--level", "junior"], "no level is called 'junior'; there are mid, senior, principal"),
+    "level": (["--level", "junior"], "no level is called 'junior'; choose from mid, senior, principal"),
     "minutes": (["--level", "mid", "--minutes", "0"], "an interview takes 4 to 480 minutes, not 0"),
     "topic": (["--level", "mid", "--topic", "capp"], "no topic is called 'capp'; did you mean 'cap'?"),
     "a topic without a question": (["--level", "mid", "--topic", "pacelc"], "no interview question is about 'pacelc'"),
@@ -126,7 +126,7 @@ def test_a_bad_request_ends_with_status_2(tmp_path: Path) -> None:
         command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, timeout=LIMIT, cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
     )  # fmt: skip
-    said = "rankup: no level is called 'junior'; there are mid, senior, principal\n"
+    said = "rankup: no level is called 'junior'; choose from mid, senior, principal\n"
     assert (done.returncode, done.stdout, done.stderr) == (2, "", said)
 
 

@@ -75,7 +75,7 @@ def test_scores_by_area_and_topic_leave_out_what_was_not_rated() -> None:
 
 def test_the_markdown_says_what_to_do(text: str) -> None:
     for words in (
-        "# Mock interview, senior", "3 of 4 questions and stages, 1 of them over time; 13:20 of 30 minutes", "Seed 7.",
+        "# Mock interview, senior", "3 of 4 questions, 1 over time; 13:20 of 30 minutes", "Seed 7.",
         "**2 of 6 points, 33%.** Before: 0% (+33).", "| fundamentals | 2 of 3 | 67% | 0% |",
         "[chapter 15, How large it is](../../course/15%20design.ipynb#How-large-it-is) (`rankup lab 15`)",
         "[parallel_plan](../../exercises/parallel_plan.ipynb) (`rankup start parallel_plan`)",

@@ -90,10 +90,10 @@ def test_the_clock_counts_down_and_then_over() -> None:
     stage = Stage(task())
 
     async def act(pilot: Pilot[Any]) -> None:
-        assert stage.text("#clock") == "4:00 left for this, 10:00 left in all"
+        assert stage.text("#clock") == "4:00 left for this, 10:00 left in total"
         stage.seconds = 250
         stage.screen.tick()
-        assert stage.text("#clock") == "0:10 over for this, 5:50 left in all"
+        assert stage.text("#clock") == "0:10 over for this, 5:50 left in total"
         assert stage.app.screen.query_one("#clock").has_class("late")
 
     stage.play(act)
@@ -121,7 +121,7 @@ def test_a_stage_by_keys() -> None:
         assert stage.asks == "line"
         await stage.write(pilot, "12")
         await stage.press(pilot, "enter")
-        assert "1.3 times too little" in stage.text("#said")
+        assert "1.3 times too small" in stage.text("#said")
         await stage.press(pilot, "ctrl+t")
         assert "hint" not in stage.text("#keys")  # there is no other
         await stage.write(pilot, "16000 GB")

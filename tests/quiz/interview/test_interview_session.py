@@ -37,7 +37,7 @@ def files(out: Path) -> list[str]:
 def test_an_interview_from_end_to_end(hold: Any, out: Path) -> None:
     status, shown = hold([*GOOD, *BAD], minutes=8)
     assert status == 0
-    order = ["1 of 2", "2 questions. Seed 1.", "4:00 left for this, 8:00 left in all", "What a strong candidate says",
+    order = ["1 of 2", "2 questions. Seed 1.", "4:00 left for this, 8:00 left in total", "What a strong candidate says",
              "What an interviewer listens for", "Follow-up 1 of 2", "This follows.", "2 of 2",
              "4 of 6 points, 67%"]  # fmt: skip
     places = [shown.index(words) for words in order]
@@ -93,7 +93,7 @@ def test_a_skipped_question(hold: Any) -> None:
 def test_time_that_runs_out_is_noted_and_cuts_nothing_off(hold: Any) -> None:
     _, shown = hold([*["line"] * 30, *GOOD], minutes=4)
     assert "1:20 over its 4 minutes" in shown  # 32 lines at ten seconds each
-    assert "1 of them over time" in shown
+    assert "1 over time" in shown
 
 
 def test_ticks_that_are_none_are_asked_for_again(hold: Any) -> None:
@@ -116,7 +116,7 @@ def test_a_round(hold: Any, out: Path) -> None:
     for words in (
         "10 minutes: the design round small in 5 stages", "The interviewer opens.",
         "1 of 5  small: Clarify: What for?",
-        "Right: it is 16 TB.", "Multiply.", "1.5 times too much", "half a point: it is 2 days",
+        "Right: it is 16 TB.", "Multiply.", "1.5 times too large", "half a point: it is 2 days",
         "Not found: it is 3 links",
         "A thousand times too little.",
     ):  # fmt: skip
@@ -135,7 +135,7 @@ def test_the_rounds_opening_is_said_once(hold: Any) -> None:
 
 
 BAD_REQUESTS = {
-    "level": ({"level": "junior"}, "no level is called 'junior'; there are mid, senior, principal"),
+    "level": ({"level": "junior"}, "no level is called 'junior'; choose from mid, senior, principal"),
     "no minutes": ({"minutes": 0}, "an interview takes 4 to 480 minutes, not 0"),
     "minutes that are none": ({"minutes": float("nan")}, "an interview takes 4 to 480 minutes, not nan"),
     "topic": ({"topics": ("basic",)}, "no topic is called 'basic'; did you mean 'basics'?"),
@@ -180,7 +180,7 @@ def test_former_interviews_are_compared_with(hold: Any, out: Path) -> None:
     hold(BAD, minutes=4, topics=("basics",))
     _, shown = hold(GOOD, minutes=4, topics=("basics",))
     assert "3 of 3 points, 100%. Before: 33% (+67)." in shown
-    assert "## Former interviews" in (out / "2026-03-01-mid-2.md").read_text()
+    assert "## Earlier interviews" in (out / "2026-03-01-mid-2.md").read_text()
 
 
 def test_questions_of_the_last_interview_are_not_asked_again(hold: Any) -> None:
@@ -255,5 +255,5 @@ def test_an_interview_that_lives_is_left_alone(hold: Any) -> None:
 
 def test_without_answers_there_is_no_interview(course: session.Course, out: Path) -> None:
     bare = replace(course, questions=())
-    with pytest.raises(DeckError, match="no question of the interview has an answer there"):
+    with pytest.raises(DeckError, match="there is no interview question with an answer here"):
         session.run(bare, session.Request("mid", out=out, plain=True))

@@ -117,7 +117,7 @@ class Work:
                 self._hear(asked[ref])
         now = time.monotonic()
         for place in [place for place in self._places if place.task is not None and now > place.until]:
-            self._lose(place, "it did not answer any more")
+            self._lose(place, "it stopped answering")
         if self._serving():
             self._served = now
         if not self._places:

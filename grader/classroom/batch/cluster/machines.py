@@ -58,8 +58,8 @@ def _why_not(address: str, error: BaseException) -> str:
     name = "the Ray cluster on this machine" if address == "auto" else f"the Ray cluster at {address}"
     if "AuthenticationError" in said:
         return (
-            f"{name} wants its token: copy ~/.ray/auth_token from the machine that it was started on, and set "
-            "RAY_AUTH_MODE=token"
+            f"{name} needs its token: copy ~/.ray/auth_token from the machine that the cluster was started on, and "
+            "set RAY_AUTH_MODE=token"
         )
     if "No node info found" in said:
         return f"this machine is not part of {name}: run `ray start --address={address} --num-cpus=0` here"
@@ -107,18 +107,16 @@ def usable(found: list[Machine], mine: str, trust: bool) -> tuple[list[Machine],
     said: list[str] = []
     for machine in found:
         if not machine.version:
-            said.append(f"{machine.name} is not used: it does not answer")
+            said.append(f"{machine.name} is not used: it did not answer")
         elif machine.version != mine:
             raise Refused(
-                f"{machine.name} has {machine.version}, this machine has {mine}: install the same on all machines of "
-                "the cluster"
+                f"{machine.name} has {machine.version}, this machine has {mine}: install the same version on all "
+                "machines of the cluster"
             )
         elif machine.mode == "full" or trust:
             good.append(machine)
             if machine.mode != "full":
-                said.append(
-                    f"Not isolated on {machine.name} ({machine.why}): only code that you trust should be graded there"
-                )
+                said.append(f"Not isolated on {machine.name} ({machine.why}): grade only code that you trust there")
         else:
             said.append(f"{machine.name} is not used: submissions cannot be isolated there ({machine.why})")
     if good:
@@ -126,7 +124,7 @@ def usable(found: list[Machine], mine: str, trust: bool) -> tuple[list[Machine],
     if any(machine.version for machine in found):
         why = "; ".join(f"{machine.name}: {machine.why}" for machine in found if machine.why)
         raise Refused(
-            f"no machine of the Ray cluster can isolate submissions ({why}); `rankup doctor` there says how to get "
-            "that, and --trust-submissions grades them all the same"
+            f"no machine of the Ray cluster can isolate submissions ({why}); `rankup doctor` there says how to change "
+            "this. If you trust every submission, add --trust-submissions"
         )
     raise Refused(f"the Ray cluster has no processor to grade with{': ' if said else ''}{'; '.join(said)}")

@@ -54,11 +54,11 @@ def _reachable(address: str) -> None:
         return
     if address.startswith("ray://"):
         raise BadRequest(
-            f"{address} is the address of a Ray client server; run this on a machine of the cluster and give HOST:PORT"
+            f"{address} is the address of a Ray client server; run this on a machine of the cluster, and give HOST:PORT"
         )
     found = _ADDRESS.fullmatch(address)
     if found is None or not 0 < int(found["port"]) < 65536:
-        raise BadRequest(f"{address!r} is not the address of a Ray cluster: it looks like HOST:PORT")
+        raise BadRequest(f"{address!r} is not the address of a Ray cluster: write it as HOST:PORT")
     try:
         socket.create_connection((found["host"].strip("[]"), int(found["port"])), _REACH_SECONDS).close()
     except OSError as error:

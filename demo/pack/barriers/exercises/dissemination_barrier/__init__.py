@@ -51,8 +51,8 @@ def _stayed(bench: RankBench, case: Case, result: CallResult) -> None:
         raise bench.lost(
             case, "left_early",
             f"With {case.label}: rank {first} left the barrier after {result.finish[first]:.2f} s, but rank {last} "
-            f"came after {max(came):.2f} s. Before it leaves, a rank must hear of every other one, directly or by way "
-            "of others.",
+            f"came only after {max(came):.2f} s. Before a rank leaves, it must hear of every other rank, directly or "
+            "through others.",
             first, f"after {max(came):.2f} s or later", f"{result.finish[first]:.2f} s",
         )  # fmt: skip
 
@@ -72,7 +72,7 @@ def _messages(bench: RankBench) -> Outcome:
             raise bench.lost(
                 case, "too_many_messages",
                 f"With {case.label}: rank {most} sent {counted(sent[most], 'message')}. ceil(log2 {case.ranks}) = "
-                f"{allowed} are enough: in round k, tell the rank 2^k after you, and wait for the one 2^k before you.",
+                f"{allowed} are enough: in round k, send to the rank 2^k after you, and wait for the rank 2^k before.",
                 most, f"at most {allowed}", str(sent[most]),
             )  # fmt: skip
     return bench.picture("counted")
