@@ -74,7 +74,9 @@ def kill(bench: RankBench) -> Outcome:
             wrong = _wrong(point["found"], _allowed(told, NEW) if done else _allowed(told, OLD, NEW))
             if wrong:
                 when = "save() had returned" if done else f"a kill {_before(told['calls'], point['number'])}"
-                todo = " Delete the old checkpoint only when the new one is complete. Skip incomplete ones when loading."
+                todo = (
+                    " Delete the old checkpoint only when the new one is complete. Skip incomplete ones when loading."
+                )
                 what = f"After {when}, {wrong[1]}.{todo if wrong[0] == 'not_durable' and not done else ''}"
                 raise bench.lost(case, wrong[0], what, None, "the last complete checkpoint", "")
     return bench.picture("kill")
@@ -175,7 +177,11 @@ def resume(bench: RankBench) -> Outcome:
                 raise bench.lost(case, "wrong_result", message, None, "equal, bit for bit")
             else:
                 continue
-            todo = "Save the generator's state and restore it." if which == "resumed" else "save() must leave it as it was."
+            todo = (
+                "Save the generator's state and restore it."
+                if which == "resumed"
+                else "save() must leave it as it was."
+            )
             message = f"{what} drew other numbers from {who} than the undisturbed one. {todo}"
             raise bench.lost(case, "wrong_result", message, None, "the generators' states are part of a checkpoint")
     return bench.picture("resume")

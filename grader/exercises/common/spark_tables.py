@@ -32,7 +32,9 @@ def no_frame(bench: SparkBench, label: str) -> Judge:
         if returned.plan is not None:
             return None
         got = named(returned.type_name)
-        message = f"{label}: your function returned {'nothing' if got == 'NoneType' else f'a {got}'}. Return a DataFrame."
+        message = (
+            f"{label}: your function returned {'nothing' if got == 'NoneType' else f'a {got}'}. Return a DataFrame."
+        )
         return bench.found("wrong_result", message, "a DataFrame", got)
 
     return judge
@@ -70,7 +72,9 @@ def columns_wrong(bench: SparkBench, label: str, wanted: Mapping[str, str]) -> J
                 )
                 return found("wrong_result", message, expected, got)
             if name not in wanted:
-                message = f"{label}: the result has a column {named(name)}, which was not asked for. Drop it at the end."
+                message = (
+                    f"{label}: the result has a column {named(name)}, which was not asked for. Drop it at the end."
+                )
                 return found("wrong_result", message, expected, got)
         for name, kind in returned.columns:
             if not kind.startswith(FAMILIES[wanted[name]]):

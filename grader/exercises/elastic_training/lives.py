@@ -51,7 +51,9 @@ def _killed(bench: RankBench, case: Case, told: Told) -> None:
     if len(told["kills"]) < len(planned):
         what, rank, number = planned[len(told["kills"])]
         where = f"its line {number} in the log" if what == "line" else f"file operation {number} after its third step"
-        wanted = "Log each step on every rank." if what == "line" else f"Write a checkpoint on rank {rank} in each step."
+        wanted = (
+            "Log each step on every rank." if what == "line" else f"Write a checkpoint on rank {rank} in each step."
+        )
         message = f"Rank {rank} never reached the point where the test kills it, {where}. {wanted}"
         raise bench.lost(case, "wrong_result", message, rank, "a line in the log, and then a checkpoint, at each step")
 

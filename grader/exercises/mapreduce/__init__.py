@@ -86,7 +86,9 @@ def wrong(bench: JobBench, done: Done, why: str = "") -> Diagnosis | None:
         return found("wrong_result", text.strip(), f"{len(right)} keys", f"{len(got)} keys")
     more = [key for key in got if key not in right]
     if more:
-        text = f"{where}run() returned {says.counted(len(more), 'key')} that no map_fn gave, for example {_told(more[0])}."
+        text = (
+            f"{where}run() returned {says.counted(len(more), 'key')} that no map_fn gave, for example {_told(more[0])}."
+        )
         return found("wrong_result", text, f"{len(right)} keys", f"{len(got)} keys")
     bad = [key for key, value in right.items() if not _same(got[key], value)]
     if not bad:

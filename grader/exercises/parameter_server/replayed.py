@@ -29,7 +29,9 @@ def _calls(bench: RankBench, group: str) -> Iterator[tuple[Case, CallResult, Arr
             given: Given = case.expected
             final = result.arguments[0][START]
             if not isinstance(final, Strided) or final.shape != given.start.shape or final.storage.dtype != np.float32:
-                message = f"With {case.label}: `parameters` became {plain.in_words(final)}. Update the given tensor in place."
+                message = (
+                    f"With {case.label}: `parameters` became {plain.in_words(final)}. Update the given tensor in place."
+                )
                 raise bench.lost(case, "wrong_result", message, 0)
             values = final.view().astype(np.float64)
             if not np.isfinite(values).all():

@@ -116,7 +116,9 @@ def _checkpoint(bench: RayBench) -> Chart:
         got = "an empty one" if training.told["checkpoint"] else "none"
         text = "The result has no checkpoint. Give one to ray.train.report in every epoch."
         if training.told["checkpoint"]:
-            text = "The result's checkpoint has no files. Write the state into its folder, and leave it in storage_path."
+            text = (
+                "The result's checkpoint has no files. Write the state into its folder, and leave it in storage_path."
+            )
         raise training.lost("wrong_result", text, "a checkpoint", got)
     return training.chart()
 

@@ -193,7 +193,9 @@ class Training:
             raise self.lost("wrong_result", text, "batches in Ray's workers", f"in the {outside[0].role}")
         ranks = sorted({batch.rank for batch in self.batches})
         if ranks != list(range(WORKERS)):
-            text = f"Ranks {ranks} called observe. Train on {WORKERS} workers, and call observe before each batch of each."
+            text = (
+                f"Ranks {ranks} called observe. Train on {WORKERS} workers, and call observe before each batch of each."
+            )
             raise self.lost("wrong_result", text, f"ranks {list(range(WORKERS))}", str(ranks))
         return self
 
@@ -211,7 +213,9 @@ class Training:
             raise self.lost("wrong_result", text, "no row twice", f"{len(both)} rows twice")
         missing = {*range(len(self.y))} - {*rows[0], *rows[1]}
         if missing:
-            text = f"In epoch {epoch} no worker took {len(missing)} of {len(self.y)} rows, for example row {min(missing)}."
+            text = (
+                f"In epoch {epoch} no worker took {len(missing)} of {len(self.y)} rows, for example row {min(missing)}."
+            )
             text += " Take every row once in each epoch."
             raise self.lost("lost_or_duplicated", text, f"{len(self.y)} rows", f"{len(self.y) - len(missing)}")
         largest = max(len(batch.rows) for batch in self.batches)

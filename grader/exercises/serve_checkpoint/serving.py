@@ -203,7 +203,9 @@ def once(bench: RankBench) -> Chart:
         for name, words in names.items():
             times = int(after[name]) - int(before[name])
             if times > 0:
-                message = f"{case.label}: {words} {says.counted(times, 'time')} while {later} requests came after the first"
+                message = (
+                    f"{case.label}: {words} {says.counted(times, 'time')} while {later} requests came after the first"
+                )
                 hint = "Load the model once, when the application is made, and keep it."
                 raise _trouble(bench, case, told, "too_slow", message, None, "0 times", hint, f"{times} times")
     return _picture(bench, "once")
@@ -271,7 +273,9 @@ def ready(bench: RankBench) -> Chart:
 def safe(bench: RankBench) -> Chart:
     for case, _, told in _servers(bench, "safe"):
         if told["ran"]:
-            message = f"{case.label}: loading it ran the code. A checkpoint is a pickle, and a pickle may call any function"
+            message = (
+                f"{case.label}: loading it ran the code. A checkpoint is a pickle, and a pickle may call any function"
+            )
             hint = "Use torch.load(..., weights_only=True), which loads only tensors and plain values."
             raise _trouble(
                 bench, case, told, "wrong_result", message, None, "no code runs", hint, "os.mkdir was called"

@@ -84,7 +84,9 @@ def _values_wrong(bench: SparkBench, label: str, *columns: str) -> Judge:
         names = [name for name, _ in returned.columns]
         for column in ("user_id", *columns):
             if names.count(column) != 1:
-                message = f"{label}: the result has {'no column' if column not in names else 'several columns'} {column}."
+                message = (
+                    f"{label}: the result has {'no column' if column not in names else 'several columns'} {column}."
+                )
                 return found("wrong_result", message, column, ", ".join(map(tables.named, names)))
         rows = [row for row in tables.rows(returned) if cases.user_of(row) in right]
         if right and not rows:

@@ -157,7 +157,9 @@ def _labels(bench: SparkBench, label: str, column: str) -> Judge:
         outputs = [each.values.get("outputCol") for each in indexers if each.values.get("inputCol") == column]
         if not outputs:
             got = ", ".join(repr(each.values.get("inputCol")) for each in indexers)
-            message = f"{label}: the StringIndexer reads {got}, but the label is in the column {column!r}. Use label_column."
+            message = (
+                f"{label}: the StringIndexer reads {got}, but the label is in the column {column!r}. Use label_column."
+            )
             return found("wrong_result", message, repr(column), got)
         told = classifiers[0].values.get("labelCol")
         if told not in outputs:

@@ -76,7 +76,9 @@ def _reason(given: Given, row: cases.Values, got: int, right: int) -> str:
             "salt, and copy the user's row once per salt. If you split, join each event in one part only."
         )
     if right and not got:
-        return "This row belongs to one of the other users. If you split or salt keys, their events must find them, too."
+        return (
+            "This row belongs to one of the other users. If you split or salt keys, their events must find them, too."
+        )
     return "Join each event with its one user, and with that user's one country. Leave out events that lack either."
 
 

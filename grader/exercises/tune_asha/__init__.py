@@ -269,7 +269,9 @@ def _survives(bench: RayBench) -> Chart:
     except Lost as trouble:
         if trouble.diagnosis.kind != "crash" or not any(trial.broken for trial in search.trials):
             raise
-        text = f"{trouble.diagnosis.message} Trials crash here on purpose. Go on, and return the grid with their errors."
+        text = (
+            f"{trouble.diagnosis.message} Trials crash here on purpose. Go on, and return the grid with their errors."
+        )
         raise search.lost("crash", text, "the search goes on", "an error", trouble.diagnosis.line) from None
     search.whole()
     whole = len(search.told["losses"])
