@@ -177,10 +177,12 @@ def test_one_seed_gives_one_trace(engines: Engines, name: str) -> None:
     assert len(digests(engines, 30 if name in ("any source", "faults") else 6, [name])[name]) == 1
 
 
-@pytest.mark.heavy
+@pytest.mark.parametrize(
+    "times", [pytest.param(100, marks=pytest.mark.heavy), pytest.param(1000, marks=pytest.mark.soak)]
+)
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_one_seed_gives_one_trace_1000_times(engines: Engines, name: str) -> None:
-    assert len(digests(engines, 1000, [name])[name]) == 1
+def test_one_seed_gives_one_trace_each_time(engines: Engines, name: str, times: int) -> None:
+    assert len(digests(engines, times, [name])[name]) == 1
 
 
 @pytest.mark.heavy
