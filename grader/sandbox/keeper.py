@@ -7,12 +7,13 @@ and tells how they end. Over its socket the keeper tells
   {"rank": r, "status": s}                      a rank ended
   {"cpu": [seconds, ...], "delayed": [...]}     CPU time per rank, and for how long it was ready to run and no processor
                                                 was free, when either has changed
+  {"ready": bool}                               after "look": whether a rank runs, or is ready to
   {"limit": name, "used", "allowed", "rank"}    a limit of the whole box was passed, and the box has been ended
   {"carried": bytes, "received": [bytes, ...]}  after "traffic": what the box's loopback has carried, and what the
                                                 sockets that each rank has open have received; or {"carried": null}
-and takes "stacks", "traffic", "end R" (kill that rank) and "kill"; at the end of file it ends the box too. When it is
-gone, so is every process of the box: they die with the first process of their namespace; in a box without one, the
-keeper is the subreaper of those that detached themselves, and goes on until it has no child left.
+and takes "stacks", "look", "traffic", "end R" (kill that rank) and "kill"; at the end of file it ends the box too. When
+it is gone, so is every process of the box: they die with the first process of their namespace; in a box without one,
+the keeper is the subreaper of those that detached themselves, and goes on until it has no child left.
 """
 
 from __future__ import annotations
@@ -127,11 +128,11 @@ class _Keeper:
         if command == b"stacks" or command.startswith(b"end "):
             with contextlib.suppress(OSError):
                 self.box.send(command)
-        elif command == b"traffic":
+        elif command in (b"look", b"traffic"):
             while self.folder < 0:  # ranks may be ready, and asked about, before it was read here who they are
                 if not self._box_says():
                     return False
-            tell(self.boss, self._traffic())
+            tell(self.boss, self._traffic() if command == b"traffic" else self._ready())
         else:
             return False
         return True
@@ -172,6 +173,11 @@ class _Keeper:
                 tell(self.boss, {"limit": name, "used": used[name], "allowed": allowed[name], "rank": rank})
                 return False
         return True
+
+    def _ready(self) -> dict[str, Any]:
+        processes = self._processes()
+        self._tell_cpu(processes, at_once=True)
+        return {"ready": any(each.ready for each in processes if each.pid in self.pids)}
 
     def _last_words(self, rank: int) -> None:
         """Have the ranks write where they are, and wait until this one has, but not until the machine has no room."""

@@ -18,7 +18,7 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 @dataclass(frozen=True)
 class Process:
     """One process: its parent, threads, CPU seconds (its own, and of children it waited for), and bytes of memory;
-    files that it has mapped, and what it shares with others, count in full."""
+    files that it has mapped, and what it shares with others, count in full. `ready`: it runs, or waits for a core."""
 
     pid: int
     parent: int
@@ -26,6 +26,7 @@ class Process:
     cpu_seconds: float
     reaped_cpu_seconds: float
     resident_bytes: int
+    ready: bool
 
 
 @contextlib.contextmanager
@@ -55,7 +56,8 @@ def process(folder: int, pid: int) -> Process | None:
         return None
     own, reaped = (int(fields[i]) + int(fields[i + 1]) for i in (11, 13))
     return Process(
-        pid, int(fields[1]), max(1, int(fields[17])), own / _TICKS, reaped / _TICKS, int(fields[21]) * _PAGE
+        pid, int(fields[1]), max(1, int(fields[17])), own / _TICKS, reaped / _TICKS, int(fields[21]) * _PAGE,
+        fields[0] == b"R",
     )  # fmt: skip
 
 

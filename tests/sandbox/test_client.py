@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -88,7 +89,6 @@ def test_with_the_keeper_all_are_gone(played: Played) -> None:
     ("patience", "limit", "words"),
     [
         (Patience(cpu=0.5, wall=5), "cpu", "used 0.5 s of CPU time"),
-        (Patience(idle=0.01, wall=5), "idle", "stood still for 0.01 s"),
         (Patience(silent=0.01, wall=5), "silent", "neither sent nor received anything for 0.01 s"),
         (Patience(wall=0.01), "wall", "was not done after 0.01 s"),
     ],
@@ -99,6 +99,30 @@ def test_an_answer_that_takes_too_long_is_overdue(played: Played, patience: Pati
     with pytest.raises(Overdue) as overdue:
         played.client.wait(0, patience)
     assert (overdue.value.limit, str(overdue.value)) == (limit, words)
+
+
+def test_nobody_stands_still_before_the_keeper_has_seen_it(played: Played) -> None:
+    """On a busy machine the keeper's news come late: whoever is ready to compute does not stand still."""
+    asked = []
+
+    def look() -> None:
+        for ready in (True, True, False):
+            asked.append(played.keeper.recv(64))
+            played.keep(ready=ready)
+
+    keeper = threading.Thread(target=look)
+    keeper.start()
+    with pytest.raises(Overdue) as overdue:
+        played.client.wait(0, Patience(idle=0.01, wall=60))
+    keeper.join()
+    assert asked == [b"look"] * 3
+    assert (overdue.value.limit, str(overdue.value)) == ("idle", "stood still for 0.01 s")
+
+
+def test_a_keeper_that_says_nothing_is_no_sign_that_nobody_computes(played: Played) -> None:
+    with pytest.raises(Overdue) as overdue:
+        played.client.wait(0, Patience(idle=0.01, wall=0.3))
+    assert overdue.value.limit == "wall"
 
 
 def read_on(client: Client) -> None:
