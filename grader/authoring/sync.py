@@ -20,7 +20,7 @@ from grader.exercise import Check, Exercise
 from grader.submission import BadRequest
 
 LEVELS = {1: "easy", 2: "medium", 3: "hard"}
-HIDDEN = "# {}: graded after you hand in\n### BEGIN HIDDEN TESTS\n{}\n### END HIDDEN TESTS"
+HIDDEN = "# {}: check({}) runs this check, too\n### BEGIN HIDDEN TESTS\n{}\n### END HIDDEN TESTS"
 IMPORT = "from grader import check\n\n"
 Notebook = dict[str, Any]
 Cell = dict[str, Any]
@@ -85,7 +85,9 @@ def synced(exercise: Exercise, notebook: Notebook) -> Notebook:
     kept = [cell for cell in cells if not marks(cell).get("grade")]
     new = [_graded(exercise, check, graded) for check in exercise.checks]
     if not any("BEGIN HIDDEN TESTS" in _source(cell) for cell in new):
-        _put(new[-1], HIDDEN.format(exercise.checks[-1].title, _source(new[-1])))
+        source = _source(new[-1])
+        whole = re.sub(r'check\((\w+), "[^"]*"(.*)\)', r"\1\2", source)
+        _put(new[-1], HIDDEN.format(exercise.checks[-1].title, whole, source))
     _put(new[0], IMPORT + _source(new[0]))
     made["cells"] = [*kept[:first], *new, *kept[first:]]
     return made
@@ -100,9 +102,9 @@ def _graded(exercise: Exercise, check: Check, there: list[Cell]) -> Cell:
     owners = [other for other in registry.catalogue() if function in other.function_names]
     more = f', exercise="{exercise.name}"' if len(owners) > 1 else ""
     source = f'check({function}, "{check.name}"{more})'
-    hidden = re.search(r"^# (.*): graded after you hand in\n### BEGIN HIDDEN TESTS$", _source(old or {}), re.MULTILINE)
+    hidden = re.search(r"^# (.*): check\(.*\) runs this check, too\n### BEGIN HIDDEN", _source(old or {}), re.MULTILINE)
     if hidden:
-        source = HIDDEN.format(hidden[1], source)
+        source = HIDDEN.format(hidden[1], f"{function}{more}", source)
     cell = copy.deepcopy(old) if old else _new_cell(f"check-{check.name}")
     cell["metadata"]["nbgrader"]["points"] = check.points
     _put(cell, source)

@@ -16,7 +16,7 @@ class Answer(float):
 
 def check(function, name=None, **more):
     text = get_ipython().user_ns["In"][-1]
-    if "graded after you hand in" in text:
+    if "runs this check, too" in text:
         print("hidden:", text)
     return Answer(4)
 
