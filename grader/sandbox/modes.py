@@ -72,10 +72,10 @@ def advice(mode: Mode) -> str:
     if mode == "full":
         return ""
     if "full" not in wanted():
-        return "RANKUP_SANDBOX asks for no more than that"
+        return "RANKUP_SANDBOX=none asks for this mode"
     if bwrap.program() is None:
         return "install bubblewrap with your system's package manager (apt install bubblewrap) to grade strangers' code"
     needs = "to grade strangers' code needs user namespaces"
     if rule := userns.forbidding():
-        return f"{needs}, which are forbidden by {rule.name}; what lifts that is: {rule.command}"
-    return f"{needs}, and they cannot be made here: {why_not('full')}"
+        return f"{needs}, which are forbidden by {rule.name}; to allow them: {rule.command}"
+    return f"{needs}, and this machine cannot make them: {why_not('full')}"

@@ -68,7 +68,7 @@ def test_a_limit_of_namespaces_is_found(monkeypatch: pytest.MonkeyPatch) -> None
 
     mode, state, advice = in_child(limited)
     assert (mode, state) == ("none", "optional")
-    assert "forbidden by user.max_user_namespaces=0; what lifts that is: sudo sysctl -w user.max_user" in advice
+    assert "forbidden by user.max_user_namespaces=0; to allow them: sudo sysctl -w user.max_user" in advice
 
 
 @needs_user_namespaces
@@ -81,7 +81,7 @@ def test_a_containers_filter_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 
     mode, state, advice = in_child(filtered)
     assert (mode, state) == ("none", "optional")
-    assert "this container's filter of system calls; what lifts that is: docker run" in advice
+    assert "this container's filter of system calls; to allow them: docker run" in advice
 
 
 def test_without_bubblewrap_the_doctor_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,6 +96,6 @@ def test_strangers_code_is_refused_in_a_sentence_and_ones_own_is_not(monkeypatch
     monkeypatch.setattr(userns, "forbidding", lambda: userns.Rule("a rule", "lift it"))
     monkeypatch.delenv(modes.MOST, raising=False)
     monkeypatch.delenv(autograde.TRUST, raising=False)
-    assert "forbidden by a rule; what lifts that is: lift it; or set" in autograde.refused("none")
+    assert "forbidden by a rule; to allow them: lift it; or set" in autograde.refused("none")
     with pytest.raises(BadRequest, match="submissions cannot be isolated here"):
         run._isolated(False, Console(quiet=True))
