@@ -96,9 +96,7 @@ def _failed(error: Exception) -> Diagnosis:
     at = traceback.extract_tb(error.__traceback__)[-1]
     place = f"{Path(at.filename).name} line {at.lineno}"
     said = "".join(traceback.format_exception_only(error)).strip()[:300]
-    text = (
-        f"Not graded: the check itself failed ({said}, in {place}). This is a defect of the grader: please report it."
-    )
+    text = f"Not graded: the check itself failed ({said}, in {place}). The error is in the grader. Please report it."
     return Diagnosis("crash", text)
 
 

@@ -99,9 +99,9 @@ COLUMNS = [
     ([("v", "decimal(10,2)"), ("k", "int")], ""),
     ([("k", "bigint")], "no column v"),
     ([("k", "bigint"), ("k", "bigint"), ("v", "double")], "two columns k"),
-    ([("k", "bigint"), ("v", "double"), ("salt", "int")], "salt is no column"),
-    ([("k", "string"), ("v", "double")], "k is of type string, and must be a whole number"),
-    ([("k", "bigint"), ("v", "bigint")], "v is of type bigint, and must be a number"),
+    ([("k", "bigint"), ("v", "double"), ("salt", "int")], "a column salt, which was not asked for"),
+    ([("k", "string"), ("v", "double")], "column k has the type string, but must be a whole number"),
+    ([("k", "bigint"), ("v", "bigint")], "column v has the type bigint, but must be a number"),
 ]
 
 

@@ -32,7 +32,7 @@ def no_frame(bench: SparkBench, label: str) -> Judge:
         if returned.plan is not None:
             return None
         got = named(returned.type_name)
-        message = f"{label}: it returned {'nothing' if got == 'NoneType' else f'a {got}'}; it returns a DataFrame."
+        message = f"{label}: your function returned {'nothing' if got == 'NoneType' else f'a {got}'}. Return a DataFrame."
         return bench.found("wrong_result", message, "a DataFrame", got)
 
     return judge
@@ -46,7 +46,7 @@ def missing(bench: SparkBench, label: str, wanted: Iterable[str]) -> Judge:
         for name in wanted:
             if name not in names:
                 got = ", ".join(map(named, names))
-                return bench.found("wrong_result", f"{label}: there is no column {name}.", ", ".join(wanted), got)
+                return bench.found("wrong_result", f"{label}: the result has no column {name}.", ", ".join(wanted), got)
         return None
 
     return judge
@@ -65,16 +65,16 @@ def columns_wrong(bench: SparkBench, label: str, wanted: Mapping[str, str]) -> J
         for number, name in enumerate(names):
             if name in names[:number]:
                 message = (
-                    f"{label}: there are two columns {named(name)}. A join on an expression keeps those of both sides; "
-                    f'on a name, join(other, "{named(name)}"), one.'
+                    f"{label}: the result has two columns {named(name)}. A join on an expression keeps the columns of "
+                    f'both sides. A join by name, join(other, "{named(name)}"), keeps one.'
                 )
                 return found("wrong_result", message, expected, got)
             if name not in wanted:
-                message = f"{label}: {named(name)} is no column that was asked for. Drop it at the end."
+                message = f"{label}: the result has a column {named(name)}, which was not asked for. Drop it at the end."
                 return found("wrong_result", message, expected, got)
         for name, kind in returned.columns:
             if not kind.startswith(FAMILIES[wanted[name]]):
-                message = f"{label}: {name} is of type {named(kind)}, and must be {wanted[name]}."
+                message = f"{label}: column {name} has the type {named(kind)}, but must be {wanted[name]}."
                 return found("wrong_result", message, " or ".join(FAMILIES[wanted[name]]), named(kind))
         return None
 
@@ -102,8 +102,8 @@ def _python(bench: SparkBench, label: str, plan: Operator) -> Diagnosis | None:
     for operator in plan.everything():
         if _PYTHON.search(operator.name):
             message = (
-                f"{label}: the plan has {named(operator.name)}: {text(operator)}. There every row leaves the JVM for a Python "
-                "process and comes back, and Spark cannot see what is done to it. pyspark.sql.functions does it without."
+                f"{label}: the plan has the operator {named(operator.name)} ({text(operator)}). It sends every row to a "
+                "Python process and back, and Spark cannot optimize it. Use pyspark.sql.functions instead."
             )
             return bench.found("forbidden_call", message, "no Python in the plan", named(operator.name))
     return None
@@ -114,8 +114,8 @@ def _from_elsewhere(bench: SparkBench, label: str, plan: Operator, most: int) ->
         few = leaf.rows is not None and leaf.rows <= most and not leaf.name.startswith("Scan json")
         if leaf.argument is None and not few and not leaf.name.startswith(_HARMLESS):
             message = (
-                f"{label}: rows of the result come from {text(leaf)}, and not from what you were given: from Python's "
-                "memory, an RDD or a file. Build the DataFrame from the ones you are given, without leaving Spark."
+                f"{label}: rows of the result come from {text(leaf)}, and not from the DataFrames that you were given. "
+                "Build the result from these, without Python's memory, an RDD or a file in between."
             )
             return bench.found("forbidden_call", message, "scans of the arguments", named(leaf.name))
     return None
@@ -136,8 +136,8 @@ def _run(bench: SparkBench, label: str, returned: Returned) -> Diagnosis | None:
             continue
         what = named(names[-1].split(" at ")[0])
         message = (
-            f"{label}: your function ran a job ({what}) before it returned. A DataFrame is a plan: let whoever asks for "
-            "it run it. collect, count, first, show and a pivot without its values each run a job."
+            f"{label}: your function ran a job ({what}) before it returned. Return the DataFrame without running it. "
+            "collect, count, first, show and a pivot without its values each run a job."
         )
         return bench.found("forbidden_call", message, "no action", what, bench.line_of(names[-1]))
     return None
@@ -164,8 +164,8 @@ def too_many_exchanges(bench: SparkBench, label: str, most: int, hint: str) -> J
             f"{f'{count} times ' if count > 1 else ''}{fit(each, 70)}" for each, count in Counter(told).most_common(6)
         )
         message = (
-            f"{label}: the plan has {len(got)} exchanges, each of which moves rows between machines, where {most} are enough: "
-            f"{shown}. {hint}"
+            f"{label}: the plan has {len(got)} exchanges, and {most} are enough. Each exchange moves rows between "
+            f"machines. The exchanges are {shown}. {hint}"
         )
         return bench.found("too_many_rounds", message, f"<= {most} exchanges", f"{len(got)}")
 
