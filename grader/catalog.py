@@ -120,5 +120,5 @@ def exercise_notebook(name: str) -> Path:
     of_packs = (folder / name / f"{name}.ipynb" for pack in packs.names()[1:] for folder in packs.found(pack))
     found = next((root() / "exercises").glob(f"*/{name}.ipynb"), None) or next(filter(Path.is_file, of_packs), None)
     if found is None:
-        raise BadRequest(f"the notebook of {name} is not here: {root() / 'exercises'}")
+        raise BadRequest(f"the notebook of {name} is missing in {root() / 'exercises'}")
     return found

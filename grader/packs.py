@@ -43,7 +43,7 @@ def folders(pack: str) -> tuple[Path, ...]:
     except ImportError as error:
         raise NoPack(f"the exercises of {pack} cannot be found: {error}") from None
     if spec is None or not spec.submodule_search_locations:
-        raise NoPack(f"the exercises of {pack} cannot be found: it is no package")
+        raise NoPack(f"the exercises of {pack} cannot be found: it is not a package")
     return tuple(Path(root).resolve() for root in spec.submodule_search_locations)
 
 

@@ -50,7 +50,7 @@ def catalogue() -> list[Exercise]:
 def find(name: str) -> Exercise:
     """The exercise called `name`. Raises BadRequest if there is none."""
     if name not in folders():
-        raise BadRequest(f"no exercise is called {name!r}; there is {', '.join(names())}")
+        raise BadRequest(f"no exercise is called {name!r}; choose one of {', '.join(names())}")
     found: Exercise = importlib.import_module(folders()[name][0]).EXERCISE
     return found
 
@@ -68,5 +68,5 @@ def owner(function: str) -> Exercise:
         return find(function)
     if len(found) > 1:
         which = " and ".join(exercise.name for exercise in found)
-        raise BadRequest(f"{function} belongs to {which}: say which with exercise=...")
+        raise BadRequest(f"{function} belongs to {which}: name one of them with exercise=...")
     return found[0]

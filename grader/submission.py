@@ -91,13 +91,13 @@ def read(path: Path, names: Sequence[str]) -> Submission:
         raise BadRequest(f"{path}: cannot be read ({error.strerror})") from None
     name = path.name
     if not data.strip():
-        message = f"{name} is empty: it defines no {names[0]}."
+        message = f"{name} is empty. Define {names[0]} in it."
         return Submission("", name, Diagnosis("missing_function", message))
     try:
         source = importlib.util.decode_source(data) if path.suffix == ".py" else data.decode("utf-8-sig")
     except (SyntaxError, UnicodeDecodeError) as error:
         line = data[: error.start].count(b"\n") + 1 if isinstance(error, UnicodeDecodeError) else 1
-        message = f"{name} is not UTF-8 text: line {line} holds bytes that are no characters. Save the file as UTF-8."
+        message = f"{name} is not UTF-8 text. Line {line} has bytes that are not characters. Save the file as UTF-8."
         return Submission("", name, Diagnosis("syntax_error", message, file=name, line=line))
     if path.suffix == ".py":
         return Submission(source, name)
@@ -127,10 +127,10 @@ def graded(cells: Sequence[Cell], names: Sequence[str]) -> tuple[str, str]:
     found = sorted({each[-1] for each in places if each})
     if not found:
         return text, "" if marked else "the solution cell is missing"
-    why = "the solution cell defines nothing that is asked for" if marked else "the solution cell is missing"
-    what = names[0] if len(names) == 1 else "one of its functions"
+    what = names[0] if len(names) == 1 else "a function of the exercise"
+    why = f"the solution cell does not define {what}" if marked else "the solution cell is missing"
     which = f"the last cell that defines {what}" if len(found) == 1 else "the last cells that define its functions"
-    return "\n\n".join(own[at] for at in found), f"{why}: graded {which}"
+    return "\n\n".join(own[at] for at in found), f"{why}, so the grading used {which}"
 
 
 def defines(text: str, names: Sequence[str]) -> bool:
@@ -145,7 +145,7 @@ def parse(data: bytes) -> tuple[list[Cell], list[str]]:
     if not data.strip():
         raise Unreadable("is empty")
     if data.count(b"[") + data.count(b"{") > MOST_PARTS:
-        raise Unreadable(f"is made of more than {MOST_PARTS:,} lists and objects")
+        raise Unreadable(f"has more than {MOST_PARTS:,} lists and objects")
     try:
         notebook = json.loads(data.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
@@ -164,9 +164,10 @@ def cells_of(notebook: Any) -> tuple[list[Cell], list[str]]:
         raise Unreadable("is not a notebook (no list of cells)")
     size = sum(len(cell.source) for cell in cells)
     if size > MOST_TEXT:
-        raise Unreadable(f"holds {size / 1e6:.0f} MB of text in its cells; {MOST_TEXT / 1e6:.0f} MB is the most")
+        most = MOST_TEXT / 1e6
+        raise Unreadable(f"has {size / 1e6:.0f} MB of text in its cells, and at most {most:.0f} MB are allowed")
     lost = len(listed) - len(cells)
-    return cells, [f"{lost} cell{'s' * (lost > 1)} left out: no cell of a notebook looks like that"] if lost else []
+    return cells, [f"{lost} cell{'s' * (lost > 1)} left out: not a cell of a notebook"] if lost else []
 
 
 def _cell(each: Any) -> Cell | None:

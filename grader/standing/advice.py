@@ -49,24 +49,24 @@ def _all(standing: Standing) -> Iterator[Step]:
             yield Step(f"rankup quiz {part.id}", f"learn the first cards of chapter {part.id}", why)
     last = standing.last_interview
     if len(read) >= 3 and (last is None or standing.now - last > BETWEEN_INTERVIEWS):
-        days = "you have not held one yet" if last is None else f"the last was {(standing.now - last).days} days ago"
-        yield Step(
-            "rankup interview --level mid", "hold a mock interview", f"you have read {len(read)} chapters; {days}"
-        )
+        ago = "" if last is None else f" for {(standing.now - last).days} days"
+        why = f"you have read {len(read)} chapters and not held an interview{ago or ' yet'}"
+        yield Step("rankup interview --level mid", "hold a mock interview", why)
     for part in standing.parts:
         if part.written and not part.run:
-            why = "it is where the course begins" if not read else f"it comes next, and has {part.cells} cells to run"
+            first = part is standing.parts[0]
+            why = "the course begins here" if first else f"it comes next and has {part.cells} cells to run"
             yield Step(f"rankup lab {part.id}", f"read chapter {part.id}, {part.title}", why)
             break
     for part in standing.parts:
         yield from _untried(part)
-    yield Step("rankup interview --level principal", "hold an interview at the highest level", "all else is done")
+    yield Step("rankup interview --level principal", "hold an interview at the highest level", "nothing else is left")
 
 
 def _review(standing: Standing) -> Step:
     cards = "1 card is due" if standing.due == 1 else f"{standing.due} cards are due"
     waited = f", one of them for {standing.overdue_days:.0f} days" if standing.overdue_days >= 2 else ""
-    return Step("rankup quiz", "review what is due", f"{cards}{waited}: what is asked in time is kept with less work")
+    return Step("rankup quiz", "review your cards", f"{cards}{waited}, and a review in time saves work later")
 
 
 def _weak(standing: Standing) -> Iterator[Step]:
@@ -78,7 +78,7 @@ def _weak(standing: Standing) -> Iterator[Step]:
         if score.points and score.share < WEAK
     ]
     for _, topic, score, part in sorted(weak, key=lambda each: each[:2]):
-        why = f"an interview on {topic} met {score.met:g} of {score.points:g} points"
+        why = f"in your last interview on {topic} you met {score.met:g} of {score.points:g} points"
         practice = next((each for each in part.exercises if topic in each.topics and not each.done), None)
         again = " again" if part.run else ""
         if practice is not None and part.read >= READ:
@@ -101,6 +101,6 @@ def _begun(part: Part) -> Iterator[Step]:
 def _untried(part: Part) -> Iterator[Step]:
     for each in part.exercises:
         if each.points is None:
-            worth = f"worth {each.max_points:g} points in about {each.minutes} minutes"
-            why = f"it practises chapter {part.id}, and is {worth}"
+            worth = f"{each.max_points:g} points for about {each.minutes} minutes"
+            why = f"it practices chapter {part.id} and gives {worth}"
             yield Step(f"rankup start {each.name}", f"solve {each.name}", why)

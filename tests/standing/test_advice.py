@@ -30,12 +30,12 @@ begun = replace(RING, points=12.0, attempts=3)
 solved = replace(RING, points=20.0, attempts=4)
 weak = {"ring-all-reduce": Asked(1, 5)}
 CASES = {
-    "at the start": (FRESH, ["rankup lab 00"], "it is where the course begins"),
+    "at the start": (FRESH, ["rankup lab 00"], "the course begins here"),
     "a chapter begun": (standing(read(START), replace(FIRST, run=4)), ["rankup lab 01"], "4 of its 10 cells"),
     "a chapter read, its exercise not tried": (
         standing(START, read(FIRST)),
         ["rankup start ring", "rankup quiz 01"],
-        "worth 20 points in about 30 minutes",
+        "gives 20 points for about 30 minutes",
     ),
     "an exercise begun": (
         standing(START, read(FIRST, exercises=(begun,))),
@@ -55,12 +55,12 @@ CASES = {
     "an interview that went badly, on a chapter not read": (
         standing(START, replace(FIRST, topics=weak)),
         ["rankup lab 01"],
-        "met 1 of 5 points",
+        "you met 1 of 5 points",
     ),
     "an interview that went badly, on a chapter read": (
         standing(START, read(FIRST, topics=weak)),
         ["rankup start ring"],
-        "met 1 of 5 points",
+        "you met 1 of 5 points",
     ),
     "an interview that went well says nothing": (
         standing(START, replace(FIRST, topics={"ring-all-reduce": Asked(4, 5)})),
@@ -70,7 +70,7 @@ CASES = {
     "three chapters read and no interview held": (
         standing(read(START), read(FIRST, exercises=(solved,), cards=Cards(30, 30)), read(SECOND, cards=Cards(30, 30))),
         ["rankup interview --level mid"],
-        "you have not held one yet",
+        "not held an interview yet",
     ),
     "an interview held yesterday": (
         standing(
@@ -78,7 +78,7 @@ CASES = {
             last_interview=NOW - timedelta(days=1),
         ),
         ["rankup interview --level principal"],
-        "all else is done",
+        "nothing else is left",
     ),
 }  # fmt: skip
 
