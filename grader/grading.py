@@ -129,8 +129,9 @@ def draw(picture: Outcome | Story | Chart) -> str | None:
     if trace.ranks == 1 and not trace.operations(0):
         return None
     sent = sorted({trace.bytes_sent(rank) for rank in range(trace.ranks)})
-    each = f"{sent[0]} bytes" if len(sent) == 1 else f"{sent[0]} to {sent[-1]} bytes"
+    each = f"{sent[0]:,} bytes" if len(sent) == 1 else f"{sent[0]:,} to {sent[-1]:,} bytes"
     subtitle = f"{picture.case.label}: each rank {'sent' if picture.result else 'had begun to send'} {each}"
+    subtitle = subtitle if sent[-1] else f"{picture.case.label}: no rank sent any data"
     if picture.result is None:
         return diagram.svg(
             trace,
