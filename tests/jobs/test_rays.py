@@ -171,7 +171,7 @@ def test_what_a_driver_left_behind_is_gone_with_it(rays: Rays) -> None:
 
 def test_without_ray_a_sentence_says_so(monkeypatch: pytest.MonkeyPatch, engines: Engines) -> None:
     monkeypatch.setattr(lease.importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(Unable, match="needs Ray, which is not installed"):
+    with pytest.raises(Unable, match="Ray is not installed"):
         Rays(engines.warm).take()
 
 
