@@ -150,7 +150,8 @@ class Trace:
     @cached_property
     def messages(self) -> list[tuple[Operation, Operation]]:
         """The pairs (send, recv) that met (see `match`); a send whose message a fault took met none."""
-        lost, going = self.lost, []
+        lost = self.lost
+        going = []
         for op in self.all_operations():
             if op.kind == SEND and lost[op.rank, op.peer, op.posted] > 0:
                 lost[op.rank, op.peer, op.posted] -= 1

@@ -99,7 +99,7 @@ COLUMNS = [
     ([("v", "decimal(10,2)"), ("k", "int")], ""),
     ([("k", "bigint")], "no column v"),
     ([("k", "bigint"), ("k", "bigint"), ("v", "double")], "two columns k"),
-    ([("k", "bigint"), ("v", "double"), ("salt", "int")], "a column salt, which was not asked for"),
+    ([("k", "bigint"), ("v", "double"), ("salt", "int")], "a column salt that was not asked for"),
     ([("k", "string"), ("v", "double")], "column k has the type string, but must be a whole number"),
     ([("k", "bigint"), ("v", "bigint")], "column v has the type bigint, but must be a number"),
 ]

@@ -32,7 +32,8 @@ def no_frame(bench: SparkBench, label: str) -> Judge:
         if returned.plan is not None:
             return None
         got = named(returned.type_name)
-        message = f"{label}: your function returned {'nothing' if got == 'NoneType' else f'a {got}'}. Return a DataFrame."
+        what = "nothing" if got == "NoneType" else f"a {got}"
+        message = f"{label}: your function returned {what}. Return a DataFrame."
         return bench.found("wrong_result", message, "a DataFrame", got)
 
     return judge
@@ -70,7 +71,7 @@ def columns_wrong(bench: SparkBench, label: str, wanted: Mapping[str, str]) -> J
                 )
                 return found("wrong_result", message, expected, got)
             if name not in wanted:
-                message = f"{label}: the result has a column {named(name)}, which was not asked for. Drop it at the end."
+                message = f"{label}: the result has a column {named(name)} that was not asked for. Drop it at the end."
                 return found("wrong_result", message, expected, got)
         for name, kind in returned.columns:
             if not kind.startswith(FAMILIES[wanted[name]]):
@@ -102,8 +103,8 @@ def _python(bench: SparkBench, label: str, plan: Operator) -> Diagnosis | None:
     for operator in plan.everything():
         if _PYTHON.search(operator.name):
             message = (
-                f"{label}: the plan has the operator {named(operator.name)} ({text(operator)}). It sends every row to a "
-                "Python process and back, and Spark cannot optimize it. Use pyspark.sql.functions instead."
+                f"{label}: the plan has the operator {named(operator.name)} ({text(operator)}). It sends every row to "
+                "a Python process and back, and Spark cannot optimize it. Use pyspark.sql.functions instead."
             )
             return bench.found("forbidden_call", message, "no Python in the plan", named(operator.name))
     return None

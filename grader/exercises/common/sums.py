@@ -85,7 +85,7 @@ def judge(case: Case, result: CallResult, file: str) -> Diagnosis | None:
             return _explain(case, rank, inputs, expected, outputs, file)
         outside = _outside(case.tensors[rank], result.arguments[rank][0])
         if outside is not None:
-            what = f"the sum is right, but element {outside} of the storage was overwritten, which is not the tensor's"
+            what = f"the sum is right, but element {outside} of the storage changed, which is not part of the tensor"
             texts = "only the tensor's own elements change", f"storage[{outside}] changed"
             return _wrong(case, rank, what, *texts, file)
     return None
@@ -186,7 +186,7 @@ def _pattern(
         return f"{instead}, a rounding error. Every sum of these values is exact, so only add, and never divide"
     terms = _as_sum([array[index] for array in inputs], output[index])
     if terms is None:
-        return f"{instead}. Check which values were added to it"
+        return f"{instead}. Check which values were added to this element"
     once = sorted(set(terms))
     if ranks > 1 and len(once) == len(terms) and all(0 < count <= chunk for count in right):
         return "each rank has only one finished chunk, as after a reduce-scatter. An all-gather must follow"

@@ -14,7 +14,7 @@ REASONS = {
     "disk": "The sandbox's disk is full: it has no room for more bytes or more files. Write less, or delete files.",
     "file": "A file in the sandbox has reached the largest size that is allowed. Write smaller files.",
     "files": "A process in the sandbox cannot have more files open. Close the files that you no longer need.",
-    "processes": "This is the error of a sandbox that allows no more processes and threads. Start fewer of them.",
+    "processes": "The sandbox gives this error when it allows no more processes and threads. Start fewer of them.",
     "denied": "A submission may use Python, its packages and its own scratch folder, and nothing else on this machine.",
 }
 

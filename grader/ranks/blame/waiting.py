@@ -113,7 +113,7 @@ def deadlock(ring: list[int], blocked: Mapping[int, Operation], trace: Trace, so
     elif all(op.receives for op in ops):
         advice = "Each of them waits for a message that no rank has sent. At least one of them must send first."
     else:
-        advice = "Each of them can go on only after the next one does. All ranks must make matching calls in one order."
+        advice = "Each can go on only after the next one does. All ranks must make matching calls in the same order."
     first = ops[0]
     return Diagnosis(
         "deadlock",
@@ -133,7 +133,7 @@ def left_early(
     waiter = next((rank for rank in sorted(waiting) if waiting[rank] & set(returned)), min(waiting))
     op = blocked[waiter]
     gone = min(waiting[waiter] & set(returned), default=min(waiting[waiter]))
-    rule = f"Every send needs a receive. Let rank {gone} make the matching call before it returns, or drop this one."
+    rule = f"Every send needs a receive. Let rank {gone} make the matching call before it returns, or remove this call."
     if op.collective:
         rule = "Every rank of a group must make every collective call of the group."
     return Diagnosis(
