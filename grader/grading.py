@@ -97,9 +97,7 @@ def _failed(error: Exception) -> Diagnosis:
     at = traceback.extract_tb(error.__traceback__)[-1]
     place = f"{Path(at.filename).name} line {at.lineno}"
     said = "".join(traceback.format_exception_only(error)).strip()[:300]
-    text = (
-        f"Not graded: the check itself failed ({said}, in {place}). This is a defect of the grader: please report it."
-    )
+    text = f"Not graded: the check itself failed ({said}, in {place}). The error is in the grader. Please report it."
     return Diagnosis("crash", text)
 
 
@@ -132,8 +130,9 @@ def draw(picture: Outcome | Story | Chart) -> str | None:
     if trace.ranks == 1 and not trace.operations(0):
         return None
     sent = sorted({trace.bytes_sent(rank) for rank in range(trace.ranks)})
-    each = f"{sent[0]} bytes" if len(sent) == 1 else f"{sent[0]} to {sent[-1]} bytes"
+    each = f"{sent[0]:,} bytes" if len(sent) == 1 else f"{sent[0]:,} to {sent[-1]:,} bytes"
     subtitle = f"{picture.case.label}: each rank {'sent' if picture.result else 'had begun to send'} {each}"
+    subtitle = subtitle if sent[-1] else f"{picture.case.label}: no rank sent any data"
     if picture.result is None:
         return diagram.svg(
             trace,

@@ -71,5 +71,5 @@ def owner(function: str) -> Exercise:
         return find(function)
     if len(found) > 1:
         which = " and ".join(exercise.name for exercise in found)
-        raise BadRequest(f"{function} belongs to {which}: say which with exercise=...")
+        raise BadRequest(f"{function} belongs to {which}: name one of them with exercise=...")
     return found[0]

@@ -91,7 +91,7 @@ def read(path: Path, names: Sequence[str]) -> Submission:
         raise BadRequest(f"{path}: cannot be read ({error.strerror})") from None
     name = path.name
     if not data.strip():
-        message = f"{name} is empty: it defines no {names[0]}."
+        message = f"{name} is empty. Define {names[0]} in it."
         return Submission("", name, Diagnosis("missing_function", message))
     try:
         source = importlib.util.decode_source(data) if path.suffix == ".py" else data.decode("utf-8-sig")

@@ -31,7 +31,8 @@ class JobBench(Judging):
         if len(self._endless) >= MOST_ENDLESS:
             raise Lost(self._endless[-1])
         if self._seconds > MOST_SECONDS:
-            raise Lost(self.found("timeout", f"All jobs together took more than {MOST_SECONDS:g} seconds."))
+            text = f"All jobs together took more than {MOST_SECONDS:g} seconds, so no more are started."
+            raise Lost(self.found("timeout", text))
         began = time.monotonic()
         try:
             return Cluster(self._warm, self._submission, self._call, job).run()

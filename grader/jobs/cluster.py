@@ -36,8 +36,11 @@ MOST_BYTES = 128 * MIB  # of all tasks' arguments together: they are kept here, 
 MOST_UNREAD = 4 * MOST_TASKS  # messages of the driver that wait here; a worker says one thing at a time
 JOB_SECONDS = 60.0  # real ones, of a whole job
 BEYOND = {
-    "memory": "Out of memory: driver and workers used {used:,.0f} MiB where {allowed:,.0f} MiB are allowed.",
-    "": "The job used {used:g} of {limit} where {allowed:g} is allowed.",
+    "memory": "The driver and the workers used {used:,.0f} MiB of memory, and at most {allowed:,.0f} MiB are allowed. "
+    "Keep less data at a time.",
+    "printing": "The job printed {used:,.0f} bytes, all that is allowed. Print less.",
+    "cpu": "The job used {used:.1f} s of CPU time, and at most {allowed:g} s are allowed.",
+    "": "The job had {used:g} processes and threads, and at most {allowed:g} are allowed. Start fewer of them.",
 }
 
 
@@ -178,7 +181,7 @@ class Cluster:
             if told.get("event") != "loaded":
                 raise ValueError
             if told["problem"]:
-                text = f"{self.file}: {told['problem']!s:.200}."
+                text = f"{self.file} {told['problem']!s:.200}. Define {self._call}(...)."
                 raise self._lost("missing_function", text, expected=f"def {self._call}(...)")
 
     def _done(self, told: dict[str, Any]) -> Done:
@@ -192,9 +195,11 @@ class Cluster:
 
     def _submit(self, function: str, line: Any, blob: bytes) -> None:
         if len(self.tasks) >= MOST_TASKS:
-            raise self._lost("timeout", f"run() submitted more than {MOST_TASKS} tasks.")
+            text = f"run() submitted more than {MOST_TASKS:,} tasks. Submit fewer tasks with more work each."
+            raise self._lost("timeout", text)
         if sum(task.given for task in self.tasks) + len(blob) > MOST_BYTES:
-            raise self._lost("too_many_bytes", f"The arguments of all tasks are more than {MOST_BYTES // MIB} MiB.")
+            text = f"The arguments of all tasks take more than {MOST_BYTES // MIB} MiB. Pass less to each task."
+            raise self._lost("too_many_bytes", text)
         line = line if isinstance(line, int) else None
         self.tasks.append(Ran(len(self.tasks), plain(function, 100), line, len(blob)))
         self._calls.append((function, blob))
@@ -241,8 +246,15 @@ class Cluster:
     def _unmoved(self, line: int | None) -> None:
         """The driver has learnt nothing new. Raises Lost where that goes on and on."""
         self._waits += 1
-        if self._waits > MOST_WAITS:
-            raise self._stuck(line)
+        if self._waits <= MOST_WAITS:
+            return
+        if any(self.tasks[number].end is not None for number in self._running.values()):
+            text = (
+                f"run() asked {MOST_WAITS:,} times in a row{self.source.quote(line)} and heard of no event, although "
+                "tasks are running. Virtual time passes only in wait_any. Give wait_any a longer timeout."
+            )
+            raise self._lost("deadlock", text, line, "the job ends", "no time passes")
+        raise self._stuck(line)
 
     def _over(self, worker: int) -> tuple[dict[str, Any], bytes]:
         """What the driver hears of the task that is over now."""
@@ -274,7 +286,7 @@ class Cluster:
         if message is None:
             how = self._client.status[process]
             who = "The driver" if process == DRIVER else f"Worker {name_of(process)}"
-            raise self._lost("crash", f"{who} ended with exit status {how}.")
+            raise self._lost("crash", f"{who} {endings.died(how)} before it was done.")
         return message
 
     def _hear_or_end(self, process: int, killed: bool = False) -> frames.Message | None:
@@ -287,7 +299,7 @@ class Cluster:
                 return None
             except Overdue as overdue:
                 if overdue.limit == "wall":
-                    text = f"The job was not over after {JOB_SECONDS:g} seconds."
+                    text = f"The job was not done after {JOB_SECONDS:g} seconds. Look for work that takes too long."
                     raise self._lost("timeout", text) from None
                 raise self._endless(process) from None
             if not killed:
@@ -332,32 +344,37 @@ class Cluster:
     def _stuck(self, line: int | None) -> Lost:
         where = self.source.quote(line)
         if not self._alive:
-            return self._lost("deadlock", f"run() waits for tasks{where}, and every worker is gone.", line)
-        standing = [self.tasks[number] for number in sorted(self._still)]
-        lost = [task for task in self.tasks if task.became == "died"]
-        if standing:
-            task = standing[0]
+            text = f"run() waits forever{where}, because all workers have died."
+            return self._lost("deadlock", text, line)
+        done = {self._calls[task.number] for task in self.tasks if task.became == "done"}
+        still = [self.tasks[number] for number in sorted(self._still)]
+        standing = [task for task in still if self._calls[task.number] not in done]
+        lost = [task for task in self.tasks if task.became == "died" and self._calls[task.number] not in done]
+        if still:
+            task, advice = still[0], "The same task was done elsewhere, so return without waiting for this one."
+            if standing:
+                task, advice = standing[0], "Call wait_any with a timeout, and then submit that task a second time."
             text = (
-                f"run() waits for ever{where}: task {task.number} ({task.function}) has stood still on "
-                f"{name_of(task.worker or 0)} since {task.begin:.1f} s, and nothing else is left to wait for. Give up "
-                "waiting after a while, and submit it a second time."
+                f"run() waits forever{where}. Task {task.number} ({task.function}) has stood still on "
+                f"{name_of(task.worker or 0)} since {task.begin:.1f} s, and no other task is left to wait for. {advice}"
             )
         elif lost:
             task = lost[-1]
             text = (
-                f"run() waits for ever{where}: nothing is queued or running. Task {task.number} ({task.function}) was "
-                f"lost when {name_of(task.worker or 0)} was killed at {task.end or 0:.1f} s: submit it again."
+                f"run() waits forever{where}: nothing is queued or running. Task {task.number} ({task.function}) was "
+                f"lost when {name_of(task.worker or 0)} was killed at {task.end or 0:.1f} s. Submit a lost task again."
             )
         else:
-            text = f"run() waits for ever{where}: nothing is queued or running."
+            text = f"run() waits forever{where}: nothing is queued or running. Stop waiting once every task is done."
         return self._lost("deadlock", text, line, "the job ends", "nothing to wait for")
 
     def _endless(self, process: int) -> Lost:
         if process == DRIVER:
-            return self._lost("timeout", "run() neither waited nor returned. Is there a loop that never ends?")
+            text = "run() neither waited for a task nor returned. Look for a loop or a call that never ends."
+            return self._lost("timeout", text)
         task = self.tasks[self._running[process]] if process in self._running else None
         what = f"Task {task.number} ({task.function})" if task else "The program"
-        return self._lost("timeout", f"{what} did not come to an end on {name_of(process)}.")
+        return self._lost("timeout", f"{what} did not end on {name_of(process)}. Look for a loop that never ends.")
 
     def _raised(self, told: dict[str, Any]) -> Lost:
         error = Raised.read(told)

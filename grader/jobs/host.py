@@ -56,7 +56,7 @@ def _loaded(channel: frames.Channel) -> types.ModuleType | None:
         channel.post(program.raised(error, asked["file"], stage))
         return None
     found = callable(getattr(module, asked["function"], None))
-    channel.post({"event": "loaded", "problem": "" if found else f"it defines no function {asked['function']}"})
+    channel.post({"event": "loaded", "problem": "" if found else f"does not define {asked['function']}"})
     return module
 
 
@@ -91,7 +91,7 @@ class Given:
         self.__name__ = name
 
     def __call__(self, *args: Any) -> Any:
-        raise RuntimeError(f"{self.__name__}() was called by the driver: submit a task that calls it")
+        raise RuntimeError(f"{self.__name__}() was called in the driver: submit a task that calls it")
 
     def __reduce__(self) -> tuple[Callable[[str], Any], tuple[str]]:
         return given.named, (self.__name__,)
@@ -112,7 +112,7 @@ class Workers:
         """Queue fn(*args) for the next idle worker. `fn` is a top-level function of the program."""
         name = getattr(fn, "__name__", "")
         if getattr(self._module, name, None) is not fn:
-            raise TypeError(f"submit(fn, *args): fn is a top-level function of your program, not {fn!r}")
+            raise TypeError(f"submit(fn, *args): fn must be a top-level function of your program, not {fn!r}")
         task = Task(len(self._tasks), name)
         self._tasks[task.number] = task
         frame: types.FrameType | None = sys._getframe(1)
@@ -124,7 +124,7 @@ class Workers:
         frame: types.FrameType | None = sys._getframe(1)
         wait = None if timeout is None else float(timeout)
         if wait is not None and not wait >= 0:
-            raise ValueError(f"wait_any(timeout): a number of seconds from 0 on, or None, not {timeout!r}")
+            raise ValueError(f"wait_any(timeout) takes None or a number of seconds that is 0 or more, not {timeout!r}")
         answer = self._ask({"event": "wait", "timeout": wait, "line": frame and frame.f_lineno})
         told = answer.header
         if told["kind"] is None:
@@ -136,7 +136,7 @@ class Workers:
         self._channel.post(header)
         answer = self._channel.next()
         if answer is None:
-            raise SystemExit("nobody grades any more")
+            raise SystemExit("the grading has ended")
         return answer
 
 

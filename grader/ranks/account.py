@@ -155,7 +155,7 @@ class Account:
         wanted = {function.name for function in self.program.functions}
         if not isinstance(told, dict) or not told.keys() <= wanted:
             raise frames.FrameError("problems of functions that were not asked for")
-        self.problems |= {name: plain(why, MOST_NAME) for name, why in told.items()}
+        self.problems |= {name: plain(why, 2 * MOST_NAME) for name, why in told.items()}
 
     def work_in_events(self) -> None:
         """Bring the trace up to date; put off until somebody asks, for it costs more than reading."""

@@ -29,10 +29,12 @@ def explain(account: Account, stuck: dict[int, set[int]]) -> Broken:
         return Broken(found, blame.ENDINGS.get(found.kind, "crashed"))
     blocked = {n: r.blocked for n, r in enumerate(account.ranks) if r.blocked is not None}
     account.ring = blame.cycle(stuck)
-    if account.ring:
+    lost = {(rank, peer) for rank, peer, _ in account.trace.lost}
+    kept_apart = [f for f in account.faults if f.kind == "partition" or (f.kind == "drop" and (f.rank, f.peer) in lost)]
+    told = [fault.told() for fault in kept_apart]
+    if account.ring and not told:
         return Broken(blame.deadlock(account.ring, blocked, account.trace, account.source), "deadlocked")
-    if blocked and any(fault.kind in ("drop", "partition") for fault in account.faults):
-        told = [fault.told() for fault in account.faults]
+    if blocked and told:
         first = blocked[min(blocked)]
         waiters = [blame.waits(op, account.source) for _, op in sorted(blocked.items())]
         line = first.wait_line or first.line or None

@@ -118,7 +118,7 @@ class Engines:
         session: Session | None, faults: tuple[Fault, ...], trace: bool,
     ) -> Run:  # fmt: skip
         if program.apart:
-            raise NeedsProcesses("it is about processes that are killed")
+            raise NeedsProcesses("its processes are to be killed")
         with contextlib.nullcontext(session) if session else self.session() as session:
             box = session.box(limits.box, ranks, program.imported)
             try:

@@ -57,11 +57,11 @@ class Fault:
             )
         if self.kind == "partition":
             sides = " from ".join(f"rank{'s' * (len(side) > 1)} {', '.join(map(str, side))}" for side in self.sides)
-            until = "" if self.until == math.inf else f" to {self.until:g} s"
-            return f"a partition cut {sides} from {self.since:g} s{until} on"
+            until = " on" if self.until == math.inf else f" to {self.until:g} s"
+            return f"a partition separated {sides} from {self.since:g} s{until}"
         what = f"rank {self.rank}" if self.peer < 0 else f"the link from rank {self.rank} to rank {self.peer}"
         if self.kind == "slow":
-            return f"{what} is {self.factor:g} times as slow"
+            return f"{what} was {self.factor:g} times as slow"
         message = f"message {self.op}" if self.op else "every message"
         lost = "was lost" if self.kind == "drop" else f"came {self.seconds:g} s late"
         return f"{message} from rank {self.rank} to rank {self.peer} {lost}"
@@ -96,10 +96,10 @@ def parse(text: str, ranks: int) -> Fault:
     """A fault in a world of `ranks`, as the module's head describes them. Raises BadNetwork with a sentence."""
     kind, _, rest = text.partition(":")
     if kind not in KINDS:
-        raise BadNetwork(f"no fault is called {kind!r}; there is {', '.join(_EXAMPLES.values())}")
+        raise BadNetwork(f"no fault is called {kind!r}; write for example {', '.join(_EXAMPLES.values())}")
     found = re.fullmatch(_PATTERNS[kind], rest)
     if found is None:
-        raise BadNetwork(f"{text!r} is no fault; write {_EXAMPLES[kind]}")
+        raise BadNetwork(f"{text!r} is not a fault; write {_EXAMPLES[kind]}")
     told = {key: value for key, value in found.groupdict().items() if value is not None}
     fault = Fault(
         kind,
@@ -116,9 +116,9 @@ def parse(text: str, ranks: int) -> Fault:
     mentioned = [fault.rank, fault.peer, *(rank for side in fault.sides for rank in side)]
     wrong = next((rank for rank in mentioned if rank >= ranks), None)
     if wrong is not None:
-        raise BadNetwork(f"{text!r} speaks of rank {wrong}, but the world has ranks 0 to {ranks - 1}")
+        raise BadNetwork(f"{text!r} names rank {wrong}, but the world has ranks 0 to {ranks - 1}")
     if set(fault.sides[0] if fault.sides else ()) & set(fault.sides[1] if fault.sides else ()):
-        raise BadNetwork(f"{text!r} has a rank on both sides")
+        raise BadNetwork(f"{text!r} has the same rank on both sides")
     return fault
 
 
@@ -128,5 +128,5 @@ def _factor(text: str) -> float:
     except ValueError:
         value = 0.0
     if not 0 < value < math.inf:
-        raise BadNetwork(f"{text!r} is not how many times as slow")
+        raise BadNetwork(f"{text!r} is not a slowdown such as 4 or 1.5")
     return value

@@ -83,17 +83,17 @@ def find_functions(
 
 
 def _find_function(module: types.ModuleType, name: str, parameters: list[str] | None) -> tuple[Any, str]:
-    """The function to call and why it cannot be called ("" if it can)."""
+    """The function to call, and why it cannot be called: what is said of the file ("" if it can)."""
     function = getattr(module, name, None)
     if function is None:
-        return None, f"it defines no function {name}"
+        return None, f"does not define {name}"
     if not callable(function):
-        return None, f"{name} is a {type(function).__name__}, not a function"
+        return None, f"defines {name} as a value of type {type(function).__name__}, which cannot be called"
     if parameters is not None:
         try:
             inspect.signature(function).bind(*parameters)
         except TypeError:
-            return None, f"{name} cannot be called as {name}({', '.join(parameters)})"
+            return None, f"defines {name} so that it cannot be called as {name}({', '.join(parameters)})"
         except ValueError:
             pass
     return function, ""

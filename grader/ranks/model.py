@@ -36,7 +36,7 @@ def begin(compute: Callable[[float], None], ledger: Callable[[], Ledger]) -> Non
 def compute(seconds: float) -> None:
     """Work for `seconds`. Raises ValueError for a negative time."""
     if not seconds >= 0:
-        raise ValueError(f"compute() takes seconds, not {seconds}")
+        raise ValueError(f"compute() takes a number of seconds that is 0 or more, not {seconds}")
     if _compute is not None:
         _compute(seconds)
 

@@ -39,9 +39,9 @@ class Network:
 
     def __post_init__(self) -> None:
         if not all(0 <= value < math.inf for value in (self.alpha, self.beta, self.uplink_alpha, self.uplink_beta)):
-            raise BadNetwork("a network's alpha and beta are seconds, not negative")
+            raise BadNetwork("a network's alpha and beta must be finite seconds that are not negative")
         if self.ranks_per_node < 0:
-            raise BadNetwork("a network has no negative number of ranks a node")
+            raise BadNetwork("a network's number of ranks per node must not be negative")
 
     def node(self, rank: int) -> int:
         """The node of a rank; every rank is its own where there are no nodes."""
@@ -100,7 +100,7 @@ ROUNDS = Network(alpha=1.0, beta=0.0)  # in which virtual time counts communicat
 
 # Bandwidths are one direction's. Latencies are what an application sees for a small message, not the wire's.
 PRESETS: dict[str, tuple[Network, str]] = {
-    "rounds": (ROUNDS, "one second a message whatever its size: virtual time counts communication rounds"),
+    "rounds": (ROUNDS, "every message takes one second, whatever its size: virtual time counts communication rounds"),
     "ethernet-1g": (
         Network(alpha=50e-6, beta=8e-9),
         "gigabit Ethernet: 1 Gb/s = 125 MB/s each way (IEEE 802.3ab); about 50 us a message through the kernel's TCP",
@@ -127,13 +127,13 @@ def parse(text: str) -> Network:
     """
     name, _, rest = text.partition(":") if ":" in text else ("", "", text) if "=" in text else (text, "", "")
     if name and name not in PRESETS:
-        raise BadNetwork(f"no network is called {name!r}; there is {', '.join(PRESETS)}, or alpha=...,beta=...")
+        raise BadNetwork(f"no network is called {name!r}; write {', '.join(PRESETS)} or alpha=...,beta=...")
     network = PRESETS[name][0] if name else Network(beta=0.0)
     known = {field.name for field in fields(Network)}
     for pair in filter(None, rest.split(",")):
         key, equals, value = pair.partition("=")
         if key not in known or not equals:
-            raise BadNetwork(f"{pair!r} is none of {', '.join(f'{name}=...' for name in sorted(known))}")
+            raise BadNetwork(f"{pair!r} is not one of {', '.join(f'{name}=...' for name in sorted(known))}")
         changed: dict[str, Any] = {key: count(value) if key in ("eager_bytes", "ranks_per_node") else seconds(value)}
         network = replace(network, **changed)
     return network

@@ -77,7 +77,7 @@ def from_bytes(description: dict[str, Any], data: bytes) -> Strided:
     """The inverse of `to_bytes`, for `frames.decode`. The bytes are a learner's: raises FrameError on nonsense."""
     dtype = DTYPES.get(description["dtype"])
     if dtype is None:
-        raise FrameError(f"a dtype that is not compared here: {description['dtype']}")
+        raise FrameError(f"a tensor of dtype {description['dtype']}, which is not supported here: return float32")
     shape, stride, offset = description["shape"], description["stride"], description["offset"]
     if not all(isinstance(n, int) and n >= 0 for n in (*shape, *stride, offset)) or len(shape) != len(stride):
         raise FrameError("a tensor with a bad shape")

@@ -102,8 +102,8 @@ class World(ABC):
         except NONSENSE as error:  # what ranks say is theirs to make up; whatever does not fit is no answer
             LOG.info("what a rank sent could not be read", exc_info=error)
             if not isinstance(error, frames.FrameError):
-                error = frames.FrameError(f"{type(error).__name__} when it was read")
-            account.diagnoses.insert(0, account.violation(f"sent what is no frame ({error})"))
+                error = frames.FrameError(f"reading it raised {type(error).__name__}")
+            account.diagnoses.insert(0, account.violation(f"sent an answer that the grader cannot read ({error})"))
             return "crashed"
         finally:
             self.client.detach()
@@ -135,8 +135,8 @@ class World(ABC):
 
     def _missing(self, name: str) -> Broken:
         parameters = next(function.parameters for function in self.program.functions if function.name == name)
-        message = f"{self.program.file}: {self.account.problems[name]}."
-        expected = f"def {name}({', '.join(('...',) if parameters is None else parameters)})"
+        form = f"{name}({', '.join(('...',) if parameters is None else parameters)})"
+        message, expected = f"{self.program.file} {self.account.problems[name]}. Define {form}.", f"def {form}"
         return Broken(Diagnosis("missing_function", message, file=self.program.file, expected=expected), "crashed")
 
     def _begin_call(self, call: Call) -> str:
@@ -173,10 +173,10 @@ class World(ABC):
     def _beyond(self, beyond: Beyond) -> Broken:
         """More than the box may take, or tell."""
         if beyond.limit == "printing":
-            how = f"went on printing when all ranks together had printed {beyond.allowed} bytes"
+            how = f"kept printing after the ranks had printed {beyond.allowed:,} bytes, all that is allowed. Print less"
             return Broken(self.account.violation(how, beyond.number), "crashed")
         if beyond.limit == "frames":
-            how = f"went on sending results and records beyond {beyond.allowed / 2**20:g} MiB"
+            how = f"sent more than {beyond.allowed / 2**20:g} MiB of results and records. Return or communicate less"
             return Broken(self.account.violation(how, beyond.number), "crashed")
         rank = self._rank_in(beyond.number)
         line = self._line_of(rank, self.client.box.text_of(beyond.number))
@@ -256,7 +256,8 @@ class RealWorld(World):
             return
         self._traffic_before = self._traffic()
         if self._traffic_before is None:
-            raise Broken(self.account.violation("could not be watched"), "crashed")
+            how = "has network traffic that can no longer be measured, so its messages cannot be checked"
+            raise Broken(self.account.violation(how), "crashed")
         found = traffic.contradiction(self._traffic_before.since(before), self.account.trace)
         if found:
             raise Broken(blame.not_what_was_carried(found, self.account.source), "crashed")
@@ -288,7 +289,8 @@ class RealWorld(World):
 
     def _note_ends(self) -> None:
         if not self.client.kept and not all(rank.over for rank in self.account.ranks):
-            raise Broken(self.account.violation("ended the process that watches over the ranks"), "crashed")
+            how = "lost the process that watches its ranks. Do not end processes that you did not start"
+            raise Broken(self.account.violation(how), "crashed")
         for number in self.client.status.keys() - self._ended:
             self._ended.add(number)
             self.account.end(number, self.client.status[number])
@@ -303,7 +305,10 @@ class RealWorld(World):
                             wall=self.limits.wall_seconds)  # fmt: skip
         overdue = self.client.passed(0, patience, Moment(began, 0.0))
         if overdue is not None:
-            raise self._timed_out(going[0][0], going[0][0], overdue)
+            with contextlib.suppress(frames.FrameError):
+                self.account.work_in_events()
+            number = next((n for n, rank in going if rank.blocked is None), going[0][0])  # the others may wait for it
+            raise self._timed_out(number, number, overdue)
 
 
 def _value(result: frames.Message) -> tuple[list[Any], Any]:

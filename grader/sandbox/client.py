@@ -27,7 +27,7 @@ STACK_SECONDS = 0.5
 MOST_BYTES = 2**29  # that a box may send before the next question
 Limit = Literal["cpu", "idle", "silent", "wall"]
 TOLD: dict[Limit, str] = {
-    "cpu": "used {:g} s of CPU time",
+    "cpu": "used more than {:g} s of CPU time",
     "idle": "stood still for {:g} s",
     "silent": "neither sent nor received anything for {:g} s",
     "wall": "was not done after {:g} s",

@@ -14,7 +14,7 @@ from grader.verdict import Kind
 MOST_NAME = 100  # characters of a type's name
 
 # what is said of a process whose words cannot be read
-NO_ANSWER: tuple[Kind, str] = ("sandbox_violation", "The submission sent what is no answer.")
+NO_ANSWER: tuple[Kind, str] = ("sandbox_violation", "The submission sent a message that the grader cannot read.")
 _KINDS: dict[str, Kind] = {"memory": "out_of_memory", "cpu": "timeout"}
 
 

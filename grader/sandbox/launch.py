@@ -35,7 +35,7 @@ def main(argv: list[str]) -> None:
         if full:
             seccomp.install(seccomp.program(unix_sockets=True))
     except OSError as error:
-        print(f"no box could be made: {error}", file=sys.stderr)
+        print(f"the sandbox could not be made: {error}", file=sys.stderr)
         os._exit(REFUSED)
     try:
         os.execvp(command[0], command)

@@ -175,7 +175,7 @@ class Warm:
         self._process.wait()
         self._errors.seek(0)
         last = self._errors.read().decode(errors="replace").strip().splitlines()[-1:]
-        return f"the warm process ended: {last[0] if last else f'status {self._process.returncode}'}"
+        return f"the process that starts sandboxes ended ({last[0] if last else f'status {self._process.returncode}'})"
 
     def close(self) -> None:
         """End the host and everything below it."""

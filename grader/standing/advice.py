@@ -49,10 +49,9 @@ def _all(standing: Standing) -> Iterator[Step]:
             yield Step(f"rankup quiz {part.id}", f"learn the first cards of chapter {part.id}", why)
     last = standing.last_interview
     if len(read) >= 3 and (last is None or standing.now - last > BETWEEN_INTERVIEWS):
-        days = "you have not held one yet" if last is None else f"the last was {(standing.now - last).days} days ago"
-        yield Step(
-            "rankup interview --level mid", "hold a mock interview", f"you have read {len(read)} chapters; {days}"
-        )
+        ago = "" if last is None else f" for {(standing.now - last).days} days"
+        why = f"you have read {len(read)} chapters and not held an interview{ago or ' yet'}"
+        yield Step("rankup interview --level mid", "hold a mock interview", why)
     for part in standing.parts:
         if part.written and not part.run:
             first = part is next(each for each in standing.parts if each.written)

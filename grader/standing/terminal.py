@@ -32,7 +32,7 @@ def show(standing: Standing) -> None:
 
 
 def _chapter(part: Part) -> list[str]:
-    title = f"[bold]{escape(part.title)}[/]" if part.written else f"[dim]{escape(part.title)} (to come)[/]"
+    title = f"[bold]{escape(part.title)}[/]" if part.written else f"[dim]{escape(part.title)} (not written yet)[/]"
     read = f"{part.read:.0%} read" if part.run else ""
     cards = f"{part.cards.seen}/{part.cards.total} cards" if part.cards.total else ""
     due = f"{part.cards.due} due" if part.cards.due else ""

@@ -70,7 +70,7 @@ def loose(scene: Scene, found: Loose) -> Card:
     if found.dropped:
         head_ = f"{size} from rank {rank} to rank {peer}: lost on the way"
     elif op is not None and op.receives:
-        head_ = f"rank {rank} posted a receive from rank {peer}: nothing was sent to it"
+        head_ = f"rank {rank} posted a receive from rank {peer}: no message matched it"
     else:
         head_ = f"{size} from rank {rank} to rank {peer}: never received"
     rows = [("tag", str(op.tag))] if op and op.tag else []
@@ -112,7 +112,7 @@ def collective(scene: Scene, band: Band) -> Card:
         band.joined, key=lambda r: (band.joined[r], r)
     )  # fmt: skip
     sizes = sorted({op.size for op in band.parts})
-    rows = [("bytes a rank", str(sizes[0]) if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}")] if sizes[-1] else []
+    rows = [("bytes per rank", str(sizes[0]) if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}")] if sizes[-1] else []
     rows += [("group", f"{group} ({named(band.group)})")] if group else []
     if band.joined[first] == band.joined[last]:
         rows.append(("joined", f"all at {unit.tell(band.since)}"))

@@ -86,7 +86,7 @@ def _axis(sheet: Sheet) -> Iterator[str]:
             f'height="{sheet.floor - sheet.bottom:.1f}" fill="#f4f5f7"/>'
         )
         y = (sheet.bottom + sheet.floor) / 2 + 8
-        yield text(sheet.left - 14, y, "for ever", 11, BAD if scene.cycle else ODD, "end")
+        yield text(sheet.left - 14, y, "forever", 11, BAD if scene.cycle else ODD, "end")
     yield f'<g stroke="{GRID}">'
     tears = sheet.axis.tears
     marks = [(sheet.y(0.0), "0")] if tears and tears[0][0] == 0.0 else []
@@ -203,7 +203,7 @@ def _legend(sheet: Sheet, words: str) -> list[tuple[str, str]]:
         entries.append((style.bar(COMPUTE, COMPUTE), "computes"))
     entries += bands.legend(scene)
     if any(wait.op.peer >= 0 and not wait.op.collective for wait in scene.stuck):
-        entries.append((style.arrow(BAD if scene.cycle else ODD, "4 3"), "waits for, for ever"))
+        entries.append((style.arrow(BAD if scene.cycle else ODD, "4 3"), "waits forever for"))
     entries += faults.legend(scene)
     entries += messages.legend(scene)
     if sheet.axis.tears:

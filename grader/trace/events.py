@@ -142,10 +142,15 @@ class Trace:
     def messages_sent(self, rank: int) -> int:
         return sum(op.kind == SEND for op in self.operations(rank))
 
+    @property
+    def lost(self) -> Counter[tuple[int, int, int]]:
+        """How many messages a fault took, by sender, receiver and when they were sent."""
+        return Counter((span.rank, span.peer, span.since) for span in self.spans if span.what == "dropped")
+
     @cached_property
     def messages(self) -> list[tuple[Operation, Operation]]:
         """The pairs (send, recv) that met (see `match`); a send whose message a fault took met none."""
-        lost = Counter((span.rank, span.peer, span.since) for span in self.spans if span.what == "dropped")
+        lost = self.lost
         going = []
         for op in self.all_operations():
             if op.kind == SEND and lost[op.rank, op.peer, op.posted] > 0:

@@ -18,7 +18,7 @@ MOST_CHARACTERS = 150_000  # of the map itself: a busier one is drawn with fewer
 LEFT, MAP, GAP, FOREVER = 74, 540, 70, 40
 COMPUTING, MOVING, WAITING, IDLE, DONE, STUCK, RING, GONE = range(8)
 _COLOURS = (COMPUTE, "#3f7fd6", "#f6b73c", "#ffffff", "#eceff2", "#b7791f", BAD, "#6b1111")
-_WORDS = ("computes", "its data move", "waits", "", "has returned", "waits for ever", "in the deadlock", "gone")
+_WORDS = ("computes", "its data move", "waits", "", "has returned", "waits forever", "in the deadlock", "gone")
 Row = tuple[int, ...]  # the ranks of one row
 
 
@@ -168,7 +168,7 @@ def _axes(scene: Scene, rows: list[Row], top: float, tall: int, bottom: float, z
     if zone:
         x = LEFT + MAP - zone
         yield f'<path d="M{x:.1f} {top - 4:.1f}V{bottom:.1f}" stroke="{INK}" stroke-dasharray="3 3"/>'
-        yield text(x + zone / 2, top - 8, "for ever", 11, BAD if scene.cycle else ODD, "middle")
+        yield text(x + zone / 2, top - 8, "forever", 11, BAD if scene.cycle else ODD, "middle")
     yield text(LEFT - 16, top - 12, "rank", 11, SOFT, "end")
     step = next(step for step in (1, 2, 4, 8, 16, 32, 64) if step * tall >= 13 or step == 64)
     ring = set(scene.cycle)
@@ -237,7 +237,7 @@ def _told(scene: Scene, y: float) -> tuple[list[str], float]:
     lines += [(f"{late} message{'s' * (late > 1)} delayed", ODD)] if late else []
     wrong = [band for band in scene.bands if band.mismatched]
     if wrong:
-        lines.append((f"not the same collective everywhere: {' and '.join(wrong[0].names)}", BAD))
+        lines.append((f"not the same collective on all ranks: {' and '.join(wrong[0].names)}", BAD))
     body = []
     for words, colour in lines:
         for row in wrap(words, 11.5, LEFT + MAP - 16, 3):

@@ -57,7 +57,7 @@ def _collectives(scene: Scene, left: float, y: float) -> list[str]:
     if not scene.bands:
         return []
     most = max(band.size for band in scene.bands)
-    each_rank = f", up to {says.size(most)} a rank" if most else ""
+    each_rank = f", up to {says.size(most)} per rank" if most else ""
     words = f"{says.counted(len(scene.bands), 'collective')}{each_rank}"
     return [text(left, y, words, 11, BAND_INK)]
 

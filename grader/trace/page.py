@@ -38,8 +38,8 @@ def html(
             f"<title>{escape(title)}</title>",
             f"<style>\n{files.joinpath('page.css').read_text('utf-8')}</style></head>",
             f"<body><main>\n<figure>{picture}</figure>",
-            '<p class="hint">Point at anything to see what it was. Or press <kbd>Tab</kbd> to enter the picture, and '
-            "go through it in the order of time with <kbd>↑</kbd> <kbd>↓</kbd>.</p>",
+            '<p class="hint">Point at anything to see its details. Or press <kbd>Tab</kbd> to enter the picture, and '
+            "step through it in time order with <kbd>↑</kbd> <kbd>↓</kbd>.</p>",
             *_table(found),
             '</main>\n<div id="card" role="status" hidden></div>',
             f'<script type="application/json" id="cards">{_json(cards, source.splitlines())}</script>',
@@ -91,7 +91,7 @@ def _table(found: Scene) -> Iterator[str]:
     if any(computing):
         columns[f"computing, {name}"] = [number(time / size) for time in computing]
     columns[f"its data move, {name}"] = [number(time / size) for time in moving]
-    columns[f"waiting, {name}"] = ["for ever" if time == NEVER else number(time / size) for time in waiting]
+    columns[f"waiting, {name}"] = ["forever" if time == NEVER else number(time / size) for time in waiting]
     shares = [
         time / end if end and NEVER not in (end, time) else None
         for time, end in zip(waiting, found.finish, strict=True)
@@ -111,7 +111,7 @@ def _became(found: Scene) -> list[str]:
     words = ["returned" if end != NEVER else "did not return" for end in found.finish]
     for wait in found.stuck:
         rank = wait.op.rank
-        words[rank] = f"{'deadlocked' if rank in found.cycle else 'waits for ever'} in {wait.op.name}"
+        words[rank] = f"{'deadlocked' if rank in found.cycle else 'waits forever'} in {wait.op.name}"
     for stretch in found.faults("killed"):
         words[stretch.span.rank] = "killed"
     for rank, word in found.marks.items():

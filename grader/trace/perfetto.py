@@ -70,7 +70,7 @@ class _Writer:
         self.free[thread] = until
         words = {"what": card.head, **dict(card.rows), **{who: f"line {line}" for who, line in card.lines}}
         return {
-            "name": name + (" (for ever)" if until == NEVER else ""),
+            "name": name + (" (forever)" if until == NEVER else ""),
             "cat": category,
             "ph": "X",
             "pid": _WORLD,

@@ -88,7 +88,7 @@ class Unit:
     def lasted(self, time: float) -> str:
         """A length of time: "3 rounds", "1.25 ms"."""
         if time == Timed.never:
-            return "for ever"
+            return "forever"
         if self.rounds:
             return f"{number(time / self.size)} round{'' if time == self.size else 's'}"
         return self._told(time)

@@ -242,8 +242,8 @@ class RankBench:
         why = next((why for case, why in self._beyond.items() if case.group == group), "")
         if why:
             file = self.program.file
-            return Unable(f"Not judged: {file} cannot be simulated ({why}), and this check is about simulated time.")
-        return Unable("Not run: this check needs another engine than the one that was asked for.")
+            return Unable(f"Not judged, because {file} cannot be simulated ({why}) and this check needs a simulation.")
+        return Unable("Not run, because this check needs another engine. If you chose one with --engine, choose none.")
 
     def outcome(self, case: Case) -> Outcome:
         return self._done[case]

@@ -67,8 +67,9 @@ def difference(case: Case, simulated: CallResult, real: CallResult, file: str) -
             )
             return Diagnosis(
                 "sandbox_violation",
-                f"With {case.label}: rank {rank} sent rank {to} {simply} when it was simulated, and {really} as a real "
-                "process. The same call must send the same messages wherever it runs.",
+                f"With {case.label}: rank {rank} sent {simply} to rank {to} as a simulated rank, but {really} as a "
+                "real process. The same call must send the same messages everywhere. Do not share data between ranks "
+                "in any other way, and do not let messages depend on the process or on time.",
                 rank, file, None, simply, really,
             )  # fmt: skip
     if simulated.diagnoses:
@@ -80,8 +81,9 @@ def difference(case: Case, simulated: CallResult, real: CallResult, file: str) -
         if not _same(*mine):
             return Diagnosis(
                 "sandbox_violation",
-                f"With {case.label}: rank {rank} came to another result as a real process than when it was simulated, "
-                "after the same messages. What a rank knows of the others must come from messages.",
+                f"With {case.label}: rank {rank} had another result as a real process than as a simulated rank, after "
+                "the same messages. A rank may learn about the others only from messages. Do not share data between "
+                "ranks in any other way.",
                 rank, file,
             )  # fmt: skip
     return None

@@ -44,7 +44,7 @@ def test_a_speed_that_cannot_be_simulated_gives_no_points(engines: Engines) -> N
     found = lost["speed"].diagnosis
     assert found is not None
     assert (lost["speed"].status, lost["speed"].points, found.kind) == ("skipped", 0, "unsupported_engine")
-    assert "cannot be simulated (it communicates in a thread of its own)" in found.message
+    assert "cannot be simulated (it communicates in a thread that it started)" in found.message
 
 
 @pytest.mark.heavy

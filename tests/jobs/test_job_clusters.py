@@ -182,21 +182,24 @@ ENDS = {
     "a lambda": ("workers.submit(lambda: 1)", "crash", "top-level function"),
     "arguments that cannot be sent": ("workers.submit(same, (n for n in ()))", "crash", "cannot pickle"),
     "nothing to wait for": ("workers.wait_any()", "deadlock", "nothing is queued or running"),
-    "no end of short waits": ("while True: workers.wait_any(0)", "deadlock", "waits for ever"),
-    "a wait of less than nothing": ("workers.wait_any(-1)", "crash", "from 0 on, or None, not -1"),
-    "no end of questions": ("while len(workers): pass", "deadlock", "waits for ever"),
-    "no end of tasks": ("while True: workers.submit(same, 1)", "timeout", "more than 2000 tasks"),
+    "no end of short waits": ("while True: workers.wait_any(0)", "deadlock", "waits forever"),
+    "no end of short waits for a task": (
+        "workers.submit(same, 1)\nwhile not workers.wait_any(0): pass", "deadlock", "a longer timeout",
+    ),
+    "a wait of less than nothing": ("workers.wait_any(-1)", "crash", "None or a number of seconds that is 0 or more"),
+    "no end of questions": ("while len(workers): pass", "deadlock", "waits forever"),
+    "no end of tasks": ("while True: workers.submit(same, 1)", "timeout", "more than 2,000 tasks"),
     "huge arguments": ("while True: workers.submit(same, bytes(2**25))", "too_many_bytes", "arguments of all tasks"),
     "an exit": ("os._exit(3)", "crash", "The driver ended with exit status 3"),
     "all workers gone": ("[workers.submit(leave) for _ in range(3)]\nwhile True: workers.wait_any()",
-                         "deadlock", "every worker is gone"),
-    "much printing": ("print('x' * 2**22)\nworkers.wait_any()", "sandbox_violation", "printing"),
-    "bytes that are no frame": ("os.write(3, b'x' * 99)\nworkers.wait_any()", "sandbox_violation", "no answer"),
-    "an unknown event": (FORGE.format("{'event': 'won'}"), "sandbox_violation", "no answer"),
+                         "deadlock", "all workers have died"),
+    "much printing": ("print('x' * 2**22)\nworkers.wait_any()", "sandbox_violation", "Print less"),
+    "bytes that are no frame": ("os.write(3, b'x' * 99)\nworkers.wait_any()", "sandbox_violation", "cannot read"),
+    "an unknown event": (FORGE.format("{'event': 'won'}"), "sandbox_violation", "cannot read"),
     "keys that are none": (FORGE.format("{'event': 'returned', 'type': 'dict', 'items': [[{'$dict': {}}, 1]]}"),
-                           "sandbox_violation", "no answer"),
+                           "sandbox_violation", "cannot read"),
     "a wait that is none": (FORGE.format("{'event': 'wait', 'timeout': [], 'line': 1}"),
-                            "sandbox_violation", "no answer"),
+                            "sandbox_violation", "cannot read"),
 }  # fmt: skip
 
 
@@ -212,7 +215,7 @@ def test_a_wait_without_end_is_one_without_a_timeout(engines: Engines) -> None:
 
 PROGRAMS = {
     "no Python": ("def run(:", "syntax_error", "not valid Python"),
-    "no function": ("def start(): pass", "missing_function", "it defines no function run"),
+    "no function": ("def start(): pass", "missing_function", "mine.py does not define run"),
     "an error while it is loaded": ("1 / 0", "crash", "when it was loaded"),
     "an exit while it is loaded": ("os._exit(4)", "crash", "exit status 4"),
 }
@@ -225,8 +228,8 @@ def test_a_program_that_cannot_be_run_says_why(engines: Engines, program: str, k
 
 
 LOOPS = {
-    "in a task": ("workers.submit(loop)\nworkers.wait_any()", "Task 0 (loop) did not come to an end on w1"),
-    "in run()": ("loop()", "Is there a loop that never ends?"),
+    "in a task": ("workers.submit(loop)\nworkers.wait_any()", "Task 0 (loop) did not end on w1"),
+    "in run()": ("loop()", "Look for a loop or a call that never ends"),
 }
 
 
@@ -242,7 +245,7 @@ def test_a_worker_that_floods_is_no_worker(engines: Engines) -> None:
     flood += "        os.write(3, frames.pack_message({'event': 'done'}, b''))\n"
     run = "workers.submit(flood)\nworkers.submit(loop)\nworkers.wait_any()\nworkers.wait_any()"
     found, message = trouble(engines, flood + body(run))
-    assert (found, "no answer" in message) == ("sandbox_violation", True), message
+    assert (found, "cannot read" in message) == ("sandbox_violation", True), message
 
 
 def test_what_is_started_anew_in_a_box_finds_all_that_it_imports() -> None:

@@ -134,10 +134,10 @@ def test_tables_tell_of_every_task_when_it_was_submitted(driver: Driver) -> None
 @pytest.mark.parametrize(
     ("function", "kind", "words"),
     [
-        ("leave", "crash", "ended by itself (status 3)"),
+        ("leave", "crash", "ended before it was done (status 3)"),
         ("raises", "crash", "raised KeyError: 'key' (line 38:"),
         ("in_a_worker", "crash", "ValueError: no such file"),
-        pytest.param("loop", "timeout", "did not come to its end", marks=pytest.mark.heavy),
+        pytest.param("loop", "timeout", "was not done in time", marks=pytest.mark.heavy),
     ],
 )
 def test_what_a_call_does_wrong_is_told(driver: Driver, function: str, kind: str, words: str) -> None:
@@ -171,7 +171,7 @@ def test_what_a_driver_left_behind_is_gone_with_it(rays: Rays) -> None:
 
 def test_without_ray_a_sentence_says_so(monkeypatch: pytest.MonkeyPatch, engines: Engines) -> None:
     monkeypatch.setattr(lease.importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(Unable, match="needs Ray, which is not installed"):
+    with pytest.raises(Unable, match="Ray is not installed"):
         Rays(engines.warm).take()
 
 

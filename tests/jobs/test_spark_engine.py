@@ -92,7 +92,7 @@ ENDS = [
     ("b = a.map(int)\nreturn b.sum()", [Lines("1\nx\n")], "crash", "ValueError: invalid literal for int()", 3),
     ("def g(x):\n    return x[5]\nreturn a.map(g).collect()", [Lines("1\n")], "crash", "IndexError", 3),
     ("return a.select('nobody')", [TABLE], "crash", "nobody", 2),
-    ("import os; os._exit(0)", [], "crash", "ended without returning", None),
+    ("import os; os._exit(0)", [], "crash", "ended before the call returned", None),
     ("a.sparkSession.stop()", [TABLE], "sandbox_violation", "lent", None),
     ("a.sparkSession._jvm.java.lang.System.exit(0)", [TABLE], "sandbox_violation", "java.lang.System", None),
     ("return a.rdd._jrdd.getClass().getName()", [TABLE], "sandbox_violation", "getClass", None),

@@ -102,7 +102,7 @@ def test_who_writes_over_what_was_given_is_refused(engines: Engines) -> None:
         run(spark, "b.select('k').write.mode('overwrite').json(a.inputFiles()[0])\nreturn a")
     spark.close()
     assert caught.value.diagnosis.kind == "sandbox_violation"
-    assert "wrote over" in caught.value.diagnosis.message
+    assert "write over" in caught.value.diagnosis.message
 
 
 def test_local_time_is_utc(spark: Spark) -> None:

@@ -80,20 +80,20 @@ def test_a_partition_holds_messages_until_it_heals(engines: Engines) -> None:
 KILLED = {
     "at an operation, peers see it": (
         "dist.send(x, 1) if r == 0 else dist.recv(x, 0)", "kill:0@op=1", "crashed",
-        "rank 0 was killed at its operation 1, and rank 1 raised PeerGone",
+        "rank 0 was killed at its operation 1. Rank 1 raised PeerGone",
     ),
     "silently": (
         "dist.send(x, 1) if r == 0 else dist.recv(x, 0)", "kill:0@op=1,silent", "crashed",
-        "rank 0 was killed at its operation 1, and rank 1 waits to receive 16 bytes from rank 0",
+        "rank 0 was killed at its operation 1. Rank 1 waits to receive 16 bytes from rank 0",
     ),
     "at a time, while it computes": (
         "if r == 0: compute(10); dist.send(x, 1)\nelse: dist.recv(x, 0)", "kill:0@t=5", "crashed",
         "rank 0 was killed at 5 s",
     ),
     "in a collective": (
-        "dist.all_reduce(x); dist.all_reduce(x)", "kill:1@op=2", "crashed", "rank 0 raised PeerGone: Connection closed",
+        "dist.all_reduce(x); dist.all_reduce(x)", "kill:1@op=2", "crashed", "Rank 0 raised PeerGone: Connection closed",
     ),
-    "nobody needs it": ("compute(r)", "kill:1@t=0.5", "finished", "and the others went on without it"),
+    "nobody needs it": ("compute(r)", "kill:1@t=0.5", "finished", "The others went on without it"),
     "a rank that catches it": (
         "try: dist.barrier()\nexcept RuntimeError: compute(1)", "kill:1@t=0", "finished", "went on without it",
     ),
@@ -115,7 +115,7 @@ def test_a_lost_message_is_named(engines: Engines) -> None:
 def test_an_eager_message_that_nobody_receives_is_named(engines: Engines) -> None:
     run = simulate(engines, "if r == 0: dist.send(x, 1)", 2, Network(eager_bytes=64))
     assert run.finished
-    assert "nobody received it" in run.calls[0].diagnoses[0].message
+    assert "nobody received the message" in run.calls[0].diagnoses[0].message
 
 
 def test_tracked_memory_is_counted_while_it_lives(engines: Engines) -> None:
@@ -127,8 +127,8 @@ BAD = {
     "gigabit": "no network is called 'gigabit'",
     "alpha=-1": "'-1' is not a time",
     "alpha=fast": "'fast' is not a time",
-    "ethernet-1g:speed=2": "'speed=2' is none of",
-    "rounds:alpha": "'alpha' is none of",
+    "ethernet-1g:speed=2": "'speed=2' is not one of",
+    "rounds:alpha": "'alpha' is not one of",
     "ranks_per_node=x": "'x' is not a whole number",
 }
 
@@ -142,9 +142,9 @@ def test_a_bad_network_is_one_sentence(text: str, says: str) -> None:
 BAD_FAULTS = {
     "burn:1": "no fault is called 'burn'",
     "kill:1": "write kill:2@op=5",
-    "kill:9@op=1": "speaks of rank 9, but the world has ranks 0 to 3",
-    "slow:1x0": "is not how many times as slow",
-    "partition:0,1|1,2": "has a rank on both sides",
+    "kill:9@op=1": "names rank 9, but the world has ranks 0 to 3",
+    "slow:1x0": "is not a slowdown",
+    "partition:0,1|1,2": "has the same rank on both sides",
     "kill:1@t=soon": "'soon' is not a time",
 }
 

@@ -68,7 +68,7 @@ def test_what_does_the_whole_job_is_refused(engines: Engines, engine: str, funct
     run = engines.run(engine, PROGRAM, 2, [Call(GIVEN, function, "train")], 1, LIMITS)
     found = run.diagnoses[0]
     assert (found.kind, found.rank, found.line, found.got) == ("forbidden_call", 0, line, name)
-    assert "the exercise is to build it" in found.message
+    assert "The exercise is to build this yourself" in found.message
 
 
 def test_a_mistake_of_the_learners_in_the_harness_is_told_at_their_line(engines: Engines) -> None:

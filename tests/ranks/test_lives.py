@@ -368,8 +368,8 @@ def test_every_life_is_a_new_process_with_seeds_of_its_own(engines: Engines) -> 
 @pytest.mark.parametrize(
     ("name", "kind", "words"),
     [
-        pytest.param("stands", "timeout", "stands still for ever", marks=pytest.mark.heavy),
-        pytest.param("endless", "timeout", "4 s of CPU time (line", marks=pytest.mark.heavy),
+        pytest.param("stands", "timeout", "stands still and did nothing new", marks=pytest.mark.heavy),
+        pytest.param("endless", "timeout", "4 s of CPU time, all that is allowed (line", marks=pytest.mark.heavy),
         ("leaves", "crash", "exit status 3"),
         ("save", "crash", "TypeError"),
     ],

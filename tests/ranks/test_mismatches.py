@@ -23,7 +23,7 @@ CASES = {
     ),
     "one is skipped": (
         "if r != 1: dist.all_reduce(x)\ndist.barrier()", "mismatched", 5,
-        "Collective number 1 is not the same everywhere: rank 0 called all_reduce (line 5: `if r != 1: "
+        "Collective number 1 is not the same on all ranks: rank 0 called all_reduce (line 5: `if r != 1: "
         "dist.all_reduce(x)`), but rank 1 called barrier (line 6: `dist.barrier()`)",
     ),
     "another root": ("dist.broadcast(x, src=r)", "mismatched", 5, "with rank 0 as the root"),

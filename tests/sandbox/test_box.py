@@ -216,7 +216,7 @@ BEYOND = {
     "inodes": ("for k in range(999): open(f'{k}', 'w')", "sandbox_violation", "crashed", ("disk is full",)),
     "one file": (
         "with open('a', 'wb') as file:\n    while True: file.write(bytes(2**20))",
-        "sandbox_violation", "crashed", ("one file",),
+        "sandbox_violation", "crashed", ("largest size",),
     ),
     "open files": ("x = [open('/dev/null') for _ in range(999)]", "sandbox_violation", "crashed", ("more files open",)),
     "output": ("while True: os.write(1, b'x' * 65536)", "sandbox_violation", "crashed", ("printing",)),

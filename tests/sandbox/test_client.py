@@ -88,7 +88,7 @@ def test_with_the_keeper_all_are_gone(played: Played) -> None:
 @pytest.mark.parametrize(
     ("patience", "limit", "words"),
     [
-        (Patience(cpu=0.5, wall=5), "cpu", "used 0.5 s of CPU time"),
+        (Patience(cpu=0.5, wall=5), "cpu", "used more than 0.5 s of CPU time"),
         (Patience(silent=0.01, wall=5), "silent", "neither sent nor received anything for 0.01 s"),
         (Patience(wall=0.01), "wall", "was not done after 0.01 s"),
     ],

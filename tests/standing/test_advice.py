@@ -35,7 +35,7 @@ CASES = {
     "a chapter read, its exercise not tried": (
         standing(START, read(FIRST)),
         ["rankup start ring", "rankup quiz 01"],
-        "worth 20 points in about 30 minutes",
+        "gives 20 points for about 30 minutes",
     ),
     "an exercise begun": (
         standing(START, read(FIRST, exercises=(begun,))),
@@ -70,7 +70,7 @@ CASES = {
     "three chapters read and no interview held": (
         standing(read(START), read(FIRST, exercises=(solved,), cards=Cards(30, 30)), read(SECOND, cards=Cards(30, 30))),
         ["rankup interview --level mid"],
-        "you have not held one yet",
+        "not held an interview yet",
     ),
     "an interview held yesterday": (
         standing(

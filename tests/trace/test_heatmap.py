@@ -75,7 +75,7 @@ def test_the_ranks_of_a_deadlock_are_listed_and_marked() -> None:
     told = " ".join(words(text))
     assert "Deadlock of 20 ranks: 0 → 1 → 2" in told
     assert "→ 19 → 0" in told
-    assert "for ever" in told
+    assert "forever" in told
     assert text.count(f'fill="{heatmap.BAD}"') >= 20
 
 
@@ -87,7 +87,7 @@ def test_the_matrix_has_totals_and_a_scale() -> None:
 
 def test_collectives_are_counted_and_no_empty_matrix_is_drawn() -> None:
     told = words(diagram.svg(training_step(24)[0], "t"))
-    assert "4 collectives, up to 4 MiB a rank" in told
+    assert "4 collectives, up to 4 MiB per rank" in told
     assert "sent" not in told
 
 

@@ -84,7 +84,7 @@ def rows(text: str) -> list[list[str]]:
 
 TABLES = {
     "a right run": ("ring of 4", 0, ["0", "returned", "6", "24 KiB", "6", "6", "0", "0%"]),
-    "a deadlock": ("deadlock of 4", 0, ["0", "deadlocked in send", "2", "32 B", "never", "1", "for ever", "-"]),
+    "a deadlock": ("deadlock of 4", 0, ["0", "deadlocked in send", "2", "32 B", "never", "1", "forever", "-"]),
     "a rank that raised": ("missing rank", 3, ["3", "raised ValueError", "0", "0 B", "0", "2", "2", "0", "0", "0%"]),
     "a killed rank": ("faults", 4, ["4", "killed", "0", "0 B", "3", "3", "0", "0", "0%"]),
 }

@@ -97,4 +97,4 @@ def test_faults_are_instants_and_what_lasts_for_ever_says_so() -> None:
     events = written("faults")
     instants = {event["name"] for event in events if event["ph"] == "i"}
     assert {"killed", "slowed", "dropped", "delayed", "partitioned", "connection closed by rank 4"} <= instants
-    assert any(event["name"] == "wait: recv (for ever)" for event in events)
+    assert any(event["name"] == "wait: recv (forever)" for event in events)

@@ -9,7 +9,7 @@ from grader.trace import storyboard
 
 SAID = {
     "a message": "0.1 s: c1 asks: write x=1. alpha sends hello k=[1,2] to beta (line 20). ",
-    "a duplicate": "The network doubles hello k=[1,2] from alpha to beta.",
+    "a duplicate": "The network duplicates hello k=[1,2] from alpha to beta.",
     "its arrival": "0.15 s: c1 knows: write x=1. beta gets hello k=[1,2] from alpha.",
     "dropped": "sends dropped one to gamma (line 20; dropped)",
     "cut off": "beta sends cut one to gamma (line 20; cut off)",
@@ -22,7 +22,7 @@ SAID = {
     "a restart": "0.58 s: alpha restarts.",
     "a pause": "gamma stands still",
     "a resume": "0.9 s: gamma goes on.",
-    "a timer": "hears its timer tick",
+    "a timer": "gets timer tick",
     "a write": "writes m deleted to disk (line 31)",
     "a state": "is now: role = leader",
     "an exception": "0.95 s: beta raises KeyError.",

@@ -111,7 +111,7 @@ TOLD = {
     "never": (Unit("ms", 1e-3).tell(math.inf), "never"),
     "one round": (Unit("round", 1).lasted(1), "1 round"),
     "two": (Unit("round", 1).lasted(2), "2 rounds"),
-    "for ever": (Unit("round", 1).lasted(math.inf), "for ever"),
+    "forever": (Unit("round", 1).lasted(math.inf), "forever"),
     "short, on a long axis": (Unit("s", 1.0).lasted(2.5e-6), "2.5 µs"),
     "no exponent": (Unit("ns", 1e-9).lasted(1234567e-9), "1234567 ns"),
 }

@@ -111,9 +111,9 @@ def _no_such_value(bench: RankBench, case: Case, value: Any, wanted: str) -> Los
     got = in_words(value)
     advice = ""
     if value is None:
-        advice = " Is a `return` missing?"
+        advice = " A function without a `return` statement returns None."
     elif isinstance(value, Other) or (isinstance(value, list) and any(isinstance(part, Other) for part in value)):
-        advice = " Plain Python numbers are asked for, such as float(x) or int(x)."
+        advice = " Return plain Python numbers, such as float(x) or int(x)."
     made = call(case.function, case.arguments[0])
-    message = f"`{made}` returned {got}; it must return {wanted}.{advice}"
+    message = f"`{made}` returned {got}, but must return {wanted}.{advice}"
     return bench.lost(case, "wrong_result", message, None, wanted, got)

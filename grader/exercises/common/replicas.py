@@ -211,8 +211,8 @@ def _lost(bench: RankBench, case_: Case, wrong: Wrong) -> Lost:
     ask, code = wrong.ask, program(wrong.script, wrong.ask.steps)
     if isinstance(wrong.got, dict) and "not_json" in wrong.got:
         text = (
-            f"After `{code}`: what to_json() returns is no JSON ({str(wrong.got['not_json'])[:120]}): give dicts with "
-            "string keys, lists, strings, numbers."
+            f"After `{code}`: to_json() returned a value that is not JSON ({str(wrong.got['not_json'])[:120]}). Return "
+            "dicts with string keys, lists, strings and numbers."
         )
         return bench.lost(case_, "wrong_result", text, None, "JSON values", str(wrong.got["not_json"])[:80])
     got, expected = in_words(wrong.got), in_words(wrong.expected)
@@ -220,16 +220,16 @@ def _lost(bench: RankBench, case_: Case, wrong: Wrong) -> Lost:
         earlier = wrong.script.asks[ask.same_as or 0].words
         text = f"After `{code}`: {earlier} is {expected}, but {ask.words} is {got}. {ask.law}"
     else:
-        text = f"After `{code}`: {ask.words} is {got}, expected {expected}. {ask.why or _typed(wrong)}"
+        text = f"After `{code}`: {ask.words} is {got} instead of {expected}. {ask.why or _typed(wrong)}"
     return bench.lost(case_, "wrong_result", text.strip(), None, expected, got)
 
 
 def _typed(wrong: Wrong) -> str:
     """What is known of an answer from itself."""
     if wrong.got == {"is": None} and wrong.expected != {"is": None}:
-        return "Is a `return` missing?"
+        return "A method without a `return` statement returns None."
     if in_words(wrong.got).replace('"', "") == in_words(wrong.expected).replace('"', ""):
-        return "A number became a string: keys of a JSON object are strings, so keep such things in lists."
+        return "Only the quotes differ. Keys of a JSON object are always strings, so keep numbers in lists."
     return ""
 
 
@@ -237,7 +237,7 @@ def program(script: Script, steps: int) -> str:
     """The first steps as a learner would write them, with no more than matters to the object asked."""
     lines = [_line(script.kind, step) for step in script.steps[:steps] if step[0] not in ("value", "compare")]
     if len(lines) > MOST_STEPS_TOLD:
-        lines = [f"({len(lines) - MOST_STEPS_TOLD} steps)", *lines[-MOST_STEPS_TOLD:]]
+        lines = [f"({len(lines) - MOST_STEPS_TOLD} earlier steps)", *lines[-MOST_STEPS_TOLD:]]
     return "; ".join(lines)
 
 

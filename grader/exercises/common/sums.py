@@ -73,18 +73,19 @@ def judge(case: Case, result: CallResult, file: str) -> Diagnosis | None:
         tensor = arguments[0]
         if not isinstance(tensor, Strided) or tensor.shape != case.tensors[rank].shape:
             shape = tuple(tensor.shape) if isinstance(tensor, Strided) else type(tensor).__name__
-            what = f"its tensor now has the shape {shape} instead of {expected.shape}"
+            what = f"the tensor now has the shape {shape} instead of {expected.shape}. Do not change its shape"
             return _wrong(case, rank, what, str(expected.shape), str(shape), file)
         if tensor.storage.dtype != expected.dtype:
             name = tensor.storage.dtype.name
-            return _wrong(case, rank, f"its tensor is now {name}", expected.dtype.name, name, file)
+            what = f"the tensor now has the dtype {name} instead of {expected.dtype.name}. Do not change its dtype"
+            return _wrong(case, rank, what, expected.dtype.name, name, file)
         outputs.append(tensor.view())
     for rank, output in enumerate(outputs):
         if not np.array_equal(output, expected):
             return _explain(case, rank, inputs, expected, outputs, file)
         outside = _outside(case.tensors[rank], result.arguments[rank][0])
         if outside is not None:
-            what = f"the sum is right, but memory beside the tensor (element {outside} of its storage) was overwritten"
+            what = f"the sum is right, but element {outside} of the storage changed, which is not part of the tensor"
             texts = "only the tensor's own elements change", f"storage[{outside}] changed"
             return _wrong(case, rank, what, *texts, file)
     return None
@@ -167,36 +168,37 @@ def _pattern(
     whole_chunks = output.size // ranks * ranks
     if 0 < whole_chunks <= first_bad and np.array_equal(output[bad], inputs[rank][bad]):
         return (
-            f"from {place} to the end it still has its own values. {output.size} does not divide by {ranks}: the last "
-            "elements need a chunk too"
+            f"from {place} on, the tensor still has its own values. {output.size} is not divisible by {ranks}, so the "
+            "last elements must be in a chunk, too"
         )
     if all(np.array_equal(out, own) for out, own in zip(outputs, inputs, strict=True)):
-        copied = ". Perhaps it is in a copy that was not copied back" if not _contiguous(case) else ""
-        return f"the tensors are unchanged. The sum must be written into the tensor that was passed in{copied}"
+        copied = ". If you work on a contiguous copy, copy the sum back" if not _contiguous(case) else ""
+        return f"the tensors are unchanged. Write the sum into the tensor that was passed in{copied}"
     if np.array_equal(output[bad] * ranks, expected[bad]):
-        return f"they hold the sum divided by {ranks}. An all-reduce with sum does not average"
+        return f"they hold the sum divided by {ranks}, an average. Do not divide the sum"
     right = [int(np.count_nonzero(out == expected)) for out in outputs]
     chunk = -(-output.size // ranks)
-    if ranks > 1 and all(0 < count <= chunk for count in right):
-        return "each rank has only one finished chunk: a reduce-scatter, without the all-gather after it"
-    off = abs(float(output[index]) - float(expected[index]))
-    if output.dtype.kind == "f" and off <= 1e-6 * abs(float(expected[index])):
-        lost = "what float32 cannot hold" if off > 1e-12 * abs(float(expected[index])) else "a rounding: did it divide?"
-        return f"{place} is right but for {lost}: {output[index]!s} and not {expected[index]!s}"
+    instead = f"{place} is {output[index]!s} instead of {expected[index]!s}"
+    off, whole = abs(float(output[index]) - float(expected[index])), abs(float(expected[index]))
+    if output.dtype.kind in "fi" and 1e-12 * whole < off <= 1e-6 * whole:
+        return f"{instead}, a difference as small as float32's rounding. Keep the tensor's dtype in every buffer"
+    if output.dtype.kind == "f" and off <= 1e-12 * whole:
+        return f"{instead}, a rounding error. Every sum of these values is exact, so only add, and never divide"
     terms = _as_sum([array[index] for array in inputs], output[index])
     if terms is None:
-        return f"{place} is {output[index]!s} and not {expected[index]!s}"
+        return f"{instead}. Check which values were added to this element"
     once = sorted(set(terms))
+    if ranks > 1 and len(once) == len(terms) and all(0 < count <= chunk for count in right):
+        return "each rank has only one finished chunk, as after a reduce-scatter. An all-gather must follow"
     names = says.names(once)
     missing = [r for r in range(ranks) if r not in once]
     twice = sorted({r for r in terms if terms.count(r) > 1})
     if twice:
-        return f"{place} counts {says.names(twice)} twice" + (
-            f" and {says.names(missing)} not at all" if missing else ""
-        )
+        left_out = f" and {says.names(missing)} not at all" if missing else ""
+        return f"{place} counts {says.names(twice)} twice{left_out}. Add the value of each rank exactly once"
     if len(once) == 1:
         return f"{place} holds the value of {names} alone"
-    return f"{place} is the sum of {names} only: {says.names(missing)} never arrived there"
+    return f"{place} is the sum of {names} only. The value of {says.names(missing)} is missing"
 
 
 def _contiguous(case: Case) -> bool:

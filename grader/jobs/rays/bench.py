@@ -57,7 +57,7 @@ class RayBench(Judging):
         """Have the harness's `by` called with that function of the submission. Raises Lost."""
         driver = self.driver
         if function in driver.missing:
-            text = f"{self._submission.name} defines no {function}."
+            text = f"{self._submission.name} does not define {function}."
             raise driver.lost("missing_function", text, expected=function)
         try:
             return driver.call(function, by, *arguments, seconds=seconds, said=said, idle=idle)

@@ -40,7 +40,7 @@ class _Agent(BaseHTTPRequestHandler):
             reply.serialized_runtime_env_context = json.dumps({"env_vars": wanted.get("env_vars") or {}})
             if beyond := sorted(set(wanted) & {"pip", "conda", "uv", "container", "image_uri", "working_dir"}):
                 reply.status = messages.AGENT_RPC_STATUS_FAILED
-                reply.error_message = f"no {beyond[0]} is made here: workers have the packages of the driver"
+                reply.error_message = f"{beyond[0]} is not supported here: workers have the driver's packages"
         else:
             reply = messages.DeleteRuntimeEnvIfPossibleReply(status=messages.AGENT_RPC_STATUS_OK)
         data = reply.SerializeToString()

@@ -34,13 +34,16 @@ LIMITS = BoxLimits(
 )  # fmt: skip
 START_SECONDS = 120.0
 STDOUT_BYTES = 2**20
-NOT_INSTALLED = "Not run: this check needs Ray, which is not installed. Install it with: pip install 'rankup[jobs]'"
+NOT_INSTALLED = "Not run, because Ray is not installed. Install it with `pip install 'rankup[jobs]'`."
 LOAD_SECONDS, REQUEST_SECONDS, END_SECONDS = 60.0, 20.0, 20.0
 IDLE_SECONDS = 0.25
 MOST_SAID = 10_000  # messages at the rendezvous in one call
 BEYOND = {
-    "memory": "Out of memory: all used {used:,.0f} MiB where {allowed:,.0f} MiB are allowed.",
-    "": "The run used {used:g} of {limit} where {allowed:g} is allowed.",
+    "memory": "Ray and the submission used {used:,.0f} MiB of memory, and at most {allowed:,.0f} MiB are allowed. Keep "
+    "less data at a time.",
+    "printing": "The submission printed {used:,.0f} bytes, all that is allowed. Print less.",
+    "cpu": "Ray and the submission used {used:,.0f} s of CPU time, and at most {allowed:,.0f} s are allowed.",
+    "": "Ray and the submission had {used:g} processes and threads, and at most {allowed:g} are allowed.",
 }
 
 
@@ -76,13 +79,13 @@ class Rays:
             told = client.wait(0, Patience(wall=START_SECONDS)).header
             why = "" if told.get("event") == "up" else plain(told.get("text", ""), 300) or "no reason was given"
         except NoAnswer as none:
-            why = "it took too long" if isinstance(none, Overdue) else "its box ended"
+            why = "it took too long" if isinstance(none, Overdue) else "its supervisor ended"
         except BaseException:
             client.close()
             raise
         if why:
             client.close()
-            raise Unable(f"Not run: Ray did not start here ({why}).")
+            raise Unable(f"Not run, because Ray did not start on this machine ({why}).")
         return client
 
     def give_back(self, whole: bool) -> None:
@@ -207,12 +210,14 @@ class Driver:
                 case "said":
                     heard += 1
                     if heard > MOST_SAID:
-                        raise self._broke("timeout", f"The run came to the gate more than {MOST_SAID} times.")
+                        text = f"The functions that the run was given were called more than {MOST_SAID:,} times."
+                        raise self._broke("timeout", text)
                     self._said(told, said)
                 case "gone":
                     self.died.append(told["pid"])
                 case "driver" if "message" not in told:
-                    raise self._broke("crash", f"The driver's process ended by itself (status {told.get('status')}).")
+                    text = f"The driver's process ended before it was done (status {told.get('status')})."
+                    raise self._broke("crash", text)
                 case "driver":
                     return self._meant(told["message"])
 
@@ -246,7 +251,8 @@ class Driver:
                 except Overdue:
                     pass
             if time.monotonic() >= deadline:
-                raise self._broke("timeout", "The call did not come to its end in time.")
+                text = "The driver was not done in time. Look for a wait or a loop that never ends."
+                raise self._broke("timeout", text)
             if idle is not None:
                 idle()
         return self._waiting.popleft()
@@ -261,7 +267,7 @@ class Driver:
             if isinstance(error, Beyond):
                 raise self._broke(*endings.beyond(error, BEYOND)) from None
             if isinstance(error, Gone):
-                lost = self._broke("crash", "The submission ended Ray itself, or its whole box.")
+                lost = self._broke("crash", "Ray ended or stopped answering while the submission ran.")
                 lost.broke = True
                 raise lost from None
             raise self._broke(*NO_ANSWER) from None

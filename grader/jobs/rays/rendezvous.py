@@ -22,5 +22,5 @@ def tell(**said: Any) -> Any:
         channel.post(said)
         answer = channel.next()
     if answer is None:
-        raise ConnectionError("nobody grades any more")
+        raise ConnectionError("the grading has ended")
     return answer.header.get("answer")

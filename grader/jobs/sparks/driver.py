@@ -90,7 +90,7 @@ def _told(asked: dict[str, Any], file: str, spark: Any, folder: str) -> dict[str
         module = program.load(code, source, file, listed=False)  # not there for tasks: it is pickled by value
         function = getattr(module, asked["call"], None)
         if not callable(function):
-            return {"event": "missing", "text": f"it defines no function {asked['call']}"}
+            return {"event": "missing", "text": f"does not define {asked['call']}"}
         stage = "call"
         _loaded[:] = [function]
         given = [built(spark, each, folder) for each in asked["arguments"]]
@@ -139,8 +139,8 @@ def _returned(value: Any, file: str) -> dict[str, Any]:
         try:
             _kept.append(value._to_java())
         except Exception as error:
-            text = f"{short(str(error))} (Spark cannot take this CrossValidator. Its grid is over parameters of the "
-            text += "pipeline's own stages, and those are Spark's own.)"
+            text = f"{short(str(error))} (Spark cannot convert this CrossValidator. Its grid may only name parameters "
+            text += "of stages in its own pipeline, and each stage must be a class of Spark's.)"
             return {"event": "raised", "stage": "call", "type": type(error).__name__, "text": text, "line": None}
         return {"event": "returned", "type": "CrossValidator", "tuning": _kept[-1]._target_id, "file": file}
     if isinstance(value, StreamingQuery):

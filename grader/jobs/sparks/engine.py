@@ -27,9 +27,18 @@ RUN_SECONDS = 60.0  # real ones: the last resort; a task and the driver have CPU
 FIT_SECONDS = 150.0  # as real, of a fit (`tunings.FIT_SECONDS`)
 STDOUT_BYTES = 2**22
 BEYOND = {
-    "memory": "Spark and the submission used {used:,.0f} MiB where {allowed:,.0f} MiB are allowed.",
-    "": "The submission used {used:,.0f} where {allowed:,.0f} are allowed: {limit}.",
+    "memory": "Spark and the submission used {used:,.0f} MiB of memory, and at most {allowed:,.0f} MiB are allowed. "
+    "Keep less data in Python, and collect less.",
+    "printing": "The submission printed {used:,.0f} bytes, all that is allowed. Print less.",
+    "cpu": "Spark and the submission used {used:,.0f} s of CPU time, and at most {allowed:,.0f} s are allowed.",
+    "": "Spark and the submission had {used:,.0f} processes and threads, and at most {allowed:,.0f} are allowed.",
 }
+RAISED = {
+    "load": "Loading the submission",
+    "collect": "Computing the DataFrame that was returned",
+    "look": "Reading the CrossValidator that was returned",
+    "query": "The streaming query",
+}  # by the stage of an error; "" of all others: the call
 
 
 class Failed(BoxFailed):
@@ -174,15 +183,15 @@ class Spark:
         self.close()
         why = java.missing()
         if why:
-            raise Missing(why)
+            raise Missing(f"Not run, because {why}.")
         options, began = java.prepared(), time.monotonic()
         self._client = Client(self._warm.box(1, LIMITS), 30.0, STDOUT_BYTES)
         self._client.post(0, {"program": "spark", "options": options})
         told = self._hear(START_SECONDS)
         if told is None or told[0].get("event") != "up":
-            text = plain(told[0].get("text", "")) if told else "nothing was heard of it"
+            text = plain(told[0].get("text", "")) if told else "it did not answer"
             self.close()
-            raise Failed(f"Spark did not start: {text}")
+            raise Failed(f"Spark did not start ({text})")
         self._group = str(told[0]["group"])
         self.start_seconds = time.monotonic() - began
 
@@ -228,7 +237,7 @@ class Spark:
                 self.close()
                 if last:
                     why = error if isinstance(error, _BrokenDown) else _no_answer(error)
-                    text = f"Spark broke down in this call, and again in a new one: {why}."
+                    text = f"Spark broke down in this call ({why}), and a new Spark did so again."
                     raise Lost(diagnosis(submission, "crash", text, None, label), broke=True) from None
             except BaseException:
                 self.close()
@@ -301,36 +310,41 @@ class Spark:
 
 
 def _no_answer(error: Exception) -> str:
-    return f"what came from its box is no answer ({type(error).__name__})"
+    return f"reading its answer raised {type(error).__name__}"
 
 
 def diagnosis(submission: Submission, kind: Kind, text: str, line: int | None, label: str) -> Diagnosis:
     """What is said of a run of a submission's function, with `label`."""
     where = Source(submission.name, submission.source).quote(line)
-    return Diagnosis(kind, f"{label + ': ' if label else ''}{text}{where}", None, submission.name, line)
+    return Diagnosis(kind, f"{label + ': ' if label else ''}{text.rstrip('.')}{where}.", None, submission.name, line)
 
 
 def wrong_with(submission: Submission, told: dict[str, Any], label: str) -> Diagnosis | None:
     """Why a run did not return, if it did not."""
     event, refused = told.get("event"), [plain(each, 200) for each in told.get("refused", ())]
     if refused:
-        return diagnosis(submission, "sandbox_violation", f"The submission reached too far: {refused[0]}.", None, label)
+        text = f"The submission broke a rule of the sandbox: {refused[0]}."
+        return diagnosis(submission, "sandbox_violation", text, None, label)
     if event == "returned":
         return None
     if event == "missing":
-        return diagnosis(submission, "missing_function", f"{submission.name}: {plain(told['text'])}.", None, "")
+        return diagnosis(submission, "missing_function", f"{submission.name} {plain(told['text'])}.", None, "")
     if event == "endless":
-        text = f"The call did not return within {RUN_SECONDS:g} s. Is there a loop that never ends?"
+        text = f"The call did not return within {RUN_SECONDS:g} s. Look for a loop that never ends or takes too long."
+        if told.get("fit"):
+            text = f"Fitting the CrossValidator that was returned took more than {FIT_SECONDS:g} s. Fit fewer models."
         return diagnosis(submission, "timeout", text, None, label)
     if event == "died":
-        return diagnosis(submission, "crash", "The driver's process ended without returning.", None, label)
+        text = "The driver's process ended before the call returned. It must not end itself. Its CPU time is limited."
+        return diagnosis(submission, "crash", text, None, label)
     if event != "raised":
         raise _BrokenDown(plain(told.get("text", "nothing is known of the run"), 300))
     error = Raised.read(told, 500)
     text = f"{error.type}: {error.text}"
     if error.stage == "compile":
-        return diagnosis(submission, "syntax_error", text, error.line, "")
+        return diagnosis(submission, "syntax_error", f"{submission.name} is not valid Python: {text}", error.line, "")
     memory = "OutOfMemoryError" in text or error.type == "MemoryError"
+    text = f"{RAISED.get(error.stage, 'The call')} raised {text}"
     return diagnosis(submission, "out_of_memory" if memory else "crash", text, error.line, label)
 
 

@@ -127,7 +127,7 @@ def _run(spark: Supervisor, asked: dict[str, Any], channel: frames.Channel) -> N
             event = tunings.described(spark.gateway, spark.session.newSession(), spark.given, event, asked)
         event["refused"] = theirs.refused()
         if spark.changed():
-            event["refused"] += ["it wrote over the files that it was given"]
+            event["refused"] += ["it must not write over the files that it was given"]
         channel.post({**event, "phase": "result"})
     finally:
         theirs.end()

@@ -76,7 +76,7 @@ def live(warm: Warm, submission: Submission, call: str, lives: Sequence[Life]) -
     """Live them all. Raises Missing and Failed: neither is the submission's fault."""
     why = java.missing()
     if why:
-        raise Missing(why)
+        raise Missing(f"Not run, because {why}.")
     lived, now = Lived(), [""]
     query = _Query(Client(warm.box(1, LIMITS), 30.0, STDOUT_BYTES), submission, call)
     try:
@@ -90,7 +90,7 @@ def live(warm: Warm, submission: Submission, call: str, lives: Sequence[Life]) -
     except Beyond as beyond:
         lived.trouble = Lost(beyond_limit(submission, beyond, now[0]))
     except NONSENSE as error:
-        raise Failed(f"what came from Spark's box is no answer ({type(error).__name__})") from None
+        raise Failed(f"reading the answer of Spark's supervisor raised {type(error).__name__}") from None
     finally:
         query.client.close()
     return lived
@@ -116,14 +116,15 @@ class _Query:
     def _why(self, told: dict[str, Any], label: str) -> Diagnosis:
         if told.get("event") == "returned" and not told.get("refused"):
             got = plain(told.get("type"), 60)
-            text = f"{self.call} returned a {got}: it returns the StreamingQuery that writeStream's start() gives."
+            text = f"{self.call} returned {'nothing' if got == 'NoneType' else f'a {got}'}. "
+            text += "Return the StreamingQuery that writeStream's start() gives."
             return diagnosis(self.submission, "wrong_result", text, None, label)
-        if told.get("event") == "endless" and not told.get("refused"):
-            text = "Minutes went by, and the query had not processed what lay in its input."
+        if told.get("step") and not told.get("refused"):
+            text = "The query was given a minute, and did not process all files in its input."
             return diagnosis(self.submission, "timeout", text, None, label)
         wrong = wrong_with(self.submission, told, label)
         if wrong is None:
-            raise Failed("Spark's supervisor says nothing of the query")
+            raise Failed("Spark's supervisor did not say how the query ended")
         return replace(wrong, message=wrong.message.replace("The call did not", f"{self.call} did not"))
 
 

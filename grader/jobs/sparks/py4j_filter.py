@@ -35,7 +35,7 @@ def refusal(order: list[str]) -> str:
     """Why an order (the protocol's lines) is not passed on; empty if it is."""
     kind = order[0]
     if kind == "s":
-        return "the JVM is not yours to shut down"
+        return "it must not shut down the JVM"
     if kind == "i" and len(order) > 1:
         return _of_class(order[1])
     if kind == "r" and len(order) > 2:
@@ -47,7 +47,7 @@ def refusal(order: list[str]) -> str:
         if target.startswith("z:") and (why := _of_class(target[2:])):
             return why
         if method in SESSION:
-            return f"the session is lent to you: leave {method}() to whoever lent it"
+            return f"it must not call {method}() on the session that it was lent"
         return _of_method(method)
     if kind == "f" and len(order) > 3:
         return _of_method(order[3])
@@ -57,11 +57,11 @@ def refusal(order: list[str]) -> str:
 def _of_class(name: str) -> str:
     if name.startswith(CLASSES) and not name.startswith(NOT_THESE):
         return ""
-    return f"{name} is not for a submission to use"
+    return f"it must not use {name}"
 
 
 def _of_method(name: str) -> str:
-    return f"{name} is not for a submission to use" if name in METHODS else ""
+    return f"it must not use {name}" if name in METHODS else ""
 
 
 class Filter:

@@ -32,7 +32,7 @@ def chart(measured: Measured, label: str, unit: Unit) -> Chart:
     left = f", of which {len(chosen)} are shown" if len(chosen) < len(stages) else ""
     drawn.subtitle = (
         f"{label}: {jobs} job{'s' * (jobs != 1)}, {len(stages)} stage{'s' * (len(stages) != 1)}{left}; {written} "
-        f"shuffled. A bar is a task, as long as the {unit} that it read or wrote."
+        f"shuffled. Each bar is a task. Its length says how many {unit} the task read or wrote, whichever is more."
     )
     return drawn
 

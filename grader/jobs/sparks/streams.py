@@ -257,4 +257,4 @@ def _step(what: dict[str, Any], life: Life, folders: Folders) -> dict[str, Any]:
         if settled():
             return {"event": "done", "reached": "idle"}
         time.sleep(POLL_SECONDS)
-    return {"event": "endless"}
+    return {"event": "endless", "step": True}

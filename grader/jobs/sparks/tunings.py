@@ -36,7 +36,7 @@ def described(
         }
     except (Py4JError, AttributeError, ValueError) as error:
         return {"event": "raised", "stage": "look", "type": type(error).__name__, "line": None,
-                "text": f"Spark cannot make a CrossValidator of it: {driver.short(str(error))}"}  # fmt: skip
+                "text": driver.short(str(error))}  # fmt: skip
     if "fit" in asked:
         found: dict[str, Any] = {}
         given = asked["fit"]
@@ -44,7 +44,7 @@ def described(
         thread.start()
         thread.join(FIT_SECONDS)
         if thread.is_alive():
-            return {"event": "endless"}
+            return {"event": "endless", "fit": True}
         told |= found
     return {"event": "returned", "type": "CrossValidator", "tuning": told}
 

@@ -32,14 +32,16 @@ def raised(rank: int, error: Raised, world: int, source: Source, others: int) ->
     kind: Kind
     if error.why in ("stuck", "ended"):
         kind = "timeout" if error.why == "stuck" else "crash"
-        return Diagnosis(kind, f"{source.file}: {error.text}{place}.", rank=rank, file=source.file, line=error.line)
+        text = f"{source.file}: {error.text}{place}."
+        text += " Look for a loop or a call that never ends." if error.why == "stuck" else ""
+        return Diagnosis(kind, text, rank=rank, file=source.file, line=error.line)
     also = f", and so did {others} other rank{'s' if others > 1 else ''}" if others else ""
     who = f"Rank {rank} of {world}" if world > 1 else "Your function" if error.line else "The run"
     text = f": {_first_line(error.text)}" if error.text else ""
     kind = "out_of_memory" if error.why == "memory" else "crash"
     reason = ""
     if error.why in REASONS:
-        kind, reason = "sandbox_violation", f" In the box that it runs in, {REASONS[error.why]}."
+        kind, reason = "sandbox_violation", f" {REASONS[error.why]}"
     return Diagnosis(
         kind,
         f"{who} raised {error.type}{text}{place}{also}.{reason}",
@@ -61,24 +63,26 @@ def _first_line(text: str) -> str:
 
 def died(rank: int, status: int, trace: Trace, source: Source) -> Diagnosis:
     """The sentence for a process that ended without returning."""
-    how = endings.died(status) if status < 0 else f"{endings.died(status)} without returning"
+    how = endings.died(status)
     misfit = next(((s, r) for s, r in match(trace.all_operations()) if r.rank == rank and s.size > r.size), None)
     last = trace.operations(rank)[-1:]
     line = last[0].line if last else None
     if misfit:
         send, recv = misfit
         why = (
-            f": it receives {in_bytes(recv.size)} from rank {send.rank}{source.quote(recv.line)}, but rank {send.rank} "
-            f"sends {in_bytes(send.size)}{source.quote(send.line)}"
+            f"It receives {in_bytes(recv.size)} from rank {send.rank}{source.quote(recv.line)}, but rank {send.rank} "
+            f"sends {in_bytes(send.size)}{source.quote(send.line)}. Give both tensors the same size."
         )
         line = recv.line
     else:
-        why = f" after {last[0].name}{source.quote(line)}" if last else " before it communicated"
+        why = f"Its last communication was {last[0].name}{source.quote(line)}." if last else "It had not communicated."
+        if status >= 0:
+            why += " Let your function return instead of ending the process."
     if status == -signal.SIGSEGV and not misfit:
-        why += ": it used memory that is not there, perhaps that of a tensor whose storage was given back"
+        why += " SIGSEGV means that it used memory it does not have. Check every tensor whose storage you freed."
     return Diagnosis(
         "left_early" if status == 0 else "crash",
-        f"Rank {rank}'s process {how}{why}.",
+        f"Rank {rank}'s process {how} before it was done. {why}",
         rank=rank,
         file=source.file,
         line=line,
@@ -92,7 +96,7 @@ def forbidden(rank: int, call: str, line: int | None, source: Source) -> Diagnos
     if not call.startswith("dist."):
         return Diagnosis(
             "forbidden_call",
-            f"Rank {rank} used {call}{source.quote(line)}, which does the whole job: the exercise is to build it.",
+            f"Rank {rank} used {call}{source.quote(line)}. The exercise is to build this yourself, so do not use it.",
             rank=rank,
             file=source.file,
             line=line,
@@ -101,8 +105,8 @@ def forbidden(rank: int, call: str, line: int | None, source: Source) -> Diagnos
         )
     return Diagnosis(
         "forbidden_call",
-        f"Rank {rank} called {call}{source.quote(line)}. Here only send, recv, isend, irecv and batch_isend_irecv are "
-        "allowed: the exercise is to build the collective out of them.",
+        f"Rank {rank} called {call}{source.quote(line)}. Only send, recv, isend, irecv and batch_isend_irecv are "
+        "allowed here, because the exercise is to build the collective from them. Replace this call.",
         rank=rank,
         file=source.file,
         line=line,
@@ -114,10 +118,12 @@ def forbidden(rank: int, call: str, line: int | None, source: Source) -> Diagnos
 def timed_out(rank: int, line: int | None, trace: Trace, source: Source, how: str) -> Diagnosis:
     """The sentence for a rank that does not come back."""
     done = len(trace.operations(rank))
-    talked = f"after {done} communication call{'s' if done != 1 else ''}" if done else "before any communication"
+    talked = f"after {done} communication call{'s' if done != 1 else ''}" if done else "before any communication call"
+    there = "there " if source.quote(line) else ""
     return Diagnosis(
         "timeout",
-        f"Rank {rank} did not return: it {how}{source.quote(line)}, {talked}. Is there a loop that never ends?",
+        f"Rank {rank} did not return: it {how}{source.quote(line)}, {talked}. Look {there}for a loop or a "
+        "call that never ends or takes too long.",
         rank=rank,
         file=source.file,
         line=line,
@@ -133,18 +139,21 @@ def killed(
 
     `waits` tells of those that wait for it for ever; `raised` of what the others raised, and on which ranks.
     """
-    then = [f"{ranks(which)} {what}" for what, which in list(raised.items())[:3]]
-    if waits:
-        then.append(f"{'; '.join(waits[:3])}, which can no longer happen")
+    then = [f"{ranks(which)} {what}" for what, which in list(raised.items())[:3]] + [*waits[:3]]
+    end = " Nothing will end this wait." if waits else ""
     return Diagnosis(
         "crash",
-        f"As you asked, {fault}, and {'; '.join(then) or 'the others went on without it'}.",
+        f"As you asked, {fault}. {_sentences(then) or 'The others went on without it.'}{end}",
         rank=rank,
         file=source.file,
         line=line,
         expected="the others find out, and go on or end",
-        got="ranks that wait for ever" if waits else "ranks that raised" if raised else "they went on",
+        got="ranks that wait forever" if waits else "ranks that raised" if raised else "they went on",
     )
+
+
+def _sentences(told: Sequence[str]) -> str:
+    return " ".join(f"{each[:1].upper()}{each[1:].rstrip('.')}." for each in told)
 
 
 def ranks(numbers: Sequence[int]) -> str:
@@ -157,14 +166,14 @@ def ranks(numbers: Sequence[int]) -> str:
 
 
 def stranded(faults: Sequence[str], waiters: Sequence[str], rank: int, line: int | None, source: Source) -> Diagnosis:
-    """The sentence for ranks that wait for ever because of what befell a message or a link."""
+    """The sentence for ranks that wait forever, in a run where a message or a link had a fault."""
     return Diagnosis(
         "deadlock",
-        f"As you asked, {', and '.join(faults)}: {'; '.join(waiters[:3])}, and nothing ends the wait. A program that "
-        "must survive this needs a time limit and a second attempt.",
+        f"As you asked, {', and '.join(faults)}. {_sentences(waiters[:3])} Nothing will end this wait. To survive "
+        "such a fault, a program needs a timeout and a retry.",
         rank=rank,
         file=source.file,
         line=line,
         expected="the message, or a way to go on without it",
-        got="a wait for ever",
+        got="a wait that never ends",
     )

@@ -10,34 +10,36 @@ from grader.verdict import Diagnosis
 
 _RACES = {
     "changed": (
-        "Rank {rank} changed the buffer that it was still sending to rank {peer}{posted}, before that send was "
-        "waited for{line}: the receiver may get the old values, the new ones, or some of each."
+        "Rank {rank} changed the buffer that it was still sending to {peer}{posted}, before it waited for the send"
+        "{line}. The receiver may get old values, new values or a mix. Wait for the send first, or send a copy."
     ),
     "received_into": (
-        "Rank {rank} receives into memory{line} that it is still sending to rank {peer}{posted}: wait for the send "
-        "first, or receive into another buffer."
+        "Rank {rank} receives into memory{line} that it is still sending to {peer}{posted}. The receive may overwrite "
+        "values before they are sent. Wait for the send first, or receive into another buffer."
     ),
     "send_not_waited": (
-        "Rank {rank} returned without waiting for its isend to rank {peer}{posted}: the message may never leave, and "
-        "the caller may change the buffer at once."
+        "Rank {rank} returned without waiting for its isend to {peer}{posted}. The message may never leave, and the "
+        "caller may change the buffer too early. Call wait() on the request before you return."
     ),
     "changed_in_collective": (
-        "Rank {rank} changed a tensor that it had given to a collective{posted}, before that was waited for{line}: the "
-        "others may get the old values, the new ones, or some of each."
+        "Rank {rank} changed a tensor that it had given to a collective{posted}, before it waited for the collective"
+        "{line}. Other ranks may get old values, new values or a mix. Wait for the collective first, or pass a copy."
     ),
     "collective_not_waited": (
-        "Rank {rank} returned without waiting for the collective that it had started{posted}: its result may not be "
-        "there yet."
+        "Rank {rank} returned without waiting for the collective that it had started{posted}. The result may not have "
+        "arrived yet. Call wait() on the request before you return."
     ),
     "recv_not_waited": (
-        "Rank {rank} returned without waiting for its irecv from rank {peer}{posted}: the data may not be there yet."
+        "Rank {rank} returned without waiting for its irecv from {peer}{posted}. The data may not have arrived yet. "
+        "Call wait() on the request before you return."
     ),
 }
 
 
 def race(rank: int, how: str, peer: int, posted: int, line: int, source: Source) -> Diagnosis:
     """The sentence for a buffer or request used before its operation was done. Raises KeyError for an unknown `how`."""
-    message = _RACES[how].format(rank=rank, peer=peer, posted=source.quote(posted), line=source.quote(line))
+    who = f"rank {peer}" if peer >= 0 else "any rank"
+    message = _RACES[how].format(rank=rank, peer=who, posted=source.quote(posted), line=source.quote(line))
     return Diagnosis(
         "race",
         message,
@@ -56,7 +58,8 @@ def misread(trace: Trace, source: Source) -> Iterator[Diagnosis]:
             yield Diagnosis(
                 "wrong_result",
                 f"Rank {recv.rank} receives {recv.dtype}{source.quote(recv.line)}, but rank {send.rank} sends "
-                f"{send.dtype}{source.quote(send.line)}: the bytes are taken as they come, and mean something else.",
+                f"{send.dtype}{source.quote(send.line)}. The bytes arrive unchanged and then mean other numbers. Use "
+                "the same dtype on both sides.",
                 rank=recv.rank,
                 file=source.file,
                 line=recv.line or None,
@@ -71,11 +74,13 @@ def unreceived(trace: Trace, source: Source) -> Iterator[Diagnosis]:
     for rank in range(trace.ranks):
         for op in trace.operations(rank):
             if op.kind == SEND and op.done and id(op) not in met:
+                why = f"Where a send waits for its receive, rank {rank} would wait forever. Receive the message."
+                if (op.rank, op.peer, op.posted) in trace.lost:
+                    why = "It was lost, as you asked."
                 yield Diagnosis(
                     "lost_or_duplicated",
                     f"Rank {op.rank} sent {in_bytes(op.size)} to rank {op.peer}{source.quote(op.line)}, and nobody "
-                    "received it. On a network that makes a send wait for its receive, rank "
-                    f"{op.rank} would wait for ever.",
+                    f"received the message. {why}",
                     rank=op.rank,
                     file=source.file,
                     line=op.line or None,

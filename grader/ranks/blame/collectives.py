@@ -38,17 +38,17 @@ def mismatched(trace: Trace, source: Source) -> Diagnosis | None:
 def _sentence(a: Operation, b: Operation, what: str, place: int, trace: Trace, source: Source) -> Diagnosis:
     mine, theirs = _told(a, what), _told(b, what)
     ranks = trace.groups.get(a.tag, ())
-    within = "" if len(ranks) == trace.ranks else f" of the group of ranks {', '.join(map(str, ranks))}"
+    within = "" if len(ranks) == trace.ranks else f" in the group of ranks {', '.join(map(str, ranks))}"
     advice = {
         "call": "Every rank must make the same collective calls in the same order.",
         "root": "All ranks must name the same root.",
-        "data type": "All ranks must bring tensors of one data type.",
+        "data type": "All ranks must pass tensors of the same dtype.",
         "reduction": "All ranks must ask for the same reduction.",
-        "size": "All ranks must bring tensors of one size.",
+        "size": "All ranks must pass tensors of the same size.",
     }[what]
     return Diagnosis(
         "mismatched_collective",
-        f"Collective number {place}{within} is not the same everywhere: rank {a.rank} {mine}{source.quote(a.line)}, "
+        f"Collective number {place}{within} is not the same on all ranks: rank {a.rank} {mine}{source.quote(a.line)}, "
         f"but rank {b.rank} {theirs}{source.quote(b.line)}. {advice}",
         rank=a.rank,
         file=source.file,

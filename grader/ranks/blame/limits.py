@@ -11,19 +11,20 @@ from grader.verdict import Diagnosis
 
 # by the word with which a rank reports an error of the operating system (see `learner.raised`)
 REASONS = {
-    "disk": "its scratch disk is full: no room for more bytes or more files",
-    "file": "one file grew beyond what a file may hold",
-    "files": "it has more files open than a process may",
-    "processes": "it has more processes and threads than a box may",
-    "denied": "a submission sees Python, its packages and a scratch folder of its own, and nothing else of the machine",
+    "disk": "The sandbox's disk is full: it has no room for more bytes or more files. Write less, or delete files.",
+    "file": "A file in the sandbox has reached the largest size that is allowed. Write smaller files.",
+    "files": "A process in the sandbox cannot have more files open. Close the files that you no longer need.",
+    "processes": "The sandbox gives this error when it allows no more processes and threads. Start fewer of them.",
+    "denied": "A submission may use Python, its packages and its own scratch folder, and nothing else on this machine.",
 }
 
 BEYOND = {
-    "memory": "Out of memory: the run used {used:,.0f} MiB where {allowed:,.0f} MiB are allowed, most of it rank "
-    "{rank}{place}.",
-    "cpu": "The run, with every process it started, used {used:.1f} s of CPU time where {allowed:g} s are allowed"
-    "{place}.",
-    "": "The run had {used:g} processes and threads where at most {allowed:g} are allowed{place}.",
+    "memory": "The run used {used:,.0f} MiB of memory, and at most {allowed:,.0f} MiB are allowed. Keep fewer or "
+    "smaller tensors at a time. Look first at what rank {rank} did when the run was ended{place}.",
+    "cpu": "The run and all processes that it started used {used:.1f} s of CPU time, and at most {allowed:g} s are "
+    "allowed. Look first at what rank {rank} did when the run was ended{place}.",
+    "": "The run had {used:g} processes and threads, and at most {allowed:g} are allowed. Start fewer of them. Look "
+    "first at what rank {rank} did when the run was ended{place}.",
 }
 MOST = {"memory": "at most {allowed:,.0f} MiB", "cpu": "at most {allowed:g} s", "": "at most {allowed:g}"}
 USED = {"memory": "{used:,.0f} MiB", "cpu": "{used:.1f} s", "": "{used:g} processes and threads"}
@@ -33,8 +34,8 @@ def not_what_was_carried(found: Contradiction, source: Source) -> Diagnosis:
     """The sentence for ranks whose messages are not what the kernel saw in their network."""
     return Diagnosis(
         "sandbox_violation",
-        f"The messages that were recorded are not what went over the network: {found.told}. Ranks tell each other "
-        "things by dist.send and dist.recv alone, and what counts them is not to be touched.",
+        f"The messages that were recorded are not what went over the network: {found.told}. Exchange data between "
+        "ranks only with torch.distributed's sends and receives, and do not change the code that counts them.",
         rank=found.rank,
         file=source.file,
         expected=f"{found.recorded:,} bytes",

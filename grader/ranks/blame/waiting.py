@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 
 from grader.ranks.blame.collectives import disagree
 from grader.ranks.blame.source import Source, in_bytes, waits
-from grader.trace.events import RECV_ANY, SEND, Operation, Trace, match
+from grader.trace.events import GROUP_BITS, RECV_ANY, SEND, Operation, Trace, match
 from grader.verdict import Diagnosis
 
 
@@ -16,7 +16,7 @@ def stuck(trace: Trace, blocked: Mapping[int, Operation], over: Collection[int])
     `blocked` maps a rank to the operation it waits in, `over` holds the ranks that have returned, raised or died.
     A rank is stuck if its operation has met no counterpart and every rank that could post one is stuck or over.
     """
-    lost = {(span.rank, span.peer, span.since) for span in trace.spans if span.what == "dropped"}
+    lost = trace.lost
     met = {id(op) for pair in match(trace.all_operations()) for op in pair}
     sends_to = {
         (op.peer, op.tag)
@@ -82,9 +82,13 @@ def _astray(ring: list[int], blocked: Mapping[int, Operation], trace: Trace, sou
             told = f"Rank {rank} has begun to send {in_bytes(send.size)} to rank {send.peer}{source.quote(send.line)}, "
             if waiting is None or not waiting.receives:
                 continue
-            if waiting.peer == rank:
-                return told + f"but with tag {_tag(send)} where rank {send.peer} waits for tag {_tag(waiting)}."
-            return told + f"but rank {send.peer} receives from rank {waiting.peer}: who sends to whom does not fit."
+            if waiting.peer not in (rank, -1):
+                told += f"but rank {send.peer} waits for a message from rank {waiting.peer}. "
+                return told + "Check which rank each call names, and in which order each rank makes its calls."
+            if send.tag >> GROUP_BITS != waiting.tag >> GROUP_BITS:
+                return told + f"but rank {send.peer} receives in another process group. Use one group for both."
+            tags = f"with tag {_tag(send)}, but rank {send.peer} waits for tag {_tag(waiting)}"
+            return told + f"{tags}. Use one tag for both."
     return ""
 
 
@@ -98,18 +102,18 @@ def deadlock(ring: list[int], blocked: Mapping[int, Operation], trace: Trace, so
     same_line = len({op.wait_line or op.line for op in ops}) == 1
     told = [waits(op, source if i == 0 or not same_line else Source(source.file, "")) for i, op in enumerate(ops)]
     if len(told) > 5:
-        told = [*told[:3], f"and so on, until {told[-1]}"]
+        told = [*told[:3], f"and so on, up to {told[-1]}"]
     if all(op.kind == SEND for op in ops):
         advice = (
-            "A send returns only when its receiver has posted the matching recv, and each of these ranks would do so "
-            "only after its own send: start the send with isend, receive, and then wait for the send."
+            "A send returns only after its receiver has posted the matching recv, and each of these ranks still waits "
+            "in its own send. Start the send with isend, then receive, then wait for the send."
         )
+    elif astray := _astray(ring, blocked, trace, source):
+        advice = astray
     elif all(op.receives for op in ops):
-        advice = _astray(ring, blocked, trace, source) or (
-            "Each waits for a message that is sent only after its own has arrived: somebody must send first."
-        )
+        advice = "Each of them waits for a message that no rank has sent. At least one of them must send first."
     else:
-        advice = "No rank can go on before another does."
+        advice = "Each can go on only after the next one does. All ranks must make matching calls in the same order."
     first = ops[0]
     return Diagnosis(
         "deadlock",
@@ -129,12 +133,12 @@ def left_early(
     waiter = next((rank for rank in sorted(waiting) if waiting[rank] & set(returned)), min(waiting))
     op = blocked[waiter]
     gone = min(waiting[waiter] & set(returned), default=min(waiting[waiter]))
-    rule = "Every rank must take the same number of steps, and every message sent must be received."
+    rule = f"Every send needs a receive. Let rank {gone} make the matching call before it returns, or remove this call."
     if op.collective:
-        rule = "Every rank must make every collective call."
+        rule = "Every rank of a group must make every collective call of the group."
     return Diagnosis(
         "left_early",
-        f"Rank {gone} returned, but {waits(op, source)}, and that can no longer happen. {rule}",
+        f"Rank {gone} returned, but {waits(op, source)}. Nothing will end this wait. {rule}",
         rank=gone,
         file=source.file,
         line=op.wait_line or op.line or None,

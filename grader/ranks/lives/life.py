@@ -49,7 +49,7 @@ class Functions(dict[str, Any]):
 
     def __getitem__(self, name: str) -> Any:
         if name in self.problems:
-            raise NameError(self.problems[name])
+            raise NameError(f"the submission {self.problems[name]}")
         return super().__getitem__(name)
 
 
@@ -281,7 +281,7 @@ def told(error: BaseException, file: str, stage: str) -> dict[str, Any]:
     event = learner.raised(error, file, stage)
     if isinstance(error, OutOfTime):
         used = resource.getrlimit(resource.RLIMIT_CPU)[0] - 1  # with the signal the kernel allows one second more
-        event |= {"why": "stuck", "text": f"it used {used} s of CPU time"}
+        event |= {"why": "stuck", "text": f"its process used {used} s of CPU time, all that is allowed"}
     return event
 
 

@@ -137,7 +137,8 @@ class Watch:
                     self._everybody_waits()
                     news = time.monotonic()
                 elif quiet >= self.patience:
-                    self._end_all(_raised("stuck", "it stands still for ever"))
+                    text = f"its process stands still and did nothing new for {self.patience:g} s"
+                    self._end_all(_raised("stuck", text))
         if self.disk:
             self.disk.forget_the_deleted()
 

@@ -169,7 +169,7 @@ class Context:
     def must_be_the_rank(self) -> None:
         """A thread of the learner's own cannot take part: it is no rank, and holds no baton."""
         if threading.get_ident() != self.scheduler.current.thread:
-            self.needs_processes("it communicates in a thread of its own")
+            self.needs_processes("it communicates in a thread that it started")
 
     def needs_processes(self, why: str) -> NoReturn:
         """Give the whole run up: it can be done by real processes only."""
@@ -215,7 +215,7 @@ class Context:
                     raise ValueError(f"{verb} rank {peer}, which is this rank itself")
                 raise ValueError(f"{verb} rank {peer}, but the world has ranks 0 to {len(scheduler.ranks) - 1}")
         elif not tensor.numel():
-            raise RuntimeError("gloo cannot receive an empty message from any source: say from which rank it comes")
+            raise RuntimeError("gloo cannot receive an empty message from any source: name the rank that sends it")
         tracing = scheduler.tracing
         line = self.line() if tracing else 0
         mine = self.open[me]

@@ -97,7 +97,7 @@ class SimGroup(dist.ProcessGroup):  # type: ignore[misc]
 
     def _tag(self, tag: int) -> int:
         if not 0 <= tag < 2**GROUP_BITS:
-            raise ValueError(f"a tag is 0 or more, not {tag}")
+            raise ValueError(f"a tag must be from 0 to {2**GROUP_BITS - 1}, not {tag}")
         return self._tags + tag
 
     # ---- collectives
@@ -189,7 +189,7 @@ class SimGroup(dist.ProcessGroup):  # type: ignore[misc]
 
     def alltoall(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> SimWork:
         if not len(outputs) == len(inputs) == self.size():
-            raise ValueError(f"all_to_all takes lists of {self.size()} tensors, one a rank")
+            raise ValueError(f"all_to_all takes lists of {self.size()} tensors, one per rank")
         return self._join(Part("all_to_all", inputs, outputs, waited=_sync(opts)))
 
     def all_to_all_single(
@@ -221,16 +221,16 @@ class SimGroup(dist.ProcessGroup):  # type: ignore[misc]
     def _one_each(self, name: str, tensors: Tensors, like: torch.Tensor) -> None:
         """There must be one tensor a rank, all of the same size and type."""
         if len(tensors) != self.size():
-            raise ValueError(f"{name} takes a list of {self.size()} tensors, one a rank, not of {len(tensors)}")
+            raise ValueError(f"{name} takes a list of {self.size()} tensors, one per rank, not of {len(tensors)}")
         for tensor in tensors:
             if tensor.dtype != like.dtype or tensor.numel() != like.numel():
                 raise ValueError(
-                    f"{name} takes tensors of one size and type: {like.numel()} {like.dtype}, and here "
-                    f"{tensor.numel()} {tensor.dtype}"
+                    f"{name} takes tensors of one size and dtype, but one has {like.numel()} elements of {like.dtype} "
+                    f"and another has {tensor.numel()} of {tensor.dtype}"
                 )
 
     def _start_coalescing(self, device: Any) -> None:
-        self.context.needs_processes("it uses the backend's own coalescing")
+        self.context.needs_processes("it uses the backend's coalescing")
 
     def split_group(self, *_: Any, **__: Any) -> Any:
         raise RuntimeError("gloo groups are made with new_group; split_group needs NCCL")
@@ -252,7 +252,7 @@ class _Backend:
         context.forbid(COLLECTIVES.get(method, method))
         found = getattr(SimGroup, method, None)
         if found is None:
-            context.needs_processes(f"it uses the backend's own {method}")
+            context.needs_processes(f"it uses the backend's {method}")
         return types.MethodType(found, self._group)
 
 
@@ -273,6 +273,6 @@ def _dense(name: str, tensors: Tensors) -> None:
     for tensor in tensors:
         if not tensor.is_contiguous():
             raise RuntimeError(
-                f"{name} of a tensor that is not contiguous: gloo works on the memory behind it and gives wrong "
-                "values. Take .contiguous() first"
+                f"{name} got a tensor that is not contiguous: gloo would use its memory in order and give wrong "
+                "values. Call .contiguous() first"
             )

@@ -55,7 +55,7 @@ class Scheduler(Baton):
         """The running rank computes for so long. Raises ValueError for what is no time."""
         rank = self.current
         if not 0 <= seconds <= LONGEST:
-            raise ValueError(f"a rank computes or sleeps for 0 to {LONGEST:g} seconds, not {seconds}")
+            raise ValueError(f"a rank can compute or sleep for 0 to {LONGEST:g} seconds, not for {seconds}")
         if self.mishaps is not None:
             seconds *= self.mishaps.slowness(rank.number)
         since, rank.clock = rank.clock, rank.clock + seconds

@@ -133,7 +133,7 @@ def of_message(message: Sent, unit: str) -> str:
 
 _DOES = {
     "start": "starts", "restart": "restarts", "crash": "crashes", "pause": "stands still", "resume": "goes on",
-    "timer": "hears its timer {text}", "set_timer": "sets timer {text}", "write": "writes {text} to disk",
+    "timer": "gets timer {text}", "set_timer": "sets timer {text}", "write": "writes {text} to disk",
     "raised": "raises {text}", "state": "is now: {text}", "note": "notes: {text}", "answer": "answers {text}",
 }  # fmt: skip
 
@@ -187,7 +187,7 @@ def links(pairs: Collection[tuple[str, str]], lanes: Sequence[str]) -> str:
 
 _FAULTS = {
     "partition": "partition", "one-way": "cut one way", "down": "down", "pause": "stands still", "slow": "slow links",
-    "loss": "messages are lost", "duplicates": "messages are doubled",
+    "loss": "messages are lost", "duplicates": "messages are duplicated",
 }  # fmt: skip
 
 

@@ -107,7 +107,7 @@ def _sends(sent: Sent, targets: list[str]) -> str:
     what = phrases.label(sent)
     to = listed(targets)
     if sent.copy:
-        return f"the network doubles {what} from {phrases.line(sent.src, 40)} to {to}"
+        return f"the network duplicates {what} from {phrases.line(sent.src, 40)} to {to}"
     fate = {
         "dropped": "dropped", "cut": "cut off", "in flight": "still under way at the end",
         "lost": "" if sent.arrived is not None else "there is no such node",
