@@ -15,7 +15,7 @@ import pytest
 
 from grader import grading, registry
 from grader.authoring import verdicts
-from grader.authoring.verdicts import Item, Row, Wanted
+from grader.authoring.verdicts import Item, Row, Seeded, Wanted
 from grader.ranks.engines import Engines
 from grader.submission import BadRequest
 
@@ -37,13 +37,13 @@ def graded(engines: Engines, monkeypatch: pytest.MonkeyPatch) -> list[Item]:
     """What was graded: here on the tests' engines, in this process."""
     done: list[Item] = []
 
-    def here(items: Sequence[Item], jobs: int) -> Iterator[tuple[Item, Row]]:
-        for name, each in items:
+    def here(items: Sequence[Seeded], jobs: int) -> Iterator[tuple[Seeded, Row]]:
+        for name, each, seed in items:
             done.append((name, each))
-            verdict = grading.grade(registry.find(name), verdicts.handed_in(name, each), engines, verdicts.SEED)
-            yield (name, each), verdicts.row(each, verdict)
+            verdict = grading.grade(registry.find(name), verdicts.handed_in(name, each), engines, seed)
+            yield (name, each, seed), verdicts.row(each, verdict)
 
-    monkeypatch.setattr(verdicts, "_graded", here)
+    monkeypatch.setattr(verdicts, "graded", here)
     return done
 
 

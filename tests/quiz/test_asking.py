@@ -39,7 +39,8 @@ UNREADABLE = ["", "x", "1,5", "inf", "nan", "3 apples", "3 s", "1..2", "--1", "1
 @pytest.mark.parametrize("typed", UNREADABLE)
 def test_what_is_no_number_is_told(typed: str) -> None:
     with pytest.raises(
-        asking.UnreadableError, match=r"^(That is not a number|.* does not fit here. Write the answer in MB)"
+        asking.UnreadableError,
+        match=r"^(That is not a number|That number is too large|.* does not fit here. Write the answer in MB)",
     ):
         asking.judge(number(700, "MB"), typed, ())
 

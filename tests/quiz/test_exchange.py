@@ -120,7 +120,7 @@ def test_what_is_broken_is_one_sentence_and_changes_nothing(tmp_path: Path, data
 def test_what_is_no_export_is_one_sentence(tmp_path: Path, content: bytes) -> None:
     file = tmp_path / "broken.json"
     file.write_bytes(content)
-    with pytest.raises(DeckError, match=r"\A[^\n]*broken\.json: this is no [^\n]*\Z"):
+    with pytest.raises(DeckError, match=r"\A[^\n]*broken\.json: this is not [^\n]*\Z"):
         exchange.read(file)
 
 

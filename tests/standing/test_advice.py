@@ -35,7 +35,7 @@ CASES = {
     "a chapter read, its exercise not tried": (
         standing(START, read(FIRST)),
         ["rankup start ring", "rankup quiz 01"],
-        "gives 20 points for about 30 minutes",
+        "worth 20 points in about 30 minutes",
     ),
     "an exercise begun": (
         standing(START, read(FIRST, exercises=(begun,))),

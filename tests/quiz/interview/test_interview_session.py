@@ -140,7 +140,7 @@ BAD_REQUESTS = {
     "minutes that are none": ({"minutes": float("nan")}, "an interview takes 4 to 480 minutes, not nan"),
     "topic": ({"topics": ("basic",)}, "no topic is called 'basic'; did you mean 'basics'?"),
     "topic without question": ({"topics": ("silent",)}, "no interview question is about 'silent'"),
-    "round": ({"round": "large"}, "no round is called 'large'; there are small"),
+    "round": ({"round": "large"}, "no round is called 'large'; choose from small"),
     "minutes of a round": ({"round": "small", "minutes": 5}, "the round small takes 10 minutes"),
 }
 
