@@ -59,10 +59,10 @@ def bounded(played: Played, most: int) -> None:
     def look(node: str, step: Step) -> None:
         if len(sim.story.sent) > most:
             line = next((effect[-1] for effect in reversed(step.effects) if effect[0] == "send"), None)
-            where = f" line {line}" if line else ""
+            where = f" (line {line})" if line else ""
             text = (
-                f"The nodes went on sending: more than {most} messages by {sim.time:.2f} s, the last by {node}{where}. "
-                "Does every message cause others, for ever?"
+                f"The nodes sent more than {most:,} messages by {sim.time:.2f} s, so the run was ended. The last came from "
+                f"{node}{where}. Check that messages do not cause further messages forever."
             )
             raise Lost.because("timeout", text, file=sim.file, line=line, expected=f"at most {most}", got="more")
 
