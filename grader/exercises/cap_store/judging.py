@@ -111,12 +111,10 @@ def _stale(run: View, found: Conflict) -> Diagnosis:
     if first is not None:
         begun = f"this {known.what}" if second is known else f"the {told(second.asked)}"
         begun += f" that returned {second.value}" if second.what == "read" and second is not known else ""
-        text += f" {known.value} is newer than {stale.value}: {begun} began at {at(second.start)}, after {_ended(first)}."
+        text += f" {known.value} is newer: {begun} began at {at(second.start)}, after {_ended(first)}."
     text += _why_stale(run, found)
     shown = [first.asked if first else None, second.asked, other, one]
-    return run.wrong(
-        "not_linearizable", text, title="A stale read", shown=shown, expected=known.value, got=stale.value
-    )
+    return run.wrong("not_linearizable", text, title="A stale read", shown=shown, expected=known.value, got=stale.value)
 
 
 def _ended(one: Operation) -> str:
@@ -146,7 +144,7 @@ def _why_stale(run: View, found: Conflict) -> str:
             f"{size} nodes, which is no majority. Count each node once, and count only replies to this request."
         )
     if found.known.what == "read" and found.known.value == found.second.value and found.known.node != one.ask.node:
-        return " A value that is read may be stored on a minority only. Write it to a majority before you answer the read."
+        return " A value that is read may be on a minority only. Write it to a majority before you answer the read."
     return ""
 
 
@@ -274,7 +272,7 @@ def own_words(run: View) -> Diagnosis | None:
                     )
                     shown = [seen.asked, read.asked]
                     return run.wrong(
-                        "wrong_result", text, title="Back to an older value", shown=shown, expected=seen.value, got=read.value
+                        "wrong_result", text, title="An older value", shown=shown, expected=seen.value, got=read.value
                     )
     return None
 
@@ -323,7 +321,7 @@ def _why_apart(run: View, healed: float, one: Operation, other: Operation) -> st
             f"{one.value} was written at {first.node} at {at(first.start)}, {other.value} at {second.node} at "
             f"{at(second.start)}. All nodes must prefer the same one of two writes, no matter which arrives last."
         )
-    return "Both sent messages after the faults. Check that nodes tell all that they have, and all choose the same value."
+    return "Both sent messages after the faults. Let nodes tell all that they have, and all choose the same value."
 
 
 def kept(run: View) -> Diagnosis | None:
@@ -373,6 +371,4 @@ def _lost(run: View, causes: Causes, read: Operation, lost: Operation) -> Diagno
                 f" The clock of {writer}, where {read.value} was written, is {apart:.0f} s ahead of {lost.node}'s. Do not "
                 "order writes by clocks: count on from the highest number that the node has seen."
             )
-    return run.wrong(
-        kind, text, title="A confirmed write is gone", shown=shown, expected=lost.value, got=read.value
-    )
+    return run.wrong(kind, text, title="A confirmed write is gone", shown=shown, expected=lost.value, got=read.value)

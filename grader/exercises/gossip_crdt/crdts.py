@@ -198,7 +198,7 @@ def _counters(kind: str) -> Iterator[Script]:
     yield script(kind, "ab", "a+1:3 b+2:4 a<b").value("a", most)
     again = script(kind, "ab", "a+1:1 b+2:2 a<b a<b")
     yield again.value("a", f"{most} A state that is merged twice counts once.")
-    yield script(kind, "ab", "a+1 b+2 a<b b<a").value("b", f"{most} Replicas merge each other more than once.").value("a")
+    yield script(kind, "ab", "a+1 b+2 a<b b<a").value("b", f"{most} Replicas merge more than once.").value("a")
     yield script(kind, "ab", "a+1 b+2 b<a a+1:6 a<b").value("a", f"{most} b's count of n1 is older than a's.")
     if kind == "PNCounter":
         yield script(kind, "a", "a-1:4").value("a", "decrement subtracts the amount. The value may go below 0.")
@@ -239,7 +239,7 @@ def _registers() -> Iterator[Script]:
 def _sets() -> Iterator[Script]:
     kind = "ORSet"
     wins = "The replica that removed x had not seen this add, so the add wins."
-    tags = "Give every add a tag that was never used. A count of the elements that are there now repeats after a remove."
+    tags = "Give every add a tag that was never used. A count of present elements repeats after a remove."
     yield script(kind, "a").value("a", "A new set is empty.")
     yield script(kind, "a", "a+1 a+1").do("a", "add", 7, "n1").value("a")
     yield script(kind, "a", "a-").value("a", "Removing an element that is not in the set does nothing.")
@@ -252,7 +252,7 @@ def _sets() -> Iterator[Script]:
     gone = script(kind, "ab", "a+1 b<a a- b<a")
     yield gone.value("b", "a removed the add that b had seen. merge must carry the remove to b.")
     ghost = script(kind, "ab", "a+1 b<a a- a<b")
-    yield ghost.value("a", "a removed this add and then merged b, which still held it. A removed add must not come back.")
+    yield ghost.value("a", "a removed this add, then merged b, which still held it. The add must not come back.")
     again = script(kind, "ab", "a+1 b<a a- a+1 b<a a<b")
     yield again.value("b", "x was added again after it was removed.").value("a", "x was added again.")
     yield script(kind, "ab", "a+1 b<a b- a+1 a<b").value("a", tags + " " + wins)
@@ -328,7 +328,7 @@ def _first(found: Script) -> Script:
 
 
 def _laws(kind: str, rng: random.Random) -> Iterator[Script]:
-    yield _first(script(kind, "ab")).merge("b", "a").value("b", "b was empty, so after b.merge(a) it must have a's value.")
+    yield _first(script(kind, "ab")).merge("b", "a").value("b", "b was empty, so it must take a's value.")
     if kind == "ORSet":
         gone = script(kind, "ab", "a+1 b<a a-").note("b")
         yield gone.merge("a", "b").same("b", LEFT_ALONE, 0)
@@ -385,7 +385,7 @@ def _by_json(kind: str, rng: random.Random) -> Script:
 
 def _copies(kind: str) -> Iterator[Script]:
     yield _first(script(kind, "a")).copy("b", "a").value("b", LOST)
-    yield script(kind, "a").copy("b", "a").note("a").same("b", "An empty object must still be empty after to_json and from_json.", 0)
+    yield script(kind, "a").copy("b", "a").note("a").same("b", "An empty object must stay empty.", 0)
     if kind in COUNTERS:
         more = script(kind, "a", "a+1:2").copy("b", "a").play("b+1")
         yield more.value("a", "The copy must share nothing with the original.")

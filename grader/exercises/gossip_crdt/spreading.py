@@ -153,8 +153,8 @@ def disagreement(run: View) -> Diagnosis | None:
         if sent is None or sent.type != "read_ok" or "value" not in sent.body:
             got = "nothing" if sent is None else json.dumps(sent.body)[:100]
             few(run.played, [node])
-            text = f"{node} was asked for its value at {read_at(run.plan):.2f} s and answered {got}. Answer read_ok with "
-            text += f"the value within {PROMPT:g} s."
+            text = f"{node} was asked for its value at {read_at(run.plan):.2f} s and answered {got}. Answer read_ok "
+            text += f"with the value within {PROMPT:g} s."
             line = sent.line if sent else None
             return run.wrong("not_available", text, line=line, expected="read_ok", got=got[:40])
         found = (_set_wrong if run.workload == "g-set" else _counter_wrong)(run, node, sent)
@@ -181,7 +181,7 @@ def _set_wrong(run: View, node: str, sent: Sent) -> Diagnosis | None:
     if alien:
         few(run.played, [node])
         almost = [key for key in possible if key.strip('"') == alien[0].strip('"')]
-        why = f" A client added {almost[0]}. Send elements in a list: keys of a JSON object become strings." if almost else ""
+        why = f" It was added as {almost[0]}. Send a list: keys of a JSON object become strings." if almost else ""
         text = f"{run.when} {node} read {alien[0]}, which no client had added.{why}"
         wanted = ", ".join(sorted(possible))[:120]
         return run.wrong("wrong_result", text, shown=shown, expected=wanted, got=alien[0])
