@@ -282,9 +282,9 @@ def test_one_is_not_true() -> None:
 
 
 NOT_OF_THE_MODEL = {
-    "a register has no cas": (["c1 cas 1 2 0-10"], "register", "use --model cas-register or kv"),
-    "a register is not appended to": (["c1 + a 0-10"], "register", "use --model kv"),
-    "a number is not appended to": (["c1 w 1 0-10", "c1 + a 20-30"], "kv", "which is not text"),
+    "a register has no cas": (["c1 cas 1 2 0-10"], "register", "Use --model cas-register or kv"),
+    "a register is not appended to": (["c1 + a 0-10"], "register", "Use --model kv"),
+    "a number is not appended to": (["c1 w 1 0-10", "c1 + a 20-30"], "kv", "so it must hold text"),
 }
 
 
