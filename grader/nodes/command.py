@@ -53,16 +53,16 @@ def settings(wanted: Wanted) -> Settings:
     if wanted.topology not in TOPOLOGIES:
         raise BadRequest(f"no topology is called {wanted.topology!r}; there are {', '.join(TOPOLOGIES)}")
     if not 1 <= wanted.nodes <= MOST_NODES:
-        raise BadRequest(f"--nodes is from 1 to {MOST_NODES}, not {wanted.nodes}")
+        raise BadRequest(f"--nodes must be from 1 to {MOST_NODES}, not {wanted.nodes}")
     for name, value in (("--drop", wanted.drop), ("--duplicate", wanted.duplicate)):
         if not 0 <= value < 1:
-            raise BadRequest(f"{name} is a probability below 1, not {value:g}")
+            raise BadRequest(f"{name} must be a probability below 1, not {value:g}")
     for name, value in (("--rate", wanted.rate), ("--latency", wanted.latency)):
         if not 0 <= value < math.inf:
-            raise BadRequest(f"{name} is not below 0, and {value:g} is no such number")
+            raise BadRequest(f"{name} must be a number from 0 on, not {value:g}")
     for name, value in (("--time-limit", wanted.time_limit), ("--nemesis-interval", wanted.interval)):
         if not 0 < value < math.inf:
-            raise BadRequest(f"{name} is more than 0 seconds, not {value:g}")
+            raise BadRequest(f"{name} must be more than 0 seconds, not {value:g}")
     return Settings(
         workload=WORKLOADS[wanted.workload],
         command=_command(wanted.command),
@@ -90,7 +90,7 @@ def _kinds(text: str, nodes: int) -> tuple[str, ...]:
 
 def _command(words: Sequence[str]) -> tuple[str, ...]:
     if not words:
-        raise BadRequest("say what each node is to run, after --, as in: -- python3 echo.py")
+        raise BadRequest("give the command that each node runs, after --, such as -- python3 echo.py")
     program, *rest = words
     if shutil.which(program) is not None:
         return (program, *rest)

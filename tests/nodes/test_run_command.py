@@ -32,20 +32,20 @@ def rankup(*words: str, folder: Path = ROOT) -> subprocess.CompletedProcess[str]
 
 BAD_REQUESTS = {
     "no such workload": (["--workload=kafka"], "no workload is called 'kafka'; there are echo"),
-    "no nodes": (["--nodes=0"], "--nodes is from 1"),
-    "too many nodes": (["--nodes=1000"], "--nodes is from 1 to 100"),
+    "no nodes": (["--nodes=0"], "--nodes must be from 1"),
+    "too many nodes": (["--nodes=1000"], "--nodes must be from 1 to 100"),
     "no such fault": (["--nemesis=earthquake"], "no fault is called 'earthquake'; there are partition"),
     "a fault that needs more nodes": (["--nemesis=pause,ring"], "ring needs 4 nodes, and there are 2"),
     "a partition of one": (["--nodes=1", "--nemesis=partition"], "partition needs 2 nodes"),
     "no such topology": (["--topology=star"], "no topology is called 'star'"),
-    "no probability": (["--drop=1"], "--drop is a probability below 1"),
+    "no probability": (["--drop=1"], "--drop must be a probability below 1"),
     "a negative rate": (["--rate=-1"], "--rate"),
-    "a time that is none": (["--time-limit=nan"], "--time-limit is more than 0"),
-    "endless": (["--time-limit=inf"], "--time-limit is more than 0"),
+    "a time that is none": (["--time-limit=nan"], "--time-limit must be more than 0"),
+    "endless": (["--time-limit=inf"], "--time-limit must be more than 0"),
     "a latency that is none": (["--latency=inf"], "--latency"),
     "a page nowhere": (["--html=no/such/a.html"], "no such folder"),
     "a history that is a folder": (["--history=."], "is a folder"),
-    "no command": ([], "say what each node is to run, after --"),
+    "no command": ([], "give the command that each node runs, after --"),
     "a command that is not there": (["--", "no-such-command"], "no-such-command: no such command"),
     "a file that is not there": (["--", "./nowhere.py"], "./nowhere.py: no such file"),
     "a file that wants ./": (["--", "plain.py"], "did you mean ./plain.py?"),
@@ -64,7 +64,7 @@ def test_a_bad_request_is_one_sentence(
     Path("folder").mkdir()
     Path("odd.py").write_text("print(1)")
     Path("odd.py").chmod(0o755)
-    command = [] if "--" in words or "say what" in sentence else [*NODE, "echo.py"]
+    command = [] if "--" in words or "give the command" in sentence else [*NODE, "echo.py"]
     with pytest.raises(BadRequest) as refused:
         cli.app(["nodes", "run", *ECHO, *words, *command], standalone_mode=False)
     assert sentence in str(refused.value)
