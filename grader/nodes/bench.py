@@ -152,13 +152,13 @@ class NodeBench:
         if self.play(plan, prepare).sim.digest == digest:
             return self.found(
                 "sandbox_violation",
-                "The same run came out otherwise when the nodes were in different processes: they share something. "
-                "Nodes tell each other things by send() alone.",
+                "The same run gave another result when the nodes were in different processes, so the nodes share "
+                "something. Let nodes tell each other things only by send().",
             )
         return self.found(
             "nondeterministic",
-            "The same run, made again with the same seed, came out otherwise. Handlers may depend on nothing but what "
-            "the node was given: use self.random and self.now(), not time, uuid, random or id().",
+            "The same run, repeated with the same seed, gave another result. Handlers may depend only on what the node "
+            "was given. Use self.random and self.now() instead of time, uuid, random or id().",
         )
 
     def _smallest(
@@ -183,7 +183,7 @@ class NodeBench:
         diagnosis, shown = best
         if shown is not None:
             # The label is of the whole plan: what it names may be left out of the smaller one.
-            less = "" if plan == whole else "made as small as it still goes wrong"
+            less = "" if plan == whole else "reduced to what still goes wrong"
             shown.subtitle = "; ".join(filter(None, (shown.subtitle or plan.label, less)))
         return Lost(diagnosis, shown, {**self._where(), "plan": plan.to_json()})
 
@@ -218,8 +218,8 @@ class NodeBench:
             raise Lost(
                 self.found(
                     "nondeterministic",
-                    "A schedule that went wrong did not go wrong when it was played again: nodes share something, or "
-                    "handlers depend on more than what the node was given.",
+                    "A schedule that went wrong did not go wrong when it was played again. Nodes share something, or "
+                    "handlers depend on more than what the node was given. Keep all state in attributes of self.",
                 )
             )
         shown = story(explorer, found.actions)
@@ -232,8 +232,8 @@ class NodeBench:
         found = explorer.replay(kept)
         if not found.problem and 2 * len(found.actions) < len(kept):
             raise Unable(
-                f"Not judged: only {len(found.actions)} of the {len(kept)} steps of the schedule are possible with "
-                "this submission, so it says nothing of it. Grade it as a whole."
+                f"Not judged, because only {len(found.actions)} of the {len(kept)} steps of the schedule are possible "
+                "with this submission. Grade it as a whole."
             )
         return found
 
@@ -243,7 +243,7 @@ class NodeBench:
         for goal in begin:
             reached = explorer.search(most, begin=state, goal=goal)
             if reached.state is None:
-                raise Lost(self.found("wrong_result", "The nodes never get to where this check begins."))
+                raise Lost(self.found("wrong_result", "The nodes never reach the state where this check begins."))
             before, state = before + reached.actions, reached.state
         found = explorer.search(most, begin=state)
         if not found.problem and dives[0]:

@@ -19,11 +19,11 @@ from grader.submission import Source
 from grader.verdict import Diagnosis, Kind
 
 BEYOND = {
-    "printing": "The submission went on printing beyond {allowed:g} bytes.",
-    "memory": "Out of memory: the nodes used {used:,.0f} MiB where {allowed:,.0f} MiB are allowed, last in a handler "
-    "of {who}.",
-    "cpu": "The nodes used {used:.1f} s of CPU time where {allowed:g} s are allowed.",
-    "": "{who} had {used:g} processes and threads where {allowed:g} are allowed.",
+    "printing": "The nodes printed more than {allowed:,.0f} bytes. Print less.",
+    "memory": "Out of memory: the nodes used {used:,.0f} MiB, and {allowed:,.0f} MiB are allowed. At the end {who} was "
+    "running.",
+    "cpu": "The nodes used {used:.1f} s of CPU time, and {allowed:g} s are allowed.",
+    "": "{who} had {used:g} processes and threads, and {allowed:g} are allowed.",
 }
 BOX = BoxLimits(memory_bytes=1024 * MIB)
 
@@ -69,8 +69,8 @@ class Allowance:
         if still > self.LONG:
             self.still_seconds -= still
             if self.still_seconds < 0:
-                return "handlers stood still again and again: do they sleep?"
-        return "" if self.wait_seconds >= 0 else "handlers took too long, all together"
+                return "Handlers stood still again and again. Do not sleep or wait in a handler: use set_timer."
+        return "" if self.wait_seconds >= 0 else "All handlers together took too long. Do less work in a handler."
 
 
 class Boxed:
@@ -183,7 +183,7 @@ class Boxed:
         now = self._client.moment(0)
         used_up = self._allowance.take(now.at - self._posted.at, self._posted.stood_still(now))
         if used_up and event != "loaded":
-            raise self._lost("timeout", f"The nodes were ended, last {self._who()}: {used_up}")
+            raise self._lost("timeout", f"The nodes were ended while {self._who()} was running. {used_up}")
         if told.get("event") == "raised":
             error = Raised.read(told)
             place = self._source.quote(error.line)
@@ -221,10 +221,9 @@ class Boxed:
         line = effect[-1] if effect and isinstance(effect[-1], int) else None
         return self._lost(
             "nondeterministic",
-            f"{plain(told.get('node'))} did not do the same when the same things happened to it again: on "
-            f"{told_of.given(what)} it did {one} the first time, and {two} the second{self._source.quote(line)}. "
-            "Handlers may depend on nothing but what the node was given: use self.random and self.now(), not time, "
-            "uuid or random.",
+            f"{plain(told.get('node'))} got the same inputs twice and behaved differently. On {told_of.given(what)} it "
+            f"did {one} the first time, and {two} the second time{self._source.quote(line)}. Handlers may depend only "
+            "on what the node was given. Use self.random and self.now() instead of time, uuid or random.",
             line, one, two,
         )  # fmt: skip
 

@@ -30,11 +30,11 @@ class Disk(MutableMapping[str, Any]):
 
     def __setitem__(self, key: str, value: Any) -> None:
         if not isinstance(key, str):
-            raise TypeError(f"a disk's keys are strings, not {key!r:.60}")
+            raise TypeError(f"a key of the disk must be a string, not {key!r:.60}")
         try:
             text = json.dumps(value, allow_nan=False)
         except (TypeError, ValueError) as error:
-            raise TypeError(f"a disk holds JSON values; {key!r} cannot be stored: {error}") from None
+            raise TypeError(f"the disk holds JSON values, so {key!r} cannot be stored: {error}") from None
         self._append(f"[{json.dumps(key)}, {text}]")
         self._values[key] = text
 

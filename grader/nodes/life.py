@@ -110,9 +110,9 @@ class Life:
 
     def _did(self, *what: Any) -> None:
         if len(self._effects) >= MOST_EFFECTS:
-            raise Flood(f"one handler did more than {MOST_EFFECTS} things (messages, writes, timers)")
+            raise Flood(f"one handler did more than {MOST_EFFECTS:,} things (messages, writes, timers)")
         if what[0] in ("send", "write") and what[2] is not None and len(what[2]) > MOST_TEXT:
-            raise Flood(f"a message or a value on disk of more than {MOST_TEXT} characters")
+            raise Flood(f"a message or a value on disk has more than {MOST_TEXT:,} characters")
         self._effects.append([*what, self._line()])
 
     def _line(self) -> int | None:

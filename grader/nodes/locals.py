@@ -138,8 +138,8 @@ class Locals:
         raise Lost(
             Diagnosis(
                 "nondeterministic",
-                f"{birth.name} was in one and the same state twice, as far as its attributes tell, and did not do the "
-                f"same on the same {what[0]}. Keep all that a node knows in attributes of self.",
+                f"{birth.name} was in the same state twice, as far as its attributes tell, but reacted differently to "
+                f"the same {what[0]}. Keep all that a node knows in attributes of self.",
                 file=self.file or None,
             )
         )

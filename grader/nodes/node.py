@@ -47,7 +47,7 @@ class Disk(MutableMapping[str, Any]):
 
     def __setitem__(self, key: str, value: Any) -> None:
         if not isinstance(key, str):
-            raise TypeError(f"a key of disk is a string, not {key!r}")
+            raise TypeError(f"a key of disk must be a string, not {key!r}")
         self._texts[key] = text = encode(value, "a value on disk")
         self._world.wrote(key, text)
 
@@ -102,19 +102,19 @@ class Node:
     def send(self, dst: str, body: dict[str, Any]) -> None:
         """Send `body` to a node or a client, as it is now. It may arrive late or never."""
         if not isinstance(dst, str):
-            raise TypeError(f"send(dst, body): dst is the name of a node, not {dst!r}")
+            raise TypeError(f"send(dst, body): dst must be the name of a node or a client, not {dst!r}")
         if not isinstance(body, dict):
-            raise TypeError(f"send(dst, body): body is a dict, not {body!r}")
+            raise TypeError(f"send(dst, body): body must be a dict, not {body!r}")
         self._world.send(dst, encode(body, "a message's body"))
 
     def reply(self, request: dict[str, Any], body: dict[str, Any]) -> None:
         """Send `body` to whom `request` came from, with in_reply_to. `request` is the very body given to on_message."""
         if not isinstance(request, Body):
             raise TypeError(
-                "reply(request, body): request is the very body that on_message was given, not a copy of it"
+                "reply(request, body): request must be the very body that on_message was given, not a copy of it"
             )
         if not isinstance(body, dict):
-            raise TypeError(f"reply(request, body): body is a dict, not {body!r}")
+            raise TypeError(f"reply(request, body): body must be a dict, not {body!r}")
         answer = dict(body)
         if "msg_id" in request:
             answer["in_reply_to"] = request["msg_id"]
@@ -123,9 +123,9 @@ class Node:
     def set_timer(self, name: str, after: float) -> None:
         """Have on_timer(name) called in `after` seconds of this node's clock; a timer of that name is moved."""
         if not isinstance(name, str):
-            raise TypeError(f"set_timer(name, after): name is a string, not {name!r}")
+            raise TypeError(f"set_timer(name, after): name must be a string, not {name!r}")
         if isinstance(after, bool) or not isinstance(after, (int, float)) or not 0 <= after < 1e9:
-            raise ValueError(f"set_timer(name, after): after is a number of seconds from 0 on, not {after!r}")
+            raise ValueError(f"set_timer(name, after): after must be a number of seconds from 0 on, not {after!r}")
         self._world.set_timer(name, float(after))
 
     def cancel_timer(self, name: str) -> None:

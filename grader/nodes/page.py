@@ -65,7 +65,7 @@ def picture(outcome: Outcome) -> str:
     limit = 1000 * outcome.settings.request_seconds
     functions = sorted({call.f for call in every})
     body = [
-        style.text(LEFT, 18, "How long each request took, in ms, by when it was made", 13),
+        style.text(LEFT, 18, "Latency of each request in ms, by the time it was sent", 13),
         *_bands(outcome, end),
         *_axes(end, limit),
         *(_point(call, end, limit, COLOURS[functions.index(call.f) % len(COLOURS)]) for call in every),

@@ -83,7 +83,7 @@ def parse(line: bytes) -> Message:
         text = line.decode()
     except UnicodeDecodeError as error:
         raise Malformed(
-            f"printed bytes that are no text (UTF-8) to stdout: {quoted(line)}, at byte {error.start + 1} of the "
+            f"printed bytes to stdout that are not UTF-8 text: {quoted(line)}, at byte {error.start + 1} of the "
             f"line. {RULE}"
         ) from None
     try:
@@ -112,8 +112,8 @@ def parse(line: bytes) -> Message:
 
 
 RULE = (
-    "Only messages go to stdout, each a line of JSON like "
-    '{"src": "n1", "dest": "c1", "body": {"type": "echo_ok", "in_reply_to": 1}}; print anything else to stderr'
+    "Print only messages to stdout, each as a line of JSON like "
+    '{"src": "n1", "dest": "c1", "body": {"type": "echo_ok", "in_reply_to": 1}}. Print anything else to stderr'
 )
 
 

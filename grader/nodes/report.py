@@ -49,7 +49,7 @@ def rows(outcome: Outcome) -> Iterator[tuple[str, str]]:
         told = [f"{ends['ok']} ok"]
         told += [f"{other} saw another value or no key"] * (other > 0)
         told += [f"{ends['fail'] - other} refused or given up"] * (ends["fail"] > other)
-        told += [f"{ends['info']} that may have happened"] * (ends["info"] > 0)
+        told += [f"{ends['info']} of unknown outcome"] * (ends["info"] > 0)
         yield "answered", f"{found['availability']:.1%} ({', '.join(told)})"
     if found["latency_ms"]:
         yield "latency", spread(found["latency_ms"])
@@ -81,7 +81,7 @@ def _messages(outcome: Outcome) -> Iterator[tuple[str, str]]:
         yield (
             "messages",
             (
-                f"{counts['per_operation']:.1f} a request ({counts['between_nodes']} between nodes{services}); "
+                f"{counts['per_operation']:.1f} per request ({counts['between_nodes']} between nodes{services}), "
                 f"{counts['all_per_operation']:.1f} with the clients' own"
             ),
         )
@@ -102,11 +102,11 @@ def _own(found: dict[str, Any]) -> Iterator[tuple[str, str]]:
             )
             yield word, f"{found[key]}" + (f" ({which})" if values else "")
     if found.get("stable_latency_ms"):
-        yield "until all had it", spread(found["stable_latency_ms"])
+        yield "until on all nodes", spread(found["stable_latency_ms"])
     if found.get("final_reads"):
         reads = ", ".join(f"{node} {value}" for node, value in found["final_reads"].items())
         low, high = found["possible"]
-        yield "final reads", f"{reads}; right is {low if low == high else f'a sum from {low} to {high}'}"
+        yield "final reads", f"{reads}; expected {low if low == high else f'a sum from {low} to {high}'}"
 
 
 def stderr(outcome: Outcome) -> dict[str, str]:

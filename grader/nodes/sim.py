@@ -324,7 +324,8 @@ class Simulation:
             self.time = at
             self.events += 1
             if self.events > self.most_events:
-                text = f"The nodes went on sending: more than {self.most_events} events."
+                text = f"The run was ended after {self.most_events:,} events. Check that messages and timers do not "
+                text += "cause others forever."
                 raise Lost(Diagnosis("timeout", text, file=self.file))
             self._digest.update(json.dumps([turn.node, step.effects, step.state]).encode())
             self._carry_out(turn, step)
@@ -343,7 +344,7 @@ class Simulation:
                 continue
             self._characters += len(effect[2] or "")
             if self._characters > MOST_CHARACTERS:
-                text = f"The nodes sent and wrote more than {MOST_CHARACTERS} characters in one run."
+                text = f"The nodes sent and wrote more than {MOST_CHARACTERS:,} characters in one run. Send less."
                 raise Lost(Diagnosis("out_of_memory", text, file=self.file, line=effect[3]))
             if kind == "send":
                 self._send(turn.node, effect[1], effect[2], effect[3])

@@ -56,7 +56,7 @@ def problem(module: types.ModuleType, name: str) -> str:
     if not isinstance(found, type) or not issubclass(found, Node):
         return f"{name} is not a subclass of Node: write `class {name}(Node)`"
     if found.__init__ is not Node.__init__:
-        return f"{name} defines __init__: set a node's state up in on_start, which is also called after a crash"
+        return f"{name} defines __init__: set up a node's state in on_start, which is also called after a crash"
     return ""
 
 

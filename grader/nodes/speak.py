@@ -107,7 +107,7 @@ class Speaker:
         try:
             message = parse(line)
         except Malformed as error:
-            print(f"this was no message: whoever sent it {error}", file=sys.stderr)
+            print(f"a line on stdin is not a message: its sender {error}", file=sys.stderr)
             return
         if self.node is None:
             self._init(message)
@@ -136,12 +136,12 @@ def load(what: str) -> type[Any]:
     name, _, wanted = what.rpartition(":")
     path = Path(name)
     if not name or not wanted:
-        _refuse(f"{what}: say which class of which file, as FILE.py:CLASS")
+        _refuse(f"{what}: name a file and a class in it, as FILE.py:CLASS")
     if not path.is_file():
         _refuse(f"{path}: no such file")
     spec = importlib.util.spec_from_file_location("node_program", path)
     if spec is None or spec.loader is None:
-        _refuse(f"{path}: a .py file holds the class")
+        _refuse(f"{path}: is not a .py file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     sys.path.insert(0, str(path.parent))
@@ -149,10 +149,10 @@ def load(what: str) -> type[Any]:
         spec.loader.exec_module(module)
     except Exception:
         traceback.print_exc()
-        _refuse(f"{path} cannot be imported, as above")
+        _refuse(f"{path} cannot be imported: see the error above")
     found = getattr(module, wanted, None)
     if not isinstance(found, type) or not issubclass(found, Node):
-        _refuse(f"{path}: {wanted} is no Node class; it is to be `class {wanted}(Node)`")
+        _refuse(f"{path}: {wanted} is not a Node class; write `class {wanted}(Node)`")
     return found
 
 

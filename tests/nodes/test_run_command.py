@@ -64,7 +64,7 @@ def test_a_bad_request_is_one_sentence(
     Path("folder").mkdir()
     Path("odd.py").write_text("print(1)")
     Path("odd.py").chmod(0o755)
-    command = [] if "--" in words or "say what" in sentence else [*NODE, "echo.py"]
+    command = [] if "--" in words or "give the command" in sentence else [*NODE, "echo.py"]
     with pytest.raises(BadRequest) as refused:
         cli.app(["nodes", "run", *ECHO, *words, *command], standalone_mode=False)
     assert sentence in str(refused.value)

@@ -35,7 +35,7 @@ def told(asked: Asked) -> str:
 
 
 def _group(group: Iterable[str]) -> str:
-    return "{" + ", ".join(group) + "}"
+    return "group {" + ", ".join(group) + "}"
 
 
 # ---- answers as such
@@ -47,17 +47,15 @@ def proper(run: View) -> Diagnosis | None:
         answer = one.answer
         if answer is None or answered(one):
             continue
-        if answer.get("type") != "error" or isinstance(answer.get("code"), bool):
-            wanted = f"{one.ask.body['type']}_ok"
-        elif not isinstance(answer.get("code"), int):
-            wanted = "a code that is a whole number"
+        if answer.get("type") != "error":
+            wanted = f"{one.ask.body['type']}_ok or an error"
+        elif isinstance(answer.get("code"), bool) or not isinstance(answer.get("code"), int):
+            wanted = "an error with a whole number as its code"
         else:
             continue
-        text = f"The {told(one)} at {at(one.sent)} was answered by {answer_text(one)}; expected {wanted}, or an error."
-        if answer.get("type") == "read_ok":
-            text += ' A read_ok carries the value as "value".'
+        text = f"The {told(one)} at {at(one.sent)} was answered with {answer_text(one)}. Answer with {wanted}."
         return run.wrong(
-            "wrong_result", text, title="No such answer", shown=[one], expected=wanted, got=answer_text(one)
+            "wrong_result", text, title="A wrong answer", shown=[one], expected=wanted, got=answer_text(one)
         )
     return None
 
@@ -68,9 +66,11 @@ def _late(run: View, one: Asked, who: str) -> Diagnosis:
         what = f"got {got}"
     else:
         got = f"an answer after {one.answered - one.sent:.2f} s"
-        what = f"was answered after {one.answered - one.sent:.2f} s only"
+        what = f"was answered only after {one.answered - one.sent:.2f} s"
     strays = run.strays(one)
-    why = f" It sent {strays[0].type}, without in_reply_to: answer with reply(request, body)." if strays else ""
+    why = ""
+    if strays:
+        why = f" {one.ask.node} sent {strays[0].type} without in_reply_to. Answer with reply(request, body)."
     text = f"The {told(one)}, sent at {at(one.sent)}, {what}. {who}{why}"
     return run.wrong("not_available", text, title="Too late", shown=[one], expected="an answer within 2 s", got=got)
 
@@ -91,40 +91,36 @@ def linearizable(run: View) -> Diagnosis | None:
 
 def _unwritten(run: View, found: Unwritten) -> Diagnosis:
     one, refused = found.read.asked, found.refused
-    text = f"The {told(one)} returned {found.read.value} at {at(found.read.end)}, "
+    text = f"The {told(one)} returned {found.read.value} at {at(found.read.end)}, but "
     if refused is None:
-        return run.wrong(
-            "wrong_result", text + "which nobody ever wrote to that key.", title="A value from nowhere", shown=[one]
-        )
+        text += "no client had written this value to this key. Return only values that were written, or null."
+        return run.wrong("wrong_result", text, title="A value that was never written", shown=[one])
     code = (refused.asked.answer or {}).get("code")
     text += (
-        f"but the {told(refused.asked)} was answered by error {code} at {at(refused.asked.answered or 0.0)}: codes "
-        f"{', '.join(map(str, sorted(DEFINITE)))} promise that nothing happened. A write of which some node may know is "
-        "answered by 0 or 13: it may have happened, or happen yet."
+        f"the {told(refused.asked)} was answered with error {code} at {at(refused.asked.answered or 0.0)}. Codes "
+        f"{', '.join(map(str, sorted(DEFINITE)))} promise that the write never happens. Answer with error 0 or 13 as soon "
+        "as some node may have stored the value: these codes leave the outcome open."
     )
-    return run.wrong("not_linearizable", text, title="It happened after all", shown=[refused.asked, one])
+    return run.wrong("not_linearizable", text, title="A refused write that happened", shown=[refused.asked, one])
 
 
 def _stale(run: View, found: Conflict) -> Diagnosis:
     stale, known, first, second = found.stale, found.known, found.first, found.second
     one, other = stale.asked, known.asked
-    text = f"The {told(one)} from {at(one.sent)} to {at(stale.end)} returned {stale.value}, but "
-    if known.what == "write":
-        text += f"{known.node} had confirmed the write of {known.value} at {at(known.end)}"
-    else:
-        text += f"a read at {known.node} had returned {known.value} by {at(known.end)}"
-    if first is None:
-        text += "."
-    else:
-        done = "confirmed" if first.what == "write" else "read"
-        begun = "which" if second is known else f"and the {told(second.asked)}"
+    text = f"The {told(one)} from {at(one.sent)} to {at(stale.end)} returned {stale.value}, but before that {_ended(known)}."
+    if first is not None:
+        begun = f"this {known.what}" if second is known else f"the {told(second.asked)}"
         begun += f" that returned {second.value}" if second.what == "read" and second is not known else ""
-        text += f", {begun} began at {at(second.start)}, after {first.value} had been {done} at {first.node} ({at(first.end)})."
+        text += f" {known.value} is newer: {begun} began at {at(second.start)}, after {_ended(first)}."
     text += _why_stale(run, found)
     shown = [first.asked if first else None, second.asked, other, one]
-    return run.wrong(
-        "not_linearizable", text, title="A read that goes back", shown=shown, expected=known.value, got=stale.value
-    )
+    return run.wrong("not_linearizable", text, title="A stale read", shown=shown, expected=known.value, got=stale.value)
+
+
+def _ended(one: Operation) -> str:
+    if one.what == "write":
+        return f"{one.node} had confirmed the write of {one.value} at {at(one.end)}"
+    return f"a read at {one.node} had returned {one.value} at {at(one.end)}"
 
 
 def _why_stale(run: View, found: Conflict) -> str:
@@ -136,19 +132,19 @@ def _why_stale(run: View, found: Conflict) -> str:
         if 2 * (len(heard) + 1) > size:
             continue
         cut = run.side(asked.ask.node, asked.sent, asked.answered or asked.sent)
-        where = f"{asked.ask.node}, in {_group(cut[1])} then," if cut else asked.ask.node
+        where = f"{asked.ask.node}, then in {_group(cut[1])}," if cut else asked.ask.node
         what = f"confirmed the {told(asked)}" if operation.what == "write" else f"answered the {told(asked)}"
         if not heard:
             return (
-                f" {where} {what} without hearing from any other node: in CP mode a node that cannot reach a majority must "
-                "answer an error, and it knows only when it asks."
+                f" {where} {what} without hearing from any other node. In CP mode a node must ask the others, and "
+                "answer an error if it cannot reach a majority."
             )
         return (
-            f" {where} {what} when it had heard from {listed(sorted(heard))} only: with itself that is {len(heard) + 1} of {size} "
-            "nodes, no majority. Is an answer counted twice, or one that belongs to an earlier request?"
+            f" {where} {what} after it had heard only from {listed(sorted(heard))}. With itself that is {len(heard) + 1} of "
+            f"{size} nodes, which is no majority. Count each node once, and count only replies to this request."
         )
     if found.known.what == "read" and found.known.value == found.second.value and found.known.node != one.ask.node:
-        return " Whoever reads a value that may be with a minority only has to give it to a majority before it answers."
+        return " A value that is read may be on a minority only. Write it to a majority before you answer the read."
     return ""
 
 
@@ -160,23 +156,22 @@ def refused(run: View) -> Diagnosis | None:
             continue
         cut, group = found
         size, heard = len(run.names), run.heard(one)
-        was = f"read with {answer_text(one)}" if one.ask.body["type"] == "read" else "write"
+        what = "answered" if one.ask.body["type"] == "read" else "confirmed"
         text = (
-            f"{one.ask.node}, in {_group(group)} since {at(cut.at)}, {'answered the' if was[0] == 'r' else 'confirmed the'} "
-            f"{told(one)} at {at(one.answered or 0.0)}{' by ' + answer_text(one) if was[0] == 'r' else ''}: "
+            f"{one.ask.node}, in {_group(group)} since {at(cut.at)}, {what} the {told(one)} at {at(one.answered or 0.0)}"
+            f"{' with ' + answer_text(one) if what == 'answered' else ''}. In CP mode a node that cannot reach a majority "
+            "must answer an error."
         )
         if 2 * len(group) == size:
-            text += f"{len(group)} of {size} nodes are a half and no majority, and the other half could do the same."
-        else:
-            text += "in CP mode a node that cannot reach a majority must answer an error."
-        if heard and 2 * (len(heard) + 1) <= size and 2 * len(group) != size:
-            text += f" It had heard from {listed(sorted(heard))}: is an answer, or the node itself, counted twice?"
-        elif not heard:
-            text += " It heard from no other node in between."
+            text += f" {len(group)} of {size} nodes are half of them and no majority: the other half could do the same."
+        elif heard and 2 * (len(heard) + 1) <= size:
+            text += f" {one.ask.node} had heard only from {listed(sorted(heard))}. Count every node only once."
+        if not heard:
+            text += f" {one.ask.node} heard from no other node in between."
         return run.wrong(
             "not_linearizable",
             text,
-            title="No majority, and yet an answer",
+            title="An answer without a majority",
             shown=[one],
             expected="an error",
             got=answer_text(one),
@@ -191,8 +186,8 @@ def prompt_errors(run: View) -> Diagnosis | None:
         if found is None or in_time(one, PROMPT):
             continue
         who = (
-            f"{one.ask.node} is in {_group(found[1])} and can reach no majority: it must say so by an error within 2 s, "
-            "instead of waiting for answers that cannot come."
+            f"{one.ask.node} is in {_group(found[1])} and cannot reach a majority. Answer an error within 2 s, and do not "
+            "wait for replies that cannot come."
         )
         return _late(run, one, who)
     return None
@@ -210,18 +205,19 @@ def goes_on(run: View, later: bool = True) -> Diagnosis | None:
         whole = run.uncut_since(one.sent, end)
         cut = run.side(one.ask.node, one.sent - TAKEN_OVER, end)
         if whole is not None and one.sent >= (whole + AGREED if whole else START) and (later or not whole):
-            when = f"The network has been whole since {at(whole)}" if whole else "The network was never cut so far"
-            who = f"{when}: {'a cluster must work again within 5 s' if whole else 'every request must be answered'}."
+            who = "The network had never been cut, so every request must succeed."
+            if whole:
+                who = f"The network had been whole since {at(whole)}. Every request must succeed from 5 s after that."
         elif later and cut is not None and 2 * len(cut[1]) > len(run.names):
-            who = f"{one.ask.node} is in {_group(cut[1])} since {at(cut[0].at)}, which is a majority, and must go on."
+            who = f"{one.ask.node} was in {_group(cut[1])} since {at(cut[0].at)}. This is a majority, so it must go on serving."
         else:
             continue
         if not in_time(one, PROMPT):
             return _late(run, one, who)
         if not answered(one):
-            text = f"The {told(one)} at {at(one.sent)} was answered by {answer_text(one)}. {who}"
+            text = f"The {told(one)} at {at(one.sent)} was answered with {answer_text(one)}. {who}"
             return run.wrong(
-                "not_available", text, title="It does not work", shown=[one], expected="an answer", got=answer_text(one)
+                "not_available", text, title="An error instead", shown=[one], expected="an answer", got=answer_text(one)
             )
     return None
 
@@ -240,16 +236,16 @@ def available(run: View) -> Diagnosis | None:
         gone = [name for name in run.names if not run.up(name, one.sent, end)]
         where += f" while {listed(sorted(gone))} {'is' if len(gone) == 1 else 'are'} down" if gone else ""
         if not in_time(one, PROMPT):
-            return _late(run, one, f"{where}: in AP mode it must answer with what it has.")
+            return _late(run, one, f"{where}. In AP mode a node must answer with what it has.")
         if not answered(one):
             text = (
-                f"The {told(one)} at {at(one.sent)} was answered by {answer_text(one)}. {where}: in AP mode every node "
-                "answers, also one that reaches nobody."
+                f"The {told(one)} at {at(one.sent)} was answered with {answer_text(one)}. {where}. In AP mode a node must "
+                "answer with what it has, even if it reaches no other node."
             )
             return run.wrong(
                 "not_available",
                 text,
-                title="AP, and no answer",
+                title="An error in AP mode",
                 shown=[one],
                 expected="an answer",
                 got=answer_text(one),
@@ -271,11 +267,12 @@ def own_words(run: View) -> Diagnosis | None:
                     said = "confirmed the write of" if seen.what == "write" else "answered a read with"
                     text = (
                         f"The {told(read.asked)} at {at(read.start)} returned {read.value}, but {read.node} itself had "
-                        f"{said} {seen.value} at {at(seen.end)}, which is later: a node must at least know what it said."
+                        f"{said} {seen.value} at {at(seen.end)}. {seen.value} is newer than {read.value}. A node must never go "
+                        "back behind a value that it has confirmed or returned."
                     )
                     shown = [seen.asked, read.asked]
                     return run.wrong(
-                        "wrong_result", text, title="Forgotten", shown=shown, expected=seen.value, got=read.value
+                        "wrong_result", text, title="An older value", shown=shown, expected=seen.value, got=read.value
                     )
     return None
 
@@ -296,11 +293,11 @@ def agreed(run: View) -> Diagnosis | None:
                 continue
             one, key = reads[0], other.asked.ask.body["key"]
             text = (
-                f"{one.start - healed:.1f} s after all was whole again (at {at(healed)}) {one.node} reads {key} as "
-                f"{one.value}, but {other.node} as {other.value}. {_why_apart(run, healed, one, other)}"
+                f"All faults were over at {at(healed)}. {one.start - healed:.1f} s later {one.node} returned {one.value} for "
+                f"{key}, but {other.node} returned {other.value}. {_why_apart(run, healed, one, other)}"
             )
             return run.wrong(
-                "not_converged", text.strip(), title="Apart for ever", shown=[one.asked, other.asked],
+                "not_converged", text, title="Nodes that still disagree", shown=[one.asked, other.asked],
                 expected="one value on all nodes", got=f"{one.value} on {one.node}, {other.value} on {other.node}",
             )  # fmt: skip
     return None
@@ -310,22 +307,21 @@ def _why_apart(run: View, healed: float, one: Operation, other: Operation) -> st
     since = [message for message in run.between() if message.sent >= healed]
     if not since:
         return (
-            "After the healing no node sent anything to another: nobody tells them that the network is whole again, so "
-            "they have to try, by a timer."
+            "No node sent another node a message after the faults. A node is not told that the network is whole again, so "
+            "send by a timer, again and again."
         )
     tried = any((message.src, message.dst) == (one.node, other.node) for message in run.story.sent)
     silent = [name for name in (one.node, other.node) if name not in {message.src for message in since}]
     if silent:
-        return f"After the healing {listed(sorted(silent))} sent nothing to another node: what it alone has, nobody can know."
+        return f"{listed(sorted(silent))} sent no message to another node after the faults. Let every node tell what it has."
     writes = {operation.value: operation for operation in run.operations if operation.what == "write"}
     first, second = writes.get(one.value), writes.get(other.value)
     if first and second and tried and first.node != second.node:
         return (
             f"{one.value} was written at {first.node} at {at(first.start)}, {other.value} at {second.node} at "
-            f"{at(second.start)}: of two writes that do not know of each other all nodes must prefer the same one, "
-            "whichever they hear of last."
+            f"{at(second.start)}. All nodes must prefer the same one of two writes, no matter which arrives last."
         )
-    return "The nodes do talk to each other, but not about all that they have."
+    return "Both sent messages after the faults. Let nodes tell all that they have, and all choose the same value."
 
 
 def kept(run: View) -> Diagnosis | None:
@@ -348,32 +344,31 @@ def kept(run: View) -> Diagnosis | None:
 
 def _lost(run: View, causes: Causes, read: Operation, lost: Operation) -> Diagnosis:
     key, shown = read.asked.ask.body["key"], [lost.asked, read.asked]
-    text = f"In the end {read.node} reads {key} as {read.value}, but {lost.node} had confirmed the write of {lost.value} at {at(lost.end)}"
+    text = f"In the end {read.node} returned {read.value} for {key}, but {lost.node} had confirmed the write of {lost.value} "
+    text += f"(its client knew at {at(lost.end)})."
     kind: Kind = "lost_or_duplicated"
     crashes = [begin for begin, _ in run.downs[lost.node] if begin >= lost.end - 0.1]
     if read.value != registers.NOTHING:
         knew = next((one for one in causes.seen(lost.node, lost.start) if one.value == read.value), None)
         if knew is not None:
-            how = "confirmed" if knew.what == "write" else "shown"
-            text += f", after it had itself {how} {read.value} at {at(knew.end)}"
+            how = "confirmed" if knew.what == "write" else "returned"
+            text += f" {lost.node} itself had {how} {read.value} before, at {at(knew.end)}."
             shown.insert(0, knew.asked)
-        text += f": {lost.value} came later and must win, by whatever clock"
+        text += f" So {lost.value} is newer and must win."
     if crashes:
         kind = "not_durable"
         text += (
-            f". {lost.node} crashed at {at(crashes[0])}, and only what is on disk survives that: the value, and what says "
-            "how late it is, before the answer is sent"
+            f" {lost.node} crashed at {at(crashes[0])}, and only its disk survives a crash. Write the value, and the number "
+            "that orders it, to disk before you answer."
         )
     elif read.value == registers.NOTHING:
-        text += ": a write that was confirmed may not get lost"
+        text += " A confirmed write must not get lost. Bring it to every node."
     if not crashes and read.value in causes.writes and read.value != registers.NOTHING:
         writer = causes.writes[read.value].node
         apart = run.offsets[writer] - run.offsets[lost.node]
         if apart > max(1.0, lost.start - causes.writes[read.value].start):
             text += (
-                f". The clock of {writer}, where {read.value} was written, is {apart:.0f} s ahead of {lost.node}'s: do "
-                "clocks decide? Count instead, from the highest number that the node has seen"
+                f" The clock of {writer}, where {read.value} was written, is {apart:.0f} s ahead of {lost.node}'s. Do not "
+                "order writes by clocks: count on from the highest number that the node has seen."
             )
-    return run.wrong(
-        kind, text + ".", title="A confirmed write is gone", shown=shown, expected=lost.value, got=read.value
-    )
+    return run.wrong(kind, text, title="A confirmed write is gone", shown=shown, expected=lost.value, got=read.value)

@@ -256,7 +256,7 @@ def available(rng: random.Random, size: int, seed: int) -> Plan:
     )
     return Plan(
         members(size, "AP"), asks, mishaps, seed=seed, healed=10.0, until=13.0,
-        label=f"{size} nodes, cut into {_words(mishaps[0].groups)}, then everyone alone",
+        label=f"{size} nodes, cut into {_words(mishaps[0].groups)}, then every node alone",
     )  # fmt: skip
 
 
@@ -292,7 +292,7 @@ def tied(rng: random.Random, size: int, seed: int) -> Plan:
     alone = Mishap("partition", 0.5, 6.5, tuple((node,) for node in nodes))
     return Plan(
         members(size, "AP"), {**asks, **readers(nodes, 6.5 + AGREED)}, (alone,), seed=seed, healed=6.5,
-        until=6.5 + AGREED + 4.5, label=f"{size} nodes, everyone alone, the same keys written at two of them",
+        until=6.5 + AGREED + 4.5, label=f"{size} nodes, every node alone, the same keys written at two of them",
     )  # fmt: skip
 
 
@@ -336,7 +336,7 @@ def down(rng: random.Random, size: int, effects: int, seed: int, after: bool) ->
     return Plan(
         members(size, "AP"), {**asks, **readers(nodes, back + AGREED + 0.2)},
         (Mishap("crash", 0.4, back, ((node,),), effects),), seed=seed, healed=back, until=back + AGREED + 4.7,
-        label=f"{size} nodes, {node} crashes when it has sent or written {effects} times, and is back at {back} s",
+        label=f"{size} nodes, {node} crashes after {effects} sends and writes, and is back at {back} s",
     )  # fmt: skip
 
 

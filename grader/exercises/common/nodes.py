@@ -61,8 +61,8 @@ def bounded(played: Played, most: int) -> None:
             line = next((effect[-1] for effect in reversed(step.effects) if effect[0] == "send"), None)
             where = f" (line {line})" if line else ""
             text = (
-                f"The nodes sent more than {most:,} messages within {sim.time:.2f} s, the last one from {node}{where}. "
-                "Send fewer messages. Check that not every message causes another one."
+                f"The nodes sent more than {most:,} messages by {sim.time:.2f} s, so the run was ended. The last came from "
+                f"{node}{where}. Check that messages do not cause further messages forever."
             )
             raise Lost.because("timeout", text, file=sim.file, line=line, expected=f"at most {most}", got="more")
 

@@ -211,14 +211,15 @@ def _lost(bench: RankBench, case_: Case, wrong: Wrong) -> Lost:
     ask, code = wrong.ask, program(wrong.script, wrong.ask.steps)
     if isinstance(wrong.got, dict) and "not_json" in wrong.got:
         text = (
-            f"After `{code}`: to_json() returned a value that is not JSON ({str(wrong.got['not_json'])[:120]}). Return "
-            "dicts with string keys, lists, strings and numbers."
+            f"After `{code}`: to_json() returned a value that JSON cannot hold ({str(wrong.got['not_json'])[:120]}). "
+            "Return only dicts with string keys, lists, strings, numbers, booleans and None."
         )
         return bench.lost(case_, "wrong_result", text, None, "JSON values", str(wrong.got["not_json"])[:80])
     got, expected = in_words(wrong.got), in_words(wrong.expected)
     if ask.law:
         earlier = wrong.script.asks[ask.same_as or 0].words
-        text = f"After `{code}`: {earlier} is {expected}, but {ask.words} is {got}. {ask.law}"
+        differ = f"was {expected}, but is now" if earlier == ask.words else f"is {expected}, but {ask.words} is"
+        text = f"After `{code}`: {earlier} {differ} {got}. {ask.law}"
     else:
         text = f"After `{code}`: {ask.words} is {got} instead of {expected}. {ask.why or _typed(wrong)}"
     return bench.lost(case_, "wrong_result", text.strip(), None, expected, got)
@@ -229,7 +230,7 @@ def _typed(wrong: Wrong) -> str:
     if wrong.got == {"is": None} and wrong.expected != {"is": None}:
         return "A method without a `return` statement returns None."
     if in_words(wrong.got).replace('"', "") == in_words(wrong.expected).replace('"', ""):
-        return "Only the quotes differ. Keys of a JSON object are always strings, so keep numbers in lists."
+        return "The type differs. Keys of a JSON object become strings, so keep elements that are numbers in lists."
     return ""
 
 

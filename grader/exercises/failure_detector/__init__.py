@@ -45,35 +45,40 @@ def _answers(bench: RankBench, group: str) -> Iterator[tuple[Case, list[tuple[As
             said = told[number] if number < len(told) and isinstance(told[number], list) else [None, None]
             phi, alive, (what, which) = plain.number(said[0]), said[1], map(plain.in_words, said[:2])
             if phi is None or math.isnan(phi):
-                raise _wrong(bench, case, ask, f", phi(now) returns {what}; it must be a float.", "a float", what)
+                raise _wrong(bench, case, ask, f", phi(now) returned {what}. Return a float, no NaN.", "a float", what)
             if not isinstance(alive, bool):
-                raise _wrong(bench, case, ask, f", alive(now) returns {which}; True or False.", "a bool", which)
+                raise _wrong(bench, case, ask, f", alive(now) returned {which}. Return True or False.", "a bool", which)
             found.append((ask, phi + 0.0, alive))  # without the sign of -0.0
         yield case, found
 
 
-def _judged(bench: RankBench, group: str, why: Callable[[Ask, float], str] = lambda *_: "") -> Outcome:
+def _judged(bench: RankBench, group: str, why: Callable[[Ask], str] = lambda _: "") -> Outcome:
     """Alive or not, and phi within its bounds, wherever it is asked; `why` explains the first that is wrong."""
     for case, found in _answers(bench, group):
         for ask, phi, alive in found:
             if not ask.low <= phi <= ask.high:
                 wanted = "0.0" if ask.low == ask.high == 0 else f"{max(ask.low, 0):.3g} to {ask.high:.3g}"
-                text = f", phi is {phi:.4g}, expected {wanted}. {_phi_habit(ask, phi, found)}"
+                text = f", phi is {phi:.4g}, expected {wanted}. {_phi_habit(ask, found)}"
                 raise _wrong(bench, case, ask, text, wanted, f"{phi:.4g}")
             if ask.alive is not None and alive != ask.alive:
-                said = "the node is still trusted" if alive else "the node is suspected"
-                text = f", {said}, by a phi of {phi:.4g}. {why(ask, phi) or _phi_habit(ask, phi, found)}"
+                threshold = case.expected.detectors[ask.detector][1]
+                text = f", phi is {phi:.4g} and alive(now) is {alive}, expected {ask.alive}. "
+                text += _compared(phi, threshold) if alive != (phi < threshold) else _phi_habit(ask, found) or why(ask)
                 wanted, got = ("alive" if one else "suspected" for one in (ask.alive, alive))
                 raise _wrong(bench, case, ask, text, wanted, got)
     return bench.picture(group)
 
 
-def _phi_habit(ask: Ask, phi: float, found: list[tuple[Ask, float, bool]]) -> str:
+def _compared(phi: float, threshold: float) -> str:
+    return f"alive(now) must return phi < threshold. Here {phi:.4g} < {threshold:g} is {phi < threshold}."
+
+
+def _phi_habit(ask: Ask, found: list[tuple[Ask, float, bool]]) -> str:
     if ask.low == ask.high == 0:
-        return "Without an interval nothing is known of the node's pace, and nobody is suspected."
+        return "Without an interval between two heartbeats the node's pace is unknown. Return 0.0 until there is one."
     since = [value for other, value, _ in found if other.spread > 0]
     if len(since) > 3 and max(since) - min(since) < 1e-3:
-        return "phi is the same whenever it is asked: it must depend on `now`, which is given, and on no clock."
+        return "phi is the same for every `now`. Compute it from the argument `now`, and read no clock."
     told = [(value, list(suspicion.mistakes(other))) for other, value, _ in found if other.spread > 0]
     for number, (_, sentence) in enumerate(told[0][1] if told else []):
         if all(math.isclose(value, wrong[number][0], rel_tol=0.1, abs_tol=0.05) for value, wrong in told):
@@ -88,8 +93,7 @@ def _consistent(bench: RankBench) -> Outcome:
         for ask, phi, alive in found:
             threshold = script.detectors[ask.detector][1]
             if alive != (phi < threshold):
-                text = f", phi is {phi:.4g} and the threshold {threshold:g}, but alive(now) is {alive}: a node is alive as "
-                text += "long as phi < threshold."
+                text = f", phi is {phi:.4g}, but alive(now) is {alive}. {_compared(phi, threshold)}"
                 raise _wrong(bench, case, ask, text, str(phi < threshold), str(alive))
     return _judged(bench, "threshold")
 
@@ -101,9 +105,9 @@ def _same_by_any_clock(bench: RankBench) -> Outcome:
         for (_, phi, _), (ask, other, _) in zip(first, answers, strict=True):
             if not math.isclose(phi, other, rel_tol=1e-3, abs_tol=1e-3):
                 text = (
-                    f" of {'three' if ask.detector == 0 else '41'} heartbeats, phi is {other:.4g}; by a clock that said 0 "
-                    f"at the first heartbeat it is {phi:.4g}. Only differences of times may count: is 0.0 taken for no "
-                    "time at all, or a time kept with too few digits?"
+                    f" of {'three' if ask.detector == 0 else '41'}, phi is {other:.4g}. With a clock that says 0 at the "
+                    f"first heartbeat phi is {phi:.4g}, and both must be equal. Use only differences between times. Do not "
+                    "treat a time of 0.0 as missing, and keep all digits of a time."
                 )
                 raise _wrong(bench, case, ask, text, f"{phi:.4g}", f"{other:.4g}")
     return _judged(bench, "clock")
@@ -117,27 +121,24 @@ def _paced(bench: RankBench) -> Outcome:
         for (ask, phi, _), (_, fresh, _) in zip(found[::2], found[1::2], strict=False):
             if len(script.detectors) > 1 and not math.isclose(phi, fresh, rel_tol=0.01, abs_tol=0.01):
                 text = (
-                    f", phi is {phi:.4g}; of a detector that never knew another pace it is {fresh:.4g}. The last "
-                    f"{script.detectors[0][0]} intervals count, no more and no fewer."
+                    f", phi is {phi:.4g}. A detector that saw only the heartbeats of the new pace returns {fresh:.4g}, and "
+                    f"both must be equal. Use exactly the last {script.detectors[0][0]} intervals."
                 )
                 raise _wrong(bench, case, ask, text, f"{fresh:.4g}", f"{phi:.4g}")
     return outcome
 
 
-def _of_a_return(ask: Ask, phi: float) -> str:
+def _of_a_return(ask: Ask) -> str:
     if ask.alive:
-        return "One heartbeat is enough to trust a node again."
+        return "After an outage one heartbeat is enough to trust the node again."
     if "second" in ask.when:
-        return (
-            "The outage itself was taken for an interval: it says nothing of the node's pace, and stretches the bound."
-        )
+        return "Do not count the first outage as an interval between heartbeats: it says nothing about the node's pace."
     return ""
 
 
-def _of_a_pace(ask: Ask, phi: float) -> str:
-    if ask.alive:
-        return "Intervals that were suspicious by the old pace must count in the end: they may be the new one."
-    return "Intervals of the old pace still count: keep the last `window` only."
+def _of_a_pace(ask: Ask) -> str:
+    text = "The last `window` intervals all have the new pace, and only these intervals may count."
+    return text + " Keep them even if they looked suspicious at the old pace." if ask.alive else text
 
 
 EXERCISE = Exercise(

@@ -167,7 +167,8 @@ def _back(draw: Draw, window: int, period: float, outage: int) -> Case:
         ordinal = ("first", "second", "third")[number]
         for elapsed in (0.0, 0.6):
             script.ask(elapsed * period, f"{elapsed:g} periods after the {ordinal} heartbeat since the outage", True)
-    script.ask(BOUND * period, f"in a second outage, {BOUND} periods after the third heartbeat since the first", False)
+    when = f"in a second outage, {BOUND} periods after the third heartbeat since the first outage"
+    script.ask(BOUND * period, when, False)
     return _case("back", label, script)
 
 
@@ -183,7 +184,7 @@ def _pace(draw: Draw, window: int, period: float, factor: float) -> Case:
     for number, time in enumerate(later):
         if number > window + 2:
             gap = time - later[number - 1]
-            script.ask(gap, f"{gap:.4g} s after heartbeat {number} of the new pace, as the next one comes", True)
+            script.ask(gap, f"{gap:.4g} s after heartbeat {number} of the new pace, when the next one comes", True)
         script.heartbeat(time)
     script.ask(BOUND * new, f"{BOUND} of the new periods after the last heartbeat", False)
     return _case("pace", label, script)

@@ -37,24 +37,24 @@ def proper(run: Run) -> Diagnosis | None:
             continue
         where = f"{node}, asked for its suspects at {one.sent:.2f} s,"
         if answer is None or not in_time(one, PROMPT):
-            after = "did not answer" if one.seconds is None else f"answered after {one.seconds:.2f} s only"
-            stray = run.strays(one, since=0.0)
-            advice = " It sent something without in_reply_to: answer with reply(request, body)." if stray else ""
-            text = f"{where} {after}; 2 s are allowed.{advice}"
+            after = "did not answer" if one.seconds is None else f"answered only after {one.seconds:.2f} s"
+            text = f"{where} {after}. Answer within 2 s."
+            if run.strays(one, since=0.0):
+                text += f" {node} sent {one.client} a message without in_reply_to: answer with reply(request, body)."
             return run.wrong("not_available", text, title="No answer", shown=[one.reply])
         told = answer.get("suspects")
         names = [name for name in run.names if name != node]
         if answer.get("type") != "suspects_ok" or not isinstance(told, list) or any(one not in names for one in told):
             got = json.dumps({name: answer[name] for name in answer if name != "in_reply_to"})[:150]
             wanted = 'suspects_ok with "suspects", a list of ids of other nodes'
-            text = f"{where} answered {got}; expected {wanted}."
+            text = f"{where} answered {got}. Answer {wanted}."
             if isinstance(told, list) and node in told:
-                text += f" {node} lists itself: a node is up when it answers."
-            return _wrong(run, one, text, "No such answer", wanted, got)
+                text += f" {node} lists itself, but a node that answers is up. Leave its own id out."
+            return _wrong(run, one, text, "An answer of the wrong form", wanted, got)
         if told != sorted(set(told)):
             wanted, got = json.dumps(sorted(set(told))), json.dumps(told)
-            text = f"{where} answered {got}; expected {wanted}: sorted, and each id once."
-            return _wrong(run, one, text, "Not in order", wanted, got)
+            text = f"{where} answered {got}, expected {wanted}. Sort the ids, and list each id once."
+            return _wrong(run, one, text, "Ids not sorted, or not unique", wanted, got)
     return None
 
 
@@ -81,17 +81,14 @@ def complete(run: Run) -> Diagnosis | None:
             if not run.up(node, both_since, answered) or out[0] - both_since < KNOWN - 1e-6:
                 continue
             text = (
-                f"{other} is down since {out[0]:.2f} s, but {node} does not list it at {answered:.2f} s, "
-                f"{answered - out[0]:.1f} s later: a crash is listed within 5 s."
+                f"{other} crashed at {out[0]:.2f} s, but {node} did not list {other} at {answered:.2f} s, "
+                f"{answered - out[0]:.1f} s later. List a crashed node within 5 s."
             )
             earlier = max((end - begin for begin, end in run.downs[other] if end < out[0]), default=0.0)
             if earlier:
-                text += (
-                    f" {other} had been down for {earlier:.0f} s before: does that outage count as an interval between "
-                    "heartbeats?"
-                )
+                text += f" {other} had an earlier outage of {earlier:.0f} s. Do not count it as an interval between heartbeats."
             text += _clocks(run, node, other)
-            return _wrong(run, one, text, "A crash that nobody sees", f"{other} listed", json.dumps(told))
+            return _wrong(run, one, text, "A crash that is not listed", f"{other} listed", json.dumps(told))
     return None
 
 
@@ -102,18 +99,18 @@ def accurate(run: Run) -> Diagnosis | None:
         for other in told:
             if other not in run.names or not all(run.up(name, one.sent - TRUSTED, answered) for name in (node, other)):
                 continue
-            text = f"{node} lists {other} at {answered:.2f} s, but {other} "
+            text = f"{node}, asked at {one.sent:.2f} s, listed {other}, but {other} "
             if back := run.back(other, one.sent):
-                text += f"is up again since {back:.2f} s: within 2 s it must be trusted again."
+                text += f"had been up again since {back:.2f} s. Trust a node again within 2 s of its return."
             else:
-                text += "was never down."
+                text += "had never been down."
             heard = [sent.arrived or 0.0 for sent in run.reached(node, until=one.sent) if sent.src == other]
             if heard:
-                text += f" It was heard {one.sent - max(heard):.2f} s before, at {max(heard):.2f} s."
+                text += f" The last message from {other} had arrived at {max(heard):.2f} s."
             else:
-                text += f" Nothing of {other} had arrived yet: that alone is no reason to suspect it."
+                text += f" No message from {other} had arrived yet. Do not suspect a node for that alone."
             if started := run.back(node, one.sent):
-                text += f" ({node} itself is back since {started:.2f} s: what it has in memory begins there.)"
+                text += f" {node} itself had restarted at {started:.2f} s, so its memory begins there."
             text += "" if back else _clocks(run, node, other)
             return _wrong(run, one, text, "A false alarm", f"{other} not listed", json.dumps(told))
     return None
@@ -124,7 +121,10 @@ def _clocks(run: Run, node: str, other: str) -> str:
     apart = abs(run.offsets[node] - run.offsets[other])
     if apart <= 1:
         return ""
-    return f" The clocks of {node} and {other} are {apart:.0f} s apart: only times by one and the same clock can be subtracted, such as when heartbeats arrived."
+    return (
+        f" The clocks of {node} and {other} are {apart:.0f} s apart. Subtract only times of one clock: use the times at "
+        f"which heartbeats arrived at {node}."
+    )
 
 
 # ---- runs

@@ -117,13 +117,13 @@ def mistakes(ask: Ask) -> Iterator[tuple[float, str]]:
         return
     z = (elapsed - mean) / spread
     for tail in (normal, logistic):
-        yield math.log(10) * tail(z), "That is the natural logarithm of the tail: phi is -log10 of it."
-        yield tail(-z), "That is of the probability that the heartbeat comes EARLIER: phi is of the tail beyond now."
-        yield tail((elapsed - mean) / spread**2), "The variance stands where the standard deviation belongs."
-        yield tail(elapsed / spread), "The mean of the intervals is not taken off."
+        yield math.log(10) * tail(z), "All values match -ln of the tail probability. phi is -log10 of it."
+        yield tail(-z), "All values match the probability that the heartbeat comes EARLIER. Use the tail beyond now."
+        yield tail((elapsed - mean) / spread**2), "All values match with the variance. Use the standard deviation."
+        yield tail(elapsed / spread), "All values match a formula without the mean. Subtract the mean interval first."
     yield (
         elapsed / mean / math.log(10),
-        "That is the tail of an exponential distribution: it knows the mean only, and is far too patient with a "
-        "regular node. Use the normal distribution's.",
+        "All values match the tail of an exponential distribution. This tail knows only the mean, and waits far too "
+        "long for a regular node. Use the tail of the normal distribution.",
     )
-    yield elapsed / mean, "That counts intervals: phi is -log10 of the probability to wait for so long."
+    yield elapsed / mean, "All values match elapsed / mean. phi is -log10 of the probability of waiting this long."

@@ -39,7 +39,7 @@ QUIET = 4.0  # seconds after the last operation, from which on it must be quiet
 WORKLOADS = ("g-set", "news"), ("pn-counter", 17)  # and what is added alone
 Shape = tuple[int, int, Network, str]  # of a few nodes: how many, in how many parts (0: never cut), and its label
 CLEAN, DROPS, LOSES = Network(), Network(drop=0.3), Network(drop=0.3, duplicate=0.3)
-PARTED, DROPPED, LOST = "a partition", "messages are dropped until 4 s", "messages are lost and doubled until 4 s"
+PARTED, DROPPED, LOST = "a partition", "messages are dropped until 4 s", "messages are lost and duplicated until 4 s"
 SETS: tuple[Shape, ...] = (
     (3, 0, CLEAN, ""), (5, 2, CLEAN, PARTED), (5, 2, CLEAN, PARTED), (2, 2, CLEAN, PARTED),
     (4, 2, DROPS, f"{PARTED}, and {DROPPED}"), (5, 3, CLEAN, f"{PARTED}, and {DROPPED}"),

@@ -191,21 +191,18 @@ def _history(kind: str, rng: random.Random) -> Script:
 
 
 def _counters(kind: str) -> Iterator[Script]:
-    most = "merge takes, node by node, the greater of the two counts; the value is the sum over all nodes."
-    yield script(kind, "a").value("a", "A new counter is 0.")
+    most = "merge keeps the larger of the two counts of each node. The value is the sum over all nodes."
+    yield script(kind, "a").value("a", "The value of a new counter is 0.")
     one = script(kind, "a", "a+1 a+1:5").do("a", "increment", "n2", amount=10)  # by its name
     yield one.value("a", "increment(node, amount=1) adds the amount.")
     yield script(kind, "ab", "a+1:3 b+2:4 a<b").value("a", most)
     again = script(kind, "ab", "a+1:1 b+2:2 a<b a<b")
-    yield again.value("a", f"{most} It adds nothing: what comes twice counts once.")
-    yield script(kind, "ab", "a+1 b+2 a<b b<a").value("b", f"{most} Replicas meet more than once.").value("a")
-    yield script(kind, "ab", "a+1 b+2 b<a a+1:6 a<b").value("a", f"{most} b had an older count of n1.")
+    yield again.value("a", f"{most} A state that is merged twice counts once.")
+    yield script(kind, "ab", "a+1 b+2 a<b b<a").value("b", f"{most} Replicas merge more than once.").value("a")
+    yield script(kind, "ab", "a+1 b+2 b<a a+1:6 a<b").value("a", f"{most} b's count of n1 is older than a's.")
     if kind == "PNCounter":
-        yield script(kind, "a", "a-1:4").value("a", "decrement takes away; it may go below 0.")
-        why = (
-            "In one count for both the maximum loses decrements: keep what was added and what was taken away apart: "
-            "each only grows."
-        )
+        yield script(kind, "a", "a-1:4").value("a", "decrement subtracts the amount. The value may go below 0.")
+        why = "Keep increments and decrements in two counts that only grow. In one count for both, the maximum loses decrements."
         yield script(kind, "ab", "a+1:9 b+2:1 b<a a-1:5 b<a").value("b", why)
 
 
@@ -217,59 +214,61 @@ def _registers() -> Iterator[Script]:
             found.do(name[0], "set", value, timestamp, node)
         return found
 
-    yield register().value("a", "A register that nobody set is None.")
+    yield register().value("a", "The value of a register that was never set is None.")
     for value in (0, "", False, [1], {"k": [None]}):
-        yield register(a=(value, 5, "n1")).value("a", "Any JSON value can be set, also an empty one.")
-    yield register(a=("x", 0, "n1")).value("a", "Timestamp 0 is later than never.")
+        yield register(a=(value, 5, "n1")).value("a", "Any JSON value can be set, also an empty value.")
+    yield register(a=("x", 0, "n1")).value("a", "Timestamp 0 is a valid timestamp, and later than no write at all.")
     late = register(a=("new", 9, "n1"), a_=("old", 4, "n2"))
-    yield late.value("a", "An older write that comes later changes nothing.")
-    tie = "With equal timestamps the greater node id wins, whoever comes first."
+    yield late.value("a", "A write with an older timestamp changes nothing, even if it arrives later.")
+    tie = "With equal timestamps the larger node id wins, whichever write arrives first."
     for first, second in (("n1", "n2"), ("n2", "n1")):
         yield register(a=(first, 4, first), a_=(second, 4, second)).value("a", tie)
         yield register("ab", a=(first, 4, first), b=(second, 4, second)).merge("a", "b").value("a", tie)
         yield register("ab", a=("zero", 0, first), b=("one", 0, second)).merge("a", "b").value("a", tie)
-    yield register("ab", a=("x", 0, "n1")).merge("a", "b").value("a", "b was never set, and tells nothing.")
-    yield register("ab", b=(0, 0, "n1")).merge("a", "b").value("a", "a was never set: b's value counts.")
+    yield register("ab", a=("x", 0, "n1")).merge("a", "b").value("a", "b was never set, so a keeps its value.")
+    yield register("ab", b=(0, 0, "n1")).merge("a", "b").value("a", "a was never set, so it takes b's value.")
     for mine, theirs in ((3, 8), (8, 3)):
         met = register("ab", a=("a's", mine, "n1"), b=("b's", theirs, "n2")).merge("a", "b")
         yield met.value("a", "The later timestamp wins.")
     kept = register("abc", a=("a's", 5, "n1"), b=("b's", 7, "n2")).merge("a", "b").do("c", "set", "c's", 6, "n3")
-    yield kept.merge("a", "c").value("a", "merge must take over the timestamp and the node with the value.")
+    yield kept.merge("a", "c").value("a", "merge must copy the timestamp and the node together with the value.")
     node = register("abc", b=("b's", 5, "n3"), a=("a's", 4, "n1")).merge("a", "b").do("c", "set", "c's", 5, "n2")
-    yield node.merge("a", "c").value("a", "merge must take over the node with the value.")
+    yield node.merge("a", "c").value("a", "merge must copy the node together with the value.")
 
 
 def _sets() -> Iterator[Script]:
     kind = "ORSet"
-    wins = "The add was not known where it was removed: add wins."
-    tags = "Every add needs a tag that was never used: a count of what is there now repeats itself after a remove."
+    wins = "The replica that removed x had not seen this add, so the add wins."
+    tags = "Give every add a tag that was never used. A count of present elements repeats after a remove."
     yield script(kind, "a").value("a", "A new set is empty.")
     yield script(kind, "a", "a+1 a+1").do("a", "add", 7, "n1").value("a")
-    yield script(kind, "a", "a-").value("a", "To remove what is not there does nothing.")
+    yield script(kind, "a", "a-").value("a", "Removing an element that is not in the set does nothing.")
     yield script(kind, "a", "a- a+1").value("a", "A remove covers only adds that this replica has seen.")
     yield script(kind, "a", "a+1 a+2 a-").value("a", "A remove covers all adds that this replica has seen.")
-    back = "What was removed can be added again: a tombstone is for an add, not for the element."
+    back = "A removed element can be added again. A tombstone belongs to one add, not to the element."
     yield script(kind, "a", "a+1 a- a+1").value("a", back)
-    yield script(kind, "a", "a+1 a+1 a- a+1 a-").value("a", "The second remove covers the add before it.")
+    yield script(kind, "a", "a+1 a+1 a- a+1 a-").value("a", "The second remove must cover the add before it.")
     yield script(kind, "ab", "a+1 b<a a- b+2 a<b b<a").value("a", wins).value("b", wins)
     gone = script(kind, "ab", "a+1 b<a a- b<a")
-    yield gone.value("b", "a had removed the add that b knew: a remove travels with a merge.")
+    yield gone.value("b", "a removed the add that b had seen. merge must carry the remove to b.")
     ghost = script(kind, "ab", "a+1 b<a a- a<b")
-    yield ghost.value("a", "b still had the add that a had removed: a remove outlives what others still have.")
+    yield ghost.value("a", "a removed this add, then merged b, which still held it. The add must not come back.")
     again = script(kind, "ab", "a+1 b<a a- a+1 b<a a<b")
-    yield again.value("b", "It was added again after it was removed.").value("a", "It was added again.")
+    yield again.value("b", "x was added again after it was removed.").value("a", "x was added again.")
     yield script(kind, "ab", "a+1 b<a b- a+1 a<b").value("a", tags + " " + wins)
     other = script(kind, "ab", "a+1").do("b", "add", "y", "n2").play("a- a<b b<a")
-    yield other.value("b", "Removing x has nothing to do with y.")
-    yield script(kind, "ab", "a+1 b+2 a<b a- b<a").value("b", "Both adds were known where x was removed.")
+    yield other.value("b", "Removing x must not affect y.")
+    yield script(kind, "ab", "a+1 b+2 a<b a- b<a").value("b", "a had seen both adds when it removed x, so x is gone.")
     one = script(kind, "ab", "a+1 b+2 a- a<b")
-    yield one.value("a", f"b's add has a tag of its own, also if it is b's first. {wins}")
-    yield script(kind, "ab", "a+1 a+1 b<a b- a<b").value("a", "b had seen both adds.")
+    yield one.value("a", f"Also b's first add needs a tag of its own. {wins}")
+    yield script(kind, "ab", "a+1 a+1 b<a b- a<b").value("a", "b had seen both adds when it removed x, so x is gone.")
     old = script(kind, "abc", "a+1 c<a a- b<a b<c")
-    yield old.value("b", "b had heard of the remove before it heard of the add.")
+    yield old.value("b", "b merged the remove before it merged the add. The remove must cover this add all the same.")
 
 
 # ---- laws
+
+LEFT_ALONE = "a.merge(b) must not change b."
 
 
 def _past(found: Script, seed: int, steps: int, mark: str = "") -> None:
@@ -289,19 +288,19 @@ def _commutative(found: Script, seed: int, steps: int) -> None:
     _past(found, seed, steps)
     _past(found, seed, steps, "2")
     found.merge("a", "b").note("a").merge("b2", "a2")
-    found.same("b2", "merge must be commutative: a with b is b with a.", 0)
+    found.same("b2", "merge must be commutative: a merged with b equals b merged with a.", 0)
 
 
 def _associative(found: Script, seed: int, steps: int) -> None:
     _past(found, seed, steps)
     _past(found, seed, steps, "2")
     found.merge("a", "b").merge("a", "c").note("a").merge("b2", "c2").merge("a2", "b2")
-    found.same("a2", "merge must be associative: (a with b) with c is a with (b with c).", 0)
+    found.same("a2", "merge must be associative: (a with b) with c equals a with (b with c).", 0)
 
 
 def _idempotent(found: Script, seed: int, steps: int) -> None:
     _past(found, seed, steps)
-    said = "merge must be idempotent: what is merged twice counts once."
+    said = "merge must be idempotent: a state that is merged twice counts once."
     found.merge("a", "b").note("a").merge("a", "b").same("a", said, 0).merge("a", "a").same("a", said, 0)
     found.merge("b", "a").same("b", said, 0).merge("a", "b").same("a", said, 0)
 
@@ -312,12 +311,12 @@ def _apart(found: Script, seed: int, steps: int) -> None:
     _past(found, seed, steps)
     clock = _Clock(rng)
     clock.last = dict.fromkeys(NODE, 100)
-    found.note("b").merge("a", "b").same("b", "a.merge(b) must leave b alone.", 0)
+    found.note("b").merge("a", "b").same("b", LEFT_ALONE, 0)
     _update(found, "a", rng, clock)
-    found.same("b", "a changed after a.merge(b), and b with it: the two must share nothing.", 0)
+    found.same("b", "An update of a after a.merge(b) changed b, too. The two must share nothing.", 0)
     found.note("a")
     _update(found, "b", rng, clock)
-    found.same("a", "b changed after a.merge(b), and a with it: the two must share nothing.", 3)
+    found.same("a", "An update of b after a.merge(b) changed a, too. The two must share nothing.", 3)
 
 
 LAWS = (_commutative, _associative, _idempotent, _apart)
@@ -329,10 +328,10 @@ def _first(found: Script) -> Script:
 
 
 def _laws(kind: str, rng: random.Random) -> Iterator[Script]:
-    yield _first(script(kind, "ab")).merge("b", "a").value("b", "b was empty: it must hold now what a holds.")
+    yield _first(script(kind, "ab")).merge("b", "a").value("b", "b was empty, so it must take a's value.")
     if kind == "ORSet":
         gone = script(kind, "ab", "a+1 b<a a-").note("b")
-        yield gone.merge("a", "b").same("b", "a.merge(b) must leave b alone.", 0)
+        yield gone.merge("a", "b").same("b", LEFT_ALONE, 0)
     for law in LAWS:
         for steps in (1, 2, 2, 3, 3, 4, 5, 6, 8, 12):
             found = Script(kind, MODELS[kind])
@@ -342,7 +341,7 @@ def _laws(kind: str, rng: random.Random) -> Iterator[Script]:
 
 # ---- JSON
 
-LOST = "What from_json makes must be equal under every later operation; the other one never went by way of JSON."
+LOST = "An object that went through JSON must behave exactly like one that did not."
 
 
 class _Twice(Script):
@@ -386,24 +385,24 @@ def _by_json(kind: str, rng: random.Random) -> Script:
 
 def _copies(kind: str) -> Iterator[Script]:
     yield _first(script(kind, "a")).copy("b", "a").value("b", LOST)
-    yield script(kind, "a").copy("b", "a").note("a").same("b", "An empty one, by way of JSON, is empty.", 0)
+    yield script(kind, "a").copy("b", "a").note("a").same("b", "An empty object must stay empty.", 0)
     if kind in COUNTERS:
         more = script(kind, "a", "a+1:2").copy("b", "a").play("b+1")
-        yield more.value("a", "The copy shares nothing with the original.")
-        each = f"{LOST} Each node's count must be in it, not the sum alone."
+        yield more.value("a", "The copy must share nothing with the original.")
+        each = f"{LOST} to_json must hold each node's count, not only the sum."
         yield _twice(kind, "a+1:2 b+2:3 b<a").by_json("a").merge("a", "b").value("a", each)
     if kind == "PNCounter":
-        yield _twice(kind, "a-1:3").by_json("a").value("a", f"{LOST} Both counts are needed.")
+        yield _twice(kind, "a-1:3").by_json("a").value("a", f"{LOST} to_json must hold both counts.")
     if kind == "LWWRegister":
-        for late, why in ((3, "The timestamp"), (5, "The node")):
+        for late, why in ((3, "timestamp"), (5, "node")):
             both = _twice(kind).do("a", "set", "new", 5, "n2").by_json("a").do("a", "set", "old", late, "n1")
-            yield both.value("a", f"{LOST} {why} is part of it.")
+            yield both.value("a", f"{LOST} to_json must hold the {why}, too.")
         yield _twice(kind).by_json("a").do("a", "set", "x", 0, "n1").value("a")
     if kind == "ORSet":
         both = _twice(kind).do("a", "add", 7, "n1").do("a", "add", "7", "n1").by_json("a")
-        yield both.value("a", f"{LOST} An element that is a number must stay one.")
+        yield both.value("a", f"{LOST} An element that is a number must stay a number.")
         yield _twice(kind, "a+1").by_json("a").play("a-").value("a")
         reuse = _twice(kind, "a+1 b<a b- a-").by_json("a").play("a+1 a<b")
-        yield reuse.value("a", f"{LOST} An add after it needs a tag that was never used before.")
+        yield reuse.value("a", f"{LOST} An add after from_json needs a tag that was never used.")
         ghost = _twice(kind, "a+1 b<a a-").by_json("a").merge("a", "b")
-        yield ghost.value("a", f"{LOST} What was removed must not come back from b, who still has it.")
+        yield ghost.value("a", f"{LOST} x was removed, so it must not come back from b, which still holds it.")

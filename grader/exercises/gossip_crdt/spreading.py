@@ -22,6 +22,7 @@ from grader.nodes.network import Network
 from grader.nodes.plan import Mishap, Plan, Played
 from grader.nodes.runs import Run, in_time, place
 from grader.nodes.sim import Member, cluster
+from grader.says import counted
 from grader.trace.story import Sent
 from grader.verdict import Diagnosis
 
@@ -115,10 +116,10 @@ class View(Run):
         """When all were asked, and how the network was then."""
         at, plan = read_at(self.plan), self.plan
         if alone := cut_off(plan):
-            return f"at {at:.2f} s, while {alone[0]} was cut off and the others could reach each other,"
+            return f"At {at:.2f} s, while {alone[0]} was cut off and the others could reach each other,"
         if plan.mishaps and plan.healed is not None:
-            return f"at {at:.2f} s, {at - plan.healed:.1f} s after the partition had healed,"
-        return f"at {at:.2f} s,"
+            return f"At {at:.2f} s, {at - plan.healed:.1f} s after the partition healed,"
+        return f"At {at:.2f} s,"
 
 
 # ---- what is wrong with answers
@@ -132,14 +133,14 @@ def unanswered(run: View) -> Diagnosis | None:
         if kind == wanted and in_time(asked, PROMPT):
             continue
         cut = any(cut.at <= asked.sent < cut.until for cut in run.cuts)
-        why = " A partition is no reason to wait: the add is kept here and spreads when it can." if cut else ""
+        why = " Do not wait for a partition to heal: serve the request from the node's own state." if cut else ""
         did = f"answered {json.dumps(asked.answer)[:100]}" if kind is not None else "did not answer"
         if kind == wanted:
             did = f"took {asked.seconds:.2f} s to answer"
         return run.wrong(
             "not_available",
-            f"{asked.ask.node} {did} when it was sent {json.dumps(body)} at {asked.sent:.2f} s; {wanted} must come within "
-            f"{PROMPT:g} s.{why}", expected=wanted, got=str(kind),
+            f"{asked.ask.node} {did} when {asked.client} sent it {json.dumps(body)} at {asked.sent:.2f} s. Answer {wanted} "
+            f"within {PROMPT:g} s.{why}", expected=wanted, got=str(kind),
         )  # fmt: skip
     return None
 
@@ -152,8 +153,8 @@ def disagreement(run: View) -> Diagnosis | None:
         if sent is None or sent.type != "read_ok" or "value" not in sent.body:
             got = "nothing" if sent is None else json.dumps(sent.body)[:100]
             few(run.played, [node])
-            text = f"{node} was asked for its value at {read_at(run.plan):.2f} s and answered {got}; read_ok with "
-            text += f"the value must come within {PROMPT:g} s."
+            text = f"{node} was asked for its value at {read_at(run.plan):.2f} s and answered {got}. Answer read_ok "
+            text += f"with the value within {PROMPT:g} s."
             line = sent.line if sent else None
             return run.wrong("not_available", text, line=line, expected="read_ok", got=got[:40])
         found = (_set_wrong if run.workload == "g-set" else _counter_wrong)(run, node, sent)
@@ -172,7 +173,7 @@ def _set_wrong(run: View, node: str, sent: Sent) -> Diagnosis | None:
     value, shown = sent.body["value"], [sent]
     if not isinstance(value, list):
         got = json.dumps(value)[:60]
-        text = f"{node} read {got}: the value of a g-set is told as a list of its elements."
+        text = f"{node} answered a read with the value {got}. Send the value of a g-set as a list of its elements."
         return run.wrong("wrong_result", text, shown=shown, expected="a list", got=got)
     got_keys = Counter(map(json.dumps, value))
     possible = {json.dumps(one.what) for one in run.done}
@@ -180,26 +181,27 @@ def _set_wrong(run: View, node: str, sent: Sent) -> Diagnosis | None:
     if alien:
         few(run.played, [node])
         almost = [key for key in possible if key.strip('"') == alien[0].strip('"')]
-        why = f" It was added as {almost[0]}: keys of a JSON object are strings, so send a list." if almost else ""
-        text = f"{node} read {alien[0]} {run.when} which nobody had added.{why}"
+        why = f" It was added as {almost[0]}. Send a list: keys of a JSON object become strings." if almost else ""
+        text = f"{run.when} {node} read {alien[0]}, which no client had added.{why}"
         wanted = ", ".join(sorted(possible))[:120]
         return run.wrong("wrong_result", text, shown=shown, expected=wanted, got=alien[0])
     twice = next((key for key, count in got_keys.items() if count > 1), None)
     if twice is not None:
         few(run.played, [node])
         got = f"{got_keys[twice]} times"
-        text = f"{node} read {twice} {got} {run.when} in one set."
+        text = f"{run.when} {node} read a list with {twice} in it {got}. List each element of the set once."
         return run.wrong("lost_or_duplicated", text, shown=shown, expected="once", got=got)
     sure = {json.dumps(one.what): one for one in run.done if one.confirmed is not None}
     lost = [one for key, one in sure.items() if key not in got_keys]
-    return _lacks(run, node, sent, lost, f"the element {json.dumps(lost[0].what)}") if lost else None
+    what = f"the element {json.dumps(lost[0].what)}" if lost else ""
+    return _lacks(run, node, sent, lost, what, f"a set without {what}") if lost else None
 
 
 def _counter_wrong(run: View, node: str, sent: Sent) -> Diagnosis | None:
     value, done = sent.body["value"], run.done
     if isinstance(value, bool) or not isinstance(value, int | float):
         got = json.dumps(value)[:60]
-        text = f"{node} read {got}: a counter is a number."
+        text = f"{node} answered a read with the value {got}. Send the value of a pn-counter as a number."
         return run.wrong("wrong_result", text, shown=[sent], expected="a number", got=got)
     sure = [one for one in done if one.confirmed is not None]
     maybe = [one for one in done if one.confirmed is None][:MOST_SUMS]
@@ -208,18 +210,15 @@ def _counter_wrong(run: View, node: str, sent: Sent) -> Diagnosis | None:
         return None
     without = next((some for some in _subsets(sure[:MOST_SUMS]) if value == total - sum(one.what for one in some)), ())
     if without:
-        return _lacks(run, node, sent, without, f"the delta {without[0].what}")
+        what = f"the delta {without[0].what}"
+        return _lacks(run, node, sent, without, what, f"{value}, expected {total}, as if {what} were missing")
     few(run.played, [node])
-    text = (
-        f"{node} read {value} {run.when} expected {total}: all confirmed adds together. No choice of the "
-        f"{len(done)} adds has that sum: "
-    )
+    text = f"{run.when} {node} read {value}, expected {total}, the sum of all confirmed adds."
     if any(one.what < 0 for one in done) and value == sum(abs(one.what) for one in done):
-        text += "a negative delta was added as a positive one."
-    elif value > total:
-        text += "something was counted more than once. Whoever gets a state a second time must count nothing again."
-    else:
-        text += "something was counted wrong."
+        text += f" {value} is the sum of the deltas without their signs. Keep the sign of a negative delta."
+    elif not maybe:
+        text += f" No subset of the {len(done)} adds has the sum {value}, so an add was counted twice or with a wrong "
+        text += "amount. Count nothing again when the same state arrives again."
     return run.wrong("lost_or_duplicated", text, shown=[sent], expected=str(total), got=str(value))
 
 
@@ -229,35 +228,36 @@ def _subsets(some: Sequence[Operation]) -> Iterator[tuple[Operation, ...]]:
         yield from itertools.combinations(some, size)
 
 
-def _lacks(run: View, node: str, answer: Sent, lost: Sequence[Operation], what: str) -> Diagnosis:
-    """Confirmed adds that this node does not know of; `what` names the first."""
+def _lacks(run: View, node: str, answer: Sent, lost: Sequence[Operation], what: str, read: str) -> Diagnosis:
+    """Confirmed adds that this node does not know of; `what` names the first, `read` says what was read."""
     first, count = lost[0], len(lost)
     confirmed = first.confirmed or 0
     knows = [other for other in run.names if run.knows(other, first)]
     few(run.played, [node, first.node, *knows[:2]])
-    text = f"{node} read {run.when} without {what}"
+    text = f"{run.when} {node} read {read}"
     if count > 1:
         text += f" ({count} confirmed adds are missing)"
-    text += f", which {first.node} had confirmed at {confirmed:.2f} s."
+    text += f". {first.node} had confirmed this add at {confirmed:.2f} s."
     if run.workload == "g-set":
-        text += f" {len(knows)} of {len(run.names)} nodes know it."
+        text += f" {len(knows)} of {len(run.names)} nodes had it."
     told = [sent for sent in run.between() if sent.dst == node]
     heard = [sent for sent in told if sent.fate == "delivered" and sent.sent > confirmed]
     if not told:
-        text += f" No node ever sent anything to {node}."
+        text += f" No node ever sent a message to {node}."
     elif not heard:
-        text += f" Nothing that was sent after that reached {node}; the last message to it was of {told[-1].sent:.2f} s"
-        text += f"{place(told[-1].line)}."
+        text += f" No message that was sent after that reached {node}. The last message to {node} was sent at "
+        text += f"{told[-1].sent:.2f} s{place(told[-1].line)}."
     partners = {sent.dst for sent in run.between() if sent.src == first.node}
     if len(partners) == 1 and len(run.names) > 2:
         text += (
-            f" {first.node} gossips with {partners.pop()} only: with one fixed partner news takes N rounds, not log N."
+            f" {first.node} sent messages only to {partners.pop()}. Choose peers at random: with one fixed partner news "
+            "takes N rounds instead of log N."
         )
     elif heard:
         count = sum(sent.arrived is not None and sent.arrived <= answer.sent for sent in heard)
         text += (
-            f" Messages of other nodes that reached {node} in between: {count}. Who has missed the news must find it out "
-            "by asking, and be answered."
+            f" In between {counted(count, 'message')} from other nodes reached {node}. Let a node that may have missed "
+            "an add ask its peers, again and again, and let them answer."
         )
     return run.wrong("not_converged", text, shown=[answer], expected=f"{what} at {node}", got="not there")
 
@@ -266,11 +266,11 @@ def _lacks(run: View, node: str, answer: Sent, lost: Sequence[Operation], what: 
 
 
 def _busiest(messages: Sequence[Sent]) -> tuple[str, int, int | None, str]:
-    """Who sent most of them, how many, the line that sent most of all, and that in words."""
+    """Who sent most of them, how many, the line that sent most of all, and a sentence about that line."""
     node, count = Counter(sent.src for sent in messages).most_common(1)[0]
     lines = Counter(sent.line for sent in messages if sent.line).most_common(1)
     line = lines[0][0] if lines else None
-    return node, count, line, f", most at line {line}" if line else ""
+    return node, count, line, f" Line {line} sent the most." if line else ""
 
 
 def too_dear(run: View, bench: NodeBench) -> Diagnosis | None:
@@ -288,14 +288,14 @@ def too_dear(run: View, bench: NodeBench) -> Diagnosis | None:
         node, count, line, where = _busiest(found)
         few(run.played, [run.done[0].node, node])
         text = (
-            f"One add at {run.done[0].node}, at {start:.2f} s, cost {cost} messages between the {nodes} nodes in "
-            f"{seconds} s; 2 N log2 N = {budget} are allowed"
+            f"One add at {run.done[0].node}, at {start:.2f} s, cost {cost:,} messages between the {nodes} nodes within "
+            f"{seconds} s. At most {most} are allowed: 2 N log2 N = {budget}"
         )
         if seconds > 2:
-            text += f", and {nodes} for every further second"
-        text += f". {node} alone sent {count}{where}."
+            text += f", and {nodes} more for every second after the first"
+        text += f". {node} alone sent {count}.{where}"
         if cost >= nodes * (nodes - 1):
-            text += " That is everybody to everybody: whoever hears news tells a few nodes, not all."
+            text += " That is enough for every node to tell every other node. Let a node tell news to a few nodes, not to all."
         return run.wrong("too_many_messages", text, line=line, expected=f"at most {most}", got=str(cost))
     return None
 
@@ -311,10 +311,9 @@ def too_busy(run: View, quiet: float) -> Diagnosis | None:
     node, count, line, where = _busiest(found)
     few(run.played, [node, found[0].dst])
     text = (
-        f"The last add was {quiet - run.done[-1].sent:.0f} s ago and every node knew it, but from "
-        f"{quiet:.0f} s to {end:.0f} s the {nodes} nodes sent each other {len(found)} messages, {count} of them {node}"
-        f"{where}. At most one per node and second is allowed, {most} with a "
-        "margin: stop telling what everybody knows."
+        f"From {quiet:.0f} s to {end:.0f} s the {nodes} nodes sent each other {len(found):,} messages, although the last "
+        f"add was at {run.done[-1].sent:.2f} s. At most one message per node and second is allowed, here {most} with a "
+        f"margin. {node} alone sent {count}.{where} Stop sending what every node already knows."
     )
     return run.wrong("too_many_messages", text, line=line, expected=f"at most {most}", got=str(len(found)))
 

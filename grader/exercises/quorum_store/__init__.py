@@ -21,6 +21,7 @@ from grader.nodes.bench import NodeBench
 from grader.nodes.clients import Asked
 from grader.nodes.histories.models import freeze
 from grader.nodes.plan import Plan
+from grader.says import counted
 from grader.trace.story import Story
 from grader.verdict import Diagnosis
 from grader.worlds.nodes import Nodes
@@ -43,7 +44,7 @@ def _unserved(run: View, asked: Asked, within: float, why: str) -> Diagnosis | N
         return run.told("not_available", asked, text, wanted, str(asked.answer.get("type")))
     assert asked.seconds is not None
     if asked.seconds > within:
-        text = f"took {asked.seconds:.2f} s for {judging.what(asked)}. {why}"
+        text = f"took {asked.seconds:.2f} s for {judging.what(asked)}, and {within:g} s are allowed. {why}"
         return run.told("not_available", asked, text, f"<= {within:g} s", f"{asked.seconds:.2f} s")
     return None
 
@@ -69,7 +70,7 @@ def _drawn(label: str, *makes: Callable[[random.Random], Iterable[Plan]]) -> Pla
 def _as_written(run: View) -> Diagnosis | None:
     """Every read finds the last write; of several clients at once, what one order explains."""
     if len(run.played.clients) > 1:
-        why = f"{NO_FAULT[:-1]}; a node serves several requests at a time, or one after another."
+        why = f"{NO_FAULT} Serve several requests at the same time, or one after another."
         return _first_unserved(run, run.plan.wait, why) or judging.not_linearizable_run(run)
     last: dict[object, object] = {}
     for asked in run.asked:
@@ -81,11 +82,11 @@ def _as_written(run: View) -> Diagnosis | None:
             continue
         got, want = (asked.answer or {}).get("value"), last.get(body["key"])
         if freeze(got) != freeze(want):
-            text = f"answered {got!r} to {judging.what(asked)}"
+            text = f"answered {got!r} to {judging.what(asked)}. "
             if body["key"] in last:
-                text += f"; the last write, acknowledged before, was of {want!r}."
+                text += f"The last write before it was acknowledged, and wrote {want!r}."
             else:
-                text += ", which nobody has written: that reads as null."
+                text += "No client had written this key. Return null for a key without a write."
             return run.told("wrong_result", asked, text, repr(want), repr(got))
     return None
 
@@ -100,8 +101,8 @@ def _within_budget(run: View) -> Diagnosis | None:
         if trips > 2 + 1e-6:
             run.story.title = "Too many round trips"
             text = (
-                f"took {trips:.3g} round trips of 20 ms for {judging.what(asked)}; "
-                "two are enough: ask all others at once for what they hold, then have all others store at once."
+                f"took {trips:.3g} round trips of 20 ms for {judging.what(asked)}, and two are allowed. Ask all other "
+                "replicas at once what they hold. Then make all of them store the value at once."
             )
             return run.told("too_many_rounds", asked, text, "<= 2", f"{trips:.3g}")
         until = run.asked[number + 1].sent if number + 1 < len(run.asked) else float("inf")
@@ -110,8 +111,9 @@ def _within_budget(run: View) -> Diagnosis | None:
             run.story.title = "Too many messages"
             kinds = sorted({sent.type for sent in own})
             text = (
-                f"{run.plan.label}. For {judging.what(asked)} nodes sent {len(own)} messages ({', '.join(kinds)}) to "
-                f"each other; a request and an answer per other replica, twice, are 4 (N - 1) = {most}."
+                f"{run.plan.label}. For {judging.what(asked)} the nodes sent each other {len(own)} messages "
+                f"({', '.join(kinds)}). At most 4 (N - 1) = {most} are allowed: two rounds, and in each round one request "
+                "and one reply per other replica."
             )
             return run.wrong("too_many_messages", text, shown=own, expected=str(most), got=str(len(own)))
     return None
@@ -169,16 +171,15 @@ def _no_promise(run: View, reached: dict[int, int]) -> Diagnosis | None:
         if answer.get("type") == f"{f}_ok" and cut_before and count < needed:
             which = "read_quorum" if quorums["read_quorum"] > count else "write_quorum"
             text += (
-                f", but with itself it reached {count} replicas and {which} is {quorums[which]}. Without a "
-                "quorum a store stays silent, or answers error 0 or 13."
+                f", but with itself it reached {counted(count, 'replica')} and {which} is {quorums[which]}. Without a "
+                "quorum do not answer, or answer error 0 or 13."
             )
             return run.told("wrong_result", asked, text, "no answer, or error 0 or 13", str(answer.get("type")))
         if answer.get("type") == "error" and answer.get("code") not in INDEFINITE:
-            more = "promises that nothing happened" if judging.definite(answer) else "is none of 0 and 13"
-            text += (
-                f". Error {answer.get('code')} {more}, but a replica may hold the value already, or get it "
-                "later: without a quorum stay silent, or answer 0 (timeout) or 13 (crash), which promise nothing."
-            )
+            more = "promises that nothing happened" if judging.definite(answer) else "is neither 0 nor 13"
+            text += f". Error {answer.get('code')} {more}"
+            text += ", but a replica may already hold the value, or get it later." if f == "write" else "."
+            text += " Without a quorum do not answer, or answer error 0 (timeout) or 13 (crash), which promise nothing."
             wanted = "error 0 or 13, or silence"
             return run.told("wrong_result", asked, text, wanted, f"error {answer.get('code')}")
     return None
@@ -187,11 +188,11 @@ def _no_promise(run: View, reached: dict[int, int]) -> Diagnosis | None:
 def _served(run: View) -> Diagnosis | None:
     over = max((mishap.until for mishap in run.plan.mishaps if mishap.until < plans.NEVER), default=0.0)
     why = (
-        "All nodes were up again, and all links worked: a request that never got its quorum must not be in the "
-        "way of others."
+        "All nodes were up again, and all links worked. An earlier request that never got its quorum must not block "
+        "later requests."
         if over
-        else f"It reached {max(run.quorums.values())} replicas with itself, which is a quorum: neither who is "
-        "asked nor who stores may be fixed beforehand."
+        else f"With itself it could reach {max(run.quorums.values())} replicas, enough for both quorums. Count the node "
+        "itself, and accept replies of any other replicas."
     )
     return _first_unserved(run, PROMPT, why, over + 1)
 
@@ -202,17 +203,18 @@ def _as_set(run: View) -> Diagnosis | None:
     if plans.UNASKED in run.plan.label:
         return _stored_unasked(run)
     why = (
-        "Its side of the partition has write_quorum and read_quorum replicas, as they are set. W + R <= N is "
-        "unsafe, and yet what was asked for: no majority is needed."
+        "Its side of the partition has enough replicas for write_quorum and read_quorum. Use the quorums as they are "
+        "set, and do not demand a majority. W + R <= N is unsafe, but it was asked for."
     )
     if wrong := _first_unserved(run, PROMPT, why):
         return wrong
     found = judging.checked(story)
     if found is None and len(run.asked) > 1:
-        text = f"{run.plan.label}. The read on one side saw a write on the other: no message can have told it."
+        text = f"{run.plan.label}. The read on one side saw the write on the other side, but no message could pass "
+        text += "between the sides. Nodes may share nothing but messages."
         return run.wrong("wrong_result", text)
     if found is not None:
-        story.title = f"W = {quorums['write_quorum']}, R = {quorums['read_quorum']}: a stale read, as there must be"
+        story.title = f"W = {quorums['write_quorum']}, R = {quorums['read_quorum']}: a stale read, as expected"
         story.subtitle = found.reason or ""
     return None
 
@@ -222,9 +224,9 @@ def _stored_unasked(run: View) -> Diagnosis | None:
         got = (asked.answer or {}).get("value")
         if asked.ask.body["type"] == "read" and got is not None:
             text = (
-                f"answered {got!r} to {judging.what(asked)}: a replica stores it, though the node that served the write "
-                f"never reached read_quorum = {run.quorums['read_quorum']} replicas to ask for the highest timestamp. Are "
-                "write_quorum and read_quorum exchanged?"
+                f"answered {got!r} to {judging.what(asked)}, so a replica stored this value. But the node that served the "
+                f"write could not reach read_quorum = {run.quorums['read_quorum']} replicas to ask for the highest "
+                "timestamp. Check that write_quorum and read_quorum are not exchanged."
             )
             return run.told("wrong_result", asked, text, "null", repr(got))
     return None

@@ -36,8 +36,8 @@ class View(Run):
 
 def what(asked: Asked) -> str:
     body = asked.ask.body
-    value = f" of {body['value']!r}" if body["type"] == "write" else ""
-    return f"the {body['type']}{value} of key {body['key']!r} that {asked.client} asked for at {asked.sent:.2f} s"
+    which = f"write of {body['value']!r} to" if body["type"] == "write" else "read of"
+    return f"the {which} key {body['key']!r} that {asked.client} sent at {asked.sent:.2f} s"
 
 
 def checked(story: Story) -> Checked | None:
@@ -106,7 +106,7 @@ def not_linearizable(file: str, story: Story, quorums: dict[str, int]) -> Diagno
     story.marked |= {one.answer.number for one in blamed if one.answer is not None}
     line, why = evidence(story, blamed, quorums)
     story.title = story.title or "Not linearizable"
-    of = f"With write_quorum = {quorums['write_quorum']} and read_quorum = {quorums['read_quorum']}: "
+    of = f"write_quorum = {quorums['write_quorum']}, read_quorum = {quorums['read_quorum']}. "
     return Diagnosis("not_linearizable", f"{of}{reason} {why}".strip(), None, file, line)
 
 
@@ -136,8 +136,8 @@ def evidence(story: Story, blamed: Sequence[Served], quorums: dict[str, int]) ->
     crashed = sorted({event.node for event in story.events if event.what == "crash"})
     if crashed:
         return line, (
-            f"{_and(crashed)} crashed in this run, and only disk is left after that: is every copy on disk before it "
-            "is acknowledged, and can a timestamp or the number of a request be used again?"
+            f"{_and(crashed)} crashed in this run, and only the disk survives a crash. Write every copy to disk before you "
+            "acknowledge it. After a restart use no timestamp and no request number a second time."
         )
     return line, ""
 
@@ -214,9 +214,8 @@ def _too_few_asked(steps: _Steps) -> str:
     if 1 + len(fresh) >= needed:
         return ""
     return (
-        f"{steps.one.node} went on with this {steps.one.body['type']} {when(steps.story, until)}, when {_who(fresh)} "
-        f"had sent it anything since it was asked: with itself {1 + len(fresh)} of read_quorum = {needed}."
-        f"{_too_old(late)}"
+        f"{steps.one.node} went on with this {steps.one.body['type']} {when(steps.story, until)}, but {_who(fresh)} had "
+        f"sent it a message since the request came. With itself that is {1 + len(fresh)} of read_quorum = {needed}.{_too_old(late)}"
     )
 
 
@@ -226,9 +225,9 @@ def _not_written_back(steps: _Steps) -> str:
     if steps.second is not None and steps.second < steps.answer.sent:
         return ""
     return (
-        f"{steps.one.node} answered the read of {json.dumps(steps.answer.body.get('value'))[:60]} "
-        f"{when(steps.story, steps.answer.sent)} without a second round trip: a read must write back what it returns "
-        "to write_quorum replicas before it answers, or the next read may find an older copy."
+        f"{steps.one.node} answered a read with {json.dumps(steps.answer.body.get('value'))[:60]} "
+        f"{when(steps.story, steps.answer.sent)} without a second round trip. A read must write its value back to "
+        "write_quorum replicas before it answers. Otherwise the next read may find an older copy."
     )
 
 
@@ -240,8 +239,8 @@ def _too_few_stored(steps: _Steps) -> str:
     if 1 + len(fresh) >= needed:
         return ""
     return (
-        f"{steps.one.node} answered the {steps.one.body['type']} {when(steps.story, steps.answer.sent)}, when "
-        f"{_who(fresh)} had acknowledged what it had them store: with itself {1 + len(fresh)} of "
+        f"{steps.one.node} answered the {steps.one.body['type']} {when(steps.story, steps.answer.sent)}, but "
+        f"{_who(fresh)} had acknowledged the value by then. With itself that is {1 + len(fresh)} of "
         f"write_quorum = {needed}.{_too_old(late)}"
     )
 
@@ -252,10 +251,10 @@ def _who(nodes: Sequence[str]) -> str:
 
 def _too_old(late: Sequence[str]) -> str:
     if not late:
-        return ""
+        return " Wait for more replies before you go on."
     return (
-        f" What came from {_and(late)} had been sent before that, so it answers something earlier and must not count: "
-        "give every round of questions a number of its own."
+        f" The messages from {_and(late)} had been sent before this round began, so they reply to an earlier round and "
+        "must not count. Give every round of requests a number of its own."
     )
 
 

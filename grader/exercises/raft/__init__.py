@@ -26,6 +26,7 @@ from grader.nodes.bench import NodeBench
 from grader.nodes.clients import Asked
 from grader.nodes.plan import Plan, Played
 from grader.nodes.sim import Member, cluster, messages_between
+from grader.says import listed
 from grader.trace.story import Story
 from grader.verdict import Diagnosis
 from grader.worlds.nodes import Nodes
@@ -63,7 +64,8 @@ def _played(bench: NodeBench, act: Act, first: Judge = lambda _: None, then: Jud
 
     def judge(played: Played) -> Diagnosis | None:
         scene: Scene = played.notes
-        return first(scene) or unsafe(scene, act.why, act.lost) or scene.found or then(scene)
+        why = act.why and f"The rule that this run tests: {act.why}"
+        return first(scene) or unsafe(scene, why, act.lost) or scene.found or then(scene)
 
     return bench.hold(drawn(), judge, prepare)
 
@@ -101,7 +103,8 @@ def _elects(bench: NodeBench) -> Story:
             bench.found(
                 "not_available",
                 f"{len(late)} of {len(took)} elections took longer than {leading.BOUND:g} s. {what}: a leader after "
-                f"{seconds:.2f} s. How long are election timeouts, and how often do two nodes draw nearly the same?",
+                f"{seconds:.2f} s. Choose shorter election timeouts, or a wider range of them, so that two nodes seldom "
+                "draw nearly the same.",
                 None, f"a leader within {leading.BOUND:g} s", f"{seconds:.2f} s",
             )
         )  # fmt: skip
@@ -113,10 +116,11 @@ def _of_few(scene: Scene) -> Diagnosis | None:
     if not scene.noted:
         return None
     name, term, when, group = scene.noted
+    reached = "only to " + listed([one for one in group if one != name]) if group[1:] else "to no other node"
     return scene.bench.found(
         "wrong_result",
-        f"{name} was leader of term {term} at {when:.2f} s, though since the start it could talk to nobody but "
-        f"{', '.join(group)}: {len(group)} of {len(scene.names)} nodes are no majority.",
+        f"{name} was leader of term {term} at {when:.2f} s, although since the start it could talk {reached}. "
+        f"{len(group)} of {len(scene.names)} nodes are no majority. A candidate wins only with more than half of all votes.",
         expected="no leader without a majority", got=f"{name} leads term {term}",
     )  # fmt: skip
 
@@ -142,15 +146,15 @@ def _stood(scene: Scene) -> Diagnosis | None:
             if m.dst == message.src and m.type == "append_entries" and m.arrived is not None and m.arrived < message.sent
         ]  # fmt: skip
         gap = (
-            f"{message.sent - max(heard):.3f} s after it had heard the leader" if heard else "it never heard the leader"
+            f"{message.sent - max(heard):.3f} s after the last append_entries" if heard else "before any append_entries"
         )
         scene.sim.story.marked.add(message.number)
         return scene.bench.found(
             "wrong_result",
-            f"{message.src} stood for election at {message.sent:.3f} s ({scene.played.plan.label}), {gap}, though "
-            f"{window.leader} was leader of term {window.term} and reached all{scene.bench.source.quote(message.line)}. The "
-            "shortest election timeout must be longer than the time between two append_entries and 50 ms of delay, and each "
-            "of them starts it anew.",
+            f"{message.src} stood for election at {message.sent:.3f} s{scene.bench.source.quote(message.line)}, {gap}. "
+            f"{window.leader} was leader of term {window.term} and could reach all nodes (run: {scene.played.plan.label}). "
+            "Start the election timeout anew on every append_entries. The shortest timeout must be longer than the time "
+            "between two append_entries plus 50 ms of delay.",
             line=message.line, expected="no election while a leader reaches all",
             got=f"request_vote of term {message.body.get('term')}",
         )  # fmt: skip
@@ -174,9 +178,9 @@ def _chattered(scene: Scene) -> Diagnosis | None:
     [((src, kind), count)] = Counter((m.src, m.type) for m in between).most_common(1)
     return scene.bench.found(
         "too_many_messages",
-        f"{len(names)} nodes that nobody asked anything sent {rate:.0f} messages a second to each other, allowed are "
-        f"{most}; {count} of {len(between)} were {kind} of {src}. A heartbeat and its answer every 50 ms for each follower "
-        f"would be {40 * (len(names) - 1)}.",
+        f"Without any client {len(names)} nodes sent each other {rate:.0f} messages per second, and {most} are allowed. "
+        f"{count} of {len(between)} were {kind} of {src}. Send fewer: a heartbeat every 50 ms to each follower and its reply "
+        f"are {40 * (len(names) - 1)} per second.",
         line=between[0].line, expected=f"at most {most} a second", got=f"{rate:.0f}",
     )  # fmt: skip
 
@@ -199,10 +203,11 @@ def _misserved(scene: Scene) -> Diagnosis | None:
     asked, expected = scene.noted
     body = {name: value for name, value in asked.ask.body.items() if name != "type"}
     got = "no answer within 2 s" if asked.answer is None else repr(asked.answer)
+    did = "did not answer within 2 s" if asked.answer is None else f"answered {got}"
     return scene.bench.found(
         "not_available" if asked.answer is None or asked.answer.get("code") == 11 else "wrong_result",
-        f"{asked.ask.node} was asked for {asked.ask.body['type']} {body} at {asked.sent:.3f} s, without any fault: {got}. "
-        f"Expected: {expected}.",
+        f"{asked.ask.node} {did} when it was sent {asked.ask.body['type']} {body} at {asked.sent:.3f} s, without any fault. "
+        f"Answer {expected}.",
         line=asked.reply.line if asked.reply else None, expected=expected, got=got[:200],
     )  # fmt: skip
 
@@ -220,8 +225,9 @@ def _linearizable(bench: NodeBench) -> Story:
         if found is None and not any(asked.answer and asked.answer.get("code") in (None, 20) for asked in last):
             return bench.found(
                 "not_available",
-                f"All was whole again at {TROUBLED:g} s, and reads that the leader ({last[-1].ask.node if last else 'nobody'}) "
-                f"was asked for at {' and '.join(f'{asked.sent:g} s' for asked in last)} were not answered.",
+                f"All nodes and links were whole again at {TROUBLED:g} s, but no read that was sent to the leader "
+                f"({last[-1].ask.node if last else 'nobody'}) at {' and '.join(f'{asked.sent:g} s' for asked in last)} "
+                "returned a value. After the faults a leader must answer reads again.",
                 None, "read_ok", "no answer",
             )  # fmt: skip
         return found
@@ -232,7 +238,7 @@ def _linearizable(bench: NodeBench) -> Story:
 
 FORWARDED = Act(
     log.forwarded_again, "what a node forwards arrives twice", (3,), 2,
-    "A client sends a request once, and it is done once: its msg_id grows with each request, which tells a copy.",
+    "carry out each request once. A client's msg_id grows with each request, so it tells a copy from a new request.",
 )  # fmt: skip
 VOTES = (
     Act(votes.voter_restarts, "a voter crashes and restarts inside an election", (3,), 3),
@@ -242,49 +248,52 @@ VOTES = (
 DURABLE = (
     Act(
         restarts.follower_forgets, "a follower crashes right after it acknowledged", (3,), 3,
-        "An entry is on the follower's disk before append_entries_res says that it has it.", True,
+        "confirm a write only when a majority has it on disk. A follower writes an entry to disk before it sends "
+        "append_entries_res.", True,
     ),
     Act(
         restarts.leader_forgets, "the leader crashes right after it confirmed", (3,), 2,
-        "The leader's own log counts for the majority: it is on disk before the entry is sent.", True,
+        "the leader's own copy counts for the majority, so write it to disk before you send the entry.", True,
     ),
     Act(
         restarts.leader_restarts_alone, "a cut-off leader crashes and restarts with writes that nobody else has", (3,), 2,
-        "What is in a log on disk need not be committed. After a restart a node learns from the leader what is committed.",
+        "an entry in the log on disk need not be committed. After a restart, a node learns from the leader what is committed.",
         True,
     ),
     Act(
         restarts.crashes_between_writes, "a follower crashes while entries of its log are replaced", (5,), 2,
-        "A crash may come between any two writes to disk: what is on disk must make sense after each of them.", True,
+        "a crash may come between any two writes to disk. What is on disk must make sense after each write.", True,
     ),
-    Act(restarts.power_cut, "all nodes lose power", (3, 5), 2, "What is confirmed is on the disks of a majority.", True),
+    Act(
+        restarts.power_cut, "all nodes lose power", (3, 5), 2, "confirm a write only when it is on the disks of a majority.", True,
+    ),
 )  # fmt: skip
 COMPLETE = (
     Act(
         log.lagging_follower_stands, "a node that lags behind asks for votes", (3,), 2,
-        "A voter refuses a candidate whose log is less up to date than its own: compare the last entries' terms, then the "
-        "lengths (section 5.4.1).", True,
+        "a voter refuses a candidate whose log is less up to date than its own. Compare the terms of the last entries, then "
+        "the lengths (section 5.4.1).", True,
     ),
     Act(
         log.long_log_stands, "a node with a longer, older log asks for votes", (3,), 2,
-        "Of two logs the one whose last entry is of the later term is more up to date; only for equal terms the longer one "
+        "the log whose last entry has the later term is more up to date. Compare lengths only if these terms are equal "
         "(section 5.4.1).", True,
     ),
     Act(
         log.longer_log_matches, "an old leader with a longer log hears heartbeats only", (3,), 2,
-        "What a follower tells in append_entries_res is how far its log agrees with the leader's: up to the last entry of that "
-        "append_entries. What follows in its own log may be another leader's.", True,
+        "in append_entries_res a follower tells how far its log agrees with the leader's: up to the last entry of that "
+        "append_entries. Later entries of its own log may come from another leader.", True,
     ),
     Act(
         log.half, "the leader reaches no majority", (5, 4, 5), 3,
-        "A majority is more than half of all nodes, the leader among them.", True,
+        "a majority is more than half of all nodes, with the leader itself counted once.", True,
     ),
 )  # fmt: skip
 FIGURE_8 = (
     Act(
         log.figure_8, "figure 8 of the paper", (5,), 3,
-        "An entry of an earlier term is not committed because it is on a majority: only an entry of the leader's own term is "
-        "committed by counting, and with it those before it (section 5.4.2, figure 8).",
+        "commit only an entry of the leader's own term by counting replicas. This commits the earlier entries as well. An "
+        "entry of an earlier term is not committed by being on a majority (section 5.4.2, figure 8).",
     ),
 )  # fmt: skip
 LATE = (
@@ -292,39 +301,40 @@ LATE = (
     Act(votes.late_votes, "votes arrive one term late", (3,), 3),
     Act(
         log.late_acknowledgements, "acknowledgements arrive two terms late", (5,), 2,
-        "An append_entries_res counts only in the term in which it was sent: the log may be another since.", True,
+        "count an append_entries_res only in the term in which it was sent. The log may have changed since then.", True,
     ),
     Act(
         log.old_leader_appends, "append_entries of an old leader arrive late", (3,), 2,
-        "append_entries of a term below the node's own change nothing.", True,
+        "an append_entries with a lower term than the node's own changes nothing.", True,
     ),
     Act(
         log.appends_again, "append_entries arrive again, out of order", (3,), 2,
-        "Entries are removed only where one conflicts: an old append_entries holds less than the follower has already "
-        "acknowledged (section 5.3).", True,
+        "remove entries only from the first conflicting one on. An old append_entries holds fewer entries than the follower "
+        "has already acknowledged (section 5.3).", True,
     ),
 )  # fmt: skip
 READS = (
     Act(
         reading.old_leader_reads, "a client asks a leader that was cut off", (3, 5), 3,
-        "A leader that cannot reach a majority may not be the leader any more: it must hear from a majority before it answers "
-        "a read, or bring the read into the log (section 8).",
+        "a leader that cannot reach a majority may have been replaced. Hear from a majority before you answer a read, or put "
+        "the read into the log (section 8).",
     ),
     Act(
         reading.lagging_follower_reads, "a client asks a follower that was cut off", (3,), 2,
-        "A follower does not know what is committed: it forwards reads or answers error 11.",
+        "a follower does not know what is committed. Forward a read to the leader, or answer error 11.",
     ),
     Act(
         reading.old_acknowledgements_and_a_read, "acknowledgements arrive late, after a read was asked for", (3,), 3,
-        "Only an answer to a message that was sent after the read arrived tells that the leader was still leader then.",
+        "count only replies to messages that the leader sent after the read arrived. Older replies do not show that it "
+        "still leads.",
     ),
     Act(
         reading.acknowledgements_of_an_earlier_term, "acknowledgements of a leader's first term arrive in its second", (3,), 2,
-        "An append_entries_res counts only in the term in which it was sent, for a read as well.",
+        "count an append_entries_res only in the term in which it was sent, for a read as well.",
     ),
     Act(
-        reading.standing_leader_reads, "a leader that stood still is asked first of all for a read", (3,), 2,
-        "A leader that stood still may have lost its office meanwhile: it must hear from a majority before it answers a read.",
+        reading.standing_leader_reads, "a leader that was paused is asked for a read", (3,), 2,
+        "a leader that was paused may have been replaced meanwhile. Hear from a majority before you answer a read.",
     ),
 )  # fmt: skip
 AVAILABLE = (

@@ -38,7 +38,7 @@ def led_twice(bench: NodeBench, story: Story, had: str, term: int, first: str, s
         story.marked.update(message.number for message in messages)
         line = messages[-1].line
         times = " and ".join(_when(story, message.sent) for message in (messages[0], messages[-1]))
-        told = f" {voter} answered the request_vote of both, at {times}{bench.source.quote(line)}."
+        told = f" {voter} answered the request_vote of both candidates, at {times}{bench.source.quote(line)}."
     else:
         story.marked.update(
             message.number for message in story.sent
@@ -50,11 +50,11 @@ def led_twice(bench: NodeBench, story: Story, had: str, term: int, first: str, s
         if event.what == "crash" and voters and event.node == voters[0][0]
         and voters[0][1][0].sent <= event.at <= voters[0][1][-1].sent
     ]  # fmt: skip
-    because = "In one term a node has one vote, and an answer counts only in the term in which it was asked for"
+    because = "A node has one vote per term, and an answer counts only in the term in which it was asked for."
     if crashed:
-        because += f"; {crashed[0].node} crashed at {_when(story, crashed[0].at)}: term and vote must be on disk before the answer"
+        because += f" {crashed[0].node} crashed at {_when(story, crashed[0].at)}. Write term and vote to disk before you answer."
     got = f"{first} and {second} in term {term}"
-    return bench.found("wrong_result", f"{had}{told} {because}.", line, "at most one leader a term", got)
+    return bench.found("wrong_result", f"{had}{told} {because}", line, "at most one leader a term", got)
 
 
 def _when(story: Story, time: float) -> str:
@@ -78,8 +78,9 @@ def _between_candidates(bench: NodeBench, story: Story, term: int, first: str, s
             continue
         if {message.src, message.dst} == {first, second}:
             text = (
-                f" {message.src}, which stood itself and so had voted for itself, answered the request_vote of "
-                f"{message.dst} at {_when(story, message.sent)}{bench.source.quote(message.line)}: that answer must be no."
+                f" {message.src}, itself a candidate of this term, answered the request_vote of {message.dst} at "
+                f"{_when(story, message.sent)}{bench.source.quote(message.line)}. A candidate has voted for itself, so its "
+                "answer must be no."
             )
             return text, message.line
     return "", None
@@ -104,7 +105,7 @@ def wrong_history(
         _mark(sim, max(begun, key=lambda asked: asked.answered or 0.0))
     return bench.found(
         "not_linearizable",
-        f"No order of the operations explains what clients were told: {checked.reason} {why}".strip(),
+        f"No order of the operations explains what clients were told. {checked.reason} {why}".strip(),
         None, "one order in which each operation takes effect between its request and its answer", "none",
     )  # fmt: skip
 
@@ -131,21 +132,21 @@ def _gone_or_stale(
         again = [r for r in reads if r.start >= read.start and _not_older(by_value.get(r.value), newest)]
         gone = not again and (lost or read.start == last)
         _mark(sim, newest.asked, read.asked)
-        what = "A confirmed write is gone" if gone else "A read returned what had been overwritten"
+        what = "A confirmed write is gone" if gone else "A read returned an overwritten value"
         at_once = _at_once(sim, read.asked)
         if gone and at_once:  # then nobody can tell whether it is gone
-            what = "A confirmed write is gone, or a read did not look for it"
+            what = "A confirmed write is gone, or a read missed it"
         if again and lost:
             why = (
                 f"It is not gone: {_answerer(again[0])} found it at {again[0].end:.3f} s. Before a new leader answers a "
-                "read, it must know what is committed: it commits an entry of its own term first (section 8)."
+                "read, it must know what is committed: it first commits an entry of its own term (section 8)."
             )
         body, wrote, found = newest.asked.ask.body, cut(newest.value, 40), cut(read.value, 40)
         return bench.found(
             "not_durable" if gone else "not_linearizable",
-            f"{what}: {_answerer(newest)} confirmed the {body['type']} of {wrote} to {body['key']} at {newest.end:.3f} s, "
-            f"but the read that {_answerer(read)} answered at {read.end:.3f} s (asked for at {read.start:.3f} s) found "
-            f"{'nothing' if read.value == NOTHING else found}. {at_once or why}".strip(),
+            f"{what}. {_answerer(newest)} confirmed the {body['type']} of {wrote} to {body['key']} at {newest.end:.3f} s. "
+            f"The read that was sent at {read.start:.3f} s and that {_answerer(read)} answered at {read.end:.3f} s found "
+            f"{'nothing' if read.value == NOTHING else found}. {at_once or _cut_off(sim, newest) or why}".strip(),
             read.asked.reply.line if read.asked.reply else None, wrote, found,
         )  # fmt: skip
     return None
@@ -161,10 +162,24 @@ def _at_once(sim: Simulation, read: Asked) -> str:
     ):  # fmt: skip
         return ""
     return (
-        f"{answer.src} answered at once, from what it had applied by then. It may not lead any more, or have committed "
-        "nothing of its own term yet: a leader must hear from a majority before it answers a read, or bring the read "
-        "into the log (section 8)."
+        f"{answer.src} answered at once, from what it had applied by then. It could not know that it still led, nor that "
+        "it had applied all that was committed. A leader must hear from a majority before it answers a read, or put the "
+        "read into the log (section 8)."
     )
+
+
+def _cut_off(sim: Simulation, write: Operation) -> str:
+    """In words, if a write was confirmed by a node that was cut off from a majority from the request to the answer."""
+    node = _answerer(write)
+    for fault in sim.story.faults:
+        group = next((group for group in fault.groups if node in group), ())
+        lasted = fault.since <= write.start and write.end <= fault.until
+        if fault.what == "partition" and not fault.text and lasted and 0 < 2 * len(group) <= len(sim.names):
+            return (
+                f"All that time {node} was cut off with {len(group)} of {len(sim.names)} nodes, itself included. Confirm a "
+                "write only when a majority has it."
+            )
+    return ""
 
 
 def _not_older(source: Operation | None, write: Operation) -> bool:

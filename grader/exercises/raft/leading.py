@@ -32,21 +32,23 @@ def no_leader(scene: Scene, what: str, since: float) -> Stuck:
     terms = sorted({term for m in asked if isinstance(term := m.body.get("term"), int)})
     roles = {scene.sim.state(name).get("role") for name in scene.names}
     if not asked:
-        why = "Nobody sent a request_vote: is there an election timer, also after a restart?"
+        why = "No node sent a request_vote. Set an election timer, also after a restart, and let only append_entries and a "
+        why += "vote that the node gives start it anew."
     elif not roles & {"leader", "follower", "candidate"}:
-        why = f"The attribute role is {', '.join(sorted(map(repr, roles)))}; it must be 'follower', 'candidate' or 'leader'."
+        why = f"The attribute role is {', '.join(sorted(map(repr, roles)))}. Set it to 'follower', 'candidate' or 'leader'."
     elif len(terms) > 3:
         together = _together(asked)
-        why = f"They stood in {len(terms)} terms, {terms[0]} to {terms[-1]}, and nobody won. "
+        why = f"Nodes stood for election in {len(terms)} terms, {terms[0]} to {terms[-1]}, and none won. "
         why += (
-            "Several stood within 10 ms of each other each time, and each voted for itself: draw election timeouts at random, "
-            "anew each time."
-            if together else "Do timeouts leave time for an answer (100 ms), and do voters vote for who asks in a new term?"
+            "In most terms candidates stood within 10 ms of each other. Draw each election timeout at random, and draw again "
+            "for each election."
+            if together else "Check that timeouts leave 100 ms for replies, and that voters vote for a candidate of a new term."
         )  # fmt: skip
     else:
-        why = f"There were {len(asked)} request_vote messages in term{'s' * (len(terms) > 1)} {', '.join(map(str, terms))}."
+        why = f"There were {len(asked)} request_vote messages in term{'s' * (len(terms) > 1)} {', '.join(map(str, terms))}. "
+        why += "Check how nodes answer them, and how a candidate counts the votes."
     return scene.stuck(
-        f"{what}: from {since:.2f} s to {scene.sim.time:.2f} s there was no leader, though a majority was up and could talk. "
+        f"{what}: from {since:.2f} s to {scene.sim.time:.2f} s there was no leader, although a majority was up and could talk. "
         f"{why}", f"a leader within {BOUND:g} s", "none",
     )  # fmt: skip
 
@@ -240,7 +242,7 @@ def _as_expected(kind: str, answer: dict[str, Any] | None, expected: Any) -> boo
 def _words(kind: str, expected: Any) -> str:
     how, what = expected
     if how == "error":
-        return {20: "error 20, there is no such key", 22: "error 22, the value is another"}[what]
+        return {20: "error 20 (there is no such key)", 22: "error 22 (the key holds another value)"}[what]
     return f"{kind}_ok" + (f" with {what!r}" if kind == "read" else "")
 
 
@@ -288,10 +290,11 @@ def _every_node_serves(scene: Scene, was: str) -> Script:
     yield (lambda: sum(scene.role(name) == "leader" for name in scene.names) == 1), BOUND
     leaders = [name for name in scene.names if scene.role(name) == "leader"]
     if len(leaders) != 1:
-        terms = ", ".join(f"{name} of term {scene.term(name)}" for name in leaders) or "nobody"
+        terms = " and ".join(f"{name} (term {scene.term(name)})" for name in leaders) or "no node"
         raise scene.stuck(
-            f"At {scene.sim.time:.2f} s, {2 * BOUND:g} s after all links and nodes were back, the leaders are {terms}. A "
-            "leader that sees a higher term, in any message or answer, steps down.", "one leader", f"{len(leaders)} leaders",
+            f"At {scene.sim.time:.2f} s, {2 * BOUND:g} s after all links and nodes were back, {terms} had role = 'leader', and "
+            "exactly one node should have it. A leader that sees a higher term, in any message or reply, must step down.",
+            "one leader", f"{len(leaders)} leaders",
         )  # fmt: skip
     for name in [was, *scene.others(was)]:
         for kind, fields in (("write", {"value": f"at {name} at {scene.sim.time:.2f} s"}), ("read", {})):
@@ -299,9 +302,10 @@ def _every_node_serves(scene: Scene, was: str) -> Script:
             answer = asked.answer or {}
             if answer.get("type") != f"{kind}_ok":
                 got = "no answer" if asked.answer is None else f"error {answer.get('code')}"
+                did = f"did not answer within {KEPT_SHORT:g} s" if asked.answer is None else f"answered {got}"
                 raise scene.stuck(
-                    f"{asked.ask.node} was asked for a {kind} at {asked.sent:.2f} s, when all had been whole again for "
-                    f"{BOUND:g} s, and within {KEPT_SHORT:g} s there was {got}. The leader is {leaders[0]}: another node "
-                    "forwards or answers error 11.", f"{kind}_ok within {KEPT_SHORT:g} s", got,
+                    f"{asked.ask.node} {did} when it was sent a {kind} at {asked.sent:.2f} s, {BOUND:g} s or more after all was "
+                    f"whole again. The leader is {leaders[0]}. Every other node must forward the request, or answer error 11.",
+                    f"{kind}_ok within {KEPT_SHORT:g} s", got,
                 )  # fmt: skip
     return leaders[0]

@@ -16,7 +16,7 @@ from grader.nodes.sim import cluster
 RUNS = 8
 TRIES = 30  # runs, to make a plan smaller
 TROUBLED = 5.0  # seconds of faults, after which all is whole
-WHY_RANDOM = "A read or a confirmed write takes effect once, between its request and its answer."
+WHY_RANDOM = "A read or a confirmed write must take effect once, between its request and its answer."
 
 
 def plans(bench: NodeBench, kind: str) -> Iterator[Plan]:

@@ -228,10 +228,10 @@ class Scene:
         since = self.sim.time
         name = yield from self.elected(among, PATIENCE, above)
         if name is None:
-            who = listed(among) if among is not None else "the cluster"
+            who = f"none of {listed(among)}" if among is not None else "no node"
             raise self.stuck(
-                f"From {since:.2f} s to {self.sim.time:.2f} s no node of {who} became leader (role = 'leader'), though "
-                "a majority of the nodes was up and could talk.", "a leader within 3 s", "none",
+                f"From {since:.2f} s to {self.sim.time:.2f} s {who} became leader (role = 'leader'), although a majority of "
+                "the nodes was up and could talk. Elect a leader within 3 s.", "a leader within 3 s", "none",
             )  # fmt: skip
         return name
 
@@ -259,9 +259,10 @@ class Scene:
             yield from self.pause(0.1)
         assert asked is not None
         raise self.stuck(
-            f"From {since:.2f} s to {self.sim.time:.2f} s no {kind} of {key} was done, though a majority was up and "
-            f"could talk: the last one was sent to {asked.ask.node}, the leader, and "
-            f"{'not answered' if asked.answer is None else 'answered ' + json.dumps(asked.answer)[:160]}.",
+            f"From {since:.2f} s to {self.sim.time:.2f} s no {kind} of {key} succeeded, although a majority was up and could "
+            f"talk. The last {kind} went to the leader, {asked.ask.node}, and was "
+            f"{'not answered' if asked.answer is None else 'answered with ' + json.dumps(asked.answer)[:160]}. A leader that "
+            f"reaches a majority must serve a request within {KEPT_SHORT:g} s.",
             f"{kind}_ok", "nothing" if asked.answer is None else "an error",
         )  # fmt: skip
 

@@ -48,9 +48,11 @@ class Judging(History):
                 lacks = [field for field, value in right if not same(body.get(field), value)]
                 if sent.type not in OUTCOMES or lacks:
                     wanted = {"type": "committed or aborted", "txn": txn.name, "in_reply_to": txn.number}
-                    what = f"the {' and '.join(lacks)} is not the request's" if lacks else "the type is neither"
+                    what = "Its type must be committed or aborted."
+                    if lacks:
+                        what = f"Take {' and '.join(lacks)} from the request, and answer with reply(request, body)."
                     return self.broken(
-                        "wrong_result", f"The answer to begin {txn.label} is {json.dumps(body)[:200]}: {what}.", sent,
+                        "wrong_result", f"The answer to begin {txn.label} is {json.dumps(body)[:200]}. {what}", sent,
                         expected=json.dumps(wanted), got=json.dumps(body)[:200], why=False,
                     )  # fmt: skip
         return None
@@ -63,8 +65,8 @@ class Judging(History):
                     first = txn.told[0]
                     return self.broken(
                         "not_atomic",
-                        f"The client was told that {txn.label} is {first.type} at {first.arrived:.2f} s, and at "
-                        f"{sent.arrived:.2f} s that it is {sent.type}.", sent, first, expected=first.type, got=sent.type,
+                        f"The client was told at {first.arrived:.2f} s that {txn.label} is {first.type}, and at "
+                        f"{sent.arrived:.2f} s that it is {sent.type}. A transaction must have one outcome.", sent, first, expected=first.type, got=sent.type,
                     )  # fmt: skip
         return None
 
@@ -74,11 +76,10 @@ class Judging(History):
             late = txn.answered is None or txn.answered - txn.sent > PROMPT
             if late and txn.sent >= self.quiet:
                 took = "not answered" if txn.answered is None else f"answered after {txn.answered - txn.sent:.2f} s"
-                when = f"was {took}"
+                when, fault = f"was {took}", "All faults were over" if self.whole_since else "There was no fault"
                 return self.broken(
                     "not_available",
-                    f"begin {txn.label}, sent at {txn.sent:.2f} s, when nothing had failed for long, {when}: 2 s are "
-                    "enough.", *txn.told[:1], expected="an answer within 2 s", got=when,
+                    f"begin {txn.label}, sent at {txn.sent:.2f} s, {when}. {fault}. Answer within {PROMPT:g} s.", *txn.told[:1], expected="an answer within 2 s", got=when,
                 )  # fmt: skip
         return None
 
@@ -92,8 +93,8 @@ class Judging(History):
                 return self.broken(
                     "not_available",
                     f"begin {txn.label}, sent at {txn.sent:.2f} s, was not answered by {until:.2f} s. {COORDINATOR} never "
-                    f"crashed, and nothing failed after {self.whole_since:.2f} s: 5 s later all must be decided. A message "
-                    "may be lost: what is waited for has to be asked again, or given up.", *txn.told[:1],
+                    f"crashed, and nothing failed after {self.whole_since:.2f} s. Decide within 5 s after that. A message "
+                    "may be lost, so ask again for a missing vote, or abort.", *txn.told[:1],
                 )  # fmt: skip
         return None
 
@@ -114,19 +115,19 @@ class Judging(History):
             said = "was not answered" if txn.outcome is None else f"was {txn.outcome}"
             before = [o for o in others if o.sent < txn.sent]
             if not before:
-                why = "no other transaction writes any of its keys: every participant has to vote yes"
+                why = "No other transaction writes any of its keys, so every participant must vote yes"
             else:
                 last = before[-1]
                 told = last.outcome or "never answered"
                 why = (
-                    f"the last transaction on its keys, {last.label} ({told}), began {txn.sent - last.sent:.1f} s before, "
-                    "and must have let go of them"
+                    f"The last transaction on its keys, {last.label} ({told}), began {txn.sent - last.sent:.1f} s before, "
+                    "and must have unlocked them"
                 )
             if self.whole_since and before:
                 why += f" by {max(self.whole_since, before[-1].sent) + 5:.1f} s, 5 s after the last fault"
             return self.broken(
                 "not_available" if self.whole_since or before else "wrong_result",
-                f"{txn.label} {said}, but {why}.", *txn.told[:1], expected="committed", got=txn.outcome or "no answer",
+                f"{txn.label} {said} and must be committed. {why}.", *txn.told[:1], expected="committed", got=txn.outcome or "no answer",
                 why=bool(before) and bool(self.whole_since),
             )  # fmt: skip
         return None
@@ -142,10 +143,10 @@ class Judging(History):
                     if asked is not None:
                         return self.broken(
                             "wrong_result",
-                            f"{node} voted yes on {first.label}, which writes {key!r} there, and was not told the outcome "
-                            f"yet when it was asked about {second.label}, which writes {key!r} too, at {asked.arrived:.3f} "
-                            f"s. It must vote no, but {second.label} was committed. A key is locked from the yes vote "
-                            "until the outcome is applied.", asked, *second.told[:1], expected="aborted", got="committed",
+                            f"{node} was asked about {second.label}, which writes {key!r} there, at {asked.arrived:.3f} s. By "
+                            f"then it had voted yes on {first.label}, which writes {key!r} too, and had not been told the "
+                            f"outcome. It must vote no, but {second.label} was committed. Keep a key locked from the yes "
+                            "vote until the outcome is applied.", asked, *second.told[:1], expected="aborted", got="committed",
                             why=False,
                         )  # fmt: skip
         return None
@@ -184,8 +185,8 @@ class Judging(History):
                     return self.broken(
                         "wrong_result",
                         f"{one.label} and {two.label} want the same key of one participant, and both were aborted. "
-                        "Whichever it is asked about first has its yes: a participant votes no exactly when another "
-                        "transaction is prepared there and holds one of the keys.", *one.told[:1], *two.told[:1],
+                        "Vote yes on the one that the participant is asked about first. Vote no only if another transaction is "
+                        "prepared there and holds one of the keys.", *one.told[:1], *two.told[:1],
                         expected="one is committed", got="both are aborted", why=False,
                     )  # fmt: skip
         return None
@@ -197,12 +198,10 @@ class Judging(History):
         for read in self.reads:
             late = read.answer is None or (read.answer.arrived or 0.0) - read.sent > PROMPT
             if late and self.up(read.node, read.sent, read.sent + PROMPT):
-                holds = [t.label for t in self.txns if (read.node, read.key) in set(t.places()) and t.sent < read.sent]
-                why = f" {holds[-1]}, which writes that key, may be undecided there" if holds else ""
                 return self.broken(
                     "not_available",
-                    f"{read.node} did not answer a read of {read.key!r} sent at {read.sent:.2f} s within 2 s.{why}"
-                    f"{': it' if why else ' It'} reads the last committed value meanwhile, and blocks nobody.",
+                    f"{read.node} did not answer a read of {read.key!r}, sent at {read.sent:.2f} s, within {PROMPT:g} s. "
+                    "Answer with the last committed value, also while a transaction on this key is undecided.",
                     expected="an answer within 2 s", got="none",
                 )  # fmt: skip
             if read.answer is None:
@@ -210,14 +209,15 @@ class Judging(History):
             body = read.answer.body
             if read.answer.type != "read_ok" or "value" not in body:
                 return self.broken(
-                    "wrong_result", f"{read.node} answered a read of {read.key!r} with {json.dumps(body)[:200]}.",
+                    "wrong_result",
+                    f"{read.node} answered a read of {read.key!r} with {json.dumps(body)[:200]}. Answer read_ok with a value.",
                     read.answer, expected='{"type": "read_ok", "value": ...}', got=json.dumps(body)[:200], why=False,
                 )  # fmt: skip
             if read.value is not None and self.of(read.node, read.key, read.value) is None:
                 return self.broken(
                     "wrong_result",
                     f"{read.node} answered a read of {read.key!r} with {json.dumps(read.value)[:100]}, which no transaction "
-                    "wrote there.", read.answer, why=False,
+                    "writes there. Answer with the last committed value, or null.", read.answer, why=False,
                 )  # fmt: skip
         return None
 
@@ -231,16 +231,16 @@ class Judging(History):
                 return self.broken(
                     "not_atomic",
                     f"{txn.label} was aborted, but {read.node} answered a read of {read.key!r}, sent at {read.sent:.2f} s, "
-                    f"with {json.dumps(read.value)}, which {txn.label} writes.", read.answer, *txn.told[:1],
+                    f"with {json.dumps(read.value)}, which {txn.label} writes. Apply a transaction only once it is committed.", read.answer, *txn.told[:1],
                     expected="the value before", got=json.dumps(read.value),
                 )  # fmt: skip
             before = shown.setdefault((read.node, read.key), [])
             if before and not same(before[-1].value, read.value) and any(same(b.value, read.value) for b in before):
                 return self.broken(
                     "not_atomic",
-                    f"{read.node} showed {read.key!r} as {json.dumps(read.value)}, then as {json.dumps(before[-1].value)}, "
-                    f"and at {read.sent:.2f} s as {json.dumps(read.value)} again: {txn.label} was applied a second time, "
-                    "over a later one.", read.answer,
+                    f"{read.node} returned {json.dumps(read.value)} for {read.key!r}, then {json.dumps(before[-1].value)}, and "
+                    f"at {read.sent:.2f} s {json.dumps(read.value)} again. Apply {txn.label} once only, and let no older "
+                    "value replace a newer one.", read.answer,
                 )  # fmt: skip
             before.append(read)
         return None
@@ -264,8 +264,9 @@ class Judging(History):
         kind: Kind = "not_durable" if crashed and how.startswith("the client") else "not_atomic"
         return self.broken(
             kind,
-            f"{how}, but {read.node}, asked at {read.sent:.2f} s, has {json.dumps(read.value)} under {read.key!r} and not "
-            f"its {json.dumps(txn.writes[read.node][read.key])}.", read.answer, sent,
+            f"{how}, but {read.node}, asked at {read.sent:.2f} s, returned {json.dumps(read.value)} for {read.key!r} and not "
+            f"{json.dumps(txn.writes[read.node][read.key])}, which {txn.label} writes. Every participant must apply what is "
+            "committed.", read.answer, sent,
             expected=json.dumps(txn.writes[read.node][read.key]), got=json.dumps(read.value),
         )  # fmt: skip
 
@@ -280,7 +281,7 @@ class Judging(History):
                 return f"the client was told at {sent.arrived:.2f} s that {txn.label} is committed", sent
         for read in self.reads:
             if read.answer is not None and self.of(read.node, read.key, read.value) is txn:
-                how = f"{read.node} showed at {read.sent:.2f} s what {txn.label} writes there, so it is committed"
+                how = f"{read.node} returned at {read.sent:.2f} s what {txn.label} writes there, so it is committed"
                 return how, read.answer
         return None
 
@@ -294,9 +295,9 @@ class Judging(History):
                 if both <= set(one.places()) and both <= set(two.places()):
                     return self.broken(
                         "not_atomic",
-                        f"{one.label} and {two.label} write the same keys, and in the end {read.node} has {read.key!r} of "
-                        f"{one.label} and {other.node} {other.key!r} of {two.label}: they were applied in different orders. "
-                        "A key is locked from the yes vote until the outcome is applied.", read.answer, other.answer,
+                        f"{one.label} and {two.label} write the same keys, but in the end {read.node} has {read.key!r} of "
+                        f"{one.label} and {other.node} has {other.key!r} of {two.label}. All participants must apply them in "
+                        "the same order. Keep a key locked from the yes vote until the outcome is applied.", read.answer, other.answer,
                     )  # fmt: skip
         return None
 

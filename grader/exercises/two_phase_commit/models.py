@@ -70,13 +70,12 @@ class Properties:
         """Wrong at any time: two different answers, or a value of what was aborted."""
         told, found = _told(view), self.bench.found
         if len(told) > 1:
-            text = f"the client was told that {TXN} is {told[0]}, and then that it is {told[1]}."
+            text = f"the client was told that {TXN} is {told[0]}, and then that it is {told[1]}. Keep to one outcome."
             return found("not_atomic", text, None, told[0], told[1])
         for node, value in _values(view).items():
             if told == ["aborted"] and value not in (None, SILENT):
-                text = (
-                    f"the client was told that {TXN} is aborted, but {node} reads {KEY!r} as {value}, which it writes."
-                )
+                text = f"the client was told that {TXN} is aborted, but {node} returned {value} for {KEY!r}, which "
+                text += f"{TXN} writes. Apply a transaction only once it is committed."
                 return found("not_atomic", text, None, "null", str(value))
         return None
 
@@ -93,7 +92,7 @@ class Properties:
         what = f"{TXN} is applied at some participants and not at others"
         if told == ["committed"]:
             what = f"the client was told that {TXN} is committed, but {'not every' if has else 'no'} participant has it"
-        text = f"{what}: in the end, with all nodes up and every message arrived, {listed}."
+        text = f"{what}. In the end all nodes were up and every message had arrived, and {listed}."
         return self.bench.found("not_atomic", text, None, "all or none", listed)
 
 

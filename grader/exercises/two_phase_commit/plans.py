@@ -187,7 +187,7 @@ def crashing(rng: random.Random, count: int, seed: int, mishaps: tuple[Mishap, .
 
 def _label(mishaps: Sequence[Mishap]) -> str:
     return "; ".join(
-        f"{' and '.join(m.groups[0])} crashes after the {m.after}. of its sends and writes, and is back at {m.until:.1f} s"
+        f"{' and '.join(m.groups[0])} crashes after {m.after} of its sends and writes, and is back at {m.until:.1f} s"
         for m in mishaps if m.after is not None
     )  # fmt: skip
 

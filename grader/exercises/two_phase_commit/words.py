@@ -12,21 +12,19 @@ from grader.says import listed
 from grader.trace.story import Happened, Sent, Story
 
 DECIDE = (
-    "A decision counts from when it is on disk: write it before the first message that tells it, and after a crash tell "
-    "it again."
+    "a decision counts only once it is on disk. Write it before the first message that tells it, and tell it again after "
+    "a crash."
 )
-PROMISE = "A yes is a promise: it has to be on disk before it is sent."
-ALONE = "Who has voted yes may not decide alone, however long it waits: it asks until it is told."
+PROMISE = "a yes vote is a promise. Write it to disk before you send it."
+ALONE = "a participant that has voted yes must never decide alone. Let it ask until it is told the outcome."
 TELL = (
-    "After a restart the coordinator has to take up what its disk says: tell a decision to all who have not confirmed "
-    "it, and decide what is open."
+    "after a restart the coordinator goes on from its disk. Tell each decision to every participant that has not "
+    "confirmed it, and decide each open transaction."
 )
-LAST = (
-    "When all nodes go down at once, their disks are all that is left: what a client was told has to follow from them."
-)
+LAST = "when all nodes crash at once, only their disks are left. Tell a client only what follows from the disks."
 RECOVER = (
-    "After a restart a participant has to take up what its disk says: a yes without an outcome is still a promise, its "
-    "keys are locked, and it asks for the outcome."
+    "after a restart a participant goes on from its disk. A yes without an outcome is still a promise: keep its keys "
+    "locked, and ask for the outcome."
 )
 
 
@@ -42,9 +40,10 @@ class Account:
 
     def added_to(self, text: str) -> str:
         """A diagnosis with all of it."""
-        befell = f" What led there: {'; '.join(self.sentences)}." if self.sentences else ""
+        befell = f" What happened before: {'. '.join(self.sentences)}." if self.sentences else ""
+        advice = f" The rule for such a run: {self.advice}" if self.advice else ""
         start = text[0] if text[:2].strip("n").isdigit() else text[0].upper()  # n1 stays n1
-        return f"{start}{text[1:]}{befell}{' ' + self.advice if self.advice else ''}"
+        return f"{start}{text[1:]}{befell}{advice}"
 
 
 @dataclass(frozen=True)
@@ -60,12 +59,10 @@ class _Crash:
         wrote = listed(f"written {write.text.partition(' = ')[0]!r}{place(write.line)}" for write in self.writes)
         sent = listed(f"sent {sent.type} to {sent.dst}{place(sent.line)}" for sent in self.sends)
         if sent and not wrote:
-            return f"{name} had {sent}, and crashed{when} before it had written anything to disk"
+            return f"{name} crashed{when}, in a step in which it had {sent} but written nothing to disk"
         if wrote and not sent:
-            return f"{name} had {wrote}, and crashed{when} before it had sent anything"
-        if wrote:
-            return f"{name} had {wrote} and {sent}, and crashed{when}"
-        return f"{name} crashed{when}, in the middle of nothing"
+            return f"{name} crashed{when}, in a step in which it had {wrote} but sent nothing"
+        return f"{name} crashed{when}" + (f", after it had {wrote} and {sent}" if wrote else "")
 
 
 def account(story: Story, actions: Sequence[dict[str, Any]] = ()) -> Account:
@@ -75,11 +72,11 @@ def account(story: Story, actions: Sequence[dict[str, Any]] = ()) -> Account:
     if actions:
         timers = [event for event in story.events if event.what == "timer"]
         sentences += [f"{event.node}'s timer {event.text!r} went off (step {event.at:g})" for event in timers]
-        sentences += [f"{sent.type} from {sent.src} to {sent.dst} came twice" for sent in story.sent if sent.copy]
+        sentences += [f"{sent.src}'s {sent.type} to {sent.dst} arrived twice" for sent in story.sent if sent.copy]
     else:
         sentences += [
-            f"{' and '.join(','.join(group) for group in fault.groups)} could not reach each other from {fault.since:.2f} "
-            f"to {fault.until:.2f} s"
+            f"{' and '.join('{' + ', '.join(group) + '}' for group in fault.groups)} could not reach each other from "
+            f"{fault.since:.2f} s to {fault.until:.2f} s"
             for fault in story.faults if fault.what == "partition"
         ]  # fmt: skip
     advice, line = _advice(story, crashes, bool(actions))

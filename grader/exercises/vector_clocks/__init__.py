@@ -72,14 +72,14 @@ SCRIPTED: dict[str, tuple[int, Asks, tuple[Slow, ...]]] = {  # by label: how man
 Row = tuple[int, Network, str]  # how many nodes (0: drawn), which network, and its label
 ORDERS: tuple[Row, ...] = (
     *[(0, Network(most=1.0), "messages take up to a second")] * 2,
-    (0, Network(most=0.4, drop=0.3, duplicate=0.2), "messages are late, lost and doubled"),
+    (0, Network(most=0.4, drop=0.3, duplicate=0.2), "messages are late, lost and duplicated"),
 ) * 4
 DROPS: tuple[Row, ...] = tuple(
     (size, Network(drop=drop), f"{drop:.0%} of the messages are dropped")
     for size, drop in ((3, 0.3), (4, 0.5), (5, 0.2), (2, 0.4))
 ) * 2  # fmt: skip
-TWICE = Network(most=0.5, duplicate=0.5), "half of the messages come twice"
-LOST_AND_TWICE = Network(most=0.3, drop=0.3, duplicate=0.3), "messages are lost and doubled"
+TWICE = Network(most=0.5, duplicate=0.5), "half of the messages arrive twice"
+LOST_AND_TWICE = Network(most=0.3, drop=0.3, duplicate=0.3), "messages are lost and duplicated"
 DOUBLES: tuple[Row, ...] = ((3, *TWICE), (4, *LOST_AND_TWICE), (5, *TWICE), (2, *LOST_AND_TWICE)) * 2
 
 
@@ -167,8 +167,8 @@ def _delivers(run: View) -> Diagnosis | None:
         if kind != "broadcast_ok" or not in_time(asked, PROMPT):
             did = f"answered {kind!r} after {asked.seconds or 0:.2f} s" if kind is not None else "did not answer"
             text = (
-                f"{asked.ask.node} {did} when {asked.client} sent it {asked.ask.body} at {asked.sent:.2f} s. It must answer "
-                f"broadcast_ok within {PROMPT:g} s, by reply(body, ...)."
+                f"{asked.ask.node} {did} when {asked.client} sent it {asked.ask.body} at {asked.sent:.2f} s. Answer every "
+                f"broadcast with broadcast_ok within {PROMPT:g} s. Call reply(body, ...) for that."
             )
             return run.wrong("not_available", text, expected="broadcast_ok", got=str(kind))
     return causal.missing(run) or causal.doubled(run)

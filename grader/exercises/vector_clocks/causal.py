@@ -102,18 +102,19 @@ def disorder(run: View) -> Diagnosis | None:
     run.mark_all(cast.key, before.key)
     if before.node == cast.node:
         why = f"{cast.node} broadcast {before.key} at {before.at:.2f} s and {cast.key} at {cast.at:.2f} s"
-        habit = "Not even the order of one sender is kept."
+        habit = "Deliver one sender's broadcasts in the order in which it sent them."
     else:
         first = next(one for one in run.delivered[cast.node] if key_of(one) == before.key)
         why = f"{cast.node} had delivered {before.key} at {first.sent:.2f} s"
-        why += f" when it broadcast {cast.key} at {cast.at:.2f} s"
-        habit = "That is causal order: who saw the answer must have seen the question."
+        why += f", before it broadcast {cast.key} at {cast.at:.2f} s"
+        habit = "Causal order means: no node sees an answer before its question."
     later = next((one for one in run.delivered[node] if key_of(one) == before.key), None)
     when = f"only at {later.sent:.2f} s" if later else "never"
     return run.wrong(
         "wrong_result",
-        f"{node} delivered {cast.key} at {sent.sent:.2f} s{place(sent.line)}, and {before.key}, which comes before it, "
-        f"{when}: {why}. {habit} {_held(run, node, sent, cast)}",
+        f"{node} delivered {cast.key} at {sent.sent:.2f} s{place(sent.line)}, but {before.key} {when}. {why}. {habit}"
+        f"{_held(run, node, sent, cast)} Hold {cast.key} back until {node} has delivered all that {cast.node} had "
+        "delivered or broadcast before it.",
         shown=[sent], expected=f"{before.key} before {cast.key}", got=f"{cast.key} first",
     )  # fmt: skip
 
@@ -124,18 +125,18 @@ def _held(run: View, node: str, delivery: Sent, cast: Cast) -> str:
         return ""
     held = delivery.sent - arrived.arrived
     if held < 1e-6:
-        return f"It was delivered as it arrived: hold it back until all that {cast.node} had delivered is delivered."
-    return f"It had arrived at {arrived.arrived:.2f} s and was held back for {held:.2f} s, which was not long enough."
+        return f" {node} delivered {cast.key} as soon as it arrived."
+    return f" {cast.key} had arrived {held:.2f} s earlier, but {node} did not wait long enough."
 
 
 def unknown(run: View, node: str, sent: Sent) -> Diagnosis:
     """A delivery of what nobody broadcast."""
     got = key_of(sent)[:80]
-    what = "its deliver has no message" if "message" not in sent.body else f"it delivered {got}"
+    what = f"{node} sent a deliver at {sent.sent:.2f} s{place(sent.line)} that "
+    what += f"holds {got}, but no client broadcast that" if "message" in sent.body else 'has no "message"'
     return run.wrong(
         "wrong_result",
-        f"{node} at {sent.sent:.2f} s{place(sent.line)}: {what}, which nobody had broadcast. Send the broadcast's message "
-        f'as it was: {{"type": "deliver", "message": ...}} to {local(node)}.',
+        f'{what}. Send each broadcast\'s message unchanged: {{"type": "deliver", "message": ...}} to {local(node)}.',
         shown=[sent], expected=", ".join(run.casts)[:99], got=got,
     )  # fmt: skip
 
@@ -157,13 +158,13 @@ def missing(run: View) -> Diagnosis | None:
 def _lacks(run: View, node: str, cast: Cast, got: int) -> Diagnosis:
     run.mark_all(cast.key)
     end, wanted = run.sim.time, run.wanted[cast.key]
-    if wanted > 1:
+    if wanted > 1 and got:
         text = (
-            f"{cast.key} was broadcast {wanted} times, and {node} had delivered it {got} times by {end:.1f} s: two "
-            "broadcasts of equal text are two messages. Tell them apart by sender and number."
+            f"Clients broadcast {cast.key} {wanted} times, but {node} had delivered only {got} of these messages by "
+            f"{end:.1f} s. Broadcasts of equal text are separate messages. Tell them apart by sender and number."
         )
         return run.wrong("lost_or_duplicated", text, expected=f"{wanted} times", got=f"{got} times")
-    text = f"{node} had not delivered {cast.key} by {end:.1f} s, which {cast.node} broadcast at {cast.at:.2f} s."
+    text = f"{cast.node} broadcast {cast.key} at {cast.at:.2f} s, but {node} had not delivered it by {end:.1f} s."
     tried = [sent for sent in run.brought(node, cast.key) if sent.src != node]
     arrived = next((sent for sent in tried if sent.fate == "delivered"), None)
     line = None
@@ -171,18 +172,16 @@ def _lacks(run: View, node: str, cast: Cast, got: int) -> Diagnosis:
     wrong_client = next((sent for sent in told if sent.dst != local(node)), None)
     if wrong_client is not None:
         line = wrong_client.line
-        text += f" It sends deliver to {wrong_client.dst}{place(line)}; its client is {local(node)}."
+        text += f" {node} sent a deliver to {wrong_client.dst}{place(line)}. Send it to {local(node)}, the client of {node}."
     elif node == cast.node:
-        text += " A node delivers its own broadcasts too."
+        text += " A node must deliver its own broadcasts, too."
     elif arrived is not None and arrived.arrived is not None:
-        text += f" A message with it had arrived at {arrived.arrived:.2f} s: what is {node} still waiting for?"
+        text += f" A message that contains it reached {node} at {arrived.arrived:.2f} s. Check what {node} did with that message."
     elif tried:
         line = tried[-1].line
-        times = "once" if len(tried) == 1 else f"{len(tried)} times"
-        text += (
-            f" It was sent to {node} {times}, last at {tried[-1].sent:.2f} s{place(line)}, and was lost on the "
-            "way: send until an answer says that it arrived."
-        )
+        count = "once" if len(tried) == 1 else f"{len(tried)} times, the last time"
+        text += f" It was sent to {node} {count} at {tried[-1].sent:.2f} s{place(line)}, and never arrived. Send it "
+        text += "again until an answer says that it arrived."
     return run.wrong(
         "lost_or_duplicated", text, line=line, expected=f"{cast.key} delivered on {node}", got="not delivered"
     )
@@ -201,15 +200,17 @@ def doubled(run: View) -> Diagnosis | None:
                 return unknown(run, node, sent)
             first = next(one for one in delivered if key_of(one) == key)
             run.mark_all(key)
+            times = "once" if run.wanted[key] == 1 else f"{run.wanted[key]} times"
             came = [one for one in run.brought(node, key) if one.fate == "delivered" and one.arrived == sent.sent]
             how = ""
             if came:
-                how = f" The second time as a message from {came[-1].src} came"
-                how += ", a copy that the network made." if came[-1].copy else ", sent once more."
+                how = f" The last delivery came with a message from {came[-1].src}"
+                how += ", a duplicate that the network made." if came[-1].copy else f"{place(came[-1].line)}."
             return run.wrong(
                 "lost_or_duplicated",
-                f"{node} delivered {key} twice, at {first.sent:.2f} s and at {sent.sent:.2f} s{place(sent.line)}; it was "
-                f"broadcast once.{how} Remember what is delivered, by sender and number.",
-                shown=[sent], expected="once", got="twice",
+                f"{node} delivered {key} {got[key]} times, first at {first.sent:.2f} s and last at {sent.sent:.2f} s"
+                f"{place(sent.line)}. It was broadcast {times}.{how} Remember every delivered message by sender and "
+                "number, and skip it when it comes again.",
+                shown=[sent], expected=times, got=f"{got[key]} times",
             )  # fmt: skip
     return None

@@ -52,20 +52,20 @@ def _both(script: Script, one: str, other: str, why: str = "") -> Script:
 
 
 def _compared() -> Iterator[Script]:
-    zero = "A node that a clock has never heard of counts as zero."
-    both = "Each has a tick that the other has not: concurrent."
-    less = "Before: no entry greater, and at least one less."
-    yield _both(_script("ab"), "a", "b", "Two new clocks are zero everywhere: equal.")
+    zero = "A node without an entry in a clock counts as zero."
+    both = "Each clock has a tick that the other lacks, so they are concurrent."
+    less = "A clock is before another if no entry is greater and at least one is less."
+    yield _both(_script("ab"), "a", "b", "Two new clocks are zero everywhere, so they are equal.")
     yield _script("a").compare("a", "a", "A clock equals itself.")
     yield _both(_script("ab", "a+1"), "b", "a", zero)
     yield _both(_script("ab", "a+1 b+1"), "a", "b")
     yield _both(_script("ab", "a+1 b+2"), "a", "b", both + " " + zero)
     yield _both(_script("ab", "a+1 b+1 b+1"), "a", "b", less)
-    yield _both(_script("ab", "a+1 a+1 a+2 b+1 b+2 b+2"), "a", "b", f"{both} Sums of entries say nothing.")
-    yield _both(_script("ab", "a+1 a+1 a+1 b+2"), "a", "b", f"{both} Sums of entries say nothing.")
+    yield _both(_script("ab", "a+1 a+1 a+2 b+1 b+2 b+2"), "a", "b", f"{both} Do not compare sums of entries.")
+    yield _both(_script("ab", "a+1 a+1 a+1 b+2"), "a", "b", f"{both} Do not compare sums of entries.")
     yield _both(_script("ab", "a+1 a+2 b+2 b+3 b+3"), "a", "b", f"{both} {zero}")
     yield _both(_script("ab", "a+1 b+1 b+2"), "a", "b", f"{less} {zero}")
-    yield _both(_script("ab", "a+1 a+2 b+2 b+1"), "a", "b", "In which order the ticks came does not matter.")
+    yield _both(_script("ab", "a+1 a+2 b+2 b+1"), "a", "b", "The order of the ticks does not matter.")
 
 
 def _ticked(rng: random.Random) -> Script:
@@ -95,20 +95,21 @@ def _is(script: Script, name: str, why: str) -> Script:
     return script.compare(name, right, why)
 
 
-MOST = "merge takes the greater of the two, entry by entry."
-APART = "merge changes the clock that it is called on and no other, and later ticks of one never show in another."
+MOST = "merge keeps the larger of the two entries of each node."
+APART = "merge must change only the clock that it is called on. Copy the entries: later ticks of one clock must not "
+APART += "change another."
 
 
 def _merged() -> Iterator[Script]:
-    union = _is(_script("ab", "a+1 b+2 a<b"), "a", f"{MOST} It adds no tick of its own.")
-    yield _is(union, "b", "a.merge(b) leaves b as it was.")
-    yield _is(_script("ab", "a+1 b+1 a<b"), "a", f"{MOST} It does not add.")
+    union = _is(_script("ab", "a+1 b+2 a<b"), "a", f"{MOST} merge adds no tick of its own.")
+    yield _is(union, "b", "a.merge(b) must not change b.")
+    yield _is(_script("ab", "a+1 b+1 a<b"), "a", f"{MOST} It does not add the entries.")
     yield _is(_script("ab", "a+1 a+1 b+1 a<b"), "a", f"{MOST} An entry never gets smaller.")
-    yield _is(_script("ab", "b+1 a<b"), "a", "A new clock that merges another equals it.")
+    yield _is(_script("ab", "b+1 a<b"), "a", "A new clock that merges another clock becomes equal to it.")
     for name, other in ("ab", "ba"):
-        why = f"{name} ticked after a.merge(b), and the other changed with it: copy the entries, share nothing."
+        why = f"After a.merge(b), a tick of {name} must not change {other}. Copy the entries, and do not share them."
         yield _is(_is(_script("ab", f"b+1 a<b {name}+1"), other, why), name, MOST)
-    yield _is(_script("a", "a+1 a<a"), "a", "Merged with itself it stays what it is.")
+    yield _is(_script("a", "a+1 a<a"), "a", "A clock that merges itself must not change.")
 
 
 def _history(rng: random.Random) -> Script:

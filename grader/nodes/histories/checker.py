@@ -79,8 +79,8 @@ def linearizable(operations: Sequence[Operation], model: Model | str, budget: in
     if unknown is not None:
         key, found = unknown
         reason = (
-            f"No answer within {budget:,} steps: an order of {len(found.order)} operations on {name(key)} was found, "
-            "and neither one of all nor a proof that there is none."
+            f"No answer within {budget:,} steps. An order of {len(found.order)} operations on {name(key)} was found, "
+            "but neither an order of all of them nor a proof that there is none."
         )
         return Checked("unknown", len(operations), model.name, "linearizable", steps, found.order, reason, key)
     return Checked(True, len(operations), model.name, "linearizable", steps, merged(orders))

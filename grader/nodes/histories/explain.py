@@ -6,9 +6,9 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 
 from grader import says
-from grader.nodes.histories.history import Operation
+from grader.nodes.histories.history import Operation, called
 from grader.nodes.histories.models import Model
-from grader.nodes.histories.words import Clock, done, name, shown, whole, whose
+from grader.nodes.histories.words import Clock, by, name, shown, timed, whole
 
 _MOST = 5  # operations that a sentence lists
 
@@ -35,11 +35,11 @@ class _Case:
     def what(self) -> str:
         """ "The read of x by c2 at 1.20-1.31 s returned 1" """
         one = self.stuck
-        where = f"of {name(one.key)} by {_by(one)} {self.clock.span(one)}"
+        where = f"of {name(one.key)} by {called(one.process)} {self.clock.span(one)}"
         if one.f == "read":
             return f"The read {where} returned {self.text}"
         change = f"The cas {where} from {shown(one.value[0])} to {shown(one.value[1])}"
-        return f"{change} {'succeeded' if one.status == 'ok' else f'was refused, for another value than {self.text}'}"
+        return f"{change} {'succeeded' if one.status == 'ok' else f'was refused, as if the value were not {self.text}'}"
 
     def observed(self, one: Operation) -> Hashable:
         return self.model.value(one.result if one.f == "read" else one.value[0])
@@ -99,21 +99,13 @@ def sentence(
     return _contradiction(case)
 
 
-def _by(one: Operation) -> str:
-    return whose(one.process).removesuffix("'s")
-
-
-def _asked(one: Operation) -> str:
-    return f"{whose(one.process)} {done(one)}"
-
-
 def _never_written(case: _Case) -> Told | None:
     if case.value == case.model.initial or case.writers(case.value):
         return None
     if failed := case.writers(case.value, failed=True):
         one = failed[-1]
         why = "saw another value" if one.status == "unseen" else "failed"
-        return f"{case.what}, but {_asked(one)} {why}, so it never happened.", [one, case.stuck]
+        return f"{case.what}, but the {by(one)} {why}, so it never happened.", [one, case.stuck]
     return f"{case.what}, which was never written.", [case.stuck]
 
 
@@ -124,8 +116,8 @@ def _from_the_future(case: _Case) -> Told | None:
     one = writers[0]
     only = "the only" if len(writers) == 1 else "the first"
     return (
-        f"{case.what}, but {only} write of {case.text}, by {_by(one)}, began at {case.clock.at(one.start)}, after the "
-        f"{case.stuck.f} had ended.",
+        f"{case.what}, but {only} write of {case.text}, by {called(one.process)}, began at {case.clock.at(one.start)}, "
+        f"after the {case.stuck.f} had ended.",
         [one, case.stuck],
     )  # fmt: skip
 
@@ -138,9 +130,9 @@ def _stale(case: _Case) -> Told | None:
     if not over:
         return None
     one = max(over, key=lambda one: one.returned)
-    after = f"nothing wrote {case.text} after" if writers else f"nothing made it {case.text} again"
     return (
-        f"{case.what}, but {_asked(one)} had ended at {case.clock.at(one.end)}, before it began, and {after}.",
+        f"{case.what}, but the {by(one)} had ended at {case.clock.at(one.end)}, before that {stuck.f} began, and "
+        f"nothing wrote {case.text} afterwards.",
         [one, stuck],
     )
 
@@ -153,16 +145,16 @@ def _back_in_time(case: _Case) -> Told | None:
         if not newer:
             continue
         seen = shown(read.result)
-        start = f"{case.what}, but {whose(read.process)} read {case.clock.span(read)} had already returned {seen}, and"
+        later = f"the {timed(read, case.clock)} had already returned {seen}"
         if all(old.before(new) for old in writers for new in newer):
             then = f"{seen} was written after {case.text}" if writers else f"{case.text} was there before any write"
-            return f"{start} {then}: the value went back in time.", [read, case.stuck]
+            return f"{case.what}, but {later}. The value {then}, so the register went back in time.", [read, case.stuck]
         first = next((one for one in case.own if one.f == "read" and one.status == "ok" and one.before(read)
                       and case.observed(one) == case.value), None)  # fmt: skip
         if first is not None and len(writers) == 1 and case.value != case.model.initial:
             return (
-                f"{start} before that {whose(first.process)} read {case.clock.span(first)} {case.text}: written only "
-                f"once, {case.text} cannot come back.",
+                f"{case.what}, but {later}. Before that the {timed(first, case.clock)} had returned {case.text}. "
+                f"The value {case.text} was written only once, so it cannot come back.",
                 [first, read, case.stuck],
             )
     return None
@@ -182,7 +174,7 @@ def _twice(case: _Case) -> Told | None:
         ):
             times = "written only once" if case.writers(case.value) else "there only at the beginning"
             return (
-                f"{case.what}, and so did {whole(one, case.clock)}: both took away {case.text}, which was {times}.",
+                f"{case.what}, and so did the {whole(one, case.clock)}. Both replaced {case.text}, which was {times}.",
                 [one, case.stuck],
             )
     return None
@@ -190,8 +182,8 @@ def _twice(case: _Case) -> Told | None:
 
 def _refused(case: _Case) -> Told | None:
     others = case.find_core()[:-1][:_MOST]
-    listed = f" Given {_listed(others, case.clock)}." if others else ""
-    return f"{case.what}, but it was {case.text} all that time.{listed}", [*others, case.stuck]
+    listed = f" This follows from {_listed(others, case.clock)}." if others else ""
+    return f"{case.what}, but the value was {case.text} all that time.{listed}", [*others, case.stuck]
 
 
 def _not_made(case: _Case) -> Told | None:
@@ -206,7 +198,7 @@ def _not_made(case: _Case) -> Told | None:
                 ends |= {at + len(piece) for piece in pieces if value.startswith(piece, at)}
         if len(value) in ends:
             return None
-    return f"{case.what}, which nothing that was written and appended makes.", [case.stuck]
+    return f"{case.what}, which no order of the writes and appends can give.", [case.stuck]
 
 
 def _lost_append(case: _Case) -> Told | None:
@@ -216,8 +208,8 @@ def _lost_append(case: _Case) -> Told | None:
     for one in case.own:
         if one.f == "append" and one.status == "ok" and one.before(case.stuck) and one.value not in case.value:
             return (
-                f"{case.what}, but {_asked(one)} had ended at {case.clock.at(one.end)}, before it began, and is not "
-                "in it.",
+                f"{case.what}, but the {by(one)} had ended at {case.clock.at(one.end)}, before that read began, and "
+                "its text is missing.",
                 [one, case.stuck],
             )
     return None
@@ -231,8 +223,8 @@ def _shrunk(case: _Case) -> Told | None:
         text = case.observed(read)
         if isinstance(text, str) and not case.value.startswith(text):
             return (
-                f"{case.what}, but {whose(read.process)} read {case.clock.span(read)} had returned "
-                f"{shown(read.result)}, and appending only makes that longer.",
+                f"{case.what}, but the {timed(read, case.clock)} had returned {shown(read.result)}. An append can only "
+                "make this text longer.",
                 [read, case.stuck],
             )
     return None
@@ -242,8 +234,8 @@ def _contradiction(case: _Case) -> Told:
     others = case.find_core()[:-1]
     listed = _listed(others[-_MOST:], case.clock)
     more = f" (and {len(others) - _MOST} more)" if len(others) > _MOST else ""
-    return f"{case.what}, which fits into no order together with {listed}{more}.", [*others, case.stuck]
+    return f"{case.what}. No order of the operations allows this together with {listed}{more}.", [*others, case.stuck]
 
 
 def _listed(operations: Sequence[Operation], clock: Clock) -> str:
-    return says.listed(whole(one, clock) for one in operations) or "what is known"
+    return says.listed(f"the {whole(one, clock)}" for one in operations) or "the other operations"

@@ -70,7 +70,7 @@ def read(path: Path) -> list[Operation]:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data[: error.start].count(b"\n") + 1
-        raise BadRequest(f"{path}: line {line} holds bytes that are no UTF-8 text; a history is JSON lines") from None
+        raise BadRequest(f"{path}: line {line} holds bytes that are not UTF-8. A history is JSON lines") from None
     return parse(text, str(path))
 
 
@@ -158,9 +158,9 @@ def _event(line: str, where: str) -> dict[str, Any]:
     try:
         event = json.loads(line, parse_constant=refuse)
     except (ValueError, RecursionError):
-        raise BadRequest(f"{where} is not JSON; a history has one JSON object a line") from None
+        raise BadRequest(f"{where} is not JSON. Write one JSON object per line") from None
     if not isinstance(event, dict):
-        raise BadRequest(f"{where} is no JSON object; a history has one a line, with process, type, f, value, time")
+        raise BadRequest(f"{where} is not a JSON object. Write one per line, with process, type, f, value and time")
     return event
 
 
@@ -190,7 +190,7 @@ def _time(event: Mapping[str, Any], where: str) -> float:
     """As it is written, so that large whole numbers keep their order."""
     time = event.get("time")
     if time is None:
-        raise BadRequest(f"{where} has no time, and others have one")
+        raise BadRequest(f"{where} has no time, but other lines have one")
     if isinstance(time, bool) or not isinstance(time, int | float) or not 0 <= time < LATEST:
         raise BadRequest(f"{where}: the time must be a number from 0 to 2^63, not {json.dumps(time)[:40]}")
     return time
@@ -208,11 +208,11 @@ def _match(begun: Mapping[str, Any], ended: Mapping[str, Any], where: str, line:
     for name in ("f", "key"):
         if ended.get(name) is not None and ended[name] != begun.get(name):
             raise BadRequest(
-                f"{where}: the {name} is {json.dumps(ended[name])}, but what {called(ended['process'])} began on line "
-                f"{line} has {json.dumps(begun.get(name))}"
+                f"{where}: the {name} is {json.dumps(ended[name])}, but the operation that {called(ended['process'])} "
+                f"began on line {line} has {json.dumps(begun.get(name))}"
             )
     if ended["type"] == "ok" and begun["f"] == "read" and "value" not in ended:
-        raise BadRequest(f"{where}: a read that is ok must say what it read, as its value")
+        raise BadRequest(f"{where}: a read that is ok must have the value that it returned")
 
 
 def _operation(

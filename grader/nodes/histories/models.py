@@ -101,8 +101,8 @@ def by_key(operations: Sequence[Operation], model: Model) -> dict[Key, list[Oper
         if operation.f not in model.functions:
             others = [other.name for other in MODELS.values() if operation.f in other.functions]
             raise BadRequest(
-                f"{called(operation.process)} does a {operation.f}, which the model {model.name} does not have; "
-                f"use --model {' or '.join(others)}"
+                f"{called(operation.process)} does a {operation.f}, which the model {model.name} does not have. "
+                f"Use --model {' or '.join(others)}"
             )
         if model.name == "kv" and operation.key is None:
             raise BadRequest(f"a {operation.f} by {called(operation.process)} has no key, which the model kv needs")
@@ -113,7 +113,7 @@ def by_key(operations: Sequence[Operation], model: Model) -> dict[Key, list[Oper
                 written = operation.value[1] if operation.f == "cas" else operation.value
                 if operation.f != "read" and not (written is None or isinstance(written, str)):
                     raise BadRequest(
-                        f"key {key!r} is appended to, and {called(operation.process)} makes it {written!r}, which is "
-                        "not text"
+                        f"key {key!r} has appends, so it must hold text, but {called(operation.process)} sets it to "
+                        f"{written!r}"
                     )
     return keys

@@ -17,10 +17,10 @@ _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-ur
 
 
 def verdict(checked: Checked) -> str:
-    """ "not linearizable", with "it is not known whether it is" where the budget was spent."""
+    """ "not linearizable", with "unknown whether it is" where the budget was spent."""
     adjective = "linearizable" if checked.consistency == "linearizable" else "sequentially consistent"
     if checked.valid == "unknown":
-        return f"it is not known whether it is {adjective}"
+        return f"unknown whether it is {adjective}"
     return adjective if checked.valid else f"not {adjective}"
 
 
@@ -37,7 +37,7 @@ def html(
             f'<h1>{escape(title)}: <span class="{tone}">{says}</span></h1>',
             f'<p class="facts">{escape(count)}</p>{reason}',
             f'<figure class="follows">{picture.svg(checked, operations, f"{title}: {says}", faults)}</figure>',
-            '<p class="facts">Point at a bar to read what it was.</p>',
+            '<p class="facts">Point at a bar to read its operation.</p>',
             *(_table(checked, operations) if checked.stuck is not None else ()),
         )
     )

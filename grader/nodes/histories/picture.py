@@ -192,7 +192,7 @@ class _Sheet:
             )
         colour = BAD if id(one) in self.bad else QUIET if one.status == "fail" else INK
         label = self._label(one, left, right, room, colour)
-        said = f"{words.whole(one, self.clock)}: {words.outcome(one)}"
+        said = f"{words.timed(one, self.clock)}: {words.outcome(one)}"
         return part(shape + label, said)
 
     def _label(self, one: Operation, left: float, right: float, room: float, colour: str) -> str:
@@ -227,10 +227,10 @@ class _Sheet:
             dot = f'<circle cx="11" cy="-4" r="3" fill="{INK}"/>'
             entries.append((dot, "may have taken effect here, in this order"))
         if any(id(one) in self.bad for one in drawn):
-            entries.append((style.bar(BAD_PALE, BAD), "these contradict"))
+            entries.append((style.bar(BAD_PALE, BAD), "these contradict each other"))
         if any(one.end == NEVER for one in drawn):
             sample = f'<path d="M20 -12H4V2H20" fill="none" stroke="{QUIET}" stroke-dasharray="6 3"/>'
-            entries.append((sample, "nobody knows whether it happened"))
+            entries.append((sample, "unknown whether it happened"))
         if any(one.status == "fail" for one in drawn):
             sample = (
                 f'<rect x="4" y="-12" width="16" height="14" fill="{PAPER}" stroke="{QUIET}" stroke-dasharray="3 3"/>'

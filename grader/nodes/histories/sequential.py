@@ -55,7 +55,7 @@ def sequential(operations: Sequence[Operation], model: Model | str, budget: int 
     if valid is True:
         return Checked(True, len(operations), model.name, "sequential", steps, order)
     if valid is None:
-        reason = f"No answer within {budget:,} steps: {len(order)} of {len(operations)} operations were put in order."
+        reason = f"No answer within {budget:,} steps. Only {len(order)} of {len(operations)} operations are in order."
         return Checked("unknown", len(operations), model.name, "sequential", steps, order, reason)
     reason, stuck, pair = _reason(operations, chains, model, order)
     return Checked(
@@ -151,8 +151,8 @@ def _reason(
     others = [one for one in waiting if one is not stuck]
     listed = "; ".join(f"{whole(one, clock)} on {name(one.key)}" for one in (stuck, *others)[:4])
     return (
-        f"No order in which every process keeps its own explains the history: after the {len(order)} operations that "
-        f"the longest one holds, none of these can come next: {listed}.",
+        "No order explains the history and keeps the order of each process. The longest order found holds "
+        f"{len(order)} operations. After them, none of these can come next: {listed}.",
         stuck,
         [*others, stuck],
     )

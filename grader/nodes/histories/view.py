@@ -30,12 +30,12 @@ class View:
         if checked.stuck is not None and checked.consistency == "linearizable":
             shown = [one for one in shown if one.key == checked.key]
             if len(shown) < len(operations):
-                note = f"Only operations on {name(checked.key)} are drawn: what happens on other keys does not matter."
+                note = f"Only operations on {name(checked.key)} are drawn. Operations on other keys do not matter here."
         if len(shown) > DRAWN:
             count = len(shown)
             shown = around(checked, shown, _BEFORE, _AFTER)
             where = "around the violation" if checked.stuck is not None else "at the beginning"
-            note = f"Drawn are {len(shown)} of {count:,} operations, {where}. {note}".strip()
+            note = f"{len(shown)} of {count:,} operations are drawn, {where}. {note}".strip()
         times = [time for one in shown for time in (one.start, one.end) if time != NEVER]
         since, until = min(times, default=0.0), max(times, default=0.0)
         seen = sorted((one for one in faults if one.since <= until and one.until >= since), key=lambda one: one.since)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from grader.nodes.histories.history import NEVER, Key, Operation, Process, called
+from grader.nodes.histories.history import NEVER, Key, Operation, called
 from grader.trace.story import Fault
 
 _LONGEST = 40
@@ -63,10 +63,6 @@ def name(key: Key) -> str:
     return "the register" if key is None else shown(key).strip('"')
 
 
-def whose(process: Process) -> str:
-    return f"{called(process)}'s"
-
-
 def done(operation: Operation) -> str:
     """What was asked: "write of 2", "cas from 1 to 2"."""
     if operation.f == "cas":
@@ -84,10 +80,10 @@ def short(operation: Operation, longest: int = 14) -> str:
 
 
 def outcome(operation: Operation) -> str:
-    """How it ended: "ok", "returned 1", "refused: saw another value", "failed", "nobody knows"."""
+    """How it ended: "ok", "returned 1", "saw another value", "failed", "outcome unknown"."""
     if operation.status == "ok":
         return f"returned {shown(operation.result)}" if operation.f == "read" else "ok"
-    return {"fail": "failed", "unseen": "saw another value", "info": "nobody knows"}[operation.status]
+    return {"fail": "failed", "unseen": "saw another value", "info": "outcome unknown"}[operation.status]
 
 
 def of_fault(fault: Fault) -> str:
@@ -97,10 +93,16 @@ def of_fault(fault: Fault) -> str:
 
 
 def whole(operation: Operation, clock: Clock) -> str:
-    """ "c1's write of 2 at 1.00-1.10 s"; a read with what it returned."""
-    said = f"{whose(operation.process)} {done(operation)}"
-    if operation.f == "read" and operation.status == "ok":
-        said += f" → {shown(operation.result)}"
-    if operation.status == "unseen":
-        said += " that saw another value"
-    return f"{said} {clock.span(operation)}"
+    """ "write of 2 by c1 at 1.00-1.10 s"; of a read and of a cas that was refused also how it ended."""
+    told = (operation.f == "read" and operation.status == "ok") or operation.status == "unseen"
+    return timed(operation, clock) + (f" ({outcome(operation)})" if told else "")
+
+
+def timed(operation: Operation, clock: Clock) -> str:
+    """ "read by c1 at 1.00-1.10 s" """
+    return f"{by(operation)} {clock.span(operation)}"
+
+
+def by(operation: Operation) -> str:
+    """ "write of 2 by c1" """
+    return f"{done(operation)} by {called(operation.process)}"

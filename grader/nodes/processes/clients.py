@@ -97,11 +97,11 @@ class Clients:
         number = body.get("in_reply_to")
         try:
             if number is None:
-                raise Malformed(f"sent client {client.name} a message without 'in_reply_to': {_shown(message)}. An "
-                                "answer holds the msg_id of its request there")  # fmt: skip
+                raise Malformed(f"sent client {client.name} a message without 'in_reply_to': {_shown(message)}. Put "
+                                "the msg_id of the request there")  # fmt: skip
             if not 0 < number <= client.asked:
                 raise Malformed(f"sent client {client.name} an answer to a request it never made: {_shown(message)}"
-                                f". Its requests' msg_ids went up to {client.asked}")  # fmt: skip
+                                f". Its last request had the msg_id {client.asked}")  # fmt: skip
             if op is None or number != client.asked:
                 self.late += 1
                 return
@@ -109,8 +109,8 @@ class Clients:
                 self._refused(client, op, message)
                 return
             if body.get("type") != f"{op.f}_ok":
-                raise Malformed(f"answered {op.f!r} with {_shown(message)}; its answer is a body of type "
-                                f"'{op.f}_ok', or 'error'")  # fmt: skip
+                raise Malformed(f"answered {op.f!r} with {_shown(message)}. Answer with a body of type "
+                                f"'{op.f}_ok' or 'error'")  # fmt: skip
             self._end(client, "ok", self.workload.answer(op, body))
         except Malformed as wrong:
             self.cluster.fail(message.src, str(wrong))
@@ -118,7 +118,7 @@ class Clients:
     def _refused(self, client: Client, op: Op, message: Message) -> None:
         code = message.body.get("code")
         if not isinstance(code, int) or isinstance(code, bool):
-            raise Malformed(f"answered with an error whose 'code' is no integer: {_shown(message)}")
+            raise Malformed(f"answered with an error whose 'code' is not an integer: {_shown(message)}")
         if op.f == "read" and code == NO_SUCH_KEY:
             self._end(client, "ok", None)
         elif definite(code) or op.f in HARMLESS:

@@ -135,8 +135,8 @@ class Cluster:
             self._in_flight += 1
             self.loop.after(delay, lambda: self._arrive(message, by))
         if self._in_flight > MOST_IN_FLIGHT:
-            self._fail("flood", by, f"sends faster than its messages arrive: {self._in_flight:,} are under "
-                       f"way, the last of type {message.type!r}. {STORM}")  # fmt: skip
+            self._fail("flood", by, f"sends faster than its messages arrive: {self._in_flight:,} are in "
+                       f"flight, the last of type {message.type!r}. {STORM}")  # fmt: skip
         self._hold(self._in_flight > HOLD_AT)
 
     def begin(self, fault: Fault) -> None:
@@ -167,9 +167,9 @@ class Cluster:
         """Make it the trouble that not every node answered init, or topology, within so many seconds."""
         late = next(node for node in self.nodes.values() if not node.ready)
         asked = "topology" if late.greeted else "init"
-        self._fail(f"no_{asked}", late.id, f"did not answer {asked} within {seconds:g} s with a body of type "
-                   f"'{asked}_ok' and the request's msg_id as in_reply_to. If it did print one: does it flush stdout "
-                   "after each line? A pipe is buffered, unlike a terminal")  # fmt: skip
+        self._fail(f"no_{asked}", late.id, f"did not answer {asked} within {seconds:g} s. Answer with a body of "
+                   f"type '{asked}_ok' and the request's msg_id as in_reply_to. Flush stdout after each line, because "
+                   "a pipe is buffered, unlike a terminal")  # fmt: skip
 
     def fail(self, node: str, words: str) -> None:
         """Make it the trouble that a node did something against the protocol; `words` go on from its name."""
@@ -204,18 +204,18 @@ class Cluster:
     def _check(self, node: Node, message: Message, line: bytes) -> None:
         """Raise Malformed for a message that this node cannot send."""
         if message.src != node.id and message.src not in self._clients:
-            raise Malformed(f"printed a message with another node's name as 'src': {quoted(line)}. A node's src is the "
-                            f"node_id that init gave it, here {node.id!r}, or that of a client whose request it hands "
-                            "on")  # fmt: skip
+            raise Malformed(f"printed a message with another node's name as 'src': {quoted(line)}. Use the node_id "
+                            f"that init gave the node, here {node.id!r}, or the name of a client whose request it "
+                            "hands on")  # fmt: skip
         if message.dest in self.nodes or message.dest in self._clients:
             return
         if message.dest not in self._services:
-            raise Malformed(f"sent a message to {message.dest!r}, which there is not: {quoted(line)}. There are the "
-                            f"nodes {', '.join(self.ids)}, the clients that asked, and "
+            raise Malformed(f"sent a message to {message.dest!r}, which does not exist: {quoted(line)}. Send only to "
+                            f"the nodes {', '.join(self.ids)}, to clients that asked, and to "
                             f"{', '.join(services.MAKE)}")  # fmt: skip
 
     def _long(self, node: Node, line: bytes) -> None:
-        self.fail(node.id, f"printed more than {LONGEST_LINE // 2**20} MiB to stdout without the end of a line: "
+        self.fail(node.id, f"printed more than {LONGEST_LINE // 2**20} MiB to stdout without a line break: "
                   f"{quoted(line[:200])}. {RULE}")  # fmt: skip
 
     def _arrive(self, message: Message, by: str) -> None:
@@ -248,7 +248,7 @@ class Cluster:
         self.network.traffic.undelivered += 1
         if child is not None and not child.over and node.wanted and not node.paused:
             self._fail("flood", node.id, f"does not read its stdin as fast as messages come: {MOST_WAITING:,} wait, "
-                       f"the last from {by}, of type {message.type!r}. Does it hang? {STORM}")  # fmt: skip
+                       f"the last from {by}, of type {message.type!r}. Check whether it hangs. {STORM}")  # fmt: skip
 
     def _tell(self, node: Node, body: Body) -> None:
         """Ask a node something on the harness's own account; its answers are `_initialized`."""
@@ -263,8 +263,8 @@ class Cluster:
         elif body.get("type") == "error":
             self.fail(node.id, f"answered init with error {error_name(body.get('code', -1))}: {body.get('text', '')}")
         elif body.get("type") != "init_ok" or body.get("in_reply_to") is None:
-            self.fail(node.id, f"answered init with {quoted(message.line().strip())}; the answer is a body of type "
-                      "'init_ok' with the request's msg_id as in_reply_to")  # fmt: skip
+            self.fail(node.id, f"answered init with {quoted(message.line().strip())}. Answer with a body of type "
+                      "'init_ok' and the request's msg_id as in_reply_to")  # fmt: skip
         elif body["in_reply_to"] == node.asked:
             node.greeted = True
             node.ready = self._topology is None
@@ -277,14 +277,14 @@ class Cluster:
         was_ready, node.ready = node.greeted, False
         dying, node.dying = node.dying, False
         if isinstance(status, OSError):
-            hint = ": is its first line `#!` and an interpreter?" if status.errno == errno.ENOEXEC else ""
+            hint = "; its first line must be `#!` and an interpreter" if status.errno == errno.ENOEXEC else ""
             self._fail("no_command", node.id, f"cannot be started: {self.command[0]}: {status.strerror}{hint}")
         elif node.wanted and dying:  # its next life was asked for before it was gone
             self.start_node(node.id)
         elif node.wanted:
             when = "" if was_ready else " before it answered init"
-            self._fail("crash", node.id, f"ended by itself with {status_text(status)}{when}; a node runs until it is "
-                       f"killed{_last_words(node.log)}")  # fmt: skip
+            self._fail("crash", node.id, f"ended by itself with {status_text(status)}{when}. A node must run until it "
+                       f"is killed{_last_words(node.log)}")  # fmt: skip
 
     def _hold(self, held: bool) -> None:
         if held != self._held:
@@ -298,7 +298,7 @@ class Cluster:
             self.trouble = Trouble(kind, f"{node} {words}.", node)
 
 
-STORM = "Does each message cause more than one other? Then their number grows without end"
+STORM = "If each message causes more than one other, their number grows without end"
 
 
 def _last_words(log: Log) -> str:

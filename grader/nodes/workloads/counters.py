@@ -66,8 +66,8 @@ def _impossible(reads: Sequence[Call], adds: Sequence[Call]) -> str:
         low, high = sum(delta for delta in asked if delta < 0), sum(delta for delta in asked if delta > 0)
         if not low <= read.value <= high:
             return (
-                f"{read.node} read {read.value} at {at(read.end or 0)}; whatever was added until then, it comes to "
-                f"between {low} and {high}: was a delta counted twice?"
+                f"{read.node} read {read.value} at {at(read.end or 0)}, but all adds until then give a sum between "
+                f"{low} and {high}. Count no delta twice"
             )
     return ""
 
@@ -79,7 +79,7 @@ def _wrong(nodes: Sequence[str], last: dict[str, int], certain: int, perhaps: Se
             continue
         unsure = f", or with some of {len(perhaps)} unanswered adds between {min(possible)} and {max(possible)}"
         return (
-            f"at the end {node} read {value}; the acknowledged deltas sum to {certain}{unsure if perhaps else ''}"
+            f"at the end {node} read {value}, but the acknowledged deltas sum to {certain}{unsure if perhaps else ''}"
             f" ({abs(value - certain)} too {'little' if value < certain else 'much'})"
         )
     if len(set(last.values())) > 1:

@@ -141,12 +141,12 @@ def _stable(fates: list[_Fate]) -> dict[str, float] | None:
 def _unexpected(reads: list[_Read], fates: dict[Name, _Fate]) -> str:
     for name, fate in fates.items():
         if fate.seen is not None and fate.seen < fate.call.start:
-            return f"a read showed {name} at {at(fate.seen)}, before anybody asked for it at {at(fate.call.start)}"
+            return f"a read showed {name} at {at(fate.seen)}, before any client added it at {at(fate.call.start)}"
     failed = {name for name, fate in fates.items() if fate.call.type == "fail"}
     for read in reads:
         node, end = read.call.node, read.call.end or 0.0
         for name in read.having - fates.keys():
-            return f"{node} showed {name!s:.60} at {at(end)}, which nobody ever added"
+            return f"{node} showed {name!s:.60} at {at(end)}, which no client ever added"
         for name in read.having & failed:
             call = fates[name].call
             return (
@@ -159,7 +159,7 @@ def _unexpected(reads: list[_Read], fates: dict[Name, _Fate]) -> str:
 def _twice(read: _Read) -> str:
     name, count = Counter(read.names).most_common(1)[0]
     end = at(read.call.end or 0.0)
-    return f"{read.call.node} showed the value {name} {count} times in one read, at {end}; a set has it once"
+    return f"{read.call.node} showed the value {name} {count} times in one read at {end}, but a set holds it once"
 
 
 def _lost(lost: dict[Name, list[str]], fates: dict[Name, _Fate]) -> str:

@@ -30,7 +30,7 @@ def judge_echo(events: Sequence[Event], nodes: Sequence[str]) -> Judgement:
     if wrong:
         first = wrong[0]
         said = f"{first.node} answered echo {first.asked!r} with {first.value!r:.80} at {at(first.end or 0)}"
-        return Judgement(False, f"{said}; it is to answer with what was sent", found)
+        return Judgement(False, f"{said}, and must answer with what was sent", found)
     right = sum(call.ok for call in every)
     if not right:
         return Judgement("unknown", "not one request was answered", found)

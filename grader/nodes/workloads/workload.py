@@ -114,7 +114,7 @@ def _call(began: Event, ended: Event | None) -> Call:
 def need(body: Body, key: str, kind: type | tuple[type, ...], what: str) -> Any:
     """The value under `key` of an answer. Raises Malformed where it is missing or of another kind."""
     if key not in body:
-        raise Malformed(f"answered with {body.get('type')!r} without {key!r}, {what}")
+        raise Malformed(f"answered with {body.get('type')!r} without {key!r}, which must be {what}")
     value = body[key]
     kinds = kind if isinstance(kind, tuple) else (kind,)
     if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds and object not in kinds):
@@ -130,4 +130,4 @@ def no_more(op: Op, body: Body) -> Any:
 def silent(nodes: Sequence[str], last: Collection[str]) -> str:
     """A sentence for nodes that answered no final read (`last` has those that did), "" if all did."""
     missing = [node for node in nodes if node not in last]
-    return f"{listed(missing)} did not answer a read, though all faults were over" if missing else ""
+    return f"{listed(missing)} did not answer a read, although all faults were over" if missing else ""

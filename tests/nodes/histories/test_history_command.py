@@ -56,7 +56,7 @@ def test_a_wrong_history_is_status_1_with_a_sentence_a_table_and_a_page(stale: P
     done = check(stale, "--model", "register", "--html", out)
     assert (done.returncode, done.stderr) == (1, "")
     assert done.stdout.startswith("not linearizable  3 operations, model register, ")
-    assert "The read of x by c2 at 4-5 s returned 1, but c1's write of 2 had ended at 3 s" in " ".join(
+    assert "The read of x by c2 at 4-5 s returned 1, but the write of 2 by c1 had ended at 3 s" in " ".join(
         done.stdout.split()
     )
     assert sum("✗" in line for line in done.stdout.splitlines()) == 2

@@ -50,10 +50,10 @@ def words(root: ElementTree.Element) -> str:
 def test_every_operation_has_a_bar_and_those_in_the_order_a_point() -> None:
     root = drawn(story("c1 w 1 0-10", "c1 w 2 20-30", "c2 r 1 40-50", "c3 w 9 5-"), "register")
     assert bars(root) == [
-        "c1's write of 1 at 0-10 s: ok",
-        "c3's write of 9 from 5 s on: nobody knows",
-        "c1's write of 2 at 20-30 s: ok",
-        "c2's read → 1 at 40-50 s: returned 1",
+        "write of 1 by c1 at 0-10 s: ok",
+        "write of 9 by c3 from 5 s on: outcome unknown",
+        "write of 2 by c1 at 20-30 s: ok",
+        "read by c2 at 40-50 s: returned 1",
     ]
     assert len(points(root)) - words(root).count("may have taken effect") == 2
 
@@ -105,14 +105,14 @@ def test_of_many_operations_the_part_around_the_violation_is_drawn_and_that_is_s
     assert {one.key for one in shown.drawn} == {checked.key}
     assert len(shown.drawn) < 120
     said = words(drawn(operations, "register"))
-    assert f"Drawn are {len(shown.drawn)} of" in said
+    assert f"{len(shown.drawn)} of" in said
     assert "around the violation" in said
     assert f"Only operations on {checked.key} are drawn" in said
 
 
 def test_of_many_operations_without_a_violation_the_first_ones_are_drawn() -> None:
     operations = pair(real_runs.events(random.Random(3), "register", 300, 5, values=0))
-    assert "operations, at the beginning" in words(drawn(operations, "register"))
+    assert "are drawn, at the beginning" in words(drawn(operations, "register"))
 
 
 @pytest.mark.parametrize("count", [10, 60, 240])
@@ -163,5 +163,5 @@ def test_the_page_of_a_history_that_is_not_sequentially_consistent_shows_keys() 
 
 
 def test_one_operation_is_a_picture() -> None:
-    assert bars(drawn(story("c1 r null 0-0"), "register")) == ["c1's read → null at 0-0 s: returned null"]
-    assert bars(drawn(story("c1 w 1 5-"), "register")) == ["c1's write of 1 from 5 s on: nobody knows"]
+    assert bars(drawn(story("c1 r null 0-0"), "register")) == ["read by c1 at 0-0 s: returned null"]
+    assert bars(drawn(story("c1 w 1 5-"), "register")) == ["write of 1 by c1 from 5 s on: outcome unknown"]

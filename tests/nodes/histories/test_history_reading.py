@@ -37,7 +37,7 @@ BAD = {
     "a null byte": ("\0", "line 1 is not JSON"),
     "a number that never ends": (line(time=1).replace('"time": 1', f'"time": {"9" * 5000}'), "line 1"),
     "deep nesting": ("[" * 100_000, "line 1"),
-    "a list": (f"[{WRITE}]", "line 1 is no JSON object"),
+    "a list": (f"[{WRITE}]", "line 1 is not a JSON object"),
     "not a number": (line(value=float("nan")), "line 1 is not JSON"),
     "no process": (line(process=None), "line 1: the process must be"),
     "a process that is true": (line(process=True), "line 1: the process must be"),
@@ -59,17 +59,20 @@ BAD = {
         f"{WRITE}\n{line(f='read')}",
         "line 2: c1 begins an operation while its write of line 1 is still open",
     ),
-    "another f": (f"{WRITE}\n{ok(f='read')}", 'line 2: the f is "read", but what c1 began on line 1 has "write"'),
+    "another f": (
+        f"{WRITE}\n{ok(f='read')}",
+        'line 2: the f is "read", but the operation that c1 began on line 1 has "write"',
+    ),
     "another key": (f"{WRITE}\n{ok(key='y')}", "line 2: the key is"),
     "a read of nobody knows what": (
         f"{line(f='read')}\n{ok(f='read').replace(chr(34) + 'value' + chr(34) + ': 1, ', '')}",
-        "line 2: a read that is ok must say what it read",
+        "line 2: a read that is ok must have the value",
     ),
     "a time of text": (line(time="now"), "line 1: the time must be a number"),
     "a time that is true": (line(time=True), "line 1: the time must be a number"),
     "a time before the start": (line(time=-1), "line 1: the time must be a number"),
     "a time after all times": (line(time=10**30), "line 1: the time must be a number"),
-    "a time that is missing": (f"{WRITE}\n{ok(time=None)}", "line 2 has no time, and others have one"),
+    "a time that is missing": (f"{WRITE}\n{ok(time=None)}", "line 2 has no time, but other lines have one"),
     "an end before the beginning": (
         f"{line(time=5)}\n{ok(time=4)}",
         "line 2: c1 goes back in time, from 5 on line 1 to 4",
@@ -97,7 +100,7 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
     for path, words in (
         (tmp_path / "none", "no such file"),
         (tmp_path, "is a folder"),
-        (binary, "line 2 holds bytes that are no UTF-8"),
+        (binary, "line 2 holds bytes that are not UTF-8"),
     ):
         with pytest.raises(BadRequest, match=words):
             history.read(path)

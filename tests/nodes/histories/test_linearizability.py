@@ -175,14 +175,14 @@ WRONG = {
     "a stale read": (
         ["c1 w 1 0-10", "c1 w 2 20-30", "c2 r 1 40-50"],
         "register",
-        "The read of x by c2 at 40-50 s returned 1, but c1's write of 2 had ended at 30 s, before it began, and "
-        "nothing wrote 1 after.",
+        "The read of x by c2 at 40-50 s returned 1, but the write of 2 by c1 had ended at 30 s, before that read "
+        "began, and nothing wrote 1 afterwards.",
     ),
     "the beginning, after a write": (
         ["c1 w 1 0-10", "c2 r null 20-30"],
         "register",
-        "The read of x by c2 at 20-30 s returned null, but c1's write of 1 had ended at 10 s, before it began, and "
-        "nothing made it null again.",
+        "The read of x by c2 at 20-30 s returned null, but the write of 1 by c1 had ended at 10 s, before that read "
+        "began, and nothing wrote null afterwards.",
     ),
     "never written": (
         ["c1 w 1 0-10", "c2 r 7 20-30"],
@@ -192,7 +192,7 @@ WRONG = {
     "written by one that failed": (
         ["c1 w 1 0-10", "c1 w 2 20-30 x", "c2 r 2 40-50"],
         "register",
-        "The read of x by c2 at 40-50 s returned 2, but c1's write of 2 failed, so it never happened.",
+        "The read of x by c2 at 40-50 s returned 2, but the write of 2 by c1 failed, so it never happened.",
     ),
     "read before it was written": (
         ["c2 r 1 0-10", "c1 w 1 20-30"],
@@ -203,48 +203,48 @@ WRONG = {
     "two reads while a write is under way": (
         ["c1 w 1 0-10", "c1 w 2 20-90", "c2 r 2 30-40", "c3 r 1 50-60"],
         "register",
-        "The read of x by c3 at 50-60 s returned 1, but c2's read at 30-40 s had already returned 2, and 2 was written "
-        "after 1: the value went back in time.",
+        "The read of x by c3 at 50-60 s returned 1, but the read by c2 at 30-40 s had already returned 2. The value 2 "
+        "was written after 1, so the register went back in time.",
     ),
     "there and back": (
         ["c1 w 1 0-90", "c4 w 2 0-90", "c2 r 1 10-20", "c2 r 2 30-40", "c3 r 1 50-60"],
         "register",
-        "The read of x by c3 at 50-60 s returned 1, but c2's read at 30-40 s had already returned 2, and before that "
-        "c2's read at 10-20 s 1: written only once, 1 cannot come back.",
+        "The read of x by c3 at 50-60 s returned 1, but the read by c2 at 30-40 s had already returned 2. Before that "
+        "the read by c2 at 10-20 s had returned 1. The value 1 was written only once, so it cannot come back.",
     ),
     "two cas of one value": (
         ["c1 w 1 0-10", "c2 cas 1 2 20-30", "c3 cas 1 3 20-40"],
         "cas-register",
-        "fits into no order|both took away 1",
+        "No order of the operations allows this|Both replaced 1",
     ),
     "two cas one after the other": (
         ["c1 w 1 0-10", "c2 cas 1 2 20-30", "c3 cas 1 3 35-40"],
         "cas-register",
-        "The cas of x by c3 at 35-40 s from 1 to 3 succeeded, but c2's cas from 1 to 2 had ended at 30 s, before it "
-        "began, and nothing wrote 1 after.",
+        "The cas of x by c3 at 35-40 s from 1 to 3 succeeded, but the cas from 1 to 2 by c2 had ended at 30 s, before "
+        "that cas began, and nothing wrote 1 afterwards.",
     ),
     "refused for no reason": (
         ["c1 w 1 0-10", "c2 cas 1 2 20-30 !"],
         "cas-register",
-        "The cas of x by c2 at 20-30 s from 1 to 2 was refused, for another value than 1, but it was 1 all that time. "
-        "Given c1's write of 1 at 0-10 s.",
+        "The cas of x by c2 at 20-30 s from 1 to 2 was refused, as if the value were not 1, but the value was 1 all "
+        "that time. This follows from the write of 1 by c1 at 0-10 s.",
     ),
     "an append that is lost": (
         ["c1 + a 0-10", "c2 + b 0-12", 'c2 r "a" 20-30'],
         "kv",
-        'The read of x by c2 at 20-30 s returned "a", but c2\'s append of "b" had ended at 12 s, before it began, and '
-        "is not in it.",
+        'The read of x by c2 at 20-30 s returned "a", but the append of "b" by c2 had ended at 12 s, before that read '
+        "began, and its text is missing.",
     ),
     "a text that nobody made": (
         ["c1 + a 0-10", 'c2 r "aba" 20-30'],
         "kv",
-        'The read of x by c2 at 20-30 s returned "aba", which nothing that was written and appended makes.',
+        'The read of x by c2 at 20-30 s returned "aba", which no order of the writes and appends can give.',
     ),
     "a text that was otherwise": (
         ["c1 + a 0-90", "c2 + b 0-90", 'c3 r "ab" 20-30', 'c3 r "ba" 40-50'],
         "kv",
-        'The read of x by c3 at 40-50 s returned "ba", but c3\'s read at 20-30 s had returned "ab", and appending only '
-        "makes that longer.",
+        'The read of x by c3 at 40-50 s returned "ba", but the read by c3 at 20-30 s had returned "ab". An append can '
+        "only make this text longer.",
     ),
 }
 
@@ -282,9 +282,9 @@ def test_one_is_not_true() -> None:
 
 
 NOT_OF_THE_MODEL = {
-    "a register has no cas": (["c1 cas 1 2 0-10"], "register", "use --model cas-register or kv"),
-    "a register is not appended to": (["c1 + a 0-10"], "register", "use --model kv"),
-    "a number is not appended to": (["c1 w 1 0-10", "c1 + a 20-30"], "kv", "which is not text"),
+    "a register has no cas": (["c1 cas 1 2 0-10"], "register", "Use --model cas-register or kv"),
+    "a register is not appended to": (["c1 + a 0-10"], "register", "Use --model kv"),
+    "a number is not appended to": (["c1 w 1 0-10", "c1 + a 20-30"], "kv", "so it must hold text"),
 }
 
 

@@ -24,11 +24,11 @@ class Bad:
 
 
 PRINTED = {
-    "chatters": ("n", "`starting up...`", "not JSON", "Only messages go to stdout"),
+    "chatters": ("n", "`starting up...`", "not JSON", "Print only messages to stdout"),
     "rubbish": ("`handling {", "not JSON", '{"src": "n1"', "stderr"),
     "endless_rubbish": ("`yes`", "not JSON"),
-    "long_line": ("more than 1 MiB", "without the end of a line", "`xxxx"),
-    "binary": ("no text", r"`\x00\xff\xfe\x1b[2J`", "at byte 2"),
+    "long_line": ("more than 1 MiB", "without a line break", "`xxxx"),
+    "binary": ("not UTF-8 text", r"`\x00\xff\xfe\x1b[2J`", "at byte 2"),
     "nan": ("NaN is not JSON",),
     "deep": ("nested too deep",),
     "huge_number": ("`9999", "10,000 characters"),
@@ -38,18 +38,18 @@ PRINTED = {
     "no_body": ("'body' is not an object",),
     "text_id": ("'in_reply_to' is not an integer",),
     "other_src": ("another node's name as 'src'", '"n9"'),
-    "other_dest": ("sent a message to 'n9', which there is not", "n1, n2", "lin-kv"),
+    "other_dest": ("sent a message to 'n9', which does not exist", "n1, n2", "lin-kv"),
     "no_in_reply_to": ("without 'in_reply_to'", "msg_id"),
     "future_reply": ("a request it never made", "77"),
     "other_type": ("answered 'echo' with", "'echo_ok'"),
     "no_echo": ("'echo_ok' without 'echo'",),
-    "code_text": ("'code' is no integer",),
+    "code_text": ("'code' is not an integer",),
 }
 ENDINGS = {
     "crash": Bad("crash", ("status 1", "before it answered init", "RuntimeError: no such config file")),
     "exit": Bad("crash", ("status 0", "before it answered init")),
     "crash_later": Bad("crash", ("status 1", "KeyError: 'no such key'")),
-    "exit_later": Bad("crash", ("status 3", "runs until it is killed")),
+    "exit_later": Bad("crash", ("status 3", "must run until it is killed")),
     "segfault": Bad("crash", ("SIGSEGV",)),
     **{how: Bad("protocol", words) for how, words in PRINTED.items()},
 }
@@ -72,7 +72,7 @@ def test_a_node_that_never_answers_init_is_told_of_flushing() -> None:
     outcome = play("echo", program("misbehave.py", "hang"), init_seconds=0.3)
     assert outcome.trouble is not None
     assert outcome.trouble.kind == "no_init"
-    assert "flush" in outcome.trouble.message
+    assert "Flush stdout" in outcome.trouble.message
 
 
 def test_a_node_that_never_answers_topology_is_told_so() -> None:
@@ -103,7 +103,7 @@ def test_messages_under_way_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None
     outcome = play("echo", program("misbehave.py", "storm"), seconds=20, weather=Weather(latency=0.02))
     assert outcome.trouble is not None
     assert outcome.trouble.kind == "flood"
-    assert "under way" in outcome.trouble.message
+    assert "in flight" in outcome.trouble.message
 
 
 @pytest.mark.parametrize("how", ["ignores_term", "daemon", "counts_fds"])

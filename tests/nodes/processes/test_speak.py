@@ -49,8 +49,8 @@ def test_a_handler_that_fails_is_a_crash() -> None:
 BAD = {
     "nowhere.py:Durable": "no such file",
     "durable_set.py": "FILE.py:CLASS",
-    "durable_set.py:Missing": "Missing is no Node class",
-    "durable_set.py:NotANode": "NotANode is no Node class",
+    "durable_set.py:Missing": "Missing is not a Node class",
+    "durable_set.py:NotANode": "NotANode is not a Node class",
 }
 
 
