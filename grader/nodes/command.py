@@ -90,7 +90,7 @@ def _kinds(text: str, nodes: int) -> tuple[str, ...]:
 
 def _command(words: Sequence[str]) -> tuple[str, ...]:
     if not words:
-        raise BadRequest("say which command each node runs, after --, as in: -- python3 echo.py")
+        raise BadRequest("give the command that each node runs, after --, such as -- python3 echo.py")
     program, *rest = words
     if shutil.which(program) is not None:
         return (program, *rest)

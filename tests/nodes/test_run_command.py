@@ -45,7 +45,7 @@ BAD_REQUESTS = {
     "a latency that is none": (["--latency=inf"], "--latency"),
     "a page nowhere": (["--html=no/such/a.html"], "no such folder"),
     "a history that is a folder": (["--history=."], "is a folder"),
-    "no command": ([], "say which command each node runs, after --"),
+    "no command": ([], "give the command that each node runs, after --"),
     "a command that is not there": (["--", "no-such-command"], "no-such-command: no such command"),
     "a file that is not there": (["--", "./nowhere.py"], "./nowhere.py: no such file"),
     "a file that wants ./": (["--", "plain.py"], "did you mean ./plain.py?"),
