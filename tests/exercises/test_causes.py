@@ -43,7 +43,15 @@ HIERARCHICAL: list[Row] = [
     ("between_nodes_only", "sum", ("one a node",)),
     ("int64_through_float64", "any_length", ("what float64 cannot hold",)),
 ]  # fmt: skip
-ROWS = [(name, *row) for name, rows in (("ring_all_reduce", RING), ("hierarchical_all_reduce", HIERARCHICAL)) for row in rows]  # fmt: skip
+ZERO: list[Row] = [
+    ("idle_rank", "same", ("Rank 1 keeps no optimizer state: the optimizer there never steps.",)),
+    ("never_gathered", "same", ("never gets the others'",)),
+    ("none_not_copied_back", "skipped", ("only not copied back",)),
+    ("state_lost_by_a_new_group", "groups", ("When a group was added, before step 4",)),
+    ("own_gradients", "bytes", ("Not judged, because the parameters are wrong.",)),
+]
+ROWS = [(name, *row) for name, rows in (("ring_all_reduce", RING), ("hierarchical_all_reduce", HIERARCHICAL),
+                                        ("zero_optimizer", ZERO)) for row in rows]  # fmt: skip
 
 
 @pytest.mark.parametrize(("name", "mistake", "check", "words"), ROWS, ids=lambda value: str(value)[:40])
