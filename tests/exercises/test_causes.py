@@ -10,6 +10,7 @@ from grader.ranks.engines import Engines
 from grader.registry import find
 from grader.submission import Submission
 from grader.verdict import Diagnosis
+from grader.worlds.ranks import RankBench
 
 Row = tuple[str, str, tuple[str, ...]]
 
@@ -60,3 +61,19 @@ def test_a_mistake_is_told_for_what_it_is(
 ) -> None:
     message = told(name, check, wrong.find(f"{name}/{mistake}").submission, engines).message
     assert [word for word in words if word not in message] == [], message
+
+
+def test_messages_in_the_picture_say_what_they_hold(engines: Engines) -> None:
+    submission = wrong.find("ring_all_reduce/gather_adds").submission
+    drawn = grade(only(find("ring_all_reduce"), "sum"), submission, engines, verdicts.SEED).check("sum").diagram or ""
+    assert "holds chunk 0 of rank 0;" in drawn
+    assert "holds chunk 0 of ranks 0 and 1;" in drawn
+
+
+def test_points_and_kind_do_not_rest_on_the_explanation(engines: Engines, monkeypatch: pytest.MonkeyPatch) -> None:
+    submission = wrong.find("ring_all_reduce/gather_adds").submission
+    found = told("ring_all_reduce", "sum", submission, engines)
+    monkeypatch.setattr(RankBench, "again", lambda *_: ())
+    bare = told("ring_all_reduce", "sum", submission, engines)
+    assert (bare.kind, bare.rank, bare.expected, bare.got) == (found.kind, found.rank, found.expected, found.got)
+    assert "element 0 counts rank 0 twice." in bare.message
