@@ -62,7 +62,7 @@ def grade(
     schedule = None if replay is None else schedules.read(replay, exercise)
     if html is not None and not html.parent.is_dir():
         raise BadRequest(f"{html}: no such folder: {html.parent}. Create it first")
-    verdict, handed_in = grading.grade_file(exercise, file, engine, seed, not as_json, _ahead, schedule)
+    verdict, handed_in = grading.grade_file(exercise, file, engine, seed, not as_json, _ahead, schedule, html is None)
     kept = schedules.keep(verdict, keep) if keep is not None else []
     if kept and not as_json:
         print("\n".join(f"saved a schedule: {path}. To replay it, add --replay {path}" for path in kept))

@@ -70,9 +70,9 @@ def run(
     found = run.chosen(name, check, case, seed)
     if here:
         return run.here(found, file, seed)
-    from grader.classroom import report
+    from grader.classroom import terminal
 
-    shown = report.TerminalReport()
+    shown = terminal.TerminalReport()
     verdict = run.graded(found, file, seed)
     for each in verdict.checks:
         shown.check(each)

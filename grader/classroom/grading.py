@@ -23,8 +23,10 @@ def grade_file(
     show: bool = False,
     warm: Warm | None = None,
     schedule: dict[str, Any] | None = None,
+    hint: bool = False,
 ) -> tuple[Verdict, Submission]:
-    """The verdict on `file` for the exercise `name`, and what was graded; with `show`, printed check by check.
+    """The verdict on `file` for the exercise `name`, and what was graded; with `show`, printed check by check,
+    and with `hint` that there is a page of it, too.
 
     `warm` is a host that somebody has started already; it is closed at the end. With `schedule`, which was kept, the
     check that it is from is judged by it alone (see `nodes.bench`), and that is no progress. Raises
@@ -37,7 +39,7 @@ def grade_file(
         submission.read(file, ["f"])  # says what is wrong with it, before anything is started
     with warm or Warm(WORKER) as host:  # imports torch in the background, while we import the rest
         from grader import grading, registry
-        from grader.classroom import report
+        from grader.classroom import terminal
         from grader.ranks.engines import Engines, gpus
 
         engines = Engines(host)
@@ -48,9 +50,9 @@ def grade_file(
             found = grading.only(found, schedule["check"])
         handed_in: Submission = submission.read(file, found.function_names)
         if show:
-            terminal = report.TerminalReport()
-            verdict = grading.grade(found, handed_in, engines, seed, engine, terminal.check, schedule)
-            terminal.summary(verdict)
+            told = terminal.TerminalReport(terminal.HTML if hint else "")
+            verdict = grading.grade(found, handed_in, engines, seed, engine, told.check, schedule)
+            told.summary(verdict)
         else:
             verdict = grading.grade(found, handed_in, engines, seed, engine, replayed=schedule)
     if schedule is None:

@@ -19,41 +19,9 @@ if TYPE_CHECKING:
 
     from grader.classroom.running import Ran
 
-_MARK = {"pass": ("✓", "green"), "fail": ("✗", "red"), "error": ("!", "magenta"), "skipped": ("-", "yellow")}
+MARK = {"pass": ("✓", "green"), "fail": ("✗", "red"), "error": ("!", "magenta"), "skipped": ("-", "yellow")}
 _SHOWN_OUTPUT = 2000
 _SHOWN_RANKS = 16
-
-
-class TerminalReport:
-    """Prints checks as they are decided, and then what it comes to."""
-
-    def __init__(self) -> None:
-        self.console = Console(highlight=False)
-        self.told: set[tuple[str, int | None]] = set()
-
-    def check(self, result: CheckResult) -> None:
-        mark, colour = _MARK[result.status]
-        points = f"{result.points:g}/{result.max_points:g}"
-        self.console.print(f"[{colour}]{mark}[/] {points:>5}  {plain(result.title)}")
-        if result.diagnosis:
-            found = result.diagnosis
-            place = (found.kind, found.line)
-            message = _printable(found.message)
-            if found.line is not None and place in self.told:
-                message = f"as above, at line {found.line}"
-            self.told.add(place)
-            self.console.print(Padding(f"[{colour}]{found.kind}[/]: {plain(message)}", (0, 0, 0, 9)))
-
-    def summary(self, verdict: Verdict) -> None:
-        colour = "green" if verdict.passed else "yellow" if verdict.points else "red"
-        self.console.print(
-            f"\n[bold {colour}]{verdict.points:g} of {verdict.max_points:g} points[/]  "
-            f"{verdict.exercise}, seed {verdict.seed}, {'+'.join(verdict.engines)}, {verdict.seconds:.1f} s"
-        )
-        failed = verdict.first_failure
-        if failed and failed.output:
-            self.console.print("\n[bold]What your code printed[/]")
-            self.console.print(Text(_shown(failed.output)))
 
 
 def print_run(ran: Ran, trace: Path | None) -> None:
@@ -65,7 +33,7 @@ def print_run(ran: Ran, trace: Path | None) -> None:
         took = f", {ran.virtual_seconds:g} rounds"
     console.print(f"[bold {colour}]{plain(ran.title)}[/]  {ran.engine}, seed {ran.seed}{took}")
     for found in ran.diagnoses:
-        console.print(Padding(f"[{colour}]{found.kind}[/]: {plain(_printable(found.message))}", (0, 0, 0, 2)))
+        console.print(Padding(f"[{colour}]{found.kind}[/]: {plain(printable(found.message))}", (0, 0, 0, 2)))
     table = Table(box=None, padding=(0, 2, 0, 0))
     for head in ("rank", "bytes sent", "messages", "rounds"):
         table.add_column(head, justify="right")
@@ -78,7 +46,7 @@ def print_run(ran: Ran, trace: Path | None) -> None:
         console.print(f"... and {len(rows) - _SHOWN_RANKS} more ranks (--json shows all)")
     printed = outputs_text(ran.run)
     if printed:
-        console.print(Text("\n" + _shown(printed)))
+        console.print(Text("\n" + shown(printed)))
     if trace is not None:
         console.print(f"wrote {plain(str(trace))}")
 
@@ -91,21 +59,21 @@ def in_seconds(seconds: float) -> str:
     return f"{seconds / 1e-9:.4g} ns" if seconds else "0 s"
 
 
-def _printable(text: str) -> str:
+def printable(text: str) -> str:
     """Without control characters: the text may be a learner's, and the terminal is the teacher's."""
     return "".join(c if c == "\n" or c.isprintable() else "�" for c in text)
 
 
-def _shown(output: str) -> str:
+def shown(output: str) -> str:
     """The beginning of what was printed, and how much more there is."""
     more = len(output) - _SHOWN_OUTPUT
     cut = f"\n... ({more:,} more characters are not shown here)" if more > 0 else ""
-    return _printable(output[:_SHOWN_OUTPUT]) + cut
+    return printable(output[:_SHOWN_OUTPUT]) + cut
 
 
 def check_html(result: CheckResult) -> str:
     """One check as a fragment of HTML, diagram included."""
-    mark, colour = _MARK[result.status]
+    mark, colour = MARK[result.status]
     parts = [
         '<div style="font-family:system-ui,sans-serif;margin:.4em 0 1em;padding:.5em .8em;'
         f'border-left:4px solid {colour};background:#fff;color:#1f2933">',
@@ -113,14 +81,14 @@ def check_html(result: CheckResult) -> str:
     ]
     if result.diagnosis:
         found = result.diagnosis
-        parts.append(f"<p><code>{escape(found.kind)}</code> {_code(_printable(found.message))}</p>")
+        parts.append(f"<p><code>{escape(found.kind)}</code> {_code(printable(found.message))}</p>")
         if found.expected or found.got:
             parts.append(
-                f"<p style='color:#52606d'>expected: {escape(_printable(found.expected or '-'))}<br>"
-                f"got: {escape(_printable(found.got or '-'))}</p>"
+                f"<p style='color:#52606d'>expected: {escape(printable(found.expected or '-'))}<br>"
+                f"got: {escape(printable(found.got or '-'))}</p>"
             )
     if result.diagnosis and result.output:
-        printed = escape(_shown(result.output))
+        printed = escape(shown(result.output))
         parts.append(f"<details><summary>what your code printed</summary><pre>{printed}</pre></details>")
     if result.diagram:
         state = " open" if result.diagnosis else ""

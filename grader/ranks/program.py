@@ -102,6 +102,7 @@ class Program:
     module whose functions calls may go through, and `banned` are dotted names of what must not be used (see `harness`).
     Modules in `imported` are slow to import, and are there before it starts. `apart`: the one rank is a supervisor and
     does not load the program; its harness makes processes that do (see `lives`), and every call is the harness's.
+    With `contents` the trace of simulated ranks keeps what each message carries.
     """
 
     source: str
@@ -113,6 +114,7 @@ class Program:
     banned: tuple[str, ...] = ()
     imported: tuple[str, ...] = ()
     apart: bool = False
+    contents: bool = False
 
     @classmethod
     def of(

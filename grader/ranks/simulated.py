@@ -144,6 +144,8 @@ class SimWorld(World):
                 self.account.take(about, frames.Events(frame.blob))
             case "traced":
                 self._traced = True
+            case "carried":
+                self.account.trace.carried[about, int(header.get("number", -1))] = frame.blob
             case "needs_processes":
                 raise NeedsProcesses(str(header.get("why")))
             case "printed":

@@ -123,6 +123,7 @@ class World(ABC):
             "own_group": self.program.own_group,
             "harness": self.program.harness,
             "banned": self.program.banned,
+            "contents": self.program.contents,
             "seed": self.seed,
         }
 

@@ -51,6 +51,8 @@ def named(ranks: Iterable[int]) -> str:
 def message(scene: Scene, arrow: Arrow) -> Card:
     send, recv, unit = arrow.send, arrow.recv, scene.unit
     rows = [("tag", str(send.tag))] if send.tag else []
+    if (send.rank, send.number) in scene.trace.notes:
+        rows.append(("holds", scene.trace.notes[send.rank, send.number][1]))
     rows += [("began", unit.tell(arrow.since)), *_over("arrived", scene, arrow.since, arrow.until)]
     if arrow.delayed:
         rows.append(("fault", f"delayed by {unit.lasted((arrow.delayed.until - arrow.delayed.since) / 1e9)}"))

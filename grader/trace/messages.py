@@ -38,7 +38,7 @@ def draw(sheet: Sheet) -> Iterator[str]:
 
 
 def label(sheet: Sheet) -> str:
-    """Write sizes where they fit. Returns what the legend says of a message."""
+    """Write sizes where they fit, or what messages hold, if that is known. Returns what the legend says of one."""
     scene = sheet.scene
     sizes = {arrow.send.size for arrow in scene.arrows}
     same = (
@@ -52,6 +52,11 @@ def label(sheet: Sheet) -> str:
                 words, _along(sheet, arrow, ""), 10, ODD, over_lines=True
             )
     if len(scene.arrows) > MANY:
+        return same
+    for arrow in scene.arrows if scene.trace.notes else ():
+        words = scene.trace.notes.get((arrow.send.rank, arrow.send.number), ("", ""))[0]
+        sheet.label(words, _along(sheet, arrow, words), 10, MESSAGE)
+    if scene.trace.notes:
         return same
     taken = len(sheet.texts)
     alike = noted(scene)

@@ -22,6 +22,7 @@ from grader.ranks.engines import DEFAULT_LIMITS, unsupported
 from grader.ranks.network import ROUNDS
 from grader.ranks.program import CallResult, Function, Limits, Program, Run
 from grader.ranks.simulated import NeedsProcesses, Session
+from grader.sandbox.warm import BoxFailed
 from grader.submission import Submission
 from grader.trace.events import Trace
 from grader.verdict import Diagnosis, Kind
@@ -130,6 +131,7 @@ class RankBench:
                 self._worlds.setdefault(case.world, []).append(case)
         self._own = contextlib.ExitStack()
         self._session: Session | None = None
+        self._asked_in_vain = False  # what came of a call that was to explain a wrong one
         self._done: dict[Case, Outcome] = {}
         self._failed: dict[Case, Run] = {}
         self._endless: dict[str, list[Run]] = defaultdict(list)  # by engine
@@ -182,10 +184,33 @@ class RankBench:
         self._own.close()
 
     def _own_session(self) -> Session | None:
-        """One for all runs of the check that is alone."""
-        if self._alone and self._session is None:
+        """One for all runs of the check that is alone, and for those that explain a wrong one."""
+        if self._session is None:
             self._session = self._own.enter_context(self._machine.session())
         return self._session
+
+    def again(self, case: Case, inputs: Sequence[tuple[tuple[Any, ...], ...]]) -> tuple[CallResult, ...]:
+        """What the function of `case` does with each of other `inputs`, simulated, and what its messages carry.
+
+        It is to explain a wrong result, and decides nothing: empty where a call does not finish, and from then on; and
+        where nobody wants it made again, because it runs in this process, for a debugger.
+        """
+        session = self._own_session()
+        if self._asked_in_vain or session is None:
+            return ()
+        network = case.network if case.engine == "sim" else ROUNDS
+        calls = [replace(case, arguments=arguments).call for arguments in inputs]
+        program = replace(self.program, contents=True)
+        limits = replace(LIMITS_AFTER_A_TIMEOUT, box=self.limits.box)
+        try:
+            run = self._machine.run(
+                "sim", program, case.ranks, calls, self._told_seed, limits, network, session, strictly=True
+            )
+        except (NeedsProcesses, BoxFailed):
+            self._asked_in_vain = True
+            return ()
+        self._asked_in_vain = not run.finished
+        return run.calls if run.finished else ()
 
     def _work_off(self, worlds: deque[Key], session: Session | None = None) -> None:
         """Run what is left of `worlds`, the largest first: they take longest."""
@@ -207,7 +232,7 @@ class RankBench:
         for world in sorted(self._worlds, key=lambda world: world[0]):
             cases = [case for case in self._worlds[world] if case.group == group and case not in self._beyond]
             if any(case not in self._done and case not in self._failed for case in cases):
-                self._run(cases, self._own_session())
+                self._run(cases, self._own_session() if self._alone else None)
             for case in cases:
                 if case in self._beyond or case in self._twins.values():
                     continue

@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 
 from rich.console import Console
 
-from grader.classroom import report
+from grader.classroom import report, terminal
 from grader.verdict import Verdict
 
 MOST_CHARACTERS = 3_000_000  # of a report with all its pictures
@@ -86,8 +86,8 @@ def problems(verdict: Verdict) -> list[str]:
 
 def _terminal(verdict: Verdict) -> str:
     written = io.StringIO()
-    with mock.patch.object(report, "Console", return_value=Console(file=written, force_terminal=True, width=120)):
-        shown = report.TerminalReport()
+    with mock.patch.object(terminal, "Console", return_value=Console(file=written, force_terminal=True, width=120)):
+        shown = terminal.TerminalReport()
     for check in verdict.checks:
         shown.check(check)
     shown.summary(verdict)

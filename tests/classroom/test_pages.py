@@ -52,7 +52,7 @@ def test_a_line_that_the_learner_only_quotes_is_not_marked() -> None:
 
 
 def test_the_same_mistake_in_several_checks_is_told_once() -> None:
-    other = replace(WRONG, message="Not counted, because the sum is wrong. With 4 ranks, x[::3] of 9 int64: on rank 2, "
+    other = replace(WRONG, message="Not judged, because the sum is wrong. With 4 ranks, x[::3] of 9 int64: on rank 2, "
                                    "7 of 9 elements are wrong: element 3 holds the value of rank 1 alone.")  # fmt: skip
     checks = [
         lost("sum", WRONG),

@@ -12,9 +12,13 @@ from grader.classroom.pages.figures import Figure
 from grader.verdict import CheckResult, Diagnosis
 
 _UNTOLD = Diagnosis("crash", "No reason was recorded.")
-_NOT_COUNTED = re.compile(r"^Not (?:counted|judged), because .*? is wrong\. ")
+_NOT_JUDGED = re.compile(r"^Not judged, because [^.]*\. ")
 _CASE = re.compile(r"^With .*?: (?:on rank \d+, )?")
+_CASE_NAMED = re.compile(r"^With ([^:]{1,80}): ")
 _SHARE = re.compile(r"^(?:\d+ of \d+ elements are|every element is|its only element is) wrong: ")
+_FACT = re.compile(r"^element [^.]*\. (?=[A-Z])")  # what the first wrong element holds, where the cause is told next
+_SHAPE = re.compile(r"\(#(?:, #)*,?\)")
+_RANKS = re.compile(r"\branks? #(?:, #)*(?: (?:and|or) #)?")
 _NUMBER = re.compile(r"-?\d+(?:[.,]\d+)*(?:e[-+]?\d+)?")
 _QUOTE = re.compile(r" ?\(line (\d{1,7}): `([^`]*)`\)")
 _FILE = re.compile(r"^\S+\.(?:py|ipynb)\b")
@@ -61,10 +65,28 @@ def gist(message: str) -> str:
     """What a message says apart from its case, its numbers and the lines it quotes: equal for the same mistake in
     another run, on another number of ranks, and of another learner."""
     text = message[:3000]
-    for prefix in (_NOT_COUNTED, _CASE, _SHARE):
+    for prefix in (_NOT_JUDGED, _CASE, _SHARE, _FACT):
         text = prefix.sub("", text, count=1)
-    clauses = re.split(r"(?<=[,.;:]) ", _NUMBER.sub("#", _QUOTE.sub("", text)))
+    text = _RANKS.sub("rank #", _SHAPE.sub("(#)", _NUMBER.sub("#", _QUOTE.sub("", text))))
+    clauses = re.split(r"(?<=[,.;:]) ", text)
     return " ".join(dict.fromkeys(clause.rstrip(",.;") for clause in clauses))
+
+
+def about(found: Diagnosis) -> tuple[str, object]:
+    """What a diagnosis is about: equal for the same mistake in another check."""
+    return found.kind, found.line if found.line is not None else gist(found.message)
+
+
+def case(message: str) -> str:
+    """The case that a message names: "3 ranks, 9 int64"; empty for none."""
+    found = _CASE_NAMED.match(_NOT_JUDGED.sub("", message, count=1))
+    return found[1] if found else ""
+
+
+def not_judged(message: str) -> str:
+    """ "Not judged, because the sum is wrong", if the message says so; else nothing."""
+    found = _NOT_JUDGED.match(message)
+    return found[0].rstrip(". ") if found else ""
 
 
 def findings(checks: Sequence[CheckResult]) -> list[Finding]:
@@ -73,9 +95,7 @@ def findings(checks: Sequence[CheckResult]) -> list[Finding]:
     for check in checks:
         if check.status == "pass":
             continue
-        found = check.diagnosis or _UNTOLD
-        about = found.line if found.line is not None else gist(found.message)
-        together.setdefault((found.kind, about), []).append(check)
+        together.setdefault(about(check.diagnosis or _UNTOLD), []).append(check)
     return [Finding(number, tuple(alike)) for number, alike in enumerate(together.values(), 1)]
 
 
@@ -149,7 +169,7 @@ def _function(finding: Finding, where: dict[str, int], only: bool) -> Iterator[M
 def brief(message: str, line: int | None = None) -> str:
     """The first sentence of a message, for beside the line that it is about, which it then need not quote."""
     text = _QUOTE.sub(lambda quote: "" if int(quote[1]) == line else quote[0], message)
-    text = _NOT_COUNTED.sub("", text)
+    text = _NOT_JUDGED.sub("", text)
     first = _SENTENCE.split(text, maxsplit=1)[0]
     return first if len(first) <= _MOST_WORDS else f"{first[:_MOST_WORDS].rsplit(' ', 1)[0]} …"
 

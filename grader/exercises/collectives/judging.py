@@ -13,7 +13,7 @@ from grader.exercise import Draw
 from grader.exercises.collectives import moves
 from grader.exercises.collectives.moves import Given, Wrong
 from grader.exercises.collectives.reach import heard
-from grader.exercises.common.sums import Array
+from grader.exercises.common.sums import Array, whole
 from grader.ranks.program import CallResult, Strided
 from grader.trace.events import RECV_ANY
 from grader.verdict import Diagnosis, Kind
@@ -49,16 +49,21 @@ def case(
         f"{function} on {says.counted(n, 'rank')}{where}, {'chunks of ' if function in CHUNKED else ''}{size} {dtype}"
     )
     each = n if function in CHUNKED else 1
-    tensors = [
-        tuple(moves.values(draw.generator(f"{label}/{rank}/{index}"), shape, dtype) for index in range(each))
-        for rank in range(n)
-    ]
+    tensors = [tuple(_drawn(draw, label, rank, index, n, shape, dtype) for index in range(each)) for rank in range(n)]
     if function == "scatter":
         tensors = [chunks if rank == root else () for rank, chunks in enumerate(tensors)]
     expected = right(function, Given(tuple(tensors), function in CHUNKED), root)
     more = (root,) if function in ROOTED else ()
     arguments = tuple((_argument(function, arrays), *more) for arrays in tensors)
     return Case(group, label, arguments, function, engine, expected=expected)
+
+
+def _drawn(draw: Draw, label: str, rank: int, index: int, n: int, shape: tuple[int, ...], dtype: str) -> Array:
+    """Fresh values of tensor or chunk `index` of one of `n` ranks."""
+    own = draw.generator(f"{label}/{rank}/{index}")
+    if dtype == "int64":
+        return whole(own, draw.generator(f"{label}/{index}"), n, int(np.prod(shape, dtype=np.int64))).reshape(shape)
+    return moves.values(own, shape, dtype)
 
 
 def _argument(function: str, arrays: Sequence[Array]) -> Any:

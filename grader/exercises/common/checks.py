@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -67,12 +68,35 @@ def clean(bench: RankBench, case: Case, result: CallResult) -> None:
 
 
 def blamed(found: Diagnosis | None, result: CallResult, counted: str = "") -> Diagnosis | None:
-    """Why a result is wrong: a race, if there was one. Else, where it was to be `counted`, that it is not."""
+    """Why a result is wrong: a race, if there was one. Otherwise, where something else was to be judged of it, that
+    this was not, because what was `counted` is wrong."""
     if found is None or found.kind != "wrong_result":
         return found
     if result.diagnoses:
         return result.diagnoses[0]
-    return replace(found, message=f"Not counted, because {counted} is wrong. {found.message}") if counted else found
+    return not_judged(found, f"{counted} is wrong") if counted else found
+
+
+@contextlib.contextmanager
+def not_about(because: str) -> Iterator[None]:
+    """Where wrong values, which another check is about, keep this one from judging: it says so, and `because`."""
+    try:
+        yield
+    except Lost as loss:
+        if loss.diagnosis.kind != "wrong_result":
+            raise
+        raise Lost(not_judged(loss.diagnosis, because), loss.picture, loss.schedule, loss.broke) from None
+
+
+def if_right(values: Iterable[tuple[Case, CallResult]], because: str) -> Iterator[tuple[Case, CallResult]]:
+    """The calls in `values`, for a check that is not about what is found wrong in them."""
+    with not_about(because):
+        yield from values
+
+
+def not_judged(found: Diagnosis, because: str) -> Diagnosis:
+    """`found` where it is not what a check is about, but keeps that from being judged."""
+    return replace(found, message=f"Not judged, because {because}. {found.message}")
 
 
 # ---- what a rank returned

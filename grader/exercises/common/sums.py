@@ -11,6 +11,9 @@ import numpy as np
 
 from grader import says
 from grader.exercise import Draw
+from grader.exercises.common import held
+from grader.exercises.common.causes import Cause, Parts, cause, fact, holding, notes
+from grader.exercises.common.held import Held
 from grader.lost import Lost
 from grader.ranks.program import CallResult, Strided
 from grader.verdict import Diagnosis
@@ -19,31 +22,43 @@ from grader.worlds.ranks import RankBench
 
 Array = np.ndarray[Any, Any]
 
-# Values are multiples of 2**-8 below 2**38: every sum of at most 64 of them is exact in float64, in any order, and
-# neither float32 nor a shortcut through int32 can hold them.
+# Floating-point values are multiples of 2**-8 below 2**38: every sum of at most 64 of them is exact in float64, in any
+# order, and float32 cannot hold them.
 _VALUES = 2**46
-_SCALE = 2.0**-8
 TOLD_WHOLE = 12  # elements up to which a wrong tensor and the right one are told whole
 
 
-def values(draw: Draw, label: str, rank: int, count: int, dtype: str) -> Array:
-    """`count` fresh values of `dtype` for one rank; sums over ranks are exact in every order."""
-    whole = draw.generator(f"{label}/{rank}").integers(-_VALUES, _VALUES, count)
-    return whole.astype(dtype) * _SCALE if dtype.startswith("float") else whole.astype(dtype)
+Explain = Callable[[Held, Parts, int, int], Cause | None]  # on a rank, of an element
+Known = Callable[[int], str | None]  # of a rank's values
+
+
+def values(draw: Draw, label: str, rank: int, ranks: int, count: int, dtype: str) -> Array:
+    """`count` fresh values of `dtype` for one of `ranks` ranks; sums over ranks are exact in every order."""
+    generator = draw.generator(f"{label}/{rank}")
+    if dtype == "int64":
+        return whole(generator, draw.generator(label), ranks, count)
+    return (generator.integers(-_VALUES, _VALUES, count) / held.SCALE).astype(dtype)
+
+
+def whole(own: np.random.Generator, shared: np.random.Generator, ranks: int, count: int) -> Array:
+    """`count` integers of one rank, drawn from its `own` generator, of which the sum over `ranks` needs 63 bits: no
+    floating-point number holds it, nor int32. Signs are those of one `shared` generator, so that nothing cancels."""
+    each = 2**63 // ranks
+    return np.asarray(own.integers(each // 2, each, count) * shared.choice((-1, 1), count))
 
 
 def contiguous(draw: Draw, group: str, ranks: int, shape: tuple[int, ...], dtype: str) -> Case:
     """A case with one contiguous tensor of `shape` on each rank."""
     label = f"{says.counted(ranks, 'rank')}, {' x '.join(map(str, shape))} {dtype}"
     count = int(np.prod(shape, dtype=np.int64))
-    tensors = tuple(Strided.of(values(draw, label, r, count, dtype).reshape(shape)) for r in range(ranks))
+    tensors = tuple(Strided.of(values(draw, label, r, ranks, count, dtype).reshape(shape)) for r in range(ranks))
     return Case(group, label, tuple((tensor,) for tensor in tensors))
 
 
 def every_third(draw: Draw, group: str, ranks: int, length: int, dtype: str) -> Case:
     """A case with x[::3] of a longer vector on each rank."""
     label = f"{says.counted(ranks, 'rank')}, x[::3] of {3 * length} {dtype}"
-    storage = [values(draw, label, r, 3 * length, dtype) for r in range(ranks)]
+    storage = [values(draw, label, r, ranks, 3 * length, dtype) for r in range(ranks)]
     return Case(group, label, tuple((Strided(flat, (length,), (3,)),) for flat in storage))
 
 
@@ -51,7 +66,7 @@ def transposed(draw: Draw, group: str, ranks: int, shape: tuple[int, int], dtype
     """A case with the transpose of a matrix on each rank: shape (columns, rows), strides (1, columns)."""
     rows, columns = shape
     label = f"{says.counted(ranks, 'rank')}, transpose of {rows} x {columns} {dtype}"
-    storage = [values(draw, label, r, rows * columns, dtype) for r in range(ranks)]
+    storage = [values(draw, label, r, ranks, rows * columns, dtype) for r in range(ranks)]
     return Case(group, label, tuple((Strided(flat, (columns, rows), (1, columns)),) for flat in storage))
 
 
@@ -64,8 +79,23 @@ def odd(bench: RankBench, group: str) -> Iterator[tuple[Case, CallResult]]:
                 yield case, result
 
 
-def judge(case: Case, result: CallResult, file: str) -> Diagnosis | None:
-    """None if every rank's tensor holds the sum over ranks, bit for bit; else what is wrong, on the first such rank."""
+def seen(bench: RankBench, case: Case, result: CallResult) -> Callable[[], Held | None]:
+    """What a wrong `result` is made of, found when it is asked for. Of a race nothing is: it may end in another way."""
+    return lambda: None if result.diagnoses else held.look(bench, case, result)
+
+
+def judge(
+    case: Case,
+    result: CallResult,
+    file: str,
+    look: Callable[[], Held | None] = lambda: None,
+    explain: Explain = cause,
+    known: Known = lambda rank: None,
+) -> Diagnosis | None:
+    """None if every rank's tensor holds the sum over ranks, bit for bit; else what is wrong, on the first such rank.
+
+    `known` is asked first what the values on a rank are; then `look` finds what they are made of, and `explain` why.
+    """
     inputs = [tensor.view() for tensor in case.tensors]
     expected = np.sum(np.stack(inputs), axis=0, dtype=inputs[0].dtype)
     outputs: list[Array] = []
@@ -82,7 +112,12 @@ def judge(case: Case, result: CallResult, file: str) -> Diagnosis | None:
         outputs.append(tensor.view())
     for rank, output in enumerate(outputs):
         if not np.array_equal(output, expected):
-            return _explain(case, rank, inputs, expected, outputs, file)
+            sure = known(rank) or _sure(case, rank, inputs, expected, outputs)
+            found = None if sure else look()
+            if found:
+                result.trace.notes.update(notes(found, Parts.of(found, found.ranks)))
+            why = Cause(sure) if sure else _why(rank, inputs, expected, output, found, explain)
+            return _explained(case, rank, inputs, expected, output, why, found, file)
         outside = _outside(case.tensors[rank], result.arguments[rank][0])
         if outside is not None:
             what = f"the sum is right, but element {outside} of the storage changed, which is not part of the tensor"
@@ -102,34 +137,48 @@ def _outside(before: Strided, after: Strided) -> int | None:
     return int(changed[0]) if len(changed) else None
 
 
-def _wrong(case: Case, rank: int, what: str, expected: str, got: str, file: str) -> Diagnosis:
-    return Diagnosis("wrong_result", f"With {case.label}: on rank {rank}, {what}.", rank, file, None, expected, got)
+def _wrong(case: Case, rank: int, what: str, expected: str, got: str, file: str, line: int = 0) -> Diagnosis:
+    message = f"With {case.label}: on rank {rank}, {what}."
+    return Diagnosis("wrong_result", message, rank, file, line or None, expected, got)
 
 
-def _explain(case: Case, rank: int, inputs: list[Array], expected: Array, outputs: list[Array], file: str) -> Diagnosis:
-    output = outputs[rank]
+def _explained(
+    case: Case, rank: int, inputs: list[Array], expected: Array, output: Array, why: Cause, found: Held | None,
+    file: str,
+) -> Diagnosis:  # fmt: skip
     wrong = np.argwhere(np.atleast_1d(output != expected))
     where = tuple(int(i) for i in wrong[0])
     index = where if output.ndim else ()
     share = "every element is" if len(wrong) == output.size else f"{len(wrong)} of {output.size} elements are"
     share = "its only element is" if output.size == 1 else share
-    place = f"element {list(where) if len(where) > 1 else where[0]}"
-    what = f"{share} wrong: {_pattern(case, rank, inputs, expected, outputs, index, place)}"
+    place = _place(expected, output)
     texts = f"{place} = {expected[index]!s}", f"{place} = {output[index]!s}"
     if output.ndim and output.size <= TOLD_WHOLE:
-        texts = side_by_side(expected, output, inputs)
-    return _wrong(case, rank, what, *texts, file)
+        texts = side_by_side(expected, output, inputs, found.after[rank] if found else None)
+    return _wrong(case, rank, f"{share} wrong: {why.text}", *texts, file, why.line)
 
 
-def side_by_side(expected: Array, output: Array, inputs: Sequence[Array]) -> tuple[str, str]:
+def _place(expected: Array, output: Array) -> str:
+    """The first element that is wrong: "element 3", "element [1, 2]"."""
+    where = [int(i) for i in np.argwhere(np.atleast_1d(output != expected))[0]]
+    return f"element {where if len(where) > 1 else where[0]}"
+
+
+def side_by_side(
+    expected: Array, output: Array, inputs: Sequence[Array], counts: Array | None = None
+) -> tuple[str, str]:
     """All values of two tensors as nested lists: "[1.5, 4.0]" and "[1.5, 3.0 (rank 1 alone)]".
 
-    In the second, every element that differs has in parentheses whose values it is the sum of, or else "wrong".
+    In the second, every element that differs has in parentheses whose values it is the sum of, or else "wrong";
+    `counts`, where they are known, say so of each element: [element, rank, position].
     """
 
     def told(index: tuple[int, ...]) -> str:
         if output[index] == expected[index]:
             return f"{output[index]!s}"
+        if counts is not None:
+            flat = int(np.ravel_multi_index(index, output.shape))
+            return f"{output[index]!s} ({holding(counts[flat], flat)})"
         return f"{output[index]!s} ({_whose([array[index] for array in inputs], output[index])})"
 
     return _nested(expected.shape, lambda index: f"{expected[index]!s}"), _nested(output.shape, told)
@@ -152,72 +201,86 @@ def _whose(terms: list[Any], total: Any) -> str:
     return f"{says.names(found)} alone" if len(found) == 1 else f"{says.names(found)} only"
 
 
-def _pattern(
-    case: Case,
-    rank: int,
-    inputs: list[Array],
-    expected: Array,
-    outputs: list[Array],
-    index: tuple[int, ...],
-    place: str,
-) -> str:
-    """What the wrong values are, in words: the likeliest mistake first."""
+# ---- why
+
+
+def _sure(case: Case, rank: int, inputs: list[Array], expected: Array, outputs: list[Array]) -> str | None:
+    """What the wrong values are, where they themselves show it."""
     ranks, output = len(inputs), outputs[rank]
     bad = output != expected
     first_bad = int(np.flatnonzero(bad.reshape(-1))[0])
     whole_chunks = output.size // ranks * ranks
     if 0 < whole_chunks <= first_bad and np.array_equal(output[bad], inputs[rank][bad]):
         return (
-            f"from {place} on, the tensor still has its own values. {output.size} is not divisible by {ranks}, so the "
-            "last elements must be in a chunk, too"
+            f"from {_place(expected, output)} on, the tensor still has its own values. {output.size} is not divisible by "
+            f"{ranks}, so the last elements must be in a chunk, too"
         )
     if all(np.array_equal(out, own) for out, own in zip(outputs, inputs, strict=True)):
         copied = ". If you work on a contiguous copy, copy the sum back" if not _contiguous(case) else ""
         return f"the tensors are unchanged. Write the sum into the tensor that was passed in{copied}"
-    if np.array_equal(output[bad] * ranks, expected[bad]):
+    if ranks > 1 and _apart(output * ranks, expected)[bad].max() < ranks:
         return f"they hold the sum divided by {ranks}, an average. Do not divide the sum"
-    right = [int(np.count_nonzero(out == expected)) for out in outputs]
-    chunk = -(-output.size // ranks)
-    instead = f"{place} is {output[index]!s} instead of {expected[index]!s}"
-    off, whole = abs(float(output[index]) - float(expected[index])), abs(float(expected[index]))
-    if output.dtype.kind in "fi" and 1e-12 * whole < off <= 1e-6 * whole:
-        return f"{instead}, a difference as small as float32's rounding. Keep the tensor's dtype in every buffer"
-    if output.dtype.kind == "f" and off <= 1e-12 * whole:
-        return f"{instead}, a rounding error. Every sum of these values is exact, so only add, and never divide"
-    terms = _as_sum([array[index] for array in inputs], output[index])
-    if terms is None:
-        return f"{instead}. Check which values were added to this element"
-    once = sorted(set(terms))
-    if ranks > 1 and len(once) == len(terms) and all(0 < count <= chunk for count in right):
-        return "each rank has only one finished chunk, as after a reduce-scatter. An all-gather must follow"
-    names = says.names(once)
-    missing = [r for r in range(ranks) if r not in once]
-    twice = sorted({r for r in terms if terms.count(r) > 1})
-    if twice:
-        left_out = f" and {says.names(missing)} not at all" if missing else ""
-        return f"{place} counts {says.names(twice)} twice{left_out}. Add the value of each rank exactly once"
-    if len(once) == 1:
-        return f"{place} holds the value of {names} alone"
-    return f"{place} is the sum of {names} only. The value of {says.names(missing)} is missing"
+    return _rounded(inputs, expected, output)
+
+
+def _apart(one: Array, other: Array) -> Array:
+    """How far apart values are; of integers exactly, whatever they come to."""
+    return np.where(one == other, 0.0, np.inf) if one.dtype.kind == "f" else np.abs((one - other).astype(float))
+
+
+def _rounded(inputs: list[Array], expected: Array, output: Array) -> str | None:
+    """The wrong values as right ones that went through a type which cannot hold them."""
+    bad, dtype = output != expected, output.dtype
+    terms = np.sum(np.abs(np.stack(inputs).astype(float)), axis=0)
+    off = np.abs((output - expected).astype(float))
+    worst = float((off / np.maximum(terms, 1e-300))[bad].max())
+    index = np.unravel_index(int(np.flatnonzero(bad.reshape(-1))[0]), bad.shape)
+    differs = f"{output[index]!s} and not {expected[index]!s}"
+    place = _place(expected, output)
+    if dtype.kind == "f" and worst <= 1e-12:
+        return f"{place} has a rounding error: it is {differs}. Every sum of these values is exact, so only add, and never divide"
+    for name, most, bits in (("float64", 1e-12, 53), ("float32", 1e-6, 24)):
+        if worst <= most:
+            kept = f"Values went through {name}, which keeps {bits} bits. Keep {dtype} in every buffer"
+            return f"{place} is right but for what {name} cannot hold: it is {differs}. {kept}"
+    if dtype.kind == "i" and not ((output - expected)[bad] % 2**32).any():
+        return f"{place} is right in its lowest 32 bits only: {differs}. Values went through int32: keep {dtype} everywhere"
+    return None
+
+
+def _why(rank: int, inputs: list[Array], expected: Array, output: Array, found: Held | None, explain: Explain) -> Cause:
+    """What the first wrong value is made of, and why, as far as it is known."""
+    place = _place(expected, output)
+    flat = int(np.flatnonzero((output != expected).reshape(-1))[0])
+    if found is None:
+        index = np.unravel_index(flat, output.shape) if output.ndim else ()
+        return Cause(_pattern([array[index] for array in inputs], expected[index], output[index], place))
+    told = f"{place} {fact(found.after[rank, flat], flat)}"
+    why = explain(found, Parts.of(found, found.ranks), rank, flat)
+    return Cause(f"{told}. {why.text}", why.line) if why else Cause(told)
+
+
+def _pattern(terms: list[Any], right: Any, got: Any, place: str) -> str:
+    """What one wrong value is, by the values that ranks gave for its place."""
+    found = _as_sum(terms, got)
+    if found is None:
+        return f"{place} is {got!s} and not {right!s}"
+    counts = np.array([[found.count(rank)] for rank in range(len(terms))])
+    return f"{place} {fact(counts, 0)}"
 
 
 def _contiguous(case: Case) -> bool:
     return case.tensors[0].stride == Strided.of(np.empty(case.tensors[0].shape)).stride
 
 
-def _as_sum(terms: list[Any], total: Any) -> list[int] | None:
+def _as_sum(terms: Sequence[Any], total: Any) -> list[int] | None:
     """Ranks whose values sum to `total`: a subset, or a subset with one counted twice; None if there is none."""
-    ranks = range(len(terms))
     if len(terms) > 10:
         return None
-    for size in range(1, len(terms) + 1):
-        for subset in combinations(ranks, size):
-            if sum(terms[r] for r in subset) == total:
-                return list(subset)
-    for size in range(1, len(terms) + 1):
-        for subset in combinations(ranks, size):
-            rest = total - sum(terms[r] for r in subset)
-            for again in subset:
-                if terms[again] == rest:
-                    return sorted([*subset, again])
-    return None
+    given = np.array(terms)  # sums of arrays go round where integers are too large, as the learner's do
+    subsets = [list(s) for size in range(1, len(terms) + 1) for s in combinations(range(len(terms)), size)]
+    found = next((subset for subset in subsets if given[subset].sum() == total), None)
+    if found:
+        return found
+    twice = (sorted([*subset, again]) for subset in subsets for again in subset)
+    return next((ranks for ranks in twice if given[ranks].sum() == total), None)

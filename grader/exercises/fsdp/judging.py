@@ -22,6 +22,7 @@ NEAR = 2e-4  # what float32 may lose in a few steps on values of about 1
 SLACK = 1.1  # of the shards: padding, and shards that are not quite alike
 DDP_FACTOR = 1.55  # of the bytes: two gathers and a reduce-scatter where DDP has what two of them send
 LEAST = 0.9  # of the bytes of one gather and a reduce-scatter
+WRONG = "the outputs are wrong"  # why a check about something else does not judge
 FEW = "One gather of the parameters and one reduce-scatter send more. Move all data by messages between the ranks."
 
 
@@ -88,7 +89,7 @@ def _why(job: Job, result: CallResult, got: list[Array], step: int) -> str:
 
 def shards(bench: RankBench) -> Outcome:
     """The shards of each rank take 1/N of the parameters' memory."""
-    for case, result in values(bench, "shards"):
+    for case, result in checks.if_right(values(bench, "shards"), WRONG):
         job: Job = case.expected
         held = [checks.amount(result, rank, "held") for rank in range(case.ranks)]
         worst = max(range(case.ranks), key=lambda rank: held[rank])
@@ -118,7 +119,7 @@ def _share_habit(held: list[float], total: int) -> str:
 
 def peak(bench: RankBench) -> Outcome:
     """Never more of the parameters is alive on a rank than its shard and two units."""
-    for case, result in values(bench, "peak"):
+    for case, result in checks.if_right(values(bench, "peak"), WRONG):
         job: Job = case.expected
         n, allowed = case.ranks, job.allowed_bytes
         peaks = [checks.amount(result, rank, "peak") for rank in range(n)]
@@ -161,7 +162,7 @@ def _peak_habit(job: Job, where: str, whole: float) -> str:
 
 def sent(bench: RankBench) -> Outcome:
     """Bytes of each step: at most 1.55 times those of DDP's all-reduce of the gradients."""
-    for case, result in values(bench, "budget"):
+    for case, result in checks.if_right(values(bench, "budget"), WRONG):
         job: Job = case.expected
         n, size = case.ranks, job.bytes
         ddp = 2 * (n - 1) * size / n

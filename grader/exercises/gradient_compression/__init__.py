@@ -131,7 +131,8 @@ def _bytes(bench: RankBench) -> Outcome:
         if not sum(result.trace.bytes_sent(rank) for rank in range(n)):
             message = f"With {case.label}: no rank sent anything. Exchange the values and places of all ranks."
             raise bench.lost(case, "too_few_bytes", message, None, "> 0", "0")
-        _right(bench, case, job, result, 1)
+        with checks.not_about("the result is wrong"):
+            _right(bench, case, job, result, 1)
     return bench.picture("bytes")
 
 
@@ -150,7 +151,8 @@ def _too_many(sent: float, k: int, size: int, n: int) -> str:
 def _agreement(bench: RankBench) -> Outcome:
     """All ranks have the very same bits, where rounding depends on the order of the sum."""
     for case, job, result in _calls(bench, "agreement"):
-        _right(bench, case, job, result, 1)
+        with checks.not_about("the result is wrong"):
+            _right(bench, case, job, result, 1)
         for call in range(len(job.calls)):
             first, *others = _results(bench, case, job, result, call)
             for rank, got in enumerate(others, 1):

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-import numpy as np
-
 from grader import says
 from grader.exercise import Check, Draw, Exercise
 from grader.exercises.common import checks, sums
+from grader.exercises.hierarchical_all_reduce import stages
+from grader.exercises.hierarchical_all_reduce.stages import degenerate, ranks_per_node
 from grader.lost import Lost
 from grader.ranks.network import Network
-from grader.ranks.program import CallResult, Function, Strided
+from grader.ranks.program import CallResult, Function
 from grader.trace.events import SEND, Operation, Trace
 from grader.verdict import Diagnosis
 from grader.worlds.cases import Case
@@ -63,31 +63,22 @@ def _on_nodes(case: Case, k: int) -> Case:
     return replace(case, label=f"{ranks}, {k} a node, {what}", arguments=given, telling=k not in (1, case.ranks))
 
 
-def _ranks_per_node(case: Case) -> int:
-    k: int = case.arguments[0][1]
-    return k
-
-
 def _size(case: Case) -> int:
     """Bytes of the tensor."""
     return case.tensors[0].numel * case.tensors[0].storage.itemsize
 
 
-def _degenerate(case: Case) -> bool:
-    """One rank a node, or one node: there a mistake with nodes does not show for what it is."""
-    return _ranks_per_node(case) in (1, case.ranks)
-
-
 def _values(bench: RankBench, group: str) -> Iterator[tuple[Case, CallResult]]:
     """The calls of `group`, all found right, and by messages. Raises Lost if one is not: a budget that a wrong sum
     keeps is worth nothing. Of several wrong sums the first with real nodes is told."""
+    counted = "the sum" if group in ("crossing", "speed") else ""
     right, wrong = [], []
     try:
         for case, result in bench.calls(group):
-            found = _found(case, result, bench.program.file, counted=group in ("crossing", "speed"))
+            found = checks.blamed(_found(bench, case, result), result, counted)
             if found:
-                wrong.append(Lost(found, bench.outcome(case)))
-                if not (_degenerate(case) and found.kind == "wrong_result"):
+                wrong.append((case, result))
+                if not (degenerate(case) and found.kind == "wrong_result"):
                     break
             else:
                 _enough_bytes(bench, case, result)
@@ -96,55 +87,16 @@ def _values(bench: RankBench, group: str) -> Iterator[tuple[Case, CallResult]]:
         if not wrong:
             raise
     if wrong:
-        raise min(wrong, key=lambda lost: lost.picture is not None and _degenerate(lost.picture.case))
+        case, result = min(wrong, key=lambda each: degenerate(each[0]))
+        found = checks.blamed(_found(bench, case, result, stages.judge), result, counted)
+        assert found is not None
+        raise Lost(found, bench.outcome(case))
     yield from right
 
 
-def _found(case: Case, result: CallResult, file: str, counted: bool) -> Diagnosis | None:
+def _found(bench: RankBench, case: Case, result: CallResult, judge: stages.Judge = stages.quick) -> Diagnosis | None:
     """What is wrong with one call that finished."""
-    found = checks.forbidden(result) or _judge(case, result, file)
-    return checks.blamed(found, result, counted="the sum" if counted else "")
-
-
-def _judge(case: Case, result: CallResult, file: str) -> Diagnosis | None:
-    """As sums.judge, and where it is a stage that is missing or done twice, says which."""
-    found = sums.judge(case, result, file)
-    if found is None or found.rank is None:
-        return found
-    outputs = [given[0] for given in result.arguments]
-    before = case.tensors
-    if any(not isinstance(o, Strided) or o.shape != t.shape for o, t in zip(outputs, before, strict=True)):
-        return found
-    stage = _stage(found.rank, [t.view().ravel() for t in before], [t.view().ravel() for t in outputs], case)
-    return replace(found, message=f"With {case.label}: on rank {found.rank}, {stage}.") if stage else found
-
-
-def _stage(rank: int, inputs: list[sums.Array], outputs: list[sums.Array], case: Case) -> str | None:
-    """What the wrong elements on `rank` are, as a stage of the algorithm; None if they are nothing of that kind."""
-    k, n = _ranks_per_node(case), case.ranks
-    total = np.sum(inputs, axis=0)
-    bad = outputs[rank] != total
-    if _degenerate(case) or not bad.any():
-        return None
-    wrong, first, nodes = outputs[rank][bad], rank // k * k, n // k
-    which = f"{len(wrong)} of {len(bad)} elements hold" if len(wrong) < len(bad) else "every element holds"
-    if np.array_equal(wrong, np.sum(inputs[first : first + k], axis=0)[bad]):
-        whose = says.names(range(first, first + k))
-        return f"{which} the sum over its own node alone ({whose}): what the other nodes have never came"
-    if np.array_equal(wrong, np.sum(inputs[rank % k :: k], axis=0)[bad]):
-        whose = says.names(range(rank % k, n, k))
-        return f"{which} the sum of {whose} alone, one a node: what the others on these nodes have was left out"
-    if np.array_equal(wrong, (k * total)[bad]):
-        return f"{which} {k} times the sum: it was added up once for each rank of a node"
-    for parts, of_what in ((k, "ranks of a node"), (nodes, "nodes")):
-        if np.allclose(wrong * float(parts), total[bad], rtol=1e-6, atol=parts):
-            return (
-                f"{which} the sum divided by {parts}, the number of {of_what}. An all-reduce with sum does not average"
-            )
-    right = [int(np.count_nonzero(output == total)) for output in outputs]
-    if all(len(bad) // n < count <= -(-len(bad) // k) for count in right):
-        return "as on every other, only its own shard is finished: the all-gather inside the node is missing or wrong"
-    return None
+    return checks.forbidden(result) or judge(bench, case, result)
 
 
 def _leaving(trace: Trace, rank: int, k: int) -> list[Operation]:
@@ -154,22 +106,22 @@ def _leaving(trace: Trace, rank: int, k: int) -> list[Operation]:
 
 def _bytes_leaving(case: Case, result: CallResult) -> list[int]:
     """Bytes that the ranks of each node sent to other nodes."""
-    k = _ranks_per_node(case)
+    k = ranks_per_node(case)
     each = [sum(op.size for op in _leaving(result.trace, rank, k)) for rank in range(case.ranks)]
     return [sum(each[first : first + k]) for first in range(0, case.ranks, k)]
 
 
 def _allowed(case: Case) -> int:
     """Bytes that may leave a node."""
-    k = _ranks_per_node(case)
+    k = ranks_per_node(case)
     nodes = case.ranks // k
     return 2 * (nodes - 1) * _size(case) // nodes + 2 * (nodes - 1) * k * case.tensors[0].storage.itemsize
 
 
 def _crossing(bench: RankBench) -> Outcome:
     """Bytes that leave each node: at most 2(M-1)/M of the tensor, and what lengths that do not divide may cost."""
-    for case, result in sorted(_counted(bench), key=lambda counted: _degenerate(counted[0])):
-        k, allowed, leaving = _ranks_per_node(case), _allowed(case), _bytes_leaving(case, result)
+    for case, result in sorted(_counted(bench), key=lambda counted: degenerate(counted[0])):
+        k, allowed, leaving = ranks_per_node(case), _allowed(case), _bytes_leaving(case, result)
         nodes, size = case.ranks // k, _size(case)
         worst = max(range(nodes), key=lambda node: leaving[node])
         if leaving[worst] > allowed:
@@ -192,7 +144,7 @@ def _counted(bench: RankBench) -> Iterator[tuple[Case, CallResult]]:
 
 def _habit(case: Case, result: CallResult, size: int) -> str:
     """What the messages between nodes look like, where they are too many bytes, and what to do."""
-    k, n, trace = _ranks_per_node(case), case.ranks, result.trace
+    k, n, trace = ranks_per_node(case), case.ranks, result.trace
     out = [_leaving(trace, rank, k) for rank in range(n)]
     to = [{op.peer for op in trace.operations(rank) if op.kind == SEND} for rank in range(n)]
     if k > 1 and all(peers == {(rank + 1) % n} for rank, peers in enumerate(to)):
@@ -217,7 +169,7 @@ def _habit(case: Case, result: CallResult, size: int) -> str:
 
 def _enough_bytes(bench: RankBench, case: Case, result: CallResult) -> None:
     """What a rank or a node brings must leave it: at least one tensor's bytes. Raises Lost."""
-    size, k = _size(case), _ranks_per_node(case)
+    size, k = _size(case), ranks_per_node(case)
     parts = [(rank, f"rank {rank} sent only", result.trace.bytes_sent(rank)) for rank in range(case.ranks)]
     if case.ranks > k:
         nodes = enumerate(_bytes_leaving(case, result))
@@ -251,7 +203,7 @@ def _speed(bench: RankBench) -> Outcome:
 
 def _where_time_goes(case: Case, result: CallResult, taken: float, flat: float) -> str:
     """Why it takes longer than the `flat` ring."""
-    k, network, allowed, leaving = _ranks_per_node(case), case.network, _allowed(case), _bytes_leaving(case, result)
+    k, network, allowed, leaving = ranks_per_node(case), case.network, _allowed(case), _bytes_leaving(case, result)
     if max(leaving) > allowed:
         return f"Up to {max(leaving)} bytes leave a node, where {allowed} are enough."
     uplinks, ports = [0.0] * (case.ranks // k), [0.0] * case.ranks  # seconds in use: between nodes, inside them

@@ -6,8 +6,8 @@ import itertools
 import math
 from collections.abc import Callable
 
-from grader.exercises.common.checks import field
-from grader.exercises.pipeline.judging import numbers, values
+from grader.exercises.common.checks import field, if_right
+from grader.exercises.pipeline.judging import WRONG, numbers, values
 from grader.exercises.pipeline.training import Given
 from grader.ranks.program import CallResult
 from grader.trace.events import Span
@@ -31,7 +31,7 @@ def bubble(name: str) -> Callable[[RankBench], Outcome]:
     group = f"{name} schedule"
 
     def judge(bench: RankBench) -> Outcome:
-        for case, result in values(bench, group):
+        for case, result in if_right(values(bench, group), WRONG):
             given: Given = case.expected
             plan, took = given.plan, max(result.finish)
             found = 1 - plan.work / took if took > 0 else math.nan
@@ -107,7 +107,7 @@ def _passes(bench: RankBench, case: Case, result: CallResult, rank: int) -> tupl
 
 def all_forward_first(bench: RankBench) -> Outcome:
     """GPipe's order: m forward passes, then m backward, so that m outputs are alive."""
-    for case, result in values(bench, "gpipe schedule"):
+    for case, result in if_right(values(bench, "gpipe schedule"), WRONG):
         given: Given = case.expected
         m = given.plan.micro_batches
         for rank in range(case.ranks):
@@ -135,7 +135,7 @@ def live(bench: RankBench) -> Outcome:
 
     One that has gone backward may hang on, at a variable that the next pass sets anew.
     """
-    for case, result in values(bench, "1f1b schedule"):
+    for case, result in if_right(values(bench, "1f1b schedule"), WRONG):
         given: Given = case.expected
         plan = given.plan
         for rank in range(case.ranks):

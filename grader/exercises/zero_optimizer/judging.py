@@ -8,8 +8,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from grader import says
 from grader.exercises.common import checks, plain
-from grader.exercises.zero_optimizer.training import Array, Given, mistakes
+from grader.exercises.zero_optimizer.training import Array, Given, circumstances, mistakes
 from grader.lost import Lost
 from grader.ranks.program import CallResult, Strided
 from grader.trace.events import Operation
@@ -18,6 +19,7 @@ from grader.worlds.cases import Case
 from grader.worlds.ranks import Outcome, RankBench
 
 SLACK = 1.1  # of memory and of bytes: shards that are whole parameters, or padded
+WRONG = "the parameters are wrong"  # why a check about something else does not judge
 NEAR = 5e-5  # what float32 may lose in ten steps on values of about 1; the mistakes are a hundred times as large
 
 
@@ -29,14 +31,14 @@ def values(bench: RankBench, group: str) -> Iterator[tuple[Case, CallResult]]:
         right, got = given.rows(), [_rows(bench, case, result, rank) for rank in range(case.ranks)]
         if not all(_near(rows, right) for rows in got):
             checks.undisturbed(bench, case, result)
-            raise _wrong(bench, case, right, got)
+            raise _wrong(bench, case, result, right, got)
         yield case, result
 
 
 def _counted(bench: RankBench) -> Iterator[tuple[Case, CallResult]]:
     """The calls in which state and collectives are counted: those of stage 1, and of stage 2 those that are right.
     Where they are not, it is the checks of stage 2 that say so."""
-    yield from values(bench, "budget1")
+    yield from checks.if_right(values(bench, "budget1"), WRONG)
     with contextlib.suppress(Lost):
         yield from list(values(bench, "budget2"))
 
@@ -56,7 +58,7 @@ def _near(got: Array, right: Array) -> bool:
     return bool(np.allclose(got, right, rtol=NEAR, atol=NEAR))
 
 
-def _wrong(bench: RankBench, case: Case, right: Array, got: list[Array]) -> Lost:
+def _wrong(bench: RankBench, case: Case, result: CallResult, right: Array, got: list[Array]) -> Lost:
     """The first step after which some rank's parameters are wrong, and the mistake that explains it."""
     given: Given = case.expected
     plan = given.plan
@@ -71,11 +73,13 @@ def _wrong(bench: RankBench, case: Case, right: Array, got: list[Array]) -> Lost
         f"With {case.label}: after step {step + 1} of {plan.steps}, rank {rank}'s parameters are not those of the "
         f"unsharded optimizer; {share}, first in parameter {index} {plan.shapes[index]}: {one} instead of {other}."
     )
-    message = f"{said} {_why(given, got, rank)}".strip()
+    state = [checks.amount(result, each, "state") for each in range(case.ranks)]
+    message = f"{said} {_why(given, got, rank, state) or circumstances(plan, step, index)}".strip()
     return bench.lost(case, "wrong_result", message, rank, other, one)
 
 
-def _why(given: Given, got: list[Array], rank: int) -> str:
+def _why(given: Given, got: list[Array], rank: int, state: list[float]) -> str:
+    """What the wrong parameters of `rank` are; `state` is what each rank's optimizer keeps, in bytes."""
     rows = got[rank]
     for wrong, sentence in mistakes(given):
         if not _near(wrong, given.rows()) and all(np.allclose(other, wrong, rtol=1e-3, atol=1e-3) for other in got):
@@ -93,19 +97,35 @@ def _why(given: Given, got: list[Array], rank: int) -> str:
     unchanged = rows[-1] == given.start
     if unchanged.all():
         return f"Rank {rank}'s parameters never change: after its step each rank must get the others' shards."
-    if len(given.gradients) > 1 and unchanged.mean() > 0.2 and _near(rows[0][~unchanged], given.rows()[0][~unchanged]):
-        return (
-            f"{unchanged.sum()} elements are as they were at the start, the others are right: rank {rank} steps its "
-            "own shard and never gets the others'. Gather the shards after the step."
-        )
-    if unchanged.any():
-        return f"{unchanged.sum()} elements never change: they belong to no rank's shard."
     first = given.rows()[0]
+    if unchanged.any() and all(_near(other, rows) for other in got):
+        idle = [each for each, kept in enumerate(state) if not kept]
+        told = f"{_unchanging(unchanged)} on any rank"
+        if idle and len(idle) < len(got):
+            return (
+                f"{told}. {says.names(idle).capitalize()} {'keeps' if len(idle) == 1 else 'keep'} no optimizer state: "
+                "the optimizer there never steps. Each rank must step its own shard."
+            )
+        return f"{told}: no rank steps them."
+    if unchanged.any() and _near(rows[0][~unchanged], first[~unchanged]):
+        elsewhere = np.any([np.isclose(other[0], first, rtol=NEAR, atol=NEAR) for other in got], axis=0)
+        if elsewhere[unchanged].all():
+            return (
+                f"{unchanged.sum()} elements on rank {rank} are as they were at the start, and right on another rank: "
+                f"rank {rank} steps its own shard and never gets the others'. Gather the shards after the step."
+            )
+    if unchanged.any():
+        return f"{_unchanging(unchanged)} on rank {rank}."
     if len(given.gradients) > 1 and not _near(rows[0], first) and _near(np.sort(rows[0]), np.sort(first)):
         return "The right values are in the wrong places: put each rank's shard back where it was cut from."
     if any(not _near(other, rows) for other in got):
         return "The ranks' parameters differ: all must have the same after every step."
     return ""
+
+
+def _unchanging(which: Array) -> str:
+    count = int(which.sum())
+    return f"{says.counted(count, 'element')} never change{'s' * (count == 1)}"
 
 
 # ---- memory
@@ -152,7 +172,7 @@ def _state_habit(kept: list[float], total: int) -> str:
 
 def freed(bench: RankBench) -> Outcome:
     """Bytes of gradients that are left after a step of stage 2: at most those of the rank's shard."""
-    for case, result in values(bench, "budget2"):
+    for case, result in checks.if_right(values(bench, "budget2"), WRONG):
         given: Given = case.expected
         total = given.plan.bytes
         held = [checks.amount(result, rank, "gradients") for rank in range(case.ranks)]
@@ -214,7 +234,7 @@ def _habit(joint: list[Operation], given: Given) -> str:
 
 def sent(bench: RankBench) -> Outcome:
     """Bytes of each step in stage 2: those of a reduce-scatter and an all-gather, 2(N-1)/N of the parameters."""
-    for case, result in values(bench, "budget2"):
+    for case, result in checks.if_right(values(bench, "budget2"), WRONG):
         given: Given = case.expected
         n, plan = case.ranks, given.plan
         size = plan.bytes

@@ -7,11 +7,13 @@ algorithm 2). All act on each element alone, which is why their state can be cut
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+
+from grader import says
 
 Array = np.ndarray[Any, Any]
 Options = dict[str, float]
@@ -95,22 +97,28 @@ class Given:
         return np.stack(list(_trained(plan or self.plan, self.start, self.mean if gradients is None else gradients)))
 
 
-def _trained(plan: Plan, start: Array, gradients: Array, forgets: bool = False) -> Iterator[Array]:
+def _trained(
+    plan: Plan, start: Array, gradients: Array, forgets: Collection[int] = (), idle: bool = True
+) -> Iterator[Array]:
+    """The parameters after every step. Before the steps in `forgets` all state is lost; without `idle` a parameter that
+    has no gradient stays, and its state is stepped with zeros."""
     row = start.astype(np.float64)
     groups = [*plan.groups, *([plan.added] if plan.added else [])]
     options = [{**plan.options, **group.options} for group in groups]
     states: dict[int, dict[str, Any]] = {}
     for step, gradient in enumerate(gradients.astype(np.float64)):
-        states = {} if forgets else states
+        states = {} if step in forgets else states
         for when, number, rate in plan.rates:
             if when == step:
                 options[number]["lr"] = rate
         for group, chosen in zip(groups, options, strict=True):
             for index in group.params if step >= group.before else ():
                 where = plan.slices[index]
+                state = states.setdefault(index, {"step": 0, "m": 0.0, "v": 0.0})
                 if (step, index) not in plan.skipped:
-                    state = states.setdefault(index, {"step": 0, "m": 0.0, "v": 0.0})
                     row[where] = _updated(plan.optimizer, chosen, state, row[where], gradient[where])
+                elif not idle:
+                    _updated(plan.optimizer, chosen, state, row[where], 0 * gradient[where])
         yield row.copy()
 
 
@@ -148,7 +156,7 @@ def mistakes(given: Given) -> Iterator[tuple[Array, str]]:
     said = "The gradients were accumulated over the steps: zero_grad() left the old ones there."
     yield given.rows(gradients=np.cumsum(gradients, 0)), said
     yield (
-        np.stack(list(_trained(plan, given.start, mean, forgets=True))),
+        np.stack(list(_trained(plan, given.start, mean, forgets=range(plan.steps)))),
         "Momentum and moments begin anew in every step: step with the same instances and the same tensors each time, "
         "and pass all options on.",
     )
@@ -166,6 +174,11 @@ def mistakes(given: Given) -> Iterator[tuple[Array, str]]:
         yield given.rows(replace(plan, added=replace(plan.added, before=plan.steps))), said
         said = "The group that add_param_group() added is trained without its own options."
         yield given.rows(replace(plan, added=replace(plan.added, options={}))), said
+        said = (
+            f"When a group was added, before step {plan.added.before + 1}, momentum and moments of the other groups were "
+            "lost: they begin anew there. add_param_group() must keep the optimizer inside and its state."
+        )
+        yield np.stack(list(_trained(plan, given.start, mean, forgets=(plan.added.before,)))), said
     if plan.skipped:
         zeros = mean.copy()
         for step, index in plan.skipped:
@@ -177,5 +190,41 @@ def mistakes(given: Given) -> Iterator[tuple[Array, str]]:
             old[step, plan.slices[index]] = old[step - 1, plan.slices[index]]
         said = "A parameter whose gradient is None was stepped with that of an earlier step, which was left there."
         yield given.rows(replace(plan, skipped=()), old), said
+        hidden = given.rows(replace(plan, skipped=()), zeros)
+        for step, index in sorted(plan.skipped):
+            where = plan.slices[index]
+            hidden[step, where] = hidden[step - 1, where] if step else given.start[where]
+        said = (
+            "A parameter whose gradient is None was stepped with zeros in its shard, and only not copied back: once it "
+            "has a gradient again, it goes to where the zeros have moved it. Leave its piece of the shard alone, too."
+        )
+        yield hidden, said
+        said = (
+            "A parameter whose gradient is None stays, but its momentum and moments were stepped with zeros, which "
+            "shows once it has a gradient again. Leave its state alone, too."
+        )
+        yield np.stack(list(_trained(plan, given.start, mean, idle=False))), said
         every = tuple((step, index) for step, _ in plan.skipped for index in range(len(plan.shapes)))
         yield given.rows(replace(plan, skipped=every)), "One parameter without a gradient kept all from being stepped."
+
+
+def circumstances(plan: Plan, step: int, index: int) -> str:
+    """What had happened to parameter `index` by the end of `step`, in sentences."""
+    told = []
+    none = [when for when, which in sorted(plan.skipped) if which == index and when <= step]
+    if none:
+        steps = f"step{'s' * (len(none) > 1)} {says.listed(when + 1 for when in none)}"
+        back = f" and back in step {none[-1] + 2}" if none[-1] < step else ""
+        told.append(f"Parameter {index}'s gradient was None in {steps}{back}.")
+    groups = [*plan.groups, *([plan.added] if plan.added else [])]
+    own = next(number for number, group in enumerate(groups) if index in group.params)
+    if plan.added and plan.added.before <= step:
+        told.append(
+            f"A group was added before step {plan.added.before + 1}, with parameters {says.listed(plan.added.params)}."
+        )
+    for when, group, rate in plan.rates:
+        if group == own and when <= step:
+            told.append(f"The lr of its group was set to {rate:g} before step {when + 1}.")
+    if 0 <= plan.discarded <= step:
+        told.append(f"A backward pass was thrown away by zero_grad() before step {plan.discarded + 1}.")
+    return " ".join(told)

@@ -155,8 +155,12 @@ class SimFuture(torch.futures.Future):  # type: ignore[misc]
 class Context:
     """What the operations of all ranks share: the scheduler, the learner's file, what is allowed, who to tell."""
 
-    def __init__(self, scheduler: Scheduler, file: str, p2p_only: bool, tell: Callable[..., None]) -> None:
+    def __init__(
+        self, scheduler: Scheduler, file: str, p2p_only: bool, tell: Callable[..., None], contents: bool = False
+    ) -> None:
+        """With `contents` it tells what each message carries."""
         self.scheduler, self.file, self.p2p_only, self.tell = scheduler, file, p2p_only, tell
+        self._contents = contents
         self.open: list[dict[int, Op]] = [{} for _ in scheduler.ranks]
         self.futures: list[list[SimFuture]] = [[] for _ in scheduler.ranks]
         self._groups: dict[tuple[str, Sequence[int]], Group] = {}
@@ -229,6 +233,8 @@ class Context:
         op.target, op.memory = tensor, (begin, end)
         if kind == SEND:
             op.payload = _bytes_at(begin, size)
+            if self._contents:
+                self.tell({"event": "carried", "rank": me, "number": op.number}, op.payload)
         mine[op.number] = op
         scheduler.match(op)
         return SimMessage(self, op, ranks)

@@ -82,7 +82,7 @@ def world(start: dict[str, Any], channel: frames.Channel, tell: Tell) -> dict[st
         start["trace"],
         Mishaps(faults) if faults else None,
     )
-    context = Context(scheduler, start["file"], start["p2p_only"], tell)
+    context = Context(scheduler, start["file"], start["p2p_only"], tell, start["contents"])
     check()
     install(context)
     learner.ban(start["banned"], context.refuse)

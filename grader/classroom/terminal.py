@@ -1,0 +1,97 @@
+"""A verdict in the terminal: each check as it is decided, each mistake told once, and what there is to fix."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.markup import escape as plain
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from grader import says
+from grader.classroom.pages import kinds, values
+from grader.classroom.pages.findings import Finding, about, case, findings, not_judged
+from grader.classroom.pages.words import number
+from grader.classroom.report import MARK, printable, shown
+from grader.verdict import CheckResult, Diagnosis, Verdict
+
+HTML = "Add `--html page.html` to see the runs drawn and the lines of your code marked."
+_INDENT = 9
+_MOST_ELEMENTS = 4
+_MOST_CHECKS = 8
+
+
+class TerminalReport:
+    """Prints checks as they are decided, and then what it comes to. `hint` is said where something is to be fixed."""
+
+    def __init__(self, hint: str = "") -> None:
+        self.console = Console(highlight=False)
+        self.hint = hint
+        self.told: set[tuple[str, object]] = set()
+
+    def check(self, result: CheckResult) -> None:
+        mark, colour = MARK[result.status]
+        points = f"{result.points:g}/{result.max_points:g}"
+        self.console.print(f"[{colour}]{mark}[/] {points:>5}  {plain(result.title)}")
+        found = result.diagnosis
+        if found is None:
+            return
+        again = result.status == "fail" and about(found) in self.told
+        message = _as_above(found) if again else printable(found.message)
+        self._indented(f"[{colour}]{found.kind}[/]: {plain(message)}")
+        if not again:
+            self._values(found)
+        self.told.add(about(found))
+
+    def _values(self, found: Diagnosis) -> None:
+        """The first elements that are wrong, where it is known what they are instead."""
+        wrong = [each for each in values.elements(found) if each["differs"]]
+        if not any(each["note"] for each in wrong):
+            return
+        table = Table(box=None, padding=(0, 2, 0, 0))
+        for head, justify in (("element", "left"), ("expected", "right"), ("got", "right"), ("that is", "left")):
+            table.add_column(head, justify=justify)  # type: ignore[arg-type]
+        for each in wrong[:_MOST_ELEMENTS]:
+            row = (each["place"], each["expected"], each["got"], each["said"])
+            table.add_row(*(plain(printable(word)) for word in row))
+        self._indented(table)
+        if len(wrong) > _MOST_ELEMENTS:
+            self._indented(f"... and {says.counted(len(wrong) - _MOST_ELEMENTS, 'more element')}")
+
+    def _indented(self, what: str | Table) -> None:
+        self.console.print(Padding(what, (0, 0, 0, _INDENT)))
+
+    def summary(self, verdict: Verdict) -> None:
+        colour = "green" if verdict.passed else "yellow" if verdict.points else "red"
+        self.console.print(
+            f"\n[bold {colour}]{verdict.points:g} of {verdict.max_points:g} points[/]  "
+            f"{verdict.exercise}, seed {verdict.seed}, {'+'.join(verdict.engines)}, {verdict.seconds:.1f} s"
+        )
+        found = [each for each in findings(verdict.checks) if each.first.status == "fail"]
+        if found:
+            lost = number(sum(each.lost for each in found))
+            self.console.print(f"[bold]{says.counted(len(found), 'thing')} to fix: -{lost} points[/]")
+            for place, each in enumerate(found, 1):
+                self.console.print(Padding(f"{place}. {plain(_line(each))}", (0, 0, 0, 2)))
+        failed = verdict.first_failure
+        if failed and failed.output:
+            self.console.print("\n[bold]What your code printed[/]")
+            self.console.print(Text(shown(failed.output)))
+        if found and self.hint:
+            self.console.print(f"\n{plain(self.hint)}")
+
+
+def _as_above(found: Diagnosis) -> str:
+    """What is said of a mistake that was told already."""
+    above = "as above" if found.line is None else f"as above, at line {found.line}"
+    where = case(found.message) if found.kind == "wrong_result" else ""
+    above = f"{above}, with {where}" if where else above
+    unjudged = not_judged(found.message)
+    return printable(f"{unjudged}: {above}" if unjudged else above)
+
+
+def _line(each: Finding) -> str:
+    """One thing to fix: "Wrong result: -16 points in sum, bytes"."""
+    at = "" if each.diagnosis.line is None else f", line {each.diagnosis.line}"
+    names = says.some([check.name for check in each.checks], _MOST_CHECKS)
+    return f"{kinds.title(each.diagnosis.kind)}{at}: -{number(each.lost)} point{'s' * (each.lost != 1)} in {names}"
