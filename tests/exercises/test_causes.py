@@ -31,7 +31,7 @@ RING: list[Row] = [
     ("counted_twice", "sum", ("Rank 0 counts its own values twice before it receives anything",)),
     ("reduces_to_rank_0", "sum", ("No message brings rank 1 the finished element 0",)),
     ("float32_on_the_wire", "sum", ("what float32 cannot hold", "24 bits")),
-    ("int64_through_float32", "any_length", ("what float32 cannot hold", "stay with int64")),
+    ("int64_through_float32", "any_length", ("what float32 cannot hold", "Keep int64")),
     ("int64_through_float64", "any_length", ("what float64 cannot hold", "53 bits")),
     ("int64_through_float64", "bytes", ("Not judged, because the sum is wrong.",)),
 ]
