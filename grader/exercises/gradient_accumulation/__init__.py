@@ -203,7 +203,7 @@ def _loss_of(bench: RankBench, case: Case, rank: int, returned: Any, wanted: lis
 EXERCISE = Exercise(
     name="gradient_accumulation",
     chapter="07",
-    title="Gradient accumulation: many micro-batches, one synchronisation",
+    title="Gradient accumulation: many micro-batches, one synchronization",
     minutes=30,
     difficulty=2,
     world=Ranks(

@@ -55,7 +55,7 @@ EXERCISE = Exercise(
     ),
     checks=(
         Check("shared", "Three processes work on one study at the same time", 3, studies.shared),
-        Check("exact", "Exactly trials_total trials complete, whoever looks when", 4, studies.exact),
+        Check("exact", "Exactly trials_total trials complete, whichever process looks first", 4, studies.exact),
         Check("pruned", "Pruned trials do not count", 2, studies.pruned),
         Check("late", "Who comes later does what is left, and no more", 2, studies.late),
         Check("killed", "A killed process's trial is marked as failed", 4, studies.killed),

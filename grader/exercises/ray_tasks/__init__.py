@@ -199,7 +199,7 @@ CHECKS: tuple[tuple[str, str, float, Judge], ...] = (
     ("in_flight", "Never more than max_in_flight tasks at a time", 3, _in_flight),
     ("parallel", "As many at a time as may be", 3, _parallel),
     ("retried", "A killed worker's task runs again", 3, _retried),
-    ("put_once", "What fn has captured is serialised once, not for each item", 3, _once),
+    ("put_once", "What fn has captured is serialized once, not for each item", 3, _once),
     ("counts", "Counter counts, each in its own file", 2, _counts),
     ("restarts", "A counter's process is killed, and it counts on", 3, _restarts),
 )

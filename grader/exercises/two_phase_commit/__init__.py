@@ -141,7 +141,7 @@ def _network(bench: NodeBench) -> Story:
 EXERCISE = Exercise(
     name="two_phase_commit",
     chapter="12",
-    title="All of it or nothing, whoever crashes",
+    title="All of it or nothing, whichever process crashes",
     minutes=90,
     difficulty=3,
     cost="seconds",
