@@ -44,9 +44,8 @@ def told(path: Path) -> Iterator[tuple[int, str]]:
     homes = [n for n in ast.walk(tree) if isinstance(n, ast.Module | ast.ClassDef | ast.FunctionDef) and n.body]
     docstrings = {id(home.body[0].value) for home in homes if isinstance(home.body[0], ast.Expr)}
     for node in ast.walk(tree):
-        text = node.value if isinstance(node, ast.Constant) and id(node) not in docstrings else None
-        if isinstance(text, str) and text.count(" ") >= 2:
-            yield node.lineno, text
+        if isinstance(node, ast.Constant) and id(node) not in docstrings and str(node.value).count(" ") >= 2:
+            yield node.lineno, str(node.value)
 
 
 def test_the_list_finds_what_it_is_for() -> None:
