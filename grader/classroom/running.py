@@ -6,7 +6,7 @@ import ast
 import os
 import random
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,16 +25,28 @@ from grader.trace.replay import rounds
 from grader.verdict import Diagnosis
 
 GIB = 2**30
-LIMITS = Limits(
-    cpu_seconds=30,
-    idle_seconds=20,
-    silent_seconds=120,
-    wall_seconds=3600,
-    frame_bytes=4 * GIB,
-    box=BoxLimits(
-        memory_bytes=8 * GIB, processes=2000, disk_bytes=2 * GIB, inodes=2**16, file_bytes=2 * GIB, cpu_seconds=3600
-    ),
-)
+CPU_SECONDS = 30.0  # of one rank
+HOUR = 3600
+
+
+def limited(cpu_seconds: float = CPU_SECONDS, ranks: int = 1) -> Limits:
+    """What a run may take where each of so many ranks may compute for so long."""
+    every = cpu_seconds * ranks
+    return Limits(
+        cpu_seconds=cpu_seconds,
+        load_cpu_seconds=cpu_seconds,
+        idle_seconds=max(60, cpu_seconds),
+        silent_seconds=max(120, 4 * cpu_seconds),
+        wall_seconds=max(HOUR, 4 * every),
+        frame_bytes=4 * GIB,
+        box=BoxLimits(
+            memory_bytes=8 * GIB, processes=2000, disk_bytes=2 * GIB, inodes=2**16, file_bytes=2 * GIB,
+            cpu_seconds=max(HOUR, round(2 * every)),
+        ),
+    )  # fmt: skip
+
+
+LIMITS = limited()
 MOST_RANKS = 16384
 PICTURES = (".svg", ".html", ".json")
 
@@ -141,7 +153,9 @@ def run(engines: Engines, wanted: Wanted) -> Ran:
         raise BadRequest(f"a network or a fault can only be simulated, not put on real processes ({engine})")
     if engine == "gloo" and wanted.ranks > MOST_PROCESSES:
         raise BadRequest(f"gloo runs at most {MOST_PROCESSES} ranks here; --engine sim runs {wanted.ranks}")
-    program = Program(wanted.submission.source, wanted.submission.name, (Function(wanted.function),), own_group=True)
+    program = Program(
+        wanted.submission.source, wanted.submission.name, (Function(wanted.function),), own_group=True, watched=True
+    )
     seed = random.SystemRandom().randrange(2**31) if wanted.seed is None else wanted.seed
     calls = [Call(wanted.arguments or ((),) * wanted.ranks)]
     try:
@@ -153,6 +167,14 @@ def run(engines: Engines, wanted: Wanted) -> Ran:
     times = done.calls[0].finish if done.calls else ()
     unit = "round" if wires == ROUNDS and engine == "sim" and all(time == int(time) for time in times) else ""
     return Ran(done, title, seed, engine, unit, wanted.submission.source, found)
+
+
+def _with_limit(found: Diagnosis, cpu_seconds: float) -> Diagnosis:
+    """With a word on the limit that was passed, if it is one that can be set."""
+    if found.kind != "timeout" or "CPU time" not in (found.got or ""):
+        return found
+    more = f"The limit is {cpu_seconds:g} s of CPU time for each rank; --cpu sets another."
+    return replace(found, message=f"{found.message} {more}")
 
 
 def _run(
@@ -173,8 +195,9 @@ def _run(
 
 
 def run_file(
-    what: str, ranks: int, engine: str, wires: str, befalls: tuple[str, ...], seed: int | None, warm: Warm | None
-) -> Ran:
+    what: str, ranks: int, engine: str, wires: str, befalls: tuple[str, ...], seed: int | None, warm: Warm | None,
+    cpu_seconds: float = CPU_SECONDS,
+) -> Ran:  # fmt: skip
     """Run FILE or FILE:FUNCTION. `warm` is a host that somebody has started already; it is closed at the end."""
     name, _, function = what.rpartition(":") if not Path(what).exists() else (what, "", "")
     path = Path(name or what)
@@ -183,7 +206,9 @@ def run_file(
         raise BadRequest(handed_in.broken.message.rstrip("."))
     called = function_of(handed_in, function or None)
     with warm or Warm(WORKER) as host:
-        return run(Engines(host), Wanted(handed_in, called, ranks, None, engine, wires, befalls, seed))
+        allowed = limited(cpu_seconds, ranks)
+        ran = run(Engines(host), Wanted(handed_in, called, ranks, None, engine, wires, befalls, seed, allowed))
+    return replace(ran, diagnoses=tuple(_with_limit(each, cpu_seconds) for each in ran.diagnoses))
 
 
 def function_of(handed_in: Submission, name: str | None) -> str:

@@ -10,6 +10,8 @@ from grader.sandbox import frames
 
 def explain(account: Account, stuck: dict[int, set[int]]) -> Broken:
     """Why the ranks that are not done never will be. A broken rank comes before those that wait for it."""
+    if account.endless is not None:
+        return Broken(account.endless, "timed_out")
     forbidden = any(rank.raised is not None and rank.raised.why == "forbidden" for rank in account.ranks)
     different = None if forbidden else blame.mismatched(account.trace, account.source)
     if different:

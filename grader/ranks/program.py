@@ -102,6 +102,8 @@ class Program:
     module whose functions calls may go through, and `banned` are dotted names of what must not be used (see `harness`).
     Modules in `imported` are slow to import, and are there before it starts. `apart`: the one rank is a supervisor and
     does not load the program; its harness makes processes that do (see `lives`), and every call is the harness's.
+    `watched`: each read and write of memory that a request still uses is looked for (see `watch`), and so is a state
+    that repeats; that makes every operation slower.
     """
 
     source: str
@@ -113,6 +115,7 @@ class Program:
     banned: tuple[str, ...] = ()
     imported: tuple[str, ...] = ()
     apart: bool = False
+    watched: bool = False
 
     @classmethod
     def of(

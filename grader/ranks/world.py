@@ -15,7 +15,7 @@ from grader.ranks.faults import Fault
 from grader.ranks.program import Call, CallResult, Ending, Limits, Program, Run, Said, from_bytes, to_bytes
 from grader.ranks.traffic import Traffic
 from grader.sandbox import frames
-from grader.sandbox.client import NONSENSE, TICK_SECONDS, Beyond, Client, Moment, Overdue, Patience, line_in
+from grader.sandbox.client import NONSENSE, TICK_SECONDS, Beyond, Client, Moment, Patience, line_in
 from grader.sandbox.warm import Box
 from grader.verdict import Diagnosis
 
@@ -121,6 +121,7 @@ class World(ABC):
             "functions": [(function.name, function.parameters) for function in self.program.functions],
             "p2p_only": self.program.p2p_only,
             "own_group": self.program.own_group,
+            "watched": self.program.watched,
             "harness": self.program.harness,
             "banned": self.program.banned,
             "seed": self.seed,
@@ -184,13 +185,13 @@ class World(ABC):
             self.account.work_in_events()
         return Broken(*blame.beyond(beyond, rank, line, self.account.source))
 
-    def _timed_out(self, rank: int, process: int, overdue: Overdue) -> Broken:
+    def _timed_out(self, rank: int, process: int, how: str) -> Broken:
         line = self.client.line(lambda dump: self._line_of(rank, dump), process)
         self._hear_what_was_done()
         with contextlib.suppress(frames.FrameError):
             self.account.work_in_events()
         account = self.account
-        return Broken(blame.timed_out(rank, line, account.trace, account.source, str(overdue)), "timed_out")
+        return Broken(blame.timed_out(rank, line, account.trace, account.source, how), "timed_out")
 
 
 class RealWorld(World):
@@ -298,12 +299,14 @@ class RealWorld(World):
         for number, rank in going:
             overdue = self.client.passed(number, Patience(cpu=cpu_seconds), rank.asked)
             if overdue is not None:
-                raise self._timed_out(number, number, overdue)
+                raise self._timed_out(number, number, str(overdue))
         patience = Patience(idle=self.limits.idle_seconds, silent=self.limits.silent_seconds,
                             wall=self.limits.wall_seconds)  # fmt: skip
         overdue = self.client.passed(0, patience, Moment(began, 0.0))
         if overdue is not None:
-            raise self._timed_out(going[0][0], going[0][0], overdue)
+            self.account.work_in_events()
+            first = next((number for number, rank in going if rank.blocked is None), going[0][0])
+            raise self._timed_out(first, first, str(overdue))
 
 
 def _value(result: frames.Message) -> tuple[list[Any], Any]:

@@ -36,6 +36,7 @@ class SimGroup(dist.ProcessGroup):  # type: ignore[misc]
         super().__init__(rank, size)
         self.options = types.SimpleNamespace(group_name="", global_ranks_in_group=[], _timeout=timeout)
         self._me = rank
+        self._destroyed: int | None = None  # the line at which it was destroyed
 
     def _set_sequence_number_for_group(self) -> None:
         """torch calls this when the group's name and ranks are known. A new group is made by all its ranks together."""
@@ -70,7 +71,7 @@ class SimGroup(dist.ProcessGroup):  # type: ignore[misc]
         return _Backend(self)
 
     def shutdown(self) -> None:
-        pass
+        self._destroyed = self.context.line()
 
     def abort(self) -> None:
         pass
@@ -103,6 +104,8 @@ class SimGroup(dist.ProcessGroup):  # type: ignore[misc]
     # ---- collectives
 
     def _join(self, part: Part) -> SimWork:
+        if self._destroyed is not None and self.context.watches:
+            self.context.used_after_destroy(part.name, self._destroyed)
         return self.context.join(self._group, part)
 
     def allreduce(self, tensors: Any, opts: Any = None) -> SimWork:
@@ -120,8 +123,9 @@ class SimGroup(dist.ProcessGroup):  # type: ignore[misc]
         root = opts.rootRank if opts is not None and not isinstance(opts, int) else (opts or 0)
         brought = _in_memory_order("broadcast", tensors)
         mine = self._me == root
+        waited = _sync(opts) or not (mine and self.context.watches)
         into = () if mine else tensors
-        return self._join(Part("broadcast", brought, into, root, waited=True, order=_order(tensors)))
+        return self._join(Part("broadcast", brought, into, root, waited=waited, order=_order(tensors)))
 
     def reduce(self, tensors: Any, opts: Any = None) -> SimWork:
         tensors = _list(tensors)
