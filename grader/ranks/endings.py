@@ -44,7 +44,8 @@ def explain(account: Account, stuck: dict[int, set[int]]) -> Broken:
     returned = [n for n, rank in enumerate(account.ranks) if rank.state == "returned"]
     if not stuck:
         raise frames.FrameError("ranks that neither go on nor wait for anything")
-    return Broken(blame.left_early(stuck, blocked, returned, account.source), "left_early")
+    trace = account.trace if account.program.watched else None
+    return Broken(blame.left_early(stuck, blocked, returned, account.source, trace), "left_early")
 
 
 def after_a_kill(account: Account, stuck: dict[int, set[int]]) -> Broken:
