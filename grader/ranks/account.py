@@ -80,6 +80,7 @@ class Account:
         self.reports = 0
         self.problems: dict[str, str] = {}  # by function, why it cannot be called
         self.ring: list[int] = []
+        self.unseen = ""  # what communicates and is not recorded
         self.endless: Diagnosis | None = None  # of the first rank that goes on for ever
 
     def begin_call(self) -> None:
@@ -119,6 +120,8 @@ class Account:
                 self._race(number, header)
             case "destroyed":
                 self._destroyed(number, header)
+            case "unseen":
+                self.unseen = plain(header.get("what"), MOST_NAME)
             case "endless":
                 try:
                     self.endless = self.endless or blame.endless(number, header, self.source)

@@ -190,7 +190,9 @@ class Run:
 
     `calls` are those that finished; `trace` is that of the call in which it ended, and `last` what was printed in it
     (or, if none began, while the program was loaded). `cycle` holds the ranks of a deadlock, `marks` a word for each
-    rank that broke. `loaded` says whether anything could be called.
+    rank that broke. `loaded` says whether anything could be called. `unseen` names what communicated on real
+    processes without being recorded, and `sent` is what the kernel counted there in the last call, in bytes by rank,
+    headers included (empty where it was not asked).
     """
 
     ranks: int
@@ -204,6 +206,8 @@ class Run:
     marks: tuple[tuple[int, str], ...] = ()
     loaded: bool = True
     last: Said = field(default=Said(), repr=False)
+    unseen: str = ""
+    sent: tuple[int, ...] = ()
 
     @property
     def finished(self) -> bool:

@@ -139,6 +139,13 @@ class Recorder:
         """From now on tell of each read and write of memory that a request still uses, with its line."""
         self.watch = Watch(self._file, self.line, lambda how, pending, line: self._race(how, pending, line))
         watch.install(lambda: self.watch)
+        make = dist.Reducer
+
+        def reducer(*args: Any, **kwargs: Any) -> Any:
+            self.message({"event": "unseen", "what": "DistributedDataParallel"})
+            return make(*args, **kwargs)
+
+        dist.Reducer = reducer  # its collectives are C++'s own, and pass by all that is wrapped here
 
     def begin(self, rank: int, world: int, file: str, p2p_only: bool) -> None:
         """A new world begins, in which the learner's code is in `file`."""

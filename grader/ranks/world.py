@@ -39,6 +39,7 @@ class World(ABC):
         )
         self.finished: list[CallResult] = []
         self.loaded = False
+        self.sent: tuple[int, ...] = ()  # bytes in the last call, by the kernel's count
         self._said_before = [0] * ranks, [0] * ranks  # bytes on stdout and stderr when the call began
 
     @abstractmethod
@@ -75,7 +76,7 @@ class World(ABC):
             tuple(printed.text("stderr", rank) for rank in range(self.size)),
             tuple(account.ring),
             tuple((number, word) for number, rank in enumerate(account.ranks) if (word := rank.mark)),
-            self.loaded, self._said(),
+            self.loaded, self._said(), account.unseen, self.sent,
         )  # fmt: skip
 
     def _said(self) -> Said:
@@ -229,7 +230,7 @@ class RealWorld(World):
             self.client.post(rank, header)
         self._until_settled("loaded", self.limits.load_cpu_seconds)
         self._check_loaded()
-        self._traffic_before = self._traffic() if self.program.p2p_only else None
+        self._traffic_before = self._traffic() if self.program.p2p_only or self.program.watched else None
 
     def _call(self, call: Call) -> None:
         function = self._begin_call(call)
@@ -248,14 +249,19 @@ class RealWorld(World):
         self._note_ends()
         if told is None or told["carried"] is None:
             return None
-        return Traffic(told["carried"], tuple(told["received"]))
+        return Traffic(told["carried"], tuple(told["received"]), tuple(told["sent"]))
 
     def _compare_traffic(self) -> None:
-        """Raise Broken where the kernel counted other bytes than the ranks recorded."""
+        """Note what the kernel counted in a call. Raise Broken where only messages are allowed, and it counted other
+        bytes than the ranks recorded."""
         before = self._traffic_before
         if before is None:
             return
         self._traffic_before = self._traffic()
+        if not self.program.p2p_only:
+            sent = self._traffic_before.since(before).sent if self._traffic_before else ()
+            self.sent = sent if min(sent, default=-1) >= 0 else ()  # sockets that were closed took their counts along
+            return
         if self._traffic_before is None:
             raise Broken(self.account.violation("could not be watched"), "crashed")
         found = traffic.contradiction(self._traffic_before.since(before), self.account.trace)
