@@ -63,7 +63,7 @@ RIGHT = {
 
 def run(engines: Engines, engine: str, body: str, cpu: float = 20) -> Run:
     program = Program(HEAD + textwrap.indent(body, "    "), "learner.py", (Function("f"),), watched=True)
-    limits = Limits(cpu_seconds=cpu, idle_seconds=20, silent_seconds=60, wall_seconds=120)
+    limits = Limits(cpu_seconds=cpu, idle_seconds=20, silent_seconds=60, wall_seconds=600)
     return engines.run(engine, program, 3, [same_for_all(3)], 1, limits, strictly=True)
 
 
