@@ -91,6 +91,9 @@ def run(
     seed: Annotated[int | None, typer.Option(min=0, help="Seed for the schedule and for random numbers.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print what happened as JSON.")] = False,
     trace: Annotated[Path | None, typer.Option(help="Write the run as OUT.svg, OUT.html or OUT.json.")] = None,
+    cpu: Annotated[
+        float, typer.Option(min=0.1, metavar="SECONDS", help="CPU time after which a rank counts as endless.")
+    ] = 30.0,
 ) -> int:
     """Run any function on N ranks, and report what happened."""
     from grader.classroom import report, running
@@ -99,7 +102,7 @@ def run(
         raise BadRequest(f"{trace}: a trace is written as {', '.join(running.PICTURES)}")
     if trace is not None and not trace.parent.is_dir():
         raise BadRequest(f"{trace}: no such folder to write the trace to")
-    done = running.run_file(what, ranks, engine, network, tuple(fault or ()), seed, _ahead)
+    done = running.run_file(what, ranks, engine, network, tuple(fault or ()), seed, _ahead, cpu)
     if trace is not None:
         running.write_whole(trace, done.picture(trace.suffix))
     if as_json:

@@ -89,7 +89,8 @@ class Played:
     """One run of a function: its ending, what each rank returned and sent, and its picture.
 
     `seconds` is the virtual time at which the last rank was done (None on real processes), `rounds` each rank's
-    communication rounds, `peak_bytes` the most it held of tensors given to track().
+    communication rounds, `peak_bytes` the most it held of tensors given to track(). On real processes bytes and
+    messages that nobody counted are None.
     """
 
     ending: str
@@ -98,8 +99,8 @@ class Played:
     seconds: float | None
     returned: list[Any] | None
     tensors: list[list[Any]] | None
-    bytes_sent: list[int]
-    messages_sent: list[int]
+    bytes_sent: list[int | None]
+    messages_sent: list[int | None]
     rounds: list[float | None]
     peak_bytes: list[int | None]
     output: str

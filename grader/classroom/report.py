@@ -38,10 +38,17 @@ def print_run(ran: Ran, trace: Path | None) -> None:
     for head in ("rank", "bytes sent", "messages", "rounds"):
         table.add_column(head, justify="right")
     rows = ran.ranks()
+    unseen = ran.unseen
     for row in rows[:_SHOWN_RANKS]:
-        taken = "not finished" if row["rounds"] is None else f"{row['rounds']:g}"
-        table.add_row(str(row["rank"]), f"{row['bytes_sent']:,}", f"{row['messages_sent']:,}", taken)
+        taken = "unknown" if unseen else "not finished" if row["rounds"] is None else f"{row['rounds']:g}"
+        sent, messages = ("unknown" if row[key] is None else f"{row[key]:,}" for key in ("bytes_sent", "messages_sent"))
+        table.add_row(str(row["rank"]), sent, messages, taken)
     console.print(table)
+    if unseen:
+        told = "are the kernel's count, with headers" if ran.run.sent else "are unknown"
+        console.print(
+            f"The messages of {plain(unseen)} were not recorded here, so bytes {told}. --engine sim records them."
+        )
     if len(rows) > _SHOWN_RANKS:
         console.print(f"... and {len(rows) - _SHOWN_RANKS} more ranks (--json shows all)")
     printed = outputs_text(ran.run)

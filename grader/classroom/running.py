@@ -6,7 +6,7 @@ import ast
 import os
 import random
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,16 +25,29 @@ from grader.trace.replay import rounds
 from grader.verdict import Diagnosis
 
 GIB = 2**30
-LIMITS = Limits(
-    cpu_seconds=30,
-    idle_seconds=20,
-    silent_seconds=120,
-    wall_seconds=3600,
-    frame_bytes=4 * GIB,
-    box=BoxLimits(
-        memory_bytes=8 * GIB, processes=2000, disk_bytes=2 * GIB, inodes=2**16, file_bytes=2 * GIB, cpu_seconds=3600
-    ),
-)
+CPU_SECONDS = 30.0  # of one rank
+HOUR = 3600
+UNSEEN_BYTES = 2**16  # of a rank: what gloo and its store send on top of what is recorded is less
+
+
+def limited(cpu_seconds: float = CPU_SECONDS, ranks: int = 1) -> Limits:
+    """What a run may take where each of so many ranks may compute for so long."""
+    every = cpu_seconds * ranks
+    return Limits(
+        cpu_seconds=cpu_seconds,
+        load_cpu_seconds=cpu_seconds,
+        idle_seconds=max(60, cpu_seconds),
+        silent_seconds=max(120, 4 * cpu_seconds),
+        wall_seconds=max(HOUR, 4 * every),
+        frame_bytes=4 * GIB,
+        box=BoxLimits(
+            memory_bytes=8 * GIB, processes=2000, disk_bytes=2 * GIB, inodes=2**16, file_bytes=2 * GIB,
+            cpu_seconds=max(HOUR, round(2 * every)),
+        ),
+    )  # fmt: skip
+
+
+LIMITS = limited()
 MOST_RANKS = 16384
 PICTURES = (".svg", ".html", ".json")
 
@@ -83,6 +96,13 @@ class Ran:
         return max(self.call.finish, default=None) if self.call else None
 
     @property
+    def unseen(self) -> str:
+        """What communicated without being recorded; "" where every message and collective was."""
+        recorded = sum(self.trace.bytes_sent(rank) for rank in range(self.run.ranks))
+        more = sum(self.run.sent) > 2 * recorded + UNSEEN_BYTES * self.run.ranks
+        return self.run.unseen or ("what its libraries call in C++" if more else "")
+
+    @property
     def well(self) -> bool:
         return self.run.finished and not self.diagnoses
 
@@ -94,19 +114,24 @@ class Ran:
             "virtual_seconds": self.virtual_seconds,
             "seed": self.seed,
             "engine": self.engine,
+            "unseen": self.unseen,
             "ranks": self.ranks(),
         }
 
     def ranks(self) -> list[dict[str, Any]]:
-        """Per rank what it sent, its rounds (None: it was never done), and the most it held of tracked tensors."""
+        """Per rank what it sent, its rounds (None: it was never done), and the most it held of tracked tensors.
+
+        Where something was not recorded, bytes are the kernel's count, and what nobody counted is None.
+        """
         taken = rounds(self.trace)
         peak = self.call.peak_bytes if self.call else ()
+        unseen, counted = bool(self.unseen), self.run.sent or (None,) * self.run.ranks
         return [
             {
                 "rank": rank,
-                "bytes_sent": self.trace.bytes_sent(rank),
-                "messages_sent": self.trace.messages_sent(rank),
-                "rounds": None if taken[rank] == float("inf") else taken[rank],
+                "bytes_sent": counted[rank] if unseen else self.trace.bytes_sent(rank),
+                "messages_sent": None if unseen else self.trace.messages_sent(rank),
+                "rounds": None if unseen or taken[rank] == float("inf") else taken[rank],
                 "peak_bytes": peak[rank] if rank < len(peak) else None,
             }
             for rank in range(self.run.ranks)
@@ -141,7 +166,9 @@ def run(engines: Engines, wanted: Wanted) -> Ran:
         raise BadRequest(f"a network or a fault can only be simulated: use the engine sim, not {engine}")
     if engine == "gloo" and wanted.ranks > MOST_PROCESSES:
         raise BadRequest(f"gloo runs at most {MOST_PROCESSES} ranks here; --engine sim runs {wanted.ranks}")
-    program = Program(wanted.submission.source, wanted.submission.name, (Function(wanted.function),), own_group=True)
+    program = Program(
+        wanted.submission.source, wanted.submission.name, (Function(wanted.function),), own_group=True, watched=True
+    )
     seed = random.SystemRandom().randrange(2**31) if wanted.seed is None else wanted.seed
     calls = [Call(wanted.arguments or ((),) * wanted.ranks)]
     try:
@@ -153,6 +180,14 @@ def run(engines: Engines, wanted: Wanted) -> Ran:
     times = done.calls[0].finish if done.calls else ()
     unit = "round" if wires == ROUNDS and engine == "sim" and all(time == int(time) for time in times) else ""
     return Ran(done, title, seed, engine, unit, wanted.submission.source, found)
+
+
+def _with_limit(found: Diagnosis, cpu_seconds: float) -> Diagnosis:
+    """With a word on the limit that was passed, if it is one that can be set."""
+    if found.kind != "timeout" or "CPU time" not in (found.got or ""):
+        return found
+    more = f"The limit is {cpu_seconds:g} s of CPU time for each rank; --cpu sets another."
+    return replace(found, message=f"{found.message} {more}")
 
 
 def _run(
@@ -173,8 +208,9 @@ def _run(
 
 
 def run_file(
-    what: str, ranks: int, engine: str, wires: str, befalls: tuple[str, ...], seed: int | None, warm: Warm | None
-) -> Ran:
+    what: str, ranks: int, engine: str, wires: str, befalls: tuple[str, ...], seed: int | None, warm: Warm | None,
+    cpu_seconds: float = CPU_SECONDS,
+) -> Ran:  # fmt: skip
     """Run FILE or FILE:FUNCTION. `warm` is a host that somebody has started already; it is closed at the end."""
     name, _, function = what.rpartition(":") if not Path(what).exists() else (what, "", "")
     path = Path(name or what)
@@ -183,7 +219,9 @@ def run_file(
         raise BadRequest(handed_in.broken.message.rstrip("."))
     called = function_of(handed_in, function or None)
     with warm or Warm(WORKER) as host:
-        return run(Engines(host), Wanted(handed_in, called, ranks, None, engine, wires, befalls, seed))
+        allowed = limited(cpu_seconds, ranks)
+        ran = run(Engines(host), Wanted(handed_in, called, ranks, None, engine, wires, befalls, seed, allowed))
+    return replace(ran, diagnoses=tuple(_with_limit(each, cpu_seconds) for each in ran.diagnoses))
 
 
 def function_of(handed_in: Submission, name: str | None) -> str:

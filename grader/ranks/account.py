@@ -80,6 +80,8 @@ class Account:
         self.reports = 0
         self.problems: dict[str, str] = {}  # by function, why it cannot be called
         self.ring: list[int] = []
+        self.unseen = ""  # what communicates and is not recorded
+        self.endless: Diagnosis | None = None  # of the first rank that goes on for ever
 
     def begin_call(self) -> None:
         """The ranks are to make a call."""
@@ -116,6 +118,15 @@ class Account:
                 rank.state, rank.blocked = "raised", None
             case "race":
                 self._race(number, header)
+            case "destroyed":
+                self._destroyed(number, header)
+            case "unseen":
+                self.unseen = plain(header.get("what"), MOST_NAME)
+            case "endless":
+                try:
+                    self.endless = self.endless or blame.endless(number, header, self.source)
+                except (KeyError, TypeError, ValueError, OverflowError):
+                    raise frames.FrameError("a report of a loop that does not fit") from None
             case "group":
                 self._group(header)
             case "forbidden":
@@ -149,6 +160,15 @@ class Account:
         except (KeyError, TypeError, ValueError, OverflowError):
             raise frames.FrameError("a race report that does not fit") from None
         self.diagnoses.append(found)
+
+    def _destroyed(self, number: int, header: dict[str, Any]) -> None:
+        if not self._is_kept():
+            return
+        try:
+            line, destroyed, call = int(header["line"]), int(header["destroyed"]), plain(header["call"], MOST_NAME)
+        except (KeyError, TypeError, ValueError, OverflowError):
+            raise frames.FrameError("a report of a destroyed group that does not fit") from None
+        self.diagnoses.append(blame.used_after_destroy(number, call, line, destroyed, self.source))
 
     def take_problems(self, told: Any) -> None:
         """What a rank says of the functions it cannot call."""

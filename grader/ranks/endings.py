@@ -10,6 +10,8 @@ from grader.sandbox import frames
 
 def explain(account: Account, stuck: dict[int, set[int]]) -> Broken:
     """Why the ranks that are not done never will be. A broken rank comes before those that wait for it."""
+    if account.endless is not None:
+        return Broken(account.endless, "timed_out")
     forbidden = any(rank.raised is not None and rank.raised.why == "forbidden" for rank in account.ranks)
     different = None if forbidden else blame.mismatched(account.trace, account.source)
     if different:
@@ -44,7 +46,8 @@ def explain(account: Account, stuck: dict[int, set[int]]) -> Broken:
     returned = [n for n, rank in enumerate(account.ranks) if rank.state == "returned"]
     if not stuck:
         raise frames.FrameError("ranks that neither go on nor wait for anything")
-    return Broken(blame.left_early(stuck, blocked, returned, account.source), "left_early")
+    trace = account.trace if account.program.watched else None
+    return Broken(blame.left_early(stuck, blocked, returned, account.source, trace), "left_early")
 
 
 def after_a_kill(account: Account, stuck: dict[int, set[int]]) -> Broken:

@@ -103,6 +103,8 @@ class Program:
     Modules in `imported` are slow to import, and are there before it starts. `apart`: the one rank is a supervisor and
     does not load the program; its harness makes processes that do (see `lives`), and every call is the harness's.
     With `contents` the trace of simulated ranks keeps what each message carries.
+    `watched`: each read and write of memory that a request still uses is looked for (see `watch`), and so is a state
+    that repeats; that makes every operation slower.
     """
 
     source: str
@@ -115,6 +117,7 @@ class Program:
     imported: tuple[str, ...] = ()
     apart: bool = False
     contents: bool = False
+    watched: bool = False
 
     @classmethod
     def of(
@@ -189,7 +192,9 @@ class Run:
 
     `calls` are those that finished; `trace` is that of the call in which it ended, and `last` what was printed in it
     (or, if none began, while the program was loaded). `cycle` holds the ranks of a deadlock, `marks` a word for each
-    rank that broke. `loaded` says whether anything could be called.
+    rank that broke. `loaded` says whether anything could be called. `unseen` names what communicated on real
+    processes without being recorded, and `sent` is what the kernel counted there in the last call, in bytes by rank,
+    headers included (empty where it was not asked).
     """
 
     ranks: int
@@ -203,6 +208,8 @@ class Run:
     marks: tuple[tuple[int, str], ...] = ()
     loaded: bool = True
     last: Said = field(default=Said(), repr=False)
+    unseen: str = ""
+    sent: tuple[int, ...] = ()
 
     @property
     def finished(self) -> bool:

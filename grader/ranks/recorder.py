@@ -11,9 +11,10 @@ import threading
 import time
 import types
 import zlib
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.distributed as dist
@@ -21,6 +22,9 @@ from torch._C._distributed_c10d import Backend
 from torch.distributed import ProcessGroup, Work
 from torch.distributed import distributed_c10d as c10d
 
+from grader.ranks import watch
+from grader.ranks.endless import MOST_ASKED, Endless, Series
+from grader.ranks.watch import Watch
 from grader.sandbox import frames
 from grader.trace.events import (
     COLLECTIVE_CODES,
@@ -59,6 +63,8 @@ COLLECTIVES = {
     "monitored_barrier": "monitored_barrier",
 }
 
+
+KEPT = 64  # of the latest messages that were waited for
 
 _DTYPE_CODES = {getattr(torch, name): code << DTYPE_SHIFT for code, name in enumerate(DTYPES) if name}
 _REDUCTION_CODES = {name: code << REDUCTION_SHIFT for code, name in enumerate(REDUCTIONS)}
@@ -124,6 +130,22 @@ class Recorder:
         self._count = 0
         self._groups: set[int] = set()
         self.world = self.rank = 0
+        self.watch: Watch | None = None
+        self._asked = Series(0, 0.0)
+        self._destroyed: dict[int, tuple[Any, int]] = {}  # groups, and the lines at which that was done
+        self._over: deque[_Pending] = deque(maxlen=KEPT)  # messages that were waited for; of a watched program
+
+    def watch_memory(self) -> None:
+        """From now on tell of each read and write of memory that a request still uses, with its line."""
+        self.watch = Watch(self._file, self.line, lambda how, pending, line: self._race(how, pending, line))
+        watch.install(lambda: self.watch)
+        make = dist.Reducer
+
+        def reducer(*args: Any, **kwargs: Any) -> Any:
+            self.message({"event": "unseen", "what": "DistributedDataParallel"})
+            return make(*args, **kwargs)
+
+        dist.Reducer = reducer  # its collectives are C++'s own, and pass by all that is wrapped here
 
     def begin(self, rank: int, world: int, file: str, p2p_only: bool) -> None:
         """A new world begins, in which the learner's code is in `file`."""
@@ -151,10 +173,17 @@ class Recorder:
 
     def post(self, kind: int, peer: int, tag: int, tensor: torch.Tensor, start: Callable[[], Any]) -> Any:
         """Record a send or a receive and start it. `start` gives the Work."""
-        if kind == RECV:
+        if self.watch is not None:
+            self.watch.touch(tensor, writes=kind != SEND, receives=kind != SEND)
+        elif kind == RECV:
             self._refuse_pending_send_buffer(tensor, self.line())
         size = tensor.numel() * tensor.element_size()
-        return self._start(kind, peer, tag, size, info_of(tensor.dtype), tensor, start)
+        uses = Uses((), (tensor,)) if kind == SEND else Uses((tensor,), ())
+        return self._start(kind, peer, tag, size, info_of(tensor.dtype), tensor, start, uses)
+
+    def destroyed(self, group: Any) -> None:
+        """A group is destroyed: it is kept, so that no other is taken for it."""
+        self._destroyed[id(group)] = group, self.line()
 
     def join(self, called: Called, group: Any, start: Callable[[], Any]) -> Any:
         """Record one rank's part of a collective and start it."""
@@ -163,7 +192,16 @@ class Recorder:
         kind = COLLECTIVE_CODES[called.name]
         if called.name == "monitored_barrier":  # it gives no request: it waits by itself
             return self._waits_by_itself(kind, number, start)
-        return self._start(kind, root, number, called.size, called.info, None, start)
+        destroyed = self._destroyed.get(id(group))
+        if destroyed is not None and self.watch is not None:
+            told = {"call": called.name, "line": self.line(), "destroyed": destroyed[1]}
+            self.message({"event": "destroyed", **told})
+        uses = called.uses(called.root == group.rank())
+        if self.watch is not None:
+            for tensors, writes in ((uses.brings, False), (uses.fills, True)):
+                for tensor in tensors:
+                    self.watch.touch(tensor, writes)
+        return self._start(kind, root, number, called.size, called.info, None, start, uses)
 
     def new_group(self, name: str, ranks: list[int], make: Callable[[], Any]) -> Any:
         """Record that this rank takes part in making a group: that, too, waits for all its ranks."""
@@ -199,7 +237,7 @@ class Recorder:
 
     def _start(
         self, kind: int, peer: int, tag: int, size: int, info: int, tensor: torch.Tensor | None,
-        start: Callable[[], Any],
+        start: Callable[[], Any], uses: Uses,
     ) -> Any:  # fmt: skip
         line = self.line()
         with self._lock:
@@ -208,6 +246,8 @@ class Recorder:
             if tensor is None:  # a collective: gloo may abort the process for what does not fit
                 self._flush()
         try:
+            if self.watch is not None:
+                self.watch.lift()
             work = start()
         except BaseException:
             with self._lock:
@@ -215,7 +255,11 @@ class Recorder:
             raise
         if work is not None:
             held = tensor if tensor is not None and tensor.is_contiguous() else torch.empty(0)
-            self._pending[id(work)] = _Pending(number, kind, peer, line, held, work)
+            pending = self._pending[id(work)] = _Pending(number, kind, peer, line, held, work)
+            if self.watch is not None:
+                self.watch.hold(pending, uses.fills, uses.brings)
+        elif self.watch is not None:
+            self.watch.settle()
         return work
 
     def from_any(self, work: Any, ranks: list[int]) -> None:
@@ -237,6 +281,10 @@ class Recorder:
     def wait(self, work: Any, wait: Callable[[], Any]) -> Any:
         """Record that this rank now blocks in an operation, wait, and record that it goes on."""
         pending = self._pending.get(id(work))
+        again = next((over for over in self._over if over.work is work), None) if pending is None else None
+        if again is not None:  # gloo would wait for another message, which does not come
+            self._race("waited_twice", again, self.line())
+            return True
         if pending is None:
             return wait()
         with self._lock:
@@ -245,30 +293,60 @@ class Recorder:
         try:
             result = wait()
         except BaseException:
-            self._pending.pop(id(work), None)
+            self._forget(pending)
             with self._lock:
                 self._record(frames.FAILED, pending.kind, 0, pending.peer, 0, pending.number, 0)
             raise
         self._finish(pending)
         return result
 
-    def completed(self, work: Any, answer: bool) -> bool:
+    def completed(self, work: Any, answer: bool, wait: Callable[[], Any]) -> bool:
         """Note that a request was seen completed without a wait. Who asks may do so for ever: tell what was posted."""
         with self._lock:
             self._flush()
         pending = self._pending.get(id(work))
         if answer and pending is not None:
             self._finish(pending)
+        elif pending is not None and self.watch is not None and self._asks_for_ever(pending):
+            self.wait(work, wait)  # or for ever, and the ranks that it waits for are named
+            return True
         return answer
 
-    def _finish(self, pending: _Pending) -> None:
+    def _asks_for_ever(self, pending: _Pending) -> bool:
+        """Whether a rank has asked very often in a row. Raises Endless where the answer cannot change."""
+        if self._asked.posted != self._count:
+            self._asked = Series(self._count, 0.0)
+        self._asked.asked += 1
+        if self._asked.asked <= MOST_ASKED:
+            return False
+        if pending.kind in (SEND, RECV, RECV_ANY):
+            told = {"posted": pending.line, "peer": pending.peer, "kind": pending.kind, "count": self._asked.asked}
+            self.message({"event": "endless", "how": "asked", "line": self.line(), **told})
+            raise Endless("asked")
+        self._asked.asked = 0
+        return True
+
+    def unwatched(self, work: Any) -> None:
+        """Somebody else, a future, is asked from now on whether a request is over."""
+        pending = self._pending.get(id(work))
+        if self.watch is not None and pending is not None:
+            self.watch.release(pending)
+
+    def _forget(self, pending: _Pending) -> bool:
+        """An operation is over. Returns whether the misuse of its memory was told."""
         self._pending.pop(id(pending.work), None)
+        return self.watch is not None and self.watch.release(pending)
+
+    def _finish(self, pending: _Pending) -> None:
+        told = self._forget(pending)
+        if self.watch is not None and pending.kind in (SEND, RECV, RECV_ANY):
+            self._over.append(pending)
         peer = pending.peer
         if pending.kind == RECV_ANY:
             peer = pending.ranks[pending.work._source_rank()]
         with self._lock:
             self._record(frames.DONE, pending.kind, 0, peer, 0, pending.number, 0)
-        if pending.kind == SEND and _checksum(pending.tensor) != pending.checksum:
+        if pending.kind == SEND and not told and _checksum(pending.tensor) != pending.checksum:
             self._race("changed", pending, self.line())
 
     def _refuse_pending_send_buffer(self, tensor: torch.Tensor, line: int) -> None:
@@ -287,18 +365,42 @@ class Recorder:
                 self._race(how, pending, pending.line)
         self._abandoned += self._pending.values()  # keeps the works alive: a dropped handle cancels its message
         self._pending.clear()
+        if self.watch is not None:
+            self.watch.clear()
         with self._lock:
             self._count = 0
 
 
+class Uses(NamedTuple):
+    """The tensors that an operation fills, and those that it reads."""
+
+    fills: Sequence[torch.Tensor]
+    brings: Sequence[torch.Tensor]
+
+
 @dataclass(frozen=True)
 class Called:
-    """What one rank brings to a collective: `size` bytes, the root's rank in the group (-1: none), and `info`."""
+    """What one rank brings to a collective: `size` bytes, the root's rank in the group (-1: none), and `info`.
+
+    `tensors` are its arguments, each a list of tensors, without empty ones.
+    """
 
     name: str
     size: int
     root: int
     info: int
+    tensors: Sequence[Sequence[torch.Tensor]]
+
+    def uses(self, is_root: bool) -> Uses:
+        """What it fills and reads, on the root or elsewhere."""
+        first: Sequence[torch.Tensor] = self.tensors[0] if self.tensors else ()
+        if self.name.startswith(_OUTPUT_FIRST):
+            if len(self.tensors) > 1:
+                return Uses(first, self.tensors[1])
+            return Uses(first, ()) if self.name == "scatter" else Uses((), first)
+        if self.name == "broadcast":
+            return Uses((), first) if is_root else Uses(first, ())
+        return Uses((), first) if self.name == "reduce" and not is_root else Uses(first, first)
 
 
 _SIZED_BY_OUTPUT = ("scatter",)
@@ -318,7 +420,7 @@ def called(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Called:
     reduction = getattr(options, "reduceOp", None)
     told = "" if reduction is None else next((n for n in REDUCTIONS[1:] if reduction == getattr(dist.ReduceOp, n)), "")
     info = info_of(brings[0].dtype, told) if brings else 0
-    return Called(name, sum(tensor.nbytes for tensor in brings), getattr(options, "rootRank", -1), info)
+    return Called(name, sum(tensor.nbytes for tensor in brings), getattr(options, "rootRank", -1), info, tensors)
 
 
 def _tensors(value: Any) -> Iterator[torch.Tensor]:
@@ -363,7 +465,16 @@ def install(recorder: Recorder) -> None:
 
     group.send, group.recv, group.recv_anysource = sending, receiving, receiving_any
     work.wait = lambda self, *args, **kwargs: recorder.wait(self, lambda: wait(self, *args, **kwargs))
-    work.is_completed = lambda self: recorder.completed(self, is_completed(self))
+    work.is_completed = lambda self: recorder.completed(self, is_completed(self), lambda: wait(self))
+    for method in ("get_future", "synchronize"):
+        setattr(work, method, _elsewhere(recorder, getattr(work, method)))
+    shutdown = group.shutdown
+
+    def shutting(self: Any) -> Any:
+        recorder.destroyed(self)
+        return shutdown(self)
+
+    group.shutdown = shutting
     make = c10d._new_process_group_helper
 
     def making(size: int, rank: int, ranks: list[int], *args: Any, **kwargs: Any) -> Any:
@@ -378,6 +489,16 @@ def install(recorder: Recorder) -> None:
             original = getattr(owner, method, None)
             if original is not None:
                 setattr(owner, method, wrap(recorder, original, name))
+
+
+def _elsewhere(recorder: Recorder, original: Any) -> Any:
+    """For methods of a request that wait for it, or give something to wait for, without our knowledge."""
+
+    def ask(self: Any, *args: Any, **kwargs: Any) -> Any:
+        recorder.unwatched(self)
+        return original(self, *args, **kwargs)
+
+    return ask
 
 
 def _collective(recorder: Recorder, original: Any, name: str) -> Any:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import math
 import re
 import time
 from collections.abc import Sequence
@@ -10,6 +12,7 @@ from typing import Any
 
 from grader.ranks import blame, endings
 from grader.ranks.account import Broken
+from grader.ranks.endless import RANK_BITS
 from grader.ranks.faults import Fault
 from grader.ranks.network import Network
 from grader.ranks.program import Call, Limits, Program, from_bytes, to_bytes
@@ -101,12 +104,19 @@ class SimWorld(World):
         self.client.inbox[0].clear()
         cpu = cpu_seconds + CPU_SECONDS_A_RANK * self.size
         patience = Patience(cpu, limits.idle_seconds, limits.silent_seconds, limits.wall_seconds)
+        turns = None
+        if self.program.watched:  # ranks that take turns compute for each other, and say nothing on the way
+            patience = replace(patience, cpu=cpu_seconds * self.size, turn=cpu_seconds, silent=math.inf)
+            turns = functools.partial(self.client.box.number_of, 0)
         try:
-            rest = self.client.wait(0, patience)
+            rest = self.client.wait(0, patience, turns=turns)
         except Gone as gone:
             raise Broken(blame.died(self._rank_in(0), gone.status, account.trace, account.source), "crashed") from None
         except Overdue as overdue:
-            raise self._timed_out(self._rank_in(0), 0, overdue) from None
+            how = str(overdue)
+            if self.program.watched and overdue.limit == "cpu" and self.size > 1:
+                how = f"was running when all ranks together had used {overdue.allowed:g} s of CPU time"
+            raise self._timed_out(self._rank_in(0), 0, how) from None
         self._take_standings(rest.header)
         account.work_in_events()
         if not all(rank.state in ("returned", "loaded", "killed") for rank in account.ranks):
@@ -163,7 +173,8 @@ class SimWorld(World):
     def _rank_in(self, process: int) -> int:
         """The rank that runs, by the process's own note."""
         number = self.client.box.number_of(0)
-        return number if 0 <= number < self.size else 0
+        number &= (1 << RANK_BITS) - 1
+        return number if number < self.size else 0
 
     def _line_of(self, rank: int, dump: str) -> int | None:
         """The line of the submission in the thread of a rank, in a dump of all threads."""

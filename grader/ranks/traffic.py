@@ -21,14 +21,19 @@ SHARE_CARRIED = 1.25  # the loopback also carries what acknowledges
 
 @dataclass(frozen=True)
 class Traffic:
-    """Bytes that the loopback has carried, headers included, and that each rank's open sockets have received."""
+    """Bytes that the loopback has carried, headers included, and that each rank's open sockets have received and
+    sent."""
 
     carried: int
     received: tuple[int, ...]
+    sent: tuple[int, ...] = ()
 
     def since(self, earlier: Traffic) -> Traffic:
-        pairs = zip(self.received, earlier.received, strict=True)
-        return Traffic(self.carried - earlier.carried, tuple(now - before for now, before in pairs))
+        return Traffic(
+            self.carried - earlier.carried,
+            tuple(now - before for now, before in zip(self.received, earlier.received, strict=True)),
+            tuple(now - before for now, before in zip(self.sent, earlier.sent, strict=True)),
+        )
 
 
 @dataclass(frozen=True)

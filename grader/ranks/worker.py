@@ -72,6 +72,8 @@ class _Rank:
         self._join()
         recorder.begin(start["rank"], start["world"], file, start["p2p_only"])
         install(recorder)
+        if start["watched"]:
+            recorder.watch_memory()
         learner.ban(start["banned"], recorder.refuse)
         stage = "compile"
         try:

@@ -15,7 +15,7 @@ from grader.ranks.faults import Fault
 from grader.ranks.program import Call, CallResult, Ending, Limits, Program, Run, Said, from_bytes, to_bytes
 from grader.ranks.traffic import Traffic
 from grader.sandbox import frames
-from grader.sandbox.client import NONSENSE, TICK_SECONDS, Beyond, Client, Moment, Overdue, Patience, line_in
+from grader.sandbox.client import NONSENSE, TICK_SECONDS, Beyond, Client, Moment, Patience, line_in
 from grader.sandbox.warm import Box
 from grader.verdict import Diagnosis
 
@@ -39,6 +39,7 @@ class World(ABC):
         )
         self.finished: list[CallResult] = []
         self.loaded = False
+        self.sent: tuple[int, ...] = ()  # bytes in the last call, by the kernel's count
         self._said_before = [0] * ranks, [0] * ranks  # bytes on stdout and stderr when the call began
 
     @abstractmethod
@@ -75,7 +76,7 @@ class World(ABC):
             tuple(printed.text("stderr", rank) for rank in range(self.size)),
             tuple(account.ring),
             tuple((number, word) for number, rank in enumerate(account.ranks) if (word := rank.mark)),
-            self.loaded, self._said(),
+            self.loaded, self._said(), account.unseen, self.sent,
         )  # fmt: skip
 
     def _said(self) -> Said:
@@ -121,6 +122,7 @@ class World(ABC):
             "functions": [(function.name, function.parameters) for function in self.program.functions],
             "p2p_only": self.program.p2p_only,
             "own_group": self.program.own_group,
+            "watched": self.program.watched,
             "harness": self.program.harness,
             "banned": self.program.banned,
             "contents": self.program.contents,
@@ -185,13 +187,13 @@ class World(ABC):
             self.account.work_in_events()
         return Broken(*blame.beyond(beyond, rank, line, self.account.source))
 
-    def _timed_out(self, rank: int, process: int, overdue: Overdue) -> Broken:
+    def _timed_out(self, rank: int, process: int, how: str) -> Broken:
         line = self.client.line(lambda dump: self._line_of(rank, dump), process)
         self._hear_what_was_done()
         with contextlib.suppress(frames.FrameError):
             self.account.work_in_events()
         account = self.account
-        return Broken(blame.timed_out(rank, line, account.trace, account.source, str(overdue)), "timed_out")
+        return Broken(blame.timed_out(rank, line, account.trace, account.source, how), "timed_out")
 
 
 class RealWorld(World):
@@ -229,7 +231,7 @@ class RealWorld(World):
             self.client.post(rank, header)
         self._until_settled("loaded", self.limits.load_cpu_seconds)
         self._check_loaded()
-        self._traffic_before = self._traffic() if self.program.p2p_only else None
+        self._traffic_before = self._traffic() if self.program.p2p_only or self.program.watched else None
 
     def _call(self, call: Call) -> None:
         function = self._begin_call(call)
@@ -248,14 +250,19 @@ class RealWorld(World):
         self._note_ends()
         if told is None or told["carried"] is None:
             return None
-        return Traffic(told["carried"], tuple(told["received"]))
+        return Traffic(told["carried"], tuple(told["received"]), tuple(told["sent"]))
 
     def _compare_traffic(self) -> None:
-        """Raise Broken where the kernel counted other bytes than the ranks recorded."""
+        """Note what the kernel counted in a call. Raise Broken where only messages are allowed, and it counted other
+        bytes than the ranks recorded."""
         before = self._traffic_before
         if before is None:
             return
         self._traffic_before = self._traffic()
+        if not self.program.p2p_only:
+            sent = self._traffic_before.since(before).sent if self._traffic_before else ()
+            self.sent = sent if min(sent, default=-1) >= 0 else ()  # sockets that were closed took their counts along
+            return
         if self._traffic_before is None:
             how = "has network traffic that can no longer be measured, so its messages cannot be checked"
             raise Broken(self.account.violation(how), "crashed")
@@ -301,7 +308,7 @@ class RealWorld(World):
         for number, rank in going:
             overdue = self.client.passed(number, Patience(cpu=cpu_seconds), rank.asked)
             if overdue is not None:
-                raise self._timed_out(number, number, overdue)
+                raise self._timed_out(number, number, str(overdue))
         patience = Patience(idle=self.limits.idle_seconds, silent=self.limits.silent_seconds,
                             wall=self.limits.wall_seconds)  # fmt: skip
         overdue = self.client.passed(0, patience, Moment(began, 0.0))
@@ -309,7 +316,7 @@ class RealWorld(World):
             with contextlib.suppress(frames.FrameError):
                 self.account.work_in_events()
             number = next((n for n, rank in going if rank.blocked is None), going[0][0])  # the others may wait for it
-            raise self._timed_out(number, number, overdue)
+            raise self._timed_out(number, number, str(overdue))
 
 
 def _value(result: frames.Message) -> tuple[list[Any], Any]:

@@ -25,9 +25,10 @@ NONSENSE = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError,
 TICK_SECONDS = 0.1  # between two looks at what an answer has taken
 STACK_SECONDS = 0.5
 MOST_BYTES = 2**29  # that a box may send before the next question
-Limit = Literal["cpu", "idle", "silent", "wall"]
+Limit = Literal["cpu", "turn", "idle", "silent", "wall"]
 TOLD: dict[Limit, str] = {
     "cpu": "used more than {:g} s of CPU time",
+    "turn": "used {:g} s of CPU time without sending, receiving or waiting",
     "idle": "stood still for {:g} s",
     "silent": "neither sent nor received anything for {:g} s",
     "wall": "was not done after {:g} s",
@@ -76,13 +77,14 @@ class Overdue(NoAnswer):
 
 @dataclass(frozen=True)
 class Patience:
-    """How long an answer is waited for, in seconds: CPU time of the one who is asked; in which nobody in the box
-    computes or says anything; in which nobody says anything; in all."""
+    """How long an answer is waited for, in seconds: CPU time of the one who is asked, in all and since it last took
+    turns; in which nobody in the box computes or says anything; in which nobody says anything; in all."""
 
     cpu: float = math.inf
     idle: float = math.inf
     silent: float = math.inf
     wall: float = math.inf
+    turn: float = math.inf
 
 
 class Moment(NamedTuple):
@@ -175,16 +177,24 @@ class Client:
         """Now, from which a process's answer may be counted."""
         return Moment(time.monotonic(), self.box.cpu[number], self.box.delayed[number])
 
-    def wait(self, number: int, patience: Patience, since: Moment | None = None) -> frames.Message:
-        """A process's next message. Raises NoAnswer. It is waited for from `since` on, or from now on."""
-        since = since or self.moment(number)
+    def wait(
+        self, number: int, patience: Patience, since: Moment | None = None, turns: Callable[[], int] | None = None
+    ) -> frames.Message:
+        """A process's next message. Raises NoAnswer. It is waited for from `since` on, or from now on.
+
+        `turns` is a count of the process's own, for `patience.turn`.
+        """
+        turn = since = since or self.moment(number)
+        counted = turns() if turns is not None else 0
         self.listen()
         while not self.inbox[number]:
             if number in self.status:
                 raise Gone(self.status[number])
             left = since.at + patience.wall - time.monotonic()
             self.read(min(TICK_SECONDS, max(left, 0.0)))
-            passed = self.passed(number, patience, since)
+            if turns is not None and turns() != counted:
+                turn, counted = self.moment(number), turns()
+            passed = self.passed(number, patience, since, turn)
             if passed is not None and not self.inbox[number]:
                 raise passed
         return self.inbox[number].popleft()
@@ -193,11 +203,12 @@ class Client:
         """Something is waited for from now on: silence before does not count."""
         self.last_news = self.last_frame = time.monotonic()
 
-    def passed(self, number: int, patience: Patience, since: Moment) -> Overdue | None:
-        """Which limit was passed, if one was."""
+    def passed(self, number: int, patience: Patience, since: Moment, turn: Moment | None = None) -> Overdue | None:
+        """Which limit was passed, if one was; `turn` is when it last took turns."""
         now = time.monotonic()
         taken: dict[Limit, float] = {
             "cpu": self.box.cpu[number] - since.cpu,
+            "turn": self.box.cpu[number] - (turn or since).cpu,
             "idle": now - self.last_news,
             "silent": now - self.last_frame,
             "wall": now - since.at,

@@ -9,8 +9,9 @@ and tells how they end. Over its socket the keeper tells
                                                 was free, when either has changed
   {"ready": bool}                               after "look": whether a rank runs, or is ready to
   {"limit": name, "used", "allowed", "rank"}    a limit of the whole box was passed, and the box has been ended
-  {"carried": bytes, "received": [bytes, ...]}  after "traffic": what the box's loopback has carried, and what the
-                                                sockets that each rank has open have received; or {"carried": null}
+  {"carried": bytes, "received": [bytes, ...], "sent": [bytes, ...]}  after "traffic": what the box's loopback has
+                                                carried, and what the sockets that each rank has open have received and
+                                                sent; or {"carried": null}
 and takes "stacks", "look", "traffic", "end R" (kill that rank) and "kill"; at the end of file it ends the box too. When
 it is gone, so is every process of the box: they die with the first process of their namespace; in a box without one,
 the keeper is the subreaper of those that detached themselves, and goes on until it has no child left.
@@ -220,6 +221,7 @@ class _Keeper:
             return {"carried": None}
         with open("/proc/thread-self/net/dev") as counters:
             carried = netlink.loopback_bytes(counters.read())
-        by_inode = {each.inode: each.bytes_received for each in netlink.sockets()}
-        received = [sum(by_inode.get(inode, 0) for inode in usage.sockets(self.folder, pid)) for pid in self.pids]
-        return {"carried": carried, "received": received}
+        by_inode = {each.inode: each for each in netlink.sockets()}
+        owned = [[by_inode[i] for i in usage.sockets(self.folder, pid) if i in by_inode] for pid in self.pids]
+        received = [sum(each.bytes_received for each in mine) for mine in owned]
+        return {"carried": carried, "received": received, "sent": [sum(e.bytes_acked for e in mine) for mine in owned]}

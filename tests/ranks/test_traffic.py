@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from grader.classroom import running
 from grader.ranks.engines import Engines
-from grader.ranks.program import Program, same_for_all
+from grader.ranks.program import Function, Program, Run, same_for_all
 from grader.ranks.traffic import Traffic, contradiction
 from grader.trace.events import RECV, SEND, Operation, Step, Trace
 
@@ -99,3 +100,31 @@ def test_the_kernel_sees_what_is_not_recorded(engines: Engines, body: str, endin
     if ending == "crashed":
         assert run.diagnoses[0].kind == "sandbox_violation"
         assert "went over the network" in run.diagnoses[0].message
+
+
+DDP = """
+    from torch.nn.parallel import DistributedDataParallel
+    DistributedDataParallel(torch.nn.Linear(100, 100))(torch.ones(4, 100)).sum().backward()
+"""
+
+
+@pytest.mark.heavy
+def test_what_is_not_recorded_is_counted_by_the_kernel(engines: Engines) -> None:
+    program = Program(HEAD + DDP, "learner.py", (Function("f"),), watched=True, imported=("torch._dynamo",))
+    run = engines.run("gloo", program, 2, [same_for_all(2)])
+    assert (run.ending, run.unseen) == ("finished", "DistributedDataParallel"), run.diagnoses
+    if engines.warm.mode == "full":
+        assert min(run.sent) > 100 * 100 * 4, "the gradients"
+
+
+def test_counts_that_nobody_made_are_none() -> None:
+    traced = Trace(2)
+    for run, sent in (
+        (Run(2, "finished", (), traced, unseen="DistributedDataParallel"), [None, None]),
+        (Run(2, "finished", (), traced, unseen="DistributedDataParallel", sent=(7, 9)), [7, 9]),
+        (Run(2, "finished", (), traced, sent=(2**20, 2**20)), [2**20, 2**20]),
+        (Run(2, "finished", (), traced, sent=(300, 300)), [0, 0]),
+    ):
+        ranks = running.Ran(run, "", 1, "gloo", "", "", ()).ranks()
+        assert [rank["bytes_sent"] for rank in ranks] == sent
+        assert [rank["messages_sent"] is None for rank in ranks] == [sent != [0, 0]] * 2

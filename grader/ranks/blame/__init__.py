@@ -4,8 +4,9 @@ Pure functions over the trace and the ranks' last states; the same for every eng
 """
 
 from grader.ranks.blame.broken import ENDINGS, died, forbidden, killed, raised, stranded, timed_out
-from grader.ranks.blame.buffers import misread, race, unreceived
+from grader.ranks.blame.buffers import misread, race, unreceived, used_after_destroy
 from grader.ranks.blame.collectives import mismatched
+from grader.ranks.blame.endless import endless
 from grader.ranks.blame.limits import beyond, not_what_was_carried
 from grader.ranks.blame.source import Source, waits
 from grader.ranks.blame.waiting import cycle, deadlock, left_early, stuck
@@ -17,6 +18,7 @@ __all__ = [
     "cycle",
     "deadlock",
     "died",
+    "endless",
     "forbidden",
     "killed",
     "left_early",
@@ -29,5 +31,6 @@ __all__ = [
     "stuck",
     "timed_out",
     "unreceived",
+    "used_after_destroy",
     "waits",
 ]

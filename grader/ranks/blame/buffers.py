@@ -17,6 +17,35 @@ _RACES = {
         "Rank {rank} receives into memory{line} that it is still sending to {peer}{posted}. The receive may overwrite "
         "values before they are sent. Wait for the send first, or receive into another buffer."
     ),
+    "written_sent": (
+        "Rank {rank} changed the buffer{line} that it was still sending to {peer}{posted}. The receiver may get "
+        "old values, new values or a mix. Call wait() on that request before you change the buffer."
+    ),
+    "read_received": (
+        "Rank {rank} read a buffer{line} that its irecv from {peer}{posted} may not have filled yet. The values may "
+        "be old. Call wait() on that request before you read the buffer."
+    ),
+    "written_received": (
+        "Rank {rank} wrote into a buffer{line} that its irecv from {peer}{posted} was still filling. Either may "
+        "overwrite the other. Call wait() on that request before you write into the buffer."
+    ),
+    "received_twice": (
+        "Rank {rank} receives into memory{line} that its irecv from {peer}{posted} is still filling. One message "
+        "overwrites the other. Call wait() on the first request before you use its buffer again, or give each irecv "
+        "a buffer of its own."
+    ),
+    "read_in_collective": (
+        "Rank {rank} read a tensor{line} that it had given to a collective{posted}, before it waited for the "
+        "collective. The result may not have arrived yet. Call wait() on that request before you read the tensor."
+    ),
+    "written_in_collective": (
+        "Rank {rank} changed a tensor{line} that it had given to a collective{posted}, before it waited for the "
+        "collective. The ranks may get old values, new values or a mix. Call wait() on that request first."
+    ),
+    "waited_twice": (
+        "Rank {rank} waits again{line} for a message{posted} that it already waited for. With gloo, a second wait() on "
+        "a send or receive blocks until the group's timeout. Call wait() once on each request."
+    ),
     "send_not_waited": (
         "Rank {rank} returned without waiting for its isend to {peer}{posted}. The message may never leave, and the "
         "caller may change the buffer too early. Call wait() on the request before you return."
@@ -41,13 +70,27 @@ def race(rank: int, how: str, peer: int, posted: int, line: int, source: Source)
     who = f"rank {peer}" if peer >= 0 else "any rank"
     message = _RACES[how].format(rank=rank, peer=who, posted=source.quote(posted), line=source.quote(line))
     return Diagnosis(
-        "race",
+        "deadlock" if how == "waited_twice" else "race",
         message,
         rank=rank,
         file=source.file,
         line=line or None,
-        expected="wait() before the buffer is used",
+        expected="one wait() on each request" if how == "waited_twice" else "wait() before the buffer is used",
         got=how.replace("_", " "),
+    )
+
+
+def used_after_destroy(rank: int, call: str, line: int, destroyed: int, source: Source) -> Diagnosis:
+    """The sentence for a collective in a group that the rank destroyed before."""
+    return Diagnosis(
+        "forbidden_call",
+        f"Rank {rank} called {call}{source.quote(line)} in a group that it destroyed before{source.quote(destroyed)}. "
+        "gloo goes on with what is left of the group, and other backends fail. Destroy a group after its last call.",
+        rank=rank,
+        file=source.file,
+        line=line or None,
+        expected="no call in a destroyed group",
+        got=call,
     )
 
 

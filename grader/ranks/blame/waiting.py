@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from grader.ranks.blame.collectives import disagree
+from grader.ranks.blame.odd import odd_one
 from grader.ranks.blame.source import Source, in_bytes, waits
 from grader.trace.events import GROUP_BITS, RECV_ANY, SEND, Operation, Trace, match
 from grader.verdict import Diagnosis
@@ -127,21 +128,29 @@ def deadlock(ring: list[int], blocked: Mapping[int, Operation], trace: Trace, so
 
 
 def left_early(
-    waiting: Mapping[int, set[int]], blocked: Mapping[int, Operation], returned: Collection[int], source: Source
-) -> Diagnosis:
-    """The sentence for a rank that returned while another still waits for it."""
+    waiting: Mapping[int, set[int]], blocked: Mapping[int, Operation], returned: Collection[int], source: Source,
+    trace: Trace | None = None,
+) -> Diagnosis:  # fmt: skip
+    """The sentence for a rank that returned while another still waits for it. With a trace it also says which call is
+    the odd one out, and where the operation was begun."""
     waiter = next((rank for rank in sorted(waiting) if waiting[rank] & set(returned)), min(waiting))
     op = blocked[waiter]
     gone = min(waiting[waiter] & set(returned), default=min(waiting[waiter]))
     rule = f"Every send needs a receive. Let rank {gone} make the matching call before it returns, or remove this call."
     if op.collective:
         rule = "Every rank of a group must make every collective call of the group."
+    begun, odd = "", None
+    if trace is not None:
+        if op.wait_line not in (0, op.line):
+            begun = f" for what it began earlier{source.quote(op.line)}"
+        odd = odd_one(op, gone, trace, source) if gone in returned else None
+    evidence = f" {odd.told}" if odd else ""
     return Diagnosis(
         "left_early",
-        f"Rank {gone} returned, but {waits(op, source)}. Nothing will end this wait. {rule}",
-        rank=gone,
+        f"Rank {gone} returned, but {waits(op, source)}{begun}. Nothing will end this wait.{evidence} {rule}",
+        rank=odd.rank if odd else gone,
         file=source.file,
-        line=op.wait_line or op.line or None,
+        line=(odd.line if odd else 0) or op.wait_line or op.line or None,
         expected="all ranks finish together",
         got=f"rank {gone} was done, rank {waiter} was not",
     )

@@ -16,6 +16,7 @@ from grader.ranks.recorder import info_of
 from grader.ranks.sim.operations import Meeting
 
 Tensors = Sequence[torch.Tensor]
+IN_MEMORY_ORDER = ("all_reduce", "broadcast", "reduce")  # of dense tensors, which need not be contiguous
 
 
 def same_bytes(a: torch.Tensor, b: torch.Tensor) -> bool:
@@ -29,14 +30,32 @@ def same_bytes(a: torch.Tensor, b: torch.Tensor) -> bool:
     )
 
 
+def is_dense(tensor: torch.Tensor) -> bool:
+    """Whether a tensor's elements lie in memory without gaps, in whatever order."""
+    if tensor.is_contiguous():
+        return True
+    expected = 1
+    for stride, size in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
+        if size != 1 and stride != expected:
+            return False
+        expected *= size
+    return True
+
+
+def flat(tensor: torch.Tensor) -> torch.Tensor:
+    """A dense tensor's elements in the order in which they lie in memory, as an alias."""
+    return tensor.detach().as_strided((tensor.numel(),), (1,))
+
+
 class Part:
     """One rank's part of a collective.
 
     `inputs` are what it brings, `outputs` what it gets filled (empty where it gets nothing), `root` the root's rank in
-    the group (-1: none), `splits` the rows it sends to each rank, `waited` whether the call waits by itself.
+    the group (-1: none), `splits` the rows it sends to each rank, `waited` whether the call waits by itself. `order`
+    is that of the tensors' elements in memory, by their strides; None where they are contiguous.
     """
 
-    __slots__ = ("_given", "agree", "info", "inputs", "name", "outputs", "reduction", "root", "size", "splits")
+    __slots__ = ("agree", "given", "info", "inputs", "name", "order", "outputs", "reduction", "root", "size", "splits")
 
     def __init__(
         self,
@@ -48,10 +67,12 @@ class Part:
         splits: Sequence[int] = (),
         size: int | None = None,
         waited: bool = False,
+        order: Sequence[tuple[int, ...]] | None = None,
     ) -> None:
         self.name, self.outputs, self.root, self.reduction, self.splits = name, outputs, root, reduction, splits
         self.inputs = [tensor.detach().clone(memory_format=torch.contiguous_format) for tensor in inputs]
-        self._given: Tensors = () if waited else inputs
+        self.given: Tensors = () if waited else inputs
+        self.order = order
         self.size = sum(tensor.nbytes for tensor in inputs) if size is None else size
         first = next(iter(inputs), None) if inputs else next(iter(outputs), None)
         self.info = info_of(first.dtype, reduction) if first is not None else 0
@@ -59,7 +80,7 @@ class Part:
 
     def unchanged(self) -> bool:
         """Whether what it brought is still what it was when it joined."""
-        given, self._given = self._given, ()
+        given, self.given = self.given, ()
         return all(same_bytes(mine, now) for mine, now in zip(self.inputs, given, strict=False))
 
 
@@ -107,10 +128,18 @@ def deliver(meeting: Meeting, rank: int) -> None:
     me = ranks.index(rank)
     mine: Part = parts[me]
     outputs = mine.outputs
+    if mine.order is not None and any(part.order != mine.order for part in parts):
+        raise RuntimeError(
+            f"{mine.name} of a tensor whose elements lie in memory in another order than on other ranks: gloo works on "
+            "the memory and gives wrong values. Take .contiguous() first"
+        )
     if not outputs:
         return
     for output, value in zip(outputs, _results(mine, parts, me, meeting), strict=True):
-        output.detach().copy_(value.view(output.shape))
+        if mine.name in IN_MEMORY_ORDER and not output.is_contiguous():
+            flat(output).copy_(value.view(-1))
+        else:
+            output.detach().copy_(value.view(output.shape))
 
 
 def _results(mine: Part, parts: list[Part], me: int, meeting: Meeting) -> Sequence[torch.Tensor]:

@@ -15,7 +15,9 @@ import torch.distributed as dist
 from grader.ranks.recorder import ForbiddenCall, info_of, line_in
 from grader.ranks.sim import collectives
 from grader.ranks.sim.operations import Group, Meeting, Op
+from grader.ranks.sim.progress import Progress
 from grader.ranks.sim.scheduler import Scheduler
+from grader.ranks.watch import Watch
 from grader.trace.events import COLLECTIVE_CODES, RECV_ANY, SEND
 
 _get_ident = threading.get_ident
@@ -39,6 +41,9 @@ class SimWork(dist.Work):  # type: ignore[misc]
     def is_completed(self) -> bool:
         op, context = self._op, self._context
         completed = op.end is not None and op.end <= context.scheduler.current.clock
+        if not completed and context.progress is not None and context.progress.asked(op):
+            context.wait(op)  # or for ever, and the ranks that it waits for are named
+            return True
         if not completed:
             context.scheduler.poll()
         elif not op.done:
@@ -82,10 +87,14 @@ class SimMessage:
     def wait(self, timeout: Any = None) -> bool:
         if not self._op.done:
             self._context.wait_for_message(self._op)
+        elif self._context.watches:
+            self._context.race("waited_twice", self._op, self._context.line())
         return True
 
     def is_completed(self) -> bool:
-        return False  # as gloo's, for ever: one has to wait
+        if self._context.progress is not None and not self._op.done:
+            self._context.progress.asked(self._op)
+        return self._op.done  # as gloo's: one has to wait
 
     is_success = is_completed
 
@@ -156,11 +165,14 @@ class Context:
     """What the operations of all ranks share: the scheduler, the learner's file, what is allowed, who to tell."""
 
     def __init__(
-        self, scheduler: Scheduler, file: str, p2p_only: bool, tell: Callable[..., None], contents: bool = False
-    ) -> None:
-        """With `contents` it tells what each message carries."""
+        self, scheduler: Scheduler, file: str, p2p_only: bool, tell: Callable[..., None], contents: bool = False,
+        watched: bool = False,
+    ) -> None:  # fmt: skip
+        """With `contents` it tells what each message carries, with `watched` who reads or writes too soon."""
         self.scheduler, self.file, self.p2p_only, self.tell = scheduler, file, p2p_only, tell
         self._contents = contents
+        self.watches = [Watch(file, self.line, self.race) for _ in scheduler.ranks] if watched else []
+        self.progress = Progress(scheduler, self.line, tell) if watched else None
         self.open: list[dict[int, Op]] = [{} for _ in scheduler.ranks]
         self.futures: list[list[SimFuture]] = [[] for _ in scheduler.ranks]
         self._groups: dict[tuple[str, Sequence[int]], Group] = {}
@@ -225,7 +237,9 @@ class Context:
         mine = self.open[me]
         begin, size = tensor.data_ptr(), tensor.nbytes
         end = begin + size
-        if kind != SEND and mine:
+        if self.watches:
+            self.watches[me].touch(tensor, writes=kind != SEND, receives=kind != SEND)
+        elif kind != SEND and mine:
             for other in mine.values():
                 if other.kind == SEND and begin < other.memory[1] and other.memory[0] < end:
                     self.race("received_into", other, line)
@@ -236,6 +250,8 @@ class Context:
             if self._contents:
                 self.tell({"event": "carried", "rank": me, "number": op.number}, op.payload)
         mine[op.number] = op
+        if self.watches:
+            self._watch_message(op, tensor)
         scheduler.match(op)
         return SimMessage(self, op, ranks)
 
@@ -247,7 +263,35 @@ class Context:
         op = self.scheduler.join(group, kind, part.name, root, part.size, self.line(), part.info, part.agree)
         op.payload = part
         self.open[op.rank][op.number] = op
+        if self.watches:
+            self._watch(op, part)
         return SimWork(self, op)
+
+    def _take_turn(self) -> None:
+        """The running rank has posted something: it is counted with the turns that ranks take."""
+        if self.scheduler.on_switch is not None:
+            self.scheduler.on_switch(self.scheduler.current, self.scheduler.current)
+
+    def _watch_message(self, op: Op, tensor: torch.Tensor) -> None:
+        """A message uses its tensor until it is waited for."""
+        self._take_turn()
+        if op.kind == SEND:
+            self.watches[op.rank].hold(op, (), (tensor,))
+            if self.progress is not None:
+                self.progress.brought(op, hash(op.payload))
+        else:
+            self.watches[op.rank].hold(op, (tensor,), ())
+
+    def _watch(self, op: Op, part: collectives.Part) -> None:
+        """A part of a collective uses its tensors now, and until it is waited for."""
+        self._take_turn()
+        watch = self.watches[op.rank]
+        for given, writes in ((part.given, False), (part.outputs, True)):
+            for tensor in given:
+                watch.touch(tensor, writes)
+        watch.hold(op, part.outputs, part.given)
+        if self.progress is not None:
+            self.progress.brought(op, hash(tuple(_bytes_at(each.data_ptr(), each.nbytes) for each in part.inputs)))
 
     def wait(self, op: Op) -> None:
         """Wait for an operation of the running rank, if that was not done."""
@@ -261,10 +305,11 @@ class Context:
     def wait_for_message(self, op: Op) -> None:
         line = self.line() if self.scheduler.tracing else 0
         self.open[op.rank].pop(op.number, None)
+        told = bool(self.watches) and self.watches[op.rank].release(op)
         self.scheduler.wait(op, line)
         if op.kind == SEND:
             target = op.target  # it may have been resized
-            if target.nbytes < op.size or op.payload != _bytes_at(target.data_ptr(), op.size):
+            if not told and (target.nbytes < op.size or op.payload != _bytes_at(target.data_ptr(), op.size)):
                 self.race("changed", op, line)
         elif op.partner is not None:
             self._deliver(op, op.partner)
@@ -272,10 +317,12 @@ class Context:
     def _wait_for_collective(self, op: Op, meeting: Meeting) -> None:
         line = self.line()
         self.open[op.rank].pop(op.number, None)
+        told = bool(self.watches) and self.watches[op.rank].release(op)
         self.scheduler.wait(op, line)
-        if not op.payload.unchanged():
-            self.race("changed_in_collective", op, line)
-        collectives.deliver(meeting, op.rank)
+        with self.watches[op.rank].set_aside() if self.watches else contextlib.nullcontext():
+            if not op.payload.unchanged() and not told:
+                self.race("changed_in_collective", op, line)
+            collectives.deliver(meeting, op.rank)
         meeting.take()
 
     @staticmethod
@@ -283,8 +330,7 @@ class Context:
         """The tensors that an operation fills."""
         return list(op.payload.outputs) if op.meeting is not None else [op.target]
 
-    @staticmethod
-    def _deliver(receive: Op, send: Op) -> None:
+    def _deliver(self, receive: Op, send: Op) -> None:
         """Put what was sent into the receive's buffer, byte for byte, as gloo does."""
         send.partner = receive.partner = None  # no cycles: the garbage collector is off
         if send.size > receive.size:
@@ -294,6 +340,8 @@ class Context:
         target = receive.target
         if target.nbytes >= send.size:  # it may have been resized
             _memmove(target.data_ptr(), send.payload, send.size)
+        if self.progress is not None:
+            self.progress.brought(receive, hash(send.payload))
 
     def settle(self) -> None:
         """Resolve the running rank's open futures."""
@@ -305,6 +353,11 @@ class Context:
 
     def race(self, how: str, op: Op, line: int) -> None:
         self.tell({"event": "race", "rank": op.rank, "how": how, "line": line, "posted": op.line, "peer": op.peer})
+
+    def used_after_destroy(self, name: str, destroyed: int) -> None:
+        """A group is used that the running rank destroyed at a line: gloo goes on with it, and NCCL cannot."""
+        rank, line = self.scheduler.current.number, self.line()
+        self.tell({"event": "destroyed", "rank": rank, "call": name, "line": line, "destroyed": destroyed})
 
     def close_call(self, rank: int) -> None:
         """At the end of a rank's call: what it never waited for is a race."""
@@ -318,3 +371,5 @@ class Context:
                 self.race("send_not_waited" if op.kind == SEND else "recv_not_waited", op, op.line)
         self.open[rank].clear()
         self.futures[rank].clear()
+        if self.watches:
+            self.watches[rank].clear()

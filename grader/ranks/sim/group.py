@@ -16,7 +16,7 @@ import torch.distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
 from grader.ranks.recorder import COLLECTIVES
-from grader.ranks.sim.collectives import Part, Tensors, reduction_name
+from grader.ranks.sim.collectives import Part, Tensors, flat, is_dense, reduction_name
 from grader.ranks.sim.context import Context, SimMessage, SimWork
 from grader.trace.events import GROUP_BITS, RECV, RECV_ANY, SEND
 
@@ -36,6 +36,7 @@ class SimGroup(dist.ProcessGroup):  # type: ignore[misc]
         super().__init__(rank, size)
         self.options = types.SimpleNamespace(group_name="", global_ranks_in_group=[], _timeout=timeout)
         self._me = rank
+        self._destroyed: int | None = None  # the line at which it was destroyed
 
     def _set_sequence_number_for_group(self) -> None:
         """torch calls this when the group's name and ranks are known. A new group is made by all its ranks together."""
@@ -70,7 +71,7 @@ class SimGroup(dist.ProcessGroup):  # type: ignore[misc]
         return _Backend(self)
 
     def shutdown(self) -> None:
-        pass
+        self._destroyed = self.context.line()
 
     def abort(self) -> None:
         pass
@@ -103,12 +104,16 @@ class SimGroup(dist.ProcessGroup):  # type: ignore[misc]
     # ---- collectives
 
     def _join(self, part: Part) -> SimWork:
+        if self._destroyed is not None and self.context.watches:
+            self.context.used_after_destroy(part.name, self._destroyed)
         return self.context.join(self._group, part)
 
     def allreduce(self, tensors: Any, opts: Any = None) -> SimWork:
         tensors = _list(tensors)
-        _dense("all_reduce", tensors)
-        return self._join(Part("all_reduce", tensors, tensors, -1, _reduction(opts), waited=_sync(opts)))
+        brought = _in_memory_order("all_reduce", tensors)
+        return self._join(
+            Part("all_reduce", brought, tensors, -1, _reduction(opts), waited=_sync(opts), order=_order(tensors))
+        )
 
     def allreduce_coalesced(self, tensors: Tensors, opts: Any = None) -> SimWork:
         return self._join(Part("all_reduce_coalesced", tensors, tensors, -1, _reduction(opts), waited=_sync(opts)))
@@ -116,15 +121,18 @@ class SimGroup(dist.ProcessGroup):  # type: ignore[misc]
     def broadcast(self, tensors: Any, opts: Any = None) -> SimWork:
         tensors = _list(tensors)
         root = opts.rootRank if opts is not None and not isinstance(opts, int) else (opts or 0)
-        _dense("broadcast", tensors)
+        brought = _in_memory_order("broadcast", tensors)
         mine = self._me == root
-        return self._join(Part("broadcast", tensors, () if mine else tensors, root, waited=True))
+        waited = _sync(opts) or not (mine and self.context.watches)
+        into = () if mine else tensors
+        return self._join(Part("broadcast", brought, into, root, waited=waited, order=_order(tensors)))
 
     def reduce(self, tensors: Any, opts: Any = None) -> SimWork:
         tensors = _list(tensors)
-        _dense("reduce", tensors)
+        brought = _in_memory_order("reduce", tensors)
         outputs = tensors if self._me == opts.rootRank else ()
-        return self._join(Part("reduce", tensors, outputs, opts.rootRank, _reduction(opts), waited=_sync(opts)))
+        reduction, order = _reduction(opts), _order(tensors)
+        return self._join(Part("reduce", brought, outputs, opts.rootRank, reduction, waited=_sync(opts), order=order))
 
     def allgather(self, outputs: Any, inputs: Any, opts: Any = None) -> SimWork:
         into = _list(outputs[0]) if isinstance(outputs[0], (list, tuple)) else list(outputs)
@@ -269,10 +277,18 @@ def _reduction(opts: Any) -> str:
     return reduction_name(getattr(opts, "reduceOp", opts) if opts is not None else dist.ReduceOp.SUM)
 
 
-def _dense(name: str, tensors: Tensors) -> None:
+def _in_memory_order(name: str, tensors: Tensors) -> list[torch.Tensor]:
+    """What gloo sees of the tensors: their memory. Where that has no gaps it may be in any order, as a transposed
+    tensor's is. Raises RuntimeError where it has gaps."""
     for tensor in tensors:
-        if not tensor.is_contiguous():
+        if not is_dense(tensor):
             raise RuntimeError(
                 f"{name} got a tensor that is not contiguous: gloo would use its memory in order and give wrong "
                 "values. Call .contiguous() first"
             )
+    return [tensor if tensor.is_contiguous() else flat(tensor) for tensor in tensors]
+
+
+def _order(tensors: Tensors) -> list[tuple[int, ...]] | None:
+    """In which order dense tensors' elements lie in memory; None where that is the usual one."""
+    return None if all(tensor.is_contiguous() for tensor in tensors) else [tensor.stride() for tensor in tensors]

@@ -63,6 +63,13 @@ class Scheduler(Baton):
         self._make_ready(rank)
         self._give_way(rank)
 
+    def idle(self, seconds: float) -> None:
+        """The running rank lets so much time pass, of which nothing is noted."""
+        rank = self.current
+        rank.clock += seconds
+        self._make_ready(rank)
+        self._give_way(rank)
+
     # ---- the trace
 
     def _record(self, what: int, op: Op, line: int) -> None:

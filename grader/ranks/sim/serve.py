@@ -26,13 +26,15 @@ import torch
 import torch.distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
-from grader.ranks import learner, model
+from grader.ranks import learner, model, watch
+from grader.ranks.endless import RANK_BITS
 from grader.ranks.faults import Fault
 from grader.ranks.network import Network
 from grader.ranks.sim.context import Context
 from grader.ranks.sim.group import install
 from grader.ranks.sim.mishaps import Mishaps
 from grader.ranks.sim.operations import Killed, Rank
+from grader.ranks.sim.progress import Progress
 from grader.ranks.sim.scheduler import Scheduler
 from grader.ranks.sim.world import RankWorld, check
 from grader.sandbox import frames, program
@@ -82,12 +84,14 @@ def world(start: dict[str, Any], channel: frames.Channel, tell: Tell) -> dict[st
         start["trace"],
         Mishaps(faults) if faults else None,
     )
-    context = Context(scheduler, start["file"], start["p2p_only"], tell, start["contents"])
+    context = Context(scheduler, start["file"], start["p2p_only"], tell, start["contents"], start["watched"])
+    if context.watches:
+        watch.install(lambda: context.watches[scheduler.current.number])
     check()
     install(context)
     learner.ban(start["banned"], context.refuse)
     model.begin(lambda seconds: scheduler.compute(seconds, context.line()), lambda: scheduler.current.data["ledger"])
-    _virtual_clock(scheduler)
+    _virtual_clock(scheduler, context.progress)
     signal.signal(TRACE_SIGNAL, lambda *_: _tell_out_of_turn(scheduler, tell))
     learner.take_over_groups(lambda: begin_group(scheduler), start["own_group"])
     for rank in scheduler.ranks:
@@ -123,6 +127,8 @@ def world(start: dict[str, Any], channel: frames.Channel, tell: Tell) -> dict[st
     for rank in scheduler.ranks:
         rank.data.clear()
     _Printed.scheduler = Scheduler(1, Network(), 0)  # nothing of this world is to be kept
+    if context.watches:
+        watch.install(lambda: None)
     return call.header if call is not None else None
 
 
@@ -175,17 +181,24 @@ def _note_faults(scheduler: Scheduler) -> None:
             scheduler.span(SPANS.index(what), scheduler.ranks[rank], since, min(until, last), peer=peer)
 
 
-def _virtual_clock(scheduler: Scheduler) -> None:
+def _virtual_clock(scheduler: Scheduler, progress: Progress | None) -> None:
     """The program's clocks tell virtual time, and sleeping takes it."""
     epoch = 1.7e9  # some moment, the same in every run
 
     def sleep(seconds: float) -> None:
         if threading.get_ident() == scheduler.current.thread:
+            if progress is not None:
+                progress.sleeps(seconds)
             scheduler.compute(seconds)
 
+    def clock() -> float:
+        if progress is not None and threading.get_ident() == scheduler.current.thread:
+            progress.reads_the_clock()
+        return scheduler.current.clock
+
     time.sleep = sleep  # type: ignore[assignment]
-    time.time = lambda: epoch + scheduler.current.clock
-    time.monotonic = time.perf_counter = lambda: scheduler.current.clock
+    time.time = lambda: epoch + clock()
+    time.monotonic = time.perf_counter = clock
 
 
 def _caller(header: dict[str, Any], arguments: list[list[Any]], context: Context) -> Callable[[Rank], Any]:
@@ -251,12 +264,13 @@ def _switcher(start: dict[str, Any]) -> Callable[[Rank, Rank], None]:
     """What happens when the baton goes from one rank to another: who runs is noted, and what is per process, kept."""
     running = _running_page()
     pack_into = struct.Struct("<q").pack_into
+    watched, turns = start["watched"], itertools.count()
     per_rank = _RANDOM.search(start["source"] + start["harness"]) is not None
     environment = "environ" in start["source"] or "getenv" in start["source"]
     os.environ.update(WORLD_SIZE=str(start["world"]), LOCAL_WORLD_SIZE=str(start["world"]), RANK="0", LOCAL_RANK="0")
 
     def switch(before: Rank, after: Rank) -> None:
-        pack_into(running, 0, after.number)
+        pack_into(running, 0, after.number | next(turns) << RANK_BITS if watched else after.number)
         c10d._world = after.data["world"]
         if per_rank and before is not after:
             before.data["random"] = (torch.get_rng_state(), random.getstate())
