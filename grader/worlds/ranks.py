@@ -201,10 +201,9 @@ class RankBench:
         network = case.network if case.engine == "sim" else ROUNDS
         calls = [replace(case, arguments=arguments).call for arguments in inputs]
         program = replace(self.program, contents=True)
-        limits = replace(LIMITS_AFTER_A_TIMEOUT, box=self.limits.box)
         try:
             run = self._machine.run(
-                "sim", program, case.ranks, calls, self._told_seed, limits, network, session, strictly=True
+                "sim", program, case.ranks, calls, self._told_seed, self.limits, network, session, strictly=True
             )
         except (NeedsProcesses, BoxFailed):
             self._asked_in_vain = True

@@ -24,6 +24,7 @@ CAUSED = replace(WRONG, message="With 2 ranks, 3 int64: on rank 0, 1 of 3 elemen
                                 "twice. Rank 1 adds chunk 1 again.")  # fmt: skip
 CAUSED_TOO = replace(WRONG, message="With 3 ranks, 7 int64: on rank 0, every element is wrong: element 0 is the sum of "
                                     "ranks 0 and 1 only. Rank 2 adds chunk 0 again.")  # fmt: skip
+LAYOUT = replace(WRONG, message=WRONG.message.replace("3 int64", "x[::3] of 6 int64"))
 LATER = replace(DEADLOCK, rank=1)
 
 
@@ -51,6 +52,7 @@ TOGETHER = "1. Wrong result: -8 points in sum, bytes 2. Deadlock, line 6: -2 poi
         ([lost("steps", DEADLOCK), lost("large", LATER)], "deadlock: as above, at line 6"),
         ([lost("sum", WRONG), lost("steps", DEADLOCK, 2), lost("bytes", UNJUDGED)], "2 things to fix: -10 points"),
         ([lost("sum", WRONG), lost("steps", DEADLOCK, 2), lost("bytes", UNJUDGED), PASSED], TOGETHER),
+        ([lost("sum", WRONG), lost("layout", LAYOUT)], "as above, with 2 ranks, x[::3] of 6 int64"),
         ([lost("sum", WRONG)], "element expected got that is 1 9 5 rank 0 alone"),
         ([lost("sum", DEADLOCK, 1)], "Deadlock, line 6: -1 point in sum"),
     ],

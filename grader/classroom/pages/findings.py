@@ -14,7 +14,7 @@ from grader.verdict import CheckResult, Diagnosis
 _UNTOLD = Diagnosis("crash", "No reason was recorded.")
 _NOT_JUDGED = re.compile(r"^Not judged, because [^.]*\. ")
 _CASE = re.compile(r"^With .*?: (?:on rank \d+, )?")
-_CASE_NAMED = re.compile(r"^With ([^:]{1,80}): ")
+_CASE_NAMED = re.compile(r"^With (.{1,80}?): ")
 _SHARE = re.compile(r"^(?:\d+ of \d+ elements are|every element is|its only element is) wrong: ")
 _FACT = re.compile(r"^element [^.]*\. (?=[A-Z])")  # what the first wrong element holds, where the cause is told next
 _SHAPE = re.compile(r"\(#(?:, #)*,?\)")

@@ -57,7 +57,9 @@ def _known(case: Case, result: CallResult, rank: int) -> str | None:
         return f"{which} the sum of {whose} alone, one a node: what the others on these nodes have was left out"
     if np.array_equal(values[bad], (k * total)[bad]):
         return f"{which} {k} times the sum: it was added up once for each rank of a node"
-    for parts, of_what in ((k, "ranks of a node"), (case.ranks // k, "nodes")):
+    nodes = case.ranks // k
+    alike = "nodes, and of ranks of a node"
+    for parts, of_what in ((k, alike if k == nodes else "ranks of a node"), (nodes, "nodes")):
         if np.allclose(values[bad] * float(parts), total[bad], rtol=1e-6, atol=parts):
             return (
                 f"{which} the sum divided by {parts}, the number of {of_what}. An all-reduce with sum does not average"
