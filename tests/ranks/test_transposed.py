@@ -39,4 +39,4 @@ def test_a_transposed_tensor_is_reduced_as_gloo_does(engines: Engines, call: str
 def test_what_gloo_reduces_wrongly_is_refused(engines: Engines, body: str) -> None:
     done = run(engines, "sim", f"{body}\ndist.all_reduce(m)")
     assert done.ending == "crashed"
-    assert "Take .contiguous() first" in done.diagnoses[0].message
+    assert "Call .contiguous() first" in done.diagnoses[0].message
