@@ -164,7 +164,7 @@ EXERCISE = Exercise(
         Check("exact", "A mix is a row of the mixing matrix times the old values", 4, judging.exact),
         Check("mean", "The mean over all ranks is kept, also where a rank meets nobody", 3, judging.mean),
         Check("consensus", "Consensus as fast as the spectral gap says", 3, judging.consensus),
-        Check("neighbors", "Each tensor once to each neighbor, and to nobody else", 2, judging.neighbours_only),
+        Check("neighbours", "Each tensor once to each neighbor, and to nobody else", 2, judging.neighbours_only),
         Check("average", "Local SGD: the plain average", 3, partial(training.trained, group="average")),
         Check("periods", "Communication after steps period, 2 period, ... alone", 3, training.periods),
         Check("elastic", "Elastic averaging draws both sides", 4, partial(training.trained, group="elastic")),

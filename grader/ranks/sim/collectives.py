@@ -131,7 +131,7 @@ def deliver(meeting: Meeting, rank: int) -> None:
     if mine.order is not None and any(part.order != mine.order for part in parts):
         raise RuntimeError(
             f"{mine.name} of a tensor whose elements lie in memory in another order than on other ranks: gloo works on "
-            "the memory and gives wrong values. Take .contiguous() first"
+            "the memory and gives wrong values. Call .contiguous() first"
         )
     if not outputs:
         return
