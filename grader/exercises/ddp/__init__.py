@@ -22,6 +22,8 @@ from grader.verdict import Diagnosis
 from grader.worlds.cases import Case
 from grader.worlds.ranks import Outcome, RankBench, Ranks
 
+BUFFERS = {"scale": "buffer", "shift": "buffer (persistent=False, so not in the state_dict)"}
+
 
 def _gradients(result: CallResult, step: int) -> list[dict[str, Any]]:
     """Every rank's gradients after a step."""
@@ -41,7 +43,7 @@ def _broadcast(bench: RankBench) -> Outcome:
             for name, right in values[0].items():
                 got = checks.array(checks.field(result, rank, name))
                 if got is None or not np.array_equal(got, right):
-                    what = "buffer" if name == "scale" else "parameter"
+                    what = BUFFERS.get(name, "parameter")
                     said = f"after construction the {what} {name} on rank {rank} {_origin(values, rank, name, got)}"
                     raise bench.lost(case, "wrong_result", f"With {case.label}: {said}", rank)
         checks.clean(bench, case, result)
@@ -95,6 +97,14 @@ def _right_steps(bench: RankBench, case: Case, result: CallResult) -> None:
                 raise bench.lost(case, "wrong_result", message, rank)
 
 
+def _uneven(bench: RankBench) -> Outcome:
+    """Gradients are right where ranks use other layers; in float64 only where those of a whole model are."""
+    outcome = checks.right(_values, "uneven")(bench)
+    if _passes(checks.right(_values, "gradients"), bench):
+        checks.right(_values, "uneven_float64")(bench)
+    return outcome
+
+
 def _no_sync(bench: RankBench) -> Outcome:
     """Under no_sync() nothing is sent; the next step outside of it averages all that was accumulated."""
     for case, result in bench.calls("no_sync"):
@@ -102,9 +112,12 @@ def _no_sync(bench: RankBench) -> Outcome:
             step = traffic.stretches(bench, case, result, rank)[0]
             inside = step.operations(result.trace, rank, step.over)
             if inside:
+                todo = "Send nothing there."
+                if case.expected.nested:
+                    todo = "When the inner no_sync() ends, the outer one still holds: put back what was before."
                 message = (
                     f"With {case.label}: rank {rank} communicated inside no_sync() ({inside[0].name} of "
-                    f"{inside[0].size} bytes{f' and {len(inside) - 1} more' * (len(inside) > 1)}). Send nothing there."
+                    f"{inside[0].size} bytes{f' and {len(inside) - 1} more' * (len(inside) > 1)}). {todo}"
                 )
                 found = Diagnosis("too_many_messages", message, rank, bench.program.file, inside[0].line or None, "0",
                                   str(len(inside)))  # fmt: skip
@@ -147,7 +160,7 @@ EXERCISE = Exercise(
     checks=(
         Check("broadcast", "Rank 0's parameters and buffers on all ranks at construction", 3, _broadcast),
         Check("gradients", "The mean over ranks, also tied, frozen and float64", 4, checks.right(_values, "gradients")),
-        Check("uneven", "Parameters unused on some or all ranks, uneven depth", 3, checks.right(_values, "uneven")),
+        Check("uneven", "Parameters unused on some or all ranks, uneven depth", 3, _uneven),
         Check("training", "Four steps of SGD as one process", 2, checks.right(_values, "training")),
         Check("collectives", "One collective for each bucket, and one more", 2, traffic.collectives),
         Check("bytes", "At most 1.02 times a ring's bytes of the gradients", 2, traffic.bytes_sent),

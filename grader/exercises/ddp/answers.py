@@ -67,7 +67,7 @@ def _told(
         else:
             said += f", although rank {rank} used {name}. Write the mean over the ranks into .grad."
         return Wrong(said, rank, _short(right), "None")
-    habits = _habits(job, step, rank, name, last)
+    habits = _habits(job, step, rank, name, last, of_all)
     habit = next((text for value, text in habits if training.close(got, value, scale)), "")
     if not habit and got.shape == right.shape and np.allclose(got, right, rtol=0, atol=0.02 * scale):
         habit = "nearly right. Send gradients in the model's own dtype, and let only the optimizer change parameters."
@@ -78,12 +78,20 @@ def _told(
     return Wrong(said, rank, *_differ(right, got))
 
 
-def _habits(job: Job, step: Step, rank: int, name: str, last: Step | None) -> Iterator[tuple[Array, str]]:
+def _habits(
+    job: Job, step: Step, rank: int, name: str, last: Step | None, of_all: list[Array | None]
+) -> Iterator[tuple[Array, str]]:
     """The values that usual mistakes give, and what to say of each."""
     n, right = job.ranks, step.mean[name]
     assert right is not None
     own = step.own[rank].get(name, np.zeros_like(right))
     users = job.users(name)
+    if last is not None and last.mean[name] is None and {*users} == {r for r in range(n) if of_all[r] is not None}:
+        said = (
+            f"still the rank's own. No rank used {name} in the last micro-batch, but rank {rank} accumulated a "
+            "gradient for it under no_sync(). Average that one, too."
+        )
+        yield own, said
     if 0 < len(users) < n:
         said = f"the mean over {says.names(users)} only. Ranks that did not use {name} count as zeros: divide by {n}."
         yield right * n / len(users), said

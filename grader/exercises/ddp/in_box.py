@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -58,6 +59,8 @@ class _Net(nn.Module):  # type: ignore[misc]
 def _build(make: Any, spec: dict[str, Any], values: dict[str, torch.Tensor]) -> tuple[nn.Module, Any]:
     """The rank's module with `values` in it, and the learner's model around it."""
     module = _Net(values["scale"].numel(), spec["hidden"], spec["seconds"]).to(values["scale"].dtype)
+    if "shift" in values:
+        module.register_buffer("shift", torch.zeros_like(values["shift"]), persistent=False)
     for name, first in spec["tied"].items():
         module.get_submodule(name).weight = module.get_submodule(first).weight
     with torch.no_grad():
@@ -123,13 +126,15 @@ def train(
 def accumulate(
     make: Any, spec: dict[str, Any], values: dict[str, torch.Tensor], x: torch.Tensor, y: torch.Tensor
 ) -> dict[str, Any]:
-    """The gradients of all micro-batches; all but the last are made under no_sync(). Then a plain step."""
+    """The gradients of all micro-batches; all but the last are made under no_sync(), the first of them in another one
+    inside where it is nested. Then a plain step."""
     module, model = _build(make, spec, values)
     module.plan = spec["earlier"]
     compute(spec["marks"][0])
     with model.no_sync():
-        for inputs, targets in zip(x[:-1], y[:-1], strict=True):
-            _backward(model, inputs, targets)
+        for number, (inputs, targets) in enumerate(zip(x[:-1], y[:-1], strict=True)):
+            with model.no_sync() if spec["nested"] and number == 0 else contextlib.nullcontext():
+                _backward(model, inputs, targets)
     compute(spec["marks"][1])
     module.plan = spec["plan"]
     _backward(model, x[-1], y[-1])

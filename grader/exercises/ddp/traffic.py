@@ -76,6 +76,8 @@ def collectives(bench: RankBench) -> Outcome:
             habit = ""
             if count >= len(job.trained):
                 habit = f" There are {len(job.trained)} parameters: flatten the gradients of a bucket into one tensor."
+            elif all(op.size <= bucket for op in posted):
+                habit = f" No collective has more than {bucket} bytes. Fill a bucket until it has bucket_bytes or more."
             message = (
                 f"With {case.label}: rank {rank} took part in {count} collectives in one step"
                 f"{' (2(N-1) messages count as one)' if sends else ''}. For {job.gradient_bytes} bytes of gradients "

@@ -21,7 +21,7 @@ class Job:
 
     `plans[rank]` are the layers that the rank applies, in order. `tied` names a layer's linear map by the one whose
     weight it shares; `frozen` are linear maps that are not trained. Where there is `earlier`, those are the plans of
-    all batches but the last.
+    all batches but the last. `nested` opens a second no_sync() inside the first, around the first batch.
     """
 
     hidden: tuple[int, ...]
@@ -35,6 +35,7 @@ class Job:
     lr: float = 0.0
     momentum: float = 0.0
     earlier: tuple[tuple[int, ...], ...] = ()
+    nested: bool = False
 
     @property
     def ranks(self) -> int:

@@ -39,16 +39,20 @@ def cases(draw: Draw) -> Iterator[Case]:
     yield _case(draw, "uneven", "a layer that rank 1 does not use", (ALL, (0, 2, 3), ALL), SMALL)
     yield _case(draw, "uneven", "a depth of its own on each rank", ((0,), (0, 1), (0, 1, 2), ALL), SMALL)
     yield _case(draw, "uneven", "layers in another order on rank 1", (ALL, (3, 2, 1, 0)), SMALL)
+    one = "a layer that rank 0 alone uses, in float64"  # layer 1 fills a bucket of its own: rank 1 has none of it
+    yield _case(draw, "uneven_float64", one, (ALL, (0, 2, 3)), SMALL, dtype="float64")
     label, earlier = "3 micro-batches, and layers that only the first two use", (ALL, (0, 2, 3))
     yield _case(draw, "left_out", label, ((0, 3),) * 2, SMALL, steps=3, earlier=earlier)
     for n in (2, 3):
         yield _case(draw, "training", "SGD with momentum", (ALL,) * n, bucket=SMALL, steps=4)
-        yield _case(draw, "no_sync", "3 micro-batches", (ALL,) * n, bucket=SMALL, steps=3)
+    yield _case(draw, "no_sync", "3 micro-batches", (ALL,) * 2, bucket=SMALL, steps=3)
+    label = "3 micro-batches, the first in a no_sync() inside no_sync()"
+    yield _case(draw, "no_sync", label, (ALL,) * 3, bucket=SMALL, steps=3, nested=True)
     frozen = ("layers.2.up", "layers.2.down")
     yield _budget(draw, 4, "buckets of 36 KiB", 36 * 2**10, frozen=frozen)
     yield _budget(draw, 3, "the bucket_bytes that is the default", None, frozen=frozen)
-    tied = {"layers.3.down": "layers.1.down"}
-    yield _budget(draw, 4, "tied weights, buckets of 36 KiB", 36 * 2**10, tied=tied)
+    tied = {"layers.3.down": "layers.1.down"}  # 16 KiB a weight: two and a bias are more than 30 KiB
+    yield _budget(draw, 4, "tied weights, buckets of 30 KiB", 30 * 2**10, tied=tied)
     yield _case(draw, "reality", "real processes", (ALL,) * 3, bucket=SMALL, engine="gloo")
 
 
@@ -62,7 +66,7 @@ def _case(
     draw: Draw, group: str, what: str, plans: tuple[tuple[int, ...], ...], bucket: int | None = None, *,
     hidden: tuple[int, ...] = HIDDEN, features: int = 16, tied: dict[str, str] | None = None,
     frozen: tuple[str, ...] = (), steps: int = 1, dtype: str = "float32", engine: str = "sim",
-    earlier: tuple[tuple[int, ...], ...] = (),
+    earlier: tuple[tuple[int, ...], ...] = (), nested: bool = False,
 ) -> Case:  # fmt: skip
     """One training or accumulation; every rank has the same parameters and data of its own."""
     n, tied = len(plans), tied or {}
@@ -71,7 +75,7 @@ def _case(
     shape = (steps, 4, features)
     data = [draw.generator(f"{group} {label}/{rank}").normal(0, 1, (2, *shape)).astype(dtype) for rank in range(n)]
     x, y = tuple(x for x, _ in data), tuple(y for _, y in data)
-    job = Job(hidden, plans, values, x, y, tied, frozen, bucket, 0.5, 0.9, earlier)
+    job = Job(hidden, plans, values, x, y, tied, frozen, bucket, 0.5, 0.9, earlier, nested)
     timed = group in ("budget", "no_sync")
     arguments = tuple(
         (_spec(job, rank, timed), _sent(values), Strided.of(job.x[rank]), Strided.of(job.y[rank])) for rank in range(n)
@@ -87,6 +91,8 @@ def _construction(draw: Draw, n: int) -> Case:
     hidden, tied = (24, 40, 24), {"layers.2.down": "layers.0.down"}
     generators = [draw.generator(f"{label}/{rank}") for rank in range(n)]
     values = [training.fresh(generator, 16, hidden, tied, "float32") for generator in generators]
+    for mine, generator in zip(values, generators, strict=True):
+        mine["shift"] = generator.normal(0, 1, 16).astype("float32")  # a buffer with persistent=False
     job = Job(hidden, (ALL,) * n, values[0], (), (), tied, FROZEN, SMALL)
     arguments = tuple((_spec(job, rank, False), _sent(values[rank])) for rank in range(n))
     return Case("broadcast", label, arguments, by="construct", expected=values)
@@ -98,7 +104,7 @@ def _spec(job: Job, rank: int, timed: bool) -> dict[str, Any]:
         "hidden": list(job.hidden), "plan": list(job.plans[rank]),
         "earlier": list(job.earlier[rank] if job.earlier else job.plans[rank]),
         "tied": dict(job.tied), "frozen": list(job.frozen),
-        "bucket_bytes": job.bucket_bytes, "lr": job.lr, "momentum": job.momentum,
+        "bucket_bytes": job.bucket_bytes, "lr": job.lr, "momentum": job.momentum, "nested": job.nested,
         "seconds": LAYER if timed else 0.0, "marks": list(MARKS if timed else (0.0, 0.0, 0.0)),
     }  # fmt: skip
 

@@ -46,22 +46,27 @@ def cases(draw: Draw) -> Iterator[Case]:
         yield _case(draw, "uneven", n, VALUES, [[5, 1, 3], [2, 7, 2]])
         yield _case(draw, "uneven", n, CLASSES, [[6, 6, 6], [3, 8, 5]], ignored=0.4)
         yield _case(draw, "incomplete", n, VALUES, [[3, 3, 3], [3, 3], [3]])
+    yield _case(draw, "rare", 2, VALUES, [[3, 3], [4, 4]], special="values of -100")
     yield _case(draw, "real", 2, CLASSES, [[6, 2, 6], [3, 8, 5]], ignored=0.4, engine="gloo")
 
 
 def _case(
     draw: Draw, group: str, n: int, loss: str, sizes: Sequence[Sequence[int]], ignored: float = 0.0,
-    engine: str = "sim",
+    engine: str = "sim", special: str = "",
 ) -> Case:  # fmt: skip
+    """A case; what is special is so in the first micro-batch of the last step."""
     parts = [
         f"{says.counted(len(step), 'micro-batch', 'micro-batches')} of {'+'.join(map(str, step))}" for step in sizes
     ]
     told = ", then ".join(parts)
     label = f"{n} rank{'s' * (n > 1)}, {loss}, {told if len(set(map(tuple, sizes))) > 1 else told.split(',')[0]}"
+    label += f", {special}" if special else ""
     random = draw.generator(f"{group} {label}")
     parameters = tuple(random.standard_normal(shape) for shape in SHAPES)
     micro = partial(_micro, random, loss=loss, ignored=ignored)
     batches = tuple(tuple(tuple(micro(size) for size in step) for step in sizes) for _ in range(n))
+    for mine in batches if special and loss == VALUES else ():
+        mine[-1][0][1][1:] = -100.0
     given = tuple(
         (
             [Strided.of(parameter) for parameter in parameters], loss, LR,
@@ -124,7 +129,9 @@ def _habit(wanted: Wanted, got: list[Array | None], steps: Any) -> str:
             return told
     if _same(got, right.train(wanted.parameters, LR, [wanted.batches[0]])[0]):
         return "This is the result of rank 0's data alone. Run the last micro-batch outside model.no_sync()."
-    if _same(got, right.train(wanted.parameters, LR, wanted.batches, masked=True)[0]):
+    if _same(got, right.train(wanted.parameters, LR, wanted.batches, counts=right.not_minus_100)[0]):
+        return "This is the result of leaving out values of -100. Only classes of -100 do not count: values all do."
+    if _same(got, right.train(wanted.parameters, LR, wanted.batches, counts=len)[0]):
         return "This is the result of weights that count all targets. Leave targets of -100 out of the weights."
     return ""
 
@@ -142,10 +149,16 @@ def _drifted(bench: RankBench, case: Case, result: CallResult) -> str:
     return "Set the gradients to zero before each step, and weigh each micro-batch's loss by its share of the targets."
 
 
-def _trained(group: str, bench: RankBench) -> Outcome:
-    for case, result in bench.calls(group):
-        _parameters(bench, case, result)
-    return bench.picture(group, 2)
+def _trained(*groups: str) -> checks.Judge:
+    """All calls of these groups come to the right parameters."""
+
+    def judge(bench: RankBench) -> Outcome:
+        for group in groups:
+            for case, result in bench.calls(group):
+                _parameters(bench, case, result)
+        return bench.picture(groups[0], 2)
+
+    return judge
 
 
 def _synchronisations(bench: RankBench) -> Outcome:
@@ -214,11 +227,11 @@ EXERCISE = Exercise(
         in_box=IN_BOX,
     ),
     checks=(
-        Check("even", "Micro-batches of one size: the step of the whole batch", 4, partial(_trained, "even")),
-        Check("uneven", "Different sizes, and targets that do not count", 4, partial(_trained, "uneven")),
-        Check("incomplete", "A last group with fewer micro-batches", 2, partial(_trained, "incomplete")),
+        Check("even", "Micro-batches of one size: the step of the whole batch", 4, _trained("even")),
+        Check("uneven", "Different sizes, and targets that do not count", 4, _trained("uneven", "rare")),
+        Check("incomplete", "A last group with fewer micro-batches", 2, _trained("incomplete")),
         Check("synchronisations", "One all-reduce of the gradients a step", 4, _synchronisations),
         Check("loss", "The mean loss, as a float", 2, _losses),
-        Check("real", "On 2 real processes", 2, partial(_trained, "real")),
+        Check("real", "On 2 real processes", 2, _trained("real")),
     ),
 )

@@ -34,11 +34,22 @@ def valid(targets: Array) -> Array:
     return targets != -100 if targets.dtype.kind == "i" else np.ones(len(targets), bool)
 
 
+def counted(targets: Array) -> int:
+    return int(valid(targets).sum())
+
+
+def not_minus_100(targets: Array) -> int:
+    """How many numbers are not -100, also among values."""
+    return int((targets != -100).sum())
+
+
 def _loss(parameters: Sequence[Array], micro: Micro) -> tuple[float, list[Array]]:
     """The mean loss over the targets that count, and its gradients."""
     w1, b1, w2, b2 = parameters
     counts = valid(micro[1])
     x, targets = micro[0][counts], micro[1][counts]
+    if not len(x):
+        return 0.0, [np.zeros_like(parameter) for parameter in parameters]
     hidden = np.tanh(x @ w1.T + b1)
     out = hidden @ w2.T + b2
     if targets.dtype.kind == "i":
@@ -56,17 +67,17 @@ def _loss(parameters: Sequence[Array], micro: Micro) -> tuple[float, list[Array]
 
 def train(
     parameters: Sequence[Array], lr: float, batches: Sequence[Sequence[Sequence[Micro]]],
-    weights: Weights = by_count, masked: bool = False,
+    weights: Weights = by_count, counts: Callable[[Array], int] = counted,
 ) -> tuple[list[Array], list[list[float]]]:  # fmt: skip
-    """The parameters after all steps, and each rank's loss of each; `batches[rank][step]` are micro-batches.
-    With `masked`, targets of -100 count in the weights."""
+    """The parameters after all steps, and each rank's loss of each; `batches[rank][step]` are micro-batches. The
+    weights are made of what `counts` says of each micro-batch's targets."""
     now = [parameter.copy() for parameter in parameters]
     losses: list[list[float]] = [[] for _ in batches]
     for step in range(len(batches[0])):
         total = [np.zeros_like(parameter) for parameter in now]
         for rank, mine in enumerate(batches):
             parts = [_loss(now, micro) for micro in mine[step]]
-            share = weights([len(targets) if masked else int(valid(targets).sum()) for _, targets in mine[step]])
+            share = weights([counts(targets) for _, targets in mine[step]])
             losses[rank].append(sum(w * loss for w, (loss, _) in zip(share, parts, strict=True)))
             for w, (_, grads) in zip(share, parts, strict=True):
                 for sum_, grad in zip(total, grads, strict=True):

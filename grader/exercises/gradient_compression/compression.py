@@ -15,9 +15,9 @@ class Rule:
     """What is sent, what is kept and how it is added up: the defaults are right.
 
     `selects` is by what: "magnitude", "value" (the sign counts), "smallest", "rank 0" (whose places all use), "mean"
-    (the places that the mean over ranks has) or "all". `residual` is "unsent", "none", "everything" (not reduced by
-    what was sent), "mean" (reduced by the mean), "added late" (after the selection) or "zeroed" (where others have
-    sent, too). `divides` is by "ranks", "nobody" or "senders"; "last" is by ranks where
+    (the places that the mean over ranks has), "threshold" (the first k that reach the k-th magnitude) or "all". `residual` is "unsent", "none", "everything" (not reduced by
+    what was sent), "mean" (reduced by the mean), "added late" (after the selection) "zeroed" (where others have
+    sent, too) or "overwritten" (by the next gradient, after the first call). `divides` is by "ranks", "nobody" or "senders"; "last" is by ranks where
     the last that sent counts alone. `keys` are "name", "size" or "nothing".
     """
 
@@ -32,13 +32,14 @@ class Rule:
 class Job:
     """Gradients for objects with these ratios: of each call which object is meant, the name and each rank's gradient.
 
-    `lowest` is the least distance, relative to the gradient, between what is sent and what is not.
+    With `one_tensor` the gradients of a name are given in the same tensor.
     """
 
     ranks: int
     ratios: tuple[float, ...]
     calls: tuple[tuple[int, str, tuple[Array, ...]], ...]
     expected: list[Array] = field(default_factory=list, compare=False)
+    one_tensor: bool = False
 
     def elements(self, call: int) -> int:
         return int(self.calls[call][2][0].size)
@@ -65,6 +66,8 @@ HABITS = (
     (Rule(divides="last"), "Where several ranks sent an element, only the last of them counts. Add all of them."),
     (Rule(selects="all"), "This is the mean of the whole gradients. Use only k elements of each rank."),
     (Rule(selects="value"), "The largest values were selected. Select the largest magnitudes: negative values count."),
+    (Rule(selects="threshold"), "The first k elements that reach the k-th magnitude were sent. Where magnitudes are "
+     "equal, send the larger ones first, and only then fill up to k."),
     (Rule(selects="smallest"), "The smallest magnitudes were selected. Select the largest."),
     (Rule(selects="mean"), "The k largest of the mean were selected. Let each rank select from its own gradient."),
     (Rule(residual="mean"), "The residual was reduced by the mean of the ranks. Reduce it by what this rank sent."),
@@ -84,12 +87,20 @@ def largest(values: Array, k: int) -> Array:
     return np.argsort(-values, kind="stable")[:k]
 
 
+SHARED = (
+    "This gradient was added to itself, because the residual shares memory with the tensor of the gradients. Keep the "
+    "residual in memory of its own."
+)
+
+
 def _places(rule: Rule, sums: list[Array], k: int) -> list[Array]:
     """What each rank sends, of gradients to which the residuals have been added."""
     if rule.selects == "all":
         return [np.arange(one.size) for one in sums]
     if rule.selects == "value":
         return [largest(one, k) for one in sums]
+    if rule.selects == "threshold":
+        return [np.flatnonzero(np.abs(one) >= np.sort(np.abs(one))[-k])[:k] for one in sums]
     if rule.selects == "smallest":
         return [largest(-np.abs(one), k) for one in sums]
     if rule.selects == "rank 0":
@@ -109,6 +120,8 @@ def outputs(job: Job, rule: Rule = RIGHT) -> list[Array]:
         key: object = {"name": (which, name), "size": (which, size), "nothing": which}[rule.keys]
         k = kept(job.ratios[which], size, rule.rounds)
         old = [residuals.get((key, rank), np.zeros(size)) for rank in range(job.ranks)]
+        if rule.residual == "overwritten" and sum(one[:2] == (which, name) for one in job.calls[: len(found)]) == 1:
+            old = flat
         if any(one.size != size for one in old):
             return found  # this rule cannot go on
         sums = [one + more for one, more in zip(flat, old, strict=True)]
@@ -147,7 +160,8 @@ def without_ties(job: Job) -> bool:
 
 def habit(job: Job, call: int, got: Array) -> str:
     """The mistake that gives this result, in a sentence; empty for none that is known."""
-    found = ((outputs(job, rule), said) for rule, said in HABITS)
+    habits = (*HABITS, *([(Rule(residual="overwritten"), SHARED)] if job.one_tensor else []))
+    found = ((outputs(job, rule), said) for rule, said in habits)
     return next((said for results, said in found if call < len(results) and close(got, results[call])), "")
 
 

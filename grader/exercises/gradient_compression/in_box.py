@@ -16,9 +16,13 @@ def _told(found: Any) -> Any:
     return found.detach().clone()
 
 
-def reduce_all(make: Any, ratios: list[float], calls: list[list[Any]]) -> dict[str, Any]:
-    """What each call returns, at once; a call is the number of an object, a name and a gradient."""
+def reduce_all(make: Any, ratios: list[float], calls: list[list[Any]], one_tensor: bool) -> dict[str, Any]:
+    """What each call returns, at once; a call is the number of an object, a name and a gradient. With `one_tensor` all
+    gradients of a name lie in the same tensor, one after the other."""
     objects = [make(ratio) for ratio in ratios]
+    if one_tensor:
+        tensors = {name: torch.empty_like(gradient) for _, name, gradient in calls}
+        return {"results": [_told(objects[which](name, tensors[name].copy_(new))) for which, name, new in calls]}
     return {"results": [_told(objects[which](name, gradient)) for which, name, gradient in calls]}
 
 

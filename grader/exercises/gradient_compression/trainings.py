@@ -23,6 +23,8 @@ def cases(draw: Draw) -> Iterator[Case]:
     for ranks, ratio, size in ((2, 0.25, 40), (3, 0.3, 33), (3, 0.07, 97), (4, 0.01, 20), (4, 0.2, 64), (2, 1.0, 12)):
         label = f"{ranks} ranks, {size} elements and ratio {ratio:g}, so k = {kept(ratio, size)}"
         yield _case(draw, "first_step", label, ranks, (ratio,), [(0, WEIGHT, (size,))])
+    label = "2 ranks, 20 elements of which 3 are not zero, k = 5"
+    yield _case(draw, "first_step", label, 2, (0.25,), [(0, WEIGHT, (20,))], values=_few, ties=True)
     yield from _feedback(draw)
     for ranks, ratio, size in ((2, 0.0625, 4096), (3, 0.03, 50), (4, 0.03125, 1600)):
         label = f"{ranks} ranks, {size} elements, k = {kept(ratio, size)}, 3 calls"
@@ -48,6 +50,8 @@ def _feedback(draw: Draw) -> Iterator[Case]:
     yield _case(draw, "feedback", "4 ranks, two names of different shapes", 4, (0.12,), plan)
     plan = [(number % 2, name, (28,)) for number, name in enumerate((WEIGHT, WEIGHT, BIAS, BIAS) * 3)]
     yield _case(draw, "feedback", "2 ranks, two objects that are given the same names", 2, (0.2, 0.4), plan)
+    plan = [(0, WEIGHT, (40,))] * 3
+    yield _case(draw, "feedback", "2 ranks, 3 calls with the same tensor", 2, (0.16,), plan, one_tensor=True)
 
 
 def _shapes(draw: Draw) -> Iterator[Case]:
@@ -88,19 +92,27 @@ def _any(generator: np.random.Generator, shape: tuple[int, ...]) -> Array:
     return generator.normal(0, 1, shape).astype(np.float32)
 
 
+def _few(generator: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    """Zeros but for one of the first places and two of the last: most elements are equally large."""
+    drawn = np.zeros(shape, np.float32)
+    drawn[[1, -5, -2]] = _exact(generator, (3,))
+    return drawn
+
+
 def _case(
     draw: Draw, group: str, label: str, ranks: int, ratios: tuple[float, ...], plan: Plan, engine: str = "sim",
     layout: Layout = Strided.of, values: Callable[[np.random.Generator, tuple[int, ...]], Array] = _exact,
+    ties: bool = False, one_tensor: bool = False,
 ) -> Case:  # fmt: skip
     generator = draw.generator(f"{group} {label}")
     while True:
         calls = tuple((number, name, tuple(values(generator, of) for _ in range(ranks))) for number, name, of in plan)
-        job = Job(ranks, ratios, calls)
-        if without_ties(job):
+        job = Job(ranks, ratios, calls, one_tensor=one_tensor)
+        if ties or without_ties(job):
             break
     job.expected.extend(outputs(job))
     arguments: tuple[tuple[Any, ...], ...] = tuple(
-        (list(ratios), [[which, name, layout(gradients[rank])] for which, name, gradients in calls])
+        (list(ratios), [[which, name, layout(gradients[rank])] for which, name, gradients in calls], one_tensor)
         for rank in range(ranks)
     )
     return Case(group, label, arguments, "TopKAllReduce", engine, expected=job, by="reduce_all")

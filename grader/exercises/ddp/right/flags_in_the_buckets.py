@@ -1,4 +1,4 @@
-"""Closes a bucket before it would exceed bucket_bytes, and sends who used what in the bucket itself."""
+"""Closes a bucket once it has bucket_bytes, and sends who used what in the bucket itself."""
 
 from contextlib import contextmanager
 
@@ -39,17 +39,17 @@ class DistributedModel(nn.Module):
         super().__init__()
         self.module = module
         self.hold = 0
-        for value in module.state_dict().values():
-            dist.broadcast(value, 0)
+        for value in [*module.parameters(), *module.buffers()]:
+            dist.broadcast(value.detach(), 0)
         self.buckets, self.bucket_of = [], {}
         open_bucket, size = [], 0
         for p in [p for p in module.parameters() if p.requires_grad][::-1]:
-            if open_bucket and size + p.nbytes > bucket_bytes:
-                self.close(open_bucket)
-                open_bucket, size = [], 0
             open_bucket.append(p)
             size += p.nbytes
             p.register_post_accumulate_grad_hook(self.arrived)
+            if size >= bucket_bytes:
+                self.close(open_bucket)
+                open_bucket, size = [], 0
         if open_bucket:
             self.close(open_bucket)
 

@@ -9,15 +9,15 @@ class _Hold:
         self.owner = owner
 
     def __enter__(self):
-        self.owner.held = True
+        self.owner.held += 1
 
     def __exit__(self, *_):
-        self.owner.held = False
+        self.owner.held -= 1
 
 
 class DistributedModel:
     def __init__(self, module, bucket_bytes=25 * 2**20):
-        self.module, self.held, self.n = module, False, dist.get_world_size()
+        self.module, self.held, self.n = module, 0, dist.get_world_size()
         requests = [
             dist.broadcast(tensor.detach(), src=0, async_op=True)
             for tensor in list(module.parameters()) + list(module.buffers())

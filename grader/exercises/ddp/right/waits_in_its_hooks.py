@@ -64,8 +64,8 @@ class DistributedModel(nn.Module):
 
     @contextlib.contextmanager
     def no_sync(self):
-        self.sync = False
+        before, self.sync = self.sync, False
         try:
             yield
         finally:
-            self.sync = True
+            self.sync = before

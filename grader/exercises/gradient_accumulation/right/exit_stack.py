@@ -5,6 +5,11 @@ from contextlib import ExitStack
 import torch
 
 
+def part(model, loss_fn, x, y, share):
+    out = model(x)
+    return share * loss_fn(out, y) if share else 0 * out.sum()  # a mean over no targets is NaN
+
+
 def train_step(model, optimizer, micro_batches, loss_fn):
     sizes = torch.tensor([float((t != -100).sum() if t.dtype == torch.int64 else len(t)) for _, t in micro_batches])
     shares = (sizes / sizes.sum().double()).tolist()
@@ -13,10 +18,10 @@ def train_step(model, optimizer, micro_batches, loss_fn):
     with ExitStack() as stack:
         stack.enter_context(model.no_sync())
         for (x, y), share in first:
-            total.append(share * loss_fn(model(x), y))
+            total.append(part(model, loss_fn, x, y, share))
             total[-1].backward()
     (x, y), share = last
-    total.append(share * loss_fn(model(x), y))
+    total.append(part(model, loss_fn, x, y, share))
     total[-1].backward()
     optimizer.step()
     optimizer.zero_grad(set_to_none=True)

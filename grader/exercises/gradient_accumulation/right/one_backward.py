@@ -12,7 +12,7 @@ def train_step(model, optimizer, micro_batches, loss_fn):
             losses.append(loss_fn(model(inputs), targets))
     inputs, targets = micro_batches[-1]
     losses.append(loss_fn(model(inputs), targets))
-    loss = sum(count * each for count, each in zip(counts, losses)) / sum(counts)
+    loss = sum(count * each for count, each in zip(counts, losses) if count) / sum(counts)
     loss.backward()
     optimizer.step()
     return loss.item()

@@ -16,14 +16,15 @@ def train_step(model, optimizer, micro_batches, loss_fn):
     for k in range(n):
         x, y = micro_batches[k]
         new = tokens(y)
-        if seen:
+        if seen and new:
             for p in model.parameters():
                 if p.grad is not None:
                     p.grad.mul_(seen / (seen + new))
-        share = new / (seen + new)
+        share = new / (seen + new) if new else 0.0
 
         def go():
-            loss = loss_fn(model(x), y)
+            out = model(x)
+            loss = loss_fn(out, y) if new else 0.0 * out.sum()
             (loss * share).backward()
             return loss.item()
 

@@ -14,7 +14,8 @@ def train_step(model, optimizer, micro_batches, loss_fn):
     for i, (inputs, targets) in enumerate(micro_batches):
         model.require_backward_grad_sync = i + 1 == len(micro_batches)
         part = targets.shape[0] if targets.dtype.is_floating_point else int(torch.count_nonzero(targets != -100))
-        loss = part * loss_fn(model(inputs), targets) / whole
+        outputs = model(inputs)
+        loss = part * loss_fn(outputs, targets) / whole if part else 0 * outputs.sum()
         loss.backward()
         mean += float(loss)
     optimizer.step()

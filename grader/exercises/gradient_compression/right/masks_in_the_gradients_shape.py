@@ -12,8 +12,9 @@ class TopKAllReduce:
         size, me = dist.get_world_size(), dist.get_rank()
         corrected = grad + self.unsent.get(name, torch.zeros_like(grad))
         k = max(1, int(self.ratio * grad.numel()))
-        bound = corrected.abs().reshape(-1).kthvalue(grad.numel() - k + 1).values
-        mask = corrected.abs() >= bound
+        mask = torch.zeros(grad.numel(), dtype=torch.bool)
+        mask[corrected.abs().reshape(-1).topk(k).indices] = True
+        mask = mask.view(grad.shape)
         self.unsent[name] = torch.where(mask, torch.zeros_like(corrected), corrected)
         values = corrected[mask]
         places = mask.reshape(-1).nonzero().reshape(-1).int()
