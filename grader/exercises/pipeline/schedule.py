@@ -26,6 +26,11 @@ def _computed(result: CallResult, rank: int) -> list[Span]:
     return sorted(spans, key=lambda span: span.since)
 
 
+def _first_backward(result: CallResult, rank: int) -> Span:
+    """Of a rank that has computed all that it should."""
+    return _computed(result, rank)[str(field(result, rank, "passes")).index("B")]
+
+
 def bubble(name: str) -> Callable[[RankBench], Outcome]:
     """The part of the time in which a stage does not work: at most (p-1)/(m+p-1) and a little."""
     group = f"{name} schedule"
@@ -87,6 +92,12 @@ def _idle(given: Given, result: CallResult, found: float) -> str:
     late = _computed(result, last)[0].since / NANOSECONDS if spans else 0.0
     if late > (p - 1) * plan.forward + 0.1:
         return f"The last stage begins only after {late:.3g} s. Send each micro-batch on as soon as it is done."
+    ended, begun = _first_backward(result, last).until, _first_backward(result, last - 1).since
+    if begun - ended > 0.5 * NANOSECONDS * plan.forward:
+        return (
+            f"Rank {last - 1} begins its first backward pass {(begun - ended) / NANOSECONDS:.3g} s after the last stage "
+            "ended its own. Send each micro-batch's gradient as soon as its backward pass is done."
+        )
     return "The last stage hardly ever waits. Check how the last gradients go back to the first stage."
 
 
@@ -131,16 +142,13 @@ def all_forward_first(bench: RankBench) -> Outcome:
 
 
 def live(bench: RankBench) -> Outcome:
-    """1F1B's memory: on stage s, at most p - s outputs of stage() are alive.
-
-    One that has gone backward may hang on, at a variable that the next pass sets anew.
-    """
+    """1F1B's memory: on stage s, at most p - s outputs of stage() are alive."""
     for case, result in values(bench, "1f1b schedule"):
         given: Given = case.expected
         plan = given.plan
         for rank in range(case.ranks):
             passes, waiting, kept = _passes(bench, case, result, rank)
-            alive = [w + max(0.0, k - 1) for w, k in zip(waiting, kept, strict=True)]
+            alive = [w + k for w, k in zip(waiting, kept, strict=True)]
             worst, allowed = max(alive), plan.stages - rank
             if worst <= allowed:
                 continue
@@ -148,10 +156,12 @@ def live(bench: RankBench) -> Outcome:
             if passes.count("F") != plan.micro_batches:
                 calls = passes.count("F")
                 why = f"stage() is called {calls} times for {plan.micro_batches} micro-batches. Call it once for each."
-            elif kept[when] > 1:
+            elif kept[when]:
+                have = "one output has" if kept[when] == 1 else f"{kept[when]:g} outputs have"
                 why = (
-                    f"{kept[when]:g} of these outputs have gone backward already, but something still refers to them, "
-                    "such as a list, or an isend that was not waited for. Wait for each send, then drop what it sent."
+                    f"Of these, {have} gone backward already, but something still refers to it: a list, an isend that "
+                    "was not waited for, or a variable that is set only after the next stage(). Wait for each send, "
+                    "and drop each output (del) before the next call of stage()."
                 )
             elif "FB" in passes and passes.index("B") == plan.micro_batches:
                 why = (
