@@ -13,10 +13,12 @@ from typing import Any
 
 import numpy as np
 import torch
+import torch.distributed as dist
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from grader.ranks.model import compute
+from grader.ranks.sim.context import SimWork
 
 MARK = 0.001  # virtual seconds that begin a step: the trace is cut there
 MOMENT = 0.0001  # virtual seconds before a look at the memory
@@ -35,18 +37,23 @@ class _Look(torch.autograd.Function):  # type: ignore[misc]
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor, unit: int) -> torch.Tensor:
         ctx.unit = unit
-        _look(unit, "forward")
+        _look(unit)
         return x.view_as(x)
 
     @staticmethod
     def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor, None]:
-        _look(ctx.unit, "backward")
+        _look(ctx.unit)
         return grad, None
 
 
-def _look(unit: int, which: str) -> None:
+def _look(unit: int) -> None:
     if _watch is not None:
-        _watch.look(f"in the {which} pass of unit {unit}")
+        _watch.look(f"in the {_watch.stage}, in unit {unit}")
+
+
+def _enter(stage: str) -> None:
+    if _watch is not None:
+        _watch.stage = stage
 
 
 def _looked(x: torch.Tensor, unit: int) -> torch.Tensor:
@@ -72,6 +79,14 @@ class _Block(nn.Module):  # type: ignore[misc]
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return x + self.scale * self.down(torch.tanh(self.up(x))) + self.shift
+
+
+class _Turned(_Block):
+    """The block with its parameters registered in another order than they are used in."""
+
+    def __init__(self, features: int, hidden: int) -> None:
+        super().__init__(features, hidden)
+        self.up = self._modules.pop("up")  # behind `down`
 
 
 class _Gain(nn.Module):  # type: ignore[misc]
@@ -106,7 +121,7 @@ class _Net(nn.Module):  # type: ignore[misc]
 
 
 def _unit(kind: str, *sizes: int) -> nn.Module:
-    return {"linear": _Linear, "block": _Block, "gain": _Gain, "tanh": nn.Tanh}[kind](*sizes)
+    return {"linear": _Linear, "block": _Block, "turned": _Turned, "gain": _Gain, "tanh": nn.Tanh}[kind](*sizes)
 
 
 def _module(spec: dict[str, Any], values: dict[str, torch.Tensor]) -> nn.Module:
@@ -144,9 +159,13 @@ def train(
                 _watch.look("after the construction")
             trainer = _Trainer(model, spec)
             held = trainer.held()
-            outputs = [trainer.step(inputs, targets) for inputs, targets in zip(x, y, strict=True)]
-        told = {"outputs": torch.stack(outputs), "held": max(held, trainer.held()), "bare": trainer.bare}
-        return told if _watch is None else told | _watch.told()
+            with _watch.after_collectives() if _watch is not None else contextlib.nullcontext():
+                outputs = [trainer.step(inputs, targets) for inputs, targets in zip(x, y, strict=True)]
+                evaluated = trainer.evaluate(x[0]) if _watch is not None else None
+            told = {"outputs": torch.stack(outputs), "held": max(held, trainer.held()), "bare": trainer.bare}
+            if _watch is not None:
+                told |= {"evaluated": evaluated} | _watch.told()
+        return told
     finally:
         _watch = None
 
@@ -177,8 +196,10 @@ class _Trainer:
         compute(MARK)
         for parameter in self.parameters:
             parameter.grad = None
-        out = self.model(inputs) if callable(self.model) else self.model.forward(inputs)
+        _enter("forward pass")
+        out = self._outputs(inputs)
         told = out.detach().clone()
+        _enter("backward pass")
         ((out - targets) ** 2).sum().div(len(inputs)).backward()
         del out
         self.model.finish_gradient_sync()
@@ -187,6 +208,15 @@ class _Trainer:
         self.bare = max(self.bare, sum(p.grad is None and p.numel() > 0 for p in self.parameters))
         self._update()
         return told
+
+    def evaluate(self, inputs: torch.Tensor) -> torch.Tensor:
+        """The outputs of a forward pass that no backward pass follows."""
+        _enter("forward pass under torch.no_grad()")
+        with torch.no_grad():
+            return self._outputs(inputs).clone()
+
+    def _outputs(self, inputs: torch.Tensor) -> Any:
+        return self.model(inputs) if callable(self.model) else self.model.forward(inputs)
 
     def _update(self) -> None:
         for place, parameter in enumerate(self.parameters if self.lr else ()):
@@ -235,7 +265,8 @@ class _Watch(TorchDispatchMode):  # type: ignore[misc]
         self.known, self.unit = row[order], units[order]
         self.sizes = np.bincount(units, minlength=len(rows))
         self.handles: dict[int, int] = {}  # which do not keep the memory alive
-        self.peak, self.where, self.whole = 0, "", 0
+        self.stage = ""  # of the training
+        self.inside = self.gathered = (0, "", 0)  # the most that was seen, where, and how many units were there whole
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         out = func(*args, **(kwargs or {}))
@@ -249,32 +280,72 @@ class _Watch(TorchDispatchMode):  # type: ignore[misc]
         return out
 
     def look(self, where: str) -> None:
-        """Note it if more of the parameters is alive than ever before; the first time that it is too much is kept."""
-        if self.peak > self.allowed:
-            return
+        """Note it if too much of the parameters is alive; the first time is kept."""
+        self.inside = self._more(self.inside, where)
+
+    @contextlib.contextmanager
+    def after_collectives(self) -> Iterator[None]:
+        """Look wherever a collective is over, too: between two units, more of them may be gathered."""
+        watch: _Watch = self
+        group: Any = dist.distributed_c10d._get_default_group()
+        join = group._join
+
+        class Looked(SimWork):  # no wrapper of one request: that would be a cycle, which keeps what was gathered
+            def wait(self, timeout: Any = None) -> bool:
+                name = self._op.payload.name
+                done = super().wait(timeout)
+                watch._look_between(name)
+                return done
+
+        def joined(part: Any) -> Any:
+            work = join(part)
+            work.__class__ = Looked
+            return work
+
+        group._join = joined
+        try:
+            yield
+        finally:
+            del group._join
+
+    def _look_between(self, name: str) -> None:
+        if self.stage:
+            found = self._more(self.gathered, f"in the {self.stage}, after {name}")
+            if found[2] > 2:  # fewer may lie there twice, until they are where they belong
+                self.gathered = found
+
+    def told(self) -> dict[str, Any]:
+        """What was seen within units, if that is too much: it says best why."""
+        peak, where, whole = self.inside if self.inside[0] > self.allowed else max(self.inside, self.gathered)
+        return {"peak": peak, "where": where, "whole": whole}
+
+    def _more(self, before: tuple[int, str, int], where: str) -> tuple[int, str, int]:
+        if before[0] > self.allowed:
+            return before
         compute(MOMENT)  # the other ranks come to here, too: nobody's part of a collective that is over is kept then
         found, whole = self._alive()
         if found > self.allowed:
             gc.collect()
             found, whole = self._alive()
-        if found > self.peak:
-            self.peak, self.where, self.whole = found, where, whole
-
-    def told(self) -> dict[str, Any]:
-        return {"peak": self.peak, "where": self.where, "whole": self.whole}
+        return max(before, (found, where, whole))
 
     def _alive(self) -> tuple[int, int]:
         """Bytes that are alive and hold values of parameters, and how many units are there whole."""
-        total, seen = 0, np.zeros(len(self.known), bool)
+        held = []
         for key, handle in list(self.handles.items()):
             storage = torch.UntypedStorage._new_with_weak_ptr(handle)
             if storage is None:
                 torch.UntypedStorage._free_weak_ref(handle)
                 del self.handles[key]
-            elif storage.device.type == "cpu" and (size := storage.nbytes()) and storage.data_ptr():
-                data = ctypes.string_at(storage.data_ptr(), size)
-                total += self._matching(np.frombuffer(data, np.float32, size // 4), seen)
-                total += self._matching(np.frombuffer(data, np.float64, size // 8), seen)
+            elif storage.device.type == "cpu" and storage.nbytes() and storage.data_ptr():
+                held.append(storage)
+        if sum(storage.nbytes() for storage in held) <= self.allowed:  # whatever they hold
+            return 0, 0
+        total, seen = 0, np.zeros(len(self.known), bool)
+        for storage in held:
+            data, size = ctypes.string_at(storage.data_ptr(), storage.nbytes()), storage.nbytes()
+            total += self._matching(np.frombuffer(data, np.float32, size // 4), seen)
+            total += self._matching(np.frombuffer(data, np.float64, size // 8), seen)
         there = np.bincount(self.unit[seen], minlength=len(self.sizes))
         return total, int(((self.sizes > 0) & (there >= 0.95 * self.sizes)).sum())
 

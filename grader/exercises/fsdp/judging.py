@@ -121,6 +121,7 @@ def peak(bench: RankBench) -> Outcome:
     """Never more of the parameters is alive on a rank than its shard and two units."""
     for case, result in checks.if_right(values(bench, "peak"), WRONG):
         job: Job = case.expected
+        _right_evaluation(bench, case, result)
         n, allowed = case.ranks, job.allowed_bytes
         peaks = [checks.amount(result, rank, "peak") for rank in range(n)]
         worst = max(range(n), key=lambda rank: peaks[rank])
@@ -137,11 +138,34 @@ def peak(bench: RankBench) -> Outcome:
     return bench.picture("peak")
 
 
+def _right_evaluation(bench: RankBench, case: Case, result: CallResult) -> None:
+    """Raise Lost where a forward pass under torch.no_grad() gives other outputs than the same one in training."""
+    job: Job = case.expected  # it changes no parameters: the outputs are those of the first step
+    right = training.trained(job).outputs
+    for rank in range(case.ranks):
+        got = checks.field(result, rank, "evaluated")
+        shape = right[rank][0].shape
+        if (
+            not isinstance(got, Strided)
+            or got.shape != shape
+            or not np.allclose(got.view(), right[rank][0], NEAR, NEAR)
+        ):
+            message = (
+                f"With {case.label}: under torch.no_grad(), after training, rank {rank}'s outputs differ from those "
+                "for the same batch in training. Gather each unit before its forward pass there, too."
+            )
+            raise bench.lost(case, "wrong_result", message, rank)
+
+
 def _peak_habit(job: Job, where: str, whole: float) -> str:
     units = sum(size > 0 for size in job.unit_bytes)
     there = f"{whole:.0f} of {units} units are in memory whole."
     if "construction" in where:
         return f"{there} Keep only the shards after the construction, and nothing that they were cut from."
+    if ", after " in where:
+        return f"{there} Free the unit that has computed before you gather another one."
+    if "no_grad" in where:
+        return f"{there} Free a unit after its forward pass, also where no backward pass follows."
     if "finish" in where:
         return f"{there} No unit is needed any more: free each unit as soon as its gradients are reduced."
     if "backward" in where:

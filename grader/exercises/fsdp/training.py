@@ -96,6 +96,9 @@ def shapes(unit: Unit) -> dict[str, tuple[int, ...]]:
         case ("block", features, hidden):
             up = {"up.weight": (hidden, features), "up.bias": (hidden,)}
             return up | {"down.weight": (features, hidden), "scale": (features,), "shift": (features,)}
+        case ("turned", features, hidden):
+            up = {"up.weight": (hidden, features), "up.bias": (hidden,)}
+            return {"down.weight": (features, hidden)} | up | {"scale": (features,), "shift": (features,)}
         case ("gain", features):
             return {"gain": (features,), "version": ()}
     return {}

@@ -36,6 +36,8 @@ FORGOTTEN = {
      "Recomputing costs another forward pass of the layers, and two more all-reduces in each layer."),
     "accumulated": ("that ZeRO's stages 2 and 3 communicate in every micro-batch",
      "They cannot wait for the end of the step, because gradients or parameters are not kept whole."),
+    "stage_2": ("that ZeRO's stage 2 communicates in every micro-batch",
+     "Stage 2 does not keep gradients whole, so each slot has a reduce-scatter of them. Stage 1 has one in a step."),
     "latency": ("the latency of messages", "A ring has n - 1 messages a direction, and each costs the latency."),
     "optimizer": ("Adam's states", "Adam's states take 12 of the 16 bytes of each parameter."),
     "gradient_memory": ("the memory of gradients", "Gradients take 2 of the 16 bytes of each parameter."),
@@ -248,8 +250,11 @@ def seconds(model: ModelSpec, cluster: ClusterSpec, plans: Plans, forgot: str = 
     one_way = _ring(2 * _held(model, plans), plans.dp, latency, bandwidth)
     if forgot == "gradients":
         one_way = 0 * one_way
-    each = np.choose(plans.zero_stage.astype(np.int64), [0.0, 0.0, 1.0, 3.0]) * one_way
-    once = np.choose(plans.zero_stage.astype(np.int64), [2.0, 2.0, 1.0, 0.0]) * one_way
+    in_slots, after = ([0.0, 0.0, 1.0, 3.0], [2.0, 2.0, 1.0, 0.0])
+    if forgot == "stage_2":
+        in_slots, after = ([0.0, 0.0, 0.0, 3.0], [2.0, 2.0, 2.0, 0.0])
+    each = np.choose(plans.zero_stage.astype(np.int64), in_slots) * one_way
+    once = np.choose(plans.zero_stage.astype(np.int64), after) * one_way
 
     m = plans.micro_batches
     zero = each if forgot == "accumulated" else m * each

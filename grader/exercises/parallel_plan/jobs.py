@@ -62,7 +62,7 @@ BASES = (
     _base("pipeline", (96, 12288, 96, 2048, 50304, 1024), 512, A100_80, "no_pipeline", "zero3",
           memory=96 * GB, network_bandwidth=6 * GB),
     _base("pipeline", (48, 6144, 48, 2048, 50304, 64), 192, A100, "bubble", "no_pipeline"),
-    _base("pipeline", (48, 6144, 64, 2048, 50304, 256), 32, V100, "in_flight"),
+    _base("pipeline", (48, 6144, 64, 2048, 50304, 256), 32, V100, "in_flight", "stage_2", memory=39 * GB),
     _base("pipeline", (61, 5120, 40, 4096, 32000, 32), 128, A100_PCIE, "low_stages",
           devices_per_node=4, memory=80 * GB),
     _base("pipeline", (64, 12288, 96, 4096, 128256, 16), 256, A100_PCIE, "few_in_flight",

@@ -26,6 +26,11 @@ def _computed(result: CallResult, rank: int) -> list[Span]:
     return sorted(spans, key=lambda span: span.since)
 
 
+def _first_backward(result: CallResult, rank: int) -> Span:
+    """Of a rank that has computed all that it should."""
+    return _computed(result, rank)[str(field(result, rank, "passes")).index("B")]
+
+
 def bubble(name: str) -> Callable[[RankBench], Outcome]:
     """The part of the time in which a stage does not work: at most (p-1)/(m+p-1) and a little."""
     group = f"{name} schedule"
@@ -87,6 +92,12 @@ def _idle(given: Given, result: CallResult, found: float) -> str:
     late = _computed(result, last)[0].since / NANOSECONDS if spans else 0.0
     if late > (p - 1) * plan.forward + 0.1:
         return f"The last stage begins only after {late:.3g} s. Send each micro-batch on as soon as it is done."
+    ended, begun = _first_backward(result, last).until, _first_backward(result, last - 1).since
+    if begun - ended > 0.5 * NANOSECONDS * plan.forward:
+        return (
+            f"Rank {last - 1} begins its first backward pass {(begun - ended) / NANOSECONDS:.3g} s after the last stage "
+            "ended its own. Send each micro-batch's gradient as soon as its backward pass is done."
+        )
     return "The last stage hardly ever waits. Check how the last gradients go back to the first stage."
 
 

@@ -26,6 +26,7 @@ from grader.worlds.ranks import Outcome, RankBench, Ranks
 IN_BOX = Path(__file__).with_name("in_box.py")
 IN, HIDDEN, OUT = 5, 12, 7  # 12 is divisible by every number of ranks here, and no two shapes are alike
 WORLDS = (1, 2, 3, 4)
+SLACK = 1.1  # of the slices' bytes: all of them may lie in one row
 COLUMN, ROW, BLOCK = "ColumnParallelLinear", "RowParallelLinear", "ParallelMLP"
 
 
@@ -46,19 +47,27 @@ def cases(draw: Draw) -> Iterator[Case]:
         yield _layer(draw, "column", n, bias=False, leading=(2, 3))
         yield _layer(draw, "row", n, bias=True, leading=(6,))
         yield _layer(draw, "row", n, bias=False, leading=(2, 3))
-        for activation in ("gelu", "relu", "tanh"):
-            yield _block(draw, "block", n, activation, backward=True)
+        if n == 2:
+            yield _layer(draw, "column", n, bias=True, leading=())
+            yield _layer(draw, "row", n, bias=True, leading=())
+        for activation, leading in (("gelu", (6,)), ("relu", (2, 3)), ("tanh", (6,))):
+            yield _block(draw, "block", n, activation, backward=True, leading=leading)
         yield _block(draw, "forward", n, "gelu", backward=False)
     yield _block(draw, "real", 4, "gelu", backward=True, engine="gloo", dtype="float32", leading=(4, 16))
 
 
 def _drawn(draw: Draw, label: str, *shape: int, dtype: str = "float64") -> Array:
-    return draw.generator(label).standard_normal(shape).astype(dtype)
+    return np.asarray(draw.generator(label).standard_normal(shape), dtype)
+
+
+def _input(*shape: int) -> str:
+    return f"input of shape {shape}"
 
 
 def _layer(draw: Draw, split: str, n: int, bias: bool, leading: tuple[int, ...]) -> Case:
     function, wide = (COLUMN, (HIDDEN, IN)) if split == "column" else (ROW, (OUT, HIDDEN))
-    label = f"{function} on {n} rank{'s' * (n > 1)}, {'with' if bias else 'without'} bias, input {leading}"
+    features = wide[1] if split == "column" else wide[1] // n
+    label = f"{function} on {n} rank{'s' * (n > 1)}, {'with' if bias else 'without'} bias, {_input(*leading, features)}"
     layer = Linear(_drawn(draw, label + "w", *wide), _drawn(draw, label + "b", wide[0]) if bias else None)
     x, grad = _drawn(draw, label + "x", *leading, wide[1]), _drawn(draw, label + "g", *leading, wide[0])
     right = unsplit.linear(layer, x, grad)
@@ -76,6 +85,8 @@ def _block(
     leading: tuple[int, ...] = (6,),
 ) -> Case:  # fmt: skip
     label = f"ParallelMLP with {activation} on {n} rank{'s' * (n > 1)}, {dtype}{'' if backward else ', forward only'}"
+    if leading != (6,):
+        label += f", {_input(*leading, IN)}"
     shapes = ((HIDDEN, IN), (HIDDEN,), (OUT, HIDDEN), (OUT,))
     w1, b1, w2, b2 = (_drawn(draw, f"{label}{k}", *shape, dtype=dtype) for k, shape in enumerate(shapes))
     x, grad = (_drawn(draw, f"{label}{k}", *leading, size, dtype=dtype) for k, size in (("x", IN), ("g", OUT)))
@@ -155,7 +166,10 @@ class _Judge:
             others = [checks.array(found.get("output")) for found in self.found]
             if any(other is not None and other.shape == got.shape and not np.allclose(other, got) for other in others):
                 return "The ranks' outputs differ. All-reduce the partial sums of all ranks"
-        return "It is not the output of the unsplit layer. Check which slices of the weights this rank uses"
+        return (
+            _inexact(got, right)
+            or "It is not the output of the unsplit layer. Check which slices of the weights this rank uses"
+        )
 
     def grads(self) -> None:
         """The backward pass: of the input and of every parameter."""
@@ -209,7 +223,9 @@ class _Judge:
         most = sum(2 * (n - 1) * -(-size // n) for size in self.wanted.reduced)
         least = sum((n - 1) * size // n for size in self.wanted.reduced)
         for rank in range(n):
-            calls = [op.name for op in trace.operations(rank) if op.collective and op.name != "new_group"]
+            called = [op for op in trace.operations(rank) if op.collective and op.name != "new_group"]
+            calls = [op.name for op in called]
+            gathers = [checks.sent_by(op, range(n)) for op in called if op.name.startswith("all_gather")]
             sent = trace.bytes_sent(rank)
             if sent < least:
                 what = f"rank {rank} sent only {sent} bytes. All-reduce its partial sums, at least {least} bytes"
@@ -217,6 +233,8 @@ class _Judge:
             if sent > most + 64:
                 need = "One all-reduce" if passes == 1 else f"{passes} all-reduces"
                 block = "Gather nothing between the two layers: the second needs only this rank's slices of the first"
+                if any(size and gathered == (n - 1) * size for size in self.wanted.reduced for gathered in gathers):
+                    block = "A gather of all partial sums sends more: add them up with dist.all_reduce"
                 what = (
                     f"rank {rank} sent {sent} bytes in {', '.join(calls) or 'messages'}. "
                     f"{need} of the partial sums {'takes' if passes == 1 else 'take'} {most} bytes. "
@@ -245,6 +263,14 @@ class _Judge:
                 )
                 kind: Kind = "too_much_memory" if held > right else "wrong_result"
                 raise self.lost(kind, what, rank, f"{right} elements", f"{held} elements")
+            alive, needed = checks.amount(self.result, rank, "bytes"), right * self.wanted.parameters[0].itemsize
+            if alive > SLACK * needed:
+                what = (
+                    f"rank {rank}'s parameters keep {alive:.0f} bytes of memory alive. Its slices are {needed} bytes. A view "
+                    "of a tensor keeps all of that tensor's memory alive, and contiguous() copies only where it has to: "
+                    "clone() each slice"
+                )
+                raise self.lost("too_much_memory", what, rank, f"{needed} bytes", f"{alive:.0f} bytes")
 
 
 def _grad_habit(got: Array | None, right: Array, n: int) -> str:
@@ -255,8 +281,19 @@ def _grad_habit(got: Array | None, right: Array, n: int) -> str:
     if n > 1 and _close(got, right * n):
         return f"It is {n} times too large. Do not sum it over ranks that all have the same gradient"
     if n > 1 and _close(got * n, right):
-        return f"It is {n} times too small. Tensor parallelism splits one sum: do not average over the ranks"
-    return "It is not the gradient of the unsplit layer. Check the slices and the sum of the backward pass"
+        return f"It is {n} times too small. Divide neither a value nor its gradient by the number of ranks"
+    return (
+        _inexact(got, right)
+        or "It is not the gradient of the unsplit layer. Check the slices and the sum of the backward pass"
+    )
+
+
+def _inexact(got: Array, right: Array) -> str:
+    """What is wrong with a float64 result that is right in float32; empty if it is not."""
+    if right.dtype != np.float64 or not np.allclose(got, right, rtol=1e-5, atol=1e-5):
+        return ""
+    off = np.max(np.abs(got - right))
+    return f"It is off by at most {off:.1g}, too much for float64. Compute and add up in the dtype of the input"
 
 
 def _judged(group: str, *parts: Callable[[_Judge], None]) -> Callable[[RankBench], Outcome]:

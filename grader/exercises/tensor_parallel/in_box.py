@@ -33,6 +33,8 @@ def _passed(module: nn.Module, x: Tensor, grad: Tensor | None) -> dict[str, Any]
         found["input_grad"] = x.grad
     found["output"] = y
     found["parameters"] = list(module.parameters())
+    kept = {p.untyped_storage().data_ptr(): p.untyped_storage().nbytes() for p in module.parameters()}
+    found["bytes"] = sum(kept.values())
     found["grads"] = [parameter.grad for parameter in module.parameters()]
     return found
 

@@ -63,6 +63,7 @@ def run_1f1b(stage, inputs, targets, loss_fn, micro_batches):
             if back is not None:
                 back.wait()
                 back = None
+            y = loss = old_y = old_loss = None  # nothing refers to an output that has gone backward
             y = stage(x)
             if is_last:
                 loss = loss_fn(y, targets[forwards * size : (forwards + 1) * size])

@@ -8,11 +8,11 @@ import torch.nn as nn
 def _cut(linear, dim):
     n, rank = dist.get_world_size(), dist.get_rank()
     step = linear.weight.shape[dim] // n
-    weight = linear.weight.data.narrow(dim, rank * step, step).contiguous()
+    weight = linear.weight.data.narrow(dim, rank * step, step)
     bias = linear.bias
     if bias is not None:
         bias = bias.data.narrow(0, rank * step, step) if dim == 0 else bias.data
-    return nn.Parameter(weight.clone()), None if bias is None else nn.Parameter(bias.clone())
+    return nn.Parameter(weight.clone(memory_format=torch.contiguous_format)), None if bias is None else nn.Parameter(bias.clone())
 
 
 def _summed(grad):
