@@ -74,6 +74,10 @@ def _phi_habit(ask: Ask, phi: float, found: list[tuple[Ask, float, bool]]) -> st
     since = [value for other, value, _ in found if other.spread > 0]
     if len(since) > 3 and max(since) - min(since) < 1e-3:
         return "phi is the same whenever it is asked: it must depend on `now`, which is given, and on no clock."
+    earlier = [other for other, value, _ in found if other.detector == ask.detector and value == phi > 0]
+    sooner = min((other.elapsed for other in earlier), default=ask.elapsed)
+    if ask.alive is False and sooner < ask.elapsed and math.isfinite(phi):
+        return f"phi was that much after {sooner:.4g} s already: it must grow with the silence, without a limit."
     told = [(value, list(suspicion.mistakes(other))) for other, value, _ in found if other.spread > 0]
     for number, (_, sentence) in enumerate(told[0][1] if told else []):
         if all(math.isclose(value, wrong[number][0], rel_tol=0.1, abs_tol=0.05) for value, wrong in told):
@@ -115,7 +119,7 @@ def _paced(bench: RankBench) -> Outcome:
     for case, found in _answers(bench, "pace"):
         script: Script = case.expected
         for (ask, phi, _), (_, fresh, _) in zip(found[::2], found[1::2], strict=False):
-            if len(script.detectors) > 1 and not math.isclose(phi, fresh, rel_tol=0.01, abs_tol=0.01):
+            if script.detectors[0] != script.detectors[1] and not math.isclose(phi, fresh, rel_tol=0.01, abs_tol=0.01):
                 text = (
                     f", phi is {phi:.4g}; of a detector that never knew another pace it is {fresh:.4g}. The last "
                     f"{script.detectors[0][0]} intervals count, no more and no fewer."
@@ -127,16 +131,20 @@ def _paced(bench: RankBench) -> Outcome:
 def _of_a_return(ask: Ask, phi: float) -> str:
     if ask.alive:
         return "One heartbeat is enough to trust a node again."
-    if "second" in ask.when:
-        return (
-            "The outage itself was taken for an interval: it says nothing of the node's pace, and stretches the bound."
-        )
+    if "outage, " in ask.when:
+        return "An outage was taken for an interval: it says nothing of the node's pace, and stretches the bound."
     return ""
 
 
 def _of_a_pace(ask: Ask, phi: float) -> str:
     if ask.alive:
         return "Intervals that were suspicious by the old pace must count in the end: they may be the new one."
+    if ask.detector == 1:
+        return (
+            f"The intervals in the window have a mean of {ask.mean:.3g} s and a standard deviation of {ask.spread:.3g} s, "
+            f"so by the normal distribution phi is {suspicion.normal((ask.elapsed - ask.mean) / ask.spread):.4g}. "
+            "A floor under the standard deviation may be a tenth of the mean, not more."
+        )
     return "Intervals of the old pace still count: keep the last `window` only."
 
 
