@@ -50,8 +50,8 @@ class Job:
 
     `functions` are the names in `given` of map_fn, reduce_fn and combine_fn (or None). Of all different tasks, as they
     first begin (from 1), `deaths` are those during which their worker is killed, `still` those that stand still for
-    good; a task that is submitted again with the same arguments is no other one. With `hash_seeds` every worker hashes
-    strings its own way.
+    good; a task that is submitted again with the same arguments is no other one. A number that stands there twice says
+    that its second try ends like the first. With `hash_seeds` every worker hashes strings its own way.
     """
 
     functions: tuple[str, str, str | None]
@@ -116,7 +116,7 @@ class Cluster:
         self._alive = list(range(1, job.workers + 1))
         self._idle = deque(self._alive)
         self._running: dict[int, int] = {}  # task by worker
-        self._tried: set[tuple[str, bytes]] = set()  # tasks that have begun, by what they are
+        self._tried: dict[tuple[str, bytes], list[int]] = {}  # tasks that have begun, by what they are, and each try
         self._began = time.monotonic()
         self._dies: set[int] = set()  # workers, in the task at hand
         self._still: set[int] = set()  # tasks
@@ -214,13 +214,14 @@ class Cluster:
             task.worker, task.begin, task.became = worker, self.now, "running"
             self._running[worker] = number
             what = self._calls[number]
-            nth = 0 if what in self._tried else len(self._tried) + 1  # 0: it was tried before
-            self._tried.add(what)
+            tries = self._tried.setdefault(what, [])
+            tries.append(number)
+            nth = list(self._tried).index(what) + 1
             task.end = self.now + self._rng.uniform(1.0, 3.0)
-            if nth in self.job.deaths:
+            if len(tries) <= self.job.deaths.count(nth):
                 self._dies.add(worker)
                 task.end = self.now + DEATH
-            elif nth in self.job.still:
+            elif len(tries) <= self.job.still.count(nth):
                 self._still.add(number)
                 task.end = None
             self._client.post(worker, {"function": what[0]}, what[1])
@@ -358,6 +359,12 @@ class Cluster:
                 f"run() waits forever{where}. Task {task.number} ({task.function}) has stood still on "
                 f"{name_of(task.worker or 0)} since {task.begin:.1f} s, and no other task is left to wait for. {advice}"
             )
+            copies = [one for one in standing[1:] if self._calls[one.number] == self._calls[task.number]]
+            if copies:
+                on = f"{name_of(copies[-1].worker or 0)} since {copies[-1].begin:.1f} s"
+                text += (
+                    f" Its copy, task {copies[-1].number}, stands still on {on}. Submit one more after each timeout."
+                )
         elif lost:
             task = lost[-1]
             text = (

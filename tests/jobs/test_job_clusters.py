@@ -124,6 +124,12 @@ def test_a_task_that_is_submitted_again_is_no_other_one(engines: Engines) -> Non
     assert (len(job.tasks), job.different) == (6, 4)
 
 
+def test_a_task_that_is_named_twice_is_lost_twice(engines: Engines) -> None:
+    job = done(engines, PLAIN, Job(COUNT, TEXT, 3, deaths=(2, 2)))
+    assert dict(job.items or ()) == RIGHT
+    assert ([task.became for task in job.tasks].count("died"), job.different) == (2, 4)
+
+
 def test_a_worker_stands_still_for_good(engines: Engines) -> None:
     job = done(engines, PLAIN, Job(COUNT, TEXT, 2, still=(1,)))
     assert dict(job.items or ()) == RIGHT

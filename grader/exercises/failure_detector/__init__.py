@@ -58,12 +58,14 @@ def _judged(bench: RankBench, group: str, why: Callable[[Ask], str] = lambda _: 
         for ask, phi, alive in found:
             if not ask.low <= phi <= ask.high:
                 wanted = "0.0" if ask.low == ask.high == 0 else f"{max(ask.low, 0):.3g} to {ask.high:.3g}"
-                text = f", phi is {phi:.4g}, expected {wanted}. {_phi_habit(ask, found)}"
+                text = f", phi is {phi:.4g}, expected {wanted}. {_phi_habit(ask, phi, found)}"
                 raise _wrong(bench, case, ask, text, wanted, f"{phi:.4g}")
             if ask.alive is not None and alive != ask.alive:
                 threshold = case.expected.detectors[ask.detector][1]
                 text = f", phi is {phi:.4g} and alive(now) is {alive}, expected {ask.alive}. "
-                text += _compared(phi, threshold) if alive != (phi < threshold) else _phi_habit(ask, found) or why(ask)
+                text += (
+                    _compared(phi, threshold) if alive != (phi < threshold) else _phi_habit(ask, phi, found) or why(ask)
+                )
                 wanted, got = ("alive" if one else "suspected" for one in (ask.alive, alive))
                 raise _wrong(bench, case, ask, text, wanted, got)
     return bench.picture(group)
@@ -73,12 +75,16 @@ def _compared(phi: float, threshold: float) -> str:
     return f"alive(now) must return phi < threshold. Here {phi:.4g} < {threshold:g} is {phi < threshold}."
 
 
-def _phi_habit(ask: Ask, found: list[tuple[Ask, float, bool]]) -> str:
+def _phi_habit(ask: Ask, phi: float, found: list[tuple[Ask, float, bool]]) -> str:
     if ask.low == ask.high == 0:
         return "Without an interval between two heartbeats the node's pace is unknown. Return 0.0 until there is one."
     since = [value for other, value, _ in found if other.spread > 0]
     if len(since) > 3 and max(since) - min(since) < 1e-3:
         return "phi is the same for every `now`. Compute it from the argument `now`, and read no clock."
+    earlier = [other for other, value, _ in found if other.detector == ask.detector and value == phi > 0]
+    sooner = min((other.elapsed for other in earlier), default=ask.elapsed)
+    if ask.alive is False and sooner < ask.elapsed and math.isfinite(phi):
+        return f"phi had the same value after {sooner:.4g} s. It must grow with the silence, without a limit."
     told = [(value, list(suspicion.mistakes(other))) for other, value, _ in found if other.spread > 0]
     for number, (_, sentence) in enumerate(told[0][1] if told else []):
         if all(math.isclose(value, wrong[number][0], rel_tol=0.1, abs_tol=0.05) for value, wrong in told):
@@ -119,7 +125,7 @@ def _paced(bench: RankBench) -> Outcome:
     for case, found in _answers(bench, "pace"):
         script: Script = case.expected
         for (ask, phi, _), (_, fresh, _) in zip(found[::2], found[1::2], strict=False):
-            if len(script.detectors) > 1 and not math.isclose(phi, fresh, rel_tol=0.01, abs_tol=0.01):
+            if script.detectors[0] != script.detectors[1] and not math.isclose(phi, fresh, rel_tol=0.01, abs_tol=0.01):
                 text = (
                     f", phi is {phi:.4g}. A detector that saw only the heartbeats of the new pace returns {fresh:.4g}, and "
                     f"both must be equal. Use exactly the last {script.detectors[0][0]} intervals."
@@ -131,12 +137,18 @@ def _paced(bench: RankBench) -> Outcome:
 def _of_a_return(ask: Ask) -> str:
     if ask.alive:
         return "After an outage one heartbeat is enough to trust the node again."
-    if "second" in ask.when:
-        return "Do not count the first outage as an interval between heartbeats: it says nothing about the node's pace."
+    if "outage, " in ask.when:
+        return "Do not count an outage as an interval between heartbeats: it says nothing about the node's pace."
     return ""
 
 
 def _of_a_pace(ask: Ask) -> str:
+    if ask.detector == 1 and not ask.alive:
+        return (
+            f"The intervals in the window have a mean of {ask.mean:.3g} s and a standard deviation of {ask.spread:.3g} s. "
+            f"By the normal distribution, phi is {suspicion.normal((ask.elapsed - ask.mean) / ask.spread):.4g}. Keep a "
+            "floor under the standard deviation to at most a tenth of the mean."
+        )
     text = "The last `window` intervals all have the new pace, and only these intervals may count."
     return text + " Keep them even if they looked suspicious at the old pace." if ask.alive else text
 

@@ -31,7 +31,7 @@ def cases(draw: Draw) -> Iterator[Case]:
         yield _clock(draw, offset)
     for window, period, outage in ((20, 1.0, 12), (30, 5.0, 50), (20, 0.5, 1000)):
         yield _back(draw, window, period, outage)
-    for window, period, factor in ((20, 2.0, 3.0), (30, 1.0, 3.0), (20, 8.0, 1 / 8), (40, 16.0, 1 / 16)):
+    for window, period, factor in ((20, 2.0, 3.0), (30, 1.0, 3.0), (20, 0.5, 1 / 8), (40, 16.0, 1 / 16)):
         yield _pace(draw, window, period, factor)
     for window in (4, 9):
         yield _quicker(draw, window)
@@ -79,8 +79,8 @@ def _steady(draw: Draw, label: str, count: int, period: float, window: int) -> l
 
 def _thresholds(draw: Draw, window: int, period: float) -> Case:
     """Gaps that are long and short in turn, so that none is suspicious by any of the thresholds."""
-    thresholds = (1.0, 3.0, 8.0, 12.0)
-    label = f"window={window}, thresholds 1, 3, 8 and 12, heartbeats about {period:g} s apart"
+    thresholds = (1.0, 3.0, 8.0, 20.0)
+    label = f"window={window}, thresholds 1, 3, 8 and 20, heartbeats about {period:g} s apart"
     apart = float(draw.generator(f"thresholds {label}").uniform(0.12, 0.18))
     gaps = np.array([period * (1 + apart * (-1) ** number) for number in range(window)])
     script = Script([(window, threshold) for threshold in thresholds])
@@ -169,23 +169,31 @@ def _back(draw: Draw, window: int, period: float, outage: int) -> Case:
             script.ask(elapsed * period, f"{elapsed:g} periods after the {ordinal} heartbeat since the outage", True)
     when = f"in a second outage, {BOUND} periods after the third heartbeat since the first outage"
     script.ask(BOUND * period, when, False)
+    last = again + 2.1 * period
+    script.beat([last + outage * period + share * period for share in (0.0, 1.05, 2.1)])
+    when = f"in a third outage, {BOUND} periods after the third heartbeat since the second outage"
+    script.ask(BOUND * period, when, False)
     return _case("back", label, script)
 
 
 def _pace(draw: Draw, window: int, period: float, factor: float) -> Case:
-    """After `window` heartbeats of another pace that pace counts alone."""
+    """After `window` heartbeats of another pace that pace counts alone; the second detector never knew the first pace."""
     new = period * factor
     label = f"{_label(window, period)}, and then every {new:g} s"
     times = _steady(draw, f"pace {label}", 4 * window, period, window)
     later = _steady(draw, f"pace {label} new", 3 * window, new, window)
     later = [time - later[0] + times[-1] + new for time in later]
-    script = Script([(window, 8.0)])
+    script = Script([(window, 8.0)] * 2)
     script.beat(times)
+    script.beat(later, 1)
     for number, time in enumerate(later):
         if number > window + 2:
             gap = time - later[number - 1]
             script.ask(gap, f"{gap:.4g} s after heartbeat {number} of the new pace, when the next one comes", True)
         script.heartbeat(time)
+    script.ask(
+        BOUND * new, f"{BOUND} periods after the last heartbeat, with heartbeats of the new pace alone", False, 1
+    )
     script.ask(BOUND * new, f"{BOUND} of the new periods after the last heartbeat", False)
     return _case("pace", label, script)
 

@@ -115,7 +115,7 @@ def unused(bench: JobBench, done: Done) -> Diagnosis | None:
         return found("too_few_bytes", text, f"{len(sizes)} map tasks", str(went))
     died = sum(task.became == "died" for task in done.tasks)
     stood = sum(task.became == "running" and task.end is None for task in done.tasks)
-    if died < len(job.deaths) or stood < len(job.still):
+    if died < len(set(job.deaths)) or stood < len(set(job.still)):
         last = max(*job.deaths, *job.still, 0)
         text = (
             f"{where}The result is right, but only {says.counted(len(done.tasks), 'task')} ran, so that could not happen "
@@ -198,8 +198,8 @@ def _right(bench: JobBench) -> Chart:
         yield Job(COUNT, text(rng, 6), 3, 4, seed=rng.randrange(2**31), label="Word count, 6 splits, 3 workers")
         yield Job(("views", "total", None), log(rng, 9), 2, 3, seed=rng.randrange(2**31), label="Page views, 9 splits")
         yield Job(COUNT, ["one two"], 1, 1, seed=1, label="One split, one worker, one reducer")
-        few = ["", "x y x", "", "y"]
-        yield Job(COUNT, few, 2, 7, seed=2, label="Empty splits, and more reducers than keys")
+        few = ["", "x y x", "", "y", "x y x"]
+        yield Job(COUNT, few, 2, 7, seed=2, label="Empty splits, two equal splits, and more reducers than keys")
         yield Job(COUNT, [], 2, 2, seed=3, label="No input at all")
 
     return bench.hold(jobs(), lambda done: wrong(bench, done) or shared_out(bench, done))
@@ -287,15 +287,15 @@ def _deaths(
 def _straggler(bench: JobBench) -> Chart:
     rng = bench.rng("straggler")
     jobs = (
-        Job(COUNT, text(rng, splits), 3, 3, still=(number,), seed=rng.randrange(2**31),
-            label=f"{splits} splits, 3 workers; task {number} stands still")
-        for splits, number in ((6, 2), (7, 5), (3, 5))
+        Job(COUNT, text(rng, splits), 3, 3, still=(number,) * often, seed=rng.randrange(2**31),
+            label=f"{splits} splits, 3 workers; task {number} stands still{' on two workers' if often > 1 else ''}")
+        for splits, number, often in ((6, 2, 1), (7, 5, 2), (3, 5, 1))
     )  # fmt: skip
     return _hold(bench, jobs, "If both a task and its backup return, count one of the results.")
 
 
-_mapping = _deaths(
-    "mapping", "killed in the first tasks", lambda splits, workers: (1, 2)[: workers - 1],
+_mapping = _deaths(  # of four workers three, with one and the same split
+    "mapping", "killed in the first tasks", lambda splits, workers: (1, 1, 1) if workers == 4 else (1, 2)[: workers - 1],
     "The task of a worker that dies is lost. Submit the task of the \"died\" event again.",
 )  # fmt: skip
 _mapped = _deaths(

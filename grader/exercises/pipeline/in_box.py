@@ -36,10 +36,10 @@ class _Log:
         self.passes += "F"
         self.outputs.append(output)
         waiting, kept = self._alive()
-        if kept and self.collects:
+        if kept > self.micro_batch and self.collects:
             gc.collect()  # automatic collection is off, and what only a cycle holds is garbage
             waiting, kept = self._alive()
-            self.collects = not kept  # where it was of no use, it is too slow to go on with
+            self.collects = kept <= self.micro_batch  # where it was of no use, it is too slow to go on with
         self.waiting.append(waiting)
         self.kept.append(kept)
 

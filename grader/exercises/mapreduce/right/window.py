@@ -45,8 +45,6 @@ def phase(workers, fn, calls, started):
             else:
                 open_ones = [n for n, result in enumerate(results) if result is None]
                 number = min(open_ones, key=lambda n: out[fn, n])
-                if out[fn, number] > 1:
-                    break
             of[workers.submit(fn, number, *calls[number])] = fn, number
             out[fn, number] += 1
         event = workers.wait_any()
