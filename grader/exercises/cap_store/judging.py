@@ -267,8 +267,8 @@ def own_words(run: View) -> Diagnosis | None:
                     said = "confirmed the write of" if seen.what == "write" else "answered a read with"
                     text = (
                         f"The {told(read.asked)} at {at(read.start)} returned {read.value}, but {read.node} itself had "
-                        f"{said} {seen.value} at {at(seen.end)}. {seen.value} is newer than {read.value}. A node must never go "
-                        "back behind a value that it has confirmed or returned."
+                        f"{said} {seen.value} at {at(seen.end)}. {seen.value} is newer than {read.value}. A node must "
+                        "never return an older value than it has confirmed or returned before."
                     )
                     shown = [seen.asked, read.asked]
                     return run.wrong(
