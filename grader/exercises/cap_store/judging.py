@@ -267,8 +267,8 @@ def own_words(run: View) -> Diagnosis | None:
                     said = "confirmed the write of" if seen.what == "write" else "answered a read with"
                     text = (
                         f"The {told(read.asked)} at {at(read.start)} returned {read.value}, but {read.node} itself had "
-                        f"{said} {seen.value} at {at(seen.end)}. {seen.value} is newer than {read.value}. A node must never go "
-                        "back behind a value that it has confirmed or returned."
+                        f"{said} {seen.value} at {at(seen.end)}. {seen.value} is newer than {read.value}. A node must "
+                        "never return an older value than it has confirmed or returned before."
                     )
                     shown = [seen.asked, read.asked]
                     return run.wrong(
@@ -294,7 +294,7 @@ def agreed(run: View) -> Diagnosis | None:
             one, key = reads[0], other.asked.ask.body["key"]
             text = (
                 f"All faults were over at {at(healed)}. {one.start - healed:.1f} s later {one.node} returned {one.value} for "
-                f"{key}, but {other.node} returned {other.value}. {_why_apart(run, healed, one, other)}"
+                f"key {key}, but {other.node} returned {other.value}. {_why_apart(run, healed, one, other)}"
             )
             return run.wrong(
                 "not_converged", text, title="Nodes that still disagree", shown=[one.asked, other.asked],
@@ -344,7 +344,7 @@ def kept(run: View) -> Diagnosis | None:
 
 def _lost(run: View, causes: Causes, read: Operation, lost: Operation) -> Diagnosis:
     key, shown = read.asked.ask.body["key"], [lost.asked, read.asked]
-    text = f"In the end {read.node} returned {read.value} for {key}, but {lost.node} had confirmed the write of {lost.value} "
+    text = f"In the end {read.node} returned {read.value} for key {key}, but {lost.node} had confirmed the write of {lost.value} "
     text += f"(its client knew at {at(lost.end)})."
     kind: Kind = "lost_or_duplicated"
     crashes = [begin for begin, _ in run.downs[lost.node] if begin >= lost.end - 0.1]

@@ -119,7 +119,7 @@ def mistakes(ask: Ask) -> Iterator[tuple[float, str]]:
     for tail in (normal, logistic):
         yield math.log(10) * tail(z), "All values match -ln of the tail probability. phi is -log10 of it."
         yield tail(-z), "All values match the probability that the heartbeat comes EARLIER. Use the tail beyond now."
-        yield tail((elapsed - mean) / spread**2), "All values match with the variance. Use the standard deviation."
+        yield tail((elapsed - mean) / spread**2), "All values divide by the variance. Use the standard deviation."
         yield tail(elapsed / spread), "All values match a formula without the mean. Subtract the mean interval first."
     yield (
         elapsed / mean / math.log(10),

@@ -255,10 +255,11 @@ def _lacks(run: View, node: str, answer: Sent, lost: Sequence[Operation], what: 
         )
     elif heard:
         count = sum(sent.arrived is not None and sent.arrived <= answer.sent for sent in heard)
-        text += (
-            f" In between {counted(count, 'message')} from other nodes reached {node}. Let a node that may have missed "
-            "an add ask its peers, again and again, and let them answer."
-        )
+        text += f" In between {counted(count, 'message')} from other nodes reached {node}."
+        if run.workload == "g-set":
+            text += " Let a node that may have missed an add ask its peers, again and again, and let them answer."
+        else:
+            text += f" Check whether this add was among what they brought, and whether {node} counted it."
     return run.wrong("not_converged", text, shown=[answer], expected=f"{what} at {node}", got="not there")
 
 
