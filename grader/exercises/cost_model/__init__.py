@@ -26,6 +26,7 @@ EXACT_FIT = 1e-7
 AS_MEASURED = 0.01
 STANDARD_ERRORS = 4.0  # from the truth, for a fit of noisy points; least squares itself is within LEAST_SQUARES of them
 LEAST_SQUARES = 1.5
+BELOW = "a line that begins below zero"
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ class Line:
 
 def cases(draw: Draw) -> Iterator[Case]:
     """Every case of every check; all of them are called in one world of one rank."""
-    for label in ("largest first", "shuffled", "with an empty message", "each size three times", "two points"):
+    for label in ("largest first", "shuffled", "with an empty message", "each size three times", "two points", BELOW):
         yield _fit(draw, label)
     for number in range(10):
         yield _noisy_fit(draw, number)
@@ -110,8 +111,10 @@ def _fit(draw: Draw, label: str) -> Case:
         sizes = sizes * 3
     if label != "largest first":
         generator.shuffle(sizes)
+    if label == BELOW:  # as noise may have it
+        alpha, sizes = -alpha, [size + int(2 * alpha / beta) for size in sizes]
     seconds = [alpha + size * beta for size in sizes]
-    line = Line(alpha, beta, (EXACT_FIT * alpha, EXACT_FIT * beta))
+    line = Line(alpha, beta, (EXACT_FIT * abs(alpha), EXACT_FIT * beta))
     return Case("fit", label, ((sizes, seconds),), "fit_alpha_beta", expected=line)
 
 
@@ -149,7 +152,8 @@ def _measured() -> Iterator[Case]:
 
 
 def _jobs(draw: Draw) -> Iterator[Case]:
-    """For each wrong way to choose n a job for which it chooses wrongly; and two where several n are equally fast."""
+    """For each wrong way to choose n a job for which it chooses wrongly; two where several n are equally fast,
+    and one with a batch that leaves two samples to one of 2000 ranks."""
     chosen = []
     for number, (choice, _) in enumerate(costs.CHOICES):
         generator = draw.generator(f"job {number}")
@@ -162,6 +166,7 @@ def _jobs(draw: Draw) -> Iterator[Case]:
     per_sample = _three_digits(generator.uniform(1e-3, 5e-3))
     for most in (batch + 10, batch - 1):  # all with one sample a rank, and all with two, are equally fast
         chosen.append(Job(1000, per_sample, 10**6, 0.0, 0.0, most, batch))
+    chosen.append(Job(10**6, per_sample, 10**6, 0.0, 0.0, 2100, 2001))
     for job in chosen:
         label = plain.call("best_world_size", astuple(job), [field.name for field in fields(job)])
         yield Case("best_world_size", label, (astuple(job),), "best_world_size", expected=job)
@@ -249,12 +254,15 @@ def _wrong_fit(bench: RankBench, case: Case, got: tuple[float, float]) -> Lost:
     line: Line = case.expected
     alpha, beta = plain.apart(got[0], line.alpha), plain.apart(got[1], line.beta)
     found, right = (f"alpha = {a}, beta = {b}" for a, b in zip(alpha, beta, strict=True))
-    said = f"`{plain.call(case.function, case.arguments[0])}` ({case.label}) returned {found}, but the link has {right}"
+    whose, on = ("best line", "that line") if case.label == BELOW else ("link", "the link's line")
+    said = (
+        f"`{plain.call(case.function, case.arguments[0])}` ({case.label}) returned {found}, but the {whose} has {right}"
+    )
     if line.noise:
         within = f"alpha +- {line.within[0]:.2g} and beta +- {line.within[1]:.2g}"
         said += f". An error of {within} is allowed, and least squares over all points stays well within that"
     else:
-        said += ". Every point lies on the link's line"
+        said += f". Every point lies on {on}"
     return bench.lost(case, "wrong_result", f"{said}. {_fit_habit(case, got)}", None, right, found)
 
 
@@ -266,6 +274,8 @@ def _fit_habit(case: Case, got: tuple[float, float]) -> str:
     near = 1e-6 if not line.noise else 0.05
     if abs(got[0] / line.beta - 1) < near and abs(got[1] / line.alpha - 1) < near:
         return "Slope and intercept are exchanged. alpha is the intercept, in seconds: return it first."
+    if got[0] == 0 and abs(beta - 1) < near and line.alpha < 0:
+        return "The slope is right, but alpha is cut off at 0. Return the intercept of the best line as it is."
     if got[0] == 0:
         return "This line goes through the origin. Fit an intercept, too: the intercept is the latency."
     if math.isclose(got[0], min(seconds)) and abs(alpha - 1) >= near:

@@ -16,7 +16,7 @@ from grader import says
 from grader.exercise import Check, Exercise
 from grader.exercises.common import checks
 from grader.exercises.grad_scaler.gradients import cases
-from grader.exercises.grad_scaler.scaling import Array, Right, Work, scale_habit
+from grader.exercises.grad_scaler.scaling import Array, Right, Work, scale_habit, scaled
 from grader.ranks.program import CallResult, Function
 from grader.worlds.cases import Case
 from grader.worlds.ranks import Outcome, RankBench, Ranks
@@ -67,6 +67,10 @@ def _why_not(work: Work, right: Right, stepped: list[list[int]], step: int, wron
         of = f"each gradient of {says.names(bad)}"
     what = next((one for rank in bad for _, one in work.poison[rank][step]), "inf")
     has = f"in step {step} {of} has {_BAD[what]}, but"
+    if work.how[step] == "value":
+        return (
+            f"{has} optimizer.step() was called: clip_grad_value_ hid it. Look for it in unscale_, and skip the step."
+        )
     if work.ranks == 1:
         return f"{has} optimizer.step() was called. Skip the step if any element is inf, -inf or NaN."
     if set(wrong).isdisjoint(bad):
@@ -90,8 +94,20 @@ def _same_scales(bench: RankBench, case: Case, work: Work, right: Right, result:
             if others:
                 right_on = says.names(others)
                 said += f" On {right_on} the scale is right. Update it by one decision, which all ranks share."
-            said = f"With {case.label}: {said} {scale_habit(work, right, mine)}".strip()
+            habit = scale_habit(work, right, mine) or _skipped(work, right, result, rank, number - 1)
+            said = f"With {case.label}: {said} {habit}".strip()
             raise bench.lost(case, "wrong_result", said, rank, f"{expected:g}", got)
+
+
+def _skipped(work: Work, right: Right, result: CallResult, rank: int, step: int) -> str:
+    """What to say where a rank skipped a step whose gradients are all finite."""
+    if step < 0 or not right.stepped[step] or result.returned[rank]["stepped"][step]:
+        return ""
+    said = "It skipped that step, although all gradients are finite."
+    largest = max(float(np.abs(scaled(work, each, step, right.scales[step])).max()) for each in range(work.ranks))
+    if largest**2 > np.finfo(np.float32).max:
+        said += " Test every element by itself: the squares of such large elements overflow."
+    return said
 
 
 def _after(right: Right, number: int) -> str:
@@ -168,7 +184,7 @@ def _one_rank(bench: RankBench) -> Outcome:
 def _unscale(bench: RankBench) -> Outcome:
     """What is clipped is the true gradient, and it is not divided once more."""
     for case, work, right, result in _calls(bench, "unscale"):
-        for step in range(work.steps):
+        for step in (step for step in range(work.steps) if right.stepped[step]):
             for rank in range(work.ranks):
                 expected = work.gradients[rank][step].astype(np.float64)
                 _true_gradient(bench, case, rank, _values(result, rank, "unscaled")[step], expected, right.scales[step])

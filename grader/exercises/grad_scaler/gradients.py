@@ -32,9 +32,11 @@ def cases(draw: Draw) -> Iterator[Case]:
         for how in ("step", "unscale"):
             yield _one_at_a_time(draw, ranks, how)
     yield _one_at_a_time(draw, 2, "step", "gloo")
+    yield _none_at_all(draw)
     for ranks in (1, 2):
         for how in ("unscale", "clip"):
             yield _clipped(draw, ranks, how)
+    yield _hidden(draw)
     for ranks in (1, 2):
         yield _twice(draw, ranks)
 
@@ -106,6 +108,23 @@ def _one_at_a_time(draw: Draw, ranks: int, how: str, engine: str = "sim") -> Cas
     work = Work(STEADY, starts, gradients, poison, (how,) * steps)
     label = f"{ranks} ranks{', unscale_ before step' if how == 'unscale' else ''}"
     return _case("one_rank", f"{label}, in real processes" if engine != "sim" else label, work, engine)
+
+
+def _none_at_all(draw: Draw) -> Case:
+    """Rank 1 has no gradient in two steps, in the second of which rank 0 has an inf."""
+    starts, gradients = _drawn(draw.generator("none at all"), 2, 5)
+    none = (0, "none")
+    poison: list[Poison] = [((), (), ((0, "inf"),), (), ()), ((), (none,), (none,), (), ())]
+    work = Work(STEADY, starts, gradients, poison, ("step",) * 5)
+    return _case("one_rank", "2 ranks, no gradients on rank 1 in steps 1 and 2", work)
+
+
+def _hidden(draw: Draw) -> Case:
+    """Infs that clip_grad_value_ turns into finite numbers between unscale_ and step."""
+    starts, gradients = _drawn(draw.generator("hidden"), 1, 5)
+    poison: Poison = ((), ((1, "inf"),), (), ((SIZE - 1, "-inf"),), ())
+    work = Work(STEADY, starts, gradients, (poison,), ("value",) * 5)
+    return _case("unscale", "1 rank, clip_grad_value_ between unscale_ and step", work)
 
 
 def _clipped(draw: Draw, ranks: int, how: str) -> Case:

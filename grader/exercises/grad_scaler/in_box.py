@@ -55,16 +55,21 @@ class _Training:
         self.half = half
 
     def backward(self, scaler: Any, wanted: Any, poison: list[Any]) -> None:
-        """Gradients that are `wanted` times the scale, but for what is poisoned: [place, what]."""
+        """Gradients that are `wanted` times the scale, but for what is poisoned: [place, what]. Where that is
+        "none" there is no gradient at all."""
         self.optimizer.zero_grad()
         loss = (self.used[0] * wanted[: self.half]).sum() + (self.used[1] * wanted[self.half :]).sum()
         scaler.scale(loss).backward()
         for place, what in poison:
+            if what == "none":
+                self.used[0].grad = self.used[1].grad = None
+                continue
             one, at = (self.used[0], place) if place < self.half else (self.used[1], place - self.half)
             one.grad[at] = float(what)
 
     def gradient(self) -> Any:
-        return torch.cat([parameter.grad.detach().clone() for parameter in self.used])
+        gradients = [torch.zeros_like(one) if one.grad is None else one.grad for one in self.used]
+        return torch.cat([gradient.detach().clone() for gradient in gradients])
 
     def parameters(self) -> Any:
         return torch.cat([parameter.detach().clone() for parameter in self.used])
@@ -92,6 +97,8 @@ def train(
         unscaled.append(training.gradient())
         if way == "clip":
             torch.nn.utils.clip_grad_norm_(training.used, 1.0)
+        if way == "value":
+            torch.nn.utils.clip_grad_value_(training.used, 1.0)
         before = training.optimizer.steps
         scaler.step(training.optimizer)
         stepped.append(training.optimizer.steps - before)

@@ -13,7 +13,9 @@ from typing import Any
 import numpy as np
 
 Array = np.ndarray[Any, Any]
-Poison = tuple[tuple[tuple[int, str], ...], ...]  # for every step, where the scaled gradient is what
+Poison = tuple[
+    tuple[tuple[int, str], ...], ...
+]  # for every step, where the scaled gradient is what; "none" is none at all
 
 
 @dataclass(frozen=True)
@@ -77,6 +79,8 @@ def right(work: Work) -> Right:
                 gradient = work.gradients[rank][step].astype(np.float64)
                 if work.how[step] == "clip":
                     gradient = gradient * min(1.0, 1.0 / (float(np.linalg.norm(gradient)) + 1e-6))
+                if work.how[step] == "value":
+                    gradient = np.clip(gradient, -1, 1)
                 before = momenta[rank]
                 now = gradient if before is None else work.momentum * before + gradient
                 momenta[rank] = now
@@ -96,7 +100,7 @@ def scaled(work: Work, rank: int, step: int, scale: float | np.floating[Any]) ->
     with np.errstate(over="ignore"):
         gradient: Array = work.gradients[rank][step].astype(np.float32) * np.float32(scale)
     for place, what in work.poison[rank][step]:
-        gradient[place] = float(what)
+        gradient[place] = 0 if what == "none" else float(what)
     return gradient
 
 

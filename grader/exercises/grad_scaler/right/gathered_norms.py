@@ -25,7 +25,7 @@ class LossScaler:
         gradients = [p.grad for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
         for gradient in gradients:
             gradient /= self.exponent_free_scale
-        norm = sum((gradient.double() ** 2).sum() for gradient in gradients)
+        norm = sum((gradient.double() ** 2).sum() for gradient in gradients) + torch.zeros((), dtype=torch.float64)
         norms = [torch.zeros((), dtype=torch.float64) for _ in range(dist.get_world_size())]
         dist.all_gather(norms, norm)
         self.finite = all(math.isfinite(one) for one in norms)
