@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
@@ -68,6 +69,14 @@ def transposed(draw: Draw, group: str, ranks: int, shape: tuple[int, int], dtype
     label = f"{says.counted(ranks, 'rank')}, transpose of {rows} x {columns} {dtype}"
     storage = [values(draw, label, r, ranks, rows * columns, dtype) for r in range(ranks)]
     return Case(group, label, tuple((Strided(flat, (columns, rows), (1, columns)),) for flat in storage))
+
+
+def transposed_on_rank_1(draw: Draw, group: str, ranks: int, shape: tuple[int, int], dtype: str) -> Case:
+    """A case with the transpose of a matrix on rank 1, and a contiguous one of the same shape on all others."""
+    case = transposed(draw, group, ranks, shape, dtype)
+    label = f"{says.counted(ranks, 'rank')}, {' x '.join(map(str, shape))} {dtype}, on rank 1 a transpose"
+    tensors = (t if rank == 1 else Strided.of(np.ascontiguousarray(t.view())) for rank, t in enumerate(case.tensors))
+    return replace(case, label=label, arguments=tuple((tensor,) for tensor in tensors))
 
 
 def odd(bench: RankBench, group: str) -> Iterator[tuple[Case, CallResult]]:
@@ -207,6 +216,11 @@ def _whose(terms: list[Any], total: Any) -> str:
 def _sure(case: Case, rank: int, inputs: list[Array], expected: Array, outputs: list[Array]) -> str | None:
     """What the wrong values are, where they themselves show it."""
     ranks, output = len(inputs), outputs[rank]
+    if _added_in_memory_order(case, outputs):
+        return (
+            "the ranks' tensors lie in memory in different orders, and elements were added in the order of memory. Send "
+            "them in the order of their indices, as tensor.contiguous() has them"
+        )
     bad = output != expected
     first_bad = int(np.flatnonzero(bad.reshape(-1))[0])
     whole_chunks = output.size // ranks * ranks
@@ -267,6 +281,16 @@ def _pattern(terms: list[Any], right: Any, got: Any, place: str) -> str:
         return f"{place} is {got!s} and not {right!s}"
     counts = np.array([[found.count(rank)] for rank in range(len(terms))])
     return f"{place} {fact(counts, 0)}"
+
+
+def _added_in_memory_order(case: Case, outputs: list[Array]) -> bool:
+    """Whether ranks' layouts differ, and each has in every place of memory the sum of all ranks' there."""
+    tensors = case.tensors
+    if len({tensor.stride for tensor in tensors}) < 2 or len({len(tensor.storage) for tensor in tensors}) > 1:
+        return False
+    total = np.sum(np.stack([tensor.storage for tensor in tensors]), axis=0, dtype=tensors[0].storage.dtype)
+    summed = (replace(tensor, storage=total).view() for tensor in tensors)
+    return all(np.array_equal(out, right) for out, right in zip(outputs, summed, strict=True))
 
 
 def _contiguous(case: Case) -> bool:

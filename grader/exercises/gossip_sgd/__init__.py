@@ -44,8 +44,9 @@ def cases(draw: Draw) -> Iterator[Case]:
     for n, steps, period in ((2, 7, 3), (3, 4, 1), (4, 3, 5), (4, 11, 4)):
         yield _train(draw, "periods", n, steps, period, None)
     yield _train(draw, "periods", 3, 8, 3, 0.2)
-    for n, steps, period, elastic in ((2, 8, 2, 0.3), (3, 9, 3, 0.2), (4, 6, 1, 0.1), (4, 9, 3, 0.15)):
-        yield _train(draw, "elastic", n, steps, period, elastic, "float32" if n == 2 else "float64")
+    for n, steps, period, elastic in ((2, 8, 2, 0.3), (3, 9, 3, 0.2), (4, 6, 1, 0.1), (4, 9, 3, 0.15), (3, 4, 2, 0.0)):
+        dtype, frozen = "float32" if n == 2 else "float64", (1,) if steps == 6 else ()
+        yield _train(draw, "elastic", n, steps, period, elastic, dtype, frozen=frozen)
     edges = mixing.ring(3)
     yield _mix(draw, "real_mix", 3, "a ring of 3 real processes", [_uneven(draw, 3, edges)] * 3, engine="gloo")
     big = ((300, 200), (200,))
@@ -72,6 +73,8 @@ def _exact(draw: Draw) -> Iterator[Case]:
         ahead, back = draw.generator(f"circulant {n}").uniform((0.1, 0.35), (0.2, 0.5))
         matrix = mixing.circulant(n, float(ahead), float(back))
         yield _mix(draw, "exact", n, f"a ring of {n}, one side weighs more", [matrix])
+    matrix = mixing.circulant(4, 0.4, 0.0)
+    yield _mix(draw, "exact", 4, "a ring of 4, each takes from one side only (the other side's weight is 0)", [matrix])
     matrix = mixing.sinkhorn(draw.generator("sinkhorn"), 3)
     yield _mix(draw, "exact", 3, "all of 3 linked, weights not symmetric", [matrix])
 
@@ -112,7 +115,8 @@ def _mix(
 
 
 def _row(generator: np.random.Generator, matrix: Array, rank: int) -> tuple[tuple[int, ...], tuple[float, ...]]:
-    others = [int(other) for other in generator.permutation(len(matrix)) if other != rank and matrix[rank, other]]
+    linked = (matrix[rank] != 0) | (matrix[:, rank] != 0)  # it takes from them, or they take from it
+    others = [int(other) for other in generator.permutation(len(matrix)) if other != rank and linked[other]]
     return tuple(others), tuple(float(matrix[rank, other]) for other in others)
 
 
@@ -128,20 +132,25 @@ def _tensors(row: Array, shapes: tuple[tuple[int, ...], ...]) -> list[Strided]:
 
 def _train(
     draw: Draw, group: str, n: int, steps: int, period: int, elastic: float | None, dtype: str = "float64",
-    engine: str = "sim",
+    engine: str = "sim", frozen: tuple[int, ...] = (),
 ) -> Case:  # fmt: skip
-    """All begin alike, but for elastic averaging, where rank 0's parameters are to be loaded by all."""
+    """All begin alike, but for elastic averaging, where rank 0's parameters are to be loaded by all.
+
+    `frozen` parameters require no gradient; the local steps change them all the same.
+    """
     told = f"local_sgd(model, {steps}, {period}{'' if elastic is None else f', elastic={elastic}'})"
     label = f"{told} on {n} {'real processes' if engine == 'gloo' else 'ranks'}, {dtype}"
+    label += ", one parameter requires no gradient" if frozen else ""
     generator = draw.generator(f"{group} {label}")
     start = _start(generator, n, SHAPES, dtype)
     if elastic is None:
         start = np.repeat(start[:1], n, 0)
     targets = np.stack([_start(generator, steps, SHAPES, dtype) for _ in range(n)])
     arguments = tuple(
-        (_tensors(start[rank], SHAPES), RATE, Strided.of(targets[rank]), steps, period, elastic) for rank in range(n)
+        (_tensors(start[rank], SHAPES), RATE, Strided.of(targets[rank]), steps, period, elastic, list(frozen))
+        for rank in range(n)
     )
-    expected = Training(start, targets.astype(np.float64), RATE, period, elastic, SHAPES)
+    expected = Training(start, targets.astype(np.float64), RATE, period, elastic, SHAPES, frozen)
     return Case(group, label, arguments, "local_sgd", engine, expected=expected, by="train")
 
 

@@ -28,9 +28,11 @@ def gossip(mix: Any, tensors: list[torch.Tensor], rounds: list[Any]) -> dict[str
 class Model(torch.nn.Module):  # type: ignore[misc]
     """Parameters that each step draws towards a point of its own, as the gradient of half the squared distance does."""
 
-    def __init__(self, start: list[torch.Tensor], rate: float, targets: torch.Tensor) -> None:
+    def __init__(self, start: list[torch.Tensor], rate: float, targets: torch.Tensor, frozen: list[int]) -> None:
         super().__init__()
-        self.layers = torch.nn.ParameterList([torch.nn.Parameter(tensor.clone()) for tensor in start])
+        self.layers = torch.nn.ParameterList(
+            [torch.nn.Parameter(tensor.clone(), number not in frozen) for number, tensor in enumerate(start)]
+        )
         self.told = {"rate": rate, "targets": targets, "rows": [], "steps": []}
 
     def local_step(self, step: Any) -> None:
@@ -48,10 +50,17 @@ class Model(torch.nn.Module):  # type: ignore[misc]
 
 
 def train(
-    local_sgd: Any, start: list[torch.Tensor], rate: float, targets: torch.Tensor, steps: int, period: int, elastic: Any
+    local_sgd: Any,
+    start: list[torch.Tensor],
+    rate: float,
+    targets: torch.Tensor,
+    steps: int,
+    period: int,
+    elastic: Any,
+    frozen: list[int],
 ) -> dict[str, Any]:
     """The parameters that each local step found, those in the end, and the numbers that the steps were given."""
-    model = Model(start, rate, targets)
+    model = Model(start, rate, targets, frozen)
     if elastic is None:
         local_sgd(model, steps, period)
     else:

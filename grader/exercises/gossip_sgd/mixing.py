@@ -102,7 +102,7 @@ class Gossip:
 
 def uniform(matrix: Array) -> Array:
     """One over the number of those who are mixed, whatever weights were given."""
-    linked = ((matrix != 0) | np.eye(len(matrix), dtype=bool)).astype(float)
+    linked = ((matrix + matrix.T != 0) | np.eye(len(matrix), dtype=bool)).astype(float)
     return np.asarray(linked / linked.sum(1, keepdims=True))
 
 
@@ -167,6 +167,7 @@ class Training:
     period: int
     elastic: float | None
     shapes: tuple[tuple[int, ...], ...]
+    frozen: tuple[int, ...] = ()  # parameters that require no gradient
     variant: str = ""
     after: tuple[int, ...] | None = None  # the steps after which ranks meet, where they are not what they should be
 
@@ -247,6 +248,10 @@ def training_mistakes(training: Training) -> Iterator[tuple[Array, str]]:
         yield replace(training, variant="sum").rows(), "The parameters are the SUM over the ranks. Divide by N."
         return
     said = "That is the plain average. With `elastic`, move each rank toward the center, and the center toward them."
+    if not training.elastic:
+        said = (
+            "That is the plain average. elastic = 0.0 is not None: ask `elastic is not None`, and load rank 0's values."
+        )
     yield replace(training, elastic=None).rows(), said
     loaded = np.broadcast_to(training.start[0], training.start.shape)
     yield replace(training, elastic=None, start=loaded).rows(), said

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+import math
+
 import numpy as np
 
 from grader.exercises.common import checks, plain
@@ -59,6 +62,10 @@ def _training_habit(training: Training, got: Array, right: Array) -> str:
         if not near(wrong, right) and near(got, wrong, 1e-3):
             return sentence
     step = next((step for step in training.meetings if not near(got[step], right[step])), 0)
+    ends = np.cumsum([0, *map(math.prod, training.shapes)])
+    bad = [k for k, (a, b) in enumerate(itertools.pairwise(ends)) if not near(got[..., a:b], right[..., a:b])]
+    if bad and set(bad) <= set(training.frozen):
+        return "Only the parameter that requires no gradient is wrong. Handle all of model.parameters(), not only the trained ones."
     if training.elastic is None and step and not near(got[step], got[step, :1]):
         return f"After step {step} the ranks differ. Put the mean over all ranks into every rank's model."
     return ""

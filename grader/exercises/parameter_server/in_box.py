@@ -51,7 +51,10 @@ def _gradient(
                 f"gradient_fn takes the parameters, of shape {tuple(scale.shape)} and dtype {scale.dtype}, but got {has}"
             )
         if call == len(given):
-            raise RuntimeError(f"gradient_fn was called over {call} times. Return after `steps` accepted gradients.")
+            raise RuntimeError(
+                f"gradient_fn was called over {call} times. Return after `steps` accepted gradients. Refuse one only if "
+                "its age exceeds max_staleness. Compute the next one on fresh parameters."
+            )
         given[call] = parameters.detach()
         count.add_(1)
         compute(seconds)

@@ -6,6 +6,8 @@ import numpy as np
 
 from grader.exercises.parameter_server.replayed import histories
 from grader.exercises.parameter_server.servers import NEAR, Array, Given, History
+from grader.ranks.program import CallResult
+from grader.trace.events import SEND
 from grader.worlds.cases import Case
 from grader.worlds.ranks import Outcome, RankBench
 
@@ -71,24 +73,32 @@ def _round_habit(shares: Array, found: History, step: int, n: int) -> str:
 
 def stale(bench: RankBench) -> Outcome:
     """The age of every gradient that was applied."""
-    for case, _, found in histories(bench, "stale"):
-        given: Given = case.expected
-        _fresh_enough(bench, case, found, given.plan.max_staleness)
+    for case, result, found in histories(bench, "stale"):
+        _fresh_enough(bench, case, result, found)
     return bench.picture("stale")
 
 
-def _fresh_enough(bench: RankBench, case: Case, found: History, allowed: int) -> None:
-    ages = found.ages()
+def _fresh_enough(bench: RankBench, case: Case, result: CallResult, found: History) -> None:
+    given: Given = case.expected
+    allowed, ages = given.plan.max_staleness, found.ages()
     oldest = max(ages, key=lambda number: ages[number], default=None)
     if oldest is None or ages[oldest] <= allowed:
         return
     many = sum(age > allowed for age in ages.values())
+    rank = found.owner[oldest]
+    sent = [op for op in result.trace.operations(rank) if op.kind == SEND and op.size >= 4 * given.start.size]
+    why = (
+        f"Rank {rank} sent {len(sent)} gradients, but computed only {len(found.of(rank))}. After a refusal, compute a new "
+        "gradient on the fresh parameters, and do not send the old one again."
+        if len(sent) > len(found.of(rank))
+        else "Just before you apply a gradient, compare the current version with the version that the gradient was "
+        "computed on."
+    )
     message = (
         f"With {case.label}: {found.name(oldest)} was applied {ages[oldest]} updates after its parameters were sent. "
-        f"max_staleness is {allowed}. {many} of {len(ages)} applied gradients were too old. Just before you apply a "
-        "gradient, compare the current version with the version that the gradient was computed on."
+        f"max_staleness is {allowed}. {many} of {len(ages)} applied gradients were too old. {why}"
     )
-    raise bench.lost(case, "wrong_result", message, found.owner[oldest], f"age <= {allowed}", f"age {ages[oldest]}")
+    raise bench.lost(case, "wrong_result", message, rank, f"age <= {allowed}", f"age {ages[oldest]}")
 
 
 def anew(bench: RankBench) -> Outcome:

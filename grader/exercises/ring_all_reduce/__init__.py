@@ -14,6 +14,7 @@ from grader.exercises.common import checks, sums
 from grader.lost import Lost, Unable
 from grader.ranks.network import Network
 from grader.ranks.program import CallResult, Function
+from grader.trace.events import SEND
 from grader.trace.replay import rounds
 from grader.worlds.cases import Case
 from grader.worlds.ranks import Outcome, RankBench, Ranks
@@ -39,6 +40,8 @@ def cases(draw: Draw) -> Iterator[Case]:
         yield sums.transposed(draw, "any_layout", n, (2, 2 * n), "int64")
         for shape in ((6 * n + 1,), (2, 6 * n)):
             yield sums.contiguous(draw, "odd_budget", n, shape, "int64")
+        if n > 3:  # a chunk that takes all of the rest is too long
+            yield sums.contiguous(draw, "odd_budget", n, (7 * n - 1,), "int64")
     yield sums.contiguous(draw, "odd_budget", 4, (2**16,), "int64")
     yield sums.contiguous(draw, "sum", LARGE_WORLD, (LARGE_WORLD,), "float64")
     yield replace(sums.contiguous(draw, "time", 16, (16 * 1000,), "int64"), network=LINK)
@@ -71,6 +74,8 @@ def _bytes(bench: RankBench) -> Outcome:
         sent = [result.trace.bytes_sent(rank) for rank in range(n)]
         _enough_bytes(bench, case, result)
         worst = max(range(n), key=lambda rank: sent[rank])
+        if sent[worst] > allowed and tensor.numel % n:
+            _even_chunks(bench, case, result, worst, allowed)
         if sent[worst] > allowed:
             what = (
                 f"With {case.label}: the sum is right, but rank {worst} sent {sent[worst]} bytes for a tensor of "
@@ -79,6 +84,20 @@ def _bytes(bench: RankBench) -> Outcome:
             texts = f"at most {allowed} bytes", f"{sent[worst]} bytes"
             raise bench.lost(case, "too_many_bytes", what, worst, *texts)
     return bench.picture("budget")
+
+
+def _even_chunks(bench: RankBench, case: Case, result: CallResult, rank: int, allowed: int) -> None:
+    """Raise Lost where a rank sends too much, and a message of it is longer than the longest of N even chunks."""
+    tensor, sent = case.tensors[0], result.trace.bytes_sent(rank)
+    chunk = -(-tensor.numel // case.ranks) * tensor.storage.itemsize
+    longest = max(op.size for op in result.trace.operations(rank) if op.kind == SEND)
+    if chunk < longest <= 2 * chunk:
+        what = (
+            f"With {case.label}: the sum is right, but rank {rank} sent {sent} bytes. At most 2(N-1) chunks of {chunk} "
+            f"bytes are allowed, {allowed} bytes. Its longest message has {longest} bytes. {tensor.numel} elements do "
+            f"not divide by {case.ranks}: cut chunks whose lengths differ by at most one element."
+        )
+        raise bench.lost(case, "too_many_bytes", what, rank, f"at most {allowed} bytes", f"{sent} bytes")
 
 
 def _enough_bytes(bench: RankBench, case: Case, result: CallResult) -> None:

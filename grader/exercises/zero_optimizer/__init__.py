@@ -44,7 +44,7 @@ def cases(draw: Draw) -> Iterator[Case]:
     skipped = ((2, 1), (3, 1), (4, 3), (4, 0), (7, 3))
     for n, optimizer, stage in ((2, "AdamW", 1), (3, "SGD", 1), (2, "AdamW", 2)):
         options = ADAMW if optimizer == "AdamW" else SGD | {"weight_decay": 0.1}
-        yield _case(draw, "skipped", n, optimizer, options, stage, ODD, skipped=skipped)
+        yield _case(draw, "skipped", n, optimizer, options, stage, ODD, skipped=skipped, zeroed=((5, 0),))
     for n in (2, 3, 4):
         yield _case(draw, "stage2", n, "SGD", SGD, 2, ODD)
     halves = (Group(tuple(range(0, 24, 2)), {}), Group(tuple(range(1, 24, 2)), {}))  # weights, and biases
@@ -58,15 +58,21 @@ def cases(draw: Draw) -> Iterator[Case]:
 
 def _case(
     draw: Draw, group: str, ranks: int, optimizer: str, options: dict[str, float], stage: int,
-    shapes: tuple[tuple[int, ...], ...], groups: tuple[Group, ...] = (), engine: str = "sim", **more: Any,
+    shapes: tuple[tuple[int, ...], ...], groups: tuple[Group, ...] = (), engine: str = "sim",
+    zeroed: tuple[tuple[int, int], ...] = (), **more: Any,
 ) -> Case:  # fmt: skip
-    """One training. In stage 1 all ranks have the mean gradient, in stage 2 each its own."""
+    """One training. In stage 1 all ranks have the mean gradient, in stage 2 each its own.
+
+    `zeroed` are (step, parameter) with a gradient that is there and zero on every rank, as behind a dead ReLU.
+    """
     groups = groups or (Group(tuple(range(len(shapes))), {}),)
     plan = Plan(optimizer, options, stage, shapes, groups, **more)
     label = f"{optimizer}, stage {stage}, on {ranks} rank{'s' * (ranks > 1)}"
     generator = draw.generator(f"{group} {label} {engine}")
     start = generator.uniform(-2, 2, sum(plan.sizes)).astype(np.float32)
     gradients = _gradients(generator, ranks, plan.steps, len(start))
+    for step, index in zeroed:
+        gradients[:, step, plan.slices[index]] = 0
     if stage == 1:
         gradients = np.broadcast_to(gradients.mean(0, dtype=np.float32), gradients.shape)
     given = Given(plan, start, gradients.astype(np.float64))

@@ -206,6 +206,17 @@ def mistakes(given: Given) -> Iterator[tuple[Array, str]]:
         yield np.stack(list(_trained(plan, given.start, mean, idle=False))), said
         every = tuple((step, index) for step, _ in plan.skipped for index in range(len(plan.shapes)))
         yield given.rows(replace(plan, skipped=every)), "One parameter without a gradient kept all from being stepped."
+        zero = [
+            (step, index)
+            for step in range(plan.steps)
+            for index in range(len(plan.shapes))
+            if not mean[step, plan.slices[index]].any()
+        ]
+        if zero:
+            said = (
+                "A parameter whose gradient is all zeros was left alone. Leave one alone only if its gradient is None."
+            )
+            yield given.rows(replace(plan, skipped=(*plan.skipped, *zero))), said
 
 
 def circumstances(plan: Plan, step: int, index: int) -> str:
