@@ -206,7 +206,8 @@ def _counter_wrong(run: View, node: str, sent: Sent) -> Diagnosis | None:
     total = sum(one.what for one in sure)
     if any(value == total + sum(one.what for one in some) for some in _subsets(maybe)):
         return None
-    without = next((some for some in _subsets(sure[:MOST_SUMS]) if value == total - sum(one.what for one in some)), ())
+    choices = [some for some in _subsets(sure[:MOST_SUMS]) if value == total - sum(one.what for one in some)]
+    without = min(choices, key=lambda some: sum(not _apart(run, node, one) for one in some), default=())
     if without:
         return _lacks(run, node, sent, without, f"the delta {without[0].what}")
     few(run.played, [node])
@@ -221,6 +222,12 @@ def _counter_wrong(run: View, node: str, sent: Sent) -> Diagnosis | None:
     else:
         text += "something was counted wrong."
     return run.wrong("lost_or_duplicated", text, shown=[sent], expected=str(total), got=str(value))
+
+
+def _apart(run: View, node: str, one: Operation) -> bool:
+    """Whether this node was cut off from where that was added."""
+    cuts = [cut for cut in run.cuts if cut.at <= one.sent < cut.until]
+    return any(node not in group for cut in cuts for group in cut.groups if one.node in group)
 
 
 def _subsets(some: Sequence[Operation]) -> Iterator[tuple[Operation, ...]]:
