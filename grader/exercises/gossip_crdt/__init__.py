@@ -80,15 +80,33 @@ def _small(bench: NodeBench, check: str) -> Plan:
     seed = bench.seeds(f"{check} small", 1)[0]
     rng = bench.rng(f"{check} {seed}")
     asks = spreading.adds(rng, "g-set", names(FEW), ["a", "b", "c"], 0.8)
-    parted = spreading.parted(0.1, 1.5, spreading.random_groups(rng, names(FEW), 2, 2)) if check == "heal" else ()
     members = spreading.members(FEW, "g-set", rng)
     until = 1.5 + SETTLED + PROMPT
-    return Plan(members, asks, parted, seed=seed, begin=0.2, healed=1.5, until=until, label=f"{FEW} nodes first")
+    return Plan(members, asks, (), seed=seed, begin=0.2, healed=1.5, until=until, label=f"{FEW} nodes first")
+
+
+def _like_parts(bench: NodeBench) -> Iterator[Plan]:
+    """Two parts that differ and look alike: in each there is one element, or a sum of 17.
+
+    They are apart for so long that nothing is news any more when they meet.
+    """
+    for (workload, _), seed in zip(WORKLOADS, bench.seeds("heal small", 2), strict=True):
+        rng = bench.rng(f"heal {seed}")
+        first, second = groups = spreading.random_groups(rng, names(FEW), 2, 3)
+        what: tuple[Any, Any] = ("a", "b") if workload == "g-set" else (17, 17)
+        asks = {
+            f"c{number}": (spreading.add(workload, rng.choice(part), one, rng.uniform(0, 0.8)),)
+            for number, (part, one) in enumerate(zip((first, second), what, strict=True), 1)
+        }
+        yield Plan(
+            spreading.members(FEW, workload, rng), asks, spreading.parted(0.1, 5.0, groups), seed=seed, begin=0.2,
+            healed=5.0, until=5.0 + SETTLED + PROMPT, label=f"{FEW} nodes, a {workload}, one add in each of two parts",
+        )  # fmt: skip
 
 
 def _heal_plans(bench: NodeBench) -> Iterator[Plan]:
     """64 nodes in two or three parts, none of them small; before it, a few of which one is cut off for good."""
-    yield _small(bench, "heal")
+    yield from _like_parts(bench)
     yield from _without_one(bench)
     shapes = (("g-set", 2, 32), ("pn-counter", 3, 12), ("g-set", 2, 16))
     for (workload, parts, least), seed in zip(shapes, bench.seeds("heal", 3), strict=True):
@@ -128,13 +146,17 @@ def _lone_plans(bench: NodeBench) -> Iterator[Plan]:
 
 
 def _idle_plans(bench: NodeBench) -> Iterator[Plan]:
-    """64 nodes, some operations, and then none."""
+    """64 nodes, some operations at the same time, whose news arrives here in this order and there in that, then none."""
     yield _small(bench, "idle")
     until, label = LAST + QUIET + WINDOW + PROMPT, f"{MANY} nodes, then no add"
     for (workload, _), seed in zip(WORKLOADS, bench.seeds("idle", 2), strict=True):
         rng = bench.rng(f"idle {seed}")
         members = spreading.members(MANY, workload, rng)
-        asks = spreading.adds(rng, workload, names(MANY), ["a", "b"] if workload == "g-set" else [3, -4], 1.0)
+        each: list[Any] = ["a", "b", "c", "d"] if workload == "g-set" else [3, -4, 5, -6]
+        asks = {
+            f"c{number}": (spreading.add(workload, node, what, 0.5),)
+            for number, (node, what) in enumerate(zip(rng.sample(names(MANY), len(each)), each, strict=True), 1)
+        }
         yield Plan(members, asks, (), MANY_LINKS, seed, begin=0.5, until=until, label=label)
 
 

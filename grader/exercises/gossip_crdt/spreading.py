@@ -208,7 +208,8 @@ def _counter_wrong(run: View, node: str, sent: Sent) -> Diagnosis | None:
     total = sum(one.what for one in sure)
     if any(value == total + sum(one.what for one in some) for some in _subsets(maybe)):
         return None
-    without = next((some for some in _subsets(sure[:MOST_SUMS]) if value == total - sum(one.what for one in some)), ())
+    choices = [some for some in _subsets(sure[:MOST_SUMS]) if value == total - sum(one.what for one in some)]
+    without = min(choices, key=lambda some: sum(not _apart(run, node, one) for one in some), default=())
     if without:
         what = f"the delta {without[0].what}"
         return _lacks(run, node, sent, without, what, f"{value}, expected {total}, as if {what} were missing")
@@ -220,6 +221,12 @@ def _counter_wrong(run: View, node: str, sent: Sent) -> Diagnosis | None:
         text += f" No subset of the {len(done)} adds has the sum {value}, so an add was counted twice or with a wrong "
         text += "amount. Count nothing again when the same state arrives again."
     return run.wrong("lost_or_duplicated", text, shown=[sent], expected=str(total), got=str(value))
+
+
+def _apart(run: View, node: str, one: Operation) -> bool:
+    """Whether this node was cut off from where that was added."""
+    cuts = [cut for cut in run.cuts if cut.at <= one.sent < cut.until]
+    return any(node not in group for cut in cuts for group in cut.groups if one.node in group)
 
 
 def _subsets(some: Sequence[Operation]) -> Iterator[tuple[Operation, ...]]:
