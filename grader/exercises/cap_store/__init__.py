@@ -89,7 +89,7 @@ EXERCISE = Exercise(
         ),
         Check(
             "down", "AP: a node crashes, the others answer, nothing confirmed is lost", 3,
-            held(_crashed, View, right.proper, right.available, right.own_words, right.kept, right.agreed),
+            held(_crashed, View, right.proper, right.available, right.kept, right.agreed, right.own_words),
         ),
         Check(
             "converged", "AP: 5 s after healing all nodes return the same", 4,
