@@ -130,16 +130,17 @@ def _gone_or_stale(
             continue
         newest = max(before, key=lambda one: one.end)
         again = [r for r in reads if r.start >= read.start and _not_older(by_value.get(r.value), newest)]
-        gone = not again and (lost or read.start == last)
+        gone = lost or (not again and read.start == last)
         _mark(sim, newest.asked, read.asked)
         what = "A confirmed write is gone" if gone else "A read returned an overwritten value"
         at_once = _at_once(sim, read.asked)
         if gone and at_once:  # then nobody can tell whether it is gone
             what = "A confirmed write is gone, or a read missed it"
-        if again and lost:
+        if again and lost:  # it came back, or was there all the time
+            what = "A confirmed write is gone, or a read missed it"
             why = (
-                f"It is not gone: {_answerer(again[0])} found it at {again[0].end:.3f} s. Before a new leader answers a "
-                "read, it must know what is committed: it first commits an entry of its own term (section 8)."
+                f"A later read, which {_answerer(again[0])} answered at {again[0].end:.3f} s, found it. A new leader must "
+                f"know what is committed before it answers a read: it first commits an entry of its own term. {why}"
             )
         body, wrote, found = newest.asked.ask.body, cut(newest.value, 40), cut(read.value, 40)
         return bench.found(
