@@ -29,6 +29,8 @@ def test_torchs_scaler_does_the_same(case: Case) -> None:
             scaler.unscale_(optimizer)
         if how == "clip":
             torch.nn.utils.clip_grad_norm_([parameter], 1.0)
+        if how == "value":
+            torch.nn.utils.clip_grad_value_([parameter], 1.0)
         scaler.step(optimizer)
         scaler.update()
         np.testing.assert_allclose(parameter.detach().numpy(), right.parameters[step][0], rtol=1e-4, atol=1e-5)
