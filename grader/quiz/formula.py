@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from decimal import Decimal
 
 import simpleeval
@@ -19,10 +20,12 @@ def compute(formula: str) -> float:
     Raises ValueError, with a sentence that says why, for whatever else, and where there is no finite value.
     """
     try:
-        value = simpleeval.simple_eval(formula, functions=_CALLS, names={"pi": math.pi})
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # an assignment, or a second expression, is no formula
+            value = simpleeval.simple_eval(formula, functions=_CALLS, names={"pi": math.pi})
         if math.isfinite(value):
             return float(value)
-    except (simpleeval.InvalidExpression, SyntaxError, ArithmeticError, TypeError, ValueError) as error:
+    except (simpleeval.InvalidExpression, Warning, SyntaxError, ArithmeticError, TypeError, ValueError) as error:
         raise ValueError(f"it cannot be computed: {str(error) or type(error).__name__}") from None
     raise ValueError("it has no finite value")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from grader import catalog
@@ -61,6 +61,8 @@ def test_what_is_no_formula_is_refused_in_one_sentence(formula: str) -> None:
 
 
 @given(st.text() | st.text(st.sampled_from("0123456789.e+-*/%(), minsqrtpi_"), max_size=60))
+@example("A=0")
+@example("0;0")
 def test_any_text_has_a_value_or_a_sentence(text: str) -> None:
     try:
         value = compute(text)
