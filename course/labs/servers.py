@@ -51,7 +51,9 @@ class Server:
         self.process.send_signal(number)
 
     def end(self) -> None:
-        """Ends it and waits. Also one that is stopped, and one that is gone."""
+        """Ends it and waits, also for what it started and left behind. Also one that is stopped, and one that is gone."""
+        if self.process.poll() is not None:
+            return
         self.process.send_signal(self.ending)
         self.process.send_signal(signal.SIGCONT)
         try:
@@ -59,6 +61,10 @@ class Server:
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
+        with contextlib.suppress(ProcessLookupError):  # initdb's own postgres would go on writing into the folder
+            while True:
+                os.killpg(self.process.pid, signal.SIGKILL)
+                time.sleep(0.01)
 
 
 @contextlib.contextmanager

@@ -240,7 +240,7 @@ def test_a_machine_that_cannot_isolate_is_used_on_request_only(machines: Cluster
             assert "(third) is not used: submissions cannot be isolated there" in "".join(pool.remarks)
         with closing(cluster.open_pool(machines.address, trust=True)) as pool:
             assert pool.about == "3 workers on 3 machines of a Ray cluster"
-            assert "(third) (the mode is none): only code that you trust" in "".join(pool.remarks)
+            assert "(third) (the mode is none): grade only code that you trust there" in "".join(pool.remarks)
 
 
 @pytest.mark.heavy

@@ -357,6 +357,6 @@ def shown_and_crashed(rng: random.Random, size: int, seed: int) -> Plan:
         Mishap("crash", 7.0, 7.3, ((other,),)),
     )
     return Plan(
-        members(size, "AP", rng), {**asks, **readers(nodes, 10 + AGREED)}, mishaps, seed=seed, healed=10.0,
+        members(size, "AP"), {**asks, **readers(nodes, 10 + AGREED)}, mishaps, seed=seed, healed=10.0,
         until=10 + AGREED + 4.5, label=f"{size} nodes; {other} is cut off from 6.5 to 10 s, crashes at 7 s, and is back at 7.3 s",
     )  # fmt: skip
