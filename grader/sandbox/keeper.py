@@ -224,4 +224,8 @@ class _Keeper:
         by_inode = {each.inode: each for each in netlink.sockets()}
         owned = [[by_inode[i] for i in usage.sockets(self.folder, pid) if i in by_inode] for pid in self.pids]
         received = [sum(each.bytes_received for each in mine) for mine in owned]
-        return {"carried": carried, "received": received, "sent": [sum(each.bytes_sent for each in mine) for mine in owned]}
+        return {
+            "carried": carried,
+            "received": received,
+            "sent": [sum(each.bytes_sent for each in mine) for mine in owned],
+        }
