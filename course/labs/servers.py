@@ -51,7 +51,7 @@ class Server:
         self.process.send_signal(number)
 
     def end(self) -> None:
-        """Ends it and waits, also for what it started and left behind. Also one that is stopped, and one that is gone."""
+        """Ends it, also one that is stopped or gone, and waits, also for what it started and left behind."""
         if self.process.poll() is not None:
             return
         self.process.send_signal(self.ending)

@@ -274,7 +274,7 @@ class Cluster:
             task.became = "failed"
             what = f"{str(message.header['type'])[:MOST_NAME]}: {str(message.header['text'])[:500]}"
             return {"kind": "failed", "task": task.number, "value": what}, b""
-        if message.header.get("event") != "done":
+        if message.header.get("event") != "done" or not message.blob:
             raise ValueError
         task.became, task.returned = "done", len(message.blob)
         return {"kind": "done", "task": task.number}, message.blob

@@ -14,7 +14,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell
 
 ROOT = Path(__file__).parent.parent.parent
 ASSIGNMENT, NOTEBOOK = "06-collectives", "ring_all_reduce"
-HONEST = ("bela", "dmitri", "judit")  # of those of demo/
+HONEST = ("bela", "dmitri")  # of those of demo/
 
 
 def nbgrader(classroom: Path, *arguments: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -100,9 +100,10 @@ def quitter(notebook: Any) -> None:
     """The right solution, in a notebook that writes scripts into its pages, and whose kernel then ends."""
     solution(notebook).source = demo("ada")
     show = "from IPython.display import HTML, Javascript, display"
-    playground(
-        notebook
-    ).source = f"{show}\ndisplay(HTML({INJECTED!r}), Javascript('injected()'))\nimport os\nos._exit(0)"
+    shown = playground(notebook)
+    shown.source = f"{show}\ndisplay(HTML({INJECTED!r}), Javascript('injected()'))"
+    # a cell of its own: a kernel that ends at once may take along what it was to show
+    notebook.cells.insert(notebook.cells.index(shown) + 1, new_code_cell("import os\nos._exit(0)"))
     notebook.cells.append(new_markdown_cell(f"# Mine\n\n{INJECTED}\n\n[link](javascript:injected())"))
 
 

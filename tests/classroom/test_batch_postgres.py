@@ -98,6 +98,7 @@ def test_a_class_is_graded_into_postgresql(
     assert room.grade() == (0, [])
 
 
+@pytest.mark.heavy
 def test_a_password_is_never_shown(server: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     url = server.url.replace("rankup@", "rankup:secret@")
     generate(tmp_path, url)

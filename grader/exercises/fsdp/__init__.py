@@ -81,6 +81,7 @@ EXERCISE = Exercise(
     title="Fully sharded data parallel",
     minutes=90,
     difficulty=3,
+    cost="seconds",
     world=Ranks(
         (Function("FullyShardedModel"),),
         cases,

@@ -203,6 +203,7 @@ EXERCISE = Exercise(
     title="Gradient compression with error feedback",
     minutes=50,
     difficulty=2,
+    cost="seconds",
     world=Ranks(
         (Function("TopKAllReduce", ("ratio",)),),
         cases,

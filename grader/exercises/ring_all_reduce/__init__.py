@@ -186,6 +186,7 @@ EXERCISE = Exercise(
     title="Ring all-reduce",
     minutes=40,
     difficulty=2,
+    cost="seconds",
     world=Ranks((Function("ring_all_reduce", ("tensor",)),), cases, p2p_only=True),
     checks=(
         Check("sum", "The sum, in place, on 1 to 9, 16 and 64 ranks", 4, checks.right(_values, "sum")),

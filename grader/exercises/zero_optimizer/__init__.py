@@ -107,6 +107,7 @@ EXERCISE = Exercise(
     title="ZeRO: a sharded optimizer",
     minutes=60,
     difficulty=3,
+    cost="seconds",
     world=Ranks(
         (Function("ZeroOptimizer", ("params", "optimizer_class")),),
         cases,

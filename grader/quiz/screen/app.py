@@ -20,7 +20,7 @@ from textual.widget import Widget
 from textual.widgets import Input, Markdown, Static, TextArea
 
 from grader.quiz.deck import DeckError
-from grader.quiz.screen.boxes import ChoiceBox, ItemsBox, OrderBox
+from grader.quiz.screen.boxes import ChoiceBox, ItemsBox, LongField, OrderBox
 from grader.quiz.steps import Command, Do, Drawn, Reply, Step, Steps, Text, advance, time_left
 
 
@@ -255,7 +255,7 @@ class StepScreen(Screen[None]):
             elif step.asks == "line":
                 await field.mount(Input(id="typed"))
             elif step.asks == "lines":
-                await field.mount(TextArea(id="typed", soft_wrap=True))
+                await field.mount(LongField(id="typed", soft_wrap=True))
         for box in field.query(ItemsBox):
             box.done = step.asks != "pick"
         if step.asks in ("line", "lines", "pick"):

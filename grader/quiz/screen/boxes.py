@@ -9,8 +9,10 @@ from rich.table import Table
 from rich.text import Text
 from textual import events, on
 from textual.binding import Binding
+from textual.geometry import Region
 from textual.message import Message
-from textual.widgets import OptionList, Static
+from textual.strip import Strip
+from textual.widgets import OptionList, Static, TextArea
 
 
 class ItemsBox(Static, can_focus=True):
@@ -171,3 +173,17 @@ class TickList(OptionList):
         self._ticked ^= {self._names[event.option_index]}
         self.replace_option_prompt_at_index(event.option_index, self._prompt(event.option_index))
         self.post_message(self.Changed())
+
+
+class LongField(TextArea):
+    """A field for an answer of many lines.
+
+    Textual may draw a field once more on its way out, when it has no styles left: a KeyError that would end the session
+    (Textualize/textual#6208, seen with 8.2.8).
+    """
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        try:
+            return super().render_lines(crop)
+        except KeyError:
+            return [Strip.blank(crop.width)] * crop.height

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
+from textual.geometry import Region
 from textual.pilot import Pilot
 from textual.widgets import Input, Markdown, Static, TextArea
 
@@ -165,3 +166,14 @@ def test_what_has_the_focus_is_what_one_types_into() -> None:
 
     stage.play(act)
     assert (stage.done[0].rating, stage.done[0].earned) == ("skipped", 0)
+
+
+def test_a_field_that_is_drawn_once_more_when_it_is_gone_ends_nothing() -> None:
+    stage = Stage(task())
+
+    async def act(pilot: Pilot[Any]) -> None:
+        field = stage.app.screen.query_one(TextArea)
+        await field.remove()
+        assert [len(line.text) for line in field.render_lines(Region(0, 0, 5, 2))] == [5, 5]
+
+    stage.play(act)
