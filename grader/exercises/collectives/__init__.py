@@ -149,6 +149,9 @@ def _bytes(bench: RankBench) -> Outcome:
 
 def _waste(each: Case, sent: list[int], worst: int, size: int) -> str:
     n = each.ranks
+    over = max(sent) / (n - 1) - size
+    if HEADER < over < 2 * HEADER:
+        return f"That is {over:g} bytes more for each other rank. If those are a header, make it smaller."
     if each.function == "scatter":
         return "Send each rank only its own chunk."
     if max(sent) >= 2 * sorted(sent)[-2]:

@@ -14,7 +14,7 @@ from grader import says
 from grader.exercise import Check, Exercise
 from grader.exercises.common.plain import in_words
 from grader.exercises.distributed_sampler import samplers
-from grader.exercises.distributed_sampler.datasets import GOING_BACK, cases
+from grader.exercises.distributed_sampler.datasets import AFTER, GOING_BACK, cases
 from grader.exercises.distributed_sampler.samplers import Job, Lists
 from grader.ranks.program import CallResult, Function
 from grader.says import counted
@@ -104,9 +104,14 @@ def _even(bench: RankBench, case: Case, job: Job, lists: Lists) -> None:
                 why = f"{counted(job.size, 'sample')} on {counted(job.replicas, 'rank')} need no padding"
             else:
                 why = f"{counted(job.size, 'sample')} on {counted(job.replicas, 'rank')} need {job.padding} as padding"
+            habit = samplers.habit(lists, job)
+            if AFTER in case.label:
+                habit = (
+                    "Samplers for other ranks came before in this process. Share nothing with them that one changes."
+                )
             said = (
                 f"With {case.label}: rank {rank} hands out {counted(len(indices), 'sample')}. Every rank must hand out "
-                f"{job.each}: {why}. {samplers.habit(lists, job)}"
+                f"{job.each}: {why}. {habit}"
             )
             raise bench.lost(case, "lost_or_duplicated", said.strip(), rank, str(job.each), str(len(indices)))
 

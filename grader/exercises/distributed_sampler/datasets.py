@@ -9,6 +9,7 @@ from grader.exercise import Draw
 from grader.exercises.distributed_sampler.samplers import Job
 from grader.worlds.cases import Case
 
+AFTER = "after the same with"
 GOING_BACK = (0, 1, 2, 1, 0)  # the epochs of one sampler
 
 
@@ -32,13 +33,15 @@ def cases(draw: Draw) -> Iterator[Case]:
                 yield _case("drop_last", dropping, by="with_the_rest")
         yield _case("lengths", Job(each * replicas + 1, replicas, seed=seed, drop_last=True), by="lengths")
         yield _case("as_torch", Job(each * replicas, replicas))  # with all defaults
-        yield _case("as_torch", Job(each * replicas, replicas, seed=seed), (int(generator.integers(1, 100)),))
+        epoch = int(generator.integers(1, 100)) | seed & -seed  # a bit of the seed: seed ^ epoch is another number
+        yield _case("as_torch", Job(each * replicas, replicas, seed=seed), (epoch,))
         whole = Job(each * replicas, replicas, seed=seed)
         yield _case("agree", whole)
         yield _case("agree", whole, extra=1)
         yield _case("agree", whole, extra=2)
         yield _case("epochs", Job(each * replicas, replicas, seed=seed + 1), GOING_BACK)
         yield _case("epochs", Job(each * replicas, replicas, shuffle=False), (0, 1))
+    yield _after_others(Job(10, 5, seed=int(draw.generator("after others").integers(1, 10**6))), 4)
     generator = draw.generator("processes")
     yield _on_processes(Job(3 * int(generator.integers(6, 14)), 3, seed=int(generator.integers(1, 10**6))))
     yield _case("lengths", Job(3, 8, seed=1), by="lengths")
@@ -64,6 +67,13 @@ def _case(group: str, job: Job, epochs: tuple[int | None, ...] = (None,), extra:
     if by == "hand_out":
         arguments += (list(epochs), [extra] + [0] * (job.replicas - 1))
     return Case(group, label, (arguments,), "ShardedSampler", expected=(job, epochs), by=by)
+
+
+def _after_others(job: Job, others: int) -> Case:
+    """The same order was handed out before to another number of ranks, which padded it."""
+    label = f"{_label(job)}, {AFTER} num_replicas={others}"
+    arguments = (job.size, job.replicas, _options(job), others)
+    return Case("padding", label, (arguments,), "ShardedSampler", expected=(job, (None,)), by="after_others")
 
 
 def _on_processes(job: Job) -> Case:

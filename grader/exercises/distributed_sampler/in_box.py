@@ -53,6 +53,13 @@ def with_the_rest(make: Any, size: int, replicas: int, options: dict[str, Any]) 
     return {"orders": both[0]["orders"] + both[1]["orders"]}
 
 
+def after_others(make: Any, size: int, replicas: int, options: dict[str, Any], others: int) -> dict[str, Any]:
+    """What all ranks' samplers hand out, when those for other ranks have handed out the same order before."""
+    for number in (others, replicas):
+        found = hand_out(make, size, number, options, [None], [0] * number)
+    return found
+
+
 def own(make: Any, size: int, options: dict[str, Any], epochs: list[int]) -> dict[str, Any]:
     """What this rank's sampler hands out in `epochs`."""
     rank, replicas = dist.get_rank(), dist.get_world_size()
