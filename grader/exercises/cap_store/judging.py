@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 from grader.exercises.cap_store.plans import AGREED, PROMPT, SETTLED, START, TAKEN_OVER
 from grader.nodes import registers
@@ -316,12 +318,20 @@ def _why_apart(run: View, healed: float, one: Operation, other: Operation) -> st
         return f"{listed(sorted(silent))} sent no message to another node after the faults. Let every node tell what it has."
     writes = {operation.value: operation for operation in run.operations if operation.what == "write"}
     first, second = writes.get(one.value), writes.get(other.value)
+    for node, value in ((one.node, other.value), (other.node, one.value)):
+        if first and second and not any(_names(message.body, value) for message in run.reached(node)):
+            return f"No message that reached {node} held {value}. A node must notice that it lacks a write, and be told it."
     if first and second and tried and first.node != second.node:
         return (
             f"{one.value} was written at {first.node} at {at(first.start)}, {other.value} at {second.node} at "
             f"{at(second.start)}. All nodes must prefer the same one of two writes, no matter which arrives last."
         )
     return "Both sent messages after the faults. Let nodes tell all that they have, and all choose the same value."
+
+
+def _names(body: Any, value: Any) -> bool:
+    """Whether this value stands anywhere in a message, also as a part of a text."""
+    return re.search(rf"(?<![\w.]){re.escape(json.dumps(value))}(?![\w.])", json.dumps(body)) is not None
 
 
 def kept(run: View) -> Diagnosis | None:

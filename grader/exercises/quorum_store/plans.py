@@ -256,14 +256,18 @@ def kept(rng: random.Random) -> Iterator[Plan]:
 
 
 def cut_short(rng: random.Random) -> Iterator[Plan]:
-    """The serving node crashes after each of the things that it sends and writes, comes back, and writes again."""
-    first, second, third = rng.sample(names(3), 3)
-    reads = read(first), read(second, after=1.0), read(third), read(first), read(second)
-    asks = {"c1": (write(first, 1, after=1.0),), "c2": (write(first, 2, after=2.0), *reads)}
-    for effects in range(1, 13):
-        crash = Mishap("crash", 0.9, 1.5, ((first,),), effects)
-        away = Mishap("partition", 1.8, 2.8, ((second,), (first, third)))
-        yield _plan(rng, 3, (2, 2), f"{first} crashes, and writes again", asks, (crash, away), STEADY, until=30.0)
+    """The serving node crashes after each of the things that it sends and writes, comes back, and writes again.
+
+    Then one of the others is cut off, each in its turn: it may be the only one that was told.
+    """
+    first, *others = rng.sample(names(3), 3)
+    for second, third in (others, others[::-1]):
+        reads = read(first), read(second, after=1.0), read(third), read(first), read(second)
+        asks = {"c1": (write(first, 1, after=1.0),), "c2": (write(first, 2, after=2.0), *reads)}
+        for effects in range(1, 13):
+            crash = Mishap("crash", 0.9, 1.5, ((first,),), effects)
+            away = Mishap("partition", 1.8, 2.8, ((second,), (first, third)))
+            yield _plan(rng, 3, (2, 2), f"{first} crashes, and writes again", asks, (crash, away), STEADY, until=30.0)
 
 
 def late_for_the_dead(rng: random.Random) -> Iterator[Plan]:

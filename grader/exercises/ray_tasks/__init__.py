@@ -185,12 +185,11 @@ def _counts(bench: RayBench) -> Chart:
 def _restarts(bench: RayBench) -> Chart:
     rng = bench.rng("restarts")
     steps: list[Step] = [("make", "a", ()), ("make", "b", ())]
-    for _ in range(2):
+    for _ in range(4):
         steps += [("increment", "a", (rng.randrange(2, 50),)), ("increment", "b", ()), ("increment", "a", ())]
         steps += [("kill", "", ()), ("value", "a", ()), ("value", "b", ())]
-    return _counted(
-        bench, "Two counters; their processes are killed twice, between two calls", [*steps, ("increment", "b", (3,))]
-    )
+    label = "Two counters; their processes are killed four times, each time between two calls"
+    return _counted(bench, label, [*steps, ("increment", "b", (3,))])
 
 
 Judge = Callable[[RayBench], Chart]

@@ -204,5 +204,7 @@ def shift(
     }
     if odd:  # a place that was never filled shows
         values = {item: value if value is not None else 1 for item, value in values.items()}
+    elif items:  # a result like any other
+        values[named(items[-1])] = None
     label = f"{len(items)} item{'s' * (len(items) != 1)}, max_in_flight={limit}{what}"
     return Shift(bench, label, items, values, limit, **more)

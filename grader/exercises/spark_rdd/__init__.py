@@ -205,7 +205,7 @@ def _ranks(bench: SparkBench) -> Chart:
     few = given.links(rng, 16, 30)
     for label, text, iterations in (
         ("page_rank of 16 pages, 3 iterations", few, 3),
-        ("page_rank of two pages, one iteration", "a\tb\na\tb\nb\ta\na\ta\n", 1),
+        ("page_rank of three pages, one of them an empty text, one iteration", "a\tb\na\tb\nb\ta\na\ta\nb\t\n", 1),
         ("page_rank without an iteration", few, 0),
     ):
         returned = bench.run(label, "page_rank", Lines(text, pairs=True), iterations)

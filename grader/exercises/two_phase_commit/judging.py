@@ -261,13 +261,24 @@ class Judging(History):
     def _missing(self, txn: Txn, read: Read, evidence: tuple[str, Sent]) -> Diagnosis:
         how, sent = evidence
         crashed = any(e.what == "crash" and e.at < read.sent for e in self.story.events)
-        kind: Kind = "not_durable" if crashed and how.startswith("the client") else "not_atomic"
-        return self.broken(
-            kind,
+        heard = [one.src for one in self.between(txn.sent, sent.sent)]
+        silent = read.node not in (*heard, COORDINATOR)
+        kind: Kind = "not_durable" if crashed and how.startswith("the client") and not silent else "not_atomic"
+        text = (
             f"{how}, but {read.node}, asked at {read.sent:.2f} s, returned {json.dumps(read.value)} for {read.key!r} and not "
-            f"{json.dumps(txn.writes[read.node][read.key])}, which {txn.label} writes. Every participant must apply what is "
-            "committed.", read.answer, sent,
-            expected=json.dumps(txn.writes[read.node][read.key]), got=json.dumps(read.value),
+            f"{json.dumps(txn.writes[read.node][read.key])}, which {txn.label} writes."
+        )
+        if silent:
+            text = text.replace("the client", "The client", 1)  # what follows is no account of faults, which does that
+            text += (
+                f" {read.node} had sent no message since {txn.label} had begun at {txn.sent:.2f} s, so it had not voted. "
+                "Commit only when every participant has voted yes."
+            )
+        else:
+            text += " Every participant must apply what is committed."
+        return self.broken(
+            kind, text, read.answer, sent, expected=json.dumps(txn.writes[read.node][read.key]),
+            got=json.dumps(read.value), why=not silent,
         )  # fmt: skip
 
     def _is_settled(self, read: Read) -> bool:
