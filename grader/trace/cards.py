@@ -137,6 +137,8 @@ def stretch(scene: Scene, found: Stretch) -> Card:
         rows: list[tuple[str, str]] = [("at", unit.tell(found.since))]
     else:
         rows = [("from", unit.tell(found.since)), *_over("to", scene, found.since, found.until)]
+    if span.name:
+        rows.insert(0, ("pass", span.name))
     kind = "compute" if span.what == "compute" else "fault"
     return Card(kind, head_, tuple(rows), found.since, (), _lines((f"rank {span.rank}", span.line)))
 

@@ -57,6 +57,7 @@ def draw(scene: Scene, title: str, subtitle: str = "", interactive: bool = False
         *_endings(sheet),
     ]
     bands.label(sheet)
+    _names(sheet)
     words = messages.label(sheet)
     rows = style.legend_rows(_legend(sheet, words), sheet.width - 32)
     below = sheet.floor + (48 if scene.marks else 38 if scene.stuck else 12)
@@ -132,6 +133,13 @@ def _computing(sheet: Sheet) -> Iterator[str]:
         )
 
 
+def _names(sheet: Sheet) -> None:
+    """What was computed, beside its bar."""
+    for stretch in (each for each in sheet.scene.faults("compute") if each.span.name):
+        x, y = sheet.x(stretch.span.rank), (sheet.y(stretch.since) + sheet.y(stretch.until)) / 2 + 3.5
+        sheet.write(stretch.span.name, [(x + BAR + 3, y, "start"), (x - BAR - 3, y, "end")], 10, INK, over_lines=True)
+
+
 def _waiting(sheet: Sheet) -> Iterator[str]:
     """Hatched while a rank waits and nothing moves for it, light while its own data are on the way."""
     scene = sheet.scene
@@ -200,7 +208,9 @@ def _legend(sheet: Sheet, words: str) -> list[tuple[str, str]]:
     if any(wait.until > wait.moving for wait in scene.waits if wait.until != NEVER):
         entries.append((style.bar(MOVING, MOVING_EDGE), "its data move"))
     if scene.faults("compute"):
-        entries.append((style.bar(COMPUTE, COMPUTE), "computes"))
+        named = any(stretch.span.name for stretch in scene.faults("compute"))
+        passes = " (F0: the first forward pass, B0: its backward pass)" if named else ""
+        entries.append((style.bar(COMPUTE, COMPUTE), f"computes{passes}"))
     entries += bands.legend(scene)
     if any(wait.op.peer >= 0 and not wait.op.collective for wait in scene.stuck):
         entries.append((style.arrow(BAD if scene.cycle else ODD, "4 3"), "waits forever for"))

@@ -90,7 +90,8 @@ class Span:
     """A stretch of one rank's time that is no operation, in nanoseconds: it computed, or a fault befell it.
 
     `what` is "compute", or a fault: "killed", "slowed", "partitioned", "delayed", "dropped". A moment has `since` ==
-    `until`. `peer` is the other rank of a fault between two (-1: none).
+    `until`. `peer` is the other rank of a fault between two (-1: none). `name` is what was computed, where that is
+    known: "F0" is the first forward pass.
     """
 
     rank: int
@@ -99,6 +100,7 @@ class Span:
     until: int
     line: int = 0
     peer: int = -1
+    name: str = ""
 
 
 @dataclass

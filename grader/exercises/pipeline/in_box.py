@@ -21,18 +21,22 @@ LOSSES = {"mse": functional.mse_loss, "cross_entropy": functional.cross_entropy}
 class _Log:
     """What a stage did, and how many rows of its outputs were alive right after each forward pass.
 
-    `waiting` are rows that have yet to go backward, `kept` those that are still there although they have.
+    `waiting` are rows that have yet to go backward, `kept` those that are still there although they have. `numbers` has,
+    for each pass, which forward pass it is or belongs to, from 0.
     """
 
     def __init__(self, micro_batch: int) -> None:
         self.micro_batch = micro_batch
         self.passes = ""
+        self.numbers: list[int] = []
         self.waiting: list[int] = []
         self.kept: list[int] = []
         self.outputs: list[_Output] = []
         self.collects = True
 
     def made(self, output: _Output) -> None:
+        output.number = self.passes.count("F")
+        self.numbers.append(output.number)
         self.passes += "F"
         self.outputs.append(output)
         waiting, kept = self._alive()
@@ -53,7 +57,7 @@ class _Output:
     """One output of the stage, without keeping its memory: views and detached tensors share it, a graph may hold it."""
 
     def __init__(self, tensor: Tensor) -> None:
-        self.rows, self.done = len(tensor), False
+        self.rows, self.done, self.number = len(tensor), False, 0
         self._handle = tensor.untyped_storage()._weak_ref()
 
     def alive(self) -> bool:
@@ -76,6 +80,7 @@ class _Work(torch.autograd.Function):  # type: ignore[misc]
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
         compute(ctx.seconds * len(grad))
         ctx.log.passes += "B"
+        ctx.log.numbers.append(ctx.output.number)
         ctx.output.done = True
         return grad, None, None
 
@@ -107,5 +112,5 @@ def train(
     log = _Log(len(inputs) // plan["micro_batches"])
     stage = Stage(plan, weight, bias, log)
     value = run(stage, inputs, targets, LOSSES[plan["loss"]], plan["micro_batches"])
-    did = {"passes": log.passes, "waiting": log.waiting, "kept": log.kept}
+    did = {"passes": log.passes, "numbers": log.numbers, "waiting": log.waiting, "kept": log.kept}
     return {"value": value, "type": type(value).__name__, "weight": stage.weight.grad, "bias": stage.bias.grad, **did}
