@@ -90,7 +90,9 @@ def search(
     with tempfile.TemporaryDirectory(prefix="rankup-study-") as folder:
         url = storage or f"sqlite:///{Path(folder, 'study.db')}"
         optuna.create_study(study_name=STUDY, storage=url)
-        told = {"url": url, "rule": rule, "total": total, "killed": killed, "heartbeat": heartbeat, "seconds": seconds}
+        # Where nobody dies, a process that a busy machine has held up must not be taken for dead.
+        beats = heartbeat and killed is not None
+        told = {"url": url, "rule": rule, "total": total, "killed": killed, "heartbeat": beats, "seconds": seconds}
         workers = [_start(told | {"process": number}) for number in range(processes)]
         try:
             for worker in workers:
