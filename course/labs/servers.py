@@ -61,10 +61,17 @@ class Server:
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
-        with contextlib.suppress(ProcessLookupError):  # initdb's own postgres would go on writing into the folder
-            while True:
-                os.killpg(self.process.pid, signal.SIGKILL)
-                time.sleep(0.01)
+        # initdb's own postgres would go on writing into the folder; a zombie that nobody reaps stays in the group
+        with contextlib.suppress(TimeoutError):
+            until("all that it started has ended", 5, self._killed)
+
+    def _killed(self) -> bool:
+        """Kills what is left of its group; whether nothing was."""
+        try:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            return True
+        return False
 
 
 @contextlib.contextmanager

@@ -25,8 +25,8 @@ _PORTS, _INODE, _ANSWER = struct.Struct(">HH"), struct.Struct("=I"), 72  # in st
 _PORTS_AT, _INODE_AT = 4, 68
 _ATTRIBUTE = struct.Struct("=HH")
 _INFO = 2  # INET_DIAG_INFO
-_RECEIVED, _RECEIVED_AT = struct.Struct("=Q"), 128  # in struct tcp_info
-_SENT, _SENT_AT = struct.Struct("=QQ"), 200  # sent, those sent again among them, and sent again (Linux 4.19)
+_BYTES, _BYTES_AT = struct.Struct("=QQ"), 120  # in struct tcp_info: acknowledged by the peer, and received
+_SENT, _SENT_AT = struct.Struct("=QQ"), 200  # sent, those sent again among them, and sent again; since Linux 4.19
 _ALL_STATES = 0xFFFFFFFF
 
 
@@ -34,7 +34,7 @@ _ALL_STATES = 0xFFFFFFFF
 class TcpSocket:
     """One end of a TCP connection, or a listener. Bytes are payload, whole since the connection began; in
     `bytes_received` the kernel counts the end of a direction as a byte more. `bytes_sent` does not wait for the peer's
-    acknowledgement, which on a quiet connection takes up to 40 ms."""
+    acknowledgement, which on a quiet connection takes up to 40 ms, but on kernels before 4.19."""
 
     inode: int
     local_port: int
@@ -101,9 +101,11 @@ def _socket(body: bytes) -> TcpSocket | None:
     at = _ANSWER
     while at + _ATTRIBUTE.size <= len(body):
         length, kind = _ATTRIBUTE.unpack_from(body, at)
-        if kind == _INFO and length >= _ATTRIBUTE.size + _SENT_AT + _SENT.size:
-            sent, again = _SENT.unpack_from(body, at + _ATTRIBUTE.size + _SENT_AT)
-            (received,) = _RECEIVED.unpack_from(body, at + _ATTRIBUTE.size + _RECEIVED_AT)
+        if kind == _INFO and length >= _ATTRIBUTE.size + _BYTES_AT + _BYTES.size:
+            sent, received = _BYTES.unpack_from(body, at + _ATTRIBUTE.size + _BYTES_AT)
+            again = 0
+            if length >= _ATTRIBUTE.size + _SENT_AT + _SENT.size:
+                sent, again = _SENT.unpack_from(body, at + _ATTRIBUTE.size + _SENT_AT)
             return TcpSocket(_INODE.unpack_from(body, _INODE_AT)[0], local, remote, sent - again, received)
         at += max(4, (length + 3) & ~3)
     return None

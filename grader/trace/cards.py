@@ -138,7 +138,7 @@ def stretch(scene: Scene, found: Stretch) -> Card:
     else:
         rows = [("from", unit.tell(found.since)), *_over("to", scene, found.since, found.until)]
     if span.name:
-        rows.insert(0, ("pass", span.name))
+        rows.insert(0, ("what", span.name))
     kind = "compute" if span.what == "compute" else "fault"
     return Card(kind, head_, tuple(rows), found.since, (), _lines((f"rank {span.rank}", span.line)))
 

@@ -208,9 +208,8 @@ def _legend(sheet: Sheet, words: str) -> list[tuple[str, str]]:
     if any(wait.until > wait.moving for wait in scene.waits if wait.until != NEVER):
         entries.append((style.bar(MOVING, MOVING_EDGE), "its data move"))
     if scene.faults("compute"):
-        named = any(stretch.span.name for stretch in scene.faults("compute"))
-        passes = " (F0: the first forward pass, B0: its backward pass)" if named else ""
-        entries.append((style.bar(COMPUTE, COMPUTE), f"computes{passes}"))
+        naming = f" ({scene.trace.naming})" if scene.trace.naming else ""
+        entries.append((style.bar(COMPUTE, COMPUTE), f"computes{naming}"))
     entries += bands.legend(scene)
     if any(wait.op.peer >= 0 and not wait.op.collective for wait in scene.stuck):
         entries.append((style.arrow(BAD if scene.cycle else ODD, "4 3"), "waits forever for"))

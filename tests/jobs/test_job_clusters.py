@@ -246,6 +246,13 @@ def test_a_loop_without_end_is_ended(engines: Engines, lines: str, words: str, m
     assert (found, words in message) == ("timeout", True), message
 
 
+def test_an_answer_without_a_value_is_none(engines: Engines) -> None:
+    forge = "def forge():\n    from grader.sandbox import frames\n"
+    forge += "    os.write(3, frames.pack_message({'event': 'done'}, b''))\n    loop()\n"
+    found, message = trouble(engines, forge + body("workers.submit(forge)\nworkers.wait_any()"))
+    assert (found, "cannot read" in message) == ("sandbox_violation", True), message
+
+
 def test_a_worker_that_floods_is_no_worker(engines: Engines) -> None:
     flood = "def flood():\n    from grader.sandbox import frames\n    while True:\n"
     flood += "        os.write(3, frames.pack_message({'event': 'done'}, b''))\n"

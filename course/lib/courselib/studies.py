@@ -79,8 +79,9 @@ def search(
 
     "n_trials": each makes `total` trials. "callback": each stops when it sees `total` complete ones after a trial of
     its own. "exact": each takes a trial and then looks whether it is one too many, and waits for what others run. The
-    process that takes trial `killed` dies in it. A trial takes about `seconds`. Without `storage`, an SQLAlchemy URL,
-    it is a SQLite file of its own. Raises ValueError for another rule, RuntimeError where a process fails.
+    process that takes trial `killed` dies in it, and by its `heartbeat` the others find that out. A trial takes about
+    `seconds`. Without `storage`, an SQLAlchemy URL, it is a SQLite file of its own. Raises ValueError for another rule,
+    RuntimeError where a process fails.
     """
     if rule not in RULES:
         raise ValueError(f"{rule!r} is none of {', '.join(RULES)}")

@@ -68,6 +68,7 @@ def _name_passes(result: CallResult, ranks: int) -> None:
         if isinstance(passes, str) and of is not None and len(own) == len(passes) == len(of):
             own.sort(key=lambda number: spans[number].since)
             named |= {at: f"{which}{count:g}" for at, which, count in zip(own, passes, of, strict=True)}
+    result.trace.naming = "F0: the first forward pass, B0: its backward pass" if named else ""
     spans[:] = [replace(span, name=named.get(number, "")) for number, span in enumerate(spans)]
 
 

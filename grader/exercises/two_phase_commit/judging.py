@@ -23,11 +23,11 @@ class Judging(History):
     ) -> Diagnosis:
         """What is wrong, with what befell nodes before it, and the line of the first shown message that has one."""
         line = next((sent.line for sent in shown if sent is not None and sent.line), None)
-        if why:
-            account = words.account(self.story)
-            self.story.blamed |= account.blamed
-            text, line = account.added_to(text), account.line or line
-        return self.wrong(kind, text, shown=shown, line=line, expected=expected, got=got)
+        account = words.account(self.story) if why else words.Account()
+        self.story.blamed |= account.blamed
+        return self.wrong(
+            kind, account.added_to(text), shown=shown, line=account.line or line, expected=expected, got=got
+        )
 
     def of(self, node: str, key: str, value: Any) -> Txn | None:
         """The transaction that writes this value there. Values are unique."""
@@ -269,7 +269,6 @@ class Judging(History):
             f"{json.dumps(txn.writes[read.node][read.key])}, which {txn.label} writes."
         )
         if silent:
-            text = text.replace("the client", "The client", 1)  # what follows is no account of faults, which does that
             text += (
                 f" {read.node} had sent no message since {txn.label} had begun at {txn.sent:.2f} s, so it had not voted. "
                 "Commit only when every participant has voted yes."
