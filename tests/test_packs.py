@@ -57,6 +57,7 @@ def rankup(installed: Path, *arguments: str | Path, **more: str) -> subprocess.C
     return run(installed, sys.executable, "-m", "grader.cli", *arguments, **more)
 
 
+@pytest.mark.heavy
 def test_a_pack_is_listed_started_and_graded_as_ours(installed: Path, tmp_path: Path) -> None:
     listed = json.loads(rankup(installed, "list", "--json").stdout)
     assert NAME in json.dumps(listed)
@@ -67,6 +68,7 @@ def test_a_pack_is_listed_started_and_graded_as_ours(installed: Path, tmp_path: 
     assert (tmp_path / "work" / NAME / f"{NAME}.ipynb").is_file()
 
 
+@pytest.mark.heavy
 @pytest.mark.skipif(modes.mode() != "full", reason="without full isolation a box sees what its user sees")
 def test_the_answers_of_a_pack_cannot_be_read_in_a_box(installed: Path, tmp_path: Path) -> None:
     thief = tmp_path / "thief.py"

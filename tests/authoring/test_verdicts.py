@@ -47,6 +47,7 @@ def graded(engines: Engines, monkeypatch: pytest.MonkeyPatch) -> list[Item]:
     return done
 
 
+@pytest.mark.heavy
 def test_a_change_of_a_verdict_is_found_and_named(graded: list[Item], tmp_path: Path) -> None:
     said: list[str] = []
     verdicts.record(FEW, tmp_path, 1, said.append)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from often import often
 
 from grader import grading, registry
 from grader.ranks.engines import Engines
@@ -40,7 +39,8 @@ def other(tensor):
 """
 
 
-@pytest.mark.parametrize("how", often(list(REALLY), "sends other messages"))
+@pytest.mark.heavy
+@pytest.mark.parametrize("how", REALLY)
 def test_no_check_is_passed_by_simulated_ranks_alone(engines: Engines, how: str) -> None:
     real, kind = REALLY[how]
     source = f"{RING}\n{OTHER}\n{PEEK.replace('REAL', real)}"
