@@ -1,7 +1,8 @@
-"""Which cases of a table `make test` tries: those that are named; the others, of a second or more each, are heavy."""
+"""Which cases of a table are tried when: some by `make test`, some by CI each day, all by the soak."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -10,7 +11,8 @@ from _pytest.mark import ParameterSet
 
 
 def often(cases: Mapping[str, Any] | Iterable[str], *named: str) -> list[ParameterSet]:
-    """Parameters for a test: the table's values by their names, tuples taken apart; or the names themselves."""
+    """Parameters for a test: the table's values by their names, tuples taken apart; or the names themselves. `make
+    test` tries those that are named; the others, of a second or more each, are heavy."""
     table = cases if isinstance(cases, Mapping) else {name: name for name in cases}
     unknown = set(named) - table.keys()
     assert not unknown, f"no case of the table is called {', '.join(unknown)}"
@@ -20,4 +22,17 @@ def often(cases: Mapping[str, Any] | Iterable[str], *named: str) -> list[Paramet
             id=name, marks=[] if name in named else [pytest.mark.heavy],
         )
         for name, value in table.items()
+    ]  # fmt: skip
+
+
+def by_day(cases: Mapping[str, Any] | Iterable[Any], days: int = 3) -> list[ParameterSet]:
+    """Parameters for a heavy test that takes long: in so many days each is tried once, and in the soak all are."""
+    today = int(os.environ["RANKUP_SIXTH"]) % days  # see conftest
+    table = cases if isinstance(cases, Mapping) else {str(name): name for name in cases}
+    return [
+        pytest.param(
+            *(value if isinstance(value, tuple) else (value,)),
+            id=name, marks=[pytest.mark.heavy if number % days == today else pytest.mark.soak],
+        )
+        for number, (name, value) in enumerate(table.items())
     ]  # fmt: skip

@@ -164,14 +164,11 @@ def test_the_report_for_people_and_the_page(tmp_path: Path) -> None:
     assert "<svg" in page.read_text()
 
 
-INTERRUPTS = [
-    pytest.param(signal.SIGINT, id="Ctrl-C"),
-    pytest.param(signal.SIGTERM, id="SIGTERM", marks=pytest.mark.heavy),
-    pytest.param(signal.SIGKILL, id="SIGKILL", marks=pytest.mark.heavy),
-]
+INTERRUPTS = {"Ctrl-C": signal.SIGINT, "SIGTERM": signal.SIGTERM, "SIGKILL": signal.SIGKILL}
 
 
-@pytest.mark.parametrize("how", INTERRUPTS)
+@pytest.mark.heavy
+@pytest.mark.parametrize("how", INTERRUPTS.values(), ids=INTERRUPTS.keys())
 def test_an_interrupted_grading_leaves_no_process_and_no_file(tmp_path: Path, how: signal.Signals) -> None:
     """Interrupted while a rank runs for ever: it computes, below a keeper, below the warm process."""
     temporary = tmp_path / "tmp"
@@ -267,7 +264,7 @@ def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("engine", often(["sim", "gloo"], "gloo"))
+@pytest.mark.parametrize("engine", often(["sim", "gloo"], "sim"))
 def test_run_tells_what_every_rank_sent(program: Path, engine: str) -> None:
     done = rankup("run", "a.py", "--ranks", "3", "--engine", engine, "--seed", "5", "--json")
     assert done.returncode == 0, done.stderr
@@ -300,7 +297,8 @@ def test_run_takes_a_program_for_torchrun_as_it_is(program: Path) -> None:
 DRAWN = {"svg": ("svg", "<svg"), "html": ("html", "<!doctype html>"), "json": ("json", "{")}
 
 
-@pytest.mark.parametrize(("suffix", "begins"), often(DRAWN, "svg"))
+@pytest.mark.heavy
+@pytest.mark.parametrize(("suffix", "begins"), DRAWN.values(), ids=DRAWN.keys())
 def test_run_draws_what_happened(program: Path, suffix: str, begins: str) -> None:
     done = rankup("run", "a.py:hang", "--ranks", "3", "--trace", f"out.{suffix}")
     assert done.returncode == 1
@@ -317,6 +315,7 @@ def test_run_of_what_cannot_be_simulated_uses_real_processes(program: Path) -> N
     assert (done.returncode, "cannot be simulated" in done.stderr) == (2, True)
 
 
+@pytest.mark.heavy
 def test_run_with_a_fault_says_what_became_of_the_others(program: Path) -> None:
     done = rankup("run", "a.py", "--ranks", "3", "--fault", "kill:1@op=1")
     assert done.returncode == 1

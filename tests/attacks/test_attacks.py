@@ -27,9 +27,8 @@ from grader.registry import find
 from grader.verdict import Verdict
 
 SEED = 20
-# One of a family is tried by `make test`, every second day; of the others CI tries the day's third, `make soak` all.
+# One of a family is tried by `make test`, every second day; of the others CI tries the day's sixth, `make soak` all.
 OF_EACH_FAMILY = 1
-THIRDS = 3
 HANG_SECONDS = 60.0  # far more than any limit of ours: only against a grader that would wait for ever
 SLOW_SECONDS = 240.0  # the same, where each call that breaks everything has a JVM started
 KEPT = REPOSITORY / "build" / "attacks.json"
@@ -89,13 +88,14 @@ def tried() -> Iterator[ParameterSet]:
     """Every attack. Bombs and all but the first of a family are heavy on their day, and for the soak on others; the
     first is heavy every second day."""
     seen: Counter[str] = Counter()
-    today = int(os.environ["RANKUP_SIXTH"]) % THIRDS + 1  # see conftest
+    today = int(os.environ["RANKUP_SIXTH"])  # see conftest
     for each in ATTACKS:
         seen[each.family] += 1
         dear = each.heavy or each.family == "bombs" or seen[each.family] > OF_EACH_FAMILY
-        other_day = verdicts.share(each.family, 2) == int(os.environ["RANKUP_SIXTH"]) % 2 + 1
-        heavy = pytest.mark.heavy if not dear or verdicts.share(each.name, THIRDS) == today else pytest.mark.soak
-        yield pytest.param(each, id=each.name, marks=[heavy] * (dear or other_day))
+        other_day = verdicts.share(each.family, 2) == today % 2 + 1
+        daily = not dear or verdicts.share(each.name, verdicts.SHARES) == today
+        mark = pytest.mark.heavy if daily else pytest.mark.soak
+        yield pytest.param(each, id=each.name, marks=[mark] * (dear or other_day))
 
 
 @pytest.mark.parametrize("attack", list(tried()))

@@ -1,8 +1,9 @@
-"""What tests of the classroom share: a class that nbgrader has graded, once for all workers."""
+"""What tests of the classroom share: classes that nbgrader has graded, once for all workers."""
 
 from __future__ import annotations
 
 import fcntl
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -12,24 +13,34 @@ from hand_ins import ASSIGNMENT, HONEST, MORE, hand_in, nbgrader
 @pytest.fixture(scope="session")
 def classroom(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
     """A class in which the assignment was released, learners' work was graded, and feedback written."""
+    return _once(tmp_path_factory, worker_id, "class", HONEST)
+
+
+@pytest.fixture(scope="session")
+def class_of_cheats(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
+    """The same with learners who want more points than they earned."""
+    return _once(tmp_path_factory, worker_id, "cheats", MORE)
+
+
+def _once(tmp_path_factory: pytest.TempPathFactory, worker_id: str, name: str, learners: Iterable[str]) -> Path:
     base = tmp_path_factory.getbasetemp()
-    folder = (base if worker_id == "master" else base.parent) / "class"
+    folder = (base if worker_id == "master" else base.parent) / name
     folder.mkdir(exist_ok=True)
     with (folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (folder / "graded").exists():
-            _grade(folder)
+            _grade(folder, learners)
             (folder / "graded").touch()
     return folder
 
 
-def _grade(folder: Path) -> None:
+def _grade(folder: Path, learners: Iterable[str]) -> None:
     release = folder / "release"
     done = nbgrader(
         folder, "generate_assignment", ASSIGNMENT, "--force", f"--CourseDirectory.release_directory={release}"
     )
     assert done.returncode == 0, done.stderr
-    for learner in (*HONEST, *MORE):
+    for learner in learners:
         hand_in(release, folder / "submitted", learner)
     for command in ("autograde", "generate_feedback"):
         done = nbgrader(folder, command, ASSIGNMENT)

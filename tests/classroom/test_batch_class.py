@@ -161,6 +161,7 @@ def test_messages_reach_the_terminal_without_control_characters(
     assert "was handed in as \\x1b]0;owned\\x07.ipynb" in said
 
 
+@pytest.mark.heavy
 def test_a_worker_that_dies_twice_costs_its_submission_only(room: Class, capsys: pytest.CaptureFixture[str]) -> None:
     room.hand_in("ada", "def ring_all_reduce(tensor): ...  # dies")
     room.hand_in("bo", RIGHT)

@@ -207,6 +207,7 @@ def test_a_kernel_that_talks_nonsense_ends_nothing_but_its_notebook(steps: Steps
     assert cells[-1].outputs[-1].output_type == "error"
 
 
+@pytest.mark.heavy
 def test_memory_is_limited(steps: Steps, monkeypatch: pytest.MonkeyPatch) -> None:
     limits = BoxLimits(memory_bytes=300 * 2**20)
     monkeypatch.setattr(autograde, "BoxedKernelManager", partial(BoxedKernelManager, limits=limits))

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager
 
 import pytest
+from often import often
 
 from grader.lost import Lost
 from grader.nodes.actors import Local
@@ -123,7 +124,7 @@ FALLS = {
 }
 
 
-@pytest.mark.parametrize(("handler", "kind", "words"), FALLS.values(), ids=FALLS.keys())
+@pytest.mark.parametrize(("handler", "kind", "words"), often(FALLS, *(FALLS.keys() - {"never returns"})))
 def test_a_handler_that_breaks_things(engines: Engines, handler: str, kind: str, words: str) -> None:
     source = body(f"    def on_message(self, src, body):\n{handler}\n        self.x = 1")
     with boxed(engines, source) as actors:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from fuzz import Fuzzed, generate
+from often import by_day
 
 from grader.ranks import faults
 from grader.ranks.engines import Engines
@@ -99,8 +100,7 @@ def test_every_program_ends_and_says_why(engines: Engines, session: Session, see
     assert not (wrong := endings(engines, session, [seed])), wrong
 
 
-@pytest.mark.heavy
-@pytest.mark.parametrize("first", range(0, 2000, A_CHUNK))
+@pytest.mark.parametrize("first", by_day(range(0, 2000, A_CHUNK)))
 def test_every_one_of_many_programs_ends_and_says_why(engines: Engines, session: Session, first: int) -> None:
     assert not (wrong := endings(engines, session, range(first, first + A_CHUNK))), wrong
 

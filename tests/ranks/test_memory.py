@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from often import often
+from often import by_day, often
 
 from grader.ranks.engines import Engines
 from grader.ranks.program import Limits, Program, same_for_all
@@ -108,8 +108,7 @@ def test_the_ranks_process_keeps_nothing_of_a_world(engines: Engines, name: str)
     check((0, files, more_threads), 60)
 
 
-@pytest.mark.heavy
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("name", by_day(PROGRAMS.keys()))
 def test_the_ranks_process_keeps_nothing_of_many_worlds(engines: Engines, name: str) -> None:
     check(growth(engines, PROGRAMS[name], 500), 500)
 
