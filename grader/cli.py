@@ -7,6 +7,8 @@ one sentence on stderr.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import importlib.metadata
 import json
 import os
 import signal
@@ -27,7 +29,7 @@ app = typer.Typer(
     help="Course and grader for interviews on distributed systems and distributed machine learning.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 class_app = typer.Typer(help="Grade a whole class.", no_args_is_help=True)
 app.add_typer(class_app, name="class")
@@ -38,31 +40,71 @@ app.add_typer(nodes_app, name="nodes")
 app.add_typer(cli_quiz.app)
 app.add_typer(authoring.app, name="exercise")
 
+
+def _version(asked: bool) -> None:
+    if asked:
+        print(f"rankup {importlib.metadata.version('rankup')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Of rankup itself."""
+
+
 _ahead: Warm | None = None  # the host for `rankup grade`, started before the command line is read
 
-EXERCISE = Annotated[str, typer.Argument(help="Name of the exercise, as `rankup list` shows it.")]
+
+def _exercises(begun: str) -> list[str]:
+    """For the shell's completion."""
+    from grader import registry
+
+    return sorted(name for name in registry.folders() if name.startswith(begun))
+
+
+EXERCISE = Annotated[
+    str, typer.Argument(help="Name of the exercise, as `rankup list` shows it.", autocompletion=_exercises)
+]
 
 
 @app.command()
 def grade(
     exercise: EXERCISE,
-    file: Annotated[Path, typer.Argument(help="The submission: a .py or an .ipynb file.")],
+    file: Annotated[
+        Path | None, typer.Argument(help="The submission: a .py or an .ipynb file (default: your copy under work/).")
+    ] = None,
     engine: Annotated[str, typer.Option(help="auto, sim, gloo, nccl or all.")] = "auto",
     seed: Annotated[int | None, typer.Option(min=0, help="Draw the inputs from this seed.")] = None,
+    check: Annotated[list[str] | None, typer.Option(help="Grade only this check (repeatable).")] = None,
+    only_failed: Annotated[
+        bool, typer.Option("--only-failed", help="Grade only the checks that failed when you graded them last.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the verdict as JSON.")] = False,
     html: Annotated[Path | None, typer.Option(help="Also write the verdict, with diagrams, to this HTML file.")] = None,
     keep: Annotated[Path | None, typer.Option(help="Save the schedules that broke your nodes to this folder.")] = None,
     replay: Annotated[Path | None, typer.Option(help="Replay only this saved schedule.")] = None,
 ) -> int:
     """Grade a submission and say what happened."""
-    from grader.classroom import grading, schedules
+    from grader.classroom import grading, schedules, which
 
     if keep is not None and not keep.is_dir():
         raise BadRequest(f"{keep}: no such folder. Create it, or name another one for --keep")
-    schedule = None if replay is None else schedules.read(replay, exercise)
     if html is not None and not html.parent.is_dir():
         raise BadRequest(f"{html}: no such folder: {html.parent}. Create it first")
-    verdict, handed_in = grading.grade_file(exercise, file, engine, seed, not as_json, _ahead, schedule, html is None)
+    exercise, file = which.meant(exercise, file)
+    schedule = None if replay is None else schedules.read(replay, exercise)
+    checks = [*(check or ()), *(which.failed_last(exercise) if only_failed else ())]
+    try:
+        verdict, handed_in = grading.grade_file(
+            exercise, file, engine, seed, not as_json, _ahead, schedule, html is None, checks
+        )
+    except grading.NotWritten as nothing:
+        print(nothing)
+        return 1
     kept = schedules.keep(verdict, keep) if keep is not None else []
     if kept and not as_json:
         print("\n".join(f"saved a schedule: {path}. To replay it, add --replay {path}" for path in kept))
@@ -135,11 +177,22 @@ def list_(
 
 
 @app.command()
-def doctor() -> int:
+def doctor(
+    as_json: Annotated[bool, typer.Option("--json", help="Print what was found as JSON.")] = False,
+    fix: Annotated[bool, typer.Option("--fix", help="Install with pip what is not here and needs no root.")] = False,
+) -> int:
     """Show what this machine can run, what is missing, and how to get it."""
+    from grader import doctor
     from grader.classroom import report
 
-    return 0 if report.print_doctor() else 1
+    findings = doctor.examine()
+    if as_json:
+        print(json.dumps([dataclasses.asdict(finding) for finding in findings]))
+    else:
+        report.print_doctor(findings)
+    if fix:
+        doctor.install(findings)
+    return 1 if any(finding.state == "missing" for finding in findings) else 0
 
 
 @app.command()
@@ -315,7 +368,8 @@ def _start_ahead(arguments: list[str]) -> None:
     """Begin to import torch, in the host, while the command line is still being read: most of a verdict's wait."""
     global _ahead
     names = [argument.partition(":")[0] for argument in arguments[1:]]
-    if arguments[:1] in (["grade"], ["run"]) and any(Path(name).is_file() for name in names):
+    own = arguments[:1] == ["grade"] and names[:1] and names[0].isidentifier()
+    if own or (arguments[:1] in (["grade"], ["run"]) and any(Path(name).is_file() for name in names)):
         _ahead = Warm(WORKER)
 
 

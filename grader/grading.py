@@ -54,13 +54,13 @@ def grade(
     return Verdict(exercise.name, tuple(results), seed, time.monotonic() - started, names)
 
 
-def only(exercise: Exercise, check: str) -> Exercise:
-    """The exercise with that one check. Raises BadRequest if it has none of that name."""
-    checks = tuple(one for one in exercise.checks if one.name == check)
-    if not checks:
-        there = ", ".join(one.name for one in exercise.checks)
-        raise BadRequest(f"{exercise.name} has no check called {check!r}; it has {there}")
-    return replace(exercise, checks=checks)
+def only(exercise: Exercise, *names: str) -> Exercise:
+    """The exercise with these checks alone. Raises BadRequest if it has none of such a name."""
+    there = [one.name for one in exercise.checks]
+    for name in names:
+        if name not in there:
+            raise BadRequest(f"{exercise.name} has no check called {name!r}; it has {', '.join(there)}")
+    return replace(exercise, checks=tuple(one for one in exercise.checks if one.name in names))
 
 
 def _results(exercise: Exercise, world: Opened, submission: Submission) -> Iterator[CheckResult]:

@@ -17,6 +17,7 @@ from grader.verdict import Verdict
 
 _TABLES = (
     "CREATE TABLE IF NOT EXISTS verdict (exercise TEXT, points REAL, max_points REAL, seed INTEGER, at TEXT)",
+    "CREATE TABLE IF NOT EXISTS failed (exercise TEXT, name TEXT, PRIMARY KEY (exercise, name))",
     "CREATE TABLE IF NOT EXISTS cell (chapter TEXT, digest TEXT, at TEXT, PRIMARY KEY (chapter, digest))",
 )
 
@@ -60,6 +61,22 @@ def _database() -> Iterator[sqlite3.Connection]:
             connection.close()
     except (OSError, sqlite3.Error) as error:
         raise BadRequest(f"{file}: your progress cannot be read or written: {error}") from None
+
+
+def record_checks(verdict: Verdict) -> None:
+    """Remember which of the checks that were graded now failed."""
+    names = [(verdict.exercise, check.name) for check in verdict.checks]
+    failed = [(verdict.exercise, check.name) for check in verdict.checks if check.status != "pass"]
+    with _database() as database:
+        database.executemany("DELETE FROM failed WHERE exercise = ? AND name = ?", names)
+        database.executemany("INSERT INTO failed VALUES (?, ?)", failed)
+
+
+def failed(exercise: str) -> frozenset[str]:
+    """The checks that failed when they were graded last."""
+    with _database() as database:
+        rows = database.execute("SELECT name FROM failed WHERE exercise = ?", (exercise,)).fetchall()
+    return frozenset(name for (name,) in rows)
 
 
 def record(verdict: Verdict) -> None:

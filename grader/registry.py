@@ -51,7 +51,7 @@ def catalogue() -> list[Exercise]:
 def find(name: str) -> Exercise:
     """The exercise called `name`. Raises BadRequest if there is none."""
     if name not in folders():
-        near = difflib.get_close_matches(name, names(), n=1)
+        near = difflib.get_close_matches(name.lower(), folders(), n=1)
         listed = f"did you mean {near[0]}?" if near else f"the exercises are {', '.join(names())}"
         raise BadRequest(f"no exercise is called {name!r}; {listed}")
     found: Exercise = importlib.import_module(folders()[name][0]).EXERCISE

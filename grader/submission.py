@@ -12,7 +12,8 @@ from typing import Any
 
 from grader.verdict import Diagnosis
 
-MOST_TEXT = 4_000_000  # characters in all cells of a notebook together
+MOST_TEXT = 4_000_000  # characters in all cells of a notebook together, and bytes of a .py file
+MOST_BYTES = 100_000_000  # of a notebook with its outputs
 MOST_PARTS = 5_000_000  # lists and objects in a notebook: a hundred megabytes of "[]" would take gigabytes to read
 
 
@@ -81,14 +82,18 @@ def read(path: Path, names: Sequence[str]) -> Submission:
     """
     if path.suffix not in (".py", ".ipynb"):
         raise BadRequest(f"{path}: a submission is a .py or an .ipynb file")
+    most = MOST_TEXT if path.suffix == ".py" else MOST_BYTES
     try:
-        data = path.read_bytes()
+        size = path.stat().st_size
+        data = path.read_bytes() if size <= most else b""
     except FileNotFoundError:
         raise BadRequest(f"{path}: no such file") from None
     except IsADirectoryError:
         raise BadRequest(f"{path}: is a folder, not a file") from None
     except OSError as error:
         raise BadRequest(f"{path}: cannot be read ({error.strerror})") from None
+    if size > most:
+        raise BadRequest(f"{path}: has {size / 1e6:,.0f} MB, more than {most / 1e6:g} MB. This is no submission")
     name = path.name
     if not data.strip():
         message = f"{name} is empty. Define {names[0]} in it."

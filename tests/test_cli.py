@@ -13,7 +13,7 @@ import psutil
 import pytest
 from often import often
 
-from grader import cli, submission
+from grader import cli, doctor, progress, submission
 from grader.grading import grade
 from grader.ranks.engines import Engines
 from grader.registry import find
@@ -70,6 +70,18 @@ BAD_REQUESTS = {
     ),
     "two functions": (["run", "--ranks=2", "a.py"], b"def f(): pass\ndef g(): pass", "say which function to run"),
     "nothing to grade": (["grade"], None, "Missing argument"),
+    "no copy to grade": (["grade", "ring_all_reduce"], None, "`rankup start ring_all_reduce` makes one"),
+    "a file of nothing known": (["grade", "a.py", "x.py"], b"", "no exercise is called 'a.py'"),
+    "a file that does not say": (["grade", "--json", "a.py"], b"", "does not say which exercise it is of"),
+    "a name in capitals": (["grade", "RING_ALLREDUCE", "a.py"], b"", "did you mean ring_all_reduce?"),
+    "no such check": (["grade", "ring_all_reduce", "a.py", "--check", "max"], b"", "it has sum, "),
+    "nothing has failed": (["grade", "ring_all_reduce", "a.py", "--only-failed"], b"", "leave --only-failed out"),
+    "a file too large": (["grade", "ring_all_reduce", "a.py"], b" " * 4_100_000, "has 4 MB, more than 4 MB"),
+    "a notebook of another": (
+        ["grade", "ring_all_reduce", "a.ipynb"],
+        b'{"cells": [], "metadata": {"rankup": {"exercise": "ddp"}}}',
+        "a.ipynb is the notebook of ddp. To grade it: rankup grade ddp a.ipynb",
+    ),
     "no such command": (["grill"], None, "No such command"),
     "no such deck": (["quiz", "99"], None, "99"),
     "no such deck to export": (["cards", "export", "--anki", "a.apkg", "--deck", "99"], None, "99"),
@@ -85,6 +97,7 @@ def test_a_bad_request_is_one_sentence_and_status_2(
     data: bytes | None, words: str,
 ) -> None:  # fmt: skip
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("RANKUP_DATA", str(tmp_path / "data"))
     monkeypatch.setattr(sys, "argv", ["rankup", *arguments])
     monkeypatch.setattr(signal, "signal", lambda *_: None)
     monkeypatch.setattr(cli, "_start_ahead", lambda _: None)
@@ -205,18 +218,80 @@ def test_grading_works_where_progress_cannot_be_kept(tmp_path: Path) -> None:
 
 
 def test_doctor_names_everything_that_is_needed() -> None:
-    done = rankup("doctor", COLUMNS="120")
+    done = rankup("doctor", "--json")
     assert done.returncode == 0, done.stdout
-    for name in ("python", "torch", "nbgrader", "gloo", "isolation"):
-        assert name in done.stdout
+    found = {each["name"]: each["state"] for each in json.loads(done.stdout)}
+    assert {found[name] for name in ("python", "torch", "nbgrader", "gloo")} == {"ok"}
+    assert "isolation" in found
+
+
+def test_doctor_installs_what_needs_no_root(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked: list[list[str]] = []
+
+    def run(command: list[str], check: bool) -> subprocess.CompletedProcess[str]:
+        asked.append(command)
+        return subprocess.CompletedProcess(command, len(asked) - 1)
+
+    monkeypatch.setattr(subprocess, "run", run)
+    here, root = doctor.Finding("torch", "ok", "", "", ("torch",)), doctor.Finding("etcd", "optional", "no", "apt-get")
+    doctor.install([here, root])
+    assert not asked
+    gone = doctor.Finding("ray", "optional", "not installed", "", ("ray",))
+    doctor.install([here, root, gone])
+    assert [command[1:4] for command in asked] == [["-m", "pip", "install"]]
+    assert [name.partition("<")[0] for name in asked[0][4:]] == ["ray"], "torch is here already"
+    assert f"{sys.executable} -m pip install 'ray<" in capsys.readouterr().out
+    with pytest.raises(submission.BadRequest, match="pip could not install"):
+        doctor.install([gone])
 
 
 def test_start_copies_the_notebook_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And an untouched copy is neither graded nor a try."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("RANKUP_DATA", str(tmp_path))
     assert rankup("start", "ring_all_reduce").returncode == 0
     assert Path("work/06-collectives/ring_all_reduce.ipynb").exists()
     again = rankup("start", "ring_all_reduce")
     assert (again.returncode, again.stderr.count("\n")) == (2, 1)
+    graded = rankup("grade", "ring_all_reduce")
+    assert (graded.returncode, graded.stderr) == (1, "")
+    assert (
+        graded.stdout
+        == "work/06-collectives/ring_all_reduce.ipynb: ring_all_reduce is not written yet. Nothing was graded.\n"
+    )
+    assert not progress.best()
+
+
+def test_some_checks_can_be_graded_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that are named, or that failed last; neither is a try."""
+    monkeypatch.setenv("RANKUP_DATA", str(tmp_path))
+    path = tmp_path / "cost_model.py"
+    path.write_text("def predict(): pass\n")
+    done = rankup("grade", path, "--check", "send", "--check", "fit")
+    assert done.returncode == 1, done.stderr
+    assert "Graded: fit, send. Grade all checks for your points." in done.stdout
+    assert progress.failed("cost_model") == {"fit", "send"}
+    again = json.loads(rankup("grade", path, "--only-failed", "--json").stdout)
+    assert [check["name"] for check in again["checks"]] == ["fit", "send"]
+    assert not progress.best()
+
+
+@pytest.mark.parametrize(("words", "begins"), [("rankup grade ring_", "ring_all_reduce"), ("rankup gra", "grade")])
+def test_the_shell_completes_commands_and_exercises(words: str, begins: str) -> None:
+    at = str(len(words.split()) - 1)
+    done = rankup(_RANKUP_COMPLETE="complete_bash", COMP_WORDS=words, COMP_CWORD=at)
+    assert (done.stdout.split(), done.stderr) == ([begins], "")
+
+
+@pytest.mark.parametrize("asked", ["--version", "-h"])
+def test_it_says_what_it_is(asked: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["rankup", asked])
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert (ended.value.code, "rankup" in capsys.readouterr().out) == (0, True)
 
 
 def test_the_courses_cards_are_fit_to_be_learnt_from() -> None:

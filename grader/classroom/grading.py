@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,10 @@ from grader.verdict import Verdict
 ENGINES = ("auto", "sim", "gloo", "nccl", "all")
 
 
+class NotWritten(Exception):  # noqa: N818 - reads as what it is
+    """There is nothing to grade yet: one sentence, which is no error."""
+
+
 def grade_file(
     name: str,
     file: Path,
@@ -24,13 +29,15 @@ def grade_file(
     warm: Warm | None = None,
     schedule: dict[str, Any] | None = None,
     hint: bool = False,
+    checks: Collection[str] = (),
 ) -> tuple[Verdict, Submission]:
     """The verdict on `file` for the exercise `name`, and what was graded; with `show`, printed check by check,
     and with `hint` that there is a page of it, too.
 
-    `warm` is a host that somebody has started already; it is closed at the end. With `schedule`, which was kept, the
-    check that it is from is judged by it alone (see `nodes.bench`), and that is no progress. Raises
-    BadRequest for anything that is not a submission to it.
+    `warm` is a host that somebody has started already; it is closed at the end. With `checks` only these are graded.
+    With `schedule`, which was kept, the check that it is from is judged by it alone (see `nodes.bench`). Neither is
+    progress. Raises NotWritten with `show` for what was given out, and BadRequest for anything that is not a
+    submission to it.
     """
     if engine not in ENGINES:
         raise BadRequest(f"no engine is called {engine!r}; choose from {', '.join(ENGINES)}")
@@ -39,7 +46,7 @@ def grade_file(
         submission.read(file, ["f"])  # says what is wrong with it, before anything is started
     with warm or Warm(WORKER) as host:  # imports torch in the background, while we import the rest
         from grader import grading, registry
-        from grader.classroom import terminal
+        from grader.classroom import terminal, which
         from grader.ranks.engines import Engines, gpus
 
         engines = Engines(host)
@@ -48,21 +55,28 @@ def grade_file(
             raise BadRequest("nccl needs a GPU for each rank, and this machine has none; use --engine auto or gloo")
         if schedule is not None:
             found = grading.only(found, schedule["check"])
+        if checks:
+            found = grading.only(found, *checks)
         handed_in: Submission = submission.read(file, found.function_names)
+        written = not which.is_stub(name, handed_in)
+        if show and not written:
+            raise NotWritten(f"{file}: {name} is not written yet. Nothing was graded.")
         if show:
-            told = terminal.TerminalReport(terminal.HTML if hint else "")
-            verdict = grading.grade(found, handed_in, engines, seed, engine, told.check, schedule)
+            with terminal.TerminalReport(terminal.HTML if hint else "", found.checks, bool(checks)) as told:
+                verdict = grading.grade(found, handed_in, engines, seed, engine, told.check, schedule)
             told.summary(verdict)
         else:
             verdict = grading.grade(found, handed_in, engines, seed, engine, replayed=schedule)
-    if schedule is None:
-        _remember(verdict)
+    if schedule is None and written:
+        _remember(verdict, whole=not checks)
     return verdict, handed_in
 
 
-def _remember(verdict: Verdict) -> None:
-    """Record the verdict as progress; it does not depend on whether that works."""
+def _remember(verdict: Verdict, whole: bool) -> None:
+    """Record which checks failed, and a whole verdict as progress; nothing depends on whether that works."""
     from grader import progress
 
     with contextlib.suppress(BadRequest):
-        progress.record(verdict)
+        progress.record_checks(verdict)
+        if whole:
+            progress.record(verdict)

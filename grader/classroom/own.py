@@ -14,7 +14,7 @@ from grader import catalog
 from grader.submission import BadRequest
 
 FOLDER = "work"
-_MARK = "rankup"  # in the metadata of a copy: which exercise it is of, and a hash of what it was copied from
+MARK = "rankup"  # in the metadata of a copy: which exercise it is of, and a hash of what it was copied from
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ def next_steps(started: Started, exercise: str) -> str:
     return (
         f"{kept}{shown(started.path)} is your own copy. Updates of the course do not change it.\n"
         f"  rankup lab {exercise}\n"
-        f"  rankup grade {exercise} {shown(started.path)}"
+        f"  rankup grade {exercise}"
     )
 
 
@@ -86,7 +86,7 @@ def _put_aside(path: Path) -> Path:
 
 def _copy(source: Path, exercise: str) -> str:
     notebook = nbformat.read(source, as_version=4)
-    notebook.metadata[_MARK] = {"exercise": exercise, "released": _hash(notebook)}
+    notebook.metadata[MARK] = {"exercise": exercise, "released": _hash(notebook)}
     return str(nbformat.writes(notebook)) + "\n"
 
 
@@ -109,7 +109,7 @@ def _there_already(exercise: str, path: Path) -> str:
 def has_changed(exercise: str, path: Path) -> bool:
     """Whether the released notebook is another one than the copy was made of. No, where the copy does not say."""
     try:
-        mark = json.loads(path.read_text(encoding="utf-8"))["metadata"][_MARK]["released"]
+        mark = json.loads(path.read_text(encoding="utf-8"))["metadata"][MARK]["released"]
     except (OSError, ValueError, KeyError, TypeError):
         return False
     return bool(mark != _hash(nbformat.read(catalog.exercise_notebook(exercise), as_version=4)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from grader.classroom.running import Ran
+    from grader.doctor import Finding
 
 MARK = {"pass": ("✓", "green"), "fail": ("✗", "red"), "error": ("!", "magenta"), "skipped": ("-", "yellow")}
 _SHOWN_OUTPUT = 2000
@@ -119,14 +121,17 @@ def verdict_html(verdict: Verdict) -> str:
     return head + "\n".join(check_html(check) for check in verdict.checks)
 
 
-def print_doctor() -> bool:
-    """What this machine can run; True if nothing that is needed is missing."""
-    from grader import doctor
-
+def print_doctor(findings: Sequence[Finding]) -> None:
+    """What this machine can run, and what it comes to."""
     console = Console(highlight=False)
-    findings = doctor.examine()
     marks = {"ok": "[green]✓[/]", "missing": "[red]✗[/]", "optional": "[yellow]-[/]"}
+    table = Table(box=None, show_header=False, padding=(0, 1, 0, 0))
     for finding in findings:
-        advice = f"  [dim]{plain(finding.advice)}[/]" if finding.advice else ""
-        console.print(f"{marks[finding.state]} {finding.name:<11} {plain(finding.detail)}{advice}")
-    return all(finding.state != "missing" for finding in findings)
+        advice = f"\n[dim]{plain(finding.advice)}[/]" if finding.advice else ""
+        table.add_row(marks[finding.state], finding.name, f"{plain(finding.detail)}{advice}")
+    console.print(table)
+    missing, optional = (
+        ", ".join(each.name for each in findings if each.state == state) for state in ("missing", "optional")
+    )
+    told = f"\nMissing: {missing}." if missing else "\nThis machine is ready."
+    console.print(f"{told} Only some parts need what else is not here: {optional}." if optional else told)

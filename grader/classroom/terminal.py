@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Self
+
 from rich.console import Console
 from rich.markup import escape as plain
 from rich.padding import Padding
+from rich.status import Status
 from rich.table import Table
 from rich.text import Text
 
@@ -13,6 +17,7 @@ from grader.classroom.pages import kinds, values
 from grader.classroom.pages.findings import Finding, about, case, findings, not_judged
 from grader.classroom.pages.words import number
 from grader.classroom.report import MARK, printable, shown
+from grader.exercise import Check
 from grader.verdict import CheckResult, Diagnosis, Verdict
 
 HTML = "Add `--html page.html` to see the runs drawn and the lines of your code marked."
@@ -22,14 +27,31 @@ _MOST_CHECKS = 8
 
 
 class TerminalReport:
-    """Prints checks as they are decided, and then what it comes to. `hint` is said where something is to be fixed."""
+    """Prints checks as they are decided, and then what it comes to. `hint` is said where something is to be fixed.
+    On a terminal it says below them, while it takes, which check is being graded."""
 
-    def __init__(self, hint: str = "") -> None:
+    def __init__(self, hint: str = "", checks: Sequence[Check] = (), part: bool = False) -> None:
         self.console = Console(highlight=False)
         self.hint = hint
+        self.part = part
         self.told: set[tuple[str, object]] = set()
+        self._next = [check.title for check in checks]
+        self._status: Status | None = None
+
+    def __enter__(self) -> Self:
+        if self.console.is_terminal and self._next:
+            self._status = self.console.status(plain(self._next[0]))
+            self._status.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._status is not None:
+            self._status.stop()
 
     def check(self, result: CheckResult) -> None:
+        self._next = self._next[1:]
+        if self._status is not None and self._next:
+            self._status.update(plain(self._next[0]))
         mark, colour = MARK[result.status]
         points = f"{result.points:g}/{result.max_points:g}"
         self.console.print(f"[{colour}]{mark}[/] {points:>5}  {plain(result.title)}")
@@ -77,6 +99,9 @@ class TerminalReport:
         if failed and failed.output:
             self.console.print("\n[bold]What your code printed[/]")
             self.console.print(Text(shown(failed.output)))
+        if self.part:
+            names = says.some([check.name for check in verdict.checks], _MOST_CHECKS)
+            self.console.print(f"\nGraded: {names}. Grade all checks for your points.")
         if found and self.hint:
             self.console.print(f"\n{plain(self.hint)}")
 
