@@ -117,8 +117,17 @@ def chapter_notebook(chapter: str) -> Path | None:
 def exercise_notebook(name: str) -> Path:
     """The released notebook of an exercise: ours, or the one in its folder in a pack. Raises BadRequest if there is
     none."""
-    of_packs = (folder / name / f"{name}.ipynb" for pack in packs.names()[1:] for folder in packs.found(pack))
-    found = next((root() / "exercises").glob(f"*/{name}.ipynb"), None) or next(filter(Path.is_file, of_packs), None)
+    return _notebook(name, "exercises", f"{name}.ipynb")
+
+
+def solution_notebook(name: str) -> Path:
+    """The notebook with the reference solution. Raises BadRequest if it is not here."""
+    return _notebook(name, "solutions", "solution.ipynb")
+
+
+def _notebook(name: str, folder: str, of_pack: str) -> Path:
+    of_packs = (place / name / of_pack for pack in packs.names()[1:] for place in packs.found(pack))
+    found = next((root() / folder).glob(f"*/{name}.ipynb"), None) or next(filter(Path.is_file, of_packs), None)
     if found is None:
-        raise BadRequest(f"the notebook of {name} is missing from {root() / 'exercises'}")
+        raise BadRequest(f"the notebook of {name} is missing from {root() / folder}")
     return found

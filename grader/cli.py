@@ -105,6 +105,8 @@ def grade(
     except grading.NotWritten as nothing:
         print(nothing)
         return 1
+    if not as_json and schedule is None and not checks:
+        _after(exercise, file, verdict.passed)
     kept = schedules.keep(verdict, keep) if keep is not None else []
     if kept and not as_json:
         print("\n".join(f"saved a schedule: {path}. To replay it, add --replay {path}" for path in kept))
@@ -117,6 +119,19 @@ def grade(
         when = time.strftime("%d %B %Y, %H:%M").lstrip("0")
         running.write_whole(html, feedback.page(verdict, handed_in.source, learner=file.name, when=when))
     return 0 if verdict.passed else 1
+
+
+def _after(exercise: str, file: Path, passed: bool) -> None:
+    """What a learner is told below a verdict."""
+    from grader.classroom import lesson
+
+    if not passed:
+        lesson.print_offer(exercise)
+        return
+    from grader.standing import gather, terminal
+
+    lesson.print_ending(exercise, file)
+    terminal.show_next(gather.gather())
 
 
 @app.command()
@@ -206,6 +221,32 @@ def start(
 
     name = find(exercise).name
     print(own.next_steps(own.start(name, fresh), name))
+    return 0
+
+
+@app.command()
+def hint(
+    exercise: EXERCISE,
+    again: Annotated[bool, typer.Option("--again", help="Show the hints that you have had.")] = False,
+) -> int:
+    """Show the next hint for an exercise."""
+    from grader.classroom import lesson
+
+    lesson.print_hint(exercise, again)
+    return 0
+
+
+@app.command()
+def solution(
+    exercise: EXERCISE,
+    give_up: Annotated[
+        bool, typer.Option("--give-up", help="Show it even though you have not full marks yet.")
+    ] = False,
+) -> int:
+    """Show the solution of an exercise next to yours, once you have full marks."""
+    from grader.classroom import lesson
+
+    lesson.print_solution(exercise, give_up)
     return 0
 
 

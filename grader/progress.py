@@ -18,8 +18,12 @@ from grader.verdict import Verdict
 _TABLES = (
     "CREATE TABLE IF NOT EXISTS verdict (exercise TEXT, points REAL, max_points REAL, seed INTEGER, at TEXT)",
     "CREATE TABLE IF NOT EXISTS failed (exercise TEXT, name TEXT, PRIMARY KEY (exercise, name))",
+    "CREATE TABLE IF NOT EXISTS cause (exercise TEXT PRIMARY KEY, cause TEXT, times INTEGER)",
+    "CREATE TABLE IF NOT EXISTS hint (exercise TEXT PRIMARY KEY, given INTEGER)",
     "CREATE TABLE IF NOT EXISTS cell (chapter TEXT, digest TEXT, at TEXT, PRIMARY KEY (chapter, digest))",
 )
+
+_CAUSE = "SELECT cause, times FROM cause WHERE exercise = ?"
 
 
 @dataclass(frozen=True)
@@ -64,12 +68,41 @@ def _database() -> Iterator[sqlite3.Connection]:
 
 
 def record_checks(verdict: Verdict) -> None:
-    """Remember which of the checks that were graded now failed."""
+    """Remember which of the checks that were graded now failed, and how often in a row the first did for the same."""
     names = [(verdict.exercise, check.name) for check in verdict.checks]
     failed = [(verdict.exercise, check.name) for check in verdict.checks if check.status != "pass"]
     with _database() as database:
         database.executemany("DELETE FROM failed WHERE exercise = ? AND name = ?", names)
         database.executemany("INSERT INTO failed VALUES (?, ?)", failed)
+        cause, before = _cause(verdict), database.execute(_CAUSE, (verdict.exercise,)).fetchone()
+        times = before[1] + 1 if before and before[0] == cause else 1
+        database.execute("INSERT OR REPLACE INTO cause VALUES (?, ?, ?)", (verdict.exercise, cause, times))
+
+
+def _cause(verdict: Verdict) -> str:
+    """What went wrong first: "deadlock in sum"; nothing where all is right."""
+    first = verdict.first_failure
+    return f"{first.diagnosis.kind} in {first.name}" if first and first.diagnosis else ""
+
+
+def times(exercise: str) -> int:
+    """How often in a row the same went wrong; 0 where all was right."""
+    with _database() as database:
+        row = database.execute(_CAUSE, (exercise,)).fetchone()
+    return int(row[1]) if row and row[0] else 0
+
+
+def hints_given(exercise: str) -> int:
+    """How many of an exercise's hints were shown."""
+    with _database() as database:
+        row = database.execute("SELECT given FROM hint WHERE exercise = ?", (exercise,)).fetchone()
+    return int(row[0]) if row else 0
+
+
+def record_hint(exercise: str, given: int) -> None:
+    """Remember that so many of its hints were shown."""
+    with _database() as database:
+        database.execute("INSERT OR REPLACE INTO hint VALUES (?, ?)", (exercise, given))
 
 
 def failed(exercise: str) -> frozenset[str]:

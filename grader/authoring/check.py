@@ -49,7 +49,7 @@ def _in_the_course(exercise: Exercise) -> Iterator[str]:
     for owner, heading in reading.headings():
         if owner == exercise.name and heading not in headings:
             yield f"{chapter.name} has no section {heading!r}, but feedback pages name it: see classroom/pages/reading"
-    source = wrong.notebook(exercise.name)
+    source = catalog.solution_notebook(exercise.name)
     if source.name != "solution.ipynb" and f"{source.parent.name}/{source.name}" not in text:
         link = f"../exercises/{source.parent.name}/{source.name}"
         yield f"{chapter.name} does not link to the exercise: add a link to {link} under Practise"
@@ -62,7 +62,7 @@ def _graded(exercise: Exercise, engines: Engines, show: Show) -> Iterator[str]:
         show(called)
         return grade(exercise, handed_in, engines, verdicts.SEED)
 
-    stub = submission.read(sync.released_notebook(wrong.notebook(name)), exercise.function_names)
+    stub = submission.read(sync.released_notebook(catalog.solution_notebook(name)), exercise.function_names)
     for check in verdict("the unsolved notebook", stub).checks:
         if check.status == "pass":
             yield f"'{check.name}' gives points for the unsolved notebook"

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from grader import catalog, registry
-from grader.authoring import wrong
 from grader.exercise import Check, Exercise
 from grader.submission import BadRequest
 
@@ -30,7 +29,7 @@ def sync(names: Sequence[str], dry: bool = False) -> list[Path]:
     """Write what is not as it must be, or with `dry` nothing. Returns which files. Raises BadRequest."""
     changed = []
     for name in names or registry.names():
-        source = wrong.notebook(name)
+        source = catalog.solution_notebook(name)
         made = synced(registry.find(name), read(source))
         released = released_notebook(source)
         for path, notebook in ((source, made), (released, release(made))):
@@ -147,7 +146,7 @@ def release(notebook: Notebook) -> Notebook:
 
 def table(readme: str) -> str:
     """README, with every exercise in its chapter's row: in the order that is there, new ones behind."""
-    ours = [name for name in registry.names() if wrong.notebook(name).name != "solution.ipynb"]
+    ours = [name for name in registry.names() if catalog.solution_notebook(name).name != "solution.ipynb"]
     by_chapter = {chapter: [name for name in ours if registry.find(name).chapter == chapter] for chapter in _chapters()}
     lines = readme.split("\n")
     for number, line in enumerate(lines):

@@ -61,18 +61,9 @@ class Wrong:
         return Submission(self.source, f"{self.name}.py")
 
 
-def notebook(name: str) -> Path:
-    """The notebook with the reference solution. Raises BadRequest where it is not here."""
-    there = [*catalog.root().glob(f"solutions/*/{name}.ipynb"), *registry.folder(name).glob("solution.ipynb")]
-    found = next(iter(there), None)
-    if found is None:
-        raise BadRequest(f"the solution of {name} is missing from {catalog.root() / 'solutions'}")
-    return found
-
-
 def reference(name: str) -> Submission:
     """The solution of the exercise's notebook."""
-    return submission.read(notebook(name), registry.find(name).function_names)
+    return submission.read(catalog.solution_notebook(name), registry.find(name).function_names)
 
 
 def right(name: str) -> list[Path]:

@@ -15,6 +15,7 @@ from rich.text import Text
 from grader import says
 from grader.classroom.pages import kinds, values
 from grader.classroom.pages.findings import Finding, about, case, findings, not_judged
+from grader.classroom.pages.reading import reading
 from grader.classroom.pages.words import number
 from grader.classroom.report import MARK, printable, shown
 from grader.exercise import Check
@@ -95,6 +96,10 @@ class TerminalReport:
             self.console.print(f"[bold]{says.counted(len(found), 'thing')} to fix: -{lost} points[/]")
             for place, each in enumerate(found, 1):
                 self.console.print(Padding(f"{place}. {plain(_line(each))}", (0, 0, 0, 2)))
+                told = reading(verdict.exercise, each.first.name, each.diagnosis.kind)
+                if told is not None:
+                    section = f", {told.section}" if told.section else f", {told.title}"
+                    self.console.print(Padding(f"[dim]read chapter {told.chapter}{plain(section)}[/]", (0, 0, 0, 5)))
         failed = verdict.first_failure
         if failed and failed.output:
             self.console.print("\n[bold]What your code printed[/]")

@@ -52,9 +52,13 @@ def _all(standing: Standing) -> Iterator[Step]:
         ago = "" if last is None else f" for {(standing.now - last).days} days"
         why = f"you have read {len(read)} chapters and not held an interview{ago or ' yet'}"
         yield Step("rankup interview --level mid", "hold a mock interview", why)
-    for part in standing.parts:
+    solved = [number for number, part in enumerate(standing.parts) if any(each.done for each in part.exercises)]
+    for number in solved:
+        yield from _untried(standing.parts[number])
+    since = max(solved, default=0)  # who has solved exercises of chapter 06 is not sent back to chapter 00
+    for part in (*standing.parts[since:], *standing.parts[:since]):
         if part.written and not part.run:
-            first = part is next(each for each in standing.parts if each.written)
+            first = not solved and part is next(each for each in standing.parts if each.written)
             why = "the course begins here" if first else f"it comes next, and has {part.cells} cells to run"
             yield Step(f"rankup lab {part.id}", f"read chapter {part.id}, {part.title}", why)
             break

@@ -31,6 +31,13 @@ def show(standing: Standing) -> None:
         console.print(f"     {escape(step.command)}", style="cyan", soft_wrap=True)
 
 
+def show_next(standing: Standing) -> None:
+    """Print the one thing to do next."""
+    [step] = steps(standing, 1)
+    console = Console(highlight=False)
+    console.print(f"\n[bold]Next:[/] {escape(step.what)}, because {escape(step.why)}.\n  {step.command}")
+
+
 def _chapter(part: Part) -> list[str]:
     title = f"[bold]{escape(part.title)}[/]" if part.written else f"[dim]{escape(part.title)} (not written yet)[/]"
     read = f"{part.read:.0%} read" if part.run else ""

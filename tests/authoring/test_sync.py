@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from grader import registry
-from grader.authoring import sync, wrong
+from grader import catalog, registry
+from grader.authoring import sync
 from grader.submission import BadRequest
 
 EXERCISE = registry.find("ring_all_reduce")
-NOTEBOOK = sync.read(wrong.notebook("ring_all_reduce"))
+NOTEBOOK = sync.read(catalog.solution_notebook("ring_all_reduce"))
 
 
 def graded(notebook: dict[str, Any]) -> list[dict[str, Any]]:

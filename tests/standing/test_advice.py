@@ -28,6 +28,7 @@ def standing(*parts: Part, **more: object) -> Standing:
 
 begun = replace(RING, points=12.0, attempts=3)
 solved = replace(RING, points=20.0, attempts=4)
+RING_2 = replace(RING, name="ring_2")
 weak = {"ring-all-reduce": Asked(1, 5)}
 CASES = {
     "at the start": (FRESH, ["rankup lab 00"], "the course begins here"),
@@ -41,6 +42,16 @@ CASES = {
         standing(START, read(FIRST, exercises=(begun,))),
         ["rankup grade ring work/06-collectives/ring.ipynb", "rankup quiz 01"],
         "12 of its 20 points after 3 tries",
+    ),
+    "who has solved an exercise is not sent to the beginning": (
+        standing(START, replace(FIRST, exercises=(solved, RING_2)), SECOND),
+        ["rankup start ring_2", "rankup lab 01"],
+        "it practices chapter 01",
+    ),
+    "and what comes before is read at last": (
+        standing(START, read(FIRST), read(SECOND, exercises=(solved,), cards=Cards(1, 1))),
+        ["rankup start ring", "rankup quiz 01", "rankup lab 00"],
+        "it practices chapter 01",
     ),
     "a few cards due come after what was begun": (
         standing(replace(FIRST, run=4, cards=Cards(30, 9, 2))),
