@@ -121,6 +121,25 @@ def grade(
     return 0 if verdict.passed else 1
 
 
+@app.command()
+def watch(
+    exercise: EXERCISE,
+    file: Annotated[
+        Path | None, typer.Argument(help="The submission: a .py or an .ipynb file (default: your copy under work/).")
+    ] = None,
+) -> int:
+    """Grade a file each time you save it: first what failed last, up to the first check that fails."""
+    from grader.classroom import which
+
+    exercise, file = which.meant(exercise, file)
+    with _ahead or Warm(WORKER) as host:
+        from grader.classroom import watch
+        from grader.ranks.engines import Engines
+
+        watch.watch(exercise, file, Engines(host))
+    return 0
+
+
 def _after(exercise: str, file: Path, passed: bool) -> None:
     """What a learner is told below a verdict."""
     from grader.classroom import lesson
@@ -409,8 +428,8 @@ def _start_ahead(arguments: list[str]) -> None:
     """Begin to import torch, in the host, while the command line is still being read: most of a verdict's wait."""
     global _ahead
     names = [argument.partition(":")[0] for argument in arguments[1:]]
-    own = arguments[:1] == ["grade"] and names[:1] and names[0].isidentifier()
-    if own or (arguments[:1] in (["grade"], ["run"]) and any(Path(name).is_file() for name in names)):
+    own = arguments[:1] in (["grade"], ["watch"]) and names[:1] and names[0].isidentifier()
+    if own or (arguments[:1] in (["grade"], ["run"], ["watch"]) and any(Path(name).is_file() for name in names)):
         _ahead = Warm(WORKER)
 
 

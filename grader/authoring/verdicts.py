@@ -87,6 +87,8 @@ def handed_in(name: str, each: str) -> Submission:
     if sort == "right":
         path = registry.folder(name) / "right" / f"{stem}.py"
         return submission.read(path, registry.find(name).function_names)
+    if each != wrong.REFERENCE:
+        raise BadRequest(f"{each!r} is no submission to {name}; write reference, right/NAME or wrong/NAME")
     return wrong.reference(name)
 
 
