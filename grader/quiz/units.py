@@ -1,4 +1,4 @@
-"""Quantities as people write them: "16 TB", "16e12 B", "16,000 GB", "128 Tbit", "19 min", "1.5 million USD".
+"""Quantities as people write them: "16 TB", "16e12 B", "16,000 GB", "128 Tb", "19 min", "1.5 million USD", "1/3".
 
 Prefixes are those of the SI (BIPM, 9th edition, section 3) and of IEC 80000-13 (KiB, MiB, ...).
 """
@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import math
 import re
+
+from grader.quiz.formula import compute
 
 _SI = {
     "n": 1e-9,
@@ -25,19 +27,31 @@ _SI = {
 _IEC = {f"{letter}i": 2.0 ** (10 * power) for power, letter in enumerate("KMGTPE", start=1)}
 _WORDS = {"k": 1e3, "M": 1e6, "bn": 1e9, "thousand": 1e3, "million": 1e6, "billion": 1e9, "trillion": 1e12}
 _PREFIXED = {  # what takes a prefix: its dimension, and how many of its base unit it is
-    "B": ("byte", 1.0), "bit": ("byte", 0.125), "s": ("second", 1.0), "W": ("watt", 1.0), "Wh": ("watt hour", 1.0),
+    "B": ("byte", 1.0), "b": ("byte", 0.125), "bit": ("byte", 0.125), "s": ("second", 1.0), "W": ("watt", 1.0),
+    "Wh": ("watt hour", 1.0),
     "FLOP": ("operation", 1.0), "USD": ("US dollar", 1.0),
 }  # fmt: skip
 _WHOLE = {
     "byte": ("byte", 1.0), "bytes": ("byte", 1.0), "bits": ("byte", 0.125), "sec": ("second", 1.0),
-    "second": ("second", 1.0), "seconds": ("second", 1.0), "min": ("second", 60.0), "minute": ("second", 60.0),
-    "minutes": ("second", 60.0), "h": ("second", 3600.0), "hour": ("second", 3600.0), "hours": ("second", 3600.0),
+    "secs": ("second", 1.0), "second": ("second", 1.0), "seconds": ("second", 1.0), "min": ("second", 60.0),
+    "mins": ("second", 60.0), "minute": ("second", 60.0), "minutes": ("second", 60.0), "h": ("second", 3600.0),
+    "hr": ("second", 3600.0), "hrs": ("second", 3600.0), "hour": ("second", 3600.0), "hours": ("second", 3600.0),
+    "millisecond": ("second", 1e-3), "milliseconds": ("second", 1e-3), "msec": ("second", 1e-3),
+    "microsecond": ("second", 1e-6), "microseconds": ("second", 1e-6), "usec": ("second", 1e-6),
+    "nanosecond": ("second", 1e-9), "nanoseconds": ("second", 1e-9),
     "d": ("second", 86400.0), "day": ("second", 86400.0), "days": ("second", 86400.0),
     "week": ("second", 604800.0), "weeks": ("second", 604800.0), "watt": ("watt", 1.0), "watts": ("watt", 1.0),
     "$": ("US dollar", 1.0), "dollar": ("US dollar", 1.0), "dollars": ("US dollar", 1.0), "%": ("", 0.01),
-    "percent": ("", 0.01), "times": ("", 1.0), "x": ("", 1.0),
+    "percent": ("", 0.01), "times": ("", 1.0), "x": ("", 1.0), "×": ("", 1.0),
+    "probability": ("", 1.0), "share": ("", 1.0), "fraction": ("", 1.0),
 }  # fmt: skip
-_NUMBER = re.compile(r"([-+]?(?:\d{1,3}(?:,\d{3})+|[\d_]+)?(?:\.\d*)?(?:[eE][-+]?\d+)?)\s*((?![.,]).*)", re.DOTALL)
+_ABOUT = re.compile(r"(?:[~≈]|about|around|approx\.?|roughly|ca\.)\s*", re.IGNORECASE)
+_SUM = re.compile(r"[-+]?[\d.(](?:(?<=\d)[eE][-+]?\d+|[\d.,_()*/^+ -])*")  # arithmetic, and what follows is the unit
+_THOUSANDS = re.compile(r"(?<![\d.,])\d{1,3}(?:,\d{3})+(?![\d,])")
+_SPACED = re.compile(r"(?<=\d) (?=\d{3}(?!\d))")
+_PER_SECOND = re.compile(r"(?<=[bB])ps\b")
+_MOST = 80  # characters of a number
+_NO_NUMBER = "That is not a number. Write it like 1.5 or 2e9."
 
 
 def quantity(text: str, unit: str) -> float:
@@ -45,14 +59,14 @@ def quantity(text: str, unit: str) -> float:
 
     Raises ValueError, with a sentence, where it is no number or of another kind.
     """
-    match = _NUMBER.fullmatch(text.strip().lstrip("~≈").strip())
-    digits = match[1].replace(",", "") if match else ""
-    if match is None or not any(letter.isdigit() for letter in digits):
-        raise ValueError("That is not a number. Write it like 1.5 or 2e9.")
-    value, said = float(digits.replace("_", "")), match[2].strip()
-    if not math.isfinite(value):
-        raise ValueError("That number is too large. Write it like 1.5 or 2e9.")
-    if not said or said.casefold() == unit.casefold():
+    text = _ABOUT.sub("", text.strip(), count=1) if _ABOUT.match(text.strip()) else text.strip()
+    match = _SUM.match(text)
+    if match is None or len(match[0]) > _MOST:
+        raise ValueError(_NO_NUMBER)
+    typed = match[0].rstrip("*/^+- ")
+    value, said = _value(typed), text[len(typed) :].strip().rstrip(".")
+    said = _PER_SECOND.sub("/s", said)
+    if not said or said == unit:
         return value
     if said in _WORDS:  # "35 million" where the answer is in million USD, or in USD
         return value * _WORDS[said] / _scale(unit)[1]
@@ -61,6 +75,23 @@ def quantity(text: str, unit: str) -> float:
     if dimension != wanted:
         raise ValueError(f"{said!r} does not fit here. Write the answer in {unit}.")
     return value * scale / of_unit
+
+
+def _value(typed: str) -> float:
+    """What arithmetic comes to. Raises ValueError."""
+    plain = _SPACED.sub("", _THOUSANDS.sub(lambda found: found[0].replace(",", ""), typed))
+    if "," in plain or "//" in plain or "**" in plain:
+        raise ValueError(_NO_NUMBER)
+    try:
+        value = float(plain)
+    except ValueError:
+        try:
+            value = compute(plain.replace("^", "**"))
+        except ValueError:
+            raise ValueError(_NO_NUMBER) from None
+    if not math.isfinite(value):
+        raise ValueError("That number is too large. Write it like 1.5 or 2e9.")
+    return value
 
 
 def written(value: float) -> str:
@@ -88,6 +119,7 @@ def _scale(unit: str) -> tuple[str, float]:
 def _prefixed(unit: str) -> tuple[str, float] | None:
     for base, (dimension, size) in _PREFIXED.items():
         prefix = unit.removesuffix(base)
-        if unit.endswith(base) and (prefix in _SI or prefix in _IEC):
-            return dimension, size * {**_SI, **_IEC}[prefix]
+        factor = {**_SI, **_IEC}.get(prefix) if unit.endswith(base) else None
+        if factor is not None and (dimension != "byte" or factor >= 1):  # "mb" is no thousandth of a bit
+            return dimension, size * factor
     return None

@@ -22,6 +22,13 @@ SAME = [
     ("many", "s", None), ("16 TB", "s", None), ("1e999", "s", None), ("3 days", "h", 72), ("≈ 1e6", "events", 1e6),
     ("1 million events", "events", 1e6), ("200 times", "times", 200), ("200x", "times", 200),
     ("11.6 thousand", "events/s", 11600),
+    ("200 Gb/s", "GB/s", 25), ("200 Gbps", "GB/s", 25), ("200 GBps", "GB/s", 200), ("112 Gb", "GB", 14),
+    ("100 mb/s", "MB/s", 100), ("1/3", "probability", 1 / 3), ("33%", "probability", 0.33), ("20x", "times", 20),
+    ("20×", "times", 20), ("16*7", "GB", 112), ("2^13", "MB", 8192), ("1/50 s", "ms", 20), ("about 20", "s", 20),
+    ("20 milliseconds", "s", 0.02), ("20 ms.", "s", 0.02), ("86.8 hrs", "h", 86.8), ("819.2k", "samples/s", 819200),
+    ("0.8 million", "samples", 800000), ("(3 + 4) * 2 GB", "GB", 14), ("1 000 000", "events", 1e6), ("007", "s", 7),
+    ("1,5", "s", None), ("3 4", "s", None), ("1/0", "s", None), ("9**9", "s", None), ("9^9^9^9", "s", None),
+    ("5 /", "s", None), ("1e5e5", "s", None), ("(" * 90, "s", None),
 ]  # fmt: skip
 
 
