@@ -196,7 +196,7 @@ def test_hashing_does_not_matter(engines: Engines) -> None:
     elsewhere = {
         hash_seed: subprocess.Popen(
             [sys.executable, __file__],
-            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "PYTHONHASHSEED": hash_seed},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

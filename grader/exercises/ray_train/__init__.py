@@ -27,7 +27,7 @@ from grader.worlds.ray import Ray
 
 COLUMNS = 64
 FLOOR, LEAST, MOST = 1.0, 0.75, 3.0  # mean squared errors: the best one that there is, and what is asked for
-SAME = 1e-4
+SAME = 1e-6  # of losses about 1: the same steps from the same state give the same bits
 HELD_EPOCHS = 3
 MISSED = 0.25  # of the error that a model of both workers has at least: a smaller one is of a model of one's own
 IMPORTED = ("torch", "torch.distributed", "torch.utils.data", "ray.train", "ray.train.torch", "pyarrow.fs")
@@ -154,10 +154,10 @@ def _resumes(bench: RayBench) -> Chart:
     undisturbed = _undisturbed(bench).returned()
     if abs(loss - undisturbed) > SAME:
         text = (
-            f"The last loss is {loss:.6f}. Without a kill it is {undisturbed:.6f}. Put the model, the optimizer's momentum "
+            f"The last loss is {loss:.7f}. Without a kill it is {undisturbed:.7f}. Put the model, the optimizer's momentum "
             "and what decides the order of the rows into the checkpoint, and begin every run with the same model."
         )
-        raise training.lost("wrong_result", text, f"{undisturbed:.6f}", f"{loss:.6f}")
+        raise training.lost("wrong_result", text, f"{undisturbed:.7f}", f"{loss:.7f}")
     return training.chart()
 
 
