@@ -20,7 +20,7 @@ from types import FrameType, TracebackType
 import psutil
 
 REPOSITORY = Path(__file__).parents[2]
-SETTLE_SECONDS = 5.0  # within which processes that were told to end must be gone
+SETTLE_SECONDS = 15.0  # within which processes that were told to end must be gone
 MOST_MEMORY = 1000 * 2**20  # bytes that grading one submission may add to the grading process
 MOST_DESCRIPTORS = 16
 RING_AGAIN_SECONDS = 5.0
