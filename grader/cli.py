@@ -147,10 +147,11 @@ def _after(exercise: str, file: Path, passed: bool) -> None:
     if not passed:
         lesson.print_offer(exercise)
         return
-    from grader.standing import gather, terminal
-
     lesson.print_ending(exercise, file)
-    terminal.show_next(gather.gather())
+    if sys.stdout.isatty():  # reading all cards takes a quarter of a second: not where nobody is told
+        from grader.standing import gather, terminal
+
+        terminal.show_next(gather.gather())
 
 
 @app.command()

@@ -5,13 +5,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from rich.columns import Columns
 from rich.console import Console
-from rich.markdown import Markdown
 from rich.padding import Padding
-from rich.panel import Panel
-from rich.syntax import Syntax
 
 from grader import catalog, progress, registry, submission
 from grader.classroom import own
@@ -56,6 +53,8 @@ def print_hint(exercise: str, again: bool = False) -> None:
         seen = f"you have had {'its only hint' if len(listed) == 1 else f'all {len(listed)} hints'} for {name}"
         end = f"{seen}. --again shows them" if listed else f"{name} has no hints"
         raise BadRequest(f"{end}; `rankup solution {name} --give-up` shows the solution")
+    from rich.markdown import Markdown
+
     console = Console(highlight=False)
     for number, hint in list(enumerate(listed, 1))[slice(0, given) if again else slice(given, given + 1)]:
         console.print(f"[bold]Hint {number} of {len(listed)}: {hint.title}[/]")
@@ -66,6 +65,8 @@ def print_hint(exercise: str, again: bool = False) -> None:
 
 def print_solution(exercise: str, give_up: bool = False) -> None:
     """Print the solution next to your own copy. Raises BadRequest before you have full marks, unless you give up."""
+    from rich.columns import Columns
+
     found = registry.find(exercise)
     best = progress.best().get(found.name)
     if not give_up and (best is None or best.points < best.max_points):
@@ -84,7 +85,10 @@ def print_solution(exercise: str, give_up: bool = False) -> None:
         console.print(given)
 
 
-def _program(title: str, source: str) -> Panel:
+def _program(title: str, source: str) -> Any:
+    from rich.panel import Panel
+    from rich.syntax import Syntax
+
     kept = "\n".join(line for line in source.strip().split("\n") if not line.strip().startswith("### "))
     return Panel(Syntax(kept, "python", theme="ansi_dark", background_color="default", word_wrap=True), title=title)
 
@@ -96,6 +100,8 @@ def print_ending(exercise: str, file: Path) -> None:
         console.print(f"\n`rankup solution {exercise}` shows the solution next to yours.")
     asked = follow_ups(exercise)
     if asked:
+        from rich.markdown import Markdown
+
         console.print("\n[bold]The interviewer goes on[/]")
         console.print(Padding(Markdown(asked), (0, 0, 0, 2)))
 

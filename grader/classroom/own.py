@@ -7,11 +7,13 @@ import json
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-
-import nbformat
+from typing import TYPE_CHECKING
 
 from grader import catalog
 from grader.submission import BadRequest
+
+if TYPE_CHECKING:
+    from nbformat import NotebookNode
 
 FOLDER = "work"
 MARK = "rankup"  # in the metadata of a copy: which exercise it is of, and a hash of what it was copied from
@@ -85,12 +87,14 @@ def _put_aside(path: Path) -> Path:
 
 
 def _copy(source: Path, exercise: str) -> str:
+    import nbformat  # here, for it takes as long as all else of a short command
+
     notebook = nbformat.read(source, as_version=4)
     notebook.metadata[MARK] = {"exercise": exercise, "released": _hash(notebook)}
     return str(nbformat.writes(notebook)) + "\n"
 
 
-def _hash(notebook: nbformat.NotebookNode) -> str:
+def _hash(notebook: NotebookNode) -> str:
     """Of what a learner is given: the cells' kinds and sources."""
     given = json.dumps([(cell.cell_type, cell.source) for cell in notebook.cells])
     return hashlib.sha256(given.encode()).hexdigest()[:16]
@@ -112,4 +116,6 @@ def has_changed(exercise: str, path: Path) -> bool:
         mark = json.loads(path.read_text(encoding="utf-8"))["metadata"][MARK]["released"]
     except (OSError, ValueError, KeyError, TypeError):
         return False
+    import nbformat
+
     return bool(mark != _hash(nbformat.read(catalog.exercise_notebook(exercise), as_version=4)))
