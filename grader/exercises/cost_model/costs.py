@@ -150,7 +150,7 @@ def mistakes(key: str) -> list[Mistake]:
     found = list(_MISTAKES[key])
     if key in ALGORITHMS:
         found += [
-            (lambda s, n, a, b: formula(s, n, 0, b), "The latency is missing."),
+            (lambda s, n, a, b: formula(s, n, 0, b), "The latency is missing. An empty message takes it, too."),
             (lambda s, n, a, b: formula(s, n, a, 0), "The transfer time is missing."),
             (lambda s, n, a, b: formula(8 * s, n, a, b), _IN_BITS),
             (lambda s, n, a, b: formula(s, n, a, 1 / b), _DIVIDED),

@@ -133,6 +133,16 @@ def _silent(bench: RankBench, case: Case, rank: int) -> Lost:
     return bench.lost(case, "too_few_bytes", message, rank, "one all-reduce for each bucket", "0 bytes")
 
 
+def _late(bucket_bytes: int, reducing: list[Operation]) -> str:
+    """What to do against an all-reduce that begins late."""
+    largest = max((op.size for op in reducing), default=0)
+    if largest > 2 * bucket_bytes:
+        return (
+            f"It carries {largest:,} bytes, and bucket_bytes is {bucket_bytes:,}. Cut the gradients into such buckets."
+        )
+    return "Start it in a hook, once a bucket's gradients are there, with async_op=True."
+
+
 def overlap(bench: RankBench) -> Outcome:
     """The first all-reduce is posted before the backward pass reaches the end of its last layer."""
     for case, _, rank, step, posted in _steady(bench):
@@ -146,7 +156,7 @@ def overlap(bench: RankBench) -> Outcome:
             begins = "no all-reduce in the backward pass" if first is None else f"its first all-reduce only {when}"
             message = (
                 f"With {case.label}: rank {rank} begins {begins}. It must begin {before}, when the backward pass "
-                "reaches the last layer. Start it in a hook, once a bucket's gradients are there, with async_op=True."
+                f"reaches the last layer. {_late(case.expected.bucket_bytes, reducing)}"
             )
             raise bench.lost(case, "no_overlap", message, rank, before, when)
     return bench.picture("budget")

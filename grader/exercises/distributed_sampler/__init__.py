@@ -103,7 +103,7 @@ def _even(bench: RankBench, case: Case, job: Job, lists: Lists) -> None:
             elif not job.padding:
                 why = f"{counted(job.size, 'sample')} on {counted(job.replicas, 'rank')} need no padding"
             else:
-                why = f"{counted(job.size, 'sample')} on {counted(job.replicas, 'rank')} need {job.padding} as padding"
+                why = f"{counted(job.size, 'sample')} on {counted(job.replicas, 'rank')} {'needs' if job.size == 1 else 'need'} {job.padding} as padding"
             habit = samplers.habit(lists, job)
             if AFTER in case.label:
                 habit = (
@@ -189,7 +189,7 @@ def _agree(bench: RankBench) -> Outcome:
             lost = f"sample {gone[0]} is on no rank" if gone else ""
             why = samplers.habit(dealt, job, case.expected[1][0] or 0) or _NOT_ONE
             if "before" in case.label:
-                why = "Two passes in one epoch must give the same order. Seed the generator anew for each pass."
+                why = "Two passes in one epoch must give the same order. Draw it from seed and epoch alone, and let only set_epoch change the epoch."
             both = ", and ".join(filter(None, (what, lost)))
             raise bench.lost(case, "lost_or_duplicated", f"With {case.label}: {both}. {why}")
         disturbed = result.returned[0].get("disturbed")

@@ -80,7 +80,7 @@ def _why(job: Job, result: CallResult, got: list[Array], step: int) -> str:
     if not all(np.isfinite(mine).all() for mine in got):
         return "Some outputs are not finite. Check that all memory is filled before it is read."
     if step == 0:
-        return "No parameter has been updated yet. Check how the shards are cut, padded and put together again."
+        return "No parameter has been updated yet, so the forward pass is at fault: what is put together from the shards, or what is called with it."
     return f"Check the gradients of step {step}, and that the shards are gathered anew after that step."
 
 
@@ -213,6 +213,8 @@ def _many(operations: list[Operation], times: float) -> str:
         return f"{budget} Here some data travels as float64: keep the parameters' own dtype."
     if any(op.name.startswith("all_reduce") and op.size > 64 for op in operations):
         return f"{budget} Do not call all_reduce: a rank needs only the gradients of its shard."
+    if any(op.name.startswith(("broadcast", "scatter")) and op.size > 64 for op in operations):
+        return f"{budget} After an all-gather every rank has the unit. Do not send it again."
     if times > 1.9:
         return f"{budget} Gather a unit at most once for each pass."
     return f"{budget} Send nothing else."

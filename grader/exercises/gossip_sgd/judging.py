@@ -115,7 +115,7 @@ def _mix_habit(gossip: Gossip, number: int, before: Array, got: Array, rank: int
     if new:
         return f"Rank {rank} mixed in what {new} had AFTER the mix. Every rank must mix the values from before it."
     if near(got[rank], before[rank]):
-        return f"The mix left rank {rank}'s tensors as they were. Change them in place."
+        return f"The mix left rank {rank}'s tensors as they were. Change them in place, by what messages bring."
     ends = np.cumsum([0, *map(math.prod, gossip.shapes)])
     bad = [k for k, (a, b) in enumerate(itertools.pairwise(ends)) if not near(got[:, a:b], right[:, a:b])]
     if len(bad) < len(gossip.shapes):

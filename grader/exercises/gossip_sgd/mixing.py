@@ -119,7 +119,7 @@ def mixing_mistakes(gossip: Gossip, number: int) -> Iterator[tuple[Array, str]]:
     """The matrix of each usual mistake in round `number`, and the sentence that names it."""
     matrix = gossip.matrices[number]
     n, own = len(matrix), np.diag(np.diag(matrix))
-    yield np.eye(n), "The mix left the given tensors as they were. Change them in place."
+    yield np.eye(n), "The mix left the given tensors as they were. Change them in place, by what messages bring."
     yield (
         uniform(matrix),
         "Each rank holds the plain mean of itself and its neighbors, without the weights. Where ranks have different "
@@ -240,7 +240,8 @@ def training_mistakes(training: Training) -> Iterator[tuple[Array, str]]:
     for variant, sentence in _ELASTIC.items() if training.elastic is not None else ():
         yield replace(training, variant=variant).rows(), sentence
     yield replace(training, after=tuple(range(1, steps + 1))).rows(), f"The ranks met after every step. {wanted}"
-    said = f"Each rank has what its own steps alone give, as if the ranks never met. {wanted}"
+    when = f"every {period} steps" if period > 1 else "after every step"
+    said = f"Each rank has what its own steps alone give. The ranks' parameters must be mixed {when}."
     yield replace(training, after=()).rows(), said
     yield replace(training, after=(steps,)).rows(), f"The ranks met only once, after the last step. {wanted}"
     yield replace(training, after=training.meetings[:1]).rows(), f"The ranks met once and never again. {wanted}"

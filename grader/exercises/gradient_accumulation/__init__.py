@@ -120,8 +120,8 @@ def _parameters(bench: RankBench, case: Case, result: CallResult) -> None:
 
 def _habit(wanted: Wanted, got: list[Array | None], steps: Any) -> str:
     if steps != wanted.steps:
-        each = f"{steps}" if isinstance(steps, int) else "?"
-        return f"The optimizer made {each} steps in {wanted.steps} calls. Step once a call, after all micro-batches."
+        each = says.counted(steps, "step") if isinstance(steps, int) else "? steps"
+        return f"The optimizer made {each} in {wanted.steps} calls. Step once per call, after all micro-batches."
     if _same(got, wanted.parameters):
         return "They are unchanged. Check that .grad holds the gradients when optimizer.step() is called."
     for told, weights in right.MISTAKES:
@@ -146,7 +146,9 @@ def _drifted(bench: RankBench, case: Case, result: CallResult) -> str:
             "The ranks have drifted apart. Run only the last micro-batch outside no_sync(), and do not scale averaged "
             "gradients by a rank's own numbers."
         )
-    return "Set the gradients to zero before each step, and weigh each micro-batch's loss by its share of the targets."
+    return (
+        "A call must make the step that its micro-batches give as one batch, and keep nothing of the calls before it."
+    )
 
 
 def _trained(*groups: str) -> checks.Judge:
@@ -208,7 +210,7 @@ def _loss_of(bench: RankBench, case: Case, rank: int, returned: Any, wanted: lis
             got, right_text = plain.apart(value, mean)
             what = (
                 f"With {case.label}: on rank {rank}, the first step returned {got}. The mean loss over the rank's "
-                f"targets is {right_text}. Weigh each micro-batch's loss by its share of the targets."
+                f"targets of all micro-batches is {right_text}."
             )
             raise bench.lost(case, "wrong_result", what, rank, right_text, got)
 

@@ -21,7 +21,7 @@ MISTAKES: tuple[tuple[str, Weights], ...] = (
     ("This is the result of adding up the micro-batches' mean losses. Weigh each loss by its share of the targets.",
      lambda counts: [1.0] * len(counts)),
     ("This is the result of averaging the micro-batches' mean losses. Weigh each loss by its share of the targets that "
-     "are not -100.", lambda counts: [1 / len(counts)] * len(counts)),
+     "count.", lambda counts: [1 / len(counts)] * len(counts)),
     ("This is the result of the last micro-batch's gradients alone. Keep the gradients of the others, too.",
      lambda counts: [0.0] * (len(counts) - 1) + [counts[-1] / sum(counts)]),
     ("This is the result of the last micro-batch alone, with weight 1. Accumulate the gradients of all micro-batches.",

@@ -216,7 +216,10 @@ def _why(bench: RankBench, wrong: list[Answer]) -> str:
     if forgotten:
         words = " or ".join(costs.FORGOTTEN[mistake][0] for mistake in forgotten[:3])
         return f"This plan is the best for a cost model that forgets {words}. {costs.FORGOTTEN[forgotten[0]][1]}"
-    return costs.NARROW[likely[0]] if likely else ""
+    if len(likely) < 2:
+        return "".join(costs.NARROW[mistake] for mistake in likely)
+    several = [costs.NARROW[mistake].partition(".")[0].removeprefix("This is ") for mistake in likely]
+    return f"This is {says.listed(several)}. Check which other plans your search leaves out."
 
 
 def _explains(mistake: str, answers: list[Answer]) -> bool:

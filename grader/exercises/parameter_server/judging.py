@@ -96,7 +96,7 @@ def _fresh_enough(bench: RankBench, case: Case, result: CallResult, found: Histo
     )
     message = (
         f"With {case.label}: {found.name(oldest)} was applied {ages[oldest]} updates after its parameters were sent. "
-        f"max_staleness is {allowed}. {many} of {len(ages)} applied gradients were too old. {why}"
+        f"max_staleness is {allowed}. {many} of {len(ages)} applied gradients {'was' if many == 1 else 'were'} too old. {why}"
     )
     raise bench.lost(case, "wrong_result", message, rank, f"age <= {allowed}", f"age {ages[oldest]}")
 

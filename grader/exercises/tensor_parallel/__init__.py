@@ -155,7 +155,7 @@ class _Judge:
         bias = self.wanted.parameters[-1] if len(self.wanted.parameters) > 1 else None
         if bias is not None and bias.shape == right.shape[-1:]:
             if _close(got, right - bias):
-                return "The bias is missing. Add it once"
+                return "The last bias is missing. Add it once"
             if self.n > 1 and _close(got, right + (self.n - 1) * bias):
                 return f"The bias is added {self.n} times. Add it once, after the all-reduce"
             if self.n > 1 and _close((got - bias) * self.n, right - bias):
