@@ -70,13 +70,15 @@ EXERCISE = Annotated[
     str, typer.Argument(help="Name of the exercise, as `rankup list` shows it.", autocompletion=_exercises)
 ]
 
+FILE = Annotated[
+    Path | None, typer.Argument(help="The submission: a .py or an .ipynb file (default: your copy under work/).")
+]
+
 
 @app.command()
 def grade(
     exercise: EXERCISE,
-    file: Annotated[
-        Path | None, typer.Argument(help="The submission: a .py or an .ipynb file (default: your copy under work/).")
-    ] = None,
+    file: FILE = None,
     engine: Annotated[str, typer.Option(help="auto, sim, gloo, nccl or all.")] = "auto",
     seed: Annotated[int | None, typer.Option(min=0, help="Draw the inputs from this seed.")] = None,
     check: Annotated[list[str] | None, typer.Option(help="Grade only this check (repeatable).")] = None,
@@ -124,9 +126,7 @@ def grade(
 @app.command()
 def watch(
     exercise: EXERCISE,
-    file: Annotated[
-        Path | None, typer.Argument(help="The submission: a .py or an .ipynb file (default: your copy under work/).")
-    ] = None,
+    file: FILE = None,
 ) -> int:
     """Grade a file each time you save it: first what failed last, up to the first check that fails."""
     from grader.classroom import which
@@ -151,7 +151,8 @@ def _after(exercise: str, file: Path, passed: bool) -> None:
     if sys.stdout.isatty():  # reading all cards takes a quarter of a second: not where nobody is told
         from grader.standing import gather, terminal
 
-        terminal.show_next(gather.gather())
+        with contextlib.suppress(BadRequest):  # where progress cannot be read, nothing is next
+            terminal.show_next(gather.gather())
 
 
 @app.command()
@@ -220,6 +221,8 @@ def doctor(
     from grader import doctor
     from grader.classroom import report
 
+    if as_json and fix:
+        raise BadRequest("pip's words are no JSON; give --json or --fix, not both")
     findings = doctor.examine()
     if as_json:
         print(json.dumps([dataclasses.asdict(finding) for finding in findings]))

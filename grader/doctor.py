@@ -48,9 +48,12 @@ def examine() -> list[Finding]:
 def remedy(findings: Iterable[Finding]) -> list[str]:
     """The command that installs what is not here and needs no root; empty where there is nothing of that kind."""
     wanted = {package for finding in findings if finding.state != "ok" for package in finding.packages}
-    asked = map(Requirement, importlib.metadata.requires("rankup") or [])
-    versions = {each.name: f"{each.name}{each.specifier}" for each in asked if each.name in wanted}
-    return [sys.executable, "-m", "pip", "install", *sorted(versions.values())] if versions else []
+    asked: dict[str, Requirement] = {}
+    for each in map(Requirement, importlib.metadata.requires("rankup") or []):
+        if each.name in wanted:
+            asked.setdefault(each.name, each).extras |= each.extras  # ray's for several chapters
+            asked[each.name].marker = None
+    return [sys.executable, "-m", "pip", "install", *sorted(map(str, asked.values()))] if asked else []
 
 
 def install(findings: Iterable[Finding]) -> None:

@@ -93,7 +93,7 @@ def read(path: Path, names: Sequence[str]) -> Submission:
     except OSError as error:
         raise BadRequest(f"{path}: cannot be read ({error.strerror})") from None
     if size > most:
-        raise BadRequest(f"{path}: has {size / 1e6:,.0f} MB, more than {most / 1e6:g} MB. This is no submission")
+        raise BadRequest(f"{path}: has {size / 1e6:,.1f} MB, more than {most / 1e6:g} MB. This is no submission")
     name = path.name
     if not data.strip():
         message = f"{name} is empty. Define {names[0]} in it."
@@ -150,18 +150,22 @@ def defines(text: str, names: Sequence[str]) -> bool:
 
 def parse(data: bytes) -> tuple[list[Cell], list[str]]:
     """The cells of a notebook file, without outputs, and what is odd about them. Raises Unreadable."""
+    return cells_of(loaded(data))
+
+
+def loaded(data: bytes) -> Any:
+    """What the JSON of a notebook file holds. Raises Unreadable."""
     if not data.strip():
         raise Unreadable("is empty")
     if data.count(b"[") + data.count(b"{") > MOST_PARTS:
         raise Unreadable(f"holds more than {MOST_PARTS:,} JSON lists and objects")
     try:
-        notebook = json.loads(data.decode("utf-8-sig"))
+        return json.loads(data.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         line = data[: error.start].count(b"\n") + 1
         raise Unreadable(f"is not UTF-8 text (line {line})") from None
     except (ValueError, RecursionError):
         raise Unreadable("is not a notebook (broken JSON)") from None
-    return cells_of(notebook)
 
 
 def cells_of(notebook: Any) -> tuple[list[Cell], list[str]]:

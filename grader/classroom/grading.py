@@ -68,11 +68,11 @@ def grade_file(
         else:
             verdict = grading.grade(found, handed_in, engines, seed, engine, replayed=schedule)
     if schedule is None and written:
-        _remember(verdict, whole=not checks)
+        remember(verdict, whole=not checks)
     return verdict, handed_in
 
 
-def _remember(verdict: Verdict, whole: bool) -> None:
+def remember(verdict: Verdict, whole: bool) -> None:
     """Record which checks failed, and a whole verdict as progress; nothing depends on whether that works."""
     from grader import progress
 

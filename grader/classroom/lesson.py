@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.padding import Padding
 
 from grader import catalog, progress, registry, submission
@@ -57,7 +58,7 @@ def print_hint(exercise: str, again: bool = False) -> None:
 
     console = Console(highlight=False)
     for number, hint in list(enumerate(listed, 1))[slice(0, given) if again else slice(given, given + 1)]:
-        console.print(f"[bold]Hint {number} of {len(listed)}: {hint.title}[/]")
+        console.print(f"[bold]Hint {number} of {len(listed)}: {escape(hint.title)}[/]")
         console.print(Padding(Markdown(hint.text), (0, 0, 1, 2)))
     if not again:
         progress.record_hint(name, given + 1)
@@ -108,7 +109,10 @@ def print_ending(exercise: str, file: Path) -> None:
 
 def print_offer(exercise: str) -> None:
     """Offer a hint, where the same thing has gone wrong several times in a row."""
-    times = progress.times(exercise)
-    left = len(hints(exercise)) - progress.hints_given(exercise)
+    try:
+        times = progress.times(exercise)
+        left = len(hints(exercise)) - progress.hints_given(exercise)
+    except BadRequest:  # where nothing can be remembered, nothing is offered
+        return
     if times >= TRIES and left > 0:
         print(f"\nThat is {times} times the same. `rankup hint {exercise}` gives you the next of its hints.")

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 from grader import catalog, progress, registry, submission
 from grader.classroom import own
@@ -41,8 +39,12 @@ def failed_last(exercise: str) -> list[str]:
 
 
 def is_stub(exercise: str, handed_in: Submission) -> bool:
-    """Whether this is what was given out, and nothing has been written yet."""
-    cells, _ = submission.parse(catalog.exercise_notebook(exercise).read_bytes())
+    """Whether this is what was given out, and nothing has been written yet; no, where nothing is given out."""
+    try:
+        notebook = catalog.exercise_notebook(exercise)
+    except BadRequest:
+        return False
+    cells, _ = submission.parse(notebook.read_bytes())
     given, _ = submission.graded(cells, registry.find(exercise).function_names)
     return handed_in.source.split() == given.split()
 
@@ -62,8 +64,9 @@ def _mark(file: Path) -> str:
     if file.suffix != _NOTEBOOK:
         return ""
     try:
-        found: Any = json.loads(file.read_text(encoding="utf-8"))
-        mark = found["metadata"][own.MARK]["exercise"]
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        if file.stat().st_size > submission.MOST_BYTES:
+            return ""
+        mark = submission.loaded(file.read_bytes())["metadata"][own.MARK]["exercise"]
+    except (OSError, submission.Unreadable, KeyError, TypeError):  # what is wrong with it is said when it is read
         return ""
     return mark if isinstance(mark, str) else ""

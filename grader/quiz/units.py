@@ -46,7 +46,7 @@ _WHOLE = {
     "probability": ("", 1.0), "share": ("", 1.0), "fraction": ("", 1.0),
 }  # fmt: skip
 _ABOUT = re.compile(r"(?:[~≈]|about|around|approx\.?|roughly|ca\.)\s*", re.IGNORECASE)
-_SUM = re.compile(r"[-+]?[\d.(](?:(?<=\d)[eE][-+]?\d+|[\d.,_()*/^+ -])*")  # arithmetic, and what follows is the unit
+_SUM = re.compile(r"[-+]?[\d.(](?:(?<=\d)[eE][-+]?\d+|[\d.,_()*/^+ ])*")  # arithmetic, but no 3-4; then comes the unit
 _THOUSANDS = re.compile(r"(?<![\d.,])\d{1,3}(?:,\d{3})+(?![\d,])")
 _SPACED = re.compile(r"(?<=\d) (?=\d{3}(?!\d))")
 _PER_SECOND = re.compile(r"(?<=[bB])ps\b")
@@ -63,7 +63,7 @@ def quantity(text: str, unit: str) -> float:
     match = _SUM.match(text)
     if match is None or len(match[0]) > _MOST:
         raise ValueError(_NO_NUMBER)
-    typed = match[0].rstrip("*/^+- ")
+    typed = match[0].rstrip("*/^+ ")
     value, said = _value(typed), text[len(typed) :].strip().rstrip(".")
     said = _PER_SECOND.sub("/s", said)
     if not said or said == unit:

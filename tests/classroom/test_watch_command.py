@@ -29,8 +29,8 @@ class Scripted:
     def __init__(self, *steps: Callable[[], str]) -> None:
         self.steps = iter(steps)
 
-    def empty(self) -> bool:
-        return True
+    def urgent(self) -> bool:
+        return False
 
     def get(self) -> str:
         return next(self.steps, lambda: "q")()
@@ -70,7 +70,7 @@ def test_a_learner_goes_from_the_stub_to_full_marks(
         does(wrong), does(None, "n"), does(None, "a"), does(""), does(None, "h"), does(program("reference")),
         does(None, "q"),
     )  # fmt: skip
-    watch.Watcher(NAME, file, engines, events, page, seed=1).run()  # type: ignore[arg-type]
+    watch.Watcher(NAME, file, engines, events, page, seed=1).run()
     right, first, rest, everything, empty, hint, again = said
     assert "The interviewer goes on" in right
     assert "not graded yet" in first
@@ -92,7 +92,7 @@ def test_what_failed_last_comes_first(place: Path, engines: Engines, capsys: pyt
         shown.append(capsys.readouterr().out)
         return watch.SAVED
 
-    watch.Watcher(NAME, file, engines, Scripted(save), place.parent / "p.html", seed=1).run()  # type: ignore[arg-type]
+    watch.Watcher(NAME, file, engines, Scripted(save), place.parent / "p.html", seed=1).run()
     shown.append(capsys.readouterr().out)
     assert "✓" in shown[0]
     assert "✓" not in shown[1]
@@ -102,9 +102,32 @@ def test_what_failed_last_comes_first(place: Path, engines: Engines, capsys: pyt
 def test_an_untouched_copy_is_not_written_yet(
     place: Path, engines: Engines, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    watch.Watcher(NAME, place, engines, Scripted(), place.parent / "p.html").run()  # type: ignore[arg-type]
+    watch.Watcher(NAME, place, engines, Scripted(), place.parent / "p.html").run()
     assert f"{own.shown(place)}: cost_model is not written yet." in capsys.readouterr().out
     assert not progress.best()
+
+
+def test_it_grades_where_nothing_can_be_remembered(
+    place: Path, engines: Engines, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (place.parent / "file").write_text("")
+    monkeypatch.setenv("RANKUP_DATA", str(place.parent / "file" / "x"))
+    file = place.with_name("a [b].py")
+    file.write_text(program("wrong/alpha_at_least_zero"))
+    page = place.parent / "file" / "x" / "p.html"
+    watch.Watcher(NAME, file, engines, Scripted(lambda: "o", lambda: "h"), page, seed=1).run()
+    said = capsys.readouterr().out
+    assert said.count("✗") == 1
+    assert "p.html: cannot be written: Not a directory" in " ".join(said.split())
+    assert "your progress cannot be read or written" in " ".join(said.split())
+
+
+def test_a_save_stops_a_grading_and_a_question_does_not() -> None:
+    events = watch._Happened()
+    for event, urgent in (("h", False), ("o", False), (watch.SAVED, True)):
+        events.put(event)
+        assert events.urgent() == urgent
+    assert [events.get() for _ in range(3)] == ["h", "o", watch.SAVED]
 
 
 @pytest.mark.parametrize("key", often(["q", "\x03", "killed"], "q"))

@@ -135,11 +135,8 @@ def _silent(bench: RankBench, case: Case, rank: int) -> Lost:
 
 def _late(bucket_bytes: int, reducing: list[Operation]) -> str:
     """What to do against an all-reduce that begins late."""
-    largest = max((op.size for op in reducing), default=0)
-    if largest > 2 * bucket_bytes:
-        return (
-            f"It carries {largest:,} bytes, and bucket_bytes is {bucket_bytes:,}. Cut the gradients into such buckets."
-        )
+    if len(reducing) == 1 and reducing[0].size > bucket_bytes:
+        return f"It carries {reducing[0].size:,} bytes, and no other follows. Cut the gradients into buckets of bucket_bytes."
     return "Start it in a hook, once a bucket's gradients are there, with async_op=True."
 
 

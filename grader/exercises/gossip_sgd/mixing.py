@@ -231,7 +231,8 @@ def training_mistakes(training: Training) -> Iterator[tuple[Array, str]]:
     """What the ranks' parameters would be by each usual mistake, and the sentence that names it."""
     period, steps = training.period, training.steps
     early = (1, *range(period + 1, steps + 1, period))
-    wanted = f"They must meet every {period} steps." if period > 1 else "They must meet after every step."
+    when = f"every {period} steps" if period > 1 else "after every step"
+    wanted = f"They must meet {when}."
     said = f"The ranks met {_after(early)}. After local_step(step), step + 1 steps are done. {wanted}"
     yield replace(training, after=early).rows(), said
     late = tuple(range(period + 1, steps + 1, period + 1))
@@ -240,7 +241,6 @@ def training_mistakes(training: Training) -> Iterator[tuple[Array, str]]:
     for variant, sentence in _ELASTIC.items() if training.elastic is not None else ():
         yield replace(training, variant=variant).rows(), sentence
     yield replace(training, after=tuple(range(1, steps + 1))).rows(), f"The ranks met after every step. {wanted}"
-    when = f"every {period} steps" if period > 1 else "after every step"
     said = f"Each rank has what its own steps alone give. The ranks' parameters must be mixed {when}."
     yield replace(training, after=()).rows(), said
     yield replace(training, after=(steps,)).rows(), f"The ranks met only once, after the last step. {wanted}"
