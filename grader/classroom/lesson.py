@@ -66,7 +66,7 @@ def print_hint(exercise: str, again: bool = False) -> None:
 
 def print_solution(exercise: str, give_up: bool = False) -> None:
     """Print the solution next to your own copy. Raises BadRequest before you have full marks, unless you give up."""
-    from rich.columns import Columns
+    from rich.table import Table
 
     found = registry.find(exercise)
     best = progress.best().get(found.name)
@@ -81,9 +81,14 @@ def print_solution(exercise: str, give_up: bool = False) -> None:
         console.print(given)
         return
     mine = _program("Yours", submission.read(place, found.function_names).source)
-    console.print(Columns([mine, given], equal=True, expand=True) if console.width >= _BESIDE else mine)
     if console.width < _BESIDE:
-        console.print(given)
+        console.print(mine, given)
+        return
+    beside = Table.grid(expand=True)
+    beside.add_column(ratio=1)
+    beside.add_column(ratio=1)
+    beside.add_row(mine, given)
+    console.print(beside)
 
 
 def _program(title: str, source: str) -> Any:

@@ -133,13 +133,6 @@ def _silent(bench: RankBench, case: Case, rank: int) -> Lost:
     return bench.lost(case, "too_few_bytes", message, rank, "one all-reduce for each bucket", "0 bytes")
 
 
-def _late(bucket_bytes: int, reducing: list[Operation]) -> str:
-    """What to do against an all-reduce that begins late."""
-    if len(reducing) == 1 and reducing[0].size > bucket_bytes:
-        return f"It carries {reducing[0].size:,} bytes, and no other follows. Cut the gradients into buckets of bucket_bytes."
-    return "Start it in a hook, once a bucket's gradients are there, with async_op=True."
-
-
 def overlap(bench: RankBench) -> Outcome:
     """The first all-reduce is posted before the backward pass reaches the end of its last layer."""
     for case, _, rank, step, posted in _steady(bench):
@@ -151,9 +144,16 @@ def overlap(bench: RankBench) -> Outcome:
             when = "none" if first is None else f"at {(first - step.begin) / 1e3:.0f} us"
             before = f"before {(step.layers[-1] - step.begin) / 1e3:.0f} us"
             begins = "no all-reduce in the backward pass" if first is None else f"its first all-reduce only {when}"
+            large = bool(reducing) and reducing[0].size > case.expected.bucket_bytes
+            carries = (
+                f" It carries {reducing[0].size:,} bytes, and bucket_bytes is {case.expected.bucket_bytes:,}."
+                if large
+                else ""
+            )
             message = (
                 f"With {case.label}: rank {rank} begins {begins}. It must begin {before}, when the backward pass "
-                f"reaches the last layer. {_late(case.expected.bucket_bytes, reducing)}"
+                f"reaches the last layer.{carries} Begin each bucket's in a hook, as soon as its gradients are there, with "
+                "async_op=True."
             )
             raise bench.lost(case, "no_overlap", message, rank, before, when)
     return bench.picture("budget")

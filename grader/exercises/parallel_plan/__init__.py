@@ -216,9 +216,10 @@ def _why(bench: RankBench, wrong: list[Answer]) -> str:
     if forgotten:
         words = " or ".join(costs.FORGOTTEN[mistake][0] for mistake in forgotten[:3])
         return f"This plan is the best for a cost model that forgets {words}. {costs.FORGOTTEN[forgotten[0]][1]}"
-    if len(likely) < 2:
-        return "".join(costs.NARROW[mistake] for mistake in likely)
-    several = [costs.NARROW[mistake].partition(".")[0].removeprefix("This is ") for mistake in likely]
+    narrow = [mistake for mistake in found if mistake in costs.NARROW]
+    if len(narrow) < 2:
+        return "".join(costs.NARROW[mistake] for mistake in narrow)
+    several = [costs.NARROW[mistake].partition(".")[0].removeprefix("This is ") for mistake in narrow]
     return f"This is {says.listed(several)}. Check which other plans your search leaves out."
 
 
