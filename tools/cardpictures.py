@@ -23,7 +23,7 @@ from grader.ranks import faults, network
 from grader.ranks.engines import Engines
 from grader.ranks.network import ROUNDS
 from grader.ranks.program import Call, Function, Limits, Program, Run
-from grader.trace import diagram
+from grader.trace import diagram, moments
 
 PROGRAMS = Path(__file__).with_name("cardprograms.py").read_text()
 FOLDER = catalog.cards() / "pictures"
@@ -55,7 +55,7 @@ class Ranks:
         """The space-time diagram, with no cycle marked and no word on how it ended."""
         run = self.run(function, [()] * ranks, wires, befalls)
         trace = run.calls[0].trace if run.calls else run.trace
-        return diagram.svg(trace, title, "", (), {}, unit or ("" if wires else "round"))
+        return moments.still(diagram.svg(trace, title, "", (), {}, unit or ("" if wires else "round")))
 
     def timed(
         self, function: str, ranks: int, wires: str = "", arguments: Callable[[int], Sequence[Any]] | None = None

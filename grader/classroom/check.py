@@ -17,6 +17,7 @@ from typing import Any
 
 from grader.classroom import lines, report
 from grader.submission import BadRequest
+from grader.trace import dark
 from grader.verdict import CheckResult, Verdict
 
 MIME = "application/vnd.rankup.checks+json"  # the checks as data, for programs that read a graded notebook
@@ -70,7 +71,7 @@ def check(
         score = Score.of(verdict.checks, report.verdict_html(verdict))
     else:
         result = _named(verdict, name)
-        score = Score.of([result], report.check_html(result))
+        score = Score.of([result], report.output_html(report.check_html(result)))
     if score.text and os.environ.get("NBGRADER_VALIDATING"):
         raise CheckFailed(score.text)
     return score
@@ -109,7 +110,7 @@ class Played:
     def _repr_html_(self) -> str:
         head = f"<p>{report._code(self.message)}</p>" if self.message else ""
         printed = f"<pre>{escape(self.output)}</pre>" if self.output else ""
-        return f'<div style="background:#fff;color:#1f2933">{head}{self.svg}{printed}</div>'
+        return report.output_html(f"<div>{head}{dark.framed(self.svg)}{printed}</div>")
 
 
 def play(
@@ -204,7 +205,7 @@ def _on_name_error(shell: Any, kind: type, error: NameError, tb: Any, tb_offset:
         defining = [cell for cell in cells if f"def {error.name}" in cell or f"class {error.name}" in cell]
         with contextlib.suppress(BadRequest):  # no exercise asks for a function so called
             verdict = _service().grade(error.name, defining[-1:] or [""], None, fresh=False)
-            display(Score.of(verdict.checks[:1], report.check_html(verdict.checks[0])))
+            display(Score.of(verdict.checks[:1], report.output_html(report.check_html(verdict.checks[0]))))
     shell._showtraceback(kind, error, shown)
     return shown
 

@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from grader.ranks.program import outputs_text
+from grader.trace import dark, moments
 from grader.verdict import CheckResult, Verdict
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ def check_html(result: CheckResult) -> str:
     mark, colour = MARK[result.status]
     parts = [
         '<div style="font-family:system-ui,sans-serif;margin:.4em 0 1em;padding:.5em .8em;'
-        f'border-left:4px solid {colour};background:#fff;color:#1f2933">',
+        f'border-left:4px solid {colour}">',
         f"<b>{mark} {result.points:g} of {result.max_points:g} points</b> &nbsp; {escape(result.title)}",
     ]
     if result.diagnosis:
@@ -93,7 +94,7 @@ def check_html(result: CheckResult) -> str:
         parts.append(f"<p><code>{escape(found.kind)}</code> {_code(printable(found.message))}</p>")
         if found.expected or found.got:
             parts.append(
-                f"<p style='color:#52606d'>expected: {escape(printable(found.expected or '-'))}<br>"
+                f"<p style='opacity:.75'>expected: {escape(printable(found.expected or '-'))}<br>"
                 f"got: {escape(printable(found.got or '-'))}</p>"
             )
     if result.diagnosis and result.output:
@@ -101,9 +102,14 @@ def check_html(result: CheckResult) -> str:
         parts.append(f"<details><summary>what your code printed</summary><pre>{printed}</pre></details>")
     if result.diagram:
         state = " open" if result.diagnosis else ""
-        parts.append(f"<details{state}><summary>your run</summary>{result.diagram}</details>")
+        parts.append(f"<details{state}><summary>your run</summary>{dark.framed(result.diagram)}</details>")
     parts.append("</div>")
     return "\n".join(parts)
+
+
+def output_html(body: str) -> str:
+    """A fragment as a notebook's output: its pictures follow the theme, and can be played."""
+    return f"{dark.in_notebooks(body)}\n{body}\n{moments.script()}" if "<svg" in body else body
 
 
 def _code(message: str) -> str:
@@ -118,7 +124,7 @@ def verdict_html(verdict: Verdict) -> str:
         f"<p><b>{escape(verdict.exercise)}: {verdict.points:g} of {verdict.max_points:g} points</b> "
         f"(seed {verdict.seed}, {escape('+'.join(verdict.engines))}, {verdict.seconds:.1f} s)</p>"
     )
-    return head + "\n".join(check_html(check) for check in verdict.checks)
+    return output_html(head + "\n".join(check_html(check) for check in verdict.checks))
 
 
 def print_doctor(findings: Sequence[Finding]) -> None:

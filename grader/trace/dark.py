@@ -7,6 +7,7 @@ for each colour is all it takes. A picture with a colour that is not told here s
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from grader.trace import style
 
@@ -65,6 +66,17 @@ _AFTER_DARK = {
     "#c99a2e": "#c99a2e",
     "#8f74c4": "#8f74c4",
     "#8b96a3": "#8b96a3",
+    "#616e7c": "#a9b4c0",  # the plots of chapters: words and grid, lines, boxes with words on them
+    "#e4e7eb": "#2c343d",
+    "#0072b2": "#5bb0e6",
+    "#d55e00": "#f08a3c",
+    "#009e73": "#3cc79d",
+    "#7b4ea3": "#b993dc",
+    "#5c6b78": "#9fb0bf",
+    "#f6c48c": "#7a5220",
+    "#8fd3b6": "#2a6b50",
+    "#dfe3e8": "#39424c",
+    "#b23a00": "#f0905e",
 }
 _COLOUR = re.compile(r'(?:fill|stroke)="(#[0-9a-fA-F]{3,8})"')
 
@@ -76,9 +88,24 @@ def follows(svg: str) -> bool:
 
 def rules() -> str:
     """The style sheet's rules for pictures, on dark screens only."""
-    each = "".join(
-        f'  .follows [{what}="{light}"] {{ {what}: {dark}; }}\n'
-        for light, dark in _AFTER_DARK.items()
+    return f"@media screen and (prefers-color-scheme: dark) {{\n{_rules(_AFTER_DARK)}}}\n"
+
+
+def framed(svg: str) -> str:
+    """A picture in a notebook's output: it follows the theme if it can, and is on a light card otherwise."""
+    how = 'class="follows"' if follows(svg) else f'style="background:{style.PAPER};color:{style.INK}"'
+    return f"<div {how}>{svg}</div>"
+
+
+def in_notebooks(html: str) -> str:
+    """The rules as a <style> for the pictures of an output, where JupyterLab or VS Code has a dark theme."""
+    used = {*_COLOUR.findall(html), style.BAD}
+    return f"<style>\n{_rules(used & _AFTER_DARK.keys(), ':is([data-jp-theme-light=false], .vscode-dark) ')}</style>"
+
+
+def _rules(colours: Iterable[str], scope: str = "") -> str:
+    return "".join(
+        f'  {scope}.follows [{what}="{light}"] {{ {what}: {_AFTER_DARK[light]}; }}\n'
+        for light in sorted(colours)
         for what in ("fill", "stroke")
     )
-    return f"@media screen and (prefers-color-scheme: dark) {{\n{each}}}\n"

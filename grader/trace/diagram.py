@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from grader.trace import bands, cards, faults, heatmap, messages, style
+from grader.trace import bands, cards, faults, heatmap, messages, moments, style
 from grader.trace import scene as scenes
 from grader.trace.cards import Card
 from grader.trace.events import SEND, Trace
@@ -67,7 +67,7 @@ def draw(scene: Scene, title: str, subtitle: str = "", interactive: bool = False
     shown = style.document(
         sheet.width, height, title, [*sheet.heading.draw(), *body], ' class="picture"' if interactive else ""
     )
-    return shown, sheet.cards or []
+    return moments.added(shown, sheet), sheet.cards or []
 
 
 def _zone(scene: Scene) -> float:

@@ -40,6 +40,7 @@ def draw(sheet: Sheet) -> Iterator[str]:
 def label(sheet: Sheet) -> str:
     """Write sizes where they fit, or what messages hold, if that is known. Returns what the legend says of one."""
     scene = sheet.scene
+    _name_edges(sheet)
     sizes = {arrow.send.size for arrow in scene.arrows}
     same = (
         f"message, {says.size(min(sizes))}{' each' if len(scene.arrows) > 1 else ''}" if len(sizes) == 1 else "message"
@@ -72,6 +73,29 @@ def label(sheet: Sheet) -> str:
         del sheet.texts[taken:]  # all or none: the legend says it for all
         return same
     return "message" if len(sheet.texts) > taken else same
+
+
+def _name_edges(sheet: Sheet) -> None:
+    """Where an arrow leaves at one edge and comes in at the other: where to, and where from. Of messages the first."""
+    scene, lane = sheet.scene, _lanes(sheet.scene)
+    closing = [arrow for arrow in scene.arrows if _closes_ring(scene, arrow.send.rank, arrow.recv.rank)]
+    for arrow in closing[:1]:
+        y = (sheet.y(arrow.since) + sheet.y(arrow.until)) / 2
+        _name_edge(sheet, arrow.send.rank, arrow.recv.rank, MESSAGE, 1.0, y + 4)
+    for op in _waiting_for(scene):
+        if _closes_ring(scene, op.rank, op.peer):
+            colour = BAD if op.rank in scene.cycle else ODD
+            _name_edge(sheet, op.rank, op.peer, colour, 0.5, sheet.bottom + 10 + LANE * lane[id(op)])
+
+
+def _name_edge(sheet: Sheet, source: int, target: int, colour: str, share: float, y: float) -> None:
+    """`share` of the arrow's reach from the lifelines: at its ends, or above its middle."""
+    right = source > target
+    reach = sheet.column * 0.42 * share * (1 if right else -1)
+    out, back = (f"→ {target}", f"{source} →") if right else (f"{target} ←", f"← {source}")
+    for x, words, leftwards in ((sheet.x(source) + reach, out, not right), (sheet.x(target) - reach, back, right)):
+        place = (x, y, "middle") if share < 1 else (x - 3, y, "end") if leftwards else (x + 3, y, "start")
+        sheet.write(words, [place], 10, colour, over_lines=True)
 
 
 def noted(scene: Scene) -> dict[tuple[float, float], int]:

@@ -8,7 +8,7 @@ from html import escape
 from importlib import resources
 
 from grader import says
-from grader.trace import diagram, scene
+from grader.trace import diagram, moments, scene
 from grader.trace.cards import Card
 from grader.trace.events import Trace
 from grader.trace.scene import NEVER, Scene
@@ -44,6 +44,7 @@ def html(
             '</main>\n<div id="card" role="status" hidden></div>',
             f'<script type="application/json" id="cards">{_json(cards, source.splitlines())}</script>',
             f"<script>\n{files.joinpath('page.js').read_text('utf-8')}</script>",
+            moments.script(),
             "</body></html>\n",
         )
     )

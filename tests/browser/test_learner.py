@@ -2,42 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
-pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install playwright")
-
 import jupyter
+import pytest
 from jupyter import MINUTES, Lab, picture
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Page, expect
 
-CHROMIUM = Path("/usr/bin/chromium")
-# no look-ups of its maker's hosts, which a closed network refuses
-QUIET = ["--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-         "--disable-component-update", "--disable-sync"]  # fmt: skip
 CHAPTERS = [path.stem for number in ("00", "06") for path in (jupyter.ROOT / "course").glob(f"{number}-*.ipynb")]
 SUBMISSIONS = jupyter.ROOT / "demo" / "submissions"
 COPY = "work/06-collectives/ring_all_reduce.ipynb"
-
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(not CHROMIUM.exists(), reason="Chromium is not installed: apt install chromium"),
-]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        rooted = ["--no-sandbox"] if os.geteuid() == 0 else []
-        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=[*QUIET, *rooted])
-        yield chromium
-        chromium.close()
 
 
 @pytest.fixture(scope="module")
@@ -45,13 +23,6 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     home = jupyter.copy_of_the_course(tmp_path_factory.mktemp("learner") / "rankup")
     with jupyter.opened(home) as running:
         yield running
-
-
-@pytest.fixture
-def page(browser: Browser) -> Iterator[Page]:
-    context = browser.new_context(viewport={"width": 1400, "height": 1000})
-    yield context.new_page()
-    context.close()
 
 
 @pytest.fixture

@@ -11,6 +11,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from html import escape
 
+from grader.trace import dark
+
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#7b4ea3", "#5c6b78")  # told apart also by most colour-blind readers
 INK, FAINT, GRID, PAPER = "#1f2933", "#616e7c", "#e4e7eb", "#ffffff"
 FILLS = (  # of boxes, and the ink on them: told apart by lightness, too
@@ -45,7 +47,7 @@ class Plot:
     title: str
 
     def _repr_html_(self) -> str:
-        return f'<div style="background:#fff;color:{INK}">{self.svg}</div>'
+        return dark.in_notebooks(self.svg) + dark.framed(self.svg)
 
 
 class Drawn(ABC):

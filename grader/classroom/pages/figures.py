@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 from markupsafe import Markup
 
 from grader.classroom.pages.words import clean
-from grader.trace import dark
+from grader.trace import dark, moments
 
 _SVG = "{http://www.w3.org/2000/svg}"
 _DRAWN = frozenset({"svg", "g", "defs", "pattern", "path", "rect", "circle", "ellipse", "line", "polyline", "polygon",
@@ -94,7 +94,7 @@ def figure(svg: str | None) -> Figure | None:
     if not svg or len(svg) > _MOST_CHARACTERS or "<!" in svg:
         return None
     try:
-        root = ElementTree.fromstring(clean(svg, _MOST_CHARACTERS))
+        root = ElementTree.fromstring(clean(moments.still(svg), _MOST_CHARACTERS))
     except ElementTree.ParseError:
         return None
     for element in root.iter():
