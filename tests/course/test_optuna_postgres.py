@@ -7,8 +7,9 @@ import signal
 
 import labs
 import pytest
+from often import on_day
 
-pytestmark = pytest.mark.heavy
+pytestmark = on_day(1)
 LAB = labs.FOLDER / "optuna_postgres.py"
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 
 import labs
-import pytest
+from often import on_day
 
-pytestmark = pytest.mark.heavy
+pytestmark = on_day(1)
 LAB = labs.FOLDER / "ray_tour.py"
 
 

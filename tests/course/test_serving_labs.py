@@ -8,10 +8,11 @@ from pathlib import Path
 
 import labs
 import pytest
+from often import on_day
 
 from courselib import watched
 
-pytestmark = pytest.mark.heavy
+pytestmark = on_day(0)
 TRAIN, SERVE, HANG = (labs.FOLDER / f"{name}.py" for name in ("train_and_watch", "serve_two_ways", "hang"))
 
 

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from often import on_day
 
 from courselib import sparks
 
-pytestmark = pytest.mark.heavy
+pytestmark = on_day(2)
 REPOSITORY = Path(__file__).parent.parent.parent
 PROGRAM = """
 import json

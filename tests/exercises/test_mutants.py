@@ -2,9 +2,9 @@
 
 What is tried follows from what a verdict costs. `make test` takes of each exercise whose verdict costs a second the
 reference, another right solution and a wrong one for every check; where it costs some seconds a wrong one for one
-check, and the reference if it is its day; of dear ones nothing. Each day's `.ci/run` adds all references and a sixth of
-all else. A wrong one is graded by its check alone where it is dear, or tried always and not of the day; `make mutants`
-grades all of them as a whole.
+check, and the reference if it is its day; of expensive ones nothing. Each day's `.ci/run` adds the references, but for
+those that take a minute, and a sixth of all else. A wrong one is graded by its check alone where it is expensive, or
+tried always and not of the day; `make mutants` grades all of them as a whole.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ CHEAP: tuple[Cost, ...] = ("second", "seconds")  # of what costs more, `make tes
 SIXTH = int(os.environ["RANKUP_SIXTH"])  # see conftest
 WHOLE = os.environ.get("RANKUP_WHOLE") == "1"  # no check is graded alone
 MANY_SEEDS = range(2, 32)
-TODAYS_SEEDS = range(2 + 12 * SIXTH, 14 + 12 * SIXTH)
+TODAYS_SEEDS = range(2 + 6 * SIXTH, 8 + 6 * SIXTH)
 SOAKED_SEEDS = range(2, 1002)  # of nodes, whose schedules are drawn anew by each
 RIGHT = [(name, f"right/{path.stem}") for name in names() for path in wrong.right(name)]
 REFERENCES = [(name, REFERENCE) for name in names()]
@@ -88,7 +88,7 @@ def tried_right() -> Iterator[ParameterSet]:
     and the references of the day where it costs some."""
     for name, each in REFERENCES + RIGHT:
         cost, first = find(name).cost, f"right/{wrong.right(name)[0].stem}"
-        daily = each == REFERENCE or today(name, each)
+        daily = (each == REFERENCE and cost != "minute") or today(name, each)
         always = cost == "second" and each in (REFERENCE, first)
         always |= cost == "seconds" and each == REFERENCE and today(name, each)
         marks = [] if always else [pytest.mark.heavy if daily else pytest.mark.soak]

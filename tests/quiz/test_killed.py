@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from often import often
+from often import by_day, often
 
 from grader.quiz import store
 
@@ -23,7 +23,9 @@ sys.exit(front.quiz(plan.Wanted(), 1000, Path(sys.argv[1]), in_lines=True))
 """
 
 
-@pytest.mark.parametrize(("reviews", "seed"), often({"12": (12, 1), "200": (200, 2), "200 again": (200, 3)}, "12"))
+@pytest.mark.parametrize(
+    ("reviews", "seed"), [*often({"12": (12, 1)}, "12"), *by_day({"200": (200, 2), "200 again": (200, 3)}, 2)]
+)
 def test_a_kill_loses_at_most_the_review_in_progress(
     decks: Any, learner: Any, database: Path, reviews: int, seed: int
 ) -> None:
