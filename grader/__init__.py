@@ -6,9 +6,11 @@ In a notebook: `from grader import check, play`; in a program that is run on ran
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
 
+TYPE_CHECKING = False  # typing's, which takes long to import
 if TYPE_CHECKING:
+    from typing import Any
+
     from grader.classroom.check import check, play
     from grader.ranks.model import compute, track
 

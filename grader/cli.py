@@ -52,11 +52,14 @@ def _options(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
     ] = False,
+    no_service: Annotated[
+        bool, typer.Option("--no-service", help="Start everything anew: do not use, or start, the warm service.")
+    ] = False,
 ) -> None:
     """Of rankup itself."""
 
 
-_ahead: Warm | None = None  # the host for `rankup grade`, started before the command line is read
+_ahead: Warm | None = None  # a host that was started before the command line is read
 
 
 def _exercises(begun: str) -> list[str]:
@@ -399,11 +402,17 @@ def _terminate(*_: Any) -> None:
 
 
 def main() -> None:
-    """The console script."""
+    """A command that this process does, with exit status."""
+    sys.exit(command())
+
+
+def command(warm: Warm | None = None) -> int:
+    """The exit status of the command that sys.argv asks for, done with a warm host, or with one of its own."""
+    global _ahead
+    _ahead = warm
     signal.signal(signal.SIGTERM, _terminate)  # end like Ctrl-C: with nothing left behind
     status = 2
     try:
-        _start_ahead(sys.argv[1:])
         status = app(standalone_mode=False) or 0
     except BadRequest as error:
         print(f"rankup: {error}", file=sys.stderr)
@@ -425,16 +434,7 @@ def main() -> None:
     finally:
         if _ahead is not None:
             _ahead.close()
-    sys.exit(status)
-
-
-def _start_ahead(arguments: list[str]) -> None:
-    """Begin to import torch, in the host, while the command line is still being read: most of a verdict's wait."""
-    global _ahead
-    names = [argument.partition(":")[0] for argument in arguments[1:]]
-    own = arguments[:1] in (["grade"], ["watch"]) and names[:1] and names[0].isidentifier()
-    if own or (arguments[:1] in (["grade"], ["run"], ["watch"]) and any(Path(name).is_file() for name in names)):
-        _ahead = Warm(WORKER)
+    return status
 
 
 if __name__ == "__main__":  # python -m grader.cli: without this it would do nothing, and exit with 0

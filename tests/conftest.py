@@ -24,6 +24,7 @@ def pytest_configure() -> None:
     """Choose the sixth of all wrong submissions that is tried today, once for all workers. Have Ctrl-C end what the
     tests start: a shell that starts the tests in the background has it ignored, and processes inherit that."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    os.environ["RANKUP_NO_SERVICE"] = "1"  # what a test starts ends with it
     os.environ.setdefault("RANKUP_SIXTH", str(date.today().toordinal() % verdicts.SHARES + 1))
 
 

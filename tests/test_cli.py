@@ -101,7 +101,6 @@ def test_a_bad_request_is_one_sentence_and_status_2(
     monkeypatch.setenv("RANKUP_DATA", str(tmp_path / "data"))
     monkeypatch.setattr(sys, "argv", ["rankup", *arguments])
     monkeypatch.setattr(signal, "signal", lambda *_: None)
-    monkeypatch.setattr(cli, "_start_ahead", lambda _: None)
     if data is not None:
         Path(arguments[2]).write_bytes(data)
     with pytest.raises(SystemExit) as ended:

@@ -28,6 +28,7 @@ LAYERS = [
     {"standing"},
     {"cli_quiz"},
     {"cli", "__init__"},
+    {"daemon"},
 ]
 LAYER = {part: number for number, parts in enumerate(LAYERS) for part in parts}
 ABOVE_QUIZ = ("cli_quiz", "standing")

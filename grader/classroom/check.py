@@ -231,7 +231,7 @@ class _Client:
                 raise BadRequest(f"the grading service cannot be reached ({error.strerror})") from None
             self._lines = lines.Lines(self._socket.fileno(), self._socket.fileno())
         else:
-            self._lines = self._process = lines.Process([sys.executable, "-I", "-m", "grader.classroom.service"])
+            self._lines = self._process = lines.Process([sys.executable, "-I", "-m", "grader.daemon.client", "--lines"])
         atexit.register(self.close)
 
     @property

@@ -29,7 +29,7 @@ from grader.exercise import Exercise
 from grader.ranks.engines import Engines
 from grader.ranks.program import Limits, Run, Strided, outputs_text
 from grader.sandbox.frames import Other
-from grader.sandbox.warm import BoxFailed
+from grader.sandbox.warm import BoxFailed, Warm
 from grader.submission import BadRequest, Cell, Submission, graded
 from grader.verdict import Verdict
 
@@ -42,9 +42,9 @@ DTYPES = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float3
 class Service:
     """Grades and plays, on engines of its own. Safe to use from several threads; close it."""
 
-    def __init__(self) -> None:
+    def __init__(self, warm: Warm | None = None) -> None:
         self._lock = threading.Lock()
-        self._engines: Engines | None = None
+        self._engines = Engines(warm) if warm is not None else None
 
     @property
     def engines(self) -> Engines:
@@ -135,12 +135,12 @@ def answered(service: Service, line: str | bytes) -> str:
     return service.answer(request)
 
 
-def main() -> None:
-    """Serve requests until end of file."""
+def main(warm: Warm | None = None) -> int:
+    """Serve requests until end of file, with a warm host or with one of its own."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # whoever prints to stdout must not be taken for an answer
     lines: SimpleQueue[str] = SimpleQueue()
-    with Service() as service:
+    with Service(warm) as service:
         service.warm_up()
         threading.Thread(target=_read, args=(lines,), daemon=True).start()
         while True:
@@ -234,4 +234,4 @@ def _plain(value: Any, shown: _Values) -> Any:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

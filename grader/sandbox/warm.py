@@ -91,7 +91,7 @@ class Warm:
         self._module = module
         self._lock = threading.Lock()
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed in close()
-        self._ready = self._closed = False
+        self._ready = self._closed = self._borrowed = False
         self._imported: set[str] = set()
         self._start()
 
@@ -177,9 +177,17 @@ class Warm:
         last = self._errors.read().decode(errors="replace").strip().splitlines()[-1:]
         return f"the process that starts sandboxes ended ({last[0] if last else f'status {self._process.returncode}'})"
 
+    @property
+    def alive(self) -> bool:
+        return self._process.poll() is None
+
+    def borrow(self) -> None:
+        """In a fork: the host is not ours to end."""
+        self._borrowed = True
+
     def close(self) -> None:
         """End the host and everything below it."""
-        if self._closed:
+        if self._closed or self._borrowed:
             return
         self._closed = True
         self._control.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pytest
+from often import on_day
 
 from grader.jobs.sparks import java
 from grader.jobs.sparks.engine import Frame, Operator, Returned, Spark
@@ -12,7 +13,7 @@ from grader.lost import Lost
 from grader.ranks.engines import Engines
 from grader.submission import Submission
 
-pytestmark = pytest.mark.heavy
+pytestmark = on_day(2)
 
 LEFT = Frame('{"k": 1}\n{"k": 2}\n{"k": 1}\n', "k long")
 RIGHT = Frame('{"k": 1, "name": "a"}\n{"k": 2, "name": "b"}\n', "k long, name string")

@@ -1,0 +1,204 @@
+"""The console script `rankup`: has the warm service do what takes long to begin with, and does all else here.
+
+    rankup ...                                          or python -m grader.daemon.client [--lines]
+
+Imports little, because every command waits for it. Where no service can be had, a command is done here, as it is with
+--no-service and where RANKUP_NO_SERVICE is set.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+
+from grader.daemon import place
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from grader.sandbox.warm import Warm
+
+SERVED = ("grade", "run", "watch")
+LINES = "--lines"  # in place of a command: serve a notebook's requests, line by line
+ALONE, NO_SERVICE = "--no-service", "RANKUP_NO_SERVICE"
+BEGUN = b"+"  # from the service, before it does anything; its last word is the exit status, as one byte
+FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+ENDED = 2
+WAIT_SECONDS = 0.4
+
+
+def main() -> None:
+    """The console script."""
+    arguments = sys.argv[1:]
+    own = arguments[: arguments.index("--")] if "--" in arguments else arguments
+    if ALONE in own:
+        os.environ[NO_SERVICE] = "1"
+        arguments.remove(ALONE)
+        sys.argv[1:] = arguments
+    status = None
+    if not {NO_SERVICE, "PYTHONPATH"} & {*os.environ} and worthwhile(arguments):
+        status = asked(arguments)
+    if status is None:
+        status = done_here(arguments)
+    sys.exit(status)
+
+
+def worthwhile(arguments: Sequence[str]) -> bool:
+    """Whether this command is going to start what the service has warm."""
+    if arguments[:1] == [LINES]:
+        return True
+    if not arguments or arguments[0] not in SERVED or {"-h", "--help"} & {*arguments}:
+        return False
+    names = [argument.partition(":")[0] for argument in arguments[1:] if not argument.startswith("-")]
+    return any(os.path.isfile(name) or (arguments[0] != "run" and name.isidentifier()) for name in names)
+
+
+def done_here(arguments: Sequence[str], warm: Warm | None = None) -> int:
+    """The exit status of a command that this process does, with a host that is warm, or with one of its own: that
+    imports torch while we import the rest."""
+    if warm is None and worthwhile(arguments):
+        from grader.ranks import WORKER
+        from grader.sandbox.warm import Warm
+
+        warm = Warm(WORKER)
+    if arguments[:1] == [LINES]:
+        from grader.classroom import service
+
+        return service.main(warm)
+    from grader import cli
+
+    return cli.command(warm)
+
+
+def asked(arguments: Sequence[str]) -> int | None:
+    """The exit status of a command that the service did, with what are our terminal, folder and environment; None where
+    there is no service, and nothing was done."""
+    try:
+        connection = _connection()
+        if connection is None:
+            return None
+        with connection, _told(connection):
+            if _first(connection) != BEGUN:
+                return None
+            connection.settimeout(None)
+            ended = connection.recv(1)
+    except OSError:
+        return None
+    if not ended:
+        print("rankup: the warm service was ended while it did this. Give the command again.", file=sys.stderr)
+        return ENDED
+    return ended[0]
+
+
+def _first(connection: socket.socket) -> bytes:
+    """The service's first word; on a terminal, whoever waits for it is told why."""
+    connection.settimeout(WAIT_SECONDS)
+    try:
+        return connection.recv(1)
+    except TimeoutError:
+        connection.settimeout(None)
+    seen = sys.stderr.isatty()
+    if seen:
+        print("starting the warm service ...", end="", file=sys.stderr, flush=True)
+    try:
+        return connection.recv(1)
+    finally:
+        if seen:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+
+@contextlib.contextmanager
+def _told(connection: socket.socket) -> Iterator[None]:
+    """Say what is to be done, and from then on which signals come."""
+    streams = [(stream.encoding, stream.errors) for stream in (sys.stdin, sys.stdout, sys.stderr)]
+    umask = os.umask(0)
+    os.umask(umask)
+    request = {"arguments": sys.argv[1:], "environment": dict(os.environ), "streams": streams, "umask": umask}
+    text = json.dumps(request).encode()
+    waiting = [*FORWARDED, signal.SIGTSTP, signal.SIGCONT]
+    signal.pthread_sigmask(signal.SIG_BLOCK, waiting)
+    try:
+        here = os.open(".", os.O_RDONLY)
+        socket.send_fds(connection, [len(text).to_bytes(4, "big")], [0, 1, 2, here])
+        os.close(here)
+        connection.sendall(text)
+        _forward(connection)
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, waiting)
+    yield
+
+
+def _forward(connection: socket.socket) -> None:
+    """From now on what is sent to us is sent on, as numbers of signals, and we stop and go on together."""
+
+    def tell(number: int) -> None:
+        with contextlib.suppress(OSError):
+            connection.send(bytes([number]))
+
+    def stop(*_: object) -> None:
+        tell(signal.SIGSTOP)
+        os.kill(os.getpid(), signal.SIGSTOP)
+        tell(signal.SIGCONT)
+
+    for each in FORWARDED:
+        signal.signal(each, lambda number, _: tell(number))
+    signal.signal(signal.SIGTSTP, stop)
+
+
+def _connection() -> socket.socket | None:
+    """To the service, which is started where there is none; None where it cannot be."""
+    folder = place.folder()
+    if folder is None:
+        return None
+    installation, version = place.name()
+    path = os.path.join(folder, f"{installation}-{version}.sock")
+    found = _connected(path)
+    if found is not None:
+        return found
+    lock = os.open(os.path.join(folder, f"{installation}.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # somebody else may be starting one now
+        return _connected(path) or _started(folder, installation, path)
+    finally:
+        os.close(lock)
+
+
+def _connected(path: str) -> socket.socket | None:
+    connection = socket.socket(socket.AF_UNIX)
+    try:
+        connection.connect(path)
+    except OSError:
+        connection.close()
+        return None
+    return connection
+
+
+def _started(folder: str, installation: str, path: str) -> socket.socket | None:
+    """To a new service; those of other versions end when they see that their sockets are gone."""
+    for name in os.listdir(folder):
+        if name.startswith(f"{installation}-"):
+            os.unlink(os.path.join(folder, name))
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(path)
+        listening.listen(64)
+        subprocess.Popen(
+            [sys.executable, "-I", "-m", "grader.daemon.server", str(listening.fileno()), path],
+            pass_fds=[listening.fileno()],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+            cwd="/",
+        )
+    return _connected(path)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,197 @@
+"""The warm service: everything is imported here once, and each command is done by a fork of it.
+
+    python -m grader.daemon.server DESCRIPTOR PATH
+
+DESCRIPTOR is a socket that listens already, at PATH. A fork has its client's terminal, folder and environment, and ends
+when the client does. The service ends after ten minutes in which nobody wants anything, and when its socket is gone,
+which is how a newer version of the files says that it is there.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import gc
+import importlib
+import json
+import os
+import selectors
+import signal
+import socket
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from grader.daemon.client import BEGUN, done_here
+from grader.ranks import WORKER
+from grader.sandbox import supervise
+from grader.sandbox.warm import BoxFailed, Warm
+
+IDLE_SECONDS = 600.0
+LOOK_SECONDS = 5.0  # how often it is looked whether the socket is there
+REQUEST_SECONDS = 5.0  # that a request may take to be told
+GRACE_SECONDS = 5.0  # that a command has to end in whose client is gone
+NEEDED = (
+    "cli", "grading", "registry", "progress", "classroom.grading", "classroom.terminal", "classroom.which",
+    "classroom.lesson", "classroom.schedules", "classroom.watch", "classroom.running", "classroom.report",
+    "classroom.service", "worlds.ranks", "trace.diagram",
+)  # fmt: skip
+
+
+@dataclass
+class Request:
+    """A command, and whose: the descriptors are stdin, stdout, stderr and the folder that it is given in."""
+
+    arguments: list[str]
+    environment: dict[str, str]
+    streams: list[tuple[str, str]]
+    umask: int
+    descriptors: list[int]
+
+    def do(self, warm: Warm) -> int:
+        """In a fork: the exit status of the command."""
+        *standard, here = self.descriptors
+        for number, descriptor in enumerate(standard):
+            os.dup2(descriptor, number)
+        os.fchdir(here)
+        for descriptor in self.descriptors:
+            os.close(descriptor)
+        os.umask(self.umask)
+        os.environ.clear()
+        os.environ.update(self.environment)
+        time.tzset()
+        for number, name in enumerate(("stdin", "stdout", "stderr")):
+            encoding, errors = self.streams[number]
+            buffering = 1 if number == 2 or os.isatty(number) else -1
+            made = open(number, "w" if number else "r", buffering, encoding, errors, closefd=False)  # noqa: SIM115
+            setattr(sys, name, made)
+        sys.argv[1:] = self.arguments
+        try:
+            return done_here(self.arguments, warm)
+        finally:
+            atexit._run_exitfuncs()
+            with contextlib.suppress(OSError):
+                sys.stdout.flush()
+
+
+@dataclass
+class _Command:
+    """One that is being done, and to whom its end is to be said."""
+
+    process: int
+    client: socket.socket
+    left: float | None = None  # when its client went
+
+
+@dataclass
+class Server:
+    """Takes requests at a socket until it is idle for long, or replaced."""
+
+    listening: socket.socket
+    path: str
+    warm: Warm
+    _commands: list[_Command] = field(default_factory=list)
+
+    def serve(self) -> None:
+        wakes, waker = socket.socketpair()
+        waker.setblocking(False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(waker.fileno(), warn_on_full_buffer=False)
+        ours, used = _inode(self.path), time.monotonic()
+        while self._commands or (ours and _inode(self.path) == ours and time.monotonic() - used < IDLE_SECONDS):
+            with selectors.DefaultSelector() as selector:
+                heard = [command.client for command in self._commands if command.left is None]
+                for each in (self.listening, wakes, *heard):
+                    selector.register(each, selectors.EVENT_READ)
+                ready = [key.fileobj for key, _ in selector.select(LOOK_SECONDS)]
+            if wakes in ready:
+                wakes.recv(4096)
+            for command in [command for command in self._commands if command.client in ready]:
+                self._hear(command)
+            if self.listening in ready:
+                self._begin()
+            self._reap()
+            if self._commands:
+                used = time.monotonic()
+            if not self.warm.alive:  # nothing can be begun any more
+                return
+
+    def _begin(self) -> None:
+        client, _ = self.listening.accept()
+        try:
+            request = _heard(client)
+            process = supervise.fork(lambda: self._do(request, client))
+            for descriptor in request.descriptors:
+                os.close(descriptor)
+            client.setblocking(False)
+            self._commands.append(_Command(process, client))
+        except (OSError, ValueError, KeyError, TypeError):  # who asked does it without us
+            client.close()
+
+    def _do(self, request: Request, client: socket.socket) -> int:
+        """In the fork."""
+        client.sendall(BEGUN)
+        for each in (self.listening, client, *(command.client for command in self._commands)):
+            each.close()
+        os.setpgid(0, 0)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        self.warm.borrow()
+        return request.do(self.warm)
+
+    def _hear(self, command: _Command) -> None:
+        """Signals that a client had, or that it is gone: then what it wanted is ended."""
+        numbers = b""
+        with contextlib.suppress(OSError):
+            numbers = command.client.recv(64)
+        if not numbers and command.left is None:
+            command.left, numbers = time.monotonic(), bytes([signal.SIGCONT, signal.SIGTERM])
+        for number in numbers:
+            os.kill(command.process, number)
+
+    def _reap(self) -> None:
+        """Say of every command that is done with which status."""
+        for command in list(self._commands):
+            if command.left is not None and time.monotonic() - command.left > GRACE_SECONDS:
+                os.kill(command.process, signal.SIGKILL)
+            process, status = os.waitpid(command.process, os.WNOHANG)
+            if process:
+                code = os.waitstatus_to_exitcode(status)
+                with contextlib.suppress(OSError):
+                    command.client.send(bytes([code if code >= 0 else 128 - code]))
+                command.client.close()
+                self._commands.remove(command)
+
+
+def _heard(client: socket.socket) -> Request:
+    """What a client wants done. Raises OSError, ValueError, KeyError and TypeError for what nobody can want."""
+    client.settimeout(REQUEST_SECONDS)
+    size, descriptors, *_ = socket.recv_fds(client, 4, 4)
+    with client.makefile("rb") as stream:
+        text = stream.read(int.from_bytes(size, "big"))
+    client.settimeout(None)
+    return Request(**json.loads(text), descriptors=descriptors)
+
+
+def _inode(path: str) -> int | None:
+    with contextlib.suppress(OSError):
+        return os.stat(path).st_ino
+    return None
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Serve until nobody wants anything any more."""
+    descriptor, path = arguments
+    os.environ.pop("JPY_SESSION_NAME", None)  # whose notebook started us is nothing to us
+    with contextlib.suppress(BoxFailed), Warm(WORKER) as warm:  # imports torch while we import the rest
+        for name in NEEDED:
+            importlib.import_module(f"grader.{name}")
+        warm.wait_until_ready()
+        gc.collect()
+        gc.freeze()
+        with socket.socket(fileno=int(descriptor)) as listening:
+            Server(listening, path, warm).serve()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
