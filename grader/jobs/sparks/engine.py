@@ -222,8 +222,8 @@ class Spark:
     ) -> Returned:
         """Call the submission's function. Raises Lost where it does not return; Failed where Spark does not start.
 
-        `conf` are settings of the session that it is lent, `before` the arguments of a call before this one. Where Spark itself breaks down in the call, it is made once
-        more in a new box: who does that twice did it.
+        `conf` are settings of the session that it is lent, `before` the arguments of a call before this one.
+        Where Spark itself breaks down in the call, it is made once more in a new box: who does that twice did it.
         """
         for last in (False, True):
             self.start()
