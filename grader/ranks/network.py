@@ -140,12 +140,13 @@ def parse(text: str) -> Network:
 
 
 def seconds(text: str) -> float:
-    """ "10us" -> 1e-05. Raises BadNetwork."""
+    """ "10us" -> 1e-05; only 0 goes without a unit. Raises BadNetwork."""
     number = re.fullmatch(r"([0-9.]+(?:e[+-]?[0-9]+)?)(|s|ms|us|ns)", text.strip())
     try:
-        return float(number[1]) * SECONDS[number[2]] if number else _bad(text, "a time such as 10us or 0.5s")
+        found = float(number[1]) * SECONDS[number[2]] if number else _bad(text, "a time such as 10us or 0.5s")
     except ValueError:
         return _bad(text, "a time such as 10us or 0.5s")
+    return found if (number and number[2]) or not found else _bad(text, f"a time: say {text}s, {text}ms or {text}us")
 
 
 def count(text: str) -> int:
