@@ -377,6 +377,11 @@ def test_run_of_a_function_that_hangs_is_status_1(program: Path, engine: str) ->
 def test_run_takes_a_program_for_torchrun_as_it_is(program: Path) -> None:
     done = rankup("run", "a.py:script", "--ranks", "2")
     assert done.returncode == 0, done.stdout
+    Path("b.py").write_text("import sys\nprint(sys.argv[1:], open('a.py').readline())\n")
+    done = rankup("run", "b.py", "--output", "logs", "--json", "--", "--epochs", "3")
+    told = [rank["stdout"] for rank in json.loads(done.stdout)["ranks"]]
+    assert told == [path.read_text() for path in sorted(Path("logs").iterdir())] == [told[0]] * 4
+    assert told[0].startswith("['--epochs', '3'] import")
 
 
 DRAWN = {"svg": ("svg", "<svg"), "html": ("html", "<!doctype html>"), "json": ("json", "{")}

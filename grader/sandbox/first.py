@@ -156,7 +156,7 @@ def _shut(wanted: Wanted, own: str) -> None:
         # several ranks share nothing but the network: what they tell each other is counted there; but a program of the
         # user's own is not graded, and its ranks share files as they do elsewhere
         shared = [bwrap.SCRATCH, namespaces.SHARED_MEMORY] if wanted.ranks == 1 or program else []
-        keep_to([own, *program, *shared])
+        keep_to([own, *program, *shared], read=program)
         capabilities.drop_all()
         seccomp.install(_filters[wanted.limits.unix_sockets])
     else:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from often import often
 
-from grader.classroom import programs, running
+from grader.classroom import programs, report, running
 from grader.classroom.output import Output
 from grader.classroom.running import Ran
 from grader.ranks import WORKER
@@ -117,6 +117,12 @@ PROGRAMS: dict[str, tuple[dict[str, str], str, tuple[str, ...], str | list[str]]
     ),
     "processes of its own": ({"p.py": START + SPAWNING}, "p.py", (), ["sum 2.0\nsum 2.0\n"]),
     "workers that load data": ({"p.py": START + LOADING}, "p.py", (), ["56.0\n"] * 2),
+    "a script beside it, and a process": (
+        {"p.py": "import os, subprocess, sys\nos.system('sh hi.sh')\n"
+                 "print(subprocess.run([sys.executable, 'child.py'], capture_output=True, text=True).stdout)",
+         "hi.sh": "echo hello", "child.py": "import tools\nprint(tools.x)", "tools.py": "x = 1"},
+        "p.py", (), ["1\n\n"] * 2,
+    ),
     "stdin": ({"p.py": "input()\n"}, "p.py", (), "EOFError: EOF when reading a line (line 1: `input()`)"),
     "a file that is not there": ({"p.py": "open('no.csv')\n"}, "p.py", (), "No such file or directory: 'no.csv'"),
 }  # fmt: skip
@@ -290,3 +296,14 @@ def test_output_is_whole_live_and_in_a_file_for_each_rank(tmp_path: Path, capsys
     ]  # fmt: skip
     assert output.texts(1) == {"stdout": "", "stderr": "line\r\n" * 3}
     assert capsys.readouterr() == ("", "It starts over.\n")
+
+
+@pytest.mark.parametrize("engine", often(["sim", "gloo"], "sim"))
+def test_a_send_that_never_ended_is_not_counted_and_equal_ranks_are_one_row(
+    engine: str, engines: Engines, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    written(tmp_path, {"p.py": START + "x = torch.ones(9)\ndist.all_reduce(x)\ndist.send(x, dist.get_rank() ^ 1)\n"})
+    done, _ = ran(engines, str(tmp_path / "p.py"), engine, 4)
+    assert (done.run.ending, {each["bytes_sent"] for each in done.ranks()}) == ("deadlocked", {54})
+    report.print_run(done)
+    assert capsys.readouterr().out.splitlines()[-1].split() == ["0-3", "54", "0", "not", "finished"]
