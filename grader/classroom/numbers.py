@@ -74,4 +74,5 @@ def _against(number: Measured, reference: float) -> str:
         return f"{_digits(reference / number.yours)}x {less} than {number.of}"
     if reference * _BETTER <= number.yours:
         return f"{_digits(number.yours / reference)}x {more} than {number.of}"
-    return f"as {number.of}"
+    same = "the same as" if math.isclose(number.yours, reference, rel_tol=_SAME) else "about the same as"
+    return f"{same} {number.of}"

@@ -35,7 +35,7 @@ def verdict(*measured: Measured) -> Verdict:
         (Measured("a", 1 + 1e-9, 4, "messages"), "1 message", "at most 4 messages", "25 % of what is allowed"),
         (Measured("a", 4, 2, "calls", at_least=True), "4 calls", "at least 2 calls", "2x the bound"),
         (Measured("a", 30, 31, "bytes", reference=20, of="DDP"), "30 bytes", "at most 31 bytes", "1.5x more than DDP"),
-        (Measured("a", 20, 31, "%", reference=20.2, of="DDP"), "20 %", "at most 31 %", "as DDP"),
+        (Measured("a", 20, 31, "%", reference=20.2, of="DDP"), "20 %", "at most 31 %", "about the same as DDP"),
         (Measured("a", 0, 3, "jobs", reference=5, of="DDP"), "0 jobs", "at most 3 jobs", "DDP: 5 jobs"),
         (Measured("a", 0, 0, "jobs"), "0 jobs", "at most 0 jobs", "exactly the bound"),
     ],
