@@ -17,7 +17,7 @@ CHAPTERS = ROOT / "course" / "lib" / "courselib"
 # each part may import parts of lower layers, and parts of its own; `quiz` stands alone
 LAYERS = [
     {"verdict", "planning", "says", "packs"},
-    {"lost"},
+    {"lost", "tally"},
     {"submission", "sandbox", "trace"},
     {"catalog", "progress", "ranks", "nodes", "jobs"},
     {"exercise", "doctor", "reading"},
