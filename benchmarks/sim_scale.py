@@ -36,7 +36,7 @@ HERE = Path(__file__).resolve().parent
 BUILD = HERE.parent / "build" / "bench"
 ALPHA, BETA = 5e-6, 1e-9
 NETWORK = Network(alpha=ALPHA, beta=BETA)
-LIMITS = Limits(cpu_seconds=3600, idle_seconds=300, silent_seconds=7200)  # without a trace, a run is silent
+LIMITS = Limits(cpu_seconds=3600, wall_seconds=7200, idle_seconds=300, silent_seconds=7200)  # without a trace, a run is silent
 RING_RANKS, DOUBLING_RANKS = (64, 256, 512, 1024), (1024, 8192)
 SMPI = (
     "--cfg=smpi/simulate-computation:no",

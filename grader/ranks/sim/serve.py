@@ -157,11 +157,11 @@ def _leave(_: Rank) -> None:
 
 def _load(rank: Rank, start: dict[str, Any], context: Context) -> dict[str, str]:
     """Make the rank's group and load the program in it. Returns which functions cannot be called, and why."""
-    torch.manual_seed(start["seed"])
+    torch.default_generator.manual_seed(start["seed"])  # torch.manual_seed would note a traceback for each accelerator
     random.seed(start["seed"])
     begin_group(context.scheduler)
     rank.data["stage"] = "compile"
-    code = compile(start["source"], start["file"], "exec")
+    code = learner.compiled(start["source"], start["file"])
     rank.data["stage"] = "load"
     module = program.load(code, start["source"], start["file"])
     rank.data["module"] = module
