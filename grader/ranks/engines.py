@@ -16,7 +16,7 @@ from grader.ranks import WORKER
 from grader.ranks.faults import Fault
 from grader.ranks.network import ROUNDS, Network
 from grader.ranks.program import Call, Limits, Program, Run
-from grader.ranks.simulated import NeedsProcesses, Session, SimWorld
+from grader.ranks.simulated import NeedsProcesses, NeedsThreads, Session, SimWorld
 from grader.ranks.world import RealWorld
 from grader.sandbox.warm import Warm
 
@@ -121,9 +121,13 @@ class Engines:
             raise NeedsProcesses("its processes are to be killed")
         with contextlib.nullcontext(session) if session else self.session() as session:
             box = session.box(limits.box, ranks, program.imported)
+            of_session = session.processor, session.threads
             try:
-                world = SimWorld(box, program, ranks, seed, limits, network, faults, trace, session.processor)
-                run = world.live(calls)
+                run = SimWorld(box, program, ranks, seed, limits, network, faults, trace, *of_session).live(calls)
+            except NeedsThreads:
+                session.dismiss()
+                session.threads = True
+                return self._simulate(program, ranks, calls, seed, limits, network, session, faults, trace)
             except BaseException:
                 session.dismiss()
                 raise

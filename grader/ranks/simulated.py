@@ -32,6 +32,10 @@ class NeedsProcesses(Exception):  # noqa: N818 - says what is the case
     """The program does something that only real processes can do, and why."""
 
 
+class NeedsThreads(Exception):  # noqa: N818 - says what is the case
+    """The program does something that its ranks cannot do as greenlets, and what."""
+
+
 class Session:
     """A box with one process, started when first needed, and anew after a run that did not end well."""
 
@@ -39,6 +43,7 @@ class Session:
         self._warm, self.processor = warm, processor
         self._box: Box | None = None
         self._room = 0
+        self.threads = False  # whether its program was found to need them
 
     def box(self, limits: BoxLimits, ranks: int, imported: Sequence[str]) -> Box:
         """The box, anew if it has no room for so many ranks, which are a thread each."""
@@ -62,7 +67,7 @@ class SimWorld(World):
 
     def __init__(
         self, box: Box, program: Program, ranks: int, seed: int, limits: Limits, network: Network,
-        faults: Sequence[Fault], tracing: bool, processor: int,
+        faults: Sequence[Fault], tracing: bool, processor: int, threads: bool = False,
     ) -> None:  # fmt: skip
         super().__init__(box, program, ranks, seed, limits, faults)
         self._more = {
@@ -71,6 +76,7 @@ class SimWorld(World):
             "faults": [fault.to_json() for fault in faults],
             "trace": tracing,
             "processor": processor,
+            "threads": threads,
         }
         self._traced = False  # whether it has told, out of turn, what its ranks have done
         self._threads: dict[int, int] = {}
@@ -158,6 +164,8 @@ class SimWorld(World):
                 self.account.trace.carried[about, int(header.get("number", -1))] = frame.blob
             case "needs_processes":
                 raise NeedsProcesses(str(header.get("why")))
+            case "needs_threads" if not self._more["threads"]:
+                raise NeedsThreads(str(header.get("why")))
             case "printed":
                 self.client.printed.add(about, str(header.get("stream")), str(header.get("text")).encode())
             case _:
