@@ -195,6 +195,9 @@ def run(
 
 @app.command(name="list")
 def list_(
+    chapter: Annotated[
+        str | None, typer.Argument(help="Show this chapter alone, with the titles of its exercises.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print your progress as JSON.")] = False,
     html: Annotated[Path | None, typer.Option(help="Also write your progress to this HTML file.")] = None,
 ) -> int:
@@ -211,7 +214,7 @@ def list_(
     if as_json:
         print(json.dumps(terminal.to_json(standing)))
     else:
-        terminal.show(standing)
+        terminal.show(standing, chapter)
     return 0
 
 
@@ -276,6 +279,22 @@ def solution(
     return 0
 
 
+@app.command()
+def card(
+    exercise: EXERCISE,
+    file: Annotated[Path | None, typer.Argument(help="Where to write it (default: EXERCISE.svg).")] = None,
+    by: Annotated[str, typer.Option(help="A name to put on it.")] = "",
+) -> int:
+    """Draw a card of an exercise with full marks, as SVG: its points, your numbers, and a run."""
+    from grader.classroom import card, running
+
+    drawn = card.card(exercise, by)
+    file = file or Path(f"{exercise}.svg")
+    running.write_whole(file, drawn)
+    print(f"wrote {file}")
+    return 0
+
+
 @app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
 def lab(
     options: typer.Context,
@@ -315,9 +334,15 @@ def grade_class(
     return run.grade_class(run.Wanted(assignment, workers, engine, address, trust, force, db, seed))
 
 
+HISTORY = (
+    'A history: one event per line, as JSON: {"process": 0, "type": "invoke", "f": "read", "value": null, "time": 5}. '
+    "type is invoke, ok, fail or info; f is read, write, cas or append. For the model kv, key is a field of its own."
+)
+
+
 @history_app.command("check")
 def check_history(
-    file: Annotated[Path, typer.Argument(help="A history: JSON lines, one Jepsen-style event per line.")],
+    file: Annotated[Path, typer.Argument(help=HISTORY)],
     model: Annotated[str, typer.Option(help="register, cas-register or kv.")],
     consistency: Annotated[str, typer.Option(help="linearizable or sequential.")] = "linearizable",
     html: Annotated[Path | None, typer.Option(help="Also write an HTML file with a picture of the history.")] = None,
@@ -412,6 +437,8 @@ def command(warm: Warm | None = None) -> int:
     _ahead = warm
     signal.signal(signal.SIGTERM, _terminate)  # end like Ctrl-C: with nothing left behind
     status = 2
+    if sys.argv[1:2] == ["help"]:
+        sys.argv[1:] = [*sys.argv[2:], "--help"]
     try:
         status = app(standalone_mode=False) or 0
     except BadRequest as error:
@@ -430,7 +457,10 @@ def command(warm: Warm | None = None) -> int:
         usage = getattr(error, "format_message", None)  # click's own errors about the command line
         if usage is None:
             raise
-        print(f"rankup: {usage()}", file=sys.stderr)
+        if usage():
+            print(f"rankup: {usage()}", file=sys.stderr)
+        else:  # no command was given, and what there is has been shown
+            status = 0
     finally:
         if _ahead is not None:
             _ahead.close()

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.markup import escape as plain
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from grader.classroom import numbers
 from grader.ranks.program import outputs_text
 from grader.trace import dark, moments
 from grader.verdict import CheckResult, Verdict
@@ -31,7 +32,7 @@ def print_run(ran: Ran, trace: Path | None) -> None:
     """A run for the terminal: its ending, what was found, every rank's counts, what they printed."""
     console = Console(highlight=False)
     colour = "green" if ran.well else "yellow" if ran.run.finished else "red"
-    took = "" if ran.virtual_seconds is None else f", {in_seconds(ran.virtual_seconds)} of virtual time"
+    took = "" if ran.virtual_seconds is None else f", {numbers.in_seconds(ran.virtual_seconds)} of virtual time"
     if took and ran.unit == "round":
         took = f", {ran.virtual_seconds:g} rounds"
     console.print(f"[bold {colour}]{plain(ran.title)}[/]  {ran.engine}, seed {ran.seed}{took}")
@@ -61,12 +62,13 @@ def print_run(ran: Ran, trace: Path | None) -> None:
         console.print(f"wrote {plain(str(trace))}")
 
 
-def in_seconds(seconds: float) -> str:
-    """A time with the unit that suits it: "12.5 us"."""
-    for size, unit in ((1.0, "s"), (1e-3, "ms"), (1e-6, "us")):
-        if seconds >= size:
-            return f"{seconds / size:.4g} {unit}"
-    return f"{seconds / 1e-9:.4g} ns" if seconds else "0 s"
+def indented(console: Console, what: RenderableType, left: int) -> None:
+    """Print something `left` columns from the edge, without spaces behind its lines: people copy them."""
+    options = console.options.update_width(max(console.width - left, 1))
+    for line in console.render_lines(what, options, pad=False):
+        words = Text.assemble(*((segment.text, segment.style or "") for segment in line))
+        words.rstrip()
+        console.print(Text(" " * left if words else "").append_text(words), soft_wrap=True)
 
 
 def printable(text: str) -> str:
@@ -97,6 +99,10 @@ def check_html(result: CheckResult) -> str:
                 f"<p style='opacity:.75'>expected: {escape(printable(found.expected or '-'))}<br>"
                 f"got: {escape(printable(found.got or '-'))}</p>"
             )
+    for row in numbers.rows([result]):
+        where = f" <span style='opacity:.75'>({escape(row.where)})</span>" if row.where else ""
+        told = "; ".join(filter(None, (row.allowed, row.remark)))
+        parts.append(f"<div>{escape(row.what)}: <b>{escape(row.yours)}</b>, {escape(told)}{where}</div>")
     if result.diagnosis and result.output:
         printed = escape(shown(result.output))
         parts.append(f"<details><summary>what your code printed</summary><pre>{printed}</pre></details>")
