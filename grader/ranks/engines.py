@@ -16,7 +16,7 @@ from grader.ranks import WORKER
 from grader.ranks.faults import Fault
 from grader.ranks.network import ROUNDS, Network
 from grader.ranks.program import Call, Limits, Program, Run
-from grader.ranks.simulated import NeedsProcesses, Session, SimWorld, folder_of
+from grader.ranks.simulated import NeedsProcesses, NeedsThreads, Session, SimWorld, folder_of
 from grader.ranks.world import RealWorld
 from grader.sandbox.client import Heard
 from grader.sandbox.warm import Warm
@@ -126,10 +126,15 @@ class Engines:
             raise NeedsProcesses("its processes are to be killed")
         with contextlib.nullcontext(session) if session else self.session() as session:
             box = session.box(limits.box, ranks, program.imported, folder_of(program))
+            threads = session.threads or self.heard is not None  # who hears what is printed would hear it twice
             try:
-                world = SimWorld(box, program, ranks, seed, limits, network, faults, trace, session.processor)
+                world = SimWorld(box, program, ranks, seed, limits, network, faults, trace, session.processor, threads)
                 world.client.printed.heard = self.heard
                 run = world.live(calls)
+            except NeedsThreads:
+                session.dismiss()
+                session.threads = True
+                return self._simulate(program, ranks, calls, seed, limits, network, session, faults, trace)
             except BaseException:
                 session.dismiss()
                 raise

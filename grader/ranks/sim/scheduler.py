@@ -17,6 +17,7 @@ from grader.ranks.sim.baton import Baton
 from grader.ranks.sim.links import Links
 from grader.ranks.sim.mishaps import Mishaps
 from grader.ranks.sim.operations import TIMER, Group, Killed, Meeting, Op, PeerGone, Rank
+from grader.ranks.sim.turns import Turns
 from grader.sandbox import frames
 from grader.trace.events import GROUP_BITS, RECV, RECV_ANY, SEND, SPANS
 
@@ -30,13 +31,15 @@ class Scheduler(Baton):
     """Simulated ranks and what they send each other."""
 
     def __init__(
-        self, ranks: int, network: Network, seed: int, trace: bool = True, mishaps: Mishaps | None = None
-    ) -> None:
-        super().__init__(ranks, seed)
+        self, ranks: int, network: Network, seed: int, trace: bool = True, mishaps: Mishaps | None = None,
+        turns: Turns | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(ranks, seed, turns)
         self.network, self.tracing, self.mishaps = network, trace, mishaps
         self.groups: list[Group] = []
         self._sends: dict[tuple[int, int, int], deque[Op]] = {}
         self._receives: dict[tuple[int, int, int], deque[Op]] = {}
+        self._from_any = False  # whether anybody has ever received from any source
         self._links = Links(ranks, network, mishaps)
         self._collectives_over = [0.0] * ranks
 
@@ -112,7 +115,9 @@ class Scheduler(Baton):
             if self.mishaps is not None and self._befalls(op, self.mishaps):
                 return
             key = op.rank, op.peer, op.tag
-            queue = self._receives.get(key) or self._receives.get((-1, op.peer, op.tag))
+            queue = self._receives.get(key)
+            if not queue and self._from_any:
+                queue = self._receives.get((-1, op.peer, op.tag))
             if not queue:
                 if key in self._sends:
                     self._sends[key].append(op)
@@ -132,6 +137,7 @@ class Scheduler(Baton):
             else:
                 self._receives[key] = deque((op,))
         else:
+            self._from_any = True
             waiting = [q[0] for (src, dst, tag), q in self._sends.items() if q and dst == op.rank and tag == op.tag]
             if not waiting:
                 self._receives.setdefault((-1, op.rank, op.tag), deque()).append(op)
