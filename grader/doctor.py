@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import glob
 import importlib.metadata
-import os
 import shlex
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
 from packaging.requirements import Requirement
@@ -105,18 +103,18 @@ def _ranks() -> Iterator[Finding]:
 
 
 def _cores() -> Finding:
-    cores = len(os.sched_getaffinity(0))
+    from grader.sandbox import usage
+
+    cores = len(usage.processors())
     if cores >= 2:
         return Finding("cores", "ok", str(cores))
     return Finding("cores", "optional", str(cores), "two are recommended; with one, everything works, but more slowly")
 
 
 def _memory() -> Finding:
-    try:
-        line = next(line for line in Path("/proc/meminfo").read_text().splitlines() if line.startswith("MemAvailable"))
-    except (OSError, StopIteration):
-        return Finding("memory", "optional", "unknown", "4 GiB are recommended")
-    gib = int(line.split()[1]) / 2**20
+    from grader.sandbox import usage
+
+    gib = usage.available_bytes() / 2**30
     if gib >= 4:
         return Finding("memory", "ok", f"{gib:.1f} GiB available")
     return Finding("memory", "optional", f"{gib:.1f} GiB available", "4 GiB are recommended")
