@@ -79,7 +79,7 @@ def _package(name: str) -> Finding:
 
 def _ranks() -> Iterator[Finding]:
     """Two real ranks, and 64 simulated ones, sum a tensor."""
-    from grader.ranks.engines import Engines
+    from grader.ranks.engines import Engines, Unsupported
     from grader.ranks.program import Program, same_for_all
     from grader.sandbox.warm import BoxFailed
 
@@ -92,8 +92,12 @@ def _ranks() -> Iterator[Finding]:
         for name, engine, ranks in (("gloo", "gloo", 2), ("simulator", "sim", 64)):
             try:
                 run = engines.run(engine, program, ranks, [same_for_all(ranks)])
+            except Unsupported as error:
+                advice = "checks that need real ranks or workers give no points here; in a container of Linux they do"
+                yield Finding(name, "optional", str(error), advice)
+                continue
             except (BoxFailed, OSError) as error:
-                yield Finding(name, "missing", str(error), "rankup cannot start ranks here; is this Linux?")
+                yield Finding(name, "missing", str(error), "rankup cannot start ranks here")
                 continue
             if run.finished and run.calls[0].returned == (float(ranks),) * ranks:
                 yield Finding(name, "ok", f"{ranks} ranks summed a tensor")

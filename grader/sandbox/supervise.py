@@ -91,25 +91,25 @@ def send(pids: Collection[int], *numbers: signal.Signals) -> None:
 
 
 def children() -> list[int]:
-    """The process ids of this thread's own children, as /proc has them; without it, of all that is below, because
-    orphans do not come to us there."""
-    if not LINUX:
-        return tree(os.getpid())[1:]
+    """The process ids of this thread's own children, as /proc has them; without it, of this process's."""
     try:
         with open("/proc/thread-self/children") as listing:
             return [int(pid) for pid in listing.read().split()]
     except OSError:
         with usage.machine() as folder:
-            return [each.pid for each in usage.everybody(folder) if each.parent == os.getpid()]
+            below = usage.everybody(folder) if LINUX else usage.tree(folder, os.getpid())
+            return [each.pid for each in below if each.parent == os.getpid()]
 
 
 def end_descendants(known: Collection[int] | None = None) -> None:
-    """Kill and reap every descendant, until there is none (orphans come to us: we are their subreaper).
+    """Kill and reap every descendant, until there is none (orphans come to us: we are their subreaper; without one, all
+    that is below is killed at once).
 
     `known` are all children there can be, where orphans stay in namespaces of their own, and /proc may be another's.
     """
     while True:
-        send(children() if known is None else known, signal.SIGKILL)
+        below = children() if LINUX else tree(os.getpid())[1:]
+        send(below if known is None else known, signal.SIGKILL)
         try:
             os.waitpid(-1, 0)
         except ChildProcessError:

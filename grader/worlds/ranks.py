@@ -122,8 +122,9 @@ class RankBench:
         self._worlds: dict[Key, list[Case]] = {}
         self._told_seed = _one_way(self.seed)
         cases = world.drawn(self.seed)
-        compared = world.p2p_only and engine == "auto" and not unsupported("gloo", 1)
-        self._twins = twins.twins(cases, self.seed) if compared else {}
+        if engine == "auto" and unsupported("gloo", 1):
+            engine = "sim"
+        self._twins = twins.twins(cases, self.seed) if world.p2p_only and engine == "auto" else {}
         for case in (*self._twins.values(), *cases):
             if engine != "auto":
                 case = replace(case, engine=engine)
@@ -270,8 +271,6 @@ class RankBench:
             file = self.program.file
             needs = "and this check needs a simulation" if LINUX else "and real processes need Linux"
             return Unable(f"Not judged, because {file} cannot be simulated ({why}) {needs}.")
-        if not LINUX:
-            return Unable(f"Not run, because {unsupported('gloo', 1)}.")
         return Unable("Not run, because this check needs another engine. If you chose one with --engine, choose none.")
 
     def outcome(self, case: Case) -> Outcome:

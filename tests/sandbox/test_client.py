@@ -107,7 +107,7 @@ def test_nobody_stands_still_before_the_keeper_has_seen_it(played: Played) -> No
 
     def look() -> None:
         for ready in (True, True, False):
-            asked.append(played.keeper.recv(64))
+            asked.append(played.keeper.take())
             played.keep(ready=ready)
 
     keeper = threading.Thread(target=look)

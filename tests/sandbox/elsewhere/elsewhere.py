@@ -13,10 +13,11 @@ import signal
 import socket
 import subprocess  # noqa: F401 - as it is on Linux: it reads sys.platform
 import sys
+import sysconfig
 import time
 import types
 
-import psutil
+import psutil  # noqa: F401 - as it is on Linux
 
 GONE = {
     fcntl: ("F_ADD_SEALS", "F_GET_SEALS", "F_SETPIPE_SZ", "F_GETPIPE_SZ"),
@@ -69,15 +70,16 @@ def _by_psutil() -> bool:
 _pair = socket.socketpair
 
 
-def _socketpair(family: int | None = None, type: int = socket.SOCK_STREAM, proto: int = 0) -> object:
-    if type == socket.SOCK_SEQPACKET:
+def _socketpair(family: int | None = None, kind: int = socket.SOCK_STREAM, proto: int = 0) -> object:
+    if kind == socket.SOCK_SEQPACKET:
         raise OSError(errno.EPROTONOSUPPORT, os.strerror(errno.EPROTONOSUPPORT))
-    return _pair(family, type, proto)
+    return _pair(family, kind, proto)
 
 
 ctypes.CDLL.__getattr__ = _found
 socket.socketpair = _socketpair
 sys.modules["_scproxy"] = types.ModuleType("_scproxy")  # how urllib asks a Mac for its proxies
 vars(sys.modules["_scproxy"]).update(_get_proxy_settings=dict, _get_proxies=dict)
+sysconfig.get_config_vars()  # from a file whose name says which platform this is
 sys.addaudithook(_watch)
 sys.platform = "darwin"
