@@ -155,7 +155,8 @@ class Warm:
         """Wait until the module is imported. Raises BoxFailed if that failed."""
         with self._lock:
             while not self._ready and self._control.take() != b"ready":
-                if self._process.wait() != REFUSED or len(self._modes) == 1:
+                ended = self._process.wait()  # where bubblewrap itself is refused, its status says nothing
+                if len(self._modes) == 1 or (ended != REFUSED and not modes.why_not(self.mode)):
                     raise BoxFailed(self._why())
                 self._control.close()
                 self._modes.pop(0)
