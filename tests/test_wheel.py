@@ -90,7 +90,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
     for name in needed(requires):
         for file in importlib.metadata.distribution(name).files or []:
             source, target = ours / file, theirs / file
-            if source.is_file() and "bin" not in file.parts:  # programs that name another Python
+            if source.is_file() and file.parts[-2:-1] + file.parts[:1] != ("bin", ".."):  # they name another Python
                 target.parent.mkdir(parents=True, exist_ok=True)
                 os.link(source, target)
     subprocess.run(

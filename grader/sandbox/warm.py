@@ -118,6 +118,8 @@ class Warm:
         gone."""
         if not 1 <= ranks <= MAX_RANKS:
             raise ValueError(f"a world of {ranks} real processes: 1 to {MAX_RANKS} are possible")
+        if ranks > 1 and not LINUX:
+            raise BoxFailed("several real processes in one box need Linux")
         ours, theirs = packets.pair()
         box = Box(ours, cpu=[0.0] * ranks, delayed=[0.0] * ranks)
         give = [theirs.detach()]
