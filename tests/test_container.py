@@ -18,6 +18,7 @@ from often import on_day
 ROOT = Path(__file__).parent.parent
 BASE, IMAGE = "localhost/base", "localhost/rankup"
 MIRROR = "http://deb.debian.org/debian"
+TRUSTED = Path("/etc/ssl/certs/ca-certificates.crt")
 
 
 @dataclass(frozen=True)
@@ -45,10 +46,11 @@ def buildah(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Buildah]:
     if missing or os.geteuid() != 0:
         pytest.skip("an image is built by root, with: apt-get install buildah debootstrap")
     base = tmp_path_factory.mktemp("container")
-    made = subprocess.run(["debootstrap", "--variant=minbase", "bookworm", base / "debian", MIRROR], text=True,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT)  # fmt: skip
+    make = ["debootstrap", "--variant=minbase", "--include=ca-certificates", "bookworm", base / "debian", MIRROR]
+    made = subprocess.run(make, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     if made.returncode:
         pytest.skip(f"no Debian could be made: {made.stdout.strip().splitlines()[-1]}")
+    shutil.copy(TRUSTED, base / "debian" / TRUSTED.relative_to("/"))  # a network's proxy may be among them
     built = Buildah(base / "storage")
     container = built("from", "scratch").split()[-1]
     built("add", "--quiet", container, base / "debian", "/")
@@ -73,7 +75,7 @@ def _packages() -> list[str]:
     shared = [option for folder in folders for option in ("--volume", f"{folder}:{folder}:ro")]
     links = ["--env", f"PIP_FIND_LINKS={found['find-links']}"] if found["find-links"] else []
     index = ["--build-arg", f"PIP_EXTRA_INDEX_URL={found['extra-index-url']}"] if found["extra-index-url"] else []
-    return [*shared, *links, *index, "--volume", "/etc/ssl/certs:/etc/ssl/certs:ro"]
+    return [*shared, *links, *index]
 
 
 @on_day(0, 6)

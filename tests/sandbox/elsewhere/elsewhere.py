@@ -7,6 +7,7 @@ import ctypes
 import errno
 import fcntl
 import os
+import platform
 import resource
 import select
 import signal
@@ -80,6 +81,7 @@ ctypes.CDLL.__getattr__ = _found
 socket.socketpair = _socketpair
 sys.modules["_scproxy"] = types.ModuleType("_scproxy")  # how urllib asks a Mac for its proxies
 vars(sys.modules["_scproxy"]).update(_get_proxy_settings=dict, _get_proxies=dict)
+platform.mac_ver = lambda: ("10.8", ("", "", ""), "x86_64")  # before there was what ipykernel switches off
 sysconfig.get_config_vars()  # from a file whose name says which platform this is
 sys.addaudithook(_watch)
 sys.platform = "darwin"
