@@ -39,7 +39,7 @@ from grader.ranks.sim.progress import Progress
 from grader.ranks.sim.scheduler import Scheduler
 from grader.ranks.sim.turns import Greenlets, Threads, Turns
 from grader.ranks.sim.world import RankWorld, check
-from grader.sandbox import frames
+from grader.sandbox import LINUX, frames
 from grader.sandbox.first import NOTE, TRACE_SIGNAL
 from grader.trace.events import SPANS
 
@@ -100,10 +100,11 @@ def world(start: dict[str, Any], channel: frames.Channel, tell: Tell) -> dict[st
     learner.take_over_groups(lambda: begin_group(scheduler), start["own_group"])
     for rank in scheduler.ranks:
         rank.data["world"], rank.data["ledger"] = RankWorld(), model.Ledger()
-    with contextlib.suppress(OSError):  # a batch process is interrupted less often: a fifth less per message
-        os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
-    with contextlib.suppress(OSError):  # one thread runs at a time, and the baton goes round faster on one processor
-        os.sched_setaffinity(0, {start["processor"]})
+    if LINUX:
+        with contextlib.suppress(OSError):  # a batch process is interrupted less often: a fifth less per message
+            os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
+        with contextlib.suppress(OSError):  # one thread runs at a time, and the baton goes faster on one processor
+            os.sched_setaffinity(0, {start["processor"]})
     scheduler.on_switch = _switcher(start, tell)
     _Printed.scheduler = scheduler
     sys.stdout, sys.stderr = _Printed("stdout", tell), _Printed("stderr", tell)
