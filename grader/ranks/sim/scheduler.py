@@ -54,15 +54,15 @@ class Scheduler(Baton):
         if self.mishaps is not None and not fresh:  # what befalls ranks befalls their calls, not their loading
             self._set_kills(self.mishaps)
 
-    def compute(self, seconds: float, line: int = 0) -> None:
-        """The running rank computes for so long. Raises ValueError for what is no time."""
+    def compute(self, seconds: float, line: int = 0, name: str = "") -> None:
+        """The running rank computes for so long, by a name for pictures. Raises ValueError for what is no time."""
         rank = self.current
         if not 0 <= seconds <= LONGEST:
             raise ValueError(f"a rank can compute or sleep for 0 to {LONGEST:g} seconds, not for {seconds}")
         if self.mishaps is not None:
             seconds *= self.mishaps.slowness(rank.number)
         since, rank.clock = rank.clock, rank.clock + seconds
-        self.span(COMPUTE, rank, since, rank.clock, line)
+        self.span(COMPUTE, rank, since, rank.clock, line, name=name)
         self._make_ready(rank)
         self._give_way(rank)
 
@@ -86,11 +86,15 @@ class Scheduler(Baton):
         at = int(rank.clock * NANOSECONDS)
         rank.records += _pack(frames.DONE, op.kind, 0, 0, op.peer, start, op.number, end, at)
 
-    def span(self, code: int, rank: Rank, since: float, until: float, line: int = 0, peer: int = -1) -> None:
+    def span(
+        self, code: int, rank: Rank, since: float, until: float, line: int = 0, peer: int = -1, name: str = ""
+    ) -> None:
         """Note a stretch of a rank's time that is no operation (see `grader.trace.events.SPANS`)."""
         if self.tracing:
             ends = int(min(until, 2**33) * NANOSECONDS)
-            rank.records += _pack(frames.SPAN, code, 0, line, peer, 0, 0, ends, int(since * NANOSECONDS))
+            rank.records += _pack(
+                frames.SPAN, code, 0, line, peer, int.from_bytes(name.encode()), 0, ends, int(since * NANOSECONDS)
+            )
 
     # ---- operations
 

@@ -94,7 +94,10 @@ def world(start: dict[str, Any], channel: frames.Channel, tell: Tell) -> dict[st
     check()
     install(context)
     learner.ban(start["banned"], context.refuse)
-    model.begin(lambda seconds: scheduler.compute(seconds, context.line()), lambda: scheduler.current.data["ledger"])
+    model.begin(
+        lambda seconds, name: scheduler.compute(seconds, context.line(), name),
+        lambda: scheduler.current.data["ledger"],
+    )
     _virtual_clock(scheduler, context.progress)
     signal.signal(TRACE_SIGNAL, lambda *_: _tell_out_of_turn(scheduler, tell))
     learner.take_over_groups(lambda: begin_group(scheduler), start["own_group"])
