@@ -1,4 +1,4 @@
-"""Training while the network is partitioned: with a parameter server, and by gossip. Only the times of messages count."""
+"""Training while the network is partitioned: with a parameter server, and by gossip. Without the messages."""
 
 from __future__ import annotations
 
