@@ -19,6 +19,7 @@ import struct
 import sys
 import threading
 import time
+import types
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -157,11 +158,10 @@ def _leave(_: Rank) -> None:
 
 def _load(rank: Rank, start: dict[str, Any], context: Context) -> dict[str, str]:
     """Make the rank's group and load the program in it. Returns which functions cannot be called, and why."""
-    torch.manual_seed(start["seed"])
-    random.seed(start["seed"])
+    learner.seed(start["seed"])
     begin_group(context.scheduler)
     rank.data["stage"] = "compile"
-    code = compile(start["source"], start["file"], "exec")
+    code = _compiled(start["source"], start["file"])
     rank.data["stage"] = "load"
     module = program.load(code, start["source"], start["file"])
     rank.data["module"] = module
@@ -169,6 +169,12 @@ def _load(rank: Rank, start: dict[str, Any], context: Context) -> dict[str, str]
     rank.data["functions"], problems = learner.find_functions(module, start["functions"])
     rank.data["functions"]["$harness"] = learner.load_harness(start["harness"], module)
     return problems
+
+
+@functools.lru_cache(maxsize=2)
+def _compiled(source: str, file: str) -> types.CodeType:
+    """One for all ranks."""
+    return compile(source, file, "exec")
 
 
 def _note_faults(scheduler: Scheduler) -> None:
