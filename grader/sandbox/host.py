@@ -15,6 +15,7 @@ makes one empty box and says by its exit status whether that works here: 0, or 7
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import functools
 import gc
 import importlib
@@ -32,6 +33,7 @@ from grader.sandbox.supervise import become_subreaper, children, end_descendants
 
 MAX_RANKS = 56  # as many descriptors as one message can carry
 REFUSED = 77  # exit status: no box can be made in this mode
+HUGE_PAGE, COLLAPSE = 2**21, 25  # see madvise(2)
 
 
 class _Host:
@@ -87,8 +89,21 @@ def _import(names: list[str]) -> None:
     for name in names:
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
+    _settle()
+
+
+def _settle() -> None:
+    """Make what is there now cheap to fork: nothing of it is garbage, and in huge pages it has fewer page table entries
+    to copy. Measured with torch: a fork and its end 7 ms, with this 4 ms."""
     gc.freeze()
     gc.enable()
+    madvise = ctypes.CDLL(None).madvise
+    with open("/proc/self/maps") as maps:
+        for fields in map(str.split, maps):
+            begin, end = (int(place, 16) for place in fields[0].split("-"))
+            begin, end = -(-begin // HUGE_PAGE) * HUGE_PAGE, end // HUGE_PAGE * HUGE_PAGE
+            if begin < end and fields[1] == "rw-p" and fields[5:] in ([], ["[heap]"]):
+                madvise(ctypes.c_void_p(begin), ctypes.c_size_t(end - begin), COLLAPSE)  # in vain before Linux 6.1
 
 
 def probe(mode: str) -> int:
@@ -115,8 +130,7 @@ def main(argv: list[str]) -> None:
     control = socket.socket(fileno=int(argv[1]))
     importlib.import_module(argv[2])
     first.prepare()
-    gc.freeze()
-    gc.enable()
+    _settle()
     control.send(b"ready")
     host = _Host(control, entry, mode)
     try:
