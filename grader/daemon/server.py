@@ -15,14 +15,16 @@ import gc
 import importlib
 import json
 import os
+import pkgutil
 import selectors
 import signal
 import socket
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from grader import packs
 from grader.daemon.client import BEGUN, done_here
 from grader.ranks import WORKER
 from grader.sandbox import supervise
@@ -37,6 +39,8 @@ NEEDED = (
     "classroom.lesson", "classroom.schedules", "classroom.watch", "classroom.running", "classroom.report",
     "classroom.service", "worlds.ranks", "trace.diagram",
 )  # fmt: skip
+ALSO = ("rich.markdown", "rich.syntax", "numpy.random", "grader.standing.gather",
+        "grader.standing.terminal", "grader.classroom.pages.feedback")  # fmt: skip
 
 
 @dataclass
@@ -92,6 +96,7 @@ class Server:
     path: str
     warm: Warm
     _commands: list[_Command] = field(default_factory=list)
+    _later: Iterator[None] = field(default_factory=lambda: _later())
 
     def serve(self) -> None:
         wakes, waker = socket.socketpair()
@@ -104,7 +109,8 @@ class Server:
                 heard = [command.client for command in self._commands if command.left is None]
                 for each in (self.listening, wakes, *heard):
                     selector.register(each, selectors.EVENT_READ)
-                ready = [key.fileobj for key, _ in selector.select(LOOK_SECONDS)]
+                more = not self._commands and next(self._later, self) is None
+                ready = [key.fileobj for key, _ in selector.select(0 if more else LOOK_SECONDS)]
             if wakes in ready:
                 wakes.recv(4096)
             for command in [command for command in self._commands if command.client in ready]:
@@ -161,6 +167,19 @@ class Server:
                     command.client.send(bytes([code if code >= 0 else 128 - code]))
                 command.client.close()
                 self._commands.remove(command)
+
+
+def _later() -> Iterator[None]:
+    """Import, one by one, what a command may need that no command is to wait for: each exercise of ours. Those of other
+    packs may be somebody's work, and are to be read anew by each command."""
+    ours = importlib.import_module(packs.OURS)
+    exercises = (f"{packs.OURS}.{module.name}" for module in pkgutil.iter_modules(ours.__path__))
+    for name in (*ALSO, *exercises):
+        with contextlib.suppress(Exception):  # the command that needs it says what is wrong
+            importlib.import_module(name)
+        yield
+    gc.collect()
+    gc.freeze()
 
 
 def _heard(client: socket.socket) -> Request:
