@@ -25,7 +25,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from grader import packs
-from grader.daemon.client import BEGUN, done_here
+from grader.daemon.client import BEGUN, FORWARDED, READY, done_here
 from grader.ranks import WORKER
 from grader.sandbox import supervise
 from grader.sandbox.warm import BoxFailed, Warm
@@ -73,6 +73,8 @@ class Request:
         sys.argv[1:] = self.arguments
         try:
             return done_here(self.arguments, warm)
+        except SystemExit as ended:  # rich does so where nobody reads what it prints
+            return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
         finally:
             atexit._run_exitfuncs()
             with contextlib.suppress(OSError):
@@ -125,15 +127,16 @@ class Server:
 
     def _begin(self) -> None:
         client, _ = self.listening.accept()
+        descriptors: list[int] = []
         try:
-            request = _heard(client)
+            request = _heard(client, descriptors)
             process = supervise.fork(lambda: self._do(request, client))
-            for descriptor in request.descriptors:
-                os.close(descriptor)
             client.setblocking(False)
             self._commands.append(_Command(process, client))
         except (OSError, ValueError, KeyError, TypeError):  # who asked does it without us
             client.close()
+        for descriptor in descriptors:
+            os.close(descriptor)
 
     def _do(self, request: Request, client: socket.socket) -> int:
         """In the fork."""
@@ -141,6 +144,8 @@ class Server:
         for each in (self.listening, client, *(command.client for command in self._commands)):
             each.close()
         os.setpgid(0, 0)
+        for number in FORWARDED:  # whoever started us may have ignored them
+            signal.signal(number, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.default_int_handler)
         self.warm.borrow()
         return request.do(self.warm)
@@ -153,7 +158,8 @@ class Server:
         if not numbers and command.left is None:
             command.left, numbers = time.monotonic(), bytes([signal.SIGCONT, signal.SIGTERM])
         for number in numbers:
-            os.kill(command.process, number)
+            with contextlib.suppress(OSError):  # there may be no such signal
+                os.kill(command.process, number)
 
     def _reap(self) -> None:
         """Say of every command that is done with which status."""
@@ -182,10 +188,13 @@ def _later() -> Iterator[None]:
     gc.freeze()
 
 
-def _heard(client: socket.socket) -> Request:
-    """What a client wants done. Raises OSError, ValueError, KeyError and TypeError for what nobody can want."""
+def _heard(client: socket.socket, descriptors: list[int]) -> Request:
+    """What a client wants done; its descriptors are added to those given. Raises OSError, ValueError, KeyError and
+    TypeError for what nobody can want."""
     client.settimeout(REQUEST_SECONDS)
-    size, descriptors, *_ = socket.recv_fds(client, 4, 4)
+    client.sendall(READY)
+    size, given, *_ = socket.recv_fds(client, 4, 4)
+    descriptors += given
     with client.makefile("rb") as stream:
         text = stream.read(int.from_bytes(size, "big"))
     client.settimeout(None)
