@@ -1,11 +1,11 @@
-"""How long a learner waits: a verdict on ring_all_reduce, cold, from the warm service and in `rankup watch`, against one
-cold torchrun all_reduce on 4 ranks; and from the warm service, for every exercise's reference solution, the first line
-of the verdict and all of it.
+"""How long a learner waits: a verdict on ring_all_reduce, cold, from the warm service and in `rankup watch`, against
+one cold torchrun all_reduce on 4 ranks; and from the warm service, for every exercise's reference solution, the first
+line of the verdict and all of it.
 
     python benchmarks/latency.py [--runs N] [--repeat N] [--exercises ring_all_reduce ddp ...]
 
-The commands take turns, so that a machine that changes its speed does so for all. Medians are printed, and of ratios the
-median of the pairs. With `--runs 0` only the exercises are measured, after one verdict on each that warms up.
+The commands take turns, so that a machine that changes its speed does so for all. Medians are printed, and of ratios
+the median of the pairs. With `--runs 0` only the exercises are measured, after one verdict on each that warms up.
 """
 
 from __future__ import annotations
@@ -21,10 +21,11 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
+from operator import truediv
 from pathlib import Path
 from typing import Any
 
-import psutil
 from _common import BIN, BUILD, ROOT, alone, environment, goal, run, save
 
 from grader import registry
@@ -49,7 +50,7 @@ FIRST_SECONDS, SECONDS = 1.0, 5.0  # until the first line of the verdict, on ran
 MORE_SECONDS = {"checkpoint": 30.0, "elastic_training": 30.0}  # they run whole programs again and again
 
 
-def timed(environ: dict[str, str], *command: str | Path, status: int = 0) -> tuple[float, float]:
+def told(environ: dict[str, str], *command: str | Path, status: int = 0) -> tuple[float, float]:
     """Seconds until a command's first line, and until its end. Ends us if that is not as it should be."""
     done = run([str(word) for word in command], environ)
     if done.status != status:
@@ -105,26 +106,19 @@ class Watch:
         self.process.wait()
 
 
-def end_service(folder: Path) -> None:
-    """Its commands are over: it ends when its socket is gone, and here at once."""
-    for process in psutil.process_iter(["cmdline"]):
-        if any(word.startswith(f"{folder}/") for word in process.info["cmdline"] or ()):
-            process.terminate()
-
-
 def commands(runs: int, environ: dict[str, str]) -> list[dict[str, Any]]:
     """Verdicts on ring_all_reduce next to torchrun, in turn, as goals."""
     script = BUILD / "all_reduce.py"
     script.write_text(ALL_REDUCE)
     watch = Watch(environ)
     work: dict[str, Callable[[], float]] = {
-        TORCHRUN: lambda: timed(environ, BIN / "torchrun", "--nproc-per-node", "4", script)[1],
-        "grade, right, cold": lambda: timed(environ, *GRADE, RIGHT, "--no-service")[1],
-        "grade, right, warm": lambda: timed(environ, *GRADE, RIGHT)[1],
-        "grade, deadlock, warm": lambda: timed(environ, *GRADE, STUCK, status=1)[1],
-        "grade, wrong, warm": lambda: timed(environ, *GRADE, WRONG, status=1)[1],
+        TORCHRUN: lambda: told(environ, BIN / "torchrun", "--nproc-per-node", "4", script)[1],
+        "grade, right, cold": lambda: told(environ, *GRADE, RIGHT, "--no-service")[1],
+        "grade, right, warm": lambda: told(environ, *GRADE, RIGHT)[1],
+        "grade, deadlock, warm": lambda: told(environ, *GRADE, STUCK, status=1)[1],
+        "grade, wrong, warm": lambda: told(environ, *GRADE, WRONG, status=1)[1],
         "watch, saved to first failure": watch.failure,
-        **{f"{word}, CPU": lambda word=word: cpu(environ, BIN / "rankup", word) for word in CPU_SECONDS},
+        **{f"{word}, CPU": partial(cpu, environ, BIN / "rankup", word) for word in CPU_SECONDS},
     }
     rows: dict[str, list[float]] = {name: [] for name in work}
     try:
@@ -137,14 +131,16 @@ def commands(runs: int, environ: dict[str, str]) -> list[dict[str, Any]]:
         watch.end()
     data, base = [], rows[TORCHRUN]
     print(f"{'':30} {'median s':>9} {'min':>7} {'max':>7} {'of torchrun':>12}")
-    for name, seconds in rows.items():
-        median, ratio = statistics.median(seconds), statistics.median(map(float.__truediv__, seconds, base))
-        print(f"{name:30} {median:9.2f} {min(seconds):7.2f} {max(seconds):7.2f} {ratio:12.3f}")
-        data.append({"name": name, "median": median, "seconds": seconds, "ratio": ratio})
+    for name, all_seconds in rows.items():
+        median, ratio = statistics.median(all_seconds), statistics.median(map(truediv, all_seconds, base))
+        print(f"{name:30} {median:9.2f} {min(all_seconds):7.2f} {max(all_seconds):7.2f} {ratio:12.3f}")
+        data.append({"name": name, "median": median, "seconds": all_seconds, "ratio": ratio})
     print()
     of = {row["name"]: row for row in data}
     goals = [goal(name, of[name]["ratio"], most, " of torchrun") for name, most in OF_TORCHRUN.items()]
-    goals += [goal(f"rankup {word}, CPU", of[f"{word}, CPU"]["median"], most, " s") for word, most in CPU_SECONDS.items()]
+    goals += [
+        goal(f"rankup {word}, CPU", of[f"{word}, CPU"]["median"], most, " s") for word, most in CPU_SECONDS.items()
+    ]
     print()
     return data + goals
 
@@ -157,7 +153,7 @@ def exercises(names: Sequence[str], repeat: int, environ: dict[str, str]) -> lis
         if found.name not in names:
             continue
         (notebook,) = ROOT.glob(f"solutions/*/{found.name}.ipynb")
-        taken = [timed(environ, BIN / "rankup", "grade", found.name, notebook, "--seed", "1") for _ in range(repeat + 1)]
+        taken = [told(environ, BIN / "rankup", "grade", found.name, notebook, "--seed", "1") for _ in range(repeat + 1)]
         first, whole = (statistics.median(column) for column in zip(*taken[1:], strict=True))
         quick = isinstance(found.world, Ranks | Nodes) and not isinstance(found.world, Crashes)
         limits = FIRST_SECONDS if quick else SECONDS, MORE_SECONDS.get(found.name, SECONDS)
@@ -180,11 +176,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         environ = environment(RANKUP_DATA=folder / "data", XDG_RUNTIME_DIR=folder)
         for name in ("RANKUP_NO_SERVICE", "PYTHONPATH"):  # either does without
             environ.pop(name, None)
-        try:
-            rows = commands(given.runs, environ) if given.runs else []
-            verdicts = exercises(given.exercises, given.repeat, environ)
-        finally:
-            end_service(folder)
+        rows = commands(given.runs, environ) if given.runs else []
+        verdicts = exercises(given.exercises, given.repeat, environ)
     missed = [row["exercise"] for row in verdicts if not row["met"]]
     print(f"{'NOT met' if missed else 'met':8} every verdict in time{': not ' + ', '.join(missed) if missed else ''}")
     save("latency", {"commands": rows, "exercises": verdicts})

@@ -108,9 +108,13 @@ class Engines:
         with self._counted():
             backend = "nccl" if engine == "nccl" else "gloo"
             box = self.warm.box(ranks, replace(limits.box, subreaper=program.apart), program.imported)
+            if session is not None:
+                session.beside = box
             try:
                 return RealWorld(box, program, ranks, seed, limits, self._idle_machine, backend).live(calls)
             finally:
+                if session is not None:
+                    session.beside = None
                 box.end()
 
     def _simulate(

@@ -70,8 +70,8 @@ def as_the_caller_sees(arguments: list[Any]) -> list[Any]:
 
 
 def seed(number: int) -> None:
-    """Begin torch's and Python's random numbers anew. torch.manual_seed() also notes for every kind of accelerator, with
-    a stack trace each, what to do once there is one: that takes milliseconds."""
+    """Begin torch's and Python's random numbers anew. torch.manual_seed() also notes for every kind of accelerator,
+    with a stack trace each, what to do once there is one: that takes milliseconds."""
     torch.default_generator.manual_seed(number)
     random.seed(number)
 
