@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from grader.sandbox.warm import Warm
 
 SERVED = ("grade", "run", "watch")
+IF_THERE = ("list", "hint", "solution")  # quick, and quicker where a service is there
 LINES = "--lines"  # in place of a command: serve a notebook's requests, line by line
 ALONE, NO_SERVICE = "--no-service", "RANKUP_NO_SERVICE"
 READY = b"?"  # from the service: it listens. What is told before is kept for it, and so would our terminal be
@@ -46,8 +47,9 @@ def main() -> None:
         sys.argv[1:] = arguments
     status = None
     try:
-        if not {NO_SERVICE, "PYTHONPATH"} & {*os.environ} and worthwhile(arguments):
-            status = asked(arguments)
+        start = worthwhile(arguments)
+        if not {NO_SERVICE, "PYTHONPATH"} & {*os.environ} and (start or {*IF_THERE} & {*arguments[:1]}):
+            status = asked(start)
         if status is None:
             status = done_here(arguments)
     except KeyboardInterrupt:
@@ -82,13 +84,13 @@ def done_here(arguments: Sequence[str], warm: Warm | None = None) -> int:
     return cli.command(warm)
 
 
-def asked(arguments: Sequence[str]) -> int | None:
+def asked(start: bool) -> int | None:
     """The exit status of a command that the service did, with what are our terminal, folder and environment; None where
-    there is no service, and nothing was done."""
+    there is no service, with `start` that none can be had, and nothing was done."""
     if None in (sys.stdin, sys.stdout, sys.stderr):  # closed by the caller: nothing to be handed on
         return None
     try:
-        connection = _connection()
+        connection = _connection(start)
         if connection is None:
             return None
         with connection:
@@ -163,15 +165,15 @@ def _forward(connection: socket.socket) -> None:
             signal.signal(each, handler)
 
 
-def _connection() -> socket.socket | None:
-    """To the service, which is started where there is none; None where it cannot be."""
+def _connection(start: bool) -> socket.socket | None:
+    """To the service, with `start` to a new one where there is none; None where it cannot be had."""
     folder = place.folder()
     if folder is None:
         return None
     installation, version = place.name()
     path = os.path.join(folder, f"{installation}-{version}.sock")
     found = _connected(path)
-    if found is not None:
+    if found is not None or not start:
         return found
     lock = os.open(os.path.join(folder, f"{installation}.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
