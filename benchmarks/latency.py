@@ -118,7 +118,7 @@ def commands(runs: int, environ: dict[str, str]) -> list[dict[str, Any]]:
         "grade, deadlock, warm": lambda: told(environ, *GRADE, STUCK, status=1)[1],
         "grade, wrong, warm": lambda: told(environ, *GRADE, WRONG, status=1)[1],
         "watch, saved to first failure": watch.failure,
-        **{f"{word}, CPU": partial(cpu, environ, BIN / "rankup", word) for word in CPU_SECONDS},
+        **{f"{word}, CPU": partial(cpu, environ, BIN / "rankup", "--no-service", word) for word in CPU_SECONDS},
     }
     rows: dict[str, list[float]] = {name: [] for name in work}
     try:
