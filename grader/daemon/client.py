@@ -16,12 +16,13 @@ import signal
 import socket
 import subprocess
 import sys
+import termios
 
 from grader.daemon import place
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from grader.sandbox.warm import Warm
 
@@ -95,7 +96,7 @@ def asked(start: bool) -> int | None:
         connection = _connection(start)
         if connection is None:
             return None
-        with connection:
+        with connection, _terminal_kept():
             try:
                 connection.settimeout(HANG_SECONDS)
                 if _first(connection) != READY:
@@ -118,6 +119,17 @@ def asked(start: bool) -> int | None:
     if ended[0] == 128 + signal.SIGKILL:
         print("rankup: the process that did this was killed. Give the command again.", file=sys.stderr)
     return ended[0]
+
+
+@contextlib.contextmanager
+def _terminal_kept() -> Iterator[None]:
+    """The terminal is afterwards as it was, also where the service was killed and could not see to it."""
+    before = termios.tcgetattr(0) if os.isatty(0) else None
+    try:
+        yield
+    finally:
+        if before is not None and os.tcgetpgrp(0) == os.getpgrp():
+            termios.tcsetattr(0, termios.TCSADRAIN, before)
 
 
 def _first(connection: socket.socket) -> bytes:
