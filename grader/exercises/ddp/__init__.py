@@ -14,7 +14,7 @@ import numpy as np
 
 from grader.exercise import Check, Exercise
 from grader.exercises.common import checks
-from grader.exercises.ddp import answers, traffic, training, trainings
+from grader.exercises.ddp import answers, traffic, training
 from grader.exercises.ddp.training import Job
 from grader.lost import Lost
 from grader.ranks.program import CallResult, Function
@@ -152,7 +152,7 @@ EXERCISE = Exercise(
     difficulty=3,
     world=Ranks(
         (Function("DistributedModel"),),
-        trainings.cases,
+        training.cases,
         limits=checks.TRAINING,
         banned=("torch.nn.parallel.DistributedDataParallel",),
         in_box=IN_BOX,

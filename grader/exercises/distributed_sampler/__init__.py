@@ -14,8 +14,7 @@ from grader import says
 from grader.exercise import Check, Exercise
 from grader.exercises.common.plain import in_words
 from grader.exercises.distributed_sampler import samplers
-from grader.exercises.distributed_sampler.datasets import AFTER, GOING_BACK, cases
-from grader.exercises.distributed_sampler.samplers import Job, Lists
+from grader.exercises.distributed_sampler.samplers import AFTER, GOING_BACK, Job, Lists, cases
 from grader.ranks.program import CallResult, Function
 from grader.says import counted
 from grader.worlds.cases import Case

@@ -15,8 +15,7 @@ import numpy as np
 from grader import says
 from grader.exercise import Check, Exercise
 from grader.exercises.common import checks
-from grader.exercises.grad_scaler.gradients import cases
-from grader.exercises.grad_scaler.scaling import Array, Right, Work, scale_habit, scaled
+from grader.exercises.grad_scaler.scaling import Array, Right, Work, cases, scale_habit, scaled
 from grader.ranks.program import CallResult, Function
 from grader.worlds.cases import Case
 from grader.worlds.ranks import Outcome, RankBench, Ranks

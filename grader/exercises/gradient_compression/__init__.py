@@ -16,8 +16,7 @@ import numpy as np
 
 from grader.exercise import Check, Exercise
 from grader.exercises.common import checks
-from grader.exercises.gradient_compression.compression import Array, Job, Problem, close, habit
-from grader.exercises.gradient_compression.trainings import cases
+from grader.exercises.gradient_compression.compression import Array, Job, Problem, cases, close, habit
 from grader.ranks.program import CallResult, Function, Strided
 from grader.worlds.cases import Case
 from grader.worlds.ranks import Outcome, RankBench, Ranks

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from grader.exercises.parameter_server.replayed import histories
-from grader.exercises.parameter_server.servers import NEAR, Array, Given, History
+from grader.exercises.parameter_server.replayed import NEAR, Array, Given, History, histories
 from grader.ranks.program import CallResult
 from grader.trace.events import SEND
 from grader.worlds.cases import Case
