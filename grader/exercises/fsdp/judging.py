@@ -77,8 +77,6 @@ def _why(job: Job, result: CallResult, got: list[Array], step: int) -> str:
                     "shards have no .grad: set it."
                 )
             return sentence
-    if not all(np.isfinite(mine).all() for mine in got):
-        return "Some outputs are not finite. Check that all memory is filled before it is read."
     if step == 0:
         return "No parameter has been updated yet, so the forward pass is at fault: what is put together from the shards, or what is called with it."
     return f"Check the gradients of step {step}, and that the shards are gathered anew after that step."
@@ -277,8 +275,6 @@ def _wrong_names(missing: list[str], more: list[str]) -> str:
 
 
 def _state_habit(got: Array, name: str, right: dict[str, Array], history: list[dict[str, Array]]) -> str:
-    if not training.is_parameter(name):
-        return ". Return every buffer as it was given."
     if not right[name].shape or not got.any():
         return ". Every element is zero: fill the tensor before you return it." if not got.any() else "."
     for number, values in enumerate(history):

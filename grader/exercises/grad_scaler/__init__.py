@@ -137,19 +137,10 @@ def _step_habit(work: Work, right: Right, step: int, rank: int, got: Array) -> s
     if any(right.stepped[:step]):
         return "They were right after all steps before. Check what the scaler keeps from one step to the next."
     scale, gradient = right.scales[step], work.gradients[rank][step].astype(np.float64)
-    if work.how[step] == "clip":
-        norm = float(np.linalg.norm(gradient))
-        clipped = gradient / norm
-        ways = (
-            (clipped / scale, "The gradient was divided by the scale after clipping. Divide in unscale_ at once, and "
-             "not again in step."),
-            (gradient, "The step used the gradient from before clipping. Use the gradient that is in .grad."),
-        )  # fmt: skip
-    else:
-        ways = (
-            (gradient * scale, "The step was made with the scaled gradient. Divide it by the scale first."),
-            (gradient / scale, "The gradient was divided by the scale twice. Divide it once, in unscale_ or in step."),
-        )
+    ways = (
+        (gradient * scale, "The step was made with the scaled gradient. Divide it by the scale first."),
+        (gradient / scale, "The gradient was divided by the scale twice. Divide it once, in unscale_ or in step."),
+    )
     start = work.starts[rank].astype(np.float64)
     known = (said for one, said in ways if np.allclose(start - work.rate * one, got, rtol=1e-5, atol=1e-6))
     return next(known, "Make the step with the gradient divided by the scale.")
