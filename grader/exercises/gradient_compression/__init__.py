@@ -89,17 +89,11 @@ def _right(bench: RankBench, case: Case, job: Job, result: CallResult, calls: in
 
 def _guess(job: Job, call: int, rank: int, got: Array) -> str:
     """What can be told of a result that no known mistake gives."""
-    if not np.isfinite(got).all():
-        return "The result contains an inf or a NaN."
-    count, most = np.count_nonzero(got), job.sent(call) * job.ranks
+    count = np.count_nonzero(got)
     if not count:
         return "The result is zero everywhere."
-    if count > most:
-        return f"It has {count} nonzero elements, but {job.ranks} ranks with k = {job.sent(call)} send only {most}."
     if (nonzero := np.count_nonzero(job.expected[call])) > count and count <= job.sent(call):
         return f"It has {count} nonzero elements instead of {nonzero}. Add up what all ranks have sent."
-    if np.allclose(np.sort(got, axis=None), np.sort(job.expected[call], axis=None), atol=1e-5):
-        return "The values are right, but in the wrong places. Mind the order of the elements in memory."
     if sum(one[:2] == job.calls[call][:2] for one in job.calls[:call]):
         return "Add what a rank has not sent, and nothing else, to the rank's next gradient of the same name."
     return ""
@@ -142,8 +136,6 @@ def _too_many(sent: float, k: int, size: int, n: int) -> str:
         return f"Each call sends enough for an all-reduce of all {whole} bytes. Send only the k values and places."
     if abs(sent - 3 * k * ITEM * (n - 1)) <= HEADER * (n - 1):
         return "Each call sends as many bytes as k values and int64 places take. int32 is enough for places."
-    if abs(sent - 4 * k * ITEM * (n - 1)) <= HEADER * (n - 1):
-        return "Each call sends as many bytes as values and places of 8 bytes take. float32 and int32 are enough."
     return ""
 
 

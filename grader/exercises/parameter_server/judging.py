@@ -50,11 +50,6 @@ def _round_habit(shares: Array, found: History, step: int, n: int) -> str:
     """What was done to the gradients of the rounds before `step`, where it can be told."""
     before = np.array(found.index) < step
     rounds = shares[before]
-    early = next((k for k in np.flatnonzero(~before) if abs(shares[k]) > NEAR), None)
-    if early is not None:
-        return (
-            f"Its parameters contain {found.name(int(early))} already. Wait for all live workers before you apply any."
-        )
     if not len(rounds):
         return ""
     if np.all(np.abs(rounds - rounds[0]) < NEAR) and abs(rounds[0]) > NEAR:
