@@ -35,19 +35,18 @@ def _gradients(result: CallResult, step: int) -> list[dict[str, Any]]:
     return found
 
 
-def _broadcast(bench: RankBench) -> Outcome:
+@checks.judged(RankBench.calls, "broadcast")
+def _broadcast(bench: RankBench, case: Case, result: CallResult) -> None:
     """After construction every rank has rank 0's parameters and buffers."""
-    for case, result in bench.calls("broadcast"):
-        values: list[training.Values] = case.expected
-        for rank in range(case.ranks):
-            for name, right in values[0].items():
-                got = checks.array(checks.field(result, rank, name))
-                if got is None or not np.array_equal(got, right):
-                    what = BUFFERS.get(name, "parameter")
-                    said = f"after construction the {what} {name} on rank {rank} {_origin(values, rank, name, got)}"
-                    raise bench.lost(case, "wrong_result", f"With {case.label}: {said}", rank)
-        checks.clean(bench, case, result)
-    return bench.picture("broadcast")
+    values: list[training.Values] = case.expected
+    for rank in range(case.ranks):
+        for name, right in values[0].items():
+            got = checks.array(checks.field(result, rank, name))
+            if got is None or not np.array_equal(got, right):
+                what = BUFFERS.get(name, "parameter")
+                said = f"after construction the {what} {name} on rank {rank} {_origin(values, rank, name, got)}"
+                raise bench.lost(case, "wrong_result", f"With {case.label}: {said}", rank)
+    checks.clean(bench, case, result)
 
 
 def _origin(values: list[training.Values], rank: int, name: str, got: training.Array | None) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 
 from grader import says
 from grader.exercise import Check, Exercise
+from grader.exercises.common import checks
 from grader.exercises.common.plain import in_words
 from grader.exercises.distributed_sampler import samplers
 from grader.exercises.distributed_sampler.samplers import AFTER, GOING_BACK, Job, Lists, cases
@@ -201,33 +202,32 @@ def _agree(bench: RankBench) -> Outcome:
     return bench.picture("agree")
 
 
-def _epochs(bench: RankBench) -> Outcome:
+@checks.judged(_orders, "epochs")
+def _epochs(bench: RankBench, case: Case, job: Job, orders: list[Lists], _: CallResult) -> None:
     """A new order for each epoch, and an epoch's own whenever one comes back to it."""
-    for case, job, orders, _ in _orders(bench, "epochs"):
-        if not job.shuffle:
-            if orders[1] != orders[0]:
-                said = f"With {case.label}: set_epoch(1) changes the order, although shuffle is False. Keep the order."
-                raise bench.lost(case, "wrong_result", said)
-            continue
-        for later, epoch in enumerate(GOING_BACK):
-            for earlier, other in enumerate(GOING_BACK[:later]):
-                for rank in range(job.replicas):
-                    same = orders[earlier][rank] == orders[later][rank]
-                    if same and epoch != other:
-                        said = (
-                            f"rank {rank} hands out the same order after set_epoch({epoch}) as after "
-                            f"set_epoch({other}). Draw a new order from seed + epoch whenever iteration begins."
-                        )
-                    elif not same and epoch == other:
-                        said = (
-                            f"rank {rank} hands out another order when set_epoch({epoch}) is called again after other "
-                            "epochs. Give an epoch the same order each time, so that a run can resume in it."
-                        )
-                    else:
-                        continue
-                    got = _short(orders[later][rank])
-                    raise bench.lost(case, "wrong_result", f"With {case.label}: {said}", rank, got=got)
-    return bench.picture("epochs")
+    if not job.shuffle:
+        if orders[1] != orders[0]:
+            said = f"With {case.label}: set_epoch(1) changes the order, although shuffle is False. Keep the order."
+            raise bench.lost(case, "wrong_result", said)
+        return
+    for later, epoch in enumerate(GOING_BACK):
+        for earlier, other in enumerate(GOING_BACK[:later]):
+            for rank in range(job.replicas):
+                same = orders[earlier][rank] == orders[later][rank]
+                if same and epoch != other:
+                    said = (
+                        f"rank {rank} hands out the same order after set_epoch({epoch}) as after "
+                        f"set_epoch({other}). Draw a new order from seed + epoch whenever iteration begins."
+                    )
+                elif not same and epoch == other:
+                    said = (
+                        f"rank {rank} hands out another order when set_epoch({epoch}) is called again after other "
+                        "epochs. Give an epoch the same order each time, so that a run can resume in it."
+                    )
+                else:
+                    continue
+                got = _short(orders[later][rank])
+                raise bench.lost(case, "wrong_result", f"With {case.label}: {said}", rank, got=got)
 
 
 def _as_torch(bench: RankBench) -> Outcome:

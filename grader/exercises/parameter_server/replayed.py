@@ -18,7 +18,7 @@ from grader.exercises.common import checks, plain
 from grader.lost import Lost
 from grader.ranks.program import CallResult, Strided
 from grader.worlds.cases import Case
-from grader.worlds.ranks import Outcome, RankBench
+from grader.worlds.ranks import RankBench
 
 Array = np.ndarray[Any, Any]
 NEAR = 0.02  # of a gradient times lr: float32 and the least squares lose a thousandth of that
@@ -196,33 +196,31 @@ def histories(bench: RankBench, group: str) -> Iterator[tuple[Case, CallResult, 
 # ---- values
 
 
-def loss(bench: RankBench) -> Outcome:
+@checks.judged(_calls, "loss")
+def loss(bench: RankBench, case: Case, _: CallResult, final: Array, __: dict[int, list[Array]]) -> None:
     """The loss in the end, as a share of what it was."""
-    for case, _, final, _ in _calls(bench, "loss"):
-        given: Given = case.expected
-        first, last = given.gap(given.start), given.gap(final)
-        if last <= BOUND * first:
-            continue
-        why = ""
-        if np.array_equal(final, given.start):
-            why = "The parameters never changed. Update the tensor that serve() gets, in place."
-        elif last > first:
-            why = "The loss grew. An update is parameters -= lr * gradient."
-        message = (
-            f"With {case.label}: at the end the loss is {100 * last / first:.3g} % as far above its minimum as at the "
-            f"start. At most {100 * BOUND:.0f} % is allowed. {why}"
-        )
-        got = f"{100 * last / first:.3g} %"
-        raise bench.lost(case, "not_converged", message.strip(), None, f"at most {100 * BOUND:.0f} %", got)
-    return bench.picture("loss")
+    given: Given = case.expected
+    first, last = given.gap(given.start), given.gap(final)
+    if last <= BOUND * first:
+        return
+    why = ""
+    if np.array_equal(final, given.start):
+        why = "The parameters never changed. Update the tensor that serve() gets, in place."
+    elif last > first:
+        why = "The loss grew. An update is parameters -= lr * gradient."
+    message = (
+        f"With {case.label}: at the end the loss is {100 * last / first:.3g} % as far above its minimum as at the "
+        f"start. At most {100 * BOUND:.0f} % is allowed. {why}"
+    )
+    got = f"{100 * last / first:.3g} %"
+    raise bench.lost(case, "not_converged", message.strip(), None, f"at most {100 * BOUND:.0f} %", got)
 
 
-def updates(bench: RankBench) -> Outcome:
+@checks.judged(histories, "updates")
+def updates(bench: RankBench, case: Case, result: CallResult, found: History) -> None:
     """Each worker's steps are in the final parameters, each once; and no request is left open."""
-    for case, result, found in histories(bench, "updates"):
-        _once(bench, case, found)
-        checks.undisturbed(bench, case, result)
-    return bench.picture("updates")
+    _once(bench, case, found)
+    checks.undisturbed(bench, case, result)
 
 
 def _once(bench: RankBench, case: Case, found: History) -> None:

@@ -159,22 +159,21 @@ def _state_habit(kept: list[float], total: int) -> str:
     return "Some of it is kept on several ranks: the shards must not overlap."
 
 
-def freed(bench: RankBench) -> Outcome:
+@checks.judged(values, "budget2", WRONG)
+def freed(bench: RankBench, case: Case, result: CallResult) -> None:
     """Bytes of gradients that are left after a step of stage 2: at most those of the rank's shard."""
-    for case, result in checks.if_right(values(bench, "budget2"), WRONG):
-        given: Given = case.expected
-        total = given.plan.bytes
-        held = [checks.amount(result, rank, "gradients") for rank in range(case.ranks)]
-        worst = max(range(case.ranks), key=lambda rank: held[rank])
-        if held[worst] > SLACK * total / case.ranks:
-            what = (
-                f"With {case.label}: after step() rank {worst} still holds {held[worst] / total * 100:.0f} % of the "
-                "gradients' memory. In stage 2 a rank keeps no gradient beyond its shard: set p.grad to None as soon "
-                "as it is reduced, and keep no reference to it."
-            )
-            texts = f"at most {SLACK * total / case.ranks:.0f} bytes", f"{held[worst]:.0f} bytes"
-            raise bench.lost(case, "too_much_memory", what, worst, *texts)
-    return bench.picture("budget2")
+    given: Given = case.expected
+    total = given.plan.bytes
+    held = [checks.amount(result, rank, "gradients") for rank in range(case.ranks)]
+    worst = max(range(case.ranks), key=lambda rank: held[rank])
+    if held[worst] > SLACK * total / case.ranks:
+        what = (
+            f"With {case.label}: after step() rank {worst} still holds {held[worst] / total * 100:.0f} % of the "
+            "gradients' memory. In stage 2 a rank keeps no gradient beyond its shard: set p.grad to None as soon "
+            "as it is reduced, and keep no reference to it."
+        )
+        texts = f"at most {SLACK * total / case.ranks:.0f} bytes", f"{held[worst]:.0f} bytes"
+        raise bench.lost(case, "too_much_memory", what, worst, *texts)
 
 
 # ---- messages
@@ -221,31 +220,30 @@ def _habit(joint: list[Operation], given: Given) -> str:
     return "Lay a group's parameters out in one flat buffer."
 
 
-def sent(bench: RankBench) -> Outcome:
+@checks.judged(values, "budget2", WRONG)
+def sent(bench: RankBench, case: Case, result: CallResult) -> None:
     """Bytes of each step in stage 2: those of a reduce-scatter and an all-gather, 2(N-1)/N of the parameters."""
-    for case, result in checks.if_right(values(bench, "budget2"), WRONG):
-        given: Given = case.expected
-        n, plan = case.ranks, given.plan
-        size = plan.bytes
-        most = 2 * (n - 1) * (SLACK * size / n + 4 * len(plan.shapes))  # every parameter may be padded
-        enough = 0.85 * (n - 1) * size / n
-        for rank in range(n):
-            steps = checks.by_step(result, rank, plan.steps)
-            allowed = most * _allowance(steps, plan.steps)
-            counts = [sum(checks.sent_by(op, range(n)) for op in operations) for operations in steps]
-            for step, count in enumerate(counts):
-                if enough <= count <= allowed:
-                    continue
-                few = count < enough
-                names = ", ".join(dict.fromkeys(op.name for op in steps[step])) or "nothing"
-                kind: Kind = "too_few_bytes" if few else "too_many_bytes"
-                what = (
-                    f"With {case.label}: in step {step + 1}, rank {rank} sent {count} bytes ({names}) for gradients of "
-                    f"{size} bytes. {_few(n, size) if few else _many(count, n, size)}"
-                )
-                limit = f"at least {enough:.0f} bytes" if few else f"at most {allowed:.0f} bytes"
-                raise bench.lost(case, kind, what, rank, limit, f"{count} bytes")
-    return bench.picture("budget2")
+    given: Given = case.expected
+    n, plan = case.ranks, given.plan
+    size = plan.bytes
+    most = 2 * (n - 1) * (SLACK * size / n + 4 * len(plan.shapes))  # every parameter may be padded
+    enough = 0.85 * (n - 1) * size / n
+    for rank in range(n):
+        steps = checks.by_step(result, rank, plan.steps)
+        allowed = most * _allowance(steps, plan.steps)
+        counts = [sum(checks.sent_by(op, range(n)) for op in operations) for operations in steps]
+        for step, count in enumerate(counts):
+            if enough <= count <= allowed:
+                continue
+            few = count < enough
+            names = ", ".join(dict.fromkeys(op.name for op in steps[step])) or "nothing"
+            kind: Kind = "too_few_bytes" if few else "too_many_bytes"
+            what = (
+                f"With {case.label}: in step {step + 1}, rank {rank} sent {count} bytes ({names}) for gradients of "
+                f"{size} bytes. {_few(n, size) if few else _many(count, n, size)}"
+            )
+            limit = f"at least {enough:.0f} bytes" if few else f"at most {allowed:.0f} bytes"
+            raise bench.lost(case, kind, what, rank, limit, f"{count} bytes")
 
 
 def _few(n: int, size: int) -> str:
