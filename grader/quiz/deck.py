@@ -51,6 +51,9 @@ class Card:
     - bug: the question holds the code; the answer begins with the line at fault.
     - diagram: the picture is to be shown, or `alt` where none can be; neither text repeats it.
     - number: the answer shows how `number` is worked out.
+
+    What a chapter has the reader predict is a card of kind choice or number, too. It is new to nobody: the quiz asks it
+    of those who predicted something else.
     """
 
     id: str
@@ -70,6 +73,7 @@ class Card:
     alt: str = ""  # of kind diagram: what is drawn there, without giving the answer away
     cloze: str = ""  # of kind cloze: the question with its {{parts}}
     explanation: str = ""  # of kinds cloze, choice and bug: what the card's author wrote as the answer
+    predict: bool = False  # asked in its chapter, before the cell that shows it
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from grader import tally
 from grader.exercises.common import checks
 from grader.exercises.parameter_server.replayed import NEAR, Array, Given, History, histories
 from grader.ranks.program import CallResult
@@ -141,6 +142,9 @@ def slow(bench: RankBench, case: Case, result: CallResult, found: History) -> No
         spans = [span for span in result.trace.spans if span.rank == rank and span.what == "compute"]
         took = [span.until for span in spans if abs(span.until - span.since - seconds * 1e9) < 1e3]
         done, allowed = max(took, default=0) / 1e9, LATE * plan.steps * seconds
+        if rank != slowest:
+            tally.note("last gradient of a quick worker", done, allowed, "s", where=case.label,
+                       reference=plan.steps * max(plan.seconds), of="waiting for the slowest")  # fmt: skip
         if rank == slowest or done <= allowed:
             continue
         count = len(found.of(rank))

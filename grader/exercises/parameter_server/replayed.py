@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from grader import tally
 from grader.exercises.common import checks, plain
 from grader.lost import Lost
 from grader.ranks.program import CallResult, Strided
@@ -201,6 +202,7 @@ def loss(bench: RankBench, case: Case, _: CallResult, final: Array, __: dict[int
     """The loss in the end, as a share of what it was."""
     given: Given = case.expected
     first, last = given.gap(given.start), given.gap(final)
+    tally.note("loss that is left", 100 * last / first, 100 * BOUND, "%", where=case.label)
     if last <= BOUND * first:
         return
     why = ""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from statistics import median
 
+from grader import tally
 from grader.exercise import Check, Exercise
 from grader.exercises.common import spark_tables as tables
 from grader.exercises.common.spark_tables import Judge
@@ -28,15 +29,17 @@ MOST_UNEVEN = 3.0  # records of the longest task, in those of the median task
 COUNTRY = 2  # which argument they are
 ALL = f"{EVENTS:,} events, half of one user"
 FEW = "60 events, half of one user"
+AGAIN = f"{ALL}, in the second call of two"
 
 
 def _given(bench: SparkBench, label: str) -> Given:
     rng = bench.rng(label)
-    return cases.drawn(rng, EVENTS, USERS, COUNTRIES) if label == ALL else cases.drawn(rng, 60, 12, 4)
+    return cases.drawn(rng, 60, 12, 4) if label == FEW else cases.drawn(rng, EVENTS, USERS, COUNTRIES)
 
 
 def _held(bench: SparkBench, label: str, *judges: Judge) -> Chart:
-    returned = bench.run(label, "join", *_given(bench, label).arguments, conf=CONF)
+    before = _given(bench, FEW).arguments if label == AGAIN else None  # where another user has half the events
+    returned = bench.run(label, "join", *_given(bench, label).arguments, conf=CONF, before=before)
     given = tables.no_frame(bench, label), tables.missing(bench, label, cases.COLUMNS)
     return bench.hold(label, returned, *given, *judges)
 
@@ -165,6 +168,7 @@ def _uneven(bench: SparkBench, label: str) -> Judge:
                 "task. Give that key a salt, or take its rows out and join them by a broadcast."
             )
             return found("no_overlap", message, f"<= {MOST_UNEVEN:g} times the median", _times(longest, middle))
+        tally.note("records of the longest task", _ratio(shares), MOST_UNEVEN, "times the median", where=label)
         stage, shares = max(stages, key=lambda each: max(each[1]))
         if max(shares) >= hot:
             message = (
@@ -216,6 +220,7 @@ def _large(bench: SparkBench) -> Chart:
 
 
 def _balanced(bench: SparkBench) -> Chart:
+    _held(bench, AGAIN, _settings_kept(bench, AGAIN), _uneven(bench, AGAIN))
     return _held(bench, ALL, _settings_kept(bench, ALL), _uneven(bench, ALL))
 
 
