@@ -120,9 +120,11 @@ def grade(
     if html is not None:
         from grader.classroom import running
         from grader.classroom.pages import feedback
+        from grader.trace import moments
 
         when = time.strftime("%d %B %Y, %H:%M").lstrip("0")
-        running.write_whole(html, feedback.page(verdict, handed_in.source, learner=file.name, when=when))
+        page = feedback.page(verdict, handed_in.source, learner=file.name, when=when, scripts=[moments.player()])
+        running.write_whole(html, page)
     return 0 if verdict.passed else 1
 
 

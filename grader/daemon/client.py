@@ -16,6 +16,7 @@ import signal
 import socket
 import subprocess
 import sys
+import termios
 
 from grader.daemon import place
 
@@ -86,7 +87,7 @@ def asked(arguments: Sequence[str]) -> int | None:
         connection = _connection()
         if connection is None:
             return None
-        with connection, _told(connection):
+        with connection, _terminal_kept(), _told(connection):
             if _first(connection) != BEGUN:
                 return None
             connection.settimeout(None)
@@ -97,6 +98,17 @@ def asked(arguments: Sequence[str]) -> int | None:
         print("rankup: the warm service was ended while it did this. Give the command again.", file=sys.stderr)
         return ENDED
     return ended[0]
+
+
+@contextlib.contextmanager
+def _terminal_kept() -> Iterator[None]:
+    """The terminal is afterwards as it was, also where the service was killed and could not see to it."""
+    before = termios.tcgetattr(0) if os.isatty(0) else None
+    try:
+        yield
+    finally:
+        if before is not None and os.tcgetpgrp(0) == os.getpgrp():
+            termios.tcsetattr(0, termios.TCSADRAIN, before)
 
 
 def _first(connection: socket.socket) -> bytes:

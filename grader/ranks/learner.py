@@ -7,6 +7,7 @@ own given as text, makes them there. What it returns is what the ranks say, like
 from __future__ import annotations
 
 import errno
+import functools
 import importlib
 import inspect
 import os
@@ -72,6 +73,12 @@ def as_the_caller_sees(arguments: list[Any]) -> list[Any]:
 # ---- functions
 
 
+@functools.lru_cache(maxsize=8)
+def compiled(source: str, file: str) -> types.CodeType:
+    """A program's code, one for all simulated ranks of a process. Raises what compile() raises."""
+    return compile(source, file, "exec")
+
+
 def find_functions(
     module: types.ModuleType, wanted: list[tuple[str, list[str] | None]]
 ) -> tuple[dict[str, Any], dict[str, str]]:
@@ -117,7 +124,7 @@ def load_harness(text: str, submission: types.ModuleType) -> dict[str, Any]:
     """The functions of a harness, by name; `submission` is the learner's module, for them to look into."""
     module = program.module(text, HARNESS, "harness")
     module.__dict__["submission"] = submission
-    exec(compile(text, HARNESS, "exec"), module.__dict__)
+    exec(compiled(text, HARNESS), module.__dict__)
     return {name: value for name, value in vars(module).items() if isinstance(value, types.FunctionType)}
 
 

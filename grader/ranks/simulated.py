@@ -33,6 +33,10 @@ class NeedsProcesses(Exception):  # noqa: N818 - says what is the case
     """The program does something that only real processes can do, and why."""
 
 
+class NeedsThreads(Exception):  # noqa: N818 - says what is the case
+    """The program does something that its ranks cannot do as greenlets, and what."""
+
+
 def folder_of(program: Program) -> Folder | None:
     """The folder in which a program is to work; None where it gets an empty one."""
     return program.place.folder if program.place is not None else None
@@ -45,6 +49,7 @@ class Session:
         self._warm, self.processor = warm, processor
         self._box: Box | None = None
         self._room = 0
+        self.threads = False  # whether its program was found to need them
 
     def box(self, limits: BoxLimits, ranks: int, imported: Sequence[str], folder: Folder | None = None) -> Box:
         """The box, anew if it has no room for so many ranks, which are a thread each. A session's programs are all of
@@ -69,7 +74,7 @@ class SimWorld(World):
 
     def __init__(
         self, box: Box, program: Program, ranks: int, seed: int, limits: Limits, network: Network,
-        faults: Sequence[Fault], tracing: bool, processor: int,
+        faults: Sequence[Fault], tracing: bool, processor: int, threads: bool = False,
     ) -> None:  # fmt: skip
         super().__init__(box, program, ranks, seed, limits, faults)
         self._more = {
@@ -78,6 +83,7 @@ class SimWorld(World):
             "faults": [fault.to_json() for fault in faults],
             "trace": tracing,
             "processor": processor,
+            "threads": threads,
         }
         self._traced = False  # whether it has told, out of turn, what its ranks have done
         self._threads: dict[int, int] = {}
@@ -165,6 +171,8 @@ class SimWorld(World):
                 self.account.trace.carried[about, int(header.get("number", -1))] = frame.blob
             case "needs_processes":
                 raise NeedsProcesses(str(header.get("why")))
+            case "needs_threads" if not self._more["threads"]:
+                raise NeedsThreads(str(header.get("why")))
             case "printed":
                 self.client.printed.add(about, str(header.get("stream")), str(header.get("text")).encode())
             case _:

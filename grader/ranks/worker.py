@@ -116,7 +116,7 @@ class _Rank:
     def _make_calls(self, functions: dict[str, Any], problems: dict[str, str]) -> int:
         recorder, device = self._recorder, self._device
         ledger = model.Ledger()
-        model.begin(time.sleep, lambda: ledger)
+        model.begin(lambda seconds, _: time.sleep(seconds), lambda: ledger)
         _say_what_was_printed()
         recorder.message({"event": "loaded", "problems": problems})
         while (call := self._channel.next()) is not None:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import grader
 from grader import packs
+from grader.sandbox import LINUX
 
 PROGRAM = "bwrap"
 SCRATCH, TEMPORARY = "/scratch", "/tmp"  # in a box: empty, and gone with it
@@ -29,6 +30,8 @@ DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 
 def program() -> str | None:
     """Where bubblewrap is: the system's, else the one that came with this package; None where there is neither."""
+    if not LINUX:
+        return None
     if found := shutil.which(PROGRAM):
         return found
     try:
@@ -146,5 +149,6 @@ def environment() -> dict[str, str]:
         "OMP_NUM_THREADS": "1",  # a fork after a multi-threaded tensor operation hangs in matmul
         "MKL_NUM_THREADS": "1",
         "GLOO_SOCKET_IFNAME": "lo",
+        "OBJC_DISABLE_INITIALIZE_FORK_SAFETY": "YES",  # a Mac's frameworks would end a fork of a process with threads
         "TORCH_CPP_LOG_LEVEL": "ERROR",  # it warns of host names that it cannot look up
     }

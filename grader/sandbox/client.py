@@ -179,7 +179,7 @@ class Client:
     def end(self, number: int) -> None:
         """Kill one process; the others go on."""
         with contextlib.suppress(OSError):
-            self.box.keeper.send(b"end %d" % number)
+            self.box.keeper.put(b"end %d" % number)
 
     def moment(self, number: int) -> Moment:
         """Now, from which a process's answer may be counted."""
@@ -233,14 +233,14 @@ class Client:
         if self._asked_at <= self.last_news:
             self._asked_at, self._stand_still = time.monotonic(), False
             with contextlib.suppress(OSError):
-                self.box.keeper.send(b"look")
+                self.box.keeper.put(b"look")
         return self._stand_still or not self.kept
 
     def traffic(self, seconds: float) -> dict[str, Any] | None:
         """What the keeper says of the box's network, if it does within so many seconds."""
         self._carried.clear()
         with contextlib.suppress(OSError):
-            self.box.keeper.send(b"traffic")
+            self.box.keeper.put(b"traffic")
         deadline = time.monotonic() + seconds
         while not self._carried and self.kept and time.monotonic() < deadline:
             self.read(TICK_SECONDS)
@@ -264,7 +264,7 @@ class Client:
         for key, _ in self._watch.select(timeout):
             kind, number = key.data
             if kind == "keeper":
-                self._keeper_says(self.box.keeper.recv(65536))
+                self._keeper_says(self.box.keeper.take())
                 continue
             try:
                 data = os.read(key.fd, 2**18)

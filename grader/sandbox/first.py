@@ -15,14 +15,13 @@ import os
 import selectors
 import signal
 import socket
-import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-from grader.sandbox import bwrap, capabilities, folder, landlock, namespaces, seccomp, supervise
+from grader.sandbox import LINUX, bwrap, capabilities, folder, landlock, namespaces, packets, seccomp, supervise
 from grader.sandbox.folder import Folder
 from grader.sandbox.limits import BoxLimits
 from grader.sandbox.supervise import become_subreaper
@@ -56,10 +55,10 @@ def prepare() -> None:
         _filters[unix_sockets] = seccomp.program(unix_sockets=unix_sockets)
 
 
-def tell(to: socket.socket, message: dict[str, Any]) -> None:
+def tell(to: packets.Packets, message: dict[str, Any]) -> None:
     """Tell somebody who may be gone already."""
     with contextlib.suppress(OSError):
-        to.send(json.dumps(message).encode())
+        to.put(json.dumps(message).encode())
 
 
 class First:
@@ -67,7 +66,7 @@ class First:
 
     def __init__(
         self,
-        keeper: socket.socket,
+        keeper: packets.Packets,
         descriptors: list[int],
         wanted: Wanted,
         module: ModuleType,
@@ -105,10 +104,11 @@ class First:
         self._wait(woken)
 
     def _announce(self) -> None:
-        """Tell the keeper who the ranks are, and give it this box's /proc."""
-        folder = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY)
-        socket.send_fds(self.keeper, [json.dumps({"pids": list(self.ranks)}).encode()], [folder])
-        os.close(folder)
+        """Tell the keeper who the ranks are, and give it this box's /proc, where there is one."""
+        folder = [os.open("/proc", os.O_RDONLY | os.O_DIRECTORY)] if LINUX else []
+        self.keeper.put(json.dumps({"pids": list(self.ranks)}).encode(), folder)
+        for fd in folder:
+            os.close(fd)
 
     def _wait(self, woken: socket.socket) -> None:
         watch = selectors.DefaultSelector()
@@ -120,7 +120,8 @@ class First:
                 if key.fileobj is woken:
                     with contextlib.suppress(BlockingIOError):
                         woken.recv(4096)
-                elif not (command := self.keeper.recv(64)):
+                elif not (command := self.keeper.take()):
+                    supervise.send(self.ranks, signal.SIGKILL)  # not every kernel does, when we end
                     return
                 elif command == b"stacks":
                     supervise.send(self.ranks, TRACE_SIGNAL, STACKS_SIGNAL)
@@ -179,7 +180,3 @@ def keep_to(folders: Sequence[str], read: Sequence[str] = ()) -> None:
     settle(folders[0])
     if landlock.abi():
         landlock.restrict([*bwrap.seen(), *bwrap.OF_A_BOX, *read], [*folders, *bwrap.DEVICES, *bwrap.gpus()])
-
-
-if sys.platform != "linux":
-    raise ImportError("rankup runs learners' code on Linux only")

@@ -22,6 +22,7 @@ from grader.ranks.engines import DEFAULT_LIMITS, unsupported
 from grader.ranks.network import ROUNDS
 from grader.ranks.program import CallResult, Function, Limits, Program, Run
 from grader.ranks.simulated import NeedsProcesses, Session
+from grader.sandbox import LINUX
 from grader.sandbox.warm import BoxFailed
 from grader.submission import Submission
 from grader.trace.events import Trace
@@ -121,6 +122,8 @@ class RankBench:
         self._worlds: dict[Key, list[Case]] = {}
         self._told_seed = _one_way(self.seed)
         cases = world.drawn(self.seed)
+        if engine == "auto" and unsupported("gloo", 1):
+            engine = "sim"
         self._twins = twins.twins(cases, self.seed) if world.p2p_only and engine == "auto" else {}
         for case in (*self._twins.values(), *cases):
             if engine != "auto":
@@ -266,7 +269,8 @@ class RankBench:
         why = next((why for case, why in self._beyond.items() if case.group == group), "")
         if why:
             file = self.program.file
-            return Unable(f"Not judged, because {file} cannot be simulated ({why}) and this check needs a simulation.")
+            needs = "and this check needs a simulation" if LINUX else "and real processes need Linux"
+            return Unable(f"Not judged, because {file} cannot be simulated ({why}) {needs}.")
         return Unable("Not run, because this check needs another engine. If you chose one with --engine, choose none.")
 
     def outcome(self, case: Case) -> Outcome:
