@@ -39,7 +39,7 @@ def is_typed(card: Card) -> bool:
 def prompt(card: Card) -> str:
     """How to answer, for a prompt."""
     if card.kind == "number" and card.number is not None:
-        return "Your answer" if card.number.unit == "1" else f"Your answer in {card.number.unit}"
+        return "Your answer" if card.number.unit in units.PURE else f"Your answer in {card.number.unit}"
     return {
         "choice": "The numbers of all right options, e.g. 1 3",
         "order": "All numbers in the right order, e.g. 3 1 2",
@@ -80,7 +80,7 @@ def judge(card: Card, typed: str, order: tuple[int, ...]) -> Judged:
 def judge_nothing(card: Card, order: tuple[int, ...]) -> str:
     """What is said to somebody who does not know."""
     if card.kind == "number" and card.number is not None:
-        return f"It is {card.number.value:g} {card.number.unit}."
+        return f"It is {units.told(card.number.value, card.number.unit)}."
     if card.kind == "choice":
         return f"The right answer is {_list(_right(card, order))}."
     if card.kind == "order":
@@ -90,12 +90,15 @@ def judge_nothing(card: Card, order: tuple[int, ...]) -> str:
 
 def _judge_number(number: Number, typed: str) -> Judged:
     try:
-        value = units.quantity(typed, number.unit)
+        value = units.answer(typed, number)
     except ValueError as error:
         raise UnreadableError(str(error)) from None
-    right = number.accepts(value)
-    verdict = "Right" if right else f"Not {value:g}"
-    return Judged(right, f"{verdict}: it is {number.value:g} {number.unit}.")
+    it_is = f"it is {units.told(number.value, number.unit)}."
+    if number.accepts(value):
+        return Judged(True, f"Right: {it_is}")
+    said, own = typed.strip(), units.told(float(f"{value:.4g}"), number.unit)
+    which = "" if units.is_plain(said) or said == own else f", which is {own}"
+    return Judged(False, f"Not {said}{which}: {it_is}")
 
 
 def numbers(typed: str, count: int) -> list[int]:
