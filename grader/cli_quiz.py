@@ -82,7 +82,7 @@ def quiz(
 
 @app.command()
 def interview(
-    level: Annotated[str, typer.Option(help="mid, senior or principal.")],
+    level: Annotated[str, typer.Option(help="The level that you apply for: mid, senior or principal.")] = "",
     minutes: Annotated[
         float | None,
         typer.Option(help="Length (default: 30, or the round's). 45 or more: with a design round, if one fits."),
@@ -92,8 +92,12 @@ def interview(
     ] = None,
     design: Annotated[str | None, typer.Option("--round", help="Include this design round, e.g. one-trillion.")] = None,
     seed: Annotated[
-        int | None, typer.Option(min=0, help="Seed for drawing the questions. Your progress changes the draw, too.")
+        int | None,
+        typer.Option(min=0, help="Ask the questions of this seed, as a report names it (default: what suits you)."),
     ] = None,
+    speak: Annotated[
+        bool, typer.Option("--speak", help="Answer each question aloud in 90 seconds; a bell rings at their end.")
+    ] = False,
     out: Annotated[Path, typer.Option(help="The folder for the report.")] = Path("work", "interviews"),
     plain: Annotated[bool, typer.Option("--plain", help="Use plain lines, even on a terminal.")] = False,
 ) -> int:
@@ -101,7 +105,7 @@ def interview(
     from grader.quiz.interview import session
 
     with _told():
-        wanted = session.Request(level, minutes, tuple(topic or ()), design, seed, out, plain)
+        wanted = session.Request(level, minutes, tuple(topic or ()), design, seed, out, plain, speak)
         return session.run(_course(), wanted)
 
 

@@ -179,6 +179,7 @@ class StepScreen(Screen[None]):
     def __init__(self, steps: Steps) -> None:
         super().__init__()
         self.steps, self.step = steps, Step("", ())
+        self._rung = ""  # the title of what the bell rang for last
 
     def compose(self) -> ComposeResult:
         with Horizontal(id="top"):
@@ -282,7 +283,11 @@ class StepScreen(Screen[None]):
     def tick(self) -> None:
         clock = self.query_one("#clock", Static)
         clock.update(time_left(self.step))
-        clock.set_class(self.step.left is not None and self.step.left()[0] < 0, "late")
+        late = self.step.left is not None and self.step.left()[0] < 0
+        clock.set_class(late, "late")
+        if late and not self.step.paused and self._rung != self.step.title:
+            self._rung = self.step.title  # once for each question
+            self.app.bell()
 
     def written(self) -> str:
         """What is in the field for long answers."""
