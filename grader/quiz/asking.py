@@ -25,6 +25,7 @@ class Judged:
 
     right: bool
     said: str
+    picked: tuple[int, ...] = ()  # of kind choice: the options, by the places at which they were shown
 
     @property
     def rating(self) -> int:
@@ -119,17 +120,12 @@ def _right(card: Card, order: tuple[int, ...]) -> list[int]:
 def _judge_choice(card: Card, typed: list[int], order: tuple[int, ...]) -> Judged:
     right = _right(card, order)
     if set(typed) == set(right):
-        return Judged(True, f"Right: {_list(right)}.")
+        return Judged(True, f"Right: {_list(right)}.", tuple(typed))
     wrong = sorted(set(typed) - set(right))
     missed = sorted(set(right) - set(typed))
     parts = [f"{_list(wrong)} {'are' if len(wrong) > 1 else 'is'} wrong"] if wrong else []
     parts += [f"{_list(missed)} {'are' if len(missed) > 1 else 'is'} missing"] if missed else []
-    whys = [
-        f" {place}: {why.rstrip('.')}."
-        for place in wrong
-        if (why := " ".join(card.options[order[place - 1]].why.split()))
-    ]
-    return Judged(False, f"Not right: {'; '.join(parts)}." + "".join(whys))
+    return Judged(False, f"Not right: {'; '.join(parts)}.", tuple(typed))
 
 
 def _judge_order(typed: list[int], order: tuple[int, ...]) -> Judged:
@@ -166,6 +162,20 @@ def question(card: Card) -> str:
     if card.kind == "diagram" and card.alt:
         return f"{card.question}\n\n*Picture:* {card.alt}"
     return card.question
+
+
+def answer(card: Card, order: tuple[int, ...], picked: tuple[int, ...]) -> str:
+    """The Markdown that is shown after the answer: a choice's options as they were shown, with what was picked."""
+    if not card.options:
+        return card.answer
+    items = []
+    for place, index in enumerate(order, start=1):
+        option, yours = card.options[index], place in picked
+        sign = "Right" if option.right else "Wrong"
+        sign += ", and you chose it" if yours else ", and you missed it" if picked and option.right else ""
+        why = "".join(f"\n   {line}" if line else "\n" for line in option.why.split("\n")) if option.why else ""
+        items.append(f"{place}. **{sign}:** {option.text}{'  ' if why else ''}{why}")
+    return "\n".join([*items, "", card.explanation])
 
 
 def _code(card: Card) -> tuple[int, int]:

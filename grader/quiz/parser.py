@@ -68,9 +68,17 @@ class _Cloze(_Card):
         hidden = _HIDDEN.findall(text)
         if not hidden or not all(part.strip() for part in hidden):
             broken(question.line, f"card {question.name!r} is a cloze, but hides nothing: write {{{{like this}}}}")
-        filled = _HIDDEN.sub(lambda found: str(found[1]).strip(), text)
+        filled = _HIDDEN.sub(_filled, text)
         shown, whole = _HIDDEN.sub("[...]", text), f"{filled}\n\n{explanation}".strip()
         return {"question": shown, "answer": whole, "cloze": text, "explanation": explanation}
+
+
+def _filled(found: re.Match[str]) -> str:
+    """What was hidden, bold where Markdown would read it so."""
+    part, (start, end), text = found[1].strip(), found.span(), found.string
+    inside = text[:start].count("`") % 2 or "*" in part
+    touches = (text[start - 1 : start] + text[end : end + 1]).replace(" ", "")
+    return part if inside or any(each.isalnum() or each in "*_{}" for each in touches) else f"**{part}**"
 
 
 class _Number(_Card):

@@ -63,19 +63,29 @@ def test_what_is_no_number_is_told(typed: str) -> None:
 
 @pytest.mark.parametrize("typed", ["2 3", "3,2", "23", "2, 3"])
 def test_all_right_options_and_no_other_are_right(cards: dict[str, Card], typed: str) -> None:
-    assert asking.judge(cards["choice"], typed, (0, 1, 2)) == asking.Judged(True, "Right: 2 and 3.")
+    assert asking.judge(cards["choice"], typed, (0, 1, 2)).said == "Right: 2 and 3."
 
 
 @pytest.mark.parametrize(
     ("typed", "said"),
     [
         ("2", "Not right: 3 is missing."),
-        ("123", "Not right: 1 is wrong. 1: Its root sends everything twice."),
-        ("1", "Not right: 1 is wrong; 2 and 3 are missing. 1: Its root sends everything twice."),
+        ("123", "Not right: 1 is wrong."),
+        ("1", "Not right: 1 is wrong; 2 and 3 are missing."),
     ],
 )
-def test_a_wrong_choice_is_told_why(cards: dict[str, Card], typed: str, said: str) -> None:
+def test_a_wrong_choice_is_told(cards: dict[str, Card], typed: str, said: str) -> None:
     assert asking.judge(cards["choice"], typed, (0, 1, 2)).said == said
+
+
+def test_options_are_explained_as_they_were_shown_and_picked(cards: dict[str, Card]) -> None:
+    told = asking.answer(cards["choice"], (2, 0, 1), (1, 2)).split("\n")
+    assert [line[:30] for line in told if line[:1].isdigit()] == [
+        "1. **Right, and you chose it:*", "2. **Wrong, and you chose it:*", "3. **Right, and you missed it:*"[:30],
+    ]  # fmt: skip
+    assert "   Its root sends everything twice." in told
+    assert told[-1] == cards["choice"].explanation.split("\n")[-1]
+    assert "missed" not in asking.answer(cards["choice"], (2, 0, 1), ())
 
 
 @pytest.mark.parametrize(("order", "typed"), [((2, 0, 1), "2 3 1"), ((1, 0, 2), "213"), ((2, 1, 0), "3>2>1")])

@@ -61,8 +61,8 @@ def seed_for(
         again = sum(task.question in recent for task in chosen)
         weights = (0.1 + min(1.0, max(0.0, weakness.get(task.topic, UNKNOWN))) for task in chosen)
         suits.setdefault((held[design.name] if design else 0, again), []).append((seed, math.prod(weights)))
-    seeds, weights = zip(*suits[min(suits)], strict=True)
-    return int(draw.choices(seeds, weights)[0])
+    best = suits[min(suits)]
+    return draw.choices([seed for seed, _ in best], [weight for _, weight in best])[0]
 
 
 def _drawn(
