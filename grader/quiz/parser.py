@@ -23,6 +23,7 @@ the model of its keys.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -207,7 +208,7 @@ def parse(text: str, file: str) -> Deck:
         first = lines.setdefault(block.name, block.line)
         if first != block.line:
             raise BrokenError(block.line, f"card {block.name!r} is also at line {first}; an id is for one card")
-        return _card(block, about.deck)
+        return replace(_card(block, about.deck), file=file)
 
     return Deck(about.deck, about.title, tuple(every(card, blocks, file)), file)
 

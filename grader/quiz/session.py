@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from grader.quiz import asking, editor, statistics, words
 from grader.quiz.deck import DeckError
+from grader.quiz.folder import own
 from grader.quiz.plan import Wanted
 from grader.quiz.schedule import GOOD, RATINGS
 from grader.quiz.sitting import Desk, Sitting, Turn
@@ -18,7 +19,8 @@ enter          show the answer; check what was typed;
 1 2 3 4        rate: again, hard, good, easy
 u              undo, even what an earlier session did
 b, s           bury until tomorrow; suspend for good
-e              edit the card in $EDITOR
+e              edit a copy of the card in $EDITOR; it is
+               asked from now on instead of ours
 o              open a diagram's picture in the browser
 t, ?           statistics; this list
 n N            from now on N new cards a day
@@ -223,7 +225,7 @@ class Quiz:
                 raise _MovedError(said)
             case "e":
                 sitting.edit()
-                raise _MovedError("The cards were read again.")
+                raise _MovedError(f"The cards were read again. Yours are in {own()}.")
             case "o":
                 return editor.open_picture(sitting.turn.card, self.desk.cards_dir)
         sitting.set_new_a_day(int(reply.text))

@@ -209,7 +209,7 @@ class Sitting:
         Raises DeckError; the cards stay then.
         """
         assert self.turn is not None
-        editor.edit(self.turn.card, self._desk.decks)
+        editor.edit(self.turn.card)
         self._desk.decks = editor.read_again(self._desk.cards_dir)
         there = self._desk.by_id()
         self._queue = deque(there[card.id] for card in self._queue if card.id in there)

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from grader.quiz import plain, store
 from grader.quiz.deck import DeckError
-from grader.quiz.folder import load_folder
+from grader.quiz.folder import load_all
 from grader.quiz.front import has_screen, hold
 from grader.quiz.interview import choose, content, journal, report, rounds
 from grader.quiz.interview.conduct import Clock, Talk
@@ -78,7 +78,7 @@ def run(
     tasks, designs = (list(map(aloud, asked)), []) if request.spoken else (asked, every_round)
     wanted = _wanted(request, course, tasks, designs)
     report.check_folder(request.out)
-    cards = [card for deck in load_folder(course.cards) for card in deck.cards]
+    cards = [card for deck in load_all(course.cards) for card in deck.cards]
     answers = {task.id: task for task in (*asked, *(stage for each in every_round for stage in each.stages))}
     library = Library(course.readings, course.exercises, cards, answers)
     with store.opened() as progress:
