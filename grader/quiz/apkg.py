@@ -89,11 +89,11 @@ def _note(card: Card, deck: Deck, place: int) -> genanki.Note:
 
 def _pictures(cards: Sequence[Card], folder: Path, room: Path) -> list[str]:
     """Copies of the pictures that the cards show, under the names that the notes have for them."""
-    copies: dict[str, str] = {}
+    copies: dict[str, Path] = {}
     for card in cards:
         if card.picture:
             copy, source = room / html.picture_name(card), picture(card, folder)
-            if copies.setdefault(copy.name, card.picture) != card.picture:
+            if copies.setdefault(copy.name, source) != source:
                 raise DeckError(f"{source}: another picture has the same name")
             try:
                 shutil.copyfile(source, copy)
