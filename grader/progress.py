@@ -21,6 +21,7 @@ _TABLES = (
     "CREATE TABLE IF NOT EXISTS cause (exercise TEXT PRIMARY KEY, cause TEXT, times INTEGER)",
     "CREATE TABLE IF NOT EXISTS hint (exercise TEXT PRIMARY KEY, given INTEGER)",
     "CREATE TABLE IF NOT EXISTS cell (chapter TEXT, digest TEXT, at TEXT, PRIMARY KEY (chapter, digest))",
+    "CREATE TABLE IF NOT EXISTS prediction (card TEXT PRIMARY KEY, chapter TEXT, true INTEGER, at TEXT)",
 )
 
 _CAUSE = "SELECT cause, times FROM cause WHERE exercise = ?"
@@ -145,3 +146,17 @@ def read() -> dict[str, Read]:
         before = found.get(chapter, Read(frozenset(), when))
         found[chapter] = Read(before.digests | {digest}, max(before.last, when))
     return found
+
+
+def record_prediction(card: str, chapter: str, true: bool) -> None:
+    """Remember whether what the learner predicted came true, the last time they did."""
+    row = (card, chapter, true, datetime.now(UTC).isoformat())
+    with _database() as database:
+        database.execute("INSERT OR REPLACE INTO prediction VALUES (?, ?, ?, ?)", row)
+
+
+def predictions() -> dict[str, tuple[int, int]]:
+    """By chapter, how many predictions were made, and how many came true."""
+    asked = "SELECT chapter, count(*), sum(true) FROM prediction GROUP BY chapter"
+    with _database() as database:
+        return {chapter: (made, true) for chapter, made, true in database.execute(asked)}

@@ -9,7 +9,8 @@ from typing import Any
 from docutils import nodes
 from docutils.utils.math import latex2mathml
 
-sys.path.insert(0, str(Path(__file__).parent))
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
 
 project = "rankup"
 html_title = "rankup"
@@ -38,7 +39,8 @@ html_math_renderer = "mathml"
 
 nb_execution_mode = "off"  # `executed` has run them
 nb_render_markdown_format = "myst"  # CommonMark alone has no tables
-nb_ipywidgets_js: dict[str, Any] = {}  # no chapter has widgets, and these would come from the network
+nb_ipywidgets_js: dict[str, Any] = {}  # these would come from the network: ours move by `widgets` instead
+nb_mime_priority_overrides = [("*", "application/vnd.jupyter.widget-view+json", None)]
 myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 4
 myst_heading_slug_func = "slugs.as_jupyterlab"  # chapters link to headings as JupyterLab names them
@@ -51,5 +53,23 @@ def _mathml(page: Any, node: nodes.math | nodes.math_block) -> None:
     raise nodes.SkipNode
 
 
+def _widgets(app: Any) -> None:
+    """All widgets' modules as one script: pages that are opened as files may load no modules."""
+    parts = [(HERE / "widgets.js").read_text("utf-8")]
+    for path in sorted((HERE.parent / "course" / "lib" / "courselib" / "widgets").glob("*.js")):
+        body, _, exported = path.read_text("utf-8").rpartition("export default ")
+        parts.append(f"(() => {{\n{body}window.rankupWidgets[{path.stem!r}] = {exported.strip()}\n}})();\n")
+    script = Path(app.outdir, "_static", "all-widgets.js")
+    script.parent.mkdir(parents=True, exist_ok=True)
+    script.write_text("\n".join(parts), "utf-8")
+
+
+def _page(app: Any, page: str, template: str, context: dict[str, Any], tree: Any) -> None:
+    if "rankup-widget" in context.get("body", ""):
+        app.add_js_file("all-widgets.js")
+
+
 def setup(app: Any) -> None:
     app.add_html_math_renderer("mathml", (_mathml, None), (_mathml, None))
+    app.connect("builder-inited", _widgets)
+    app.connect("html-page-context", _page)

@@ -51,6 +51,9 @@ class Card:
     - bug: the question holds the code; the answer begins with the line at fault.
     - diagram: the picture is to be shown, or `alt` where none can be; neither text repeats it.
     - number: the answer shows how `number` is worked out.
+
+    What a chapter has the reader predict is a card of kind choice or number, too. It is new to nobody: the quiz asks it
+    of those who predicted something else.
     """
 
     id: str
@@ -71,6 +74,7 @@ class Card:
     cloze: str = ""  # of kind cloze: the question with its {{parts}}
     explanation: str = ""  # of kinds cloze, choice and bug: what the card's author wrote as the answer
     file: str = field(default="", compare=False)  # that it was read from
+    predict: bool = False  # asked in its chapter, before the cell that shows it
 
 
 @dataclass(frozen=True)

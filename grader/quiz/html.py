@@ -39,11 +39,11 @@ def front(card: Card) -> str:
         case "choice":
             several = sum(option.right for option in card.options) > 1
             texts = random.Random(card.id).sample([option.text for option in card.options], len(card.options))
-            items = "".join(f"<li>{_inline(text)}</li>" for text in texts)
+            items = "".join(f"<li>{inline(text)}</li>" for text in texts)
             html += f'\n<ul class="options">{items}</ul>'
             html += '\n<p class="hint">Several are right.</p>' if several else ""
         case "order":
-            items = "".join(f"<li>{_inline(step)}</li>" for step in shuffled(card))
+            items = "".join(f"<li>{inline(step)}</li>" for step in shuffled(card))
             html += f'\n<p class="hint">Put these in order:</p>\n<ul class="steps">{items}</ul>'
         case "bug":
             html = _CODE.sub(lambda found: f"{found[1]}{_numbered(found[2])}{found[3]}", html, count=1)
@@ -86,7 +86,8 @@ def shuffled(card: Card) -> list[str]:
     return steps
 
 
-def _inline(markdown: str) -> str:
+def inline(markdown: str) -> str:
+    """The same for part of a line."""
     return str(_MARKDOWN.renderInline(markdown))
 
 

@@ -16,8 +16,9 @@
 
     2(N-1)/N x S
 
-Any card may name the interview question it belongs to (`question: q-ring`). What else a kind needs is said below, by
-the model of its keys.
+Any card may name the interview question it belongs to (`question: q-ring`). With `predict: true` a choice with one
+right option, or a number, is what its chapter asks before a cell is run. What else a kind needs is said below, by the
+model of its keys.
 """
 
 from __future__ import annotations
@@ -52,6 +53,7 @@ class _Card(Keys):
     topic: str
     kind: Literal["qa", "cloze", "number", "choice", "order", "bug", "diagram"]
     question: str | None = None
+    predict: bool = False
 
     def made(self, question: Part, answer: Part) -> Made:
         return {"question": question.text, "answer": answer.text}
@@ -230,4 +232,8 @@ def _card(block: Part, deck: str) -> Card:
     if rules and not answer.text:
         broken(line, f"card {name!r} has an empty answer")
     made = keys.made(question, answer)
-    return Card(name, deck, keys.level, keys.topic, keys.kind, asks=keys.question, line=line, **made)
+    if keys.predict and (keys.kind != "number" and sum(each.right for each in made.get("options", ())) != 1):
+        broken(line, f"card {name!r} cannot be predicted: that takes a number, or a choice with one right option")
+    return Card(
+        name, deck, keys.level, keys.topic, keys.kind, asks=keys.question, line=line, predict=keys.predict, **made
+    )

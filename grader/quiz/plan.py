@@ -71,10 +71,10 @@ def plan(
 ) -> Plan:
     """Those due, the longest overdue first; then at most `new` unseen ones in the decks' order, those of `soon` first.
 
-    Cards of `aside` are left out.
+    Cards of `aside` are left out, and predictions that nobody has made, or that came true.
     """
     asked = [card for card in cards if card.id not in aside]
     due = [card for card in asked if card.id in memories and memories[card.id].is_due(now)]
-    unseen = [card for card in asked if card.id not in memories]
+    unseen = [card for card in asked if card.id not in memories and (not card.predict or card.id in soon)]
     unseen.sort(key=lambda card: card.id not in soon)
     return Plan(tuple(sorted(due, key=lambda card: memories[card.id].due)), tuple(unseen[: max(new, 0)]))

@@ -92,7 +92,7 @@ class Quiz:
         streak = statistics.streak(desk.store, now)
         lines += words.due(cards, memories, now) + ([f"Days in a row: {streak}."] if streak > 1 else [])
         aside = desk.store.set_aside(now)
-        unseen = sum(card.id not in memories and card.id not in aside for card in cards)
+        unseen = sum(card.id not in memories and card.id not in aside and not card.predict for card in cards)
         if unseen and not desk.new_left():
             lines.append(
                 f"Today's new cards are used up (at most {desk.new_a_day()} a day). For more: {self._for_more()}."

@@ -67,6 +67,6 @@ def due(cards: Sequence[Card], memories: Mapping[str, Memory], now: datetime) ->
     if waits:
         tomorrow = sum((local_day(memory.due) - local_day(now)).days == 1 for memory in known)
         lines.append(f"Due: {', '.join(parts)}; the next {until(min(waits))}. Tomorrow: {tomorrow}.")
-    if unseen := len(cards) - len(waits):
+    if unseen := sum(card.id not in memories and not card.predict for card in cards):
         lines.append(f"Not seen yet: {unseen}.")
     return lines

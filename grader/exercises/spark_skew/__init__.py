@@ -28,15 +28,17 @@ MOST_UNEVEN = 3.0  # records of the longest task, in those of the median task
 COUNTRY = 2  # which argument they are
 ALL = f"{EVENTS:,} events, half of one user"
 FEW = "60 events, half of one user"
+AGAIN = f"{ALL}, in the second call of two"
 
 
 def _given(bench: SparkBench, label: str) -> Given:
     rng = bench.rng(label)
-    return cases.drawn(rng, EVENTS, USERS, COUNTRIES) if label == ALL else cases.drawn(rng, 60, 12, 4)
+    return cases.drawn(rng, 60, 12, 4) if label == FEW else cases.drawn(rng, EVENTS, USERS, COUNTRIES)
 
 
 def _held(bench: SparkBench, label: str, *judges: Judge) -> Chart:
-    returned = bench.run(label, "join", *_given(bench, label).arguments, conf=CONF)
+    before = _given(bench, FEW).arguments if label == AGAIN else None  # where another user has half the events
+    returned = bench.run(label, "join", *_given(bench, label).arguments, conf=CONF, before=before)
     given = tables.no_frame(bench, label), tables.missing(bench, label, cases.COLUMNS)
     return bench.hold(label, returned, *given, *judges)
 
@@ -216,6 +218,7 @@ def _large(bench: SparkBench) -> Chart:
 
 
 def _balanced(bench: SparkBench) -> Chart:
+    _held(bench, AGAIN, _settings_kept(bench, AGAIN), _uneven(bench, AGAIN))
     return _held(bench, ALL, _settings_kept(bench, ALL), _uneven(bench, ALL))
 
 

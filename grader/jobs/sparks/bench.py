@@ -36,24 +36,29 @@ class SparkBench(Judging):
         line = where.removeprefix(f"{self._submission.name}:")
         return int(line) if line != where and line.isdecimal() else None
 
-    def run(self, label: str, call: str, *arguments: Any, conf: Mapping[str, str] | None = None) -> Returned:
+    def run(
+        self, label: str, call: str, *arguments: Any,
+        conf: Mapping[str, str] | None = None, before: Sequence[Any] | None = None,
+    ) -> Returned:  # fmt: skip
         """Call the submission's function; `label` says what with, and `conf` has settings of the session that it is
-        lent. Raises Lost where it does not return."""
+        lent. With `before` it is called with those arguments first, in the same driver. Raises Lost where it does not
+        return."""
         if label not in self._done:
-            self._done[label] = self._tried(label, call, arguments, conf)
+            self._done[label] = self._tried(label, call, arguments, conf, before)
         done = self._done[label]
         if isinstance(done, Lost):
             raise done
         return done
 
     def _tried(
-        self, label: str, call: str, arguments: tuple[Any, ...], conf: Mapping[str, str] | None
-    ) -> Returned | Lost:
+        self, label: str, call: str, arguments: tuple[Any, ...], conf: Mapping[str, str] | None,
+        before: Sequence[Any] | None,
+    ) -> Returned | Lost:  # fmt: skip
         hopeless = self._hopeless.get("") or self._hopeless.get(call)
         if hopeless or len(self._endless) >= MOST_ENDLESS:
             return hopeless or self._endless[-1]
         try:
-            return self._spark.run(self._submission, call, arguments, label, conf)
+            return self._spark.run(self._submission, call, arguments, label, conf, before)
         except Lost as lost:
             kind = lost.diagnosis.kind
             if kind in HOPELESS:

@@ -93,6 +93,8 @@ def _told(asked: dict[str, Any], file: str, spark: Any, folder: str) -> dict[str
             return {"event": "missing", "text": f"does not define {asked['call']}"}
         stage = "call"
         _loaded[:] = [function]
+        if "before" in asked:
+            function(*[built(spark, each, folder) for each in asked["before"]])
         given = [built(spark, each, folder) for each in asked["arguments"]]
         value = function(*given)
         return _returned(value, file)

@@ -218,16 +218,17 @@ class Spark:
         arguments: Sequence[Any],
         label: str = "",
         conf: Mapping[str, str] | None = None,
+        before: Sequence[Any] | None = None,
     ) -> Returned:
         """Call the submission's function. Raises Lost where it does not return; Failed where Spark does not start.
 
-        `conf` are settings of the session that it is lent. Where Spark itself breaks down in the call, it is made once
-        more in a new box: who does that twice did it.
+        `conf` are settings of the session that it is lent, `before` the arguments of a call before this one.
+        Where Spark itself breaks down in the call, it is made once more in a new box: who does that twice did it.
         """
         for last in (False, True):
             self.start()
             try:
-                return self._run(submission, call, arguments, label, dict(conf or {}))
+                return self._run(submission, call, arguments, label, dict(conf or {}), before)
             except Lost:
                 raise
             except Beyond as beyond:
@@ -245,13 +246,16 @@ class Spark:
         raise AssertionError
 
     def _run(
-        self, submission: Submission, call: str, arguments: Sequence[Any], label: str, conf: dict[str, str]
-    ) -> Returned:
+        self, submission: Submission, call: str, arguments: Sequence[Any], label: str, conf: dict[str, str],
+        before: Sequence[Any] | None,
+    ) -> Returned:  # fmt: skip
         fit = next((each for each in arguments if isinstance(each, Fit)), None)
         given = [self._given(each) for each in arguments if each is not fit]
         assert self._client is not None
         asked = {"event": "run", "source": submission.source, "file": submission.name, "call": call,
                  "arguments": given, "conf": conf, "seconds": RUN_SECONDS}  # fmt: skip
+        if before is not None:
+            asked["before"] = [self._given(each) for each in before]
         if fit is not None:
             asked["fit"] = {"train": self._given(fit.train), "test": self._given(fit.test)}
         self._client.post(0, asked)

@@ -1,0 +1,66 @@
+"""What a reader can move, in JupyterLab with a kernel and on a page that is opened as a file."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import jupyter
+import nbformat
+import pytest
+from jupyter import Lab
+from nbformat.v4 import new_code_cell, new_notebook
+from playwright.sync_api import Page, expect
+
+from courselib import ask
+
+sys.path.append(str(jupyter.ROOT / "site"))
+import conf
+
+NAME = "predict-ring-bytes"
+CELLS = [f"from courselib.ask import predict\npredict({NAME!r})", "2 * 3 * 256"]
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    home = jupyter.copy_of_the_course(tmp_path_factory.mktemp("widgets") / "rankup")
+    kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    cells = [new_code_cell(each) for each in CELLS]
+    nbformat.write(new_notebook(cells=cells, metadata={"kernelspec": kernel}), home / "asks.ipynb")
+    with jupyter.opened(home) as running:
+        yield running
+
+
+def test_a_prediction_is_explained_when_the_next_cell_has_run(lab: Lab, page: Page) -> None:
+    panel = jupyter.open_notebook(page, lab, "asks.ipynb")
+    jupyter.run(jupyter.cell(panel, "predict"))
+    asked = panel.locator(".rankup-ask")
+    asked.get_by_label("your prediction").fill("2048")
+    page.keyboard.press("Enter")
+    expect(asked).to_contain_text("Now run the next cell.")
+    jupyter.run(jupyter.cell(panel, "2 * 3 * 256"))
+    expect(asked).to_contain_text("Not as you predicted.")
+    expect(asked).to_contain_text("It is 1,536 bytes.")
+    expect(asked).to_contain_text("rankup quiz will ask this again.")
+    jupyter.picture(page, "a-prediction")
+
+
+def test_a_page_hides_what_came_out_until_it_is_predicted(page: Page, tmp_path: Path) -> None:
+    conf._widgets(SimpleNamespace(outdir=tmp_path))
+    shown = ask.predict(NAME).page_html()
+    (tmp_path / "page.html").write_text(
+        '<meta charset="utf-8"><script src="_static/all-widgets.js"></script>'
+        f'<div class="cell">{shown}</div><div class="cell"><div class="cell_output">1536 came out</div></div>'
+    )
+    errors: list[object] = []
+    page.on("pageerror", lambda error: errors.append(error))
+    page.goto((tmp_path / "page.html").as_uri())
+    result = page.get_by_text("1536 came out")
+    expect(result).to_be_hidden()
+    page.get_by_label("your prediction").fill("2*3*1024/4 bytes")
+    page.keyboard.press("Enter")
+    expect(result).to_be_visible()
+    expect(page.locator(".rankup-ask")).to_contain_text("As you predicted.")
+    assert errors == []
