@@ -102,10 +102,11 @@ def interview() -> Path:
     return course() / "interview"
 
 
-def sections() -> dict[str, tuple[Path, str]]:
-    """The notebook and the heading of each topic's section: the first heading after `<!-- topic: ID -->`."""
+def sections(chapter: str = "*") -> dict[str, tuple[Path, str]]:
+    """The notebook and the heading of each topic's section, of one chapter or of all: the first heading after
+    `<!-- topic: ID -->`."""
     found: dict[str, tuple[Path, str]] = {}
-    for notebook in sorted(course().glob("*.ipynb")):
+    for notebook in sorted(course().glob(f"{chapter}-*.ipynb")):
         topic = None
         for cell in json.loads(notebook.read_text())["cells"]:
             for line in "".join(cell["source"]).splitlines() if cell["cell_type"] == "markdown" else ():

@@ -161,40 +161,84 @@ def _after(exercise: str, file: Path, passed: bool) -> None:
 @app.command()
 def run(
     what: Annotated[
-        str, typer.Argument(metavar="FILE[:FUNCTION]", help="A .py or .ipynb file, and the function (default: main).")
+        str,
+        typer.Argument(metavar="FILE[:FUNCTION]", help="A program (.py), or a function in it or in a notebook."),
     ],
-    ranks: Annotated[int, typer.Option(min=1, help="How many ranks call the function.")],
+    arguments: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[-- ARGUMENTS]", help="The program's own arguments.", show_default=False),
+    ] = None,
+    ranks: Annotated[int, typer.Option(min=1, help="How many ranks run it.")] = 4,
+    module: Annotated[
+        bool, typer.Option("-m", help="FILE is the name of a module that is found from here, as with python -m.")
+    ] = False,
+    folder: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Let the program see DIR and work there, not its own folder.")
+    ] = None,
     engine: Annotated[str, typer.Option(help="auto (sim, or gloo if sim cannot run it), sim, gloo or nccl.")] = "auto",
-    network: Annotated[str, typer.Option(help="The name of a network, or alpha=10us,beta=1ns,...")] = "",
+    network: Annotated[
+        str,
+        typer.Option(
+            help="The name of a network, or alpha=10us,beta=1ns,... (default: each message takes 1, so that virtual "
+            "time counts rounds)."
+        ),
+    ] = "",
     fault: Annotated[
         list[str] | None, typer.Option(help="Inject a fault: kill:2@op=5, slow:2x4, drop:0-1@op=3, ... (repeatable).")
     ] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Seed for the schedule and for random numbers.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print what happened as JSON.")] = False,
+    output: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Write what each rank prints to a file in DIR, rank-0.txt, ...")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print what happened as JSON, with all output.")] = False,
     trace: Annotated[Path | None, typer.Option(help="Write the run as OUT.svg, OUT.html or OUT.json.")] = None,
     cpu: Annotated[
         float, typer.Option(min=0.1, metavar="SECONDS", help="CPU time after which a rank counts as endless.")
     ] = 30.0,
 ) -> int:
-    """Run any function on N ranks, and report what happened."""
-    from grader.classroom import report, running
+    """Run a program on N ranks, as torchrun would, and report what happened.
+
+    FILE runs as __main__ with torchrun's environment. If it only defines
+    functions, each rank calls main(), or its only function. FILE:FUNCTION calls
+    that function.
+
+    The program runs in a sandbox. It sees its own folder and Python's packages,
+    and works in that folder; what it writes there is gone at the end. If it lies
+    in your home folder itself, in / or in /tmp, it sees no other file there. It
+    has no network, and its stdin is empty. All ranks together may use 8 GiB of
+    memory, write 2 GiB and print 256 MiB. Without a sandbox
+    (RANKUP_SANDBOX=none), it reads and writes your real files.
+    """
+    from grader.classroom import programs, report, running
+    from grader.classroom.output import Output
 
     if trace is not None and trace.suffix not in running.PICTURES:
         raise BadRequest(f"{trace}: a trace is written as {', '.join(running.PICTURES)}")
     if trace is not None and not trace.parent.is_dir():
         raise BadRequest(f"{trace}: no such folder to write the trace to")
-    done = running.run_file(what, ranks, engine, network, tuple(fault or ()), seed, _ahead, cpu)
+    program = programs.named(what, tuple(arguments or ()), module, folder)
+    with _ahead or Warm(WORKER) as host, Output(ranks, not as_json, output, as_json) as heard:
+        from grader.ranks.engines import Engines
+
+        engines = Engines(host)
+        done = running.run_named(engines, program, ranks, engine, network, tuple(fault or ()), seed, cpu, heard)
     if trace is not None:
         running.write_whole(trace, done.picture(trace.suffix))
     if as_json:
-        print(json.dumps(done.to_json()))
+        told = done.to_json()
+        print(json.dumps({**told, "ranks": [{**each, **heard.texts(each["rank"])} for each in told["ranks"]]}))
     else:
-        report.print_run(done, trace)
+        report.print_run(
+            done, heard.told(), programs.gone(done.run.written, program), "" if trace is None else f"wrote {trace}"
+        )
     return 0 if done.well else 1
 
 
 @app.command(name="list")
 def list_(
+    chapter: Annotated[
+        str | None, typer.Argument(help="Show this chapter alone, with the titles of its exercises.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print your progress as JSON.")] = False,
     html: Annotated[Path | None, typer.Option(help="Also write your progress to this HTML file.")] = None,
 ) -> int:
@@ -211,7 +255,7 @@ def list_(
     if as_json:
         print(json.dumps(terminal.to_json(standing)))
     else:
-        terminal.show(standing)
+        terminal.show(standing, chapter)
     return 0
 
 
@@ -276,6 +320,22 @@ def solution(
     return 0
 
 
+@app.command()
+def card(
+    exercise: EXERCISE,
+    file: Annotated[Path | None, typer.Argument(help="Where to write it (default: EXERCISE.svg).")] = None,
+    by: Annotated[str, typer.Option(help="A name to put on it.")] = "",
+) -> int:
+    """Draw a card of an exercise with full marks, as SVG: its points, your numbers, and a run."""
+    from grader.classroom import card, running
+
+    drawn = card.card(exercise, by)
+    file = file or Path(f"{exercise}.svg")
+    running.write_whole(file, drawn)
+    print(f"wrote {file}")
+    return 0
+
+
 @app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
 def lab(
     options: typer.Context,
@@ -315,9 +375,15 @@ def grade_class(
     return run.grade_class(run.Wanted(assignment, workers, engine, address, trust, force, db, seed))
 
 
+HISTORY = (
+    'A history: one event per line, as JSON: {"process": 0, "type": "invoke", "f": "read", "value": null, "time": 5}. '
+    "type is invoke, ok, fail or info; f is read, write, cas or append. For the model kv, key is a field of its own."
+)
+
+
 @history_app.command("check")
 def check_history(
-    file: Annotated[Path, typer.Argument(help="A history: JSON lines, one Jepsen-style event per line.")],
+    file: Annotated[Path, typer.Argument(help=HISTORY)],
     model: Annotated[str, typer.Option(help="register, cas-register or kv.")],
     consistency: Annotated[str, typer.Option(help="linearizable or sequential.")] = "linearizable",
     html: Annotated[Path | None, typer.Option(help="Also write an HTML file with a picture of the history.")] = None,
@@ -412,6 +478,8 @@ def command(warm: Warm | None = None) -> int:
     _ahead = warm
     signal.signal(signal.SIGTERM, _terminate)  # end like Ctrl-C: with nothing left behind
     status = 2
+    if sys.argv[1:2] == ["help"]:
+        sys.argv[1:] = [*sys.argv[2:], "--help"]
     try:
         status = app(standalone_mode=False) or 0
     except BadRequest as error:
@@ -422,7 +490,7 @@ def command(warm: Warm | None = None) -> int:
         status = 130
     except KeyboardInterrupt:
         status = 130
-    except BrokenPipeError:
+    except (BrokenPipeError, SystemExit):  # the latter is typer's for the former
         with contextlib.suppress(OSError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = 1
@@ -430,7 +498,11 @@ def command(warm: Warm | None = None) -> int:
         usage = getattr(error, "format_message", None)  # click's own errors about the command line
         if usage is None:
             raise
-        print(f"rankup: {usage()}", file=sys.stderr)
+        if usage():
+            own = sys.argv[1:2] == ["run"] and "No such option" in usage()
+            print(f"rankup: {usage()}{' The own arguments of a program go after --.' * own}", file=sys.stderr)
+        else:  # no command was given, and what there is has been shown
+            status = 0
     finally:
         if _ahead is not None:
             _ahead.close()

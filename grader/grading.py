@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from grader import tally
 from grader.exercise import Check, Exercise, Grading, Opened
 from grader.lost import Lost, Unable
 from grader.ranks.engines import Engines
@@ -22,7 +23,7 @@ from grader.submission import BadRequest, Submission
 from grader.trace import diagram, gantt, storyboard
 from grader.trace.gantt import Chart
 from grader.trace.story import Story
-from grader.verdict import CheckResult, Diagnosis, Verdict
+from grader.verdict import CheckResult, Diagnosis, Measured, Verdict
 from grader.worlds.ranks import Outcome
 
 
@@ -79,7 +80,7 @@ def _results(exercise: Exercise, world: Opened, submission: Submission) -> Itera
 def _judged(world: Opened, submission: Submission, check: Check) -> CheckResult:
     """What a check says."""
     try:
-        with np.errstate(all="ignore"):  # numbers are the learner's to make up
+        with np.errstate(all="ignore"), tally.collected() as noted:  # numbers are the learner's to make up
             picture = check.judge(world.bench(check.name))
     except Unable as error:
         return _result(check, "skipped", Diagnosis("unsupported_engine", str(error)))
@@ -90,7 +91,7 @@ def _judged(world: Opened, submission: Submission, check: Check) -> CheckResult:
         return _result(check, "fail", lost.diagnosis, lost.picture, world, lost.schedule)
     except Exception as error:
         return _result(check, "error", _failed(error))
-    return _result(check, "pass", None, picture, world)
+    return _result(check, "pass", None, picture, world, measured=tuple(noted.values()))
 
 
 def _unwritten(found: Diagnosis, submission: Submission) -> Diagnosis | None:
@@ -114,14 +115,16 @@ def _failed(error: Exception) -> Diagnosis:
 
 def _result(
     check: Check, status: Any, diagnosis: Diagnosis | None, picture: Outcome | Story | Chart | None = None,
-    world: Opened | None = None, schedule: dict[str, Any] | None = None,
+    world: Opened | None = None, schedule: dict[str, Any] | None = None, measured: tuple[Measured, ...] = (),
 ) -> CheckResult:  # fmt: skip
     points = check.points if status == "pass" else 0.0
     if isinstance(picture, Story | Chart):
         picture.title = picture.title or (check.title if diagnosis is None else _heading(check, diagnosis))
     drawn = draw(picture) if picture is not None else None
     output = world.output(picture) if world is not None else ""
-    return CheckResult(check.name, check.title, points, check.points, status, diagnosis, drawn, output, schedule)
+    return CheckResult(
+        check.name, check.title, points, check.points, status, diagnosis, drawn, output, schedule, measured
+    )
 
 
 def _heading(check: Check, wrong: Diagnosis) -> str:

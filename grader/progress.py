@@ -20,6 +20,7 @@ _TABLES = (
     "CREATE TABLE IF NOT EXISTS failed (exercise TEXT, name TEXT, PRIMARY KEY (exercise, name))",
     "CREATE TABLE IF NOT EXISTS cause (exercise TEXT PRIMARY KEY, cause TEXT, times INTEGER)",
     "CREATE TABLE IF NOT EXISTS hint (exercise TEXT PRIMARY KEY, given INTEGER)",
+    "CREATE TABLE IF NOT EXISTS full (exercise TEXT PRIMARY KEY, report TEXT, at TEXT)",
     "CREATE TABLE IF NOT EXISTS cell (chapter TEXT, digest TEXT, at TEXT, PRIMARY KEY (chapter, digest))",
     "CREATE TABLE IF NOT EXISTS prediction (card TEXT PRIMARY KEY, chapter TEXT, true INTEGER, at TEXT)",
 )
@@ -114,10 +115,24 @@ def failed(exercise: str) -> frozenset[str]:
 
 
 def record(verdict: Verdict) -> None:
-    """Remember a verdict."""
-    row = (verdict.exercise, verdict.points, verdict.max_points, verdict.seed, datetime.now(UTC).isoformat())
+    """Remember a verdict; the last with full marks whole, with its pictures."""
+    now = datetime.now(UTC).isoformat()
+    row = (verdict.exercise, verdict.points, verdict.max_points, verdict.seed, now)
     with _database() as database:
         database.execute("INSERT INTO verdict VALUES (?, ?, ?, ?, ?)", row)
+        if verdict.passed:
+            whole = (verdict.exercise, verdict.report_json(), now)
+            database.execute("INSERT OR REPLACE INTO full VALUES (?, ?, ?)", whole)
+
+
+def full(exercise: str) -> tuple[Verdict, datetime] | None:
+    """The last verdict with full marks, and when that was (UTC)."""
+    with _database() as database:
+        row = database.execute("SELECT report, at FROM full WHERE exercise = ?", (exercise,)).fetchone()
+    try:
+        return (Verdict.from_report(row[0]), datetime.fromisoformat(row[1])) if row else None
+    except (KeyError, TypeError, ValueError):  # of another version
+        return None
 
 
 def best() -> dict[str, Best]:

@@ -51,11 +51,15 @@ def catalogue() -> list[Exercise]:
 def find(name: str) -> Exercise:
     """The exercise called `name`. Raises BadRequest if there is none."""
     if name not in folders():
-        near = difflib.get_close_matches(name.lower(), folders(), n=1)
-        listed = f"did you mean {near[0]}?" if near else f"the exercises are {', '.join(names())}"
-        raise BadRequest(f"no exercise is called {name!r}; {listed}")
+        raise BadRequest(f"no exercise is called {name!r}; {near(name)}")
     found: Exercise = importlib.import_module(folders()[name][0]).EXERCISE
     return found
+
+
+def near(name: str) -> str:
+    """ "did you mean ring_all_reduce?" where an exercise is called nearly so; otherwise what shows their names."""
+    found = difflib.get_close_matches(name.lower(), folders(), n=1)
+    return f"did you mean {found[0]}?" if found else "`rankup list` shows them"
 
 
 def folder(name: str) -> Path:

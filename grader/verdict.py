@@ -1,4 +1,4 @@
-"""What a grading says: Diagnosis, CheckResult, Verdict, and their JSON.
+"""What a grading says: Diagnosis, Measured, CheckResult, Verdict, and their JSON.
 
 Plain data that every other part may use; imports nothing of the package.
 """
@@ -67,11 +67,30 @@ class Diagnosis:
 
 
 @dataclass(frozen=True)
+class Measured:
+    """A number of the run that a check judged, beside its bound: at most that much, or `at_least`.
+
+    `unit` is "s" for virtual seconds, "bytes", "%" or a plural ("messages"). `where` says of which run it is, and
+    `reference` is what something else measures there, which `of` names: "the flat ring".
+    """
+
+    what: str
+    yours: float
+    bound: float
+    unit: str = ""
+    where: str = ""
+    at_least: bool = False
+    reference: float | None = None
+    of: str = ""
+
+
+@dataclass(frozen=True)
 class CheckResult:
     """One check's points, and where they were lost, why.
 
     `diagram` is the picture (SVG text) of the run that decided, `output` what the ranks printed in it; both are for
     people and stay out of the JSON. `schedule` is the run that was wrong, to be kept as a file and played again.
+    `measured` are the numbers of a check that passed.
     """
 
     name: str
@@ -83,6 +102,7 @@ class CheckResult:
     diagram: str | None = field(default=None, repr=False)
     output: str = field(default="", repr=False)
     schedule: dict[str, Any] | None = field(default=None, repr=False)
+    measured: tuple[Measured, ...] = ()
 
     def __post_init__(self) -> None:
         if self.status == "pass" and self.diagnosis is not None:
@@ -91,14 +111,22 @@ class CheckResult:
             raise ValueError(f"check {self.name} gives points although its status is {self.status}")
 
     def to_json(self) -> dict[str, Any]:
-        """The check as architecture's JSON object: name, points, max_points, status, diagnosis."""
+        """The check as an object of `rankup grade --json`."""
         return {
             "name": self.name,
             "points": self.points,
             "max_points": self.max_points,
             "status": self.status,
             "diagnosis": asdict(self.diagnosis) if self.diagnosis else None,
+            "measured": [asdict(each) for each in self.measured],
         }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any], more: Mapping[str, Any]) -> CheckResult:
+        """The inverse of `to_json`, with what stays out of it."""
+        found = Diagnosis(**data["diagnosis"]) if data["diagnosis"] else None
+        measured = tuple(Measured(**each) for each in data.get("measured", ()))
+        return cls(**{**data, "diagnosis": found, "measured": measured}, **more)
 
 
 @dataclass(frozen=True)
@@ -165,11 +193,6 @@ class Verdict:
     def from_json(cls, data: Mapping[str, Any], extra: list[dict[str, Any]] | None = None) -> Verdict:
         """A Verdict from what `to_json` gave; titles default to the checks' names."""
         extras = extra or [{"title": check["name"]} for check in data["checks"]]
-        checks = tuple(
-            CheckResult(
-                **{**check, "diagnosis": Diagnosis(**check["diagnosis"]) if check["diagnosis"] else None},
-                **more,
-            )
-            for check, more in zip(data["checks"], extras, strict=True)
-        )
+        pairs = zip(data["checks"], extras, strict=True)
+        checks = tuple(CheckResult.from_json(check, more) for check, more in pairs)
         return cls(data["exercise"], checks, data["seed"], data["seconds"], tuple(data["engines"]))

@@ -33,7 +33,7 @@ def test_a_verdict_without_checks_does_not_pass() -> None:
 def test_json_has_exactly_the_documented_keys() -> None:
     data = VERDICT.to_json()
     assert list(data) == ["exercise", "points", "max_points", "passed", "seed", "seconds", "engines", "checks"]
-    assert list(data["checks"][1]) == ["name", "points", "max_points", "status", "diagnosis"]
+    assert list(data["checks"][1]) == ["name", "points", "max_points", "status", "diagnosis", "measured"]
     assert list(data["checks"][1]["diagnosis"]) == ["kind", "message", "rank", "file", "line", "expected", "got"]
     json.dumps(data)
 

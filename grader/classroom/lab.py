@@ -11,7 +11,7 @@ from typing import NoReturn
 
 from grader import catalog
 from grader.classroom import own
-from grader.registry import names
+from grader.registry import names, near
 from grader.submission import BadRequest
 
 # Jupyter's settings while it is ours: it asks nobody for news, and runs where there is no network.
@@ -34,6 +34,8 @@ def open_lab(what: str | None, options: Sequence[str] = ()) -> NoReturn:
     if os.geteuid() == 0:  # as in a container: JupyterLab would end at once
         more.append("--allow-root")
     # a file named on its command line would make that file's folder the root, without work/ and exercises/
+    if not any("log" in option or option == "--debug" for option in options):
+        more.append("--log-level=ERROR")  # the address is told as critical, below thirty lines of news
     more += [f"--ServerApp.root_dir={root}", f"--LabApp.default_url=/lab/tree/{target.relative_to(root).as_posix()}"]
     os.execv(sys.executable, [sys.executable, "-m", "jupyterlab", *more, *options])
 
@@ -53,7 +55,7 @@ def _target(what: str | None) -> tuple[Path, Path]:
         return own.home(), path
     chapter = catalog.chapter_notebook((what or "00").zfill(2))
     if chapter is None:
-        raise BadRequest(f"no chapter or exercise is called {what!r}; `rankup list` shows them")
+        raise BadRequest(f"no chapter or exercise is called {what!r}; {near(what or '')}")
     course = catalog.course() if catalog.is_checkout() else _unpacked(catalog.course(), own.home() / "course")
     return course.parent, course / chapter.name
 

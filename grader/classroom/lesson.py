@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.padding import Padding
 
 from grader import catalog, progress, registry, submission
-from grader.classroom import own
+from grader.classroom import own, report
 from grader.submission import BadRequest
 
 _HINT = re.compile(r"<details><summary>(?:Hint \d+: )?(.*?)</summary>\s*(.*?)\s*</details>", re.DOTALL)
@@ -102,14 +102,16 @@ def _program(title: str, source: str) -> Any:
 def print_ending(exercise: str, file: Path) -> None:
     """What comes after full marks: the solution, and the interviewer's questions."""
     console = Console(highlight=False)
+    console.print()
     if file.resolve() == own.place(exercise).resolve():
-        console.print(f"\n`rankup solution {exercise}` shows the solution next to yours.")
+        console.print(f"`rankup solution {exercise}` shows the solution next to yours.")
+    console.print(f"`rankup card {exercise}` draws a card that you can show.")
     asked = follow_ups(exercise)
     if asked:
         from rich.markdown import Markdown
 
         console.print("\n[bold]The interviewer goes on[/]")
-        console.print(Padding(Markdown(asked), (0, 0, 0, 2)))
+        report.indented(console, Markdown(asked), 2)
 
 
 def print_offer(exercise: str) -> None:

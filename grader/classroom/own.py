@@ -34,9 +34,11 @@ def home() -> Path:
 
 
 def place(exercise: str) -> Path:
-    """Where the learner's copy of an exercise is, or would be."""
+    """Where the learner's copy of an exercise is, or would be: here, or in the checkout where only that has one."""
     source = catalog.exercise_notebook(exercise)
-    return home() / FOLDER / source.parent.name / source.name
+    path = Path(FOLDER, source.parent.name, source.name)
+    here, there = home() / path, catalog.root() / path
+    return there if catalog.is_checkout() and there.exists() and not here.exists() else here
 
 
 def start(exercise: str, fresh: bool = False) -> Started:

@@ -7,17 +7,17 @@ from typing import Self
 
 from rich.console import Console
 from rich.markup import escape as plain
-from rich.padding import Padding
 from rich.status import Status
 from rich.table import Table
 from rich.text import Text
 
 from grader import says
+from grader.classroom import numbers
 from grader.classroom.pages import kinds, values
 from grader.classroom.pages.findings import Finding, about, case, findings, not_judged
 from grader.classroom.pages.reading import reading
 from grader.classroom.pages.words import number
-from grader.classroom.report import MARK, printable, shown
+from grader.classroom.report import MARK, indented, printable, shown
 from grader.exercise import Check
 from grader.verdict import CheckResult, Diagnosis, Verdict
 
@@ -81,8 +81,21 @@ class TerminalReport:
         if len(wrong) > _MOST_ELEMENTS:
             self._indented(f"... and {says.counted(len(wrong) - _MOST_ELEMENTS, 'more element')}")
 
+    def _numbers(self, verdict: Verdict) -> None:
+        """What was measured, where there is nothing to fix."""
+        rows = list(numbers.rows(verdict.checks)) if verdict.passed else []
+        if not rows:
+            return
+        table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
+        for row in rows:
+            left = Text(row.what).append(f"\n{row.where}" if row.where else "", "dim")
+            right = Text(row.yours, "bold").append(f"  {row.allowed}", "not bold")
+            table.add_row(left, right.append(f"\n{row.remark}" if row.remark else "", "not bold cyan"))
+        self.console.print("\n[bold]Your numbers[/]")
+        indented(self.console, table, 2)
+
     def _indented(self, what: str | Table) -> None:
-        self.console.print(Padding(what, (0, 0, 0, _INDENT)))
+        indented(self.console, what, _INDENT)
 
     def summary(self, verdict: Verdict) -> None:
         colour = "green" if verdict.passed else "yellow" if verdict.points else "red"
@@ -95,11 +108,12 @@ class TerminalReport:
             lost = number(sum(each.lost for each in found))
             self.console.print(f"[bold]{says.counted(len(found), 'thing')} to fix: -{lost} points[/]")
             for place, each in enumerate(found, 1):
-                self.console.print(Padding(f"{place}. {plain(_line(each))}", (0, 0, 0, 2)))
+                indented(self.console, f"{place}. {plain(_line(each))}", 2)
                 told = reading(verdict.exercise, each.first.name, each.diagnosis.kind)
                 if told is not None:
                     section = f", {told.section}" if told.section else f", {told.title}"
-                    self.console.print(Padding(f"[dim]read chapter {told.chapter}{plain(section)}[/]", (0, 0, 0, 5)))
+                    indented(self.console, f"[dim]read chapter {told.chapter}{plain(section)}[/]", 5)
+        self._numbers(verdict)
         failed = verdict.first_failure
         if failed and failed.output:
             self.console.print("\n[bold]What your code printed[/]")

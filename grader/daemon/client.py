@@ -56,6 +56,8 @@ def worthwhile(arguments: Sequence[str]) -> bool:
         return True
     if not arguments or arguments[0] not in SERVED or {"-h", "--help"} & {*arguments}:
         return False
+    if arguments[0] == "run" and "-m" in arguments:
+        return True
     names = [argument.partition(":")[0] for argument in arguments[1:] if not argument.startswith("-")]
     return any(os.path.isfile(name) or (arguments[0] != "run" and name.isidentifier()) for name in names)
 

@@ -8,6 +8,7 @@ is seen outside: worlds share nothing, and each goes its own way from its own se
 from __future__ import annotations
 
 import contextlib
+import contextvars
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
@@ -122,7 +123,9 @@ class Boxes:
                 except Exception as error:
                     done[number] = None, error
 
-            return greenlet(run, parent=self._hub or getcurrent())
+            made = greenlet(run, parent=self._hub or getcurrent())
+            made.gr_context = contextvars.copy_context()
+            return made
 
         workers = [worker(number) for number in range(len(works))]
         self._begun += workers

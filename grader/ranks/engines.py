@@ -16,8 +16,9 @@ from grader.ranks import WORKER
 from grader.ranks.faults import Fault
 from grader.ranks.network import ROUNDS, Network
 from grader.ranks.program import Call, Limits, Program, Run
-from grader.ranks.simulated import NeedsProcesses, Session, SimWorld
+from grader.ranks.simulated import NeedsProcesses, Session, SimWorld, folder_of
 from grader.ranks.world import RealWorld
+from grader.sandbox.client import Heard
 from grader.sandbox.warm import Warm
 
 MOST_PROCESSES = 16  # larger worlds are simulated only
@@ -60,11 +61,11 @@ class Engines:
     """`sim` (simulated ranks, virtual time: the same seed, the same run, on every machine), `gloo` (real processes) and
     `nccl` (real processes with a GPU each), on one warm host.
 
-    Safe from any thread; close it.
+    `heard` is told what each rank prints, as it comes. Safe from any thread; close it.
     """
 
-    def __init__(self, warm: Warm | None = None) -> None:
-        self.warm = warm or Warm(WORKER)
+    def __init__(self, warm: Warm | None = None, heard: Heard | None = None) -> None:
+        self.warm, self.heard = warm or Warm(WORKER), heard
         self._lock = threading.Lock()
         self._simulated = dict.fromkeys(sorted(os.sched_getaffinity(0)), 0)  # worlds by processor
         self._real = 0  # worlds
@@ -107,9 +108,13 @@ class Engines:
                     raise
         with self._counted():
             backend = "nccl" if engine == "nccl" else "gloo"
-            box = self.warm.box(ranks, replace(limits.box, subreaper=program.apart), program.imported)
+            box = self.warm.box(
+                ranks, replace(limits.box, subreaper=program.apart), program.imported, folder_of(program)
+            )
             try:
-                return RealWorld(box, program, ranks, seed, limits, self._idle_machine, backend).live(calls)
+                world = RealWorld(box, program, ranks, seed, limits, self._idle_machine, backend)
+                world.client.printed.heard = self.heard
+                return world.live(calls)
             finally:
                 box.end()
 
@@ -120,9 +125,10 @@ class Engines:
         if program.apart:
             raise NeedsProcesses("its processes are to be killed")
         with contextlib.nullcontext(session) if session else self.session() as session:
-            box = session.box(limits.box, ranks, program.imported)
+            box = session.box(limits.box, ranks, program.imported, folder_of(program))
             try:
                 world = SimWorld(box, program, ranks, seed, limits, network, faults, trace, session.processor)
+                world.client.printed.heard = self.heard
                 run = world.live(calls)
             except BaseException:
                 session.dismiss()

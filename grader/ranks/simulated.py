@@ -19,6 +19,7 @@ from grader.ranks.program import Call, Limits, Program, from_bytes, to_bytes
 from grader.ranks.world import World
 from grader.sandbox import frames
 from grader.sandbox.client import Gone, Overdue, Patience, line_in
+from grader.sandbox.folder import Folder
 from grader.sandbox.limits import BoxLimits
 from grader.sandbox.warm import Box, Warm
 
@@ -32,6 +33,11 @@ class NeedsProcesses(Exception):  # noqa: N818 - says what is the case
     """The program does something that only real processes can do, and why."""
 
 
+def folder_of(program: Program) -> Folder | None:
+    """The folder in which a program is to work; None where it gets an empty one."""
+    return program.place.folder if program.place is not None else None
+
+
 class Session:
     """A box with one process, started when first needed, and anew after a run that did not end well."""
 
@@ -40,12 +46,13 @@ class Session:
         self._box: Box | None = None
         self._room = 0
 
-    def box(self, limits: BoxLimits, ranks: int, imported: Sequence[str]) -> Box:
-        """The box, anew if it has no room for so many ranks, which are a thread each."""
+    def box(self, limits: BoxLimits, ranks: int, imported: Sequence[str], folder: Folder | None = None) -> Box:
+        """The box, anew if it has no room for so many ranks, which are a thread each. A session's programs are all of
+        one folder."""
         if self._box is None or ranks > self._room:
             self.dismiss()
             self._room = max(ranks, ROOM)
-            self._box = self._warm.box(1, replace(limits, processes=limits.processes + self._room), imported)
+            self._box = self._warm.box(1, replace(limits, processes=limits.processes + self._room), imported, folder)
         return self._box
 
     def dismiss(self) -> None:

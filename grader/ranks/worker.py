@@ -79,18 +79,19 @@ class _Rank:
         try:
             code = compile(start["source"], file, "exec")
             stage = "load"
-            module = program.load(code, start["source"], file)
+            _, functions, problems = learner.load(code, start)
         except BaseException as error:
             recorder.message(learner.raised(error, file, stage))
             return _stay(self._channel)
-        functions, problems = learner.find_functions(module, start["functions"])
-        functions["$harness"] = learner.load_harness(start["harness"], module)
         return self._make_calls(functions, problems)
 
     def _join(self) -> None:
         """Begin the default group with the other ranks."""
         start, rank, world = self._start, self._start["rank"], self._start["world"]
-        os.environ.update(RANK=str(rank), WORLD_SIZE=str(world), LOCAL_RANK=str(rank), LOCAL_WORLD_SIZE=str(world))
+        learner.settle_in(start, start["port"], self._recorder.message)
+        learner.be_rank(rank)
+        if start["place"] is not None:  # whoever looks on sees each line at once
+            sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
         if start["backend"] == "nccl":
             self._device = torch.device("cuda", rank)
             torch.cuda.set_device(self._device)

@@ -61,6 +61,12 @@ def answers() -> list[Path]:
     return [path for path in found if any(path.is_relative_to(outer) for outer in within) and path != package()]
 
 
+def all_answers() -> list[Path]:
+    """The folders that know what right means: those of every pack, and of this checkout where it is one."""
+    checkout = [package().parent / name for name in ("solutions", "tests", ".git")] if chapters().exists() else []
+    return [*packs.answers(), *checkout]
+
+
 def interpreter() -> list[Path]:
     """Where Python and its packages are: the environment, and what it was made from."""
     found = [Path(sys.prefix), Path(sys.base_prefix), Path(sys.executable).resolve().parent.parent]

@@ -25,6 +25,7 @@ NONSENSE = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError,
 TICK_SECONDS = 0.1  # between two looks at what an answer has taken
 STACK_SECONDS = 0.5
 MOST_BYTES = 2**29  # that a box may send before the next question
+Heard = Callable[[int, str, bytes], None]
 Limit = Literal["cpu", "turn", "idle", "silent", "wall"]
 TOLD: dict[Limit, str] = {
     "cpu": "used more than {:g} s of CPU time",
@@ -100,13 +101,20 @@ class Moment(NamedTuple):
 
 
 class Printed:
-    """What each process has printed; more than `most` bytes on all their stdouts together are Beyond "printing"."""
+    """What each process has printed; more than `most` bytes on all their stdouts together are Beyond "printing".
+
+    `heard` is told of everything: whose it is, the stream and the bytes.
+    """
+
+    heard: Heard | None = None
 
     def __init__(self, processes: int, most: int) -> None:
         self._most = most
         self._texts = [{"stdout": bytearray(), "stderr": bytearray()} for _ in range(processes)]
 
     def add(self, number: int, stream: str, data: bytes) -> None:
+        if self.heard is not None:
+            self.heard(number, stream, data)
         kept = self._texts[number]["stdout" if stream == "stdout" else "stderr"]
         kept += data[: self._most - len(kept)]
         printed = sum(len(each["stdout"]) for each in self._texts)

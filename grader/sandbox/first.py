@@ -22,7 +22,8 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-from grader.sandbox import bwrap, capabilities, landlock, namespaces, seccomp, supervise
+from grader.sandbox import bwrap, capabilities, folder, landlock, namespaces, seccomp, supervise
+from grader.sandbox.folder import Folder
 from grader.sandbox.limits import BoxLimits
 from grader.sandbox.supervise import become_subreaper
 
@@ -35,12 +36,14 @@ _filters: dict[bool, bytes] = {}  # by whether unix sockets may be opened
 
 @dataclass(frozen=True)
 class Wanted:
-    """A box to be made: how many ranks, what they may use, where their files are (unless "full"), and the mode."""
+    """A box to be made: how many ranks, what they may use, where their files are (unless "full"), the mode, and the
+    folder in which a program of the user's own works, if that is what it is for."""
 
     ranks: int
     limits: BoxLimits
     scratch: str
     mode: str
+    folder: Folder | None = None
 
     @property
     def full(self) -> bool:
@@ -80,6 +83,8 @@ class First:
         become_subreaper()
         if self.wanted.full:
             namespaces.furnish(self.wanted.limits)
+            if self.wanted.folder is not None:
+                folder.furnish(self.wanted.folder, self.descriptors[-1])
         os.chdir(bwrap.SCRATCH if self.wanted.full else self.wanted.scratch)
         woken, waker = socket.socketpair()
         woken.setblocking(False)
@@ -143,16 +148,20 @@ class First:
         return int(self.module.main(number, socket.socket(fileno=3), port))
 
 
-def _shut(wanted: Wanted, folder: str) -> None:
+def _shut(wanted: Wanted, own: str) -> None:
     """Give up, in a rank, whatever its code is not to have. Nothing that is given up here can be had again."""
     wanted.limits.impose(alone=wanted.full)
-    if not wanted.full:
-        settle(folder)
-        return
-    # several ranks share nothing but the network: what they tell each other is counted there
-    keep_to([folder, *([bwrap.SCRATCH, namespaces.SHARED_MEMORY] if wanted.ranks == 1 else ())])
-    capabilities.drop_all()
-    seccomp.install(_filters[wanted.limits.unix_sockets])
+    program = [wanted.folder.path] if wanted.folder is not None else []
+    if wanted.full:
+        # several ranks share nothing but the network: what they tell each other is counted there; but a program of the
+        # user's own is not graded, and its ranks share files as they do elsewhere
+        shared = [bwrap.SCRATCH, namespaces.SHARED_MEMORY] if wanted.ranks == 1 or program else []
+        keep_to([own, *program, *shared], read=program)
+        capabilities.drop_all()
+        seccomp.install(_filters[wanted.limits.unix_sockets])
+    else:
+        settle(own)
+    os.chdir(program[0] if program else own)
 
 
 def settle(folder: str) -> None:

@@ -2,10 +2,11 @@
 
     python -m grader.sandbox.host FD MODULE MODE
 
-FD is a SOCK_SEQPACKET socket. Each request is a JSON object {"ranks": N, "limits": {...}, "scratch": folder} with
-1 + 4N descriptors: the keeper's own socket, then per rank its frame socket, its stdout, its stderr and its note (see
-`first`). MODE says how boxes are shut: "full" (this process runs inside bubblewrap, and every box gets namespaces of
-its own) or "none". The whole tree ends when the grading process closes its sockets, or dies.
+FD is a SOCK_SEQPACKET socket. Each request is a JSON object {"ranks": N, "limits": {...}, "scratch": folder, "folder":
+of a program} with 1 + 4N descriptors: the keeper's own socket, then per rank its frame socket, its stdout, its stderr
+and its note (see `first`); and in a full box one more for a program's folder (see `folder`). MODE says how boxes are
+shut: "full" (this process runs inside bubblewrap, and every box gets namespaces of its own) or "none". The whole tree
+ends when the grading process closes its sockets, or dies.
 
     python -m grader.sandbox.host --probe MODE
 
@@ -27,6 +28,7 @@ import time
 from types import ModuleType
 
 from grader.sandbox import entry, first, keeper
+from grader.sandbox.folder import Folder
 from grader.sandbox.limits import BoxLimits
 from grader.sandbox.supervise import become_subreaper, children, end_descendants, fork, send
 
@@ -42,7 +44,7 @@ class _Host:
     def serve(self) -> None:
         signal.signal(signal.SIGCHLD, lambda *_: self._reap())
         while True:
-            data, fds, _, _ = socket.recv_fds(self.control, 65536, 1 + 4 * MAX_RANKS)
+            data, fds, _, _ = socket.recv_fds(self.control, 65536, 2 + 4 * MAX_RANKS)
             if not data:
                 return
             request = json.loads(data)
@@ -51,8 +53,9 @@ class _Host:
                 self.control.send(b"imported")
                 continue
             wanted = first.Wanted(
-                request["ranks"], BoxLimits.from_json(request["limits"]), request["scratch"], self.mode
-            )
+                request["ranks"], BoxLimits.from_json(request["limits"]), request["scratch"], self.mode,
+                Folder.from_json(request["folder"]),
+            )  # fmt: skip
             signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
             self.keepers.add(fork(functools.partial(self._keep, fds, wanted), dies=False))
             signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})

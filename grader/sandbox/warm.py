@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 
 from grader.sandbox import bwrap, modes
+from grader.sandbox.folder import Folder, hold, written
 from grader.sandbox.host import MAX_RANKS, REFUSED
 from grader.sandbox.limits import BoxLimits
 
@@ -33,7 +34,8 @@ class BoxFailed(Exception):  # noqa: N818 - reads as what happened
 class Box:
     """One world's processes: a frame socket, stdout, stderr and note per rank, and the keeper that ends them.
 
-    `cpu` is what the keeper last said of the ranks' CPU seconds, `delayed` of those that they waited for a processor.
+    `room` is where what it writes into a folder of the user's goes (see `folder`). `cpu` is what the keeper last
+    said of the ranks' CPU seconds, `delayed` of those that they waited for a processor.
     """
 
     keeper: socket.socket
@@ -44,6 +46,11 @@ class Box:
     scratch: str = ""
     cpu: list[float] = field(default_factory=list)
     delayed: list[float] = field(default_factory=list)
+    room: int = -1
+
+    def written(self) -> tuple[str, ...]:
+        """What was written into the folder that it shows, as far as that is gone with it."""
+        return written(self.room) if self.room >= 0 else ()
 
     def number_of(self, rank: int) -> int:
         """The number in the rank's note."""
@@ -70,8 +77,9 @@ class Box:
         self.keeper.close()
         for sock in self.frames:
             sock.close()
-        for fd in (*self.stdout, *self.stderr, *self.notes):
+        for fd in (*self.stdout, *self.stderr, *self.notes, *([self.room] if self.room >= 0 else [])):
             os.close(fd)
+        self.room = -1
         self.frames, self.stdout, self.stderr, self.notes = [], [], [], []
         if self.scratch:
             shutil.rmtree(self.scratch, ignore_errors=True)
@@ -114,9 +122,13 @@ class Warm:
         )
         theirs.close()
 
-    def box(self, ranks: int, limits: BoxLimits | None = None, imported: Sequence[str] = ()) -> Box:
-        """A new box with `ranks` processes, in which these modules are there already. Raises BoxFailed when the host is
-        gone."""
+    def box(
+        self, ranks: int, limits: BoxLimits | None = None, imported: Sequence[str] = (), folder: Folder | None = None
+    ) -> Box:
+        """A new box with `ranks` processes, in which these modules are there already, and which work in `folder`.
+
+        Raises BoxFailed when the host is gone, and NotShown where the box cannot have the folder.
+        """
         if not 1 <= ranks <= MAX_RANKS:
             raise ValueError(f"a world of {ranks} real processes: 1 to {MAX_RANKS} are possible")
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -136,8 +148,12 @@ class Warm:
                     give.append(write)
                 box.notes.append(_note())
                 give.append(os.dup(box.notes[-1]))
+            if folder is not None and self.mode == "full":
+                tree, box.room = hold(folder)
+                give.append(tree)
             allowed = (limits or BoxLimits()).to_json()
-            request = json.dumps({"ranks": ranks, "limits": allowed, "scratch": box.scratch}).encode()
+            shown = folder.to_json() if folder is not None else None
+            request = json.dumps({"ranks": ranks, "limits": allowed, "scratch": box.scratch, "folder": shown}).encode()
             with self._lock:
                 self._import([name for name in imported if name not in self._imported])
                 socket.send_fds(self._control, [request], give)

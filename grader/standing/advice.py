@@ -96,7 +96,7 @@ def _begun(part: Part) -> Iterator[Step]:
         if each.points is not None and not each.done:
             tries = "1 try" if each.attempts == 1 else f"{each.attempts} tries"
             why = f"you have {each.points:g} of its {each.max_points:g} points after {tries}"
-            yield Step(f"rankup grade {each.name} {each.place}", f"continue {each.name}", why)
+            yield Step(f"rankup grade {each.name}", f"continue {each.name}", why)
     if 0 < part.read < READ:
         why = f"you have run {part.run} of its {part.cells} cells"
         yield Step(f"rankup lab {part.id}", f"continue chapter {part.id}, {part.title}", why)

@@ -16,16 +16,12 @@ from grader.submission import BadRequest
 
 @dataclass(frozen=True)
 class Practice:
-    """An exercise, and the best verdict on it; `points` is None while it was never graded.
-
-    `place` is where `rankup start` puts the learner's copy.
-    """
+    """An exercise, and the best verdict on it; `points` is None while it was never graded."""
 
     name: str
     title: str
     minutes: int
     max_points: float
-    place: str = ""
     points: float | None = None
     attempts: int = 0
     topics: tuple[str, ...] = ()
@@ -109,7 +105,9 @@ def gather(now: datetime | None = None) -> Standing:
     chapters = {topic.id: topic.chapter for topic in catalog.topics()}
     asked = _asked(interviews)
     exercises: dict[str, list[Practice]] = {}
-    for found in registry.catalogue():
+    order = {name: number for number, name in enumerate(dict.fromkeys(practised.values()))}
+    # as the chapters' topics need them, and what no topic names at the end
+    for found in sorted(registry.catalogue(), key=lambda each: order.get(each.name, len(order))):
         exercises.setdefault(found.chapter, []).append(_practice(found, best.get(found.name), practised))
     parts = []
     for chapter in catalog.chapters():
@@ -128,10 +126,8 @@ def gather(now: datetime | None = None) -> Standing:
 
 def _practice(found: exercise.Exercise, known: progress.Best | None, practised: Mapping[str, str | None]) -> Practice:
     topics = tuple(topic for topic, name in practised.items() if name == found.name)
-    notebook = catalog.exercise_notebook(found.name)
-    place = f"work/{notebook.parent.name}/{notebook.name}"
     points, attempts = (known.points, known.attempts) if known else (None, 0)
-    return Practice(found.name, found.title, found.minutes, found.max_points, place, points, attempts, topics)
+    return Practice(found.name, found.title, found.minutes, found.max_points, points, attempts, topics)
 
 
 def _cards(now: datetime) -> tuple[dict[str, Cards], float, list[Interview]]:

@@ -10,25 +10,51 @@ from rich.table import Table
 
 from grader.standing.advice import steps
 from grader.standing.gather import Part, Practice, Standing
+from grader.submission import BadRequest
+
+_GAP = 2
+_NUMBER = 2 + _GAP  # columns of a chapter
+_LEAST_TITLE = 16
 
 
-def show(standing: Standing) -> None:
-    """Chapters and exercises with what was reached in each, and what to do next."""
+def show(standing: Standing, chapter: str | None = None) -> None:
+    """Chapters and exercises with what was reached in each, and what to do next; or one chapter. Raises BadRequest."""
     console = Console(highlight=False)
-    table = Table(box=None, pad_edge=False, show_header=False)
-    table.add_column()
-    table.add_column(ratio=1)
-    for _ in range(4):
+    if chapter is not None:
+        part = next((part for part in standing.parts if part.id == chapter.zfill(2)), None)
+        if part is None:
+            last = standing.parts[-1].id
+            raise BadRequest(f"no chapter is called {chapter!r}; they are 00 to {last}, or leave it out")
+        _show_part(console, part)
+        return
+    rows = [row for part in standing.parts for row in (_chapter(part), *map(_exercise, part.exercises))]
+    facts = [max(len(each) for each in column) for column in list(zip(*rows, strict=True))[2:]]
+    table = Table(box=None, pad_edge=False, show_header=False, padding=(0, _GAP, 0, 0))
+    table.add_column(no_wrap=True)
+    room = max(console.width - sum(facts) - _GAP * len(facts) - _NUMBER, _LEAST_TITLE)
+    table.add_column(no_wrap=True, overflow="ellipsis", width=room)
+    for _ in facts:
         table.add_column(justify="right", no_wrap=True)
-    for part in standing.parts:
-        table.add_row(*_chapter(part))
-        for each in part.exercises:
-            table.add_row(*_exercise(each))
+    for row in rows:
+        table.add_row(*row)
     console.print(table)
     console.print("\n[bold]What to do next[/]")
     for number, step in enumerate(steps(standing), start=1):
         console.print(f"{number}. {escape(step.what)}: {escape(step.why)}.")
         console.print(f"     {escape(step.command)}", style="cyan", soft_wrap=True)
+
+
+def _show_part(console: Console, part: Part) -> None:
+    """One chapter, with its exercises by their titles."""
+    console.print(" ".join(filter(None, (part.id, f"[bold]{escape(part.title)}[/]"))))
+    told = ", ".join(filter(None, _chapter(part)[2:]))
+    if told:
+        console.print(f"    {told}")
+    for each in part.exercises:
+        _, name, *facts = _exercise(each)
+        console.print(f"\n  {name}  {', '.join(filter(None, facts))}")
+        console.print(f"    [dim]{escape(each.title)}[/]")
+    console.print(f"\n  rankup lab {part.id}", style="cyan")
 
 
 def show_next(standing: Standing) -> None:

@@ -284,7 +284,7 @@ class RankBench:
         cases = [case for case in self._done if case.group == group and case not in self._twins.values()]
         if not cases:
             raise self._not_run(group)
-        return self._done[min(cases, key=lambda case: abs(case.ranks - ranks))]
+        return self._done[min(cases, key=lambda case: (abs(case.ranks - ranks), not case.telling))]
 
     def _run(self, cases: Sequence[Case], session: Session | None = None) -> Run | None:
         """Call `cases` one after another in one world, and keep those that finished."""

@@ -139,3 +139,18 @@ def test_what_cannot_be_opened_is_said(
     monkeypatch.chdir(tmp_path)
     with pytest.raises(BadRequest, match=re.escape(sentence)):
         lab.open_lab(what)
+
+
+def test_a_copy_in_the_checkout_is_found_from_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    notebook, checkout = catalog.exercise_notebook(NAME), tmp_path / "checkout"
+    monkeypatch.setattr(catalog, "exercise_notebook", lambda _: notebook)
+    monkeypatch.setattr(catalog, "is_checkout", lambda: True)
+    monkeypatch.setattr(catalog, "root", lambda: checkout)
+    monkeypatch.chdir(tmp_path)
+    assert own.place(NAME) == tmp_path / COPY, "there is none yet"
+    (checkout / COPY).parent.mkdir(parents=True)
+    (checkout / COPY).touch()
+    assert own.place(NAME) == checkout / COPY
+    (tmp_path / COPY).parent.mkdir(parents=True)
+    (tmp_path / COPY).touch()
+    assert own.place(NAME) == tmp_path / COPY, "one's own here comes first"

@@ -9,6 +9,7 @@ tried always and not of the day; `make mutants` grades all of them as a whole.
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterator
 
@@ -100,6 +101,9 @@ def test_a_right_submission_has_full_marks(name: str, each: str, engines: Engine
     verdict = grade(find(name), verdicts.handed_in(name, each), engines, verdicts.SEED)
     assert verdict.passed, told(verdict)
     assert verdict.points == verdict.max_points, told(verdict)
+    for number in (each for check in verdict.checks for each in check.measured):
+        least, most = sorted((number.yours, number.bound), reverse=number.at_least)
+        assert least == number.yours or math.isclose(least, most), f"{number}: points for what is not allowed"
 
 
 @pytest.mark.heavy

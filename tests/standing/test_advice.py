@@ -11,7 +11,7 @@ from grader.standing.advice import steps
 from grader.standing.gather import Asked, Cards, Part, Practice, Standing
 
 NOW = datetime(2026, 5, 4, tzinfo=UTC)
-RING = Practice("ring", "The ring", 30, 20, "work/06-collectives/ring.ipynb", topics=("ring-all-reduce",))
+RING = Practice("ring", "The ring", 30, 20, topics=("ring-all-reduce",))
 START = Part("00", "Start here", True, 10)
 FIRST = Part("01", "Why", True, 10, 0, (RING,), Cards(30))
 SECOND = Part("02", "CAP", True, 10, 0, (), Cards(30))
@@ -40,7 +40,7 @@ CASES = {
     ),
     "an exercise begun": (
         standing(START, read(FIRST, exercises=(begun,))),
-        ["rankup grade ring work/06-collectives/ring.ipynb", "rankup quiz 01"],
+        ["rankup grade ring", "rankup quiz 01"],
         "12 of its 20 points after 3 tries",
     ),
     "who has solved an exercise is not sent to the beginning": (

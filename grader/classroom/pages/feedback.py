@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from grader.classroom import numbers
 from grader.classroom.pages import figures, kinds, values
 from grader.classroom.pages.figures import Figure
 from grader.classroom.pages.findings import Finding, findings, lines_of, marks
@@ -48,6 +49,7 @@ def page(verdict: Verdict, source: str, *, learner: str = "", when: str = "", no
         tone="good" if verdict.passed else "mixed" if verdict.points else "bad",
         rows=list(_rows(verdict, found)),
         findings=[_told(verdict, *each, at[each[0].number]) for each in zip(found, pictures, strict=True)],
+        numbers=list(numbers.rows(verdict.checks)),
         linked=open_lines(len(lines), {mark.line for mark in marked}),
         lines=lines,
         marked=marked,

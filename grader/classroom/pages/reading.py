@@ -18,7 +18,8 @@ _RING = "The ring"
 _NODES = "Inside the node, then between nodes"
 _MESSAGE = "What a message costs: α + S·β"
 
-# Headings by exercise; in it by the check's name, else by the kind of diagnosis, else the one under "".
+# Headings by exercise; in it by the check's name, else by the kind of diagnosis, else the one under "". For an exercise
+# that is not here: the section on the first topic that it practises.
 _SECTIONS: dict[str, dict[str, str]] = {
     "ring_all_reduce": {
         "": _RING,
@@ -70,6 +71,9 @@ _SECTIONS: dict[str, dict[str, str]] = {
     "vector_clocks": {"": "Causal consistency: no answer before its question"},
     "gossip_crdt": {"": "Conflicts: two writes, neither knew of the other"},
     "two_phase_commit": {"": "Two-phase commit"},
+    "zero_optimizer": {"": "ZeRO: keep each thing once"},
+    "gossip_sgd": {"": "Gossip: nobody in the middle"},
+    "spark_skew": {"": "One task runs for an hour: skew"},
     "raft": {"": "Consensus: one value, although nodes crash"},
 }
 
@@ -90,8 +94,18 @@ def reading(exercise: str, check: str, kind: str) -> Reading | None:
     except BadRequest:
         return None
     title, written = _chapter(chapter)
-    sections = _SECTIONS.get(exercise, {}) if written else {}
+    if not written:
+        return Reading(chapter, title, "")
+    sections = _SECTIONS.get(exercise) or {"": _first(exercise, chapter)}
     return Reading(chapter, title, sections.get(check) or sections.get(kind) or sections.get("", ""))
+
+
+@cache
+def _first(exercise: str, chapter: str) -> str:
+    """The section on the first topic that the exercise practises; empty where there is none."""
+    topics = [topic.id for topic in catalog.topics() if topic.exercise == exercise and topic.chapter == chapter]
+    told = catalog.sections(chapter)
+    return next((told[topic][1] for topic in topics if topic in told), "")
 
 
 @cache

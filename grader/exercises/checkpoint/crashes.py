@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from grader import tally
 from grader.verdict import Kind
 from grader.worlds.cases import Case
 from grader.worlds.ranks import Outcome, RankBench
@@ -138,6 +139,8 @@ def rotation(bench: RankBench) -> Outcome:
                     "in the order of saving, whatever their steps are."
                 )
                 raise bench.lost(case, wrong[0], what, None, f"step {step}: the newest is the one saved last")
+        tally.note("bytes on disk", told["size"], (keep + 0.9) * told["one"], "bytes", where=f"keep={keep}",
+                   reference=len(steps) * told["one"], of="keeping all")  # fmt: skip
         if told["size"] > (keep + 0.9) * told["one"]:
             times = told["size"] / told["one"]
             what = (

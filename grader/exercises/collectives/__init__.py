@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
+from grader import tally
 from grader.exercise import Check, Draw, Exercise
 from grader.exercises.collectives.judging import Expected, barrier, case, judge, least_bytes, log2
 from grader.exercises.common import checks
@@ -98,6 +99,8 @@ def _rounds(bench: RankBench) -> Outcome:
     for each, result in _values(bench, "rounds"):
         taken, allowed = rounds(result.trace), log2(each.ranks)
         slowest = max(range(each.ranks), key=lambda rank: taken[rank])
+        tally.note(f"rounds of {each.function}", taken[slowest], allowed, "rounds", where=each.label,
+                   reference=each.ranks - 1, of="one message after another")  # fmt: skip
         if taken[slowest] > allowed:
             what = (
                 f"the call does what it should, but rank {slowest} takes {taken[slowest]:g} rounds. The limit is "
@@ -137,6 +140,7 @@ def _bytes(bench: RankBench) -> Outcome:
         size, others = _size(each), each.ranks - 1
         sent = [result.trace.bytes_sent(rank) for rank in range(each.ranks)]
         worst = max(range(each.ranks), key=lambda rank: sent[rank])
+        tally.note("bytes a rank sends", sent[worst], others * (size + HEADER), "bytes", where=each.label)
         if sent[worst] > others * (size + HEADER):
             what = (
                 f"the result is right, but rank {worst} sent {sent[worst]} bytes. N-1 times {size} = {others * size} "

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+from grader import tally
 from grader.jobs.sparks.bench import SparkBench
 from grader.jobs.sparks.engine import Operator, Returned
 from grader.verdict import Diagnosis
@@ -161,6 +162,7 @@ def too_many_exchanges(bench: SparkBench, label: str, most: int, hint: str) -> J
     def judge(returned: Returned) -> Diagnosis | None:
         assert returned.plan is not None
         got = exchanges(returned.plan)
+        tally.note("exchanges in the plan", len(got), most, "exchanges", where=label)
         if len(got) <= most:
             return None
         told = [text(each).removeprefix("Exchange ").split(", ENSURE_")[0].split(", REPARTITION_")[0] for each in got]

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from grader import tally
 from grader.exercises.common import checks
 from grader.exercises.ddp import trainings
 from grader.exercises.ddp.training import Job
@@ -72,6 +73,8 @@ def collectives(bench: RankBench) -> Outcome:
         count = sum(op.collective for op in posted) - (-sends // (2 * case.ranks - 2))
         if not posted:
             raise _silent(bench, case, rank)
+        tally.note("collectives in a step", count, allowed, "collectives", where=case.label,
+                   reference=len(job.trained), of="one for each parameter")  # fmt: skip
         if count > allowed:
             habit = ""
             if count >= len(job.trained):
@@ -98,6 +101,8 @@ def bytes_sent(bench: RankBench) -> Outcome:
         if not posted:
             raise _silent(bench, case, rank)
         expected, got = f"at most {BUDGET * ring:.0f} bytes", f"{sent} bytes"
+        tally.note("bytes a rank sends in a step", sent, BUDGET * ring, "bytes", where=case.label, reference=ring,
+                   of="a ring all-reduce of the gradients")  # fmt: skip
         if sent > BUDGET * ring:
             message = (
                 f"With {case.label}: rank {rank} sent {sent} bytes in one step, {sent / ring:.2f} times the {ring:.0f} "
@@ -156,6 +161,8 @@ def overlap(bench: RankBench) -> Outcome:
                 "async_op=True."
             )
             raise bench.lost(case, "no_overlap", message, rank, before, when)
+        tally.note("first all-reduce of the backward pass", (first - step.begin) / 1e9,
+                   (step.layers[-1] - step.begin) / 1e9, "s", where=case.label)  # fmt: skip
     return bench.picture("budget")
 
 

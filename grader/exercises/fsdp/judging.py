@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from grader import says
+from grader import says, tally
 from grader.exercises.common import checks, plain
 from grader.exercises.fsdp import training
 from grader.exercises.fsdp.training import NOT_SAVED, Array, Job
@@ -94,6 +94,8 @@ def shards(bench: RankBench) -> Outcome:
         held = [checks.amount(result, rank, "held") for rank in range(case.ranks)]
         worst = max(range(case.ranks), key=lambda rank: held[rank])
         allowed = SLACK * job.bytes / case.ranks
+        tally.note("parameters on a rank between steps", held[worst], allowed, "bytes", where=case.label,
+                   reference=job.bytes, of="DDP")  # fmt: skip
         if held[worst] > allowed:
             shares = ", ".join(f"{100 * share / job.bytes:.0f} %" for share in held)
             what = (
@@ -125,6 +127,8 @@ def peak(bench: RankBench) -> Outcome:
         n, allowed = case.ranks, job.allowed_bytes
         peaks = [checks.amount(result, rank, "peak") for rank in range(n)]
         worst = max(range(n), key=lambda rank: peaks[rank])
+        tally.note("most parameters on a rank", peaks[worst], allowed, "bytes", where=case.label, reference=job.bytes,
+                   of="the whole module")  # fmt: skip
         if peaks[worst] <= allowed:
             continue
         where, whole = checks.field(result, worst, "where"), checks.amount(result, worst, "whole")
@@ -193,6 +197,8 @@ def sent(bench: RankBench) -> Outcome:
         for rank in range(n):
             for step, operations in enumerate(checks.by_step(result, rank)):
                 count = sum(checks.sent_by(op, result.trace.groups.get(op.tag, ())) for op in operations)
+                tally.note("bytes a rank sends in a step", count, DDP_FACTOR * ddp, "bytes", where=case.label,
+                           reference=ddp, of="DDP")  # fmt: skip
                 if LEAST * ddp <= count <= DDP_FACTOR * ddp:
                     continue
                 few = count < ddp

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from grader import tally
 from grader.exercises.common.nodes import bounded, skewed
 from grader.nodes.bench import NodeBench
 from grader.nodes.clients import Ask, Asked
@@ -291,6 +292,8 @@ def too_dear(run: View, bench: NodeBench) -> Diagnosis | None:
     for seconds in range(2, math.floor(read_at(plan) - start) + 1):
         found, there = (one.between(start, start + seconds) for one in (run, silent))
         most, cost = budget + (nodes * (seconds - 1) if seconds > 2 else 0), len(found) - len(there)
+        tally.note("messages for one add", cost, most, "messages", where=f"{nodes} nodes, {seconds} s",
+                   reference=nodes * (nodes - 1), of="each node telling every other")  # fmt: skip
         if cost <= most:
             continue
         node, count, line, where = _busiest(found)
@@ -314,6 +317,7 @@ def too_busy(run: View, quiet: float) -> Diagnosis | None:
         return None
     end, nodes = read_at(run.plan), len(run.names)
     found, most = run.between(quiet, end), math.floor(nodes * (end - quiet + 1) * DRIFT)
+    tally.note("messages with no news", len(found), most, "messages", where=f"{nodes} nodes, {end - quiet:.0f} s")
     if len(found) <= most:
         return None
     node, count, line, where = _busiest(found)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from grader import says
+from grader import says, tally
 from grader.exercises.common import checks, plain
 from grader.exercises.gossip_sgd import mixing
 from grader.exercises.gossip_sgd.mixing import Array, Gossip, Training
@@ -172,6 +172,8 @@ def consensus(bench: RankBench) -> Outcome:
         first = _error(gossip.start.astype(np.float64))
         for number, now in enumerate(got):
             error, allowed = _error(now), first * rate ** (number + 1) * (1 + 1e-6) + 1e-11
+            where = f"{case.label}, after {says.counted(number + 1, 'mix', 'mixes')}"
+            tally.note("distance of the ranks from their mean", error, allowed, where=where)
             if error <= allowed:
                 continue
             before = got[number - 1] if number else gossip.start.astype(np.float64)
@@ -212,6 +214,8 @@ def neighbours_only(bench: RankBench) -> Outcome:
                 raise bench.lost(case, "too_many_bytes", what, rank, *texts)
             sent = result.trace.bytes_sent(rank)
             allowed = len(heard) * (size + HEADER * len(gossip.shapes))
+            tally.note("bytes a rank sends in a mix", sent, allowed, "bytes", where=case.label,
+                       reference=2 * (case.ranks - 1) * size / case.ranks, of="an all-reduce")  # fmt: skip
             if sent > allowed:
                 names = ", ".join(dict.fromkeys(op.name for op in operations if not op.receives))
                 what = (

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from grader import says
+from grader import says, tally
 from grader.exercise import Check, Draw, Exercise
 from grader.exercises.common import checks, plain
 from grader.exercises.gradient_accumulation import steps as right
@@ -169,6 +169,8 @@ def _synchronisations(bench: RankBench) -> Outcome:
         wanted: Wanted = case.expected
         for rank in range(case.ranks):
             calls = [op for op in result.trace.operations(rank) if op.name.startswith("all_reduce")]
+            tally.note("all-reduces of the gradients", len(calls), wanted.steps, "all-reduces", where=case.label,
+                       reference=sum(map(len, wanted.batches[rank])), of="one for each micro-batch")  # fmt: skip
             if len(calls) == wanted.steps:
                 continue
             micro = sum(map(len, wanted.batches[rank]))

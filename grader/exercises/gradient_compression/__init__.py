@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from grader import tally
 from grader.exercise import Check, Exercise
 from grader.exercises.common import checks
 from grader.exercises.gradient_compression.compression import Array, Job, Problem, close, habit
@@ -121,6 +122,8 @@ def _bytes(bench: RankBench) -> Outcome:
         allowed = count * (2 * k * ITEM + HEADER) * (n - 1)
         for rank in range(n):
             sent = result.trace.bytes_sent(rank)
+            tally.note("bytes a rank sends", sent, allowed, "bytes", where=case.label,
+                       reference=2 * (n - 1) / n * count * size * ITEM, of="a ring of whole gradients")  # fmt: skip
             if sent > allowed:
                 message = (
                     f"With {case.label}: rank {rank} sent {sent} bytes, but at most {allowed} are allowed. In each "
@@ -181,6 +184,8 @@ def _convergence(bench: RankBench) -> Outcome:
                 message = f"With {case.label}: a call on rank {rank} returned {what}. Return a dense tensor."
                 raise bench.lost(case, "wrong_result", message, rank)
             loss = problem.loss(got) if np.abs(got).max() < 1e9 else float("inf")
+            tally.note("loss after training", loss, FACTOR * dense, where=case.label, reference=dense,
+                       of="whole gradients")  # fmt: skip
             if not loss <= FACTOR * dense:
                 said = "Keep what is not sent and add it later, otherwise small gradients never count."
                 if not loss < problem.loss(problem.start.astype(np.float64)):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from grader import says
+from grader import says, tally
 from grader.exercise import Check, Draw, Exercise
 from grader.exercises.common import checks, sums
 from grader.exercises.hierarchical_all_reduce import stages
@@ -135,6 +135,8 @@ def _crossing(bench: RankBench) -> Outcome:
             )
             texts = f"at most {allowed} bytes", f"{leaving[worst]} bytes"
             raise bench.lost(case, "too_many_bytes", what, worst * k, *texts)
+        if case.group == "crossing" and not degenerate(case):
+            tally.note("bytes that leave a node", leaving[worst], allowed, "bytes", where=case.label)
     return bench.picture("crossing")
 
 
@@ -200,6 +202,7 @@ def _speed(bench: RankBench) -> Outcome:
             )
             texts = f"less than {flat * 1e6:.1f} us", f"{taken * 1e6:.1f} us"
             raise bench.lost(case, "too_slow", what, slowest, *texts)
+        tally.note("virtual time", taken, flat, "s", where=case.label, reference=flat, of="the flat ring")
     return bench.picture("speed")
 
 

@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from grader import says
+from grader import says, tally
 from grader.exercise import Check, Exercise
 from grader.jobs import given
 from grader.jobs.bench import JobBench
@@ -131,6 +131,8 @@ def shared_out(bench: JobBench, done: Done) -> Diagnosis | None:
     """Whether all workers map at once, and there are not many more tasks than splits and reducers."""
     job, found = done.job, bench.found
     most = 2 * (len(job.inputs) + job.reducers)
+    if job.inputs:
+        tally.note("different tasks", done.different, most, "tasks", where=job.label)
     if done.different > most:
         text = (
             f"{job.label}. {done.different} different tasks ran, at most {most} are allowed. Submit one map task for "
@@ -141,6 +143,8 @@ def shared_out(bench: JobBench, done: Done) -> Diagnosis | None:
     ran = [(task.begin, task.end) for task in first if task.end is not None]
     at_once = max((sum(begin <= at < end for begin, end in ran) for at, _ in ran), default=0)
     busy = min(job.workers, len(job.inputs))
+    if busy:
+        tally.note("map tasks at the same time", at_once, busy, "tasks", where=job.label, at_least=True)
     if at_once < busy:
         text = (
             f"{job.label}. Never more than {says.counted(at_once, 'task')} ran at the same time, although {busy} workers "
@@ -238,6 +242,8 @@ def _shuffle(bench: JobBench) -> Chart:
 
     def judge(done: Done) -> Diagnosis | None:
         found = wrong(bench, done)
+        tally.note("bytes that tasks return", done.returned_bytes, SHARE * plain, "bytes", where=done.job.label,
+                   reference=plain, of="no combiner")  # fmt: skip
         if found is not None or done.returned_bytes <= SHARE * plain:
             return found
         message = (

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+from grader import tally
 from grader.lost import Lost, Unable
 from grader.trace.gantt import Bar, Chart
 from grader.verdict import Diagnosis, Kind
@@ -124,6 +125,8 @@ def shared(bench: RankBench) -> Chart:
     """All processes are in trials of one study at the same time."""
     for case, searches in _studies(bench, "together"):
         told = searches[-1]
+        tally.note("processes in trials at the same time", told["at_once"], told["ranks"], "processes",
+                   where=case.label, at_least=True)  # fmt: skip
         if told["at_once"] < told["ranks"]:
             message = f"{_sentence(case)}: never more than {told['at_once']} of {told['ranks']} processes were in objective() at the same time. If you hold a lock, release it before the trial runs."
             expected = f"{told['ranks']} at the same time"

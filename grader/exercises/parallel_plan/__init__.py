@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from grader import says
+from grader import says, tally
 from grader.exercise import Check, Exercise
 from grader.exercises.common.plain import BROKEN_OFF, in_words
 from grader.exercises.parallel_plan import costs as costs
@@ -183,6 +183,10 @@ def _raise_too_large(bench: RankBench, answers: list[Answer]) -> None:
 
 def _raise_too_slow(bench: RankBench, answers: list[Answer]) -> None:
     """Raise Lost at the first plan that takes over 5 % more time than the best one."""
+    for answer in answers:
+        _, least = answer.job.best()
+        tally.note("time of a step", answer.seconds, SLOWER * least, "s", where=answer.case.label, reference=least,
+                   of="the best plan")  # fmt: skip
     wrong = [answer for answer in answers if answer.seconds > SLOWER * answer.job.best()[1] * (1 + ROUNDING)]
     if not wrong:
         return

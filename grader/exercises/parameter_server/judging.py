@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from grader import tally
 from grader.exercises.parameter_server.replayed import histories
 from grader.exercises.parameter_server.servers import NEAR, Array, Given, History
 from grader.ranks.program import CallResult
@@ -158,6 +159,9 @@ def slow(bench: RankBench) -> Outcome:
             spans = [span for span in result.trace.spans if span.rank == rank and span.what == "compute"]
             took = [span.until for span in spans if abs(span.until - span.since - seconds * 1e9) < 1e3]
             done, allowed = max(took, default=0) / 1e9, LATE * plan.steps * seconds
+            if rank != slowest:
+                tally.note("last gradient of a quick worker", done, allowed, "s", where=case.label,
+                           reference=plan.steps * max(plan.seconds), of="waiting for the slowest")  # fmt: skip
             if rank == slowest or done <= allowed:
                 continue
             count = len(found.of(rank))

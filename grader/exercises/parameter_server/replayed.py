@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from grader import tally
 from grader.exercises.common import checks, plain
 from grader.exercises.parameter_server.servers import NEAR, Array, Given, History, history
 from grader.lost import Lost
@@ -83,6 +84,7 @@ def loss(bench: RankBench) -> Outcome:
     for case, _, final, _ in _calls(bench, "loss"):
         given: Given = case.expected
         first, last = given.gap(given.start), given.gap(final)
+        tally.note("loss that is left", 100 * last / first, 100 * BOUND, "%", where=case.label)
         if last <= BOUND * first:
             continue
         why = ""

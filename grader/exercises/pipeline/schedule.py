@@ -6,6 +6,7 @@ import itertools
 import math
 from collections.abc import Callable
 
+from grader import tally
 from grader.exercises.common.checks import field, if_right
 from grader.exercises.pipeline.judging import WRONG, numbers, values
 from grader.exercises.pipeline.training import Given
@@ -49,6 +50,8 @@ def bubble(name: str) -> Callable[[RankBench], Outcome]:
                     "s. Send every micro-batch through stage(), forward and backward."
                 )
                 raise bench.lost(case, "wrong_result", message, least, f"{plan.work:.4g} s", f"{computed[least]:.4g} s")
+            tally.note("bubble", 100 * found, 100 * (plan.bubble + SLACK), "%", where=case.label,
+                       reference=100 * (case.ranks - 1) / case.ranks, of="one stage at a time")  # fmt: skip
             if found <= plan.bubble + SLACK:
                 continue
             allowed, seconds = f"at most {plan.bubble + SLACK:.1%}", f"{took:.4g} s"
@@ -153,6 +156,9 @@ def live(bench: RankBench) -> Outcome:
             passes, waiting, kept = _passes(bench, case, result, rank)
             alive = [w + max(0.0, k - 1) for w, k in zip(waiting, kept, strict=True)]
             worst, allowed = max(alive), plan.stages - rank
+            if rank == 0:
+                tally.note("outputs alive on the first stage", worst, allowed, "outputs", where=case.label,
+                           reference=plan.micro_batches, of="GPipe")  # fmt: skip
             if worst <= allowed:
                 continue
             when = alive.index(worst)

@@ -10,6 +10,7 @@ import random
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
+from grader import tally
 from grader.exercise import Check, Exercise
 from grader.exercises.common.nodes import Plans, held
 from grader.exercises.quorum_store import judging as judging
@@ -98,6 +99,7 @@ def _within_budget(run: View) -> Diagnosis | None:
             return wrong
         assert asked.seconds is not None
         trips = (asked.seconds - 2 * plans.HOP) / (2 * plans.HOP)
+        tally.note("round trips of a request", trips, 2, "round trips", where=run.plan.label)
         if trips > 2 + 1e-6:
             run.story.title = "Too many round trips"
             text = (
@@ -107,6 +109,7 @@ def _within_budget(run: View) -> Diagnosis | None:
             return run.told("too_many_rounds", asked, text, "<= 2", f"{trips:.3g}")
         until = run.asked[number + 1].sent if number + 1 < len(run.asked) else float("inf")
         own = [sent for sent in between if asked.sent <= sent.sent < until]
+        tally.note("messages for a request", len(own), most, "messages", where=run.plan.label)
         if len(own) > most:
             run.story.title = "Too many messages"
             kinds = sorted({sent.type for sent in own})

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 
+from grader import tally
 from grader.exercise import Check, Exercise
 from grader.exercises.raft import leading as leading
 from grader.exercises.raft import logs as log
@@ -173,6 +174,7 @@ def _chattered(scene: Scene) -> Diagnosis | None:
         m for m in messages_between(scene.sim.story, names) if window.begin < m.sent <= window.end and not m.copy
     ]
     rate, most = len(between) / (window.end - window.begin or 1), 50 * (len(names) - 1)
+    tally.note("messages per second without clients", rate, most, "messages", where=f"{len(names)} nodes")
     if scene.found is not None or rate <= most:
         return None
     [((src, kind), count)] = Counter((m.src, m.type) for m in between).most_common(1)

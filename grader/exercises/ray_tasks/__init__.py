@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from grader import says
+from grader import says, tally
 from grader.exercise import Check, Exercise
 from grader.exercises.ray_tasks.in_flight import CALL_SECONDS, PATIENT_SECONDS, shift, told
 from grader.jobs.rays.bench import RayBench, once_more
@@ -42,6 +42,7 @@ def _in_flight(bench: RayBench) -> Chart:
     for count, limit in ((12, 3), (9, 2), (4, 1), (14, 6)):
         one = shift(bench, rng, count, limit, "").run().by_workers()
         most = one.in_flight()
+        tally.note("tasks in flight", most, limit, "tasks", where=one.label)
         if most > limit:
             text = (
                 f"{one.label}. {most} tasks were submitted and not yet done at the same time, more than max_in_flight. "
@@ -57,6 +58,7 @@ def _parallel(bench: RayBench) -> Chart:
     for count, limit in ((9, 3), (10, 4), (8, 20)):
         one = shift(bench, rng, count, limit, f", {CPUS} CPUs", patience=PATIENT_SECONDS).run().by_workers()
         busy = min(limit, CPUS)
+        tally.note("calls at the same time", one.most, busy, "calls", where=one.label, at_least=True)
         if one.most < busy:
             text = (
                 f"{one.label}. Never more than {says.counted(one.most, 'call')} of fn ran at the same time, although "
@@ -90,6 +92,7 @@ def _retried(bench: RayBench) -> Chart:
 def _once(bench: RayBench) -> Chart:
     one = shift(bench, bench.rng("once"), 12, 4, f"; fn has {LARGE_BYTES // 2**20} MiB with it", captured=LARGE_BYTES)
     one.run().by_workers()
+    tally.note("times fn is serialized", one.serialised, MOST_SERIALISED, "times", where=one.label)
     if one.serialised > MOST_SERIALISED:
         text = (
             f"{one.label}. What fn has captured was serialized {one.serialised} times for {len(one.items)} items. At "

@@ -9,6 +9,7 @@ import contextlib
 from collections.abc import Iterator
 from dataclasses import replace
 
+from grader import tally
 from grader.exercise import Check, Draw, Exercise
 from grader.exercises.common import checks, sums
 from grader.lost import Lost, Unable
@@ -83,6 +84,8 @@ def _bytes(bench: RankBench) -> Outcome:
             )
             texts = f"at most {allowed} bytes", f"{sent[worst]} bytes"
             raise bench.lost(case, "too_many_bytes", what, worst, *texts)
+        if case.group == "budget":
+            tally.note("bytes a rank sends", sent[worst], allowed, "bytes", where=case.label)
     return bench.picture("budget")
 
 
@@ -144,6 +147,9 @@ def _steps(bench: RankBench) -> Outcome:
             )
             texts = f"at most {allowed} rounds", f"{taken[slowest]:g} rounds"
             raise bench.lost(case, "too_many_rounds", what, slowest, *texts)
+        if case.group == "budget":
+            tally.note("messages a rank sends", messages[most], allowed, "messages", where=case.label)
+            tally.note("rounds", taken[slowest], allowed, "rounds", where=case.label)
     with contextlib.suppress(Unable):  # what cannot be simulated has no virtual time; its rounds were counted
         _time(bench)
     return bench.picture("budget")
@@ -171,6 +177,8 @@ def _time(bench: RankBench) -> None:
                 f"2(N-1)(alpha + S/N beta) = {ideal * 1e3:.3f} ms."
             )
             raise bench.lost(case, "too_slow", what, slowest, f"at most {1.05 * ideal * 1e3:.3f} ms", took)
+        where, finish = f"{case.label}, 10 us and 1 GB/s a link", result.finish[slowest]
+        tally.note("virtual time", finish, 1.05 * ideal, "s", where=where, reference=ideal, of="an ideal ring")
 
 
 def _large(bench: RankBench) -> Outcome:

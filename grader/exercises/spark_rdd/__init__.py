@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from grader import tally
 from grader.exercise import Check, Exercise
 from grader.exercises.spark_rdd import graphs as given
 from grader.jobs.sparks.bench import SparkBench
@@ -125,11 +126,12 @@ def _told(value: Any) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-def _shuffled(bench: SparkBench, ours: Returned, hint: str) -> Judge:
+def _shuffled(bench: SparkBench, label: str, ours: Returned, hint: str) -> Judge:
     most = MORE * ours.measured.total("shuffle_written_bytes")
 
     def judge(returned: Returned) -> Diagnosis | None:
         got = returned.measured.total("shuffle_written_bytes")
+        tally.note("bytes shuffled", got, most, "bytes", where=label, reference=most / MORE, of="our solution")
         if got <= most:
             return None
         largest = max(returned.measured.stages.values(), key=lambda stage: stage.total("shuffle_written_bytes"))
@@ -220,14 +222,18 @@ def _word_bytes(bench: SparkBench) -> Chart:
     hint = (
         "groupByKey sends every pair, and sorting an RDD shuffles all of it. Add up with reduceByKey, and take the top."
     )
-    return bench.hold(label, returned, _words_wrong(bench, label, _text(bench), TOP), _shuffled(bench, ours, hint))
+    return bench.hold(
+        label, returned, _words_wrong(bench, label, _text(bench), TOP), _shuffled(bench, label, ours, hint)
+    )
 
 
 def _rank_bytes(bench: SparkBench) -> Chart:
     label, returned = _ranked(bench)
     ours = bench.ours(given.PAGE_RANK, "page_rank", Lines(_graph(bench), pairs=True), ROUNDS)
     hint = "A join does not move a side that has its partitioner. Group the links once, and change ranks by mapValues."
-    return bench.hold(label, returned, _ranks_wrong(bench, label, _graph(bench), ROUNDS), _shuffled(bench, ours, hint))
+    return bench.hold(
+        label, returned, _ranks_wrong(bench, label, _graph(bench), ROUNDS), _shuffled(bench, label, ours, hint)
+    )
 
 
 def _driver(bench: SparkBench) -> Chart:

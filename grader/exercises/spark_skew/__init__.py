@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from statistics import median
 
+from grader import tally
 from grader.exercise import Check, Exercise
 from grader.exercises.common import spark_tables as tables
 from grader.exercises.common.spark_tables import Judge
@@ -167,6 +168,7 @@ def _uneven(bench: SparkBench, label: str) -> Judge:
                 "task. Give that key a salt, or take its rows out and join them by a broadcast."
             )
             return found("no_overlap", message, f"<= {MOST_UNEVEN:g} times the median", _times(longest, middle))
+        tally.note("records of the longest task", _ratio(shares), MOST_UNEVEN, "times the median", where=label)
         stage, shares = max(stages, key=lambda each: max(each[1]))
         if max(shares) >= hot:
             message = (

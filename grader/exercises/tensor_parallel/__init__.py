@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from grader import says, tally
 from grader.exercise import Check, Draw, Exercise
 from grader.exercises.common import checks
 from grader.exercises.tensor_parallel import blocks as unsplit
@@ -227,6 +228,8 @@ class _Judge:
             calls = [op.name for op in called]
             gathers = [checks.sent_by(op, range(n)) for op in called if op.name.startswith("all_gather")]
             sent = trace.bytes_sent(rank)
+            tally.note("bytes a rank sends", sent, most + 64, "bytes", where=self.case.label, reference=most,
+                       of=says.counted(passes, "all-reduce"))  # fmt: skip
             if sent < least:
                 what = f"rank {rank} sent only {sent} bytes. All-reduce its partial sums, at least {least} bytes"
                 raise self.lost("too_few_bytes", what, rank, f"at least {least} bytes", f"{sent} bytes")
@@ -264,6 +267,8 @@ class _Judge:
                 kind: Kind = "too_much_memory" if held > right else "wrong_result"
                 raise self.lost(kind, what, rank, f"{right} elements", f"{held} elements")
             alive, needed = checks.amount(self.result, rank, "bytes"), right * self.wanted.parameters[0].itemsize
+            tally.note("parameters on a rank", alive, SLACK * needed, "bytes", where=self.case.label,
+                       reference=whole * self.wanted.parameters[0].itemsize, of="the unsplit layer")  # fmt: skip
             if alive > SLACK * needed:
                 what = (
                     f"rank {rank}'s parameters keep {alive:.0f} bytes of memory alive. Its slices are {needed} bytes. A view "

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from grader import says
+from grader import says, tally
 from grader.exercise import Check, Exercise
 from grader.jobs.rays.bench import RayBench, once_more
 from grader.jobs.rays.lease import Said
@@ -223,6 +223,8 @@ def _finds(bench: RayBench) -> Chart:
 def _stops(bench: RayBench) -> Chart:
     search = _searched(bench)
     most = int(MOST_SHARE * SAMPLES * MAX_T)
+    tally.note("iterations of all trials", search.iterations, most, "iterations", where=search.label,
+               reference=SAMPLES * MAX_T, of="no early stopping")  # fmt: skip
     past = [number for number, trial in enumerate(search.trials) if trial.iterations > MAX_T + 1]  # one is under way
     if past:
         longest = max(search.trials[number].iterations for number in past)

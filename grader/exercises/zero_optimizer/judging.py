@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from grader import says
+from grader import says, tally
 from grader.exercises.common import checks, plain
 from grader.exercises.zero_optimizer.training import Array, Given, circumstances, mistakes
 from grader.lost import Lost
@@ -139,6 +139,8 @@ def state(bench: RankBench) -> Outcome:
         kept = [checks.amount(result, rank, "state") for rank in range(n)]
         worst = max(range(n), key=lambda rank: kept[rank])
         allowed = SLACK * total / n
+        tally.note("optimizer state on a rank", kept[worst], allowed, "bytes", where=case.label, reference=total,
+                   of="an optimizer that is not sharded")  # fmt: skip
         if sum(kept) < 0.99 * total - 8 * len(given.plan.shapes):
             what = (
                 f"With {case.label}: the instances of optimizer_class keep {100 * sum(kept) / total:.0f} % of the "
@@ -177,6 +179,8 @@ def freed(bench: RankBench) -> Outcome:
         total = given.plan.bytes
         held = [checks.amount(result, rank, "gradients") for rank in range(case.ranks)]
         worst = max(range(case.ranks), key=lambda rank: held[rank])
+        tally.note("gradients left after a step of stage 2", held[worst], SLACK * total / case.ranks, "bytes",
+                   where=case.label, reference=total, of="stage 1")  # fmt: skip
         if held[worst] > SLACK * total / case.ranks:
             what = (
                 f"With {case.label}: after step() rank {worst} still holds {held[worst] / total * 100:.0f} % of the "
@@ -209,6 +213,8 @@ def collectives(bench: RankBench) -> Outcome:
                 joint = [op for op in operations if op.collective]
                 messages = len(operations) - len(joint)
                 count = len(joint) + -(-messages // (2 * (case.ranks - 1)))
+                tally.note("collectives in a step", count, allowed, "collectives", where=case.label,
+                           reference=len(given.plan.shapes), of="one for each parameter")  # fmt: skip
                 if count <= allowed:
                     continue
                 what = (
@@ -244,6 +250,9 @@ def sent(bench: RankBench) -> Outcome:
             steps = checks.by_step(result, rank, plan.steps)
             allowed = most * _allowance(steps, plan.steps)
             counts = [sum(checks.sent_by(op, range(n)) for op in operations) for operations in steps]
+            if len(steps) == plan.steps:
+                tally.note("bytes a rank sends in a step of stage 2", max(counts), allowed, "bytes", where=case.label,
+                           reference=2 * (n - 1) * size / n, of="DDP's all-reduce")  # fmt: skip
             for step, count in enumerate(counts):
                 if enough <= count <= allowed:
                     continue

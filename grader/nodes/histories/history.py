@@ -158,7 +158,8 @@ def _event(line: str, where: str) -> dict[str, Any]:
     try:
         event = json.loads(line, parse_constant=refuse)
     except (ValueError, RecursionError):
-        raise BadRequest(f"{where} is not JSON. Write one JSON object per line") from None
+        what = "EDN, not JSON" if line.lstrip().startswith("{:") else "not JSON"  # Jepsen and Maelstrom write EDN
+        raise BadRequest(f"{where} is {what}. Write one JSON object per line") from None
     if not isinstance(event, dict):
         raise BadRequest(f"{where} is not a JSON object. Write one per line, with process, type, f, value and time")
     return event

@@ -105,7 +105,8 @@ def by_key(operations: Sequence[Operation], model: Model) -> dict[Key, list[Oper
                 f"Use --model {' or '.join(others)}"
             )
         if model.name == "kv" and operation.key is None:
-            raise BadRequest(f"a {operation.f} by {called(operation.process)} has no key, which the model kv needs")
+            what = f"a {operation.f} by {called(operation.process)}"
+            raise BadRequest(f"{what} has no key. The model kv needs it, in the field key")
         keys.setdefault(operation.key, []).append(operation)
     for key, own in keys.items():
         if any(operation.f == "append" for operation in own):

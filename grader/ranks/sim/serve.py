@@ -33,11 +33,12 @@ from grader.ranks.network import Network
 from grader.ranks.sim.context import Context
 from grader.ranks.sim.group import install
 from grader.ranks.sim.mishaps import Mishaps
+from grader.ranks.sim.modules import Modules
 from grader.ranks.sim.operations import Killed, Rank
 from grader.ranks.sim.progress import Progress
 from grader.ranks.sim.scheduler import Scheduler
 from grader.ranks.sim.world import RankWorld, check
-from grader.sandbox import frames, program
+from grader.sandbox import frames
 from grader.sandbox.first import NOTE, TRACE_SIGNAL
 from grader.trace.events import SPANS
 
@@ -100,7 +101,7 @@ def world(start: dict[str, Any], channel: frames.Channel, tell: Tell) -> dict[st
         os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
     with contextlib.suppress(OSError):  # one thread runs at a time, and the baton goes round faster on one processor
         os.sched_setaffinity(0, {start["processor"]})
-    scheduler.on_switch = _switcher(start)
+    scheduler.on_switch = _switcher(start, tell)
     _Printed.scheduler = scheduler
     sys.stdout, sys.stderr = _Printed("stdout", tell), _Printed("stderr", tell)
     scheduler.run(lambda rank: _load(rank, start, context))
@@ -163,11 +164,8 @@ def _load(rank: Rank, start: dict[str, Any], context: Context) -> dict[str, str]
     rank.data["stage"] = "compile"
     code = compile(start["source"], start["file"], "exec")
     rank.data["stage"] = "load"
-    module = program.load(code, start["source"], start["file"])
-    rank.data["module"] = module
+    rank.data["module"], rank.data["functions"], problems = learner.load(code, start)
     rank.data["stage"] = "call"
-    rank.data["functions"], problems = learner.find_functions(module, start["functions"])
-    rank.data["functions"]["$harness"] = learner.load_harness(start["harness"], module)
     return problems
 
 
@@ -260,16 +258,23 @@ def _running_page() -> mmap.mmap:
     return mmap.mmap(NOTE, 8)
 
 
-def _switcher(start: dict[str, Any]) -> Callable[[Rank, Rank], None]:
+def _switcher(start: dict[str, Any], tell: Tell) -> Callable[[Rank, Rank], None]:
     """What happens when the baton goes from one rank to another: who runs is noted, and what is per process, kept."""
     running = _running_page()
     pack_into = struct.Struct("<q").pack_into
     watched, turns = start["watched"], itertools.count()
     per_rank = _RANDOM.search(start["source"] + start["harness"]) is not None
     environment = "environ" in start["source"] or "getenv" in start["source"]
-    os.environ.update(WORLD_SIZE=str(start["world"]), LOCAL_WORLD_SIZE=str(start["world"]), RANK="0", LOCAL_RANK="0")
+    learner.settle_in(start, 0, tell)
+    learner.be_rank(0)
+    modules = Modules(start["place"], start["source"]) if start["place"] is not None else None
 
     def switch(before: Rank, after: Rank) -> None:
+        nonlocal per_rank, environment
+        if modules is not None and before is not after:
+            modules.swap(before.data, after.data)
+            if modules.found:
+                per_rank = environment = True
         pack_into(running, 0, after.number | next(turns) << RANK_BITS if watched else after.number)
         c10d._world = after.data["world"]
         if per_rank and before is not after:
@@ -279,6 +284,6 @@ def _switcher(start: dict[str, Any]) -> Callable[[Rank, Rank], None]:
                 torch.set_rng_state(ours)
                 random.setstate(python)
         if environment:
-            os.environ["RANK"] = os.environ["LOCAL_RANK"] = str(after.number)
+            learner.be_rank(after.number)
 
     return switch
