@@ -120,9 +120,11 @@ def grade(
     if html is not None:
         from grader.classroom import running
         from grader.classroom.pages import feedback
+        from grader.trace import moments
 
         when = time.strftime("%d %B %Y, %H:%M").lstrip("0")
-        running.write_whole(html, feedback.page(verdict, handed_in.source, learner=file.name, when=when))
+        page = feedback.page(verdict, handed_in.source, learner=file.name, when=when, scripts=[moments.player()])
+        running.write_whole(html, page)
     return 0 if verdict.passed else 1
 
 
@@ -161,35 +163,76 @@ def _after(exercise: str, file: Path, passed: bool) -> None:
 @app.command()
 def run(
     what: Annotated[
-        str, typer.Argument(metavar="FILE[:FUNCTION]", help="A .py or .ipynb file, and the function (default: main).")
+        str,
+        typer.Argument(metavar="FILE[:FUNCTION]", help="A program (.py), or a function in it or in a notebook."),
     ],
-    ranks: Annotated[int, typer.Option(min=1, help="How many ranks call the function.")],
+    arguments: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[-- ARGUMENTS]", help="The program's own arguments.", show_default=False),
+    ] = None,
+    ranks: Annotated[int, typer.Option(min=1, help="How many ranks run it.")] = 4,
+    module: Annotated[
+        bool, typer.Option("-m", help="FILE is the name of a module that is found from here, as with python -m.")
+    ] = False,
+    folder: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Let the program see DIR and work there, not its own folder.")
+    ] = None,
     engine: Annotated[str, typer.Option(help="auto (sim, or gloo if sim cannot run it), sim, gloo or nccl.")] = "auto",
-    network: Annotated[str, typer.Option(help="The name of a network, or alpha=10us,beta=1ns,...")] = "",
+    network: Annotated[
+        str,
+        typer.Option(
+            help="The name of a network, or alpha=10us,beta=1ns,... (default: each message takes 1, so that virtual "
+            "time counts rounds)."
+        ),
+    ] = "",
     fault: Annotated[
         list[str] | None, typer.Option(help="Inject a fault: kill:2@op=5, slow:2x4, drop:0-1@op=3, ... (repeatable).")
     ] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Seed for the schedule and for random numbers.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print what happened as JSON.")] = False,
+    output: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Write what each rank prints to a file in DIR, rank-0.txt, ...")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print what happened as JSON, with all output.")] = False,
     trace: Annotated[Path | None, typer.Option(help="Write the run as OUT.svg, OUT.html or OUT.json.")] = None,
     cpu: Annotated[
         float, typer.Option(min=0.1, metavar="SECONDS", help="CPU time after which a rank counts as endless.")
     ] = 30.0,
 ) -> int:
-    """Run any function on N ranks, and report what happened."""
-    from grader.classroom import report, running
+    """Run a program on N ranks, as torchrun would, and report what happened.
+
+    FILE runs as __main__ with torchrun's environment. If it only defines
+    functions, each rank calls main(), or its only function. FILE:FUNCTION calls
+    that function.
+
+    The program runs in a sandbox. It sees its own folder and Python's packages,
+    and works in that folder; what it writes there is gone at the end. If it lies
+    in your home folder itself, in / or in /tmp, it sees no other file there. It
+    has no network, and its stdin is empty. All ranks together may use 8 GiB of
+    memory, write 2 GiB and print 256 MiB. Without a sandbox
+    (RANKUP_SANDBOX=none), it reads and writes your real files.
+    """
+    from grader.classroom import programs, report, running
+    from grader.classroom.output import Output
 
     if trace is not None and trace.suffix not in running.PICTURES:
         raise BadRequest(f"{trace}: a trace is written as {', '.join(running.PICTURES)}")
     if trace is not None and not trace.parent.is_dir():
         raise BadRequest(f"{trace}: no such folder to write the trace to")
-    done = running.run_file(what, ranks, engine, network, tuple(fault or ()), seed, _ahead, cpu)
+    program = programs.named(what, tuple(arguments or ()), module, folder)
+    with _ahead or Warm(WORKER) as host, Output(ranks, not as_json, output, as_json) as heard:
+        from grader.ranks.engines import Engines
+
+        engines = Engines(host)
+        done = running.run_named(engines, program, ranks, engine, network, tuple(fault or ()), seed, cpu, heard)
     if trace is not None:
         running.write_whole(trace, done.picture(trace.suffix))
     if as_json:
-        print(json.dumps(done.to_json()))
+        told = done.to_json()
+        print(json.dumps({**told, "ranks": [{**each, **heard.texts(each["rank"])} for each in told["ranks"]]}))
     else:
-        report.print_run(done, trace)
+        report.print_run(
+            done, heard.told(), programs.gone(done.run.written, program), "" if trace is None else f"wrote {trace}"
+        )
     return 0 if done.well else 1
 
 
@@ -202,13 +245,14 @@ def list_(
     html: Annotated[Path | None, typer.Option(help="Also write your progress to this HTML file.")] = None,
 ) -> int:
     """Show your progress in chapters, exercises, cards and interviews, what to do next, and why."""
-    from grader.standing import gather, page, terminal
+    from grader.standing import gather, terminal
 
     if html is not None and not html.parent.is_dir():
         raise BadRequest(f"{html}: no such folder: {html.parent}. Create it first")
     standing = gather.gather()
     if html is not None:
         from grader.classroom import running
+        from grader.standing import page
 
         running.write_whole(html, page.page(standing))
     if as_json:
@@ -449,7 +493,7 @@ def command(warm: Warm | None = None) -> int:
         status = 130
     except KeyboardInterrupt:
         status = 130
-    except BrokenPipeError:
+    except (BrokenPipeError, SystemExit):  # the latter is typer's for the former
         with contextlib.suppress(OSError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = 1
@@ -458,7 +502,8 @@ def command(warm: Warm | None = None) -> int:
         if usage is None:
             raise
         if usage():
-            print(f"rankup: {usage()}", file=sys.stderr)
+            own = sys.argv[1:2] == ["run"] and "No such option" in usage()
+            print(f"rankup: {usage()}{' The own arguments of a program go after --.' * own}", file=sys.stderr)
         else:  # no command was given, and what there is has been shown
             status = 0
     finally:

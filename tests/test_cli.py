@@ -48,7 +48,14 @@ BAD_REQUESTS = {
     "a seed that is none": (["grade", "ring_all_reduce", "a.py", "--seed", "x"], b"", "seed"),
     "a page nowhere": (["grade", "ring_all_reduce", "a.py", "--html", "no/such/a.html"], b"", "no such folder"),
     "a run of nothing": (["run", "no.py", "--ranks", "2"], None, "no such file"),
-    "a run without ranks": (["run", "a.py"], None, "Missing option '--ranks'"),
+    "an option of the program's own": (["run", "--epochs", "a.py"], b"", "The own arguments of a program go after --."),
+    "a network without units": (
+        ["run", "--ranks=2", "a.py", "--network", "alpha=10"],
+        b"def main(): pass",
+        "say 10s, 10ms or 10us",
+    ),
+    "a module that is not here": (["run", "-m", "pkg.a"], None, "there is neither pkg/a.py nor pkg/a/__main__.py"),
+    "all that there is": (["run", "--ranks=2", "a.py", "--folder", "/"], b"def main(): pass", "/ is the whole machine"),
     "a trace of no kind": (["run", "--ranks=2", "a.py", "--trace", "a.gif"], b"def main(): pass", ".svg, .html, .json"),
     "a trace nowhere": (["run", "--ranks=2", "a.py", "--trace", "no/a.svg"], b"def main(): pass", "no such folder"),
     "a network that is none": (["run", "--ranks=2", "a.py", "--network", "lan"], b"def main(): pass", "'lan'"),
@@ -111,7 +118,7 @@ def test_a_bad_request_is_one_sentence_and_status_2(
     assert words in said.err
 
 
-@pytest.mark.parametrize("name", ["broken JSON", "a run without ranks"])
+@pytest.mark.parametrize("name", ["broken JSON", "an option of the program's own"])
 def test_a_bad_request_in_a_process_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     arguments, data, words = BAD_REQUESTS[name]
     monkeypatch.chdir(tmp_path)
@@ -370,6 +377,11 @@ def test_run_of_a_function_that_hangs_is_status_1(program: Path, engine: str) ->
 def test_run_takes_a_program_for_torchrun_as_it_is(program: Path) -> None:
     done = rankup("run", "a.py:script", "--ranks", "2")
     assert done.returncode == 0, done.stdout
+    Path("b.py").write_text("import sys\nprint(sys.argv[1:], open('a.py').readline())\n")
+    done = rankup("run", "b.py", "--output", "logs", "--json", "--", "--epochs", "3")
+    told = [rank["stdout"] for rank in json.loads(done.stdout)["ranks"]]
+    assert told == [path.read_text() for path in sorted(Path("logs").iterdir())] == [told[0]] * 4
+    assert told[0].startswith("['--epochs', '3'] import")
 
 
 DRAWN = {"svg": ("svg", "<svg"), "html": ("html", "<!doctype html>"), "json": ("json", "{")}

@@ -55,7 +55,7 @@ class Ranks:
         """The space-time diagram, with no cycle marked and no word on how it ended."""
         run = self.run(function, [()] * ranks, wires, befalls)
         trace = run.calls[0].trace if run.calls else run.trace
-        return moments.still(diagram.svg(trace, title, "", (), {}, unit or ("" if wires else "round")))
+        return diagram.svg(trace, title, "", (), {}, unit or ("" if wires else "round"))
 
     def timed(
         self, function: str, ranks: int, wires: str = "", arguments: Callable[[int], Sequence[Any]] | None = None
@@ -68,7 +68,7 @@ class Ranks:
 def pictures(engines: Engines) -> dict[str, Drawing]:
     """What draws each picture, by the name of its file without the .svg."""
     ranks = Ranks(engines)
-    return {
+    drawings: dict[str, Drawing] = {
         "two-phases": lambda: ranks.drawn("ring", 4, "Four ranks, a tensor of S bytes on each"),
         "one-busy-rank": lambda: ranks.drawn("gather_and_broadcast", 4, "Four ranks, a tensor on each"),
         "who-waits": lambda: ranks.drawn("stuck", 4, "Four ranks send and receive"),
@@ -91,6 +91,7 @@ def pictures(engines: Engines) -> dict[str, Drawing]:
         "left-out": lambda: ranks.drawn("leaves_one_out", 3, "Four steps on three ranks"),
         "queue": _queue,
     }
+    return {name: lambda draw=draw: moments.still(draw()) for name, draw in drawings.items()}  # type: ignore[misc]
 
 
 def _buckets(ranks: Ranks) -> str:

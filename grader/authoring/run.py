@@ -25,14 +25,13 @@ from grader.ranks.faults import Fault
 from grader.ranks.network import ROUNDS, Network
 from grader.ranks.program import Call, Limits, Program, Run
 from grader.ranks.simulated import SimWorld
-from grader.sandbox import frames
+from grader.sandbox import frames, packets, usage, warm
 from grader.sandbox.first import NOTE
 from grader.sandbox.warm import Box, BoxFailed
 from grader.submission import BadRequest, Submission
 from grader.verdict import Verdict
 from grader.worlds.ranks import Crashes, RankBench, Ranks
 
-PAGE = 2**20
 DAYS = 1e6  # seconds
 PATIENT = Limits(DAYS, DAYS, DAYS, DAYS, DAYS, 2**40, 2**40)
 
@@ -72,8 +71,7 @@ def here(exercise: Exercise, file: Path, seed: int) -> int:
     # under the name that a debugger knows the file by; the cells of a notebook are in no file
     handed_in = Submission(read.source, str(file.resolve()) if file.suffix == ".py" else f"<{file.name}>")
     mine, theirs = socket.socketpair()
-    note = os.memfd_create("note")
-    os.ftruncate(note, PAGE)
+    note = warm.note()
     sys.stdout.flush()
     pid = os.fork()
     if not pid:
@@ -113,7 +111,7 @@ class _Here:
     """The machine for ranks: its one process is the other end of a socket, and it is given all the time it wants."""
 
     def __init__(self, end: socket.socket, note: int) -> None:
-        self._keeper, self._silent = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._keeper, self._silent = packets.pair()
         (out, self._out), (err, self._err) = os.pipe(), os.pipe()  # nobody writes there: what is printed is seen
         self._box = Box(self._keeper, [end], [out], [err], [note], cpu=[0.0], delayed=[0.0])
         self._ended = False
@@ -131,7 +129,7 @@ class _Here:
     ) -> Run:  # fmt: skip
         if self._ended:
             raise BoxFailed("an earlier run did not finish; choose one case with --case")
-        processor = min(os.sched_getaffinity(0))
+        processor = usage.processors()[0]
         world = SimWorld(self._box, program, ranks, seed, PATIENT, network, faults, True, processor)
         run = world.live(calls)
         self._ended = not run.finished

@@ -10,7 +10,6 @@ import contextlib
 import hashlib
 import json
 import multiprocessing
-import os
 import re
 import signal
 import time
@@ -26,6 +25,7 @@ from grader import grading, registry, submission
 from grader.authoring import wrong
 from grader.authoring.wrong import Wrong
 from grader.ranks.engines import Engines
+from grader.sandbox import usage
 from grader.submission import BadRequest, Submission
 from grader.verdict import Verdict
 
@@ -252,4 +252,4 @@ def _grade(name: str, each: str, seed: int) -> Row:
 
 def cores() -> int:
     """How many gradings at a time this machine has cores for."""
-    return len(os.sched_getaffinity(0))
+    return len(usage.processors())

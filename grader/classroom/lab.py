@@ -16,13 +16,14 @@ from grader.submission import BadRequest
 
 # Jupyter's settings while it is ours: it asks nobody for news, and runs where there is no network.
 SETTINGS = Path(__file__).parent / "settings"
+HUB = "JUPYTERHUB_API_TOKEN"  # where a JupyterHub starts us, it sets this
 
 
 def open_lab(what: str | None, options: Sequence[str] = ()) -> NoReturn:
     """Become JupyterLab, in the learner's folder, with nbgrader's settings. `options` are JupyterLab's own.
 
     `what` is a chapter ("06"), an exercise, or None for the first chapter. Raises BadRequest for anything else, and for
-    an exercise that is not started.
+    an exercise that is not started. Where a JupyterHub starts us, it is the hub's server for this learner.
     """
     root, target = _target(what)
     os.chdir(root)  # nbgrader reads nbgrader_config.py from here
@@ -37,7 +38,8 @@ def open_lab(what: str | None, options: Sequence[str] = ()) -> NoReturn:
     if not any("log" in option or option == "--debug" for option in options):
         more.append("--log-level=ERROR")  # the address is told as critical, below thirty lines of news
     more += [f"--ServerApp.root_dir={root}", f"--LabApp.default_url=/lab/tree/{target.relative_to(root).as_posix()}"]
-    os.execv(sys.executable, [sys.executable, "-m", "jupyterlab", *more, *options])
+    program = "jupyterhub.singleuser" if HUB in os.environ else "jupyterlab"
+    os.execv(sys.executable, [sys.executable, "-m", program, *more, *options])
 
 
 def _prepend(variable: str, folder: str, default: str = "") -> None:

@@ -13,7 +13,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from grader.sandbox.supervise import tree
+from grader.sandbox.supervise import Handle, tree
 
 PATIENCE = 10.0  # seconds for what a process started to end after it
 _PIECE = 1 << 20
@@ -69,7 +69,7 @@ class Process(Lines):
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         super().__init__(self._process.stdin.fileno(), self._process.stdout.fileno())
-        self._below: list[int] | None = None  # process descriptors of what it started, once it is to end
+        self._below: list[Handle] | None = None  # what it started, once it is to end
 
     @property
     def alive(self) -> bool:
@@ -98,7 +98,7 @@ class Process(Lines):
     def kill(self) -> None:
         """Make it end, with everything that it started; whoever hears it hears the end."""
         if self._below is None:
-            self._below = [fd for pid in tree(self._process.pid)[1:] if (fd := _open(pid)) is not None]
+            self._below = [found for pid in tree(self._process.pid)[1:] if (found := _open(pid)) is not None]
             self._process.kill()
 
     def wait(self) -> None:
@@ -106,12 +106,11 @@ class Process(Lines):
         self.kill()
         self._process.wait()
         until = time.monotonic() + PATIENCE  # they end by themselves: the sockets of the process are closed
-        for fd in self._below or ():
-            if not _readable(fd, until - time.monotonic()):
-                with contextlib.suppress(ProcessLookupError):
-                    signal.pidfd_send_signal(fd, signal.SIGKILL)
-                    _readable(fd, PATIENCE)
-            os.close(fd)
+        for each in self._below or ():
+            if not each.ended(until - time.monotonic()):
+                each.send(signal.SIGKILL)
+                each.ended(PATIENCE)
+            each.close()
         self._below = []
 
     def end(self) -> None:
@@ -125,14 +124,14 @@ class Process(Lines):
 
 
 def _readable(fd: int, seconds: float | None) -> bool:
-    """Wait so long until there is something to read, or an end of it: for a process's descriptor, until it is gone."""
+    """Wait so long until there is something to read, or an end of it."""
     waiting = select.poll()
     waiting.register(fd, select.POLLIN)
     return bool(waiting.poll(None if seconds is None else max(0.0, seconds * 1000)))
 
 
-def _open(pid: int) -> int | None:
+def _open(pid: int) -> Handle | None:
     try:
-        return os.pidfd_open(pid)
+        return Handle(pid)
     except OSError:
         return None

@@ -13,13 +13,11 @@ from rich.table import Table
 from rich.text import Text
 
 from grader.classroom import numbers
-from grader.ranks.program import outputs_text
+from grader.says import counted, spans
 from grader.trace import dark, moments
 from grader.verdict import CheckResult, Verdict
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from grader.classroom.running import Ran
     from grader.doctor import Finding
 
@@ -28,38 +26,37 @@ _SHOWN_OUTPUT = 2000
 _SHOWN_RANKS = 16
 
 
-def print_run(ran: Ran, trace: Path | None) -> None:
-    """A run for the terminal: its ending, what was found, every rank's counts, what they printed."""
+def print_run(ran: Ran, *remarks: str) -> None:
+    """A run for the terminal: its ending, what was found, every rank's counts."""
     console = Console(highlight=False)
     colour = "green" if ran.well else "yellow" if ran.run.finished else "red"
     took = "" if ran.virtual_seconds is None else f", {numbers.in_seconds(ran.virtual_seconds)} of virtual time"
     if took and ran.unit == "round":
-        took = f", {ran.virtual_seconds:g} rounds"
+        took = f", virtual time {ran.virtual_seconds:g}"
     console.print(f"[bold {colour}]{plain(ran.title)}[/]  {ran.engine}, seed {ran.seed}{took}")
     for found in ran.diagnoses:
         console.print(Padding(f"[{colour}]{found.kind}[/]: {plain(printable(found.message))}", (0, 0, 0, 2)))
+    unseen = ran.unseen
+    alike: dict[tuple[str, ...], list[int]] = {}
+    for row in ran.ranks():
+        taken = "unknown" if unseen else "not finished" if row["rounds"] is None else f"{row['rounds']:g}"
+        sent, messages = ("unknown" if row[key] is None else f"{row[key]:,}" for key in ("bytes_sent", "messages_sent"))
+        alike.setdefault((sent, messages, taken), []).append(row["rank"])
     table = Table(box=None, padding=(0, 2, 0, 0))
     for head in ("rank", "bytes sent", "messages", "rounds"):
         table.add_column(head, justify="right")
-    rows = ran.ranks()
-    unseen = ran.unseen
-    for row in rows[:_SHOWN_RANKS]:
-        taken = "unknown" if unseen else "not finished" if row["rounds"] is None else f"{row['rounds']:g}"
-        sent, messages = ("unknown" if row[key] is None else f"{row[key]:,}" for key in ("bytes_sent", "messages_sent"))
-        table.add_row(str(row["rank"]), sent, messages, taken)
+    for counts, ranks in list(alike.items())[:_SHOWN_RANKS]:
+        table.add_row(spans(ranks, 4).partition(" ")[2], *counts)
     console.print(table)
     if unseen:
         told = "are the kernel's count, with headers" if ran.run.sent else "are unknown"
-        console.print(
-            f"The messages of {plain(unseen)} were not recorded here, so bytes {told}. --engine sim records them."
-        )
-    if len(rows) > _SHOWN_RANKS:
-        console.print(f"... and {len(rows) - _SHOWN_RANKS} more ranks (--json shows all)")
-    printed = outputs_text(ran.run)
-    if printed:
-        console.print(Text("\n" + shown(printed)))
-    if trace is not None:
-        console.print(f"wrote {plain(str(trace))}")
+        more = "" if ran.engine == "sim" or "itself" in unseen else " --engine sim records them."
+        console.print(f"The messages of {plain(unseen)} were not recorded here, so bytes {told}.{more}")
+    if len(alike) > _SHOWN_RANKS:
+        others = sum(map(len, list(alike.values())[_SHOWN_RANKS:]))
+        console.print(f"... and {counted(others, 'more rank')} (--json shows all)")
+    for remark in filter(None, remarks):
+        console.print(plain(remark), soft_wrap=True)
 
 
 def indented(console: Console, what: RenderableType, left: int) -> None:

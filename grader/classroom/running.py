@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import os
 import random
 from collections.abc import Sequence
@@ -10,14 +9,18 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from grader import submission
-from grader.ranks import WORKER, faults, network
+from grader.classroom.output import MOST_BYTES, Output
+from grader.classroom.programs import Named
+from grader.ranks import faults, network
+from grader.ranks.blame.limits import REASONS
 from grader.ranks.engines import ENGINES, MOST_PROCESSES, Engines, Unsupported
 from grader.ranks.network import ROUNDS, BadNetwork, Network
-from grader.ranks.program import Call, CallResult, Function, Limits, Program, Run
+from grader.ranks.program import Call, CallResult, Function, Limits, Place, Program, Run
 from grader.ranks.simulated import NeedsProcesses
+from grader.sandbox.folder import NotShown
 from grader.sandbox.limits import BoxLimits
-from grader.sandbox.warm import Warm
+from grader.sandbox.program import MAIN
+from grader.says import counted
 from grader.submission import BadRequest, Submission
 from grader.trace import diagram, page, perfetto
 from grader.trace.events import Trace
@@ -27,6 +30,9 @@ from grader.verdict import Diagnosis
 GIB = 2**30
 CPU_SECONDS = 30.0  # of one rank
 HOUR = 3600
+# exceptions that a program may owe to its box
+OF_A_BOX = ("EOFError", "FileNotFoundError", "ModuleNotFoundError", "NotADirectoryError", "gaierror", "URLError",
+            "OSError", "ConnectionError", "ConnectionRefusedError")  # fmt: skip
 UNSEEN_BYTES = 2**16  # of a rank: what gloo and its store send on top of what is recorded is less
 
 
@@ -56,7 +62,8 @@ PICTURES = (".svg", ".html", ".json")
 class Wanted:
     """What is to be run: a function of a submission, on how many ranks, with which arguments, and where.
 
-    `network` and `faults` are texts as `grader.ranks.network.parse` and `grader.ranks.faults.parse` take them.
+    `network` and `faults` are texts as `grader.ranks.network.parse` and `grader.ranks.faults.parse` take them. `place`
+    is that of a program of the user's own, `called` what its title says, `output` what hears it.
     """
 
     submission: Submission
@@ -68,6 +75,9 @@ class Wanted:
     faults: tuple[str, ...] = ()
     seed: int | None = None
     limits: Limits = LIMITS
+    place: Place | None = None
+    called: str = ""
+    output: Output | None = None
 
 
 @dataclass(frozen=True)
@@ -115,6 +125,7 @@ class Ran:
             "seed": self.seed,
             "engine": self.engine,
             "unseen": self.unseen,
+            "written": list(self.run.written),
             "ranks": self.ranks(),
         }
 
@@ -125,17 +136,28 @@ class Ran:
         """
         taken = rounds(self.trace)
         peak = self.call.peak_bytes if self.call else ()
-        unseen, counted = bool(self.unseen), self.run.sent or (None,) * self.run.ranks
+        unseen, kernels = bool(self.unseen), self.run.sent or (None,) * self.run.ranks
+        went = self._gone()
         return [
             {
                 "rank": rank,
-                "bytes_sent": counted[rank] if unseen else self.trace.bytes_sent(rank),
-                "messages_sent": None if unseen else self.trace.messages_sent(rank),
+                "bytes_sent": kernels[rank] if unseen else went.bytes_sent(rank),
+                "messages_sent": None if unseen else went.messages_sent(rank),
                 "rounds": None if unseen or taken[rank] == float("inf") else taken[rank],
                 "peak_bytes": peak[rank] if rank < len(peak) else None,
             }
             for rank in range(self.run.ranks)
         ]
+
+    def _gone(self) -> Trace:
+        """What was really sent: of a run that ended badly, without what was still under way."""
+        if self.run.finished:
+            return self.trace
+        over = [
+            [step for step in steps if step.operation.ended >= 0 or (step.operation.done and not step.operation.failed)]
+            for steps in self.trace.steps
+        ]
+        return Trace(self.trace.ranks, over, groups=self.trace.groups)
 
     def svg(self) -> str:
         return diagram.svg(self.trace, self.title, "", self.run.cycle, dict(self.run.marks), self.unit)
@@ -167,8 +189,9 @@ def run(engines: Engines, wanted: Wanted) -> Ran:
     if engine == "gloo" and wanted.ranks > MOST_PROCESSES:
         raise BadRequest(f"gloo runs at most {MOST_PROCESSES} ranks here; --engine sim runs {wanted.ranks}")
     program = Program(
-        wanted.submission.source, wanted.submission.name, (Function(wanted.function),), own_group=True, watched=True
-    )
+        wanted.submission.source, wanted.submission.name, (Function(wanted.function),), own_group=True, watched=True,
+        place=wanted.place,
+    )  # fmt: skip
     seed = random.SystemRandom().randrange(2**31) if wanted.seed is None else wanted.seed
     calls = [Call(wanted.arguments or ((),) * wanted.ranks)]
     try:
@@ -176,18 +199,11 @@ def run(engines: Engines, wanted: Wanted) -> Ran:
     except (NeedsProcesses, Unsupported) as error:
         raise BadRequest(str(error)) from None
     found = done.calls[0].diagnoses if done.calls else done.diagnoses
-    title = f"{wanted.function} on {wanted.ranks} rank{'s' * (wanted.ranks > 1)}: {done.ending.replace('_', ' ')}"
+    ended = done.ending.replace("_", " ")
+    title = f"{wanted.called or wanted.function} on {counted(wanted.ranks, 'rank')}: {ended}"
     times = done.calls[0].finish if done.calls else ()
     unit = "round" if wires == ROUNDS and engine == "sim" and all(time == int(time) for time in times) else ""
     return Ran(done, title, seed, engine, unit, wanted.submission.source, found)
-
-
-def _with_limit(found: Diagnosis, cpu_seconds: float) -> Diagnosis:
-    """With a word on the limit that was passed, if it is one that can be set."""
-    if found.kind != "timeout" or "CPU time" not in (found.got or ""):
-        return found
-    more = f"The limit is {cpu_seconds:g} s of CPU time for each rank; --cpu sets another."
-    return replace(found, message=f"{found.message} {more}")
 
 
 def _run(
@@ -195,6 +211,10 @@ def _run(
     befalls: Sequence[faults.Fault],
 ) -> tuple[Run, str]:  # fmt: skip
     """The run, and the engine it came to."""
+    output = wanted.output
+    if output is not None:
+        engines.heard = output
+        output.going_on(f"{wanted.called} on {counted(wanted.ranks, 'rank')}, {engine}")
     try:
         done = engines.run(
             engine, program, wanted.ranks, calls, seed, wanted.limits, wires, faults=befalls, strictly=True
@@ -203,57 +223,53 @@ def _run(
         if wanted.engine != "auto" or wanted.network or befalls or wanted.ranks > MOST_PROCESSES:
             raise NeedsProcesses(f"{program.file} cannot be simulated: {error}") from None
         engine = "gloo"
+        if output is not None:
+            output.begin_anew(f"{program.file} cannot be simulated: {error}. It starts over on real processes (gloo).")
+            output.going_on(f"{wanted.called} on {counted(wanted.ranks, 'rank')}, gloo")
         done = engines.run(engine, program, wanted.ranks, calls, seed, wanted.limits)
     return done, engine
 
 
-def run_file(
-    what: str, ranks: int, engine: str, wires: str, befalls: tuple[str, ...], seed: int | None, warm: Warm | None,
-    cpu_seconds: float = CPU_SECONDS,
+def run_named(
+    engines: Engines, program: Named, ranks: int, engine: str = "auto", wires: str = "", befalls: tuple[str, ...] = (),
+    seed: int | None = None, cpu_seconds: float = CPU_SECONDS, output: Output | None = None,
 ) -> Ran:  # fmt: skip
-    """Run FILE or FILE:FUNCTION. `warm` is a host that somebody has started already; it is closed at the end."""
-    name, _, function = what.rpartition(":") if not Path(what).exists() else (what, "", "")
-    path = Path(name or what)
-    handed_in = submission.read(path, [function or "main"])
-    if handed_in.broken is not None:
-        raise BadRequest(handed_in.broken.message.rstrip("."))
-    called = function_of(handed_in, function or None)
-    with warm or Warm(WORKER) as host:
-        allowed = limited(cpu_seconds, ranks)
-        ran = run(Engines(host), Wanted(handed_in, called, ranks, None, engine, wires, befalls, seed, allowed))
-    return replace(ran, diagnoses=tuple(_with_limit(each, cpu_seconds) for each in ran.diagnoses))
-
-
-def function_of(handed_in: Submission, name: str | None) -> str:
-    """The function to call: the one called `name`, or else the file's main(), or else its only one.
-
-    Raises BadRequest if there is none, or if it cannot be called without arguments.
-    """
+    """Run a program of the user's own. Raises BadRequest for what cannot be run."""
+    limits = limited(cpu_seconds, ranks)  # it is the user's own: processes of it may talk, and it may print much
+    limits = replace(limits, stdout_bytes=MOST_BYTES, box=replace(limits.box, unix_sockets=True))
+    wanted = Wanted(program.submission, program.function, ranks, None, engine, wires, befalls, seed, limits,
+                    program.place, program.title, output)  # fmt: skip
     try:
-        tree = ast.parse(handed_in.source)
-    except (SyntaxError, ValueError, RecursionError):
-        return name or "main"  # the run says what is wrong with the text
-    defined = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
-    if name is None:
-        free = [found for found, node in defined.items() if not _required(node)]
-        name = "main" if "main" in defined else free[0] if len(free) == 1 else None
-        if name is None:
-            which = f"choose from {', '.join(free)}" if free else "none in the file can be called without arguments"
-            raise BadRequest(f"say which function to run, as {handed_in.name}:FUNCTION; {which}")
-    node = defined.get(name)
-    if node is not None and _required(node):
-        raise BadRequest(
-            f"{name}({', '.join(_required(node))}) takes arguments; write a function without arguments that calls "
-            f"{name}, and run that function"
-        )
-    return name
+        ran = run(engines, wanted)
+    except NotShown as why:
+        raise BadRequest(f"{why}; RANKUP_SANDBOX=none runs the program there without a sandbox") from None
+    box = sees(program, engines.warm.mode)
+    return replace(ran, diagnoses=tuple(_of_a_program(each, program, box, cpu_seconds) for each in ran.diagnoses))
 
 
-def _required(node: ast.FunctionDef) -> list[str]:
-    """The names of a function's parameters that have no default."""
-    plain = [arg.arg for arg in (*node.args.posonlyargs, *node.args.args)]
-    keyword = [arg.arg for arg, value in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True) if value is None]
-    return plain[: len(plain) - len(node.args.defaults)] + keyword
+def sees(program: Named, mode: str) -> str:
+    """What a program has of the machine, as sentences."""
+    folder = program.place.folder
+    if mode != "full":
+        return f"The program runs without a sandbox, in {folder.path if folder else 'an empty folder'}."
+    files = f"and {folder.path}" if folder else f"but no other file, because {program.unseen}"
+    gone = " What the program writes is gone at the end." if folder else ""
+    rest = "The program has no network, and its stdin is empty."
+    return f"The sandbox shows the program Python's packages {files}.{gone} {rest}"
+
+
+def _of_a_program(found: Diagnosis, program: Named, box: str, cpu_seconds: float) -> Diagnosis:
+    """What is said of a program that is not graded: with the limits that can be set, and with what its box shows."""
+    message, got = found.message.replace(REASONS["denied"], ""), found.got or ""
+    if program.function == MAIN:
+        message = message.replace("Your function raised", f"{program.submission.name} raised")
+    if got in OF_A_BOX or message.endswith(". ") or found.kind == "sandbox_violation":
+        message = f"{message.rstrip()} {box}"
+    elif found.kind == "timeout" and "CPU time" in got:
+        message += f" Each rank may use {cpu_seconds:g} s of CPU time; --cpu sets another limit."
+    elif found.kind == "timeout":
+        message += " A larger --cpu raises this limit, too."
+    return replace(found, message=message)
 
 
 def write_whole(path: Path, text: str) -> None:

@@ -1,11 +1,13 @@
 """`rankup watch`: grade a file each time it is saved, what failed last first, with everything kept warm.
 
-It stops at the first check that fails. What is graded partly is no try.
+It stops at the first check that fails, and shows the picture of its run where there is room. What is graded partly is
+no try.
 """
 
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import queue
 import random
@@ -14,30 +16,35 @@ import termios
 import threading
 import time
 import tty
-import webbrowser
 from collections.abc import Container, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Protocol
+from typing import IO, Protocol, cast
 
 import watchfiles
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.markup import escape
 
 from grader import progress, registry, says, submission
-from grader.classroom import grading, lesson, own, running, which
+from grader.classroom import grading, lesson, live, own, which
 from grader.classroom.pages import feedback
+from grader.classroom.picture import Pictures
 from grader.classroom.terminal import TerminalReport
 from grader.exercise import Exercise
 from grader.grading import grade
 from grader.ranks.engines import Engines
 from grader.submission import BadRequest, Submission
+from grader.trace import moments
 from grader.verdict import CheckResult, Verdict
 
 SAVED = "saved"
-KEYS = {"h": "hint", "n": "next check", "a": "all checks", "o": "open the page", "q": "quit"}
+KEYS = {
+    "h": "hint", "n": "next check", "a": "all checks", "p": "picture", "o": "page", "x": "next exercise", "q": "quit"
+}  # fmt: skip
+_UNWRITTEN, _RIGHT = "hxq", "apoxq"  # those that make sense then
+_LEAST_ROWS, _MOST_ROWS = 10, 400
 _QUIT = ("q", "\x03", "\x04")
-_URGENT = (SAVED, "n", "a", *_QUIT)  # a grading is stopped for these; the others wait until it is done
+_URGENT = (SAVED, "n", "a", "x", *_QUIT)  # a grading is stopped for these; the others wait until it is done
 
 
 class _Stopped(Exception):  # noqa: N818 - reads as what it is
@@ -65,32 +72,50 @@ class _Happened:
         return any(event in _URGENT for event in list(self._queue.queue))
 
 
+class _Counted(io.TextIOBase):
+    """Writes to what is stdout now, for a spinner may take its place, and counts lines."""
+
+    def __init__(self) -> None:
+        self.lines, self._to = 0, sys.stdout
+        self.flush, self.isatty, self.fileno = self._to.flush, self._to.isatty, self._to.fileno  # type: ignore[method-assign]
+
+    def write(self, text: str) -> int:
+        self.lines += text.count("\n")
+        return self._to.write(text)
+
+
 @dataclass
 class Watcher:
-    """One file, and what happens to it. `page` is written when it is asked for, and from then on."""
+    """One file, and what happens to it."""
 
     name: str
     file: Path
     engines: Engines
     events: Events
-    page: Path
+    page: live.Page = field(default_factory=live.Page)
+    pictures: Pictures = field(default_factory=lambda: Pictures(Console(highlight=False)))
     seed: int = field(default_factory=lambda: random.SystemRandom().randrange(2**31))
-    console: Console = field(default_factory=lambda: Console(highlight=False))
     _over: set[str] = field(default_factory=set)  # checks that failed, and that the learner leaves for later
     _last: tuple[Verdict, Submission] | None = None
-    _shown: bool = False  # whether the page is open
+    _lines: _Counted = field(default_factory=_Counted)
 
-    def run(self) -> None:
-        """Until the learner quits."""
+    def __post_init__(self) -> None:
+        self.console = Console(highlight=False, file=cast(IO[str], self._lines))
+
+    def run(self) -> str | None:
+        """Until the learner quits, or goes on to another exercise: its name."""
         event = SAVED
         while event not in _QUIT:
             try:
-                self._do(event)
+                going = self._do(event)
+                if going is not None:
+                    return going
             except BadRequest as error:
                 self.console.print(f"[yellow]{escape(str(error))}[/]")
             event = self.events.get()
+        return None
 
-    def _do(self, event: str) -> None:
+    def _do(self, event: str) -> str | None:
         exercise = registry.find(self.name)
         if event == SAVED:
             self._over.clear()
@@ -102,20 +127,28 @@ class Watcher:
             self._over |= {check.name for check in exercise.checks}
             self._grade(exercise)
         elif event == "h":
-            lesson.print_hint(self.name)
+            had = progress.hints_given(self.name)
+            lesson.print_hint(self.name, again=had >= len(lesson.hints(self.name)) > 0)
+        elif event == "p":
+            self._picture()
         elif event == "o" and self._last is not None:
             self._write()
-            self._shown = webbrowser.open(self.page.resolve().as_uri())
-            self.console.print(f"the page is {escape(str(self.page))}; load it again after each save")
+        elif event == "x":
+            return _after(self.name)
+        return None
 
     def _grade(self, exercise: Exercise) -> None:
         """Grade what the file holds now, and say what came of it. Raises BadRequest where it is no submission."""
         if self.console.is_terminal:
             self.console.clear()
+        self._lines.lines = 0
+        self.console.print(f"[dim]{time.strftime('%H:%M:%S')}  {escape(own.shown(self.file))}[/]")
         handed_in = submission.read(self.file, exercise.function_names)
         if which.is_stub(self.name, handed_in):
-            self.console.print(f"{escape(own.shown(self.file))}: {self.name} is not written yet.")
-            return self._keys()
+            self.console.print(
+                f"{self.name} is not written yet. Write it in your editor. It is graded each time you save."
+            )
+            return self._keys(_UNWRITTEN)
         failed: Container[str] = ()
         with contextlib.suppress(BadRequest):  # grading goes on where nothing can be remembered
             failed = progress.failed(self.name)
@@ -126,12 +159,15 @@ class Watcher:
         self._last = verdict, handed_in
         whole = len(verdict.checks) == len(first)
         grading.remember(verdict, whole)
-        if self._shown:
+        if self.page.url:
             self._write()
+        if verdict.passed and whole:
+            lesson.print_ending(self.name, self.file)
+            return self._keys(_RIGHT)
+        if not whole:
+            self._show(self._drawn(self.console.height - self._lines.lines - 3))
         if not verdict.passed:
             lesson.print_offer(self.name)
-        elif whole:
-            lesson.print_ending(self.name, self.file)
         return self._keys()
 
     def _verdict(self, exercise: Exercise, handed_in: Submission) -> Verdict | None:
@@ -145,7 +181,9 @@ class Watcher:
             if self.events.urgent() or (result.status != "pass" and result.name not in self._over):
                 raise _Stopped
 
-        with TerminalReport("", exercise.checks) as told:
+        told = TerminalReport("", exercise.checks)
+        told.console = self.console
+        with told:
             try:
                 verdict = grade(exercise, handed_in, self.engines, self.seed, on_check=heard)
             except _Stopped:
@@ -161,29 +199,73 @@ class Watcher:
             told.summary(verdict)
         return verdict
 
-    def _keys(self) -> None:
-        names = "  ".join(f"[bold]{key}[/] {what}" for key, what in KEYS.items())
+    def _drawn(self, rows: int) -> RenderableType | None:
+        """The picture of the run that failed, or else of the last one that passed, if it fits."""
+        if self._last is None or rows < _LEAST_ROWS:
+            return None
+        checks = self._last[0].checks
+        drawn = [check.diagram for check in checks if check.diagram and check.status != "pass"]
+        svg = next(iter(drawn), None) or next((check.diagram for check in reversed(checks) if check.diagram), None)
+        return self.pictures.of(svg, rows) if svg else None
+
+    def _picture(self) -> None:
+        """The picture alone: of one screen if it fits, as long as it needs to be otherwise."""
+        drawn = self._drawn(self.console.height - 3) or self._drawn(_MOST_ROWS)
+        if drawn is None:
+            raise BadRequest("there is no picture that fits this terminal. Press o for the page")
+        self.console.clear()
+        self._show(drawn)
+        self._keys()
+
+    def _show(self, drawn: RenderableType | None) -> None:
+        if drawn is not None:
+            self.console.print(drawn, no_wrap=True)
+
+    def _keys(self, keys: Container[str] = (*KEYS,)) -> None:
+        names = "  ".join(f"[bold]{key}[/] {what}" for key, what in KEYS.items() if key in keys)
         self.console.print(f"\n[dim]{names}[/]")
 
     def _write(self) -> None:
-        """Write the page of what was graded last. Raises BadRequest."""
+        """Show the page of what was graded last. Raises BadRequest."""
         assert self._last is not None
         verdict, handed_in = self._last
-        when = time.strftime("%H:%M:%S")
-        try:
-            self.page.parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise BadRequest(f"{self.page}: cannot be written: {error.strerror}") from None
-        running.write_whole(self.page, feedback.page(verdict, handed_in.source, learner=self.file.name, when=when))
+        left = len(registry.find(self.name).checks) - len(verdict.checks)
+        note = (
+            f"{says.counted(left, 'check')} not graded yet, because watch stops at the first that fails."
+            if left
+            else ""
+        )
+        page = feedback.page(
+            verdict, handed_in.source, learner=self.file.name, when=time.strftime("%H:%M:%S"), note=note,
+            scripts=[moments.player(), live.SCRIPT],
+        )  # fmt: skip
+        self.page.show(page, self.console)
+
+
+def _after(name: str) -> str:
+    """The exercise that comes next of those without full marks. Raises BadRequest where there is none."""
+    names, best = registry.names(), progress.best()
+    place = names.index(name) + 1
+    for each in (*names[place:], *names[: place - 1]):
+        if each not in best or best[each].points < best[each].max_points:
+            return each
+    raise BadRequest("you have full marks in every other exercise")
 
 
 def watch(name: str, file: Path, engines: Engines) -> None:
     """Grade `file` now, and whenever it is saved, until the learner quits. Raises BadRequest for what is no file."""
     if not file.is_file():
         submission.read(file, ["f"])  # says what is wrong with it
-    events, page = _Happened(), progress.data_folder() / "watched" / f"{name}.html"
-    with _saves(file, events), _keys(events), contextlib.suppress(KeyboardInterrupt):
-        Watcher(name, file, engines, events, page).run()
+    events, page, pictures = _Happened(), live.Page(), Pictures.on(Console(highlight=False))
+    with _keys(events), contextlib.closing(page), contextlib.suppress(KeyboardInterrupt):
+        going: str | None = name
+        while going is not None:
+            with _saves(file, events):
+                going = Watcher(going, file, engines, events, page, pictures).run()
+            if going is not None:
+                file = own.place(going)
+                if not file.exists():
+                    own.start(going)
 
 
 @contextlib.contextmanager

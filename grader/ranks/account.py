@@ -194,10 +194,11 @@ class Account:
                 self.trace.steps[number].append(Step("post", op))
                 continue
             if what == frames.SPAN:
-                name = SPANS[kind] if kind < len(SPANS) else ""
-                if not name or not -1 <= peer < self.size:
+                what_ = SPANS[kind] if kind < len(SPANS) else ""
+                name = max(tag, 0).to_bytes(8).lstrip(b"\0").decode("ascii", "replace")
+                if not what_ or not -1 <= peer < self.size or not (name.isalnum() or not name):
                     raise frames.FrameError("a span that cannot be")
-                self.trace.spans.append(Span(number, name, at, size, line, peer))
+                self.trace.spans.append(Span(number, what_, at, size, line, peer, name))
                 continue
             known = rank.operations.get(op_number)
             if known is None:

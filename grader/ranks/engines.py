@@ -16,8 +16,10 @@ from grader.ranks import WORKER
 from grader.ranks.faults import Fault
 from grader.ranks.network import ROUNDS, Network
 from grader.ranks.program import Call, Limits, Program, Run
-from grader.ranks.simulated import NeedsProcesses, Session, SimWorld
+from grader.ranks.simulated import NeedsProcesses, NeedsThreads, Session, SimWorld, folder_of
 from grader.ranks.world import RealWorld
+from grader.sandbox import LINUX, usage
+from grader.sandbox.client import Heard
 from grader.sandbox.warm import Warm
 
 MOST_PROCESSES = 16  # larger worlds are simulated only
@@ -48,6 +50,8 @@ def gpus() -> int:
 
 def unsupported(engine: str, ranks: int) -> str:
     """Why this machine cannot run a world of so many ranks on an engine; empty if it can."""
+    if engine in ("gloo", "nccl") and not LINUX:
+        return f"{engine} runs ranks as real processes, and rankup does that on Linux only"
     if engine == "gloo" and ranks > MOST_PROCESSES:
         return f"gloo runs at most {MOST_PROCESSES} ranks here, not {ranks}"
     if engine == "nccl" and ranks > gpus():
@@ -60,13 +64,13 @@ class Engines:
     """`sim` (simulated ranks, virtual time: the same seed, the same run, on every machine), `gloo` (real processes) and
     `nccl` (real processes with a GPU each), on one warm host.
 
-    Safe from any thread; close it.
+    `heard` is told what each rank prints, as it comes. Safe from any thread; close it.
     """
 
-    def __init__(self, warm: Warm | None = None) -> None:
-        self.warm = warm or Warm(WORKER)
+    def __init__(self, warm: Warm | None = None, heard: Heard | None = None) -> None:
+        self.warm, self.heard = warm or Warm(WORKER), heard
         self._lock = threading.Lock()
-        self._simulated = dict.fromkeys(sorted(os.sched_getaffinity(0)), 0)  # worlds by processor
+        self._simulated = dict.fromkeys(usage.processors(), 0)  # worlds by processor
         self._real = 0  # worlds
         self._idle_machine, self._looked = False, float("-inf")
         self._lent: dict[type[Lent], Lent] = {}
@@ -103,14 +107,22 @@ class Engines:
             try:
                 return self._simulate(program, ranks, calls, seed, limits, network, session, tuple(faults), trace)
             except NeedsProcesses:
-                if strictly or ranks > MOST_PROCESSES or network != ROUNDS or faults:
+                if strictly or unsupported("gloo", ranks) or network != ROUNDS or faults:
                     raise
         with self._counted():
             backend = "nccl" if engine == "nccl" else "gloo"
-            box = self.warm.box(ranks, replace(limits.box, subreaper=program.apart), program.imported)
+            box = self.warm.box(
+                ranks, replace(limits.box, subreaper=program.apart), program.imported, folder_of(program)
+            )
+            if session is not None:
+                session.beside = box
             try:
-                return RealWorld(box, program, ranks, seed, limits, self._idle_machine, backend).live(calls)
+                world = RealWorld(box, program, ranks, seed, limits, self._idle_machine, backend)
+                world.client.printed.heard = self.heard
+                return world.live(calls)
             finally:
+                if session is not None:
+                    session.beside = None
                 box.end()
 
     def _simulate(
@@ -120,10 +132,16 @@ class Engines:
         if program.apart:
             raise NeedsProcesses("its processes are to be killed")
         with contextlib.nullcontext(session) if session else self.session() as session:
-            box = session.box(limits.box, ranks, program.imported)
+            box = session.box(limits.box, ranks, program.imported, folder_of(program))
+            threads = session.threads or self.heard is not None  # who hears what is printed would hear it twice
             try:
-                world = SimWorld(box, program, ranks, seed, limits, network, faults, trace, session.processor)
+                world = SimWorld(box, program, ranks, seed, limits, network, faults, trace, session.processor, threads)
+                world.client.printed.heard = self.heard
                 run = world.live(calls)
+            except NeedsThreads:
+                session.dismiss()
+                session.threads = True
+                return self._simulate(program, ranks, calls, seed, limits, network, session, faults, trace)
             except BaseException:
                 session.dismiss()
                 raise

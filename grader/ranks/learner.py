@@ -7,9 +7,12 @@ own given as text, makes them there. What it returns is what the ranks say, like
 from __future__ import annotations
 
 import errno
+import functools
 import importlib
 import inspect
 import os
+import random
+import socket
 import sys
 import traceback
 import types
@@ -68,7 +71,20 @@ def as_the_caller_sees(arguments: list[Any]) -> list[Any]:
     return [value.detach() if isinstance(value, torch.Tensor) else value for value in arguments]
 
 
+def seed(number: int) -> None:
+    """Begin torch's and Python's random numbers anew. torch.manual_seed() also notes for every kind of accelerator,
+    with a stack trace each, what to do once there is one: that takes milliseconds."""
+    torch.default_generator.manual_seed(number)
+    random.seed(number)
+
+
 # ---- functions
+
+
+@functools.lru_cache(maxsize=8)
+def compiled(source: str, file: str) -> types.CodeType:
+    """A program's code, one for all simulated ranks of a process. Raises what compile() raises."""
+    return compile(source, file, "exec")
 
 
 def find_functions(
@@ -100,11 +116,23 @@ def _find_function(module: types.ModuleType, name: str, parameters: list[str] | 
     return function, ""
 
 
+def load(code: types.CodeType, start: dict[str, Any]) -> tuple[types.ModuleType, dict[str, Any], dict[str, str]]:
+    """The program of the world that `start` tells of, its functions by name, and why some cannot be called."""
+    place, source, file = start["place"], start["source"], start["file"]
+    if place is not None and start["functions"][0][0] == program.MAIN:
+        run = program.as_main(code, source, file, place["path"], place["package"])
+        return types.ModuleType(program.MODULE), {program.MAIN: run, "$harness": {}}, {}
+    module = program.load(code, source, file)
+    functions, problems = find_functions(module, start["functions"])
+    functions["$harness"] = load_harness(start["harness"], module)
+    return module, functions, problems
+
+
 def load_harness(text: str, submission: types.ModuleType) -> dict[str, Any]:
     """The functions of a harness, by name; `submission` is the learner's module, for them to look into."""
     module = program.module(text, HARNESS, "harness")
     module.__dict__["submission"] = submission
-    exec(compile(text, HARNESS, "exec"), module.__dict__)
+    exec(compiled(text, HARNESS), module.__dict__)
     return {name: value for name, value in vars(module).items() if isinstance(value, types.FunctionType)}
 
 
@@ -115,6 +143,48 @@ def called(functions: dict[str, Any], header: dict[str, Any]) -> Callable[..., A
         return theirs  # type: ignore[no-any-return]
     by = functions["$harness"][header["by"]]
     return lambda *arguments: by(theirs, *arguments)
+
+
+# ---- what torchrun gives a program
+
+
+def settle_in(start: dict[str, Any], store_port: int, tell: Callable[[dict[str, Any]], None]) -> None:
+    """Have the arguments, module path and environment of a program that is run as it is, where this is one.
+
+    `store_port` is that of the store by which real ranks met, 0 where there is none. `tell` is told where the program
+    starts ranks of its own.
+    """
+    world, place = str(start["world"]), start["place"]
+    os.environ.update(WORLD_SIZE=world, LOCAL_WORLD_SIZE=world)
+    if place is None:
+        return
+    os.environ.update(
+        GROUP_RANK="0", GROUP_WORLD_SIZE="1", ROLE_NAME="default", ROLE_WORLD_SIZE=world,
+        MASTER_ADDR="localhost", MASTER_PORT=str(store_port or _free_port()), TORCHELASTIC_RUN_ID="none",
+        TORCHELASTIC_RESTART_COUNT="0", TORCHELASTIC_MAX_RESTARTS="0",
+        TORCHELASTIC_USE_AGENT_STORE=str(store_port != 0),
+    )  # fmt: skip
+    sys.argv[:] = [place["path"], *place["arguments"]]
+    sys.path.insert(0, place["imports"])
+    spawn = importlib.import_module("torch.multiprocessing.spawn")
+    begin = spawn.start_processes
+
+    def start_processes(*args: Any, **kwargs: Any) -> Any:
+        tell({"event": "unseen", "what": "processes that the program started itself"})
+        return begin(*args, **kwargs)
+
+    spawn.start_processes = start_processes  # type: ignore[attr-defined]
+
+
+def be_rank(rank: int) -> None:
+    """Have the environment of this rank."""
+    os.environ["RANK"] = os.environ["LOCAL_RANK"] = os.environ["ROLE_RANK"] = str(rank)
+
+
+def _free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
 
 
 # ---- what is not theirs

@@ -12,7 +12,8 @@ import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
-_compute: Callable[[float], None] | None = None
+_compute: Callable[[float, str], None] | None = None
+MOST_NAME = 7  # letters and digits
 _ledger: Callable[[], Ledger] | None = None
 
 
@@ -27,18 +28,23 @@ class Ledger:
         self.peak = max(self.peak, self.now)
 
 
-def begin(compute: Callable[[float], None], ledger: Callable[[], Ledger]) -> None:
+def begin(compute: Callable[[float, str], None], ledger: Callable[[], Ledger]) -> None:
     """A run begins: how its ranks compute, and the running rank's ledger."""
     global _compute, _ledger
     _compute, _ledger = compute, ledger
 
 
-def compute(seconds: float) -> None:
-    """Work for `seconds`. Raises ValueError for a negative time."""
+def compute(seconds: float, name: str = "") -> None:
+    """Work for `seconds`; pictures call it by its `name`, such as "F0" for the first forward pass.
+
+    Raises ValueError for a negative time, and for a name that is not up to 7 letters and digits.
+    """
     if not seconds >= 0:
         raise ValueError(f"compute() takes a number of seconds that is 0 or more, not {seconds}")
+    if name and not (name.isascii() and name.isalnum() and len(name) <= MOST_NAME):
+        raise ValueError(f"compute() takes a name of up to {MOST_NAME} letters and digits, not {name!r}")
     if _compute is not None:
-        _compute(seconds)
+        _compute(seconds, name)
 
 
 def track(value: Any) -> Any:

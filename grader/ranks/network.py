@@ -162,7 +162,7 @@ def parse(text: str) -> Network:
         key, equals, value = pair.partition("=")
         if key not in known or not equals:
             raise BadNetwork(f"{pair!r} is not one of {', '.join(f'{name}=...' for name in sorted(known))}")
-        changed[key] = count(value) if key in COUNTS else seconds(value)
+        changed[key] = count(value) if key in COUNTS else _of_a_link(value)
     return replace(network, **changed)
 
 
@@ -173,6 +173,12 @@ def seconds(text: str) -> float:
         return float(number[1]) * SECONDS[number[2]] if number else _bad(text, "a time such as 10us or 0.5s")
     except ValueError:
         return _bad(text, "a time such as 10us or 0.5s")
+
+
+def _of_a_link(text: str) -> float:
+    """As `seconds`, but only 0 goes without a unit: nobody means a link that takes ten seconds a message."""
+    found = seconds(text)
+    return _bad(text, f"a time: say {text}s, {text}ms or {text}us") if found and text.strip()[-1] != "s" else found
 
 
 def count(text: str) -> int:

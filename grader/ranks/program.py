@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from grader.sandbox.folder import Folder
 from grader.sandbox.frames import FrameError
 from grader.sandbox.limits import BoxLimits
 from grader.trace.events import Trace
@@ -95,6 +96,22 @@ class Function:
 
 
 @dataclass(frozen=True)
+class Place:
+    """Where a program of the user's own lies, and what it is given: for one that is run as it is, and not graded.
+
+    `path` is its file's; Python looks for modules in `imports` first. `package` is the package that it is a module of,
+    for `python -m` ("" at the top), None for a plain file. `folder` is what its box shows and where it works, None
+    where that is nothing.
+    """
+
+    path: str
+    imports: str
+    arguments: tuple[str, ...] = ()
+    package: str | None = None
+    folder: Folder | None = None
+
+
+@dataclass(frozen=True)
 class Program:
     """A learner's source and the functions in it that are called.
 
@@ -104,7 +121,8 @@ class Program:
     does not load the program; its harness makes processes that do (see `lives`), and every call is the harness's.
     With `contents` the trace of simulated ranks keeps what each message carries.
     `watched`: each read and write of memory that a request still uses is looked for (see `watch`), and so is a state
-    that repeats; that makes every operation slower.
+    that repeats; that makes every operation slower. With a `place` it is not graded, and has what
+    torchrun would give it.
     """
 
     source: str
@@ -118,6 +136,7 @@ class Program:
     apart: bool = False
     contents: bool = False
     watched: bool = False
+    place: Place | None = None
 
     @classmethod
     def of(
@@ -194,7 +213,8 @@ class Run:
     (or, if none began, while the program was loaded). `cycle` holds the ranks of a deadlock, `marks` a word for each
     rank that broke. `loaded` says whether anything could be called. `unseen` names what communicated on real
     processes without being recorded, and `sent` is what the kernel counted there in the last call, in bytes by rank,
-    headers included (empty where it was not asked).
+    headers included (empty where it was not asked). `written` is what a program wrote into its
+    folder in the box, which is gone.
     """
 
     ranks: int
@@ -210,6 +230,7 @@ class Run:
     last: Said = field(default=Said(), repr=False)
     unseen: str = ""
     sent: tuple[int, ...] = ()
+    written: tuple[str, ...] = ()
 
     @property
     def finished(self) -> bool:

@@ -19,6 +19,7 @@ from grader.ranks.program import Call, Limits, Program, from_bytes, to_bytes
 from grader.ranks.world import World
 from grader.sandbox import frames
 from grader.sandbox.client import Gone, Overdue, Patience, line_in
+from grader.sandbox.folder import Folder
 from grader.sandbox.limits import BoxLimits
 from grader.sandbox.warm import Box, Warm
 
@@ -32,21 +33,39 @@ class NeedsProcesses(Exception):  # noqa: N818 - says what is the case
     """The program does something that only real processes can do, and why."""
 
 
+class NeedsThreads(Exception):  # noqa: N818 - says what is the case
+    """The program does something that its ranks cannot do as greenlets, and what."""
+
+
+def folder_of(program: Program) -> Folder | None:
+    """The folder in which a program is to work; None where it gets an empty one."""
+    return program.place.folder if program.place is not None else None
+
+
 class Session:
     """A box with one process, started when first needed, and anew after a run that did not end well."""
 
     def __init__(self, warm: Warm, processor: int) -> None:
         self._warm, self.processor = warm, processor
         self._box: Box | None = None
+        self.beside: Box | None = None  # of real processes, that whoever has the session waits for
         self._room = 0
+        self.threads = False  # whether its program was found to need them
 
-    def box(self, limits: BoxLimits, ranks: int, imported: Sequence[str]) -> Box:
-        """The box, anew if it has no room for so many ranks, which are a thread each."""
+    def box(self, limits: BoxLimits, ranks: int, imported: Sequence[str], folder: Folder | None = None) -> Box:
+        """The box, anew if it has no room for so many ranks, which are a thread each. A session's programs are all of
+        one folder."""
         if self._box is None or ranks > self._room:
             self.dismiss()
             self._room = max(ranks, ROOM)
-            self._box = self._warm.box(1, replace(limits, processes=limits.processes + self._room), imported)
+            self._box = self._warm.box(1, replace(limits, processes=limits.processes + self._room), imported, folder)
         return self._box
+
+    def interrupt(self) -> None:
+        """From another thread: end what is waited for, as though it had ended itself."""
+        for box in (self._box, self.beside):
+            if box is not None:
+                box.kill()
 
     def dismiss(self) -> None:
         """End the process."""
@@ -62,7 +81,7 @@ class SimWorld(World):
 
     def __init__(
         self, box: Box, program: Program, ranks: int, seed: int, limits: Limits, network: Network,
-        faults: Sequence[Fault], tracing: bool, processor: int,
+        faults: Sequence[Fault], tracing: bool, processor: int, threads: bool = False,
     ) -> None:  # fmt: skip
         super().__init__(box, program, ranks, seed, limits, faults)
         self._more = {
@@ -71,6 +90,7 @@ class SimWorld(World):
             "faults": [fault.to_json() for fault in faults],
             "trace": tracing,
             "processor": processor,
+            "threads": threads,
         }
         self._traced = False  # whether it has told, out of turn, what its ranks have done
         self._threads: dict[int, int] = {}
@@ -158,6 +178,8 @@ class SimWorld(World):
                 self.account.trace.carried[about, int(header.get("number", -1))] = frame.blob
             case "needs_processes":
                 raise NeedsProcesses(str(header.get("why")))
+            case "needs_threads" if not self._more["threads"]:
+                raise NeedsThreads(str(header.get("why")))
             case "printed":
                 self.client.printed.add(about, str(header.get("stream")), str(header.get("text")).encode())
             case _:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
-import random
 import sys
 import time
 import types
@@ -67,8 +66,7 @@ class _Rank:
 
     def live(self) -> int:
         start, recorder, file = self._start, self._recorder, self._start["file"]
-        torch.manual_seed(start["seed"])
-        random.seed(start["seed"])
+        learner.seed(start["seed"])
         self._join()
         recorder.begin(start["rank"], start["world"], file, start["p2p_only"])
         install(recorder)
@@ -79,21 +77,23 @@ class _Rank:
         try:
             code = compile(start["source"], file, "exec")
             stage = "load"
-            module = program.load(code, start["source"], file)
+            _, functions, problems = learner.load(code, start)
         except BaseException as error:
             recorder.message(learner.raised(error, file, stage))
             return _stay(self._channel)
-        functions, problems = learner.find_functions(module, start["functions"])
-        functions["$harness"] = learner.load_harness(start["harness"], module)
         return self._make_calls(functions, problems)
 
     def _join(self) -> None:
         """Begin the default group with the other ranks."""
         start, rank, world = self._start, self._start["rank"], self._start["world"]
-        os.environ.update(RANK=str(rank), WORLD_SIZE=str(world), LOCAL_RANK=str(rank), LOCAL_WORLD_SIZE=str(world))
+        learner.settle_in(start, start["port"], self._recorder.message)
+        learner.be_rank(rank)
+        if start["place"] is not None:  # whoever looks on sees each line at once
+            sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
         if start["backend"] == "nccl":
             self._device = torch.device("cuda", rank)
             torch.cuda.set_device(self._device)
+            torch.cuda.manual_seed(start["seed"])
         attempts = itertools.count()
         init, first = dist.init_process_group, rank == 0
         meeting = dist.HashStore()
@@ -115,7 +115,7 @@ class _Rank:
     def _make_calls(self, functions: dict[str, Any], problems: dict[str, str]) -> int:
         recorder, device = self._recorder, self._device
         ledger = model.Ledger()
-        model.begin(time.sleep, lambda: ledger)
+        model.begin(lambda seconds, _: time.sleep(seconds), lambda: ledger)
         _say_what_was_printed()
         recorder.message({"event": "loaded", "problems": problems})
         while (call := self._channel.next()) is not None:

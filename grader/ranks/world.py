@@ -7,6 +7,7 @@ import logging
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 from grader.ranks import blame, endings, traffic
@@ -77,6 +78,7 @@ class World(ABC):
             tuple(account.ring),
             tuple((number, word) for number, rank in enumerate(account.ranks) if (word := rank.mark)),
             self.loaded, self._said(), account.unseen, self.sent,
+            self.client.box.written(),
         )  # fmt: skip
 
     def _said(self) -> Said:
@@ -127,6 +129,7 @@ class World(ABC):
             "banned": self.program.banned,
             "contents": self.program.contents,
             "seed": self.seed,
+            "place": None if self.program.place is None else asdict(self.program.place),
         }
 
     def _check_loaded(self) -> None:

@@ -2,3 +2,8 @@
 
 Knows nothing of torch and of what the code means; `ranks` names the module that is kept warm and run in each fork.
 """
+
+import sys
+
+# Elsewhere a box is not shut, and holds one process: of simulated ranks, or of nodes.
+LINUX = sys.platform == "linux"

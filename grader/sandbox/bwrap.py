@@ -14,6 +14,7 @@ from pathlib import Path
 
 import grader
 from grader import packs
+from grader.sandbox import LINUX
 
 PROGRAM = "bwrap"
 SCRATCH, TEMPORARY = "/scratch", "/tmp"  # in a box: empty, and gone with it
@@ -29,6 +30,8 @@ DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 
 def program() -> str | None:
     """Where bubblewrap is: the system's, else the one that came with this package; None where there is neither."""
+    if not LINUX:
+        return None
     if found := shutil.which(PROGRAM):
         return found
     try:
@@ -59,6 +62,12 @@ def answers() -> list[Path]:
     within = (*interpreter(), *map(Path, SYSTEM))
     found = [path for path in packs.answers() if not path.is_relative_to(package())]
     return [path for path in found if any(path.is_relative_to(outer) for outer in within) and path != package()]
+
+
+def all_answers() -> list[Path]:
+    """The folders that know what right means: those of every pack, and of this checkout where it is one."""
+    checkout = [package().parent / name for name in ("solutions", "tests", ".git")] if chapters().exists() else []
+    return [*packs.answers(), *checkout]
 
 
 def interpreter() -> list[Path]:
@@ -140,5 +149,6 @@ def environment() -> dict[str, str]:
         "OMP_NUM_THREADS": "1",  # a fork after a multi-threaded tensor operation hangs in matmul
         "MKL_NUM_THREADS": "1",
         "GLOO_SOCKET_IFNAME": "lo",
+        "OBJC_DISABLE_INITIALIZE_FORK_SAFETY": "YES",  # a Mac's frameworks would end a fork of a process with threads
         "TORCH_CPP_LOG_LEVEL": "ERROR",  # it warns of host names that it cannot look up
     }

@@ -25,6 +25,7 @@ NONSENSE = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError,
 TICK_SECONDS = 0.1  # between two looks at what an answer has taken
 STACK_SECONDS = 0.5
 MOST_BYTES = 2**29  # that a box may send before the next question
+Heard = Callable[[int, str, bytes], None]
 Limit = Literal["cpu", "turn", "idle", "silent", "wall"]
 TOLD: dict[Limit, str] = {
     "cpu": "used more than {:g} s of CPU time",
@@ -100,13 +101,20 @@ class Moment(NamedTuple):
 
 
 class Printed:
-    """What each process has printed; more than `most` bytes on all their stdouts together are Beyond "printing"."""
+    """What each process has printed; more than `most` bytes on all their stdouts together are Beyond "printing".
+
+    `heard` is told of everything: whose it is, the stream and the bytes.
+    """
+
+    heard: Heard | None = None
 
     def __init__(self, processes: int, most: int) -> None:
         self._most = most
         self._texts = [{"stdout": bytearray(), "stderr": bytearray()} for _ in range(processes)]
 
     def add(self, number: int, stream: str, data: bytes) -> None:
+        if self.heard is not None:
+            self.heard(number, stream, data)
         kept = self._texts[number]["stdout" if stream == "stdout" else "stderr"]
         kept += data[: self._most - len(kept)]
         printed = sum(len(each["stdout"]) for each in self._texts)
@@ -171,7 +179,7 @@ class Client:
     def end(self, number: int) -> None:
         """Kill one process; the others go on."""
         with contextlib.suppress(OSError):
-            self.box.keeper.send(b"end %d" % number)
+            self.box.keeper.put(b"end %d" % number)
 
     def moment(self, number: int) -> Moment:
         """Now, from which a process's answer may be counted."""
@@ -225,14 +233,14 @@ class Client:
         if self._asked_at <= self.last_news:
             self._asked_at, self._stand_still = time.monotonic(), False
             with contextlib.suppress(OSError):
-                self.box.keeper.send(b"look")
+                self.box.keeper.put(b"look")
         return self._stand_still or not self.kept
 
     def traffic(self, seconds: float) -> dict[str, Any] | None:
         """What the keeper says of the box's network, if it does within so many seconds."""
         self._carried.clear()
         with contextlib.suppress(OSError):
-            self.box.keeper.send(b"traffic")
+            self.box.keeper.put(b"traffic")
         deadline = time.monotonic() + seconds
         while not self._carried and self.kept and time.monotonic() < deadline:
             self.read(TICK_SECONDS)
@@ -256,7 +264,7 @@ class Client:
         for key, _ in self._watch.select(timeout):
             kind, number = key.data
             if kind == "keeper":
-                self._keeper_says(self.box.keeper.recv(65536))
+                self._keeper_says(self.box.keeper.take())
                 continue
             try:
                 data = os.read(key.fd, 2**18)

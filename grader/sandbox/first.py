@@ -15,14 +15,14 @@ import os
 import selectors
 import signal
 import socket
-import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-from grader.sandbox import bwrap, capabilities, landlock, namespaces, seccomp, supervise
+from grader.sandbox import LINUX, bwrap, capabilities, folder, landlock, namespaces, packets, seccomp, supervise
+from grader.sandbox.folder import Folder
 from grader.sandbox.limits import BoxLimits
 from grader.sandbox.supervise import become_subreaper
 
@@ -35,12 +35,14 @@ _filters: dict[bool, bytes] = {}  # by whether unix sockets may be opened
 
 @dataclass(frozen=True)
 class Wanted:
-    """A box to be made: how many ranks, what they may use, where their files are (unless "full"), and the mode."""
+    """A box to be made: how many ranks, what they may use, where their files are (unless "full"), the mode, and the
+    folder in which a program of the user's own works, if that is what it is for."""
 
     ranks: int
     limits: BoxLimits
     scratch: str
     mode: str
+    folder: Folder | None = None
 
     @property
     def full(self) -> bool:
@@ -53,10 +55,10 @@ def prepare() -> None:
         _filters[unix_sockets] = seccomp.program(unix_sockets=unix_sockets)
 
 
-def tell(to: socket.socket, message: dict[str, Any]) -> None:
+def tell(to: packets.Packets, message: dict[str, Any]) -> None:
     """Tell somebody who may be gone already."""
     with contextlib.suppress(OSError):
-        to.send(json.dumps(message).encode())
+        to.put(json.dumps(message).encode())
 
 
 class First:
@@ -64,7 +66,7 @@ class First:
 
     def __init__(
         self,
-        keeper: socket.socket,
+        keeper: packets.Packets,
         descriptors: list[int],
         wanted: Wanted,
         module: ModuleType,
@@ -80,6 +82,8 @@ class First:
         become_subreaper()
         if self.wanted.full:
             namespaces.furnish(self.wanted.limits)
+            if self.wanted.folder is not None:
+                folder.furnish(self.wanted.folder, self.descriptors[-1])
         os.chdir(bwrap.SCRATCH if self.wanted.full else self.wanted.scratch)
         woken, waker = socket.socketpair()
         woken.setblocking(False)
@@ -100,10 +104,11 @@ class First:
         self._wait(woken)
 
     def _announce(self) -> None:
-        """Tell the keeper who the ranks are, and give it this box's /proc."""
-        folder = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY)
-        socket.send_fds(self.keeper, [json.dumps({"pids": list(self.ranks)}).encode()], [folder])
-        os.close(folder)
+        """Tell the keeper who the ranks are, and give it this box's /proc, where there is one."""
+        folder = [os.open("/proc", os.O_RDONLY | os.O_DIRECTORY)] if LINUX else []
+        self.keeper.put(json.dumps({"pids": list(self.ranks)}).encode(), folder)
+        for fd in folder:
+            os.close(fd)
 
     def _wait(self, woken: socket.socket) -> None:
         watch = selectors.DefaultSelector()
@@ -115,7 +120,8 @@ class First:
                 if key.fileobj is woken:
                     with contextlib.suppress(BlockingIOError):
                         woken.recv(4096)
-                elif not (command := self.keeper.recv(64)):
+                elif not (command := self.keeper.take()):
+                    supervise.send(self.ranks, signal.SIGKILL)  # not every kernel does, when we end
                     return
                 elif command == b"stacks":
                     supervise.send(self.ranks, TRACE_SIGNAL, STACKS_SIGNAL)
@@ -143,16 +149,20 @@ class First:
         return int(self.module.main(number, socket.socket(fileno=3), port))
 
 
-def _shut(wanted: Wanted, folder: str) -> None:
+def _shut(wanted: Wanted, own: str) -> None:
     """Give up, in a rank, whatever its code is not to have. Nothing that is given up here can be had again."""
     wanted.limits.impose(alone=wanted.full)
-    if not wanted.full:
-        settle(folder)
-        return
-    # several ranks share nothing but the network: what they tell each other is counted there
-    keep_to([folder, *([bwrap.SCRATCH, namespaces.SHARED_MEMORY] if wanted.ranks == 1 else ())])
-    capabilities.drop_all()
-    seccomp.install(_filters[wanted.limits.unix_sockets])
+    program = [wanted.folder.path] if wanted.folder is not None else []
+    if wanted.full:
+        # several ranks share nothing but the network: what they tell each other is counted there; but a program of the
+        # user's own is not graded, and its ranks share files as they do elsewhere
+        shared = [bwrap.SCRATCH, namespaces.SHARED_MEMORY] if wanted.ranks == 1 or program else []
+        keep_to([own, *program, *shared], read=program)
+        capabilities.drop_all()
+        seccomp.install(_filters[wanted.limits.unix_sockets])
+    else:
+        settle(own)
+    os.chdir(program[0] if program else own)
 
 
 def settle(folder: str) -> None:
@@ -170,7 +180,3 @@ def keep_to(folders: Sequence[str], read: Sequence[str] = ()) -> None:
     settle(folders[0])
     if landlock.abi():
         landlock.restrict([*bwrap.seen(), *bwrap.OF_A_BOX, *read], [*folders, *bwrap.DEVICES, *bwrap.gpus()])
-
-
-if sys.platform != "linux":
-    raise ImportError("rankup runs learners' code on Linux only")

@@ -25,7 +25,8 @@ MOST_NAME = 100  # characters of a type's name
 
 # one event of one rank: what happened, operation, thread flag, line, peer, tag, operation id, bytes, time in ns.
 # In virtual time DONE holds when the operation began to move in place of the tag, and when it was over in place of the
-# bytes; SPAN has the kind of span in place of the operation, and its end in place of the bytes.
+# bytes; SPAN has the kind of span in place of the operation, its name's letters in place of the tag, and its
+# end in place of the bytes.
 EVENT = struct.Struct("<BBHiiqIQQ")
 POST, WAIT, DONE, REFUSED, SPAN, FAILED = 1, 2, 3, 4, 5, 6
 

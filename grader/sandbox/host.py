@@ -2,10 +2,11 @@
 
     python -m grader.sandbox.host FD MODULE MODE
 
-FD is a SOCK_SEQPACKET socket. Each request is a JSON object {"ranks": N, "limits": {...}, "scratch": folder} with
-1 + 4N descriptors: the keeper's own socket, then per rank its frame socket, its stdout, its stderr and its note (see
-`first`). MODE says how boxes are shut: "full" (this process runs inside bubblewrap, and every box gets namespaces of
-its own) or "none". The whole tree ends when the grading process closes its sockets, or dies.
+FD is the end of a socket (see `packets`). Each request is a JSON object {"ranks": N, "limits": {...}, "scratch":
+folder, "folder": of a program} with 1 + 4N descriptors: the keeper's own socket, then per rank its frame socket, its
+stdout, its stderr and its note (see `first`); and in a full box one more for a program's folder (see `folder`). MODE
+says how boxes are shut: "full" (this process runs inside bubblewrap, and every box gets namespaces of its own) or
+"none". The whole tree ends when the grading process closes its sockets, or dies.
 
     python -m grader.sandbox.host --probe MODE
 
@@ -15,44 +16,46 @@ makes one empty box and says by its exit status whether that works here: 0, or 7
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import functools
 import gc
 import importlib
 import json
 import os
 import signal
-import socket
 import sys
-import time
 from types import ModuleType
 
-from grader.sandbox import entry, first, keeper
+from grader.sandbox import LINUX, entry, first, keeper, packets
+from grader.sandbox.folder import Folder
 from grader.sandbox.limits import BoxLimits
 from grader.sandbox.supervise import become_subreaper, children, end_descendants, fork, send
 
 MAX_RANKS = 56  # as many descriptors as one message can carry
 REFUSED = 77  # exit status: no box can be made in this mode
+HUGE_PAGE, COLLAPSE = 2**21, 25  # see madvise(2)
 
 
 class _Host:
-    def __init__(self, control: socket.socket, module: ModuleType, mode: str) -> None:
+    def __init__(self, control: packets.Packets, module: ModuleType, mode: str) -> None:
         self.control, self.module, self.mode = control, module, mode
         self.keepers: set[int] = set()
 
     def serve(self) -> None:
         signal.signal(signal.SIGCHLD, lambda *_: self._reap())
         while True:
-            data, fds, _, _ = socket.recv_fds(self.control, 65536, 1 + 4 * MAX_RANKS)
+            data, fds = self.control.take_with(2 + 4 * MAX_RANKS)
             if not data:
                 return
             request = json.loads(data)
             if "import" in request:
                 _import(request["import"])
-                self.control.send(b"imported")
+                self.control.put(b"imported")
                 continue
             wanted = first.Wanted(
-                request["ranks"], BoxLimits.from_json(request["limits"]), request["scratch"], self.mode
-            )
+                request["ranks"], BoxLimits.from_json(request["limits"]), request["scratch"], self.mode,
+                Folder.from_json(request["folder"]),
+            )  # fmt: skip
             signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
             self.keepers.add(fork(functools.partial(self._keep, fds, wanted), dies=False))
             signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
@@ -66,9 +69,11 @@ class _Host:
 
     def wait_for_keepers(self, seconds: float = 5.0) -> None:
         """Let keepers end their boxes and remove their files: they, too, see that the grading process is gone."""
-        deadline = time.monotonic() + seconds
-        while self.keepers and time.monotonic() < deadline:
-            signal.sigtimedwait({signal.SIGCHLD}, 0.05)
+        news = {signal.SIGCHLD, signal.SIGALRM}
+        signal.pthread_sigmask(signal.SIG_BLOCK, news)
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+        self._reap()
+        while self.keepers and signal.sigwait(news) == signal.SIGCHLD:
             self._reap()
 
     def _reap(self) -> None:
@@ -87,8 +92,23 @@ def _import(names: list[str]) -> None:
     for name in names:
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
+    _settle()
+
+
+def _settle() -> None:
+    """Make what is there now cheap to fork: nothing of it is garbage, and in huge pages it has fewer page table entries
+    to copy. Measured with torch: a fork and its end 7 ms, with this 4 ms."""
     gc.freeze()
     gc.enable()
+    if not LINUX:
+        return
+    madvise = ctypes.CDLL(None).madvise
+    with open("/proc/self/maps") as maps:
+        for fields in map(str.split, maps):
+            begin, end = (int(place, 16) for place in fields[0].split("-"))
+            begin, end = -(-begin // HUGE_PAGE) * HUGE_PAGE, end // HUGE_PAGE * HUGE_PAGE
+            if begin < end and fields[1] == "rw-p" and fields[5:] in ([], ["[heap]"]):
+                madvise(ctypes.c_void_p(begin), ctypes.c_size_t(end - begin), COLLAPSE)  # in vain before Linux 6.1
 
 
 def probe(mode: str) -> int:
@@ -112,12 +132,12 @@ def main(argv: list[str]) -> None:
         os._exit(REFUSED)
     gc.disable()  # a third of the time of `import torch` is garbage collection that finds nothing
     become_subreaper()
-    control = socket.socket(fileno=int(argv[1]))
+    control = packets.of(int(argv[1]))
     importlib.import_module(argv[2])
-    first.prepare()
-    gc.freeze()
-    gc.enable()
-    control.send(b"ready")
+    if mode == "full":
+        first.prepare()
+    _settle()
+    control.put(b"ready")
     host = _Host(control, entry, mode)
     try:
         host.serve()

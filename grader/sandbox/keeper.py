@@ -24,13 +24,12 @@ import json
 import os
 import selectors
 import shutil
-import signal
 import socket
 import time
 from types import ModuleType
 from typing import Any
 
-from grader.sandbox import namespaces, netlink, seccomp, usage
+from grader.sandbox import namespaces, netlink, packets, seccomp, usage
 from grader.sandbox.first import First, Wanted, tell
 from grader.sandbox.limits import BoxLimits
 from grader.sandbox.supervise import become_subreaper, end_descendants, fork
@@ -61,7 +60,7 @@ def keep(descriptors: list[int], wanted: Wanted, module: ModuleType) -> None:
     try:
         become_subreaper()
         store = _room(wanted)
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        ours, theirs = packets.pair()
 
         def begin() -> None:
             ours.close()
@@ -75,7 +74,7 @@ def keep(descriptors: list[int], wanted: Wanted, module: ModuleType) -> None:
             os.close(fd)
         if store is not None:
             store.close()
-        _Keeper(socket.socket(fileno=descriptors[0]), ours, first, wanted, notes).watch()
+        _Keeper(packets.of(descriptors[0]), ours, wanted, notes).watch()
     finally:
         end_descendants([first] if wanted.full and first else None)
         if wanted.scratch:
@@ -98,10 +97,10 @@ def _room(wanted: Wanted) -> socket.socket | None:
 class _Keeper:
     """Watches a box from outside, and ends it."""
 
-    def __init__(self, boss: socket.socket, box: socket.socket, first: int, wanted: Wanted, notes: list[int]) -> None:
-        self.boss, self.box, self.first, self.wanted, self.notes = boss, box, first, wanted, notes
+    def __init__(self, boss: packets.Packets, box: packets.Packets, wanted: Wanted, notes: list[int]) -> None:
+        self.boss, self.box, self.wanted, self.notes = boss, box, wanted, notes
         self.pids: list[int] = []  # of the ranks, as the box's /proc has them
-        self.folder = -1
+        self.folder = usage.NO_FOLDER
         self.cpu: list[float] = []
         self.delayed: list[float] = []
         self.told: tuple[float, list[float], list[float]] = (0.0, [], [])
@@ -120,17 +119,17 @@ class _Keeper:
                 if not going:
                     return
             if time.monotonic() >= next_tick:
-                if self.folder >= 0 and not self._look():
+                if self.pids and not self._look():
                     return
                 next_tick = time.monotonic() + TICK_SECONDS
 
     def _boss_says(self) -> bool:
-        command = self.boss.recv(64)
+        command = self.boss.take()
         if command == b"stacks" or command.startswith(b"end "):
             with contextlib.suppress(OSError):
-                self.box.send(command)
+                self.box.put(command)
         elif command in (b"look", b"traffic"):
-            while self.folder < 0:  # ranks may be ready, and asked about, before it was read here who they are
+            while not self.pids:  # ranks may be ready, and asked about, before it was read here who they are
                 if not self._box_says():
                     return False
             tell(self.boss, self._traffic() if command == b"traffic" else self._ready())
@@ -139,16 +138,17 @@ class _Keeper:
         return True
 
     def _box_says(self) -> bool:
-        data, fds, _, _ = socket.recv_fds(self.box, 65536, 1)
+        data, fds = self.box.take_with(1)
         if not data:
             return False
-        if fds:
-            self.folder, self.pids = fds[0], json.loads(data)["pids"]
+        told = json.loads(data)
+        if "pids" in told:
+            self.pids, self.folder = told["pids"], fds[0] if fds else usage.NO_FOLDER
             self.cpu, self.delayed = [0.0] * len(self.pids), [0.0] * len(self.pids)
             tell(self.boss, {"up": True})
         else:
             self._tell_cpu(self._processes(), at_once=True)
-            tell(self.boss, json.loads(data))
+            tell(self.boss, told)
         return True
 
     def _processes(self) -> list[usage.Process]:
@@ -170,7 +170,6 @@ class _Keeper:
             if used[name] > allowed[name]:
                 rank = self.pids.index(max(self.pids, key=lambda pid: own.get(pid, 0)))
                 self._last_words(rank)
-                os.kill(self.first, signal.SIGKILL)
                 tell(self.boss, {"limit": name, "used": used[name], "allowed": allowed[name], "rank": rank})
                 return False
         return True
@@ -184,7 +183,7 @@ class _Keeper:
         """Have the ranks write where they are, and wait until this one has, but not until the machine has no room."""
         before = words = os.lseek(self.notes[rank], 0, os.SEEK_CUR)
         with contextlib.suppress(OSError):
-            self.box.send(b"stacks")
+            self.box.put(b"stacks")
         until = time.monotonic() + LAST_WORDS_SECONDS
         while time.monotonic() < until and usage.own_bytes(self.folder, self.pids[rank]) < self.much_too_much:
             time.sleep(POLL_SECONDS)

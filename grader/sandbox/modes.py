@@ -12,7 +12,7 @@ import subprocess
 import sys
 from typing import Literal, get_args
 
-from grader.sandbox import bwrap, userns
+from grader.sandbox import LINUX, bwrap, userns
 
 Mode = Literal["full", "none"]
 MODES: tuple[Mode, ...] = get_args(Mode)
@@ -25,7 +25,9 @@ def wanted() -> tuple[Mode, ...]:
     """The modes that may be used, best first."""
     if os.environ.get(MOST) == "none":
         return ("none",)
-    return ("full",) if os.environ.get(LEAST) == "full" else MODES
+    if os.environ.get(LEAST) == "full":
+        return ("full",)
+    return MODES if LINUX else ("none",)
 
 
 def require_full() -> None:
@@ -47,6 +49,8 @@ def why_not(mode: Mode) -> str:
     """Why boxes cannot be made in this mode on this machine; "" if they can. Tries it."""
     if mode == "none":
         return ""
+    if not LINUX:
+        return "only Linux can shut a box"
     if bwrap.program() is None:
         return "bubblewrap is not installed"
     tried = subprocess.run(
@@ -71,6 +75,8 @@ def advice(mode: Mode) -> str:
     """How to get a better mode; "" for the best."""
     if mode == "full":
         return ""
+    if not LINUX:
+        return "only Linux can isolate submissions; to grade strangers' code, use a Linux machine"
     if "full" not in wanted():
         return "isolation is off because RANKUP_SANDBOX=none is set; unset it"
     if bwrap.program() is None:

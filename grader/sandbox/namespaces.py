@@ -21,13 +21,13 @@ INODES_OF_SHARED_MEMORY = 256
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def enter() -> None:
-    """Leave the namespaces that others share; the next fork is process 1 of a new process namespace.
+def enter(kinds: int = NEWPID | NEWNET | NEWIPC | NEWUTS) -> None:
+    """Leave the namespaces of these kinds that others share; after NEWPID the next fork is process 1 of a new one.
 
-    The caller keeps its mounts, and has every capability in the new user namespace. It must have one thread only.
+    The caller has every capability in the new user namespace. It must have one thread only.
     """
     uid, gid = os.getuid(), os.getgid()
-    _call("unshare", _libc.unshare(NEWUSER | NEWPID | NEWNET | NEWIPC | NEWUTS))
+    _call("unshare", _libc.unshare(NEWUSER | kinds))
     for name, text in (("setgroups", "deny"), ("uid_map", f"{uid} {uid} 1"), ("gid_map", f"{gid} {gid} 1")):
         with open(f"/proc/self/{name}", "w") as file:
             file.write(text)
@@ -36,15 +36,17 @@ def enter() -> None:
 def furnish(limits: BoxLimits) -> None:
     """As process 1: mounts of its own, with /proc of this box alone, and scratch space that is empty and bounded."""
     _call("unshare", _libc.unshare(NEWNS))
-    _mount(None, "/", None, MS_REC | MS_PRIVATE)
-    _mount("proc", "/proc", "proc", MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC)
+    mount(None, "/", None, MS_REC | MS_PRIVATE)
+    mount("proc", "/proc", "proc", MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC)
     size = f"size={limits.disk_bytes},nr_inodes={limits.inodes},mode=0755"
-    _mount("tmpfs", SCRATCH, "tmpfs", MS_NOSUID | MS_NODEV, size)
+    mount("tmpfs", SCRATCH, "tmpfs", MS_NOSUID | MS_NODEV, size)
     size = f"size={limits.disk_bytes},nr_inodes={INODES_OF_SHARED_MEMORY},mode=0755"
-    _mount("tmpfs", SHARED_MEMORY, "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, size)
+    mount("tmpfs", SHARED_MEMORY, "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, size)
 
 
-def _mount(source: str | None, target: str, kind: str | None, flags: int, data: str = "") -> None:
+def mount(source: str | None, target: str, kind: str | None, flags: int, data: str = "") -> None:
+    """mount(2). Raises OSError."""
+
     def text(value: str | None) -> bytes | None:
         return value.encode() if value else None
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import importlib.util
 import linecache
+import os
 import sys
 import traceback
 import types
+from collections.abc import Callable
 from typing import Any
 
 MODULE = "submission"
+MAIN = "__main__"  # as a function's name: the whole program, as `python FILE` runs it
 MOST_TEXT = 1000  # characters of what is told of an error
 
 
@@ -27,6 +31,29 @@ def load(code: types.CodeType, source: str, file: str, listed: bool = True) -> t
     made = module(source, file, listed=listed)
     exec(code, made.__dict__)  # the learner's code: this process is its box
     return made
+
+
+def as_main(code: types.CodeType, source: str, file: str, path: str, package: str | None) -> Callable[[], None]:
+    """What runs a program as `python FILE` would, with `path` as its __file__; as `python -m` where it is in a package.
+
+    It raises what the program raises, but for an exit that says that all is well.
+    """
+    made = module(source, file, MAIN)
+    made.__file__ = path
+    made.__package__ = package
+    if package is not None:
+        name = os.path.splitext(os.path.basename(path))[0]
+        made.__spec__ = importlib.util.spec_from_file_location(f"{package}.{name}".lstrip("."), path)
+
+    def run() -> None:
+        sys.modules[MAIN] = made
+        try:
+            exec(code, made.__dict__)
+        except SystemExit as error:
+            if error.code not in (None, 0):
+                raise
+
+    return run
 
 
 def line_of(error: BaseException, file: str) -> int | None:

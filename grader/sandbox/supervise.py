@@ -1,7 +1,8 @@
 """Processes that end with whoever started them: to fork one, and to end all that is below one.
 
-What is looked after is a tree. Some in it detach themselves: these come to their subreaper when they are orphans. Of
-the standard library alone, so that it is quick to import, and there in every box.
+What is looked after is a tree. Some in it detach themselves: these come to their subreaper when they are orphans, which
+only Linux has: elsewhere they are lost sight of. On Linux of the standard library alone, so that it is quick to import,
+and there in every box.
 """
 
 from __future__ import annotations
@@ -16,16 +17,24 @@ import signal
 import time
 import traceback
 from collections.abc import Callable, Collection, Sequence
+from typing import Any
 
-from grader.sandbox import usage
+from grader.sandbox import LINUX, usage
+
+if not LINUX:
+    import psutil
 
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER = 1, 4, 36
 FAILED = 70  # exit status of a child whose work raised something
 KILL_ROUNDS = 50
+MOST_OPEN = 2**20  # files of a process, where the system has no limit
+POLL_SECONDS = 0.005
 
 
 def prctl(option: int, value: int) -> None:
-    ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0)
+    """Nothing on systems without it: there, children see by their sockets that who started them is gone."""
+    if LINUX:
+        ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0)
 
 
 def become_subreaper() -> None:
@@ -59,7 +68,8 @@ def fork(act: Callable[[], int | None], dies: bool = True) -> int:
 def close_others(kept: Collection[int]) -> None:
     """Of the descriptors above 2, have these only."""
     below = 2
-    for fd in (*sorted(fd for fd in kept if fd > 2), resource.getrlimit(resource.RLIMIT_NOFILE)[0]):
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    for fd in (*sorted(fd for fd in kept if fd > 2), most if 0 <= most < MOST_OPEN else MOST_OPEN):
         os.closerange(below + 1, fd)
         below = fd
 
@@ -81,22 +91,25 @@ def send(pids: Collection[int], *numbers: signal.Signals) -> None:
 
 
 def children() -> list[int]:
-    """The process ids of this thread's own children, as /proc has them."""
+    """The process ids of this thread's own children, as /proc has them; without it, of this process's."""
     try:
         with open("/proc/thread-self/children") as listing:
             return [int(pid) for pid in listing.read().split()]
     except OSError:
         with usage.machine() as folder:
-            return [each.pid for each in usage.everybody(folder) if each.parent == os.getpid()]
+            below = usage.everybody(folder) if LINUX else usage.tree(folder, os.getpid())
+            return [each.pid for each in below if each.parent == os.getpid()]
 
 
 def end_descendants(known: Collection[int] | None = None) -> None:
-    """Kill and reap every descendant, until there is none (orphans come to us: we are their subreaper).
+    """Kill and reap every descendant, until there is none (orphans come to us: we are their subreaper; without one, all
+    that is below is killed at once).
 
     `known` are all children there can be, where orphans stay in namespaces of their own, and /proc may be another's.
     """
     while True:
-        send(children() if known is None else known, signal.SIGKILL)
+        below = children() if LINUX else tree(os.getpid())[1:]
+        send(below if known is None else known, signal.SIGKILL)
         try:
             os.waitpid(-1, 0)
         except ChildProcessError:
@@ -109,13 +122,54 @@ def tree(pid: int) -> list[int]:
         return [process.pid for process in usage.tree(folder, pid)]
 
 
+class Handle:
+    """A process, for which no other is taken that has its number later. Raises OSError where it is gone. Close it."""
+
+    def __init__(self, pid: int) -> None:
+        self._fd = os.pidfd_open(pid) if LINUX else -1
+        try:
+            self._process: Any = None if LINUX else psutil.Process(pid)
+        except psutil.Error:
+            raise ProcessLookupError(pid) from None
+
+    def send(self, number: signal.Signals) -> None:
+        """Send it a signal; nothing where it is gone."""
+        with contextlib.suppress(OSError):
+            if LINUX:
+                signal.pidfd_send_signal(self._fd, number)
+                return
+            with contextlib.suppress(psutil.Error):
+                self._process.send_signal(number)
+
+    def ended(self, seconds: float) -> bool:
+        """Whether it ends in so many seconds."""
+        if LINUX:
+            poll = select.poll()
+            poll.register(self._fd, select.POLLIN)
+            return bool(poll.poll(max(0.0, 1000 * seconds)))
+        until = time.monotonic() + seconds
+        while (running := self._runs()) and time.monotonic() < until:
+            time.sleep(POLL_SECONDS)
+        return not running
+
+    def _runs(self) -> bool:
+        try:
+            return bool(self._process.is_running() and self._process.status() != psutil.STATUS_ZOMBIE)
+        except psutil.Error:
+            return False
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+
+
 def kill_tree(pid: int, seconds: float = 5.0) -> None:
     """Kill process `pid` and everything below it, and wait for their end, for so many seconds at most.
 
     They need not be ours. All are stopped before the first is killed: a stopped process has no further child, and a
     parent that is killed first would let go of its children.
     """
-    stopped: dict[int, int] = {}  # a descriptor for each
+    stopped: dict[int, Handle] = {}
     try:
         for _ in range(KILL_ROUNDS):
             new = [found for found in tree(pid) if found not in stopped]
@@ -123,24 +177,13 @@ def kill_tree(pid: int, seconds: float = 5.0) -> None:
                 break
             for found in new:
                 with contextlib.suppress(OSError):
-                    stopped[found] = os.pidfd_open(found)
-                    signal.pidfd_send_signal(stopped[found], signal.SIGSTOP)
+                    stopped[found] = Handle(found)
+                    stopped[found].send(signal.SIGSTOP)
         for handle in reversed(stopped.values()):
-            with contextlib.suppress(OSError):
-                signal.pidfd_send_signal(handle, signal.SIGKILL)
-        _wait(set(stopped.values()), time.monotonic() + seconds)
+            handle.send(signal.SIGKILL)
+        deadline = time.monotonic() + seconds
+        for handle in stopped.values():
+            handle.ended(deadline - time.monotonic())
     finally:
         for handle in stopped.values():
-            os.close(handle)
-
-
-def _wait(handles: set[int], deadline: float) -> None:
-    """Until these have ended, or it is too late."""
-    poll = select.poll()
-    for handle in handles:
-        poll.register(handle, select.POLLIN)
-    left = len(handles)
-    while left and (seconds := deadline - time.monotonic()) > 0:
-        for handle, _ in poll.poll(1000 * seconds):
-            poll.unregister(handle)
-            left -= 1
+            handle.close()

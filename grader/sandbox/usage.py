@@ -1,6 +1,7 @@
 """What processes use, read from /proc. Processes may vanish while they are being counted.
 
-Everything goes through a descriptor of a /proc folder: a box has one of its own, in which only its processes are.
+Everything goes through a descriptor of a /proc folder: a box has one of its own, in which only its processes are. On
+systems without it there is NO_FOLDER, and psutil tells what it can.
 """
 
 from __future__ import annotations
@@ -10,6 +11,12 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from grader.sandbox import LINUX
+
+if not LINUX:
+    import psutil
+
+NO_FOLDER = -1
 MANY_THREADS = 32  # of one process: then one look at all processes costs less than one at each thread's children
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -32,6 +39,9 @@ class Process:
 @contextlib.contextmanager
 def machine() -> Iterator[int]:
     """A descriptor of the /proc folder that this process itself sees."""
+    if not LINUX:
+        yield NO_FOLDER
+        return
     folder = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         yield folder
@@ -50,6 +60,8 @@ def read(folder: int, pid: int, name: str) -> bytes:
 
 def process(folder: int, pid: int) -> Process | None:
     """One process; None if it is gone."""
+    if folder == NO_FOLDER:
+        return _told(pid)
     try:
         fields = read(folder, pid, "stat").rpartition(b")")[2].split()  # the name before may hold anything
     except OSError:
@@ -59,6 +71,22 @@ def process(folder: int, pid: int) -> Process | None:
         pid, int(fields[1]), max(1, int(fields[17])), own / _TICKS, reaped / _TICKS, int(fields[21]) * _PAGE,
         fields[0] == b"R",
     )  # fmt: skip
+
+
+def _told(pid: int) -> Process | None:
+    """A process, as psutil tells it. That it waits for a core is not known: who computes is seen by its CPU time."""
+    try:
+        found = psutil.Process(pid)
+        with found.oneshot():
+            if found.status() == psutil.STATUS_ZOMBIE:
+                return None
+            cpu, memory = found.cpu_times(), found.memory_info()
+            reaped = getattr(cpu, "children_user", 0.0) + getattr(cpu, "children_system", 0.0)
+            return Process(
+                pid, found.ppid(), found.num_threads(), cpu.user + cpu.system, reaped, memory.rss, ready=False
+            )
+    except psutil.Error:
+        return None
 
 
 def everybody(folder: int) -> list[Process]:
@@ -72,6 +100,10 @@ def tree(folder: int, pid: int) -> list[Process]:
     top = process(folder, pid)
     if top is None:
         return []
+    if folder == NO_FOLDER:
+        with contextlib.suppress(psutil.Error):
+            return [top, *filter(None, (_told(each.pid) for each in psutil.Process(pid).children(recursive=True)))]
+        return [top]
     found, known = [top], {pid}
     for each in found:  # grows while it is read
         below = None if each.threads > MANY_THREADS else _children(folder, each.pid)
@@ -124,7 +156,11 @@ def delayed_seconds(folder: int, pid: int) -> float:
 
 
 def own_bytes(folder: int, pid: int) -> int:
-    """A process's memory that is no file's; what it shares with others counts in full. Nothing if it is gone."""
+    """A process's memory that is no file's; what it shares with others counts in full. Nothing if it is gone. Without
+    /proc files count, too."""
+    if folder == NO_FOLDER:
+        found = _told(pid)
+        return found.resident_bytes if found else 0
     try:
         lines = read(folder, pid, "status").splitlines()
     except OSError:
@@ -135,6 +171,8 @@ def own_bytes(folder: int, pid: int) -> int:
 def proportional_bytes(folder: int, pid: int) -> tuple[int, int] | None:
     """A process's memory, what several share divided among them (proportional set size), and how much of it is shared
     memory or files in memory. Takes milliseconds. Nothing if it is gone; None where it may not be read."""
+    if folder == NO_FOLDER:
+        return own_bytes(folder, pid), 0
     try:
         lines = read(folder, pid, "smaps_rollup").splitlines()[1:]
     except (FileNotFoundError, ProcessLookupError):
@@ -164,3 +202,15 @@ def _listed(folder: int, name: str) -> list[str]:
         return os.listdir(fd)
     finally:
         os.close(fd)
+
+
+def processors() -> list[int]:
+    """The numbers of those that this process may run on."""
+    return sorted(os.sched_getaffinity(0)) if LINUX else list(range(os.cpu_count() or 1))
+
+
+def available_bytes() -> int:
+    """How much memory new processes can have without swapping."""
+    import psutil  # few ask
+
+    return int(psutil.virtual_memory().available)

@@ -9,7 +9,6 @@ import os
 import shutil
 import signal
 import socket
-import struct
 import subprocess
 import tempfile
 import threading
@@ -17,7 +16,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 
-from grader.sandbox import bwrap, modes
+from grader.sandbox import LINUX, bwrap, modes, packets
+from grader.sandbox.folder import Folder, hold, written
 from grader.sandbox.host import MAX_RANKS, REFUSED
 from grader.sandbox.limits import BoxLimits
 
@@ -33,10 +33,11 @@ class BoxFailed(Exception):  # noqa: N818 - reads as what happened
 class Box:
     """One world's processes: a frame socket, stdout, stderr and note per rank, and the keeper that ends them.
 
-    `cpu` is what the keeper last said of the ranks' CPU seconds, `delayed` of those that they waited for a processor.
+    `room` is where what it writes into a folder of the user's goes (see `folder`). `cpu` is what the keeper last
+    said of the ranks' CPU seconds, `delayed` of those that they waited for a processor.
     """
 
-    keeper: socket.socket
+    keeper: packets.Packets
     frames: list[socket.socket] = field(default_factory=list)
     stdout: list[int] = field(default_factory=list)
     stderr: list[int] = field(default_factory=list)
@@ -44,11 +45,16 @@ class Box:
     scratch: str = ""
     cpu: list[float] = field(default_factory=list)
     delayed: list[float] = field(default_factory=list)
+    room: int = -1
+
+    def written(self) -> tuple[str, ...]:
+        """What was written into the folder that it shows, as far as that is gone with it."""
+        return written(self.room) if self.room >= 0 else ()
 
     def number_of(self, rank: int) -> int:
         """The number in the rank's note."""
-        (number,) = struct.unpack("<q", os.pread(self.notes[rank], NUMBER_BYTES, 0))
-        return int(number)
+        told = os.pread(self.notes[rank], NUMBER_BYTES, 0)
+        return int.from_bytes(told, "little", signed=True)
 
     def text_of(self, rank: int) -> str:
         """The text in the rank's note."""
@@ -58,20 +64,26 @@ class Box:
     def ask_for_stacks(self) -> None:
         """Have every rank write where it is (see `worker`)."""
         with contextlib.suppress(OSError):
-            self.keeper.send(b"stacks")
+            self.keeper.put(b"stacks")
+
+    def kill(self) -> None:
+        """Kill every process of this world; whoever has the box sees that, and ends it."""
+        with contextlib.suppress(OSError):
+            self.keeper.put(b"kill")
 
     def end(self) -> None:
         """Kill every process of this world, wait until the last is gone, and remove its files."""
         with contextlib.suppress(OSError):
             self.keeper.settimeout(10)
-            self.keeper.send(b"kill")
-            while self.keeper.recv(4096):  # end of file: the keeper has no child left and is gone itself
+            self.kill()
+            while self.keeper.take():  # end of file: the keeper has no child left and is gone itself
                 pass
         self.keeper.close()
         for sock in self.frames:
             sock.close()
-        for fd in (*self.stdout, *self.stderr, *self.notes):
+        for fd in (*self.stdout, *self.stderr, *self.notes, *([self.room] if self.room >= 0 else [])):
             os.close(fd)
+        self.room = -1
         self.frames, self.stdout, self.stderr, self.notes = [], [], [], []
         if self.scratch:
             shutil.rmtree(self.scratch, ignore_errors=True)
@@ -100,7 +112,7 @@ class Warm:
         return self._modes[0]
 
     def _start(self) -> None:
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        ours, theirs = packets.pair()
         self._control = ours
         self._process = subprocess.Popen(
             modes.command(self.mode, str(theirs.fileno()), self._module, self.mode),
@@ -114,12 +126,18 @@ class Warm:
         )
         theirs.close()
 
-    def box(self, ranks: int, limits: BoxLimits | None = None, imported: Sequence[str] = ()) -> Box:
-        """A new box with `ranks` processes, in which these modules are there already. Raises BoxFailed when the host is
-        gone."""
+    def box(
+        self, ranks: int, limits: BoxLimits | None = None, imported: Sequence[str] = (), folder: Folder | None = None
+    ) -> Box:
+        """A new box with `ranks` processes, in which these modules are there already, and which work in `folder`.
+
+        Raises BoxFailed when the host is gone, and NotShown where the box cannot have the folder.
+        """
         if not 1 <= ranks <= MAX_RANKS:
             raise ValueError(f"a world of {ranks} real processes: 1 to {MAX_RANKS} are possible")
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        if ranks > 1 and not LINUX:
+            raise BoxFailed("several real processes in one box need Linux")
+        ours, theirs = packets.pair()
         box = Box(ours, cpu=[0.0] * ranks, delayed=[0.0] * ranks)
         give = [theirs.detach()]
         try:
@@ -134,13 +152,17 @@ class Warm:
                     read, write = os.pipe()
                     ends.append(read)
                     give.append(write)
-                box.notes.append(_note())
+                box.notes.append(note())
                 give.append(os.dup(box.notes[-1]))
+            if folder is not None and self.mode == "full":
+                tree, box.room = hold(folder)
+                give.append(tree)
             allowed = (limits or BoxLimits()).to_json()
-            request = json.dumps({"ranks": ranks, "limits": allowed, "scratch": box.scratch}).encode()
+            shown = folder.to_json() if folder is not None else None
+            request = json.dumps({"ranks": ranks, "limits": allowed, "scratch": box.scratch, "folder": shown}).encode()
             with self._lock:
                 self._import([name for name in imported if name not in self._imported])
-                socket.send_fds(self._control, [request], give)
+                self._control.put(request, give)
         except OSError:
             box.end()
             raise BoxFailed(self._why()) from None
@@ -155,8 +177,9 @@ class Warm:
     def wait_until_ready(self) -> None:
         """Wait until the module is imported. Raises BoxFailed if that failed."""
         with self._lock:
-            while not self._ready and self._control.recv(64) != b"ready":
-                if self._process.wait() != REFUSED or len(self._modes) == 1:
+            while not self._ready and self._control.take() != b"ready":
+                ended = self._process.wait()  # where bubblewrap itself is refused, its status says nothing
+                if len(self._modes) == 1 or (ended != REFUSED and not modes.why_not(self.mode)):
                     raise BoxFailed(self._why())
                 self._control.close()
                 self._modes.pop(0)
@@ -166,8 +189,8 @@ class Warm:
     def _import(self, names: Sequence[str]) -> None:
         """Have the host import modules, and wait for it. Raises OSError when it is gone."""
         if names:
-            self._control.send(json.dumps({"import": list(names)}).encode())
-            if self._control.recv(64) != b"imported":
+            self._control.put(json.dumps({"import": list(names)}).encode())
+            if self._control.take() != b"imported":
                 raise ConnectionError("the host ended")
             self._imported.update(names)
 
@@ -207,8 +230,13 @@ class Warm:
         self.close()
 
 
-def _note() -> int:
-    """Memory to share with a rank, of a size that it cannot change."""
+def note() -> int:
+    """Memory to share with a rank, of a size that it cannot change; where there is none of that kind, a file without a
+    name."""
+    if not LINUX:
+        with tempfile.TemporaryFile() as file:
+            file.truncate(NUMBER_BYTES + NOTE_BYTES)
+            return os.dup(file.fileno())
     fd = os.memfd_create("note", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     os.ftruncate(fd, NUMBER_BYTES + NOTE_BYTES)
     fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL)

@@ -13,6 +13,7 @@ from grader.trace.scene import NEVER, Band, Scene
 from grader.trace.sheet import Sheet
 from grader.trace.style import BAD, BAD_PALE, BAND, BAND_EDGE, BAND_INK, BAND_PALE
 
+SIZES = 10.5, 9.0  # of letters; smaller ones rather than words across a lifeline
 _CONNECTOR = 7.0  # height of what joins the parts of a group that is not contiguous
 
 
@@ -141,7 +142,7 @@ def _connector(sheet: Sheet, band: Band, top: float, bottom: float) -> tuple[flo
 
 
 def _label(sheet: Sheet, band: Band, run: list[int], words: str) -> bool:
-    size, ground = 10.5, BAND if band.moving != NEVER else BAND_PALE
+    ground = BAND if band.moving != NEVER else BAND_PALE
     start, end = sheet.y(min(band.moving, band.until)), sheet.y(band.until)
     if end - start < 13:
         start, ground = sheet.y(band.since), BAND_PALE
@@ -149,15 +150,16 @@ def _label(sheet: Sheet, band: Band, run: list[int], words: str) -> bool:
     gaps = sorted((sheet.x(rank + 0.5) for rank in run[:-1]), key=lambda x: abs(x - (x1 + x2) / 2))
     inside = (start + end) / 2 + 4
     around = halo(ground)
-    wide = width(words, size)
     if end - start >= 13:
-        if wide < sheet.column - 14 and sheet.label(words, [(x, inside) for x in gaps], size, BAND_INK, halo=around):
-            return True
-        if wide < x2 - x1:
-            return sheet.label(words, [((x1 + x2) / 2, inside)], size, BAND_INK, over_lines=True, halo=around)
-        return False
+        for size in SIZES:
+            between = [(x, inside) for x in gaps] if width(words, size) < sheet.column - 14 else []
+            if sheet.label(words, between, size, BAND_INK, halo=around):
+                return True
+        return width(words, SIZES[0]) < x2 - x1 and sheet.label(
+            words, [((x1 + x2) / 2, inside)], SIZES[0], BAND_INK, over_lines=True, halo=around
+        )
     beside = [(x, y) for x in gaps for y in (sheet.y(band.until) + 11, sheet.y(band.since) - 4)]
-    return wide < sheet.column - 14 and sheet.label(words, beside, size, BAND_INK)
+    return width(words, SIZES[0]) < sheet.column - 14 and sheet.label(words, beside, SIZES[0], BAND_INK)
 
 
 def _shortened(sheet: Sheet, band: Band, run: list[int], name: str) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from grader.trace import style
 
-_AFTER_DARK = {
+AFTER_DARK = {
     style.INK: "#e3e8ee",
     style.SOFT: "#a9b4c0",
     style.QUIET: "#6f7c8a",
@@ -24,6 +24,7 @@ _AFTER_DARK = {
     style.WAIT: "#e9a23b",
     style.WAIT_PALE: "#42331a",
     style.COMPUTE: "#8797aa",
+    style.PASSES["B"]: "#4fb286",
     style.BAND: "#44386a",
     style.BAND_PALE: "#241f33",
     style.BAND_EDGE: "#a48bd6",
@@ -83,12 +84,17 @@ _COLOUR = re.compile(r'(?:fill|stroke)="(#[0-9a-fA-F]{3,8})"')
 
 def follows(svg: str) -> bool:
     """Whether every colour of the picture has one for dark pages."""
-    return set(_COLOUR.findall(svg)) <= _AFTER_DARK.keys()
+    return set(_COLOUR.findall(svg)) <= AFTER_DARK.keys()
+
+
+def svg(svg: str) -> str:
+    """The picture itself after dark; one that cannot follow stays as it is."""
+    return _COLOUR.sub(lambda found: found[0].replace(found[1], AFTER_DARK[found[1]]), svg) if follows(svg) else svg
 
 
 def rules() -> str:
     """The style sheet's rules for pictures, on dark screens only."""
-    return f"@media screen and (prefers-color-scheme: dark) {{\n{_rules(_AFTER_DARK)}}}\n"
+    return f"@media screen and (prefers-color-scheme: dark) {{\n{_rules(AFTER_DARK)}}}\n"
 
 
 def framed(svg: str) -> str:
@@ -100,12 +106,12 @@ def framed(svg: str) -> str:
 def in_notebooks(html: str) -> str:
     """The rules as a <style> for the pictures of an output, where JupyterLab or VS Code has a dark theme."""
     used = {*_COLOUR.findall(html), style.BAD}
-    return f"<style>\n{_rules(used & _AFTER_DARK.keys(), ':is([data-jp-theme-light=false], .vscode-dark) ')}</style>"
+    return f"<style>\n{_rules(used & AFTER_DARK.keys(), ':is([data-jp-theme-light=false], .vscode-dark) ')}</style>"
 
 
 def _rules(colours: Iterable[str], scope: str = "") -> str:
     return "".join(
-        f'  {scope}.follows [{what}="{light}"] {{ {what}: {_AFTER_DARK[light]}; }}\n'
+        f'  {scope}.follows [{what}="{light}"] {{ {what}: {AFTER_DARK[light]}; }}\n'
         for light in sorted(colours)
         for what in ("fill", "stroke")
     )

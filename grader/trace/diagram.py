@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from grader.trace import bands, cards, faults, heatmap, messages, moments, style
+from grader.trace import bands, cards, faults, fold, heatmap, messages, moments, paper, style
 from grader.trace import scene as scenes
 from grader.trace.cards import Card
 from grader.trace.events import SEND, Trace
@@ -19,6 +19,7 @@ from grader.trace.sheet import BAR, RIGHT, Sheet
 from grader.trace.style import BAD, COMPUTE, GRID, INK, LEGEND_ROW, MOVING, MOVING_EDGE, ODD, QUIET, SOFT, WAIT, text
 
 MOST_RANKS = 16
+PASSES = {"F": "forward pass (F0: of micro-batch 0)", "B": "backward pass", "W": "gradients of the weights"}
 MOST_PARTS = 1500  # arrows, waits and bands, beyond which a diagram is a blot
 
 
@@ -40,8 +41,9 @@ def svg(
 
 def draw(scene: Scene, title: str, subtitle: str = "", interactive: bool = False) -> tuple[str, list[Card]]:
     """The picture as SVG text and, if `interactive`, what hovers over its parts (by their attribute `data-i`)."""
+    whole, scene = scene, fold.folded(scene)
     if scene.ranks > MOST_RANKS or len(scene.arrows) + len(scene.waits) + len(scene.bands) > MOST_PARTS:
-        return heatmap.draw(scene, title, subtitle, interactive)
+        return heatmap.draw(whole, title, subtitle, interactive)
     right = messages.NOTE if messages.noted(scene) else RIGHT
     sheet = Sheet(scene, title, subtitle, interactive, _zone(scene), right)
     body = [
@@ -67,7 +69,7 @@ def draw(scene: Scene, title: str, subtitle: str = "", interactive: bool = False
     shown = style.document(
         sheet.width, height, title, [*sheet.heading.draw(), *body], ' class="picture"' if interactive else ""
     )
-    return moments.added(shown, sheet), sheet.cards or []
+    return moments.added(shown, sheet, whole), sheet.cards or []
 
 
 def _zone(scene: Scene) -> float:
@@ -127,8 +129,10 @@ def _lifelines(sheet: Sheet) -> Iterator[str]:
 
 def _computing(sheet: Sheet) -> Iterator[str]:
     for stretch in sheet.scene.faults("compute"):
+        fill = style.PASSES.get(stretch.span.of_pass, COMPUTE)
+        edge = style.PAPER if stretch.span.name else COMPUTE
         yield sheet.part(
-            _bar(sheet, stretch.span.rank, stretch.since, stretch.until, COMPUTE, COMPUTE),
+            _bar(sheet, stretch.span.rank, stretch.since, stretch.until, fill, edge),
             cards.stretch(sheet.scene, stretch),
         )
 
@@ -172,6 +176,11 @@ def _breaks(sheet: Sheet) -> Iterator[str]:
         yield tear(middle, sheet.left - 8, sheet.width - 14, upright=False)
         words = sheet.scene.unit.lasted(until - since)
         yield text(sheet.left - 14, middle + 4, words, 11, SOFT, "end", ' font-style="italic"')
+        for each in (each for each in sheet.scene.folds if each.since == since):
+            halo = paper.halo(style.PAPER)
+            yield text(
+                (sheet.x(0) + sheet.x(sheet.scene.ranks - 1)) / 2, middle + 4, each.words, 11, INK, "middle", halo
+            )
 
 
 def _endings(sheet: Sheet) -> Iterator[str]:
@@ -207,15 +216,18 @@ def _legend(sheet: Sheet, words: str) -> list[tuple[str, str]]:
         entries.append((style.bar(style.hatch("w"), WAIT), "waits"))
     if any(wait.until > wait.moving for wait in scene.waits if wait.until != NEVER):
         entries.append((style.bar(MOVING, MOVING_EDGE), "its data move"))
-    if scene.faults("compute"):
-        naming = f" ({scene.trace.naming})" if scene.trace.naming else ""
-        entries.append((style.bar(COMPUTE, COMPUTE), f"computes{naming}"))
+    seen = [each for each in scene.faults("compute") if sheet.y(each.until) - sheet.y(each.since) > 1]
+    if any(not each.span.of_pass for each in seen):
+        entries.append((style.bar(COMPUTE, COMPUTE), "computes"))
+    for letter, words in PASSES.items():
+        if any(each.span.of_pass == letter for each in seen):
+            entries.append((style.bar(style.PASSES[letter], style.PAPER), words))
     entries += bands.legend(scene)
     if any(wait.op.peer >= 0 and not wait.op.collective for wait in scene.stuck):
         entries.append((style.arrow(BAD if scene.cycle else ODD, "4 3"), "waits forever for"))
     entries += faults.legend(scene)
     entries += messages.legend(scene)
-    if sheet.axis.tears:
+    if len(sheet.axis.tears) > len(scene.folds):
         entries.append((f'<path d="M0 -7{"q2.75 -4 5.5 0t5.5 0" * 2}M0 -2{"q2.75 -4 5.5 0t5.5 0" * 2}" fill="none" '
                         f'stroke="{QUIET}"/>', "time left out"))  # fmt: skip
     broken = {stretch.span.rank for stretch in scene.faults("killed")} | set(scene.marks)

@@ -102,6 +102,11 @@ class Span:
     peer: int = -1
     name: str = ""
 
+    @property
+    def of_pass(self) -> str:
+        """The letter of a pass of a model, "F", "B" or "W" with the number of a micro-batch; empty for all else."""
+        return self.name[0] if self.name[:1] in ("F", "B", "W") and self.name[1:].isdecimal() else ""
+
 
 @dataclass
 class Trace:
@@ -110,7 +115,7 @@ class Trace:
     `virtual` says that times are a simulator's virtual time, from 0, in which every rank has `finish` (nanoseconds).
     `groups` holds the ranks of every process group in which a collective was called; group 0 is the world.
     `carried` has, by rank and number, what each send carried, where that was asked for, and `notes` what is known of
-    it in words: few for the picture ("chunk 1"), and more. `naming` says in a legend what the names of spans mean.
+    it in words: few for the picture ("chunk 1"), and more.
     """
 
     ranks: int
@@ -121,7 +126,6 @@ class Trace:
     finish: tuple[int, ...] = ()
     carried: dict[tuple[int, int], bytes] = field(default_factory=dict, repr=False)
     notes: dict[tuple[int, int], tuple[str, str]] = field(default_factory=dict, repr=False)
-    naming: str = ""
 
     def __post_init__(self) -> None:
         if not self.steps:

@@ -184,7 +184,12 @@ def _along(sheet: Sheet, arrow: Arrow, words: str) -> list[tuple[float, float]]:
     x1, x2 = sheet.x(source), sheet.x(target)
     if _closes_ring(sheet.scene, source, target):
         reach = sheet.column * 0.42 * (1 if source > target else -1)
-        return [(x1 + reach * 0.62, (top * 3 + bottom) / 4 - 8), (x2 - reach * 0.62, (top + bottom * 3) / 4 + 12)]
+        tilt = abs(bottom - top) / 2 / abs(reach) * (width(words, 10) / 2 + 1)
+        return [
+            (x1 + reach * 0.62, (top * 3 + bottom) / 4 - 8), (x2 - reach * 0.62, (top + bottom * 3) / 4 + 12),
+            (x1 + reach * 0.7, top + 0.35 * (bottom - top) - 5 - tilt),
+            (x2 - reach * 0.7, bottom - 0.35 * (bottom - top) + 12 + tilt),
+        ]  # fmt: skip
     gaps = abs(target - source)
     places = []
     for gap in sorted(range(gaps), key=lambda gap: abs(gap + 0.5 - gaps / 2)):

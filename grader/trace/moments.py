@@ -19,9 +19,8 @@ MOST_NAMED = 6  # messages that are on the way
 Changes = list[tuple[int, str]]  # from which moment on, and what then
 
 
-def added(svg: str, sheet: Sheet) -> str:
-    """The picture of a sheet with its moments, if there is anything to step through."""
-    scene = sheet.scene
+def added(svg: str, sheet: Sheet, scene: Scene) -> str:
+    """The picture of a sheet with the moments of its whole scene, if there is anything to step through."""
     times = scene.moments()
     if not 2 <= len(times) <= MOST:
         return svg
@@ -33,8 +32,14 @@ def added(svg: str, sheet: Sheet) -> str:
     ]
     if scene.arrows:
         rows.append(("on the way", _changes([_moving(scene, time) for time in times])))
-    told = {"times": [scene.unit.tell(time) for time in times], "y": [round(sheet.y(time), 1) for time in times]}
-    text = json.dumps({**told, "rows": rows}, ensure_ascii=False, separators=(",", ":"))
+    lines = [f"M0 {sheet.y(time):.1f}H{sheet.width:.0f}" for time in times]
+    return carrying(svg, [scene.unit.tell(time) for time in times], lines, rows)
+
+
+def carrying(svg: str, times: Sequence[str], lines: Sequence[str], rows: Sequence[tuple[str, Changes]]) -> str:
+    """The picture with its moments: when each is, the path of the line that shows it, and what each row says."""
+    told = {"times": times, "lines": lines, "rows": rows}
+    text = json.dumps(told, ensure_ascii=False, separators=(",", ":"))
     return svg.replace("</svg>", f"<metadata>{escape(text)}</metadata>\n</svg>")
 
 
@@ -43,9 +48,14 @@ def still(svg: str) -> str:
     return re.sub(r"<metadata>[^<]*</metadata>\n?", "", svg)
 
 
+def player() -> str:
+    """The script that makes the pictures playable that stand before it in a page, or in a notebook."""
+    return resources.files("grader.trace").joinpath("player.js").read_text("utf-8")
+
+
 def script() -> str:
-    """What makes the pictures playable that stand before it in a page, or in a notebook."""
-    return f"<script>\n{resources.files('grader.trace').joinpath('player.js').read_text('utf-8')}</script>"
+    """The player as an element."""
+    return f"<script>\n{player()}</script>"
 
 
 def _changes(states: Sequence[str]) -> Changes:

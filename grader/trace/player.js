@@ -48,15 +48,16 @@
       slider.value = at;
       when.textContent = run.times[at];
       slider.setAttribute("aria-valuetext", run.times[at]);
-      line.setAttribute("d", `M0 ${run.y[at]}H${wide}`);
+      line.setAttribute("d", run.lines[at]);
       line.style.display = "";
       list.replaceChildren();
       for (const [name, changes] of run.rows) {
-        element("dt", name, list).style.opacity = "0.7";
+        const plain = "float:none;width:auto;margin:0;white-space:nowrap;font-weight:400;"; // notebooks style lists
+        element("dt", name, list).style.cssText = plain + "opacity:0.7";
         const now = changes.filter(([from]) => from <= at).at(-1);
         const value = element("dd", now[1], list);
-        value.style.margin = "0";
-        if (now[0] === at && at > 0) value.style.fontWeight = "600"; // it has just changed
+        const weight = now[0] === at && at > 0 ? 600 : 400; // it has just changed
+        value.style.cssText = `${plain}white-space:normal;font-weight:${weight}`;
       }
     }
     function stop() {

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from grader import says
 from grader.trace import times
 from grader.trace.events import SEND, Operation, Span, Trace
 from grader.trace.replay import Timed
@@ -89,6 +90,22 @@ class Stretch:
     until: float
 
 
+@dataclass(frozen=True)
+class Fold:
+    """A time in which `period` collectives are done again, `times` times, and which is left out of a picture."""
+
+    since: float
+    until: float
+    period: int
+    times: int
+
+    @property
+    def words(self) -> str:
+        if self.period == 1:
+            return f"… {self.times} more like this"
+        return f"… the {self.period} collectives above, {says.counted(self.times, 'more time')}"
+
+
 @dataclass
 class Scene:
     """Everything that is drawn of one call of one run."""
@@ -103,6 +120,7 @@ class Scene:
     waits: list[Wait] = field(default_factory=list)
     bands: list[Band] = field(default_factory=list)
     stretches: list[Stretch] = field(default_factory=list)
+    folds: tuple[Fold, ...] = ()
 
     @property
     def ranks(self) -> int:

@@ -80,8 +80,10 @@ def _scale(scene: Scene, top: float) -> Axis:
     end = scene.makespan
     if end <= 0:
         return Axis([0.0, 1.0], [top, top + 8])
+    folds = [(fold.since, fold.until) for fold in scene.folds]
     if scene.unit.rounds:
-        natural, steps = ROUND_PIXELS * end, end
+        steps = end - sum(until - since for since, until in folds)
+        natural = ROUND_PIXELS * steps
     else:
         counts = [0] * scene.ranks
         for found in scene.waits:
@@ -91,9 +93,9 @@ def _scale(scene: Scene, top: float) -> Axis:
         steps = max(*counts, 6)
         natural = STEP_PIXELS * steps
     height = max(min(natural, TALLEST), min(LEAST_STEP * steps, LONGEST))
-    breaks = _breaks(scene, height)
+    breaks = sorted([*folds, *_breaks(scene, height)])
     shown = end - sum(until - since for since, until in breaks)
-    pixels = (height - BREAK_PIXELS * len(breaks)) / shown
+    pixels = max(height - BREAK_PIXELS * len(breaks), height / 2) / shown
     return Axis.torn(0.0, end, top, pixels, breaks, lambda _: BREAK_PIXELS)
 
 
@@ -102,8 +104,12 @@ def _breaks(scene: Scene, height: float) -> list[tuple[float, float]]:
 
     One in which ranks wait is itself something to see, and shortened only where the rest is lost otherwise.
     """
-    moments = scene.moments()
-    gaps = [(since, until) for since, until in itertools.pairwise(moments) if until > since]
+    moments, folds = scene.moments(), [(fold.since, fold.until) for fold in scene.folds]
+    gaps = [
+        (since, until)
+        for since, until in itertools.pairwise(moments)
+        if until > since and not _meet((since, until), folds)
+    ]
     busy = [(arrow.since, arrow.until) for arrow in scene.arrows] + [(b.moving, b.until) for b in scene.bands]
     waits = [(wait.since, wait.until) for wait in scene.waits]
     longest = sorted(gaps, key=lambda gap: gap[0] - gap[1])[:MOST_BREAKS]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from grader.says import counted
-from grader.trace import style
+from grader.trace import moments, style
 from grader.trace.board import arrows, faults, marks, phrases, scale, steps
 from grader.trace.board import scene as scenes
 from grader.trace.board.scene import Scene
@@ -69,7 +69,22 @@ def svg(
     if scene.unit == "step":
         shown, end = steps.listing(steps.words(scene), numbers, board.width, end + 8)
         body += shown
-    return style.document(board.width, end + 8, phrases.line(heading, 300), body)
+    return _playable(style.document(board.width, end + 8, phrases.line(heading, 300), body), board)
+
+
+def _playable(svg: str, board: Sheet) -> str:
+    """With what its player tells: what each node and client did last."""
+    scene = board.scene
+    found = [(at, told) for at, told in steps.moments(scene) if scene.since <= at <= scene.until]
+    if not 2 <= len(found) <= moments.MOST:
+        return svg
+    rows: dict[str, moments.Changes] = {phrases.line(lane, 40): [(0, "")] for lane in ("", *scene.lanes)}
+    for number, (_, told) in enumerate(found):
+        for who, what in told.items():
+            rows.setdefault(who, [(0, "")]).append((number, what))
+    times = [phrases.moment(at, scene.unit) for at, _ in found]
+    lines = [f"M{board.x(at):.1f} {board.top - 3:.1f}V{board.bottom:.1f}" for at, _ in found]
+    return moments.carrying(svg, times, lines, [(who or "network", did) for who, did in rows.items() if did[1:]])
 
 
 def words(story: Story) -> list[str]:

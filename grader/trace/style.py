@@ -16,6 +16,8 @@ MESSAGE, MOVING, MOVING_EDGE = "#1f5fbf", "#d3e2f8", "#86a9de"
 WAIT, WAIT_PALE, COMPUTE = "#e08a00", "#fdf0d5", "#475569"
 BAND, BAND_PALE, BAND_EDGE, BAND_INK = "#e2d9f3", "#f5f2fb", "#8467b8", "#4b3780"
 BAD, BAD_PALE, ODD = "#c81e1e", "#fbdcdc", "#8a4b00"  # ODD: slow or late, which is no error
+# what a model's pass is drawn in, by the first letter of its name: forward, backward, and of the weights alone
+PASSES = {"F": COMPUTE, "B": "#2f855a", "W": "#8467b8"}
 FONT = "font-family=\"system-ui, -apple-system, 'Segoe UI', Helvetica, Arial, sans-serif\""
 LEGEND_ROW = 20
 

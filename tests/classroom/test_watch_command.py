@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
 import signal
 import sys
+import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,7 +18,7 @@ from often import often
 
 from grader import progress
 from grader.authoring import verdicts
-from grader.classroom import own, watch
+from grader.classroom import live, own, watch
 from grader.ranks.engines import Engines
 
 RANKUP = str(Path(sys.executable).parent / "rankup")
@@ -65,12 +68,11 @@ def test_a_learner_goes_from_the_stub_to_full_marks(
         return step
 
     wrong = program("wrong/alpha_at_least_zero")
-    page = place.parent / "page" / "watched.html"
     events = Scripted(
         does(wrong), does(None, "n"), does(None, "a"), does(""), does(None, "h"), does(program("reference")),
-        does(None, "q"),
+        does(None, "x"),
     )  # fmt: skip
-    watch.Watcher(NAME, file, engines, events, page, seed=1).run()
+    assert watch.Watcher(NAME, file, engines, events, seed=1).run() == watch._after(NAME) != NAME
     right, first, rest, everything, empty, hint, again = said
     assert "The interviewer goes on" in right
     assert "not graded yet" in first
@@ -92,7 +94,7 @@ def test_what_failed_last_comes_first(place: Path, engines: Engines, capsys: pyt
         shown.append(capsys.readouterr().out)
         return watch.SAVED
 
-    watch.Watcher(NAME, file, engines, Scripted(save), place.parent / "p.html", seed=1).run()
+    watch.Watcher(NAME, file, engines, Scripted(save), seed=1).run()
     shown.append(capsys.readouterr().out)
     assert "✓" in shown[0]
     assert "✓" not in shown[1]
@@ -102,8 +104,11 @@ def test_what_failed_last_comes_first(place: Path, engines: Engines, capsys: pyt
 def test_an_untouched_copy_is_not_written_yet(
     place: Path, engines: Engines, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    watch.Watcher(NAME, place, engines, Scripted(), place.parent / "p.html").run()
-    assert f"{own.shown(place)}: cost_model is not written yet." in capsys.readouterr().out
+    watch.Watcher(NAME, place, engines, Scripted()).run()
+    said = capsys.readouterr().out
+    assert own.shown(place) in said
+    assert "cost_model is not written yet." in said
+    assert "next check" not in said
     assert not progress.best()
 
 
@@ -114,12 +119,45 @@ def test_it_grades_where_nothing_can_be_remembered(
     monkeypatch.setenv("RANKUP_DATA", str(place.parent / "file" / "x"))
     file = place.with_name("a [b].py")
     file.write_text(program("wrong/alpha_at_least_zero"))
-    page = place.parent / "file" / "x" / "p.html"
-    watch.Watcher(NAME, file, engines, Scripted(lambda: "o", lambda: "h"), page, seed=1).run()
+    watch.Watcher(NAME, file, engines, Scripted(lambda: "h"), seed=1).run()
     said = capsys.readouterr().out
     assert said.count("✗") == 1
-    assert "p.html: cannot be written: Not a directory" in " ".join(said.split())
     assert "your progress cannot be read or written" in " ".join(said.split())
+
+
+def test_the_page_in_a_browser_follows_each_save(
+    place: Path, engines: Engines, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("BROWSER", "true")
+    file = place.with_suffix(".py")
+    file.write_text(program("wrong/alpha_at_least_zero"))
+    pages: list[str] = []
+
+    def saves() -> str:
+        [url] = re.findall(r"http://\S+", capsys.readouterr().out)
+        pages.append(read(url))
+        file.write_text(program("reference"))
+        return watch.SAVED
+
+    def looks() -> str:
+        assert shown.url is not None
+        pages.append(read(shown.url))
+        return "q"
+
+    with contextlib.closing(live.Page()) as shown:
+        watch.Watcher(NAME, file, engines, Scripted(lambda: "o", saves, looks), shown, seed=1).run()
+    first, second = pages
+    assert "not graded yet, because watch stops at the first that fails" in first
+    assert "One thing to fix" in first
+    assert "to fix" not in second
+    assert shown.url is not None
+    with pytest.raises(OSError, match="refused"):
+        read(shown.url)
+
+
+def read(url: str) -> str:
+    with urllib.request.urlopen(url, timeout=30) as answer:
+        return str(answer.read(), "utf-8")
 
 
 def test_a_save_stops_a_grading_and_a_question_does_not() -> None:

@@ -13,6 +13,8 @@ import pytest
 SEAM = {
     "torch.distributed.distributed_c10d": (
         "_world",
+        "_register_process_group",
+        "_unregister_process_group",
         "ProcessGroupGloo",
         "_new_process_group_helper",
         "_get_default_group",

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from grader.sandbox import endings, frames, program
+from grader.sandbox import endings, frames, packets, program
 from grader.sandbox.client import Beyond, Client, Gone, Overdue, Patience, line_in
 from grader.sandbox.endings import Raised
 from grader.sandbox.warm import Box
@@ -25,12 +25,12 @@ class Played:
     """A box of two processes, and the ends of it that are theirs and their keeper's."""
 
     client: Client
-    keeper: socket.socket
+    keeper: packets.Packets
     frames: list[socket.socket]
     stdout: list[int]
 
     def keep(self, **told: Any) -> None:
-        self.keeper.send(json.dumps(told).encode())
+        self.keeper.put(json.dumps(told).encode())
 
     def say(self, number: int, **header: Any) -> None:
         self.frames[number].sendall(frames.pack_message(header))
@@ -38,7 +38,7 @@ class Played:
 
 @pytest.fixture
 def played() -> Iterator[Played]:
-    ours, keeper = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    ours, keeper = packets.pair()
     pairs = [socket.socketpair() for _ in range(2)]
     out, err = [os.pipe() for _ in range(2)], [os.pipe() for _ in range(2)]
     box = Box(
@@ -107,7 +107,7 @@ def test_nobody_stands_still_before_the_keeper_has_seen_it(played: Played) -> No
 
     def look() -> None:
         for ready in (True, True, False):
-            asked.append(played.keeper.recv(64))
+            asked.append(played.keeper.take())
             played.keep(ready=ready)
 
     keeper = threading.Thread(target=look)

@@ -7,9 +7,10 @@ from xml.etree import ElementTree
 
 import pytest
 from runs import RUNS
+from stories import STORIES
 
 from grader.classroom.pages import figures
-from grader.trace import diagram, moments
+from grader.trace import diagram, moments, storyboard
 
 Rows = dict[str, list[list[object]]]
 
@@ -40,6 +41,17 @@ STATES = [
 def test_a_rank_at_a_moment(name: str, moment: int, row: str, words: str) -> None:
     times, rows = told(name)
     assert at(rows[row], moment % len(times)) == words
+
+
+def test_a_story_tells_what_each_node_and_client_did_last() -> None:
+    root = ElementTree.fromstring(storyboard.svg(STORIES["partition"]()))
+    data = json.loads(root.findtext("{*}metadata") or "null")
+    assert len(data["times"]) == len(data["lines"]) > 2
+    assert "network" in dict(data["rows"])
+    for _, changes in data["rows"]:
+        assert changes[0] == [0, ""]
+        assert [since for since, _ in changes] == sorted(since for since, _ in changes)
+        assert changes[-1][0] < len(data["times"])
 
 
 def test_a_picture_that_nobody_can_step_through_carries_nothing() -> None:

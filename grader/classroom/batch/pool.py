@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import signal
 import sys
 import threading
@@ -19,6 +18,7 @@ from queue import SimpleQueue
 from typing import Any, Protocol
 
 from grader.classroom.lines import Process
+from grader.sandbox import usage
 from grader.verdict import Verdict
 
 DEADLINE = 180.0  # seconds for one submission; a grading has limits of its own that end far sooner
@@ -104,13 +104,7 @@ class WorkerFailed(Exception):  # noqa: N818 - reads as what happened
 
 def cores() -> int:
     """How many workers this machine takes: one a core, as long as each has a gigabyte of memory."""
-    usable = len(os.sched_getaffinity(0))
-    try:
-        with open("/proc/meminfo") as meminfo:
-            free = next(int(line.split()[1]) * 1024 for line in meminfo if line.startswith("MemAvailable"))
-    except (OSError, StopIteration, ValueError):
-        return usable
-    return max(1, min(usable, free // _GIGABYTE))
+    return max(1, min(len(usage.processors()), usage.available_bytes() // _GIGABYTE))
 
 
 class LocalPool:

@@ -1,4 +1,4 @@
-"""One submission's feedback as a page of its own: no network, no script."""
+"""One submission's feedback as a page of its own: no network, and no script but those it is given."""
 
 from __future__ import annotations
 
@@ -24,21 +24,28 @@ _SHOWN = {
 }
 
 
-def page(verdict: Verdict, source: str, *, learner: str = "", when: str = "", note: str = "") -> str:
+def page(
+    verdict: Verdict, source: str, *, learner: str = "", when: str = "", note: str = "", scripts: Sequence[str] = ()
+) -> str:
     """The whole verdict as a self-contained page; `source` is the learner's text that was graded.
 
-    `learner` and `when` are shown as they are, `note` is a sentence from whoever grades. Every text is escaped.
+    `learner` and `when` are shown as they are, `note` is a sentence from whoever grades. Every text is escaped. With
+    `scripts`, texts of ours, pictures carry what `moments.player` needs.
     """
     found = findings(verdict.checks)
-    pictures = [figures.figure(finding.first.diagram) for finding in found]
+    pictures = [figures.figure(finding.first.diagram, bool(scripts)) for finding in found]
     lines = lines_of(source)
     title, functions = _exercise(verdict.exercise)
     marked = marks(found, lines, pictures, functions)
     passed = [check for check in verdict.checks if check.status == "pass"]
-    drawn = [(check, figures.figure(check.diagram), number) for number, check in enumerate(passed, len(found) + 1)]
+    drawn = [
+        (check, figures.figure(check.diagram, bool(scripts)), number)
+        for number, check in enumerate(passed, len(found) + 1)
+    ]
     at = {each.number: [mark.line for mark in marked if each.number in mark.findings] for each in found}
     return render(
         "feedback.html",
+        scripts,
         title=f"{title}: {number(verdict.points)} of {number(verdict.max_points)} points",
         heading=title,
         verdict=verdict,

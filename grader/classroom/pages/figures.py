@@ -15,7 +15,7 @@ from grader.trace import dark, moments
 
 _SVG = "{http://www.w3.org/2000/svg}"
 _DRAWN = frozenset({"svg", "g", "defs", "pattern", "path", "rect", "circle", "ellipse", "line", "polyline", "polygon",
-                    "text", "tspan", "title", "desc"})  # fmt: skip
+                    "text", "tspan", "title", "desc", "metadata"})  # fmt: skip
 _MOST_CHARACTERS = 3_000_000
 SMALLEST = 0.75  # of its own size: letters of 11 pixels can still be read
 _MESSAGE = re.compile(r"(\d+) bytes from rank \d+ to (?:rank \d+|any rank)\b")
@@ -86,15 +86,16 @@ class Figure:
             yield element.text or ""
 
 
-def figure(svg: str | None) -> Figure | None:
-    """The diagram if it is one: nothing in it but shapes and text. None where there is none that can be shown.
+def figure(svg: str | None, playable: bool = False) -> Figure | None:
+    """The diagram if it is one: nothing in it but shapes and text, and, if `playable`, what its player needs. None
+    where there is none that can be shown.
 
     Diagrams are our own; but they quote the learner, and a page is opened by a teacher.
     """
     if not svg or len(svg) > _MOST_CHARACTERS or "<!" in svg:
         return None
     try:
-        root = ElementTree.fromstring(clean(moments.still(svg), _MOST_CHARACTERS))
+        root = ElementTree.fromstring(clean(svg if playable else moments.still(svg), _MOST_CHARACTERS))
     except ElementTree.ParseError:
         return None
     for element in root.iter():

@@ -14,6 +14,7 @@ import numpy as np
 from grader import says
 from grader.exercises.common.held import END, Held, Message
 
+_MOST_PARTS = 4  # told one by one
 Array = np.ndarray[Any, Any]
 
 
@@ -52,6 +53,12 @@ class Parts:
         """The part that these elements are, or themselves."""
         span = _span(list(where))
         return f"{self.word} {self.bounds.index(span)}" if span in self.bounds else elements(*span)
+
+    def several(self, where: Sequence[int]) -> list[str]:
+        """The numbers of the parts that these elements fill, if they fill two or more, and not many."""
+        found = [number for number, (first, end) in enumerate(self.bounds) if {*range(first, end)} <= {*where}]
+        filled = sum(self.bounds[number][1] - self.bounds[number][0] for number in found)
+        return [str(number) for number in found] if filled == len(where) and 2 <= len(found) <= _MOST_PARTS else []
 
 
 def elements(since: int, until: int) -> str:
@@ -113,8 +120,11 @@ def notes(held: Held, parts: Parts) -> dict[tuple[int, int], tuple[str, str]]:
     for message in held.messages:
         if message.holds is not None and message.holds.any():
             counts = message.holds.max(0)
-            what = parts.exact(places(counts))
-            found[message.sender, message.number] = what, f"{what} of {says.names(ranks_in(counts))}"
+            where, of = places(counts), says.names(ranks_in(counts))
+            several = parts.several(where)
+            added = bool((message.holds.any(1).sum(-1) > 1).any())  # to each other, in one value
+            what = f"{parts.word}s {(' + ' if added else ', ').join(several)}" if several else parts.exact(where)
+            found[message.sender, message.number] = what, f"{what} of {of}{', added up' * (added and bool(several))}"
     return found
 
 

@@ -21,14 +21,12 @@ LOSSES = {"mse": functional.mse_loss, "cross_entropy": functional.cross_entropy}
 class _Log:
     """What a stage did, and how many rows of its outputs were alive right after each forward pass.
 
-    `waiting` are rows that have yet to go backward, `kept` those that are still there although they have. `numbers` has,
-    for each pass, which forward pass it is or belongs to, from 0.
+    `waiting` are rows that have yet to go backward, `kept` those that are still there although they have.
     """
 
     def __init__(self, micro_batch: int) -> None:
         self.micro_batch = micro_batch
         self.passes = ""
-        self.numbers: list[int] = []
         self.waiting: list[int] = []
         self.kept: list[int] = []
         self.outputs: list[_Output] = []
@@ -36,7 +34,6 @@ class _Log:
 
     def made(self, output: _Output) -> None:
         output.number = self.passes.count("F")
-        self.numbers.append(output.number)
         self.passes += "F"
         self.outputs.append(output)
         waiting, kept = self._alive()
@@ -69,7 +66,7 @@ class _Work(torch.autograd.Function):  # type: ignore[misc]
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, seconds: tuple[float, float], log: _Log) -> Tensor:
-        compute(seconds[0] * len(x))
+        compute(seconds[0] * len(x), f"F{log.passes.count('F')}")
         out = x.clone(memory_format=torch.contiguous_format)
         ctx.save_for_backward(out)
         ctx.seconds, ctx.log, ctx.output = seconds[1], log, _Output(out)
@@ -78,9 +75,8 @@ class _Work(torch.autograd.Function):  # type: ignore[misc]
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
-        compute(ctx.seconds * len(grad))
+        compute(ctx.seconds * len(grad), f"B{ctx.output.number}")
         ctx.log.passes += "B"
-        ctx.log.numbers.append(ctx.output.number)
         ctx.output.done = True
         return grad, None, None
 
@@ -112,5 +108,5 @@ def train(
     log = _Log(len(inputs) // plan["micro_batches"])
     stage = Stage(plan, weight, bias, log)
     value = run(stage, inputs, targets, LOSSES[plan["loss"]], plan["micro_batches"])
-    did = {"passes": log.passes, "numbers": log.numbers, "waiting": log.waiting, "kept": log.kept}
+    did = {"passes": log.passes, "waiting": log.waiting, "kept": log.kept}
     return {"value": value, "type": type(value).__name__, "weight": stage.weight.grad, "bias": stage.bias.grad, **did}

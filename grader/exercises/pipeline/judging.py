@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -41,7 +40,6 @@ def values(bench: RankBench, group: str, same: Same = proportional) -> Iterator[
     """
     for case, result in bench.calls(group):
         checks.allowed(bench, case, result)
-        _name_passes(result, case.ranks)
         given: Given = case.expected
         for rank in reversed(range(case.ranks)):
             got = _gradient(bench, case, result, rank)
@@ -56,20 +54,6 @@ def values(bench: RankBench, group: str, same: Same = proportional) -> Iterator[
                 )
                 raise bench.lost(case, "wrong_result", what, rank, other, one)
         yield case, result
-
-
-def _name_passes(result: CallResult, ranks: int) -> None:
-    """Names what each stage computed for the picture, "F0" and "B0", where it did nothing else."""
-    spans = result.trace.spans
-    named: dict[int, str] = {}
-    for rank in range(ranks):
-        own = [number for number, span in enumerate(spans) if span.rank == rank and span.what == "compute"]
-        passes, of = field(result, rank, "passes"), numbers(field(result, rank, "numbers"))
-        if isinstance(passes, str) and of is not None and len(own) == len(passes) == len(of):
-            own.sort(key=lambda number: spans[number].since)
-            named |= {at: f"{which}{count:g}" for at, which, count in zip(own, passes, of, strict=True)}
-    result.trace.naming = "F0: the first forward pass, B0: its backward pass" if named else ""
-    spans[:] = [replace(span, name=named.get(number, "")) for number, span in enumerate(spans)]
 
 
 def _gradient(bench: RankBench, case: Case, result: CallResult, rank: int) -> Array:
@@ -91,8 +75,6 @@ def _why(given: Given, got: Array, rank: int) -> str:
     last = given.plan.stages - 1
     if not np.isfinite(got).all():
         return "Some gradients are not finite. Check that each message has arrived before its buffer is read."
-    if not got.any():
-        return "All gradients of this stage are zero. Check the gradients that go backward through it."
     for wrong, sentence in given.mistakes(rank):
         if near(got, wrong):
             return sentence
@@ -193,8 +175,6 @@ def _loss_habit(given: Given, got: float) -> str:
     m, right = given.plan.micro_batches, float(given.losses.mean())
     if m > 1 and math.isclose(got, m * right, rel_tol=1e-3):
         return f"This is the sum over the {m} micro-batches. Divide by {m}."
-    if m > 1 and math.isclose(got, right / m, rel_tol=1e-3):
-        return f"The sum was divided by {m} twice. Divide once."
     for k, own in enumerate(given.losses):
         if math.isclose(got, own, rel_tol=1e-3) or math.isclose(got, own / m, rel_tol=1e-3):
             return f"This is the loss of micro-batch {k} alone. Take the mean over all {m} micro-batches."

@@ -1,24 +1,20 @@
-"""Threads, the baton and virtual time: which rank runs next, and when.
+"""The baton and virtual time: which rank runs next, and when.
 
-Each rank is a thread; exactly one of them runs, the one that holds the baton. The next to run is the runnable rank with
-the least virtual clock (ties by the seed), after every event that comes before it. A rank's clock moves only when it
+Exactly one rank runs, the one that holds the baton (see `sim.turns`). The next to run is the runnable rank with the
+least virtual clock (ties by the seed), after every event that comes before it. A rank's clock moves only when it
 waits or computes, so ranks act in the order of virtual time, and the same seed gives the same run.
 """
 
 from __future__ import annotations
 
-import _thread
 import heapq
 import random
-import signal
 import threading
 from collections.abc import Callable
 from typing import Any
 
 from grader.ranks.sim.operations import TIMER, Ended, Killed, Op, Rank
-from grader.sandbox.first import TRACE_SIGNAL
-
-STACK_BYTES = 2**20
+from grader.ranks.sim.turns import Threads, Turns
 
 
 class Baton:
@@ -27,7 +23,7 @@ class Baton:
     What happens at an event, and at a time when nothing else does, is the subclass's: `_complete` and `_start`.
     """
 
-    def __init__(self, ranks: int, seed: int) -> None:
+    def __init__(self, ranks: int, seed: int, turns: Turns | None = None) -> None:
         order = list(range(ranks))
         random.Random(seed).shuffle(order)
         self.ranks = [Rank(number, tie) for number, tie in enumerate(order)]
@@ -37,7 +33,7 @@ class Baton:
         self._events: list[tuple[float, int, Op]] = []
         self._sequence = 0
         self._to_start: float | None = None  # the time at which messages are to be started, after all else
-        self._finished = _thread.allocate_lock()
+        self._turns = turns or Threads()
         self._ending = False
         self._body: Callable[[Rank], Any] | None = None
 
@@ -54,11 +50,10 @@ class Baton:
         raise NotImplementedError
 
     def run(self, body: Callable[[Rank], Any]) -> None:
-        """Call `body(rank)` on every rank's thread, until each has returned or raised, or is blocked for ever.
+        """Call `body(rank)` on every rank, until each has returned or raised, or is blocked for ever.
 
         May be called again as long as every rank has returned; each rank keeps its thread.
         """
-        self._finished.acquire()
         self._events.clear()
         self._to_start = None
         fresh, self._body = self._body is None, body
@@ -67,28 +62,17 @@ class Baton:
             self._make_ready(rank)
         self._begin(fresh)
         if fresh:
-            before = threading.stack_size(STACK_BYTES)
-            mask = signal.pthread_sigmask(signal.SIG_BLOCK, {TRACE_SIGNAL})  # which the main thread is to get
-            for rank in self.ranks:
-                _thread.start_new_thread(self._thread, (rank,))
-            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-            threading.stack_size(before)
-        self._hand_over(self._pick())
-        self._finished.acquire()
-        self._finished.release()
+            self._turns.begin(self.ranks, self._live)
+        self._hand_over(None, self._pick())
 
     def unwind(self) -> None:
-        """End every rank's thread; one that is stuck in the learner's code unwinds from there."""
+        """End every rank; one that is stuck in the learner's code unwinds from there."""
         self._ending = True
-        for rank in self.ranks:
-            rank.baton.release()
+        self._turns.end(self.ranks)
 
-    def _thread(self, rank: Rank) -> None:
+    def _live(self, rank: Rank) -> None:
         rank.thread = threading.get_ident()
-        while True:
-            rank.baton.acquire()
-            if self._ending:
-                return
+        while not self._ending:
             assert self._body is not None
             try:
                 if rank.state == "killed":
@@ -103,16 +87,15 @@ class Baton:
             except BaseException as error:
                 if rank.state != "killed":
                     rank.outcome, rank.state = error, "raised"
-            self._hand_over(self._pick())
+            self._hand_over(rank, self._pick())
 
-    def _hand_over(self, rank: Rank | None) -> None:
-        if rank is None:
-            self._finished.release()
-            return
-        if self.on_switch is not None:
-            self.on_switch(self.current, rank)
-        self.current = rank
-        rank.baton.release()
+    def _hand_over(self, before: Rank | None, after: Rank | None) -> None:
+        """It is `after`'s turn, or, if that is None, all is over; until it is again `before`'s."""
+        if after is not None:
+            if self.on_switch is not None:
+                self.on_switch(self.current, after)
+            self.current = after
+        self._turns.switch(before, after)
 
     def _pick(self) -> Rank | None:
         """The next rank to run, after the events before it; None if there is none.
@@ -142,8 +125,7 @@ class Baton:
         """Let others run, and come back when it is `rank`'s turn again."""
         following = self._pick()
         if following is not rank:
-            self._hand_over(following)
-            rank.baton.acquire()
+            self._hand_over(rank, following)
             if self._ending:
                 raise Ended
         if rank.state == "killed":

@@ -21,7 +21,12 @@ from grader.ranks.watch import Watch
 from grader.trace.events import COLLECTIVE_CODES, RECV_ANY, SEND
 
 _get_ident = threading.get_ident
-_bytes_at = ctypes.string_at
+_bytes_at = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_ssize_t)(
+    ("PyBytes_FromStringAndSize", ctypes.pythonapi)
+)
+_compare = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_size_t)(
+    ctypes.cast(ctypes.CDLL(None).memcmp, ctypes.c_void_p).value or 0
+)
 _memmove = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t)(
     ctypes.cast(ctypes.CDLL(None).memmove, ctypes.c_void_p).value or 0
 )
@@ -309,7 +314,7 @@ class Context:
         self.scheduler.wait(op, line)
         if op.kind == SEND:
             target = op.target  # it may have been resized
-            if not told and (target.nbytes < op.size or op.payload != _bytes_at(target.data_ptr(), op.size)):
+            if not told and (target.nbytes < op.size or _compare(op.payload, target.data_ptr(), op.size)):
                 self.race("changed", op, line)
         elif op.partner is not None:
             self._deliver(op, op.partner)

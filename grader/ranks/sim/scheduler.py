@@ -17,6 +17,7 @@ from grader.ranks.sim.baton import Baton
 from grader.ranks.sim.links import Links
 from grader.ranks.sim.mishaps import Mishaps
 from grader.ranks.sim.operations import TIMER, Group, Killed, Meeting, Op, PeerGone, Rank
+from grader.ranks.sim.turns import Turns
 from grader.sandbox import frames
 from grader.trace.events import GROUP_BITS, RECV, RECV_ANY, SEND, SPANS
 
@@ -30,13 +31,15 @@ class Scheduler(Baton):
     """Simulated ranks and what they send each other."""
 
     def __init__(
-        self, ranks: int, network: Network, seed: int, trace: bool = True, mishaps: Mishaps | None = None
-    ) -> None:
-        super().__init__(ranks, seed)
+        self, ranks: int, network: Network, seed: int, trace: bool = True, mishaps: Mishaps | None = None,
+        turns: Turns | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(ranks, seed, turns)
         self.network, self.tracing, self.mishaps = network, trace, mishaps
         self.groups: list[Group] = []
         self._sends: dict[tuple[int, int, int], deque[Op]] = {}
         self._receives: dict[tuple[int, int, int], deque[Op]] = {}
+        self._from_any = False  # whether anybody has ever received from any source
         self._links = Links(ranks, network, mishaps)
         self._collectives_over = [0.0] * ranks
 
@@ -51,15 +54,15 @@ class Scheduler(Baton):
         if self.mishaps is not None and not fresh:  # what befalls ranks befalls their calls, not their loading
             self._set_kills(self.mishaps)
 
-    def compute(self, seconds: float, line: int = 0) -> None:
-        """The running rank computes for so long. Raises ValueError for what is no time."""
+    def compute(self, seconds: float, line: int = 0, name: str = "") -> None:
+        """The running rank computes for so long, by a name for pictures. Raises ValueError for what is no time."""
         rank = self.current
         if not 0 <= seconds <= LONGEST:
             raise ValueError(f"a rank can compute or sleep for 0 to {LONGEST:g} seconds, not for {seconds}")
         if self.mishaps is not None:
             seconds *= self.mishaps.slowness(rank.number)
         since, rank.clock = rank.clock, rank.clock + seconds
-        self.span(COMPUTE, rank, since, rank.clock, line)
+        self.span(COMPUTE, rank, since, rank.clock, line, name=name)
         self._make_ready(rank)
         self._give_way(rank)
 
@@ -83,11 +86,15 @@ class Scheduler(Baton):
         at = int(rank.clock * NANOSECONDS)
         rank.records += _pack(frames.DONE, op.kind, 0, 0, op.peer, start, op.number, end, at)
 
-    def span(self, code: int, rank: Rank, since: float, until: float, line: int = 0, peer: int = -1) -> None:
+    def span(
+        self, code: int, rank: Rank, since: float, until: float, line: int = 0, peer: int = -1, name: str = ""
+    ) -> None:
         """Note a stretch of a rank's time that is no operation (see `grader.trace.events.SPANS`)."""
         if self.tracing:
             ends = int(min(until, 2**33) * NANOSECONDS)
-            rank.records += _pack(frames.SPAN, code, 0, line, peer, 0, 0, ends, int(since * NANOSECONDS))
+            rank.records += _pack(
+                frames.SPAN, code, 0, line, peer, int.from_bytes(name.encode()), 0, ends, int(since * NANOSECONDS)
+            )
 
     # ---- operations
 
@@ -112,7 +119,9 @@ class Scheduler(Baton):
             if self.mishaps is not None and self._befalls(op, self.mishaps):
                 return
             key = op.rank, op.peer, op.tag
-            queue = self._receives.get(key) or self._receives.get((-1, op.peer, op.tag))
+            queue = self._receives.get(key)
+            if not queue and self._from_any:
+                queue = self._receives.get((-1, op.peer, op.tag))
             if not queue:
                 if key in self._sends:
                     self._sends[key].append(op)
@@ -132,6 +141,7 @@ class Scheduler(Baton):
             else:
                 self._receives[key] = deque((op,))
         else:
+            self._from_any = True
             waiting = [q[0] for (src, dst, tag), q in self._sends.items() if q and dst == op.rank and tag == op.tag]
             if not waiting:
                 self._receives.setdefault((-1, op.rank, op.tag), deque()).append(op)

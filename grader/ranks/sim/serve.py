@@ -1,4 +1,4 @@
-"""A simulated world in this process: every rank a thread, from the program to its results.
+"""A simulated world in this process: every rank a thread or a greenlet, from the program to its results.
 
 Speaks the same frames as a real rank, but for all ranks at once: after loading and after each call one message "rest"
 tells every rank's state, its trace and, where all returned, what came back.
@@ -20,7 +20,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NoReturn
 
 import torch
 import torch.distributed as dist
@@ -31,17 +31,20 @@ from grader.ranks.endless import RANK_BITS
 from grader.ranks.faults import Fault
 from grader.ranks.network import Network
 from grader.ranks.sim.context import Context
-from grader.ranks.sim.group import install
+from grader.ranks.sim.group import OfThread, install
 from grader.ranks.sim.mishaps import Mishaps
+from grader.ranks.sim.modules import Modules
 from grader.ranks.sim.operations import Killed, Rank
 from grader.ranks.sim.progress import Progress
 from grader.ranks.sim.scheduler import Scheduler
+from grader.ranks.sim.turns import Greenlets, Threads, Turns
 from grader.ranks.sim.world import RankWorld, check
-from grader.sandbox import frames, program
+from grader.sandbox import LINUX, frames
 from grader.sandbox.first import NOTE, TRACE_SIGNAL
 from grader.trace.events import SPANS
 
 Tell = Callable[..., None]
+MANY = 32  # ranks; for fewer, starting anew with threads would cost more than greenlets save
 CALLS_BETWEEN_COLLECTIONS = 16  # of garbage that torch and the program make
 # Only code that draws random numbers pays for keeping each rank's generators apart.
 _RANDOM = re.compile(
@@ -83,6 +86,7 @@ def world(start: dict[str, Any], channel: frames.Channel, tell: Tell) -> dict[st
         start["seed"],
         start["trace"],
         Mishaps(faults) if faults else None,
+        _turns(start, tell),
     )
     context = Context(scheduler, start["file"], start["p2p_only"], tell, start["contents"], start["watched"])
     if context.watches:
@@ -90,17 +94,21 @@ def world(start: dict[str, Any], channel: frames.Channel, tell: Tell) -> dict[st
     check()
     install(context)
     learner.ban(start["banned"], context.refuse)
-    model.begin(lambda seconds: scheduler.compute(seconds, context.line()), lambda: scheduler.current.data["ledger"])
+    model.begin(
+        lambda seconds, name: scheduler.compute(seconds, context.line(), name),
+        lambda: scheduler.current.data["ledger"],
+    )
     _virtual_clock(scheduler, context.progress)
     signal.signal(TRACE_SIGNAL, lambda *_: _tell_out_of_turn(scheduler, tell))
     learner.take_over_groups(lambda: begin_group(scheduler), start["own_group"])
     for rank in scheduler.ranks:
         rank.data["world"], rank.data["ledger"] = RankWorld(), model.Ledger()
-    with contextlib.suppress(OSError):  # a batch process is interrupted less often: a fifth less per message
-        os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
-    with contextlib.suppress(OSError):  # one thread runs at a time, and the baton goes round faster on one processor
-        os.sched_setaffinity(0, {start["processor"]})
-    scheduler.on_switch = _switcher(start)
+    if LINUX:
+        with contextlib.suppress(OSError):  # a batch process is interrupted less often: a fifth less per message
+            os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
+        with contextlib.suppress(OSError):  # one thread runs at a time, and the baton goes faster on one processor
+            os.sched_setaffinity(0, {start["processor"]})
+    scheduler.on_switch = _switcher(start, tell)
     _Printed.scheduler = scheduler
     sys.stdout, sys.stderr = _Printed("stdout", tell), _Printed("stderr", tell)
     scheduler.run(lambda rank: _load(rank, start, context))
@@ -132,7 +140,40 @@ def world(start: dict[str, Any], channel: frames.Channel, tell: Tell) -> dict[st
     return call.header if call is not None else None
 
 
+def _turns(start: dict[str, Any], tell: Tell) -> Turns:
+    """Many ranks are greenlets, unless that was tried and the program cannot bear it."""
+    c10d._register_process_group, c10d._unregister_process_group = _register, _unregister
+    if start["threads"] or start["watched"] or start["world"] < MANY:
+        return Threads()
+
+    def cannot(why: str) -> NoReturn:
+        tell({"event": "needs_threads", "why": why})
+        os._exit(0)
+
+    known: dict[str, OfThread] = {}  # C++ keeps none of them alive
+
+    def register(name: str, _: Any) -> None:
+        if name not in known:
+            known[name] = OfThread(lambda: cannot("C++ looks for a group by its name"))
+            _register(name, known[name])
+
+    c10d._register_process_group, c10d._unregister_process_group = register, lambda name: None
+    return Greenlets(_kept_for_a_thread, cannot)
+
+
+_gradients, _functions = torch.is_grad_enabled, torch._C._len_torch_function_stack
+_included, _excluded = torch._C._dispatch_tls_local_include_set, torch._C._dispatch_tls_local_exclude_set
+_hooks, _profiled = torch._C._autograd._top_saved_tensors_default_hooks, torch._C._autograd._profiler_enabled
+
+
+def _kept_for_a_thread() -> Any:
+    """What of torch's state is a thread's own and is changed by Python's `with`: gradients, inference, autocast, modes,
+    hooks, transforms, profilers."""
+    return _gradients(), _functions(), _included().raw_repr(), _excluded().raw_repr(), _hooks(True), _profiled()
+
+
 _init = dist.init_process_group
+_register, _unregister = c10d._register_process_group, c10d._unregister_process_group
 
 
 def begin_group(scheduler: Scheduler) -> None:
@@ -157,17 +198,13 @@ def _leave(_: Rank) -> None:
 
 def _load(rank: Rank, start: dict[str, Any], context: Context) -> dict[str, str]:
     """Make the rank's group and load the program in it. Returns which functions cannot be called, and why."""
-    torch.manual_seed(start["seed"])
-    random.seed(start["seed"])
+    learner.seed(start["seed"])
     begin_group(context.scheduler)
     rank.data["stage"] = "compile"
-    code = compile(start["source"], start["file"], "exec")
+    code = learner.compiled(start["source"], start["file"])
     rank.data["stage"] = "load"
-    module = program.load(code, start["source"], start["file"])
-    rank.data["module"] = module
+    rank.data["module"], rank.data["functions"], problems = learner.load(code, start)
     rank.data["stage"] = "call"
-    rank.data["functions"], problems = learner.find_functions(module, start["functions"])
-    rank.data["functions"]["$harness"] = learner.load_harness(start["harness"], module)
     return problems
 
 
@@ -260,16 +297,23 @@ def _running_page() -> mmap.mmap:
     return mmap.mmap(NOTE, 8)
 
 
-def _switcher(start: dict[str, Any]) -> Callable[[Rank, Rank], None]:
+def _switcher(start: dict[str, Any], tell: Tell) -> Callable[[Rank, Rank], None]:
     """What happens when the baton goes from one rank to another: who runs is noted, and what is per process, kept."""
     running = _running_page()
     pack_into = struct.Struct("<q").pack_into
     watched, turns = start["watched"], itertools.count()
     per_rank = _RANDOM.search(start["source"] + start["harness"]) is not None
     environment = "environ" in start["source"] or "getenv" in start["source"]
-    os.environ.update(WORLD_SIZE=str(start["world"]), LOCAL_WORLD_SIZE=str(start["world"]), RANK="0", LOCAL_RANK="0")
+    learner.settle_in(start, 0, tell)
+    learner.be_rank(0)
+    modules = Modules(start["place"], start["source"]) if start["place"] is not None else None
 
     def switch(before: Rank, after: Rank) -> None:
+        nonlocal per_rank, environment
+        if modules is not None and before is not after:
+            modules.swap(before.data, after.data)
+            if modules.found:
+                per_rank = environment = True
         pack_into(running, 0, after.number | next(turns) << RANK_BITS if watched else after.number)
         c10d._world = after.data["world"]
         if per_rank and before is not after:
@@ -279,6 +323,6 @@ def _switcher(start: dict[str, Any]) -> Callable[[Rank, Rank], None]:
                 torch.set_rng_state(ours)
                 random.setstate(python)
         if environment:
-            os.environ["RANK"] = os.environ["LOCAL_RANK"] = str(after.number)
+            learner.be_rank(after.number)
 
     return switch

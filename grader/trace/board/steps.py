@@ -20,19 +20,27 @@ def words(scene: Scene) -> list[str]:
     time; messages and timers that only repeat are left out."""
     if scene.unit == "step":
         told: dict[int, list[str]] = {}
-        for at, sentence in _moments(scene):
+        for at, sentence in _told(scene):
             told.setdefault(int(at), []).append(sentence)
         own = dict(enumerate((phrases.line(entry, 2000) for entry in scene.story.words), 1))
         steps = range(1, scene.steps + 1)
         return [own.get(step) or " ".join(told.get(step, ["Nothing happens."])) for step in steps]
-    return [f"{phrases.moment(at, 's')}: {sentence}" for at, sentence in _moments(scene)]
+    return [f"{phrases.moment(at, 's')}: {sentence}" for at, sentence in _told(scene)]
 
 
 Clause = tuple[int, int, str]  # its place in a sentence, its order among what was done, and a verb with what follows
 
 
-def _moments(scene: Scene) -> Iterator[tuple[float, str]]:
-    """Each time at which something happened, and all that did: a sentence for each node and client."""
+def _told(scene: Scene) -> Iterator[tuple[float, str]]:
+    for at, found in moments(scene):
+        yield (
+            at,
+            ". ".join(f"{who} {done}" if who else done[:1].upper() + done[1:] for who, done in found.items()) + ".",
+        )
+
+
+def moments(scene: Scene) -> Iterator[tuple[float, dict[str, str]]]:
+    """Each time at which something happened, and what each node and client did then; "" is the network."""
     found: dict[float, dict[str, list[Clause]]] = {}
 
     def say(at: float, who: str, rank: int, clause: str, order: int = 0) -> None:
@@ -68,12 +76,8 @@ def _moments(scene: Scene) -> Iterator[tuple[float, str]]:
             first = not order and mark.event.what in ("crash", "restart", "pause", "resume", "start", "timer")
             say(mark.event.at, mark.event.node, 2 if first else 4, phrases.does(mark.event, 120) + where, order)
     for at in sorted(found):
-        yield at, ". ".join(_sentence(who, clauses) for who, clauses in found[at].items()) + "."
-
-
-def _sentence(who: str, clauses: list[Clause]) -> str:
-    told = ", ".join(clause for *_, clause in sorted(clauses, key=lambda clause: clause[:2]))
-    return f"{who} {told}" if who else told[:1].upper() + told[1:]
+        yield at, {who: ", ".join(clause for *_, clause in sorted(said, key=lambda clause: clause[:2]))
+                   for who, said in found[at].items()}  # fmt: skip
 
 
 def _twice(mark: Mark, scene: Scene) -> bool:
