@@ -1,0 +1,11 @@
+"""Figures that a reader moves. Each is drawn by `widgets/NAME.js`; the numbers are computed here by the same formulas.
+
+    figures.collectives(ranks=64, size=2**20)
+
+Shown with a kernel, a figure's values can be read and set from Python: `figure.ranks = 8`. On paper and where no script
+runs there is a picture of the values that the figure was made with.
+"""
+
+from courselib.figures.collectives import collectives
+
+__all__ = ["collectives"]
