@@ -8,6 +8,7 @@ runs there is a picture of the values that the figure was made with.
 
 from courselib.figures.collectives import collectives
 from courselib.figures.latency import latency
+from courselib.figures.partition import partition
 from courselib.figures.staleness import staleness
 
-__all__ = ["collectives", "latency", "staleness"]
+__all__ = ["collectives", "latency", "partition", "staleness"]

@@ -1,0 +1,131 @@
+"""The numbers of figures' scripts against Python's, and figures moved by keys and mouse on a page without a kernel."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import jupyter
+import pytest
+from playwright.sync_api import Page, expect
+
+from courselib import batching, figures, widget
+
+sys.path.append(str(jupyter.ROOT / "site"))
+import conf
+
+
+def script(page: Page, module: str, call: str, *given: object) -> Any:
+    """What an expression of a figure's own functions comes to; `given` is what the figure's state holds, and more."""
+    text = (widget.FOLDER / f"{module}.js").read_text("utf-8").replace("export default { render };", "")
+    return page.evaluate(f"(given) => {{ {widget.shared()}\n{text}\nreturn {call}; }}", given)
+
+
+def state(made: Any) -> dict[str, Any]:
+    return {name: getattr(made, name) for name in made.trait_names(shared=True)}
+
+
+@pytest.mark.parametrize(
+    ("rate", "batch", "wait"), [(400.0, 16, 0.0), (100.0, 16, 0.02), (80.0, 1, 0.0), (900.0, 8, 0.005)]
+)
+def test_latencies_are_those_of_python(page: Page, rate: float, batch: int, wait: float) -> None:
+    made = state(figures.latency(rate, batch=batch, wait=wait))
+    seen = script(page, "latency", "serve(given[0].gaps, given[0])", made)
+    run = batching.serve(rate, batch, wait, lambda size: 0.010 + 0.001 * size, 2000)
+    expected = {"mean": run.mean, "p99": run.latency(0.99), "throughput": run.rate, "size": 2000 / len(run.sizes)}
+    assert {name: seen[name] for name in expected} == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("workers", "way", "rate", "scaled"), [(8, 0, 0.3, False), (1, 0, 5.0, False), (4, 2, 0.25, False), (16, 1, 3.0, True)]
+)
+def test_losses_are_those_of_python(page: Page, workers: int, way: int, rate: float, scaled: bool) -> None:
+    made = state(figures.staleness(rate, workers=workers, way=way, scaled=scaled))
+    seen = script(page, "staleness", "trained(problem(given[0].points, given[0].labels, given[0].least), given[0])", made)
+    run = import_module("courselib.figures.staleness").trained(workers, way, rate, scaled)
+    assert [time for time, _ in seen] == pytest.approx([time for time, _ in run])
+    assert [excess for _, excess in seen] == pytest.approx([excess for _, excess in run], rel=1e-6, abs=1e-9)
+
+
+@pytest.mark.parametrize("mode", ["CP", "AP", "followers"])
+def test_requests_end_as_in_the_store(page: Page, mode: str) -> None:
+    part = import_module("courselib.figures.partition")
+    made = state(figures.partition(mode))
+    for since, until in [(0.8, 3.4), (1.4, 1.5), (2.1, 4.0), (0.0, 6.0), (2.0, 2.0), (4.6, 5.4)]:
+        seen = script(page, "partition", "run(given[0], given[1]).found", made, {**made, "since": since, "until": until})
+        found = part.answered(mode, since, until)
+        assert [each["what"] for each in seen] == [each.what for each in found], (since, until)
+        assert [each["got"] for each in seen if each["kind"] == "read"] == [
+            each.value for each, (_, value, _) in zip(found, part.REQUESTS, strict=True) if value is None
+        ]
+        assert [each["at"] for each in seen] == pytest.approx([each.at for each in found])
+
+
+@pytest.fixture
+def moved(page: Page, tmp_path: Path) -> Iterator[Any]:
+    """Shows a figure on a page without a kernel; no script may fail there."""
+    errors: list[object] = []
+    page.on("pageerror", lambda error: errors.append(error))
+    conf._widgets(SimpleNamespace(outdir=tmp_path))
+
+    def shown(made: Any, name: str) -> Page:
+        (tmp_path / "page.html").write_text(
+            f'<!doctype html><meta charset="utf-8"><script src="_static/all-widgets.js"></script>{made.page_html()}'
+        )
+        page.goto((tmp_path / "page.html").as_uri())
+        for theme, width in (("light", 760), ("dark", 760), ("light", 360)):
+            page.evaluate(f"document.documentElement.dataset.theme = '{theme}'")
+            page.set_viewport_size({"width": width, "height": 800})
+            expect(page.locator(".rankup-figure svg").first).to_be_visible()
+            assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), f"{name} is wider than {width}"
+            jupyter.picture(page, f"{name}-{theme}-{width}")
+        page.set_viewport_size({"width": 760, "height": 1000})
+        return page
+
+    yield shown
+    assert errors == []
+
+
+def test_latency_is_moved_by_keys(moved: Any) -> None:
+    page = moved(figures.latency(), "latency")
+    page.get_by_label("batch size limit").focus()
+    page.keyboard.press("Home")
+    expect(page.get_by_role("status")).to_contain_text("The queue grows for as long as this lasts.")
+    page.keyboard.press("End")
+    expect(page.get_by_role("status")).to_contain_text("99 % of the answers come within")
+
+
+def test_staleness_is_moved_by_keys(moved: Any) -> None:
+    page = moved(figures.staleness(), "staleness")
+    expect(page.get_by_role("row", name="age of each gradient")).to_contain_text("7 updates")
+    page.get_by_label("workers").focus()
+    page.keyboard.press("ArrowRight")
+    expect(page.get_by_role("row", name="age of each gradient")).to_contain_text("15 updates")
+    page.get_by_label("divide the rate").check()
+    expect(page.get_by_role("status")).to_contain_text("The rate of each update is 0.162 times")
+
+
+def test_the_partition_is_moved_by_keys_and_dragged(moved: Any) -> None:
+    page = moved(figures.partition(), "partition")
+    begins, heals = page.get_by_role("slider", name="begins"), page.get_by_role("slider", name="heals")
+    begins.focus()
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("PageDown")
+    expect(begins).to_have_attribute("aria-valuenow", "0.2")
+    expect(begins).to_be_focused()
+    page.keyboard.press("End")
+    expect(page.get_by_role("status")).to_contain_text("No partition.")
+    page.keyboard.press("Home")
+    at = heals.bounding_box()
+    assert at
+    page.mouse.move(at["x"] + at["width"] / 2, at["y"] + at["height"] / 2)
+    page.mouse.down()
+    page.mouse.move(at["x"] + 2000, at["y"] + 10)
+    page.mouse.up()
+    expect(page.get_by_role("status")).to_contain_text("Cut from 0 s to 6 s.")
+    page.get_by_label("who may answer").select_option("CP")
+    expect(page.get_by_role("row", name="in the partition")).to_have_text("in the partition70")
