@@ -94,9 +94,9 @@ def test_latency_is_moved_by_keys(moved: Any) -> None:
     page = moved(figures.latency(), "latency")
     page.get_by_label("batch size limit").focus()
     page.keyboard.press("Home")
-    expect(page.get_by_role("status")).to_contain_text("The queue grows for as long as this lasts.")
+    expect(page.locator(".said")).to_contain_text("The queue grows for as long as this lasts.")
     page.keyboard.press("End")
-    expect(page.get_by_role("status")).to_contain_text("99 % of the answers come within")
+    expect(page.locator(".said")).to_contain_text("99 % of the answers come within")
 
 
 def test_staleness_is_moved_by_keys(moved: Any) -> None:
@@ -106,7 +106,7 @@ def test_staleness_is_moved_by_keys(moved: Any) -> None:
     page.keyboard.press("ArrowRight")
     expect(page.get_by_role("row", name="age of each gradient")).to_contain_text("15 updates")
     page.get_by_label("divide the rate").check()
-    expect(page.get_by_role("status")).to_contain_text("The rate of each update is 0.162 times")
+    expect(page.locator(".said")).to_contain_text("The rate of each update is 0.155 times")
 
 
 def test_the_partition_is_moved_by_keys_and_dragged(moved: Any) -> None:
@@ -118,7 +118,7 @@ def test_the_partition_is_moved_by_keys_and_dragged(moved: Any) -> None:
     expect(begins).to_have_attribute("aria-valuenow", "0.2")
     expect(begins).to_be_focused()
     page.keyboard.press("End")
-    expect(page.get_by_role("status")).to_contain_text("No partition.")
+    expect(page.locator(".said")).to_contain_text("No partition.")
     page.keyboard.press("Home")
     at = heals.bounding_box()
     assert at
@@ -126,6 +126,6 @@ def test_the_partition_is_moved_by_keys_and_dragged(moved: Any) -> None:
     page.mouse.down()
     page.mouse.move(at["x"] + 2000, at["y"] + 10)
     page.mouse.up()
-    expect(page.get_by_role("status")).to_contain_text("Cut from 0 s to 6 s.")
+    expect(page.locator(".said")).to_contain_text("Cut from 0 s to 6 s.")
     page.get_by_label("who may answer").select_option("CP")
     expect(page.get_by_role("row", name="in the partition")).to_have_text("in the partition70")
