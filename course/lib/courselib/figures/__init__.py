@@ -1,14 +1,17 @@
 """Figures that a reader moves. Each is drawn by `widgets/NAME.js`; the numbers are computed here by the same formulas.
 
-    figures.collectives(ranks=64, size=2**20)
+    figures.collectives(ranks=64, size=1e6)
 
 Shown with a kernel, a figure's values can be read and set from Python: `figure.ranks = 8`. On paper and where no script
 runs there is a picture of the values that the figure was made with.
 """
 
 from courselib.figures.collectives import collectives
+from courselib.figures.goodput import goodput
 from courselib.figures.latency import latency
 from courselib.figures.partition import partition
+from courselib.figures.pipeline import pipeline
+from courselib.figures.sharding import sharding
 from courselib.figures.staleness import staleness
 
-__all__ = ["collectives", "latency", "partition", "staleness"]
+__all__ = ["collectives", "goodput", "latency", "partition", "pipeline", "sharding", "staleness"]

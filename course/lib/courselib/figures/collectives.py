@@ -10,7 +10,7 @@ from courselib.figures.shown import figure
 from courselib.plot import plot
 from courselib.svg import si
 
-LOW, HIGH = 2**10, 2**33  # bytes: the axis
+LOW, HIGH = 1e3, 1e10  # bytes: the axis
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def crossing(first: AllReduce, second: AllReduce) -> float | None:
 
 def collectives(
     ranks: int = 64,
-    size: float = 2**20,
+    size: float = 1e6,
     *,
     alpha: float = 4e-6,
     bandwidth: float = 50e9,
@@ -77,9 +77,9 @@ def collectives(
     found = all_reduces(ranks, alpha, 1 / bandwidth, group, node_alpha, 1 / node_bandwidth)
     sizes = [LOW * (HIGH / LOW) ** (at / 40) for at in range(41)]
     still = plot(
-        f"All-reduce on {ranks} ranks",
+        "All-reduce: time over the size of the tensor",
         {name: [(s, one.seconds(s)) for s in sizes] for name, one in found.items()},
-        {f"at {si(size, 'B')}": [(size, one.seconds(size)) for one in found.values()]},
+        {f"{ranks} ranks, {si(size, 'B')}": [(size, one.seconds(size)) for one in found.values()]},
         x="size S of the tensor", y="seconds", units=("B", "s"), log="xy",
     )  # fmt: skip
     return figure(

@@ -5,7 +5,9 @@ const KINDS = [
   { name: "halving and doubling", colour: "c2", dash: "2 3" },
   { name: "hierarchical", colour: "c3", dash: "9 3 2 3" },
 ];
-const LOW = 1024, HIGH = 8 * 1024 ** 3;
+const LOW = 1e3, HIGH = 1e10; // bytes: the axis
+
+const bytes = (size) => kit.si(size, "B");
 
 // Of each algorithm: its steps one after the other, the seconds of an empty tensor (`fixed`) and of each byte
 // (`each`), seconds and bytes that the busiest rank sends, of which `inside` stay on its node.
@@ -38,7 +40,7 @@ function draw(state, view) {
   const height = key.height + 300;
   const low = Math.min(...every) / 1.5, high = Math.max(...every) * 1.5;
   const axes = kit.frame(view.width, height,
-    { low: LOW, high: HIGH, log: true, unit: "B", label: "size S of the tensor", show: bytes },
+    { low: LOW, high: HIGH, log: true, unit: "B", label: "size S of the tensor" },
     { low, high, log: true, unit: "s", label: "seconds" }, key.height);
   const parts = [key.svg, axes.svg];
   const sizes = kit.range(0, 60).map((at) => LOW * (HIGH / LOW) ** (at / 60));
@@ -46,22 +48,19 @@ function draw(state, view) {
     parts.push(kit.line(sizes.map((size) => [axes.x(size), axes.y(seconds(name, size))]), colour, dash));
   const x = axes.x(state.size);
   parts.push(`<path d="M${x} ${axes.top}V${axes.bottom}" stroke="var(--faint)" stroke-dasharray="3 3"/>`);
-  const marks = [[ring_beats_tree, "ring", "ring overtakes tree"], [nodes_beat_flat, "hierarchical", "hierarchical overtakes"]];
-  for (const [at, name, words] of marks) {
+  for (const [at, name, words, above] of [[ring_beats_tree, "ring", "ring beats tree from", -8], [nodes_beat_flat, "hierarchical", "hierarchical from", 16]]) {
     if (at === null || at < LOW || at > HIGH) continue;
-    const y = axes.y(seconds(name, at)), right = axes.x(at) > view.width * 0.6;
-    parts.push(kit.dot(axes.x(at), y, "ink", `${words} at ${bytes(at)}`, 4.5));
-    const below = name === "hierarchical" ? 16 : -8;
-    parts.push(kit.text(axes.x(at) + (right ? -8 : 8), y + below, `${words}: ${bytes(at)}`, right ? "end" : "start", "ink"));
+    const [px, py] = [axes.x(at), axes.y(seconds(name, at))];
+    parts.push(kit.dot(px, py, "ink", `${words} at ${bytes(at)}`, 4.5), kit.label(view.width, px, py + above, `${words} ${bytes(at)}`));
   }
   for (const { name, colour } of KINDS) parts.push(kit.dot(x, axes.y(seconds(name, state.size)), colour, `${name}: ${kit.si(seconds(name, state.size), "s")}`, 4));
   view.paint(parts.join(""), height);
   const fastest = Math.min(...KINDS.map(({ name }) => algorithms[name].seconds));
   view.table(
-    ["all-reduce", "steps", "the busiest rank sends", "of these inside its node", "time"],
+    ["all-reduce", "time", "steps", "the busiest rank sends", "inside its node"],
     KINDS.map(({ name }) => {
       const { steps, seconds: time, sent, inside } = algorithms[name];
-      return [name, steps, bytes(sent), name === "hierarchical" ? bytes(inside) : "", kit.si(time, "s")];
+      return [name, kit.si(time, "s"), steps, bytes(sent), name === "hierarchical" ? bytes(inside) : ""];
     }),
     KINDS.findIndex(({ name }) => algorithms[name].seconds === fastest),
   );
@@ -70,19 +69,14 @@ function draw(state, view) {
     (ring_beats_tree === null ? "Here the ring is never slower than the tree." : `The ring is faster than the tree above ${bytes(ring_beats_tree)}.`));
 }
 
-function bytes(size) {
-  const [scale, unit] = [[1024 ** 3, "GiB"], [1024 ** 2, "MiB"], [1024, "KiB"], [1, "B"]].find(([each]) => size >= each) ?? [1, "B"];
-  return `${Number((size / scale).toPrecision(3))} ${unit}`;
-}
-
 function render({ model, el }) {
   return kit.figure({ model, el }, {
     names: ["ranks", "size", "alpha", "bandwidth", "group", "node_alpha", "node_bandwidth"],
     controls: [
       { name: "ranks", label: "ranks N", values: kit.powers(1, 12) },
-      { name: "size", label: "size S", values: kit.powers(10, 33), show: bytes },
+      { name: "size", label: "size S", values: kit.rounds(LOW, HIGH), show: bytes },
       { name: "alpha", label: "latency α of a message", values: kit.rounds(1e-6, 1e-3), show: (value) => kit.si(value, "s") },
-      { name: "bandwidth", label: "bandwidth 1/β of a rank", values: kit.rounds(1e8, 1e12, [1, 1.25, 2, 2.5, 5]), show: (value) => kit.si(value, "B/s") },
+      { name: "bandwidth", label: "bandwidth 1/β", values: kit.rounds(1e8, 1e12, [1, 1.25, 2, 2.5, 5]), show: (value) => kit.si(value, "B/s") },
       { name: "group", label: "ranks in a node G", values: kit.powers(0, 6) },
     ],
     draw,

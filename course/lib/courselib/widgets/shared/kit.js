@@ -12,7 +12,13 @@ const kit = (() => {
     return unit ? `${number} ${prefix}${unit}` : `${number}${prefix}`;
   }
 
-  const percent = (share) => `${(100 * share).toFixed(share < 0.1 ? 1 : 0)} %`;
+  // Seconds as people say them: 90 is "1.5 min".
+  function time(value) {
+    const [scale, unit] = [[86400, "d"], [3600, "h"], [60, "min"]].find(([each]) => value >= each * (1 - 1e-9)) ?? [0, ""];
+    return scale ? `${Number((value / scale).toPrecision(3))} ${unit}` : si(value, "s");
+  }
+
+  const percent = (share) => `${(100 * share).toFixed(share > 0 && share < 0.1 ? 1 : 0)} %`;
   const escape = (text) => String(text).replace(/[&<>"]/g, (each) => `&#${each.charCodeAt(0)};`);
 
   // All 1, 2, 5, 10, 20, ... (or those of `steps`) from low to high.
@@ -39,6 +45,12 @@ const kit = (() => {
   const text = (x, y, words, anchor = "start", colour = "faint", more = "") =>
     `<text x="${x.toFixed(1)}" y="${y.toFixed(1)}" text-anchor="${anchor}" fill="var(--${colour})" ${more}>${escape(words)}</text>`;
 
+  // Words beside a point, on the side where there is room.
+  function label(width, x, y, words) {
+    const left = x + 10 + LETTER * words.length > width - 14;
+    return text(x + (left ? -8 : 8), y, words, left ? "end" : "start", "ink", 'style="paint-order: stroke; stroke: var(--paper); stroke-width: 4px"');
+  }
+
   const LETTER = 6.4; // about the width of one, at 11 px
 
   function ticks({ low, high, log }, most) {
@@ -60,7 +72,7 @@ const kit = (() => {
     const x = (value) => left + (right - left) * share(across, value);
     const y = (value) => top + 8 + (bottom - top - 8) * (1 - share(up, value));
     const parts = [];
-    for (const tick of ticks(across, (right - left) / 70)) {
+    for (const tick of across.ticks ?? ticks(across, (right - left) / 70)) {
       parts.push(`<path d="M${x(tick).toFixed(1)} ${top + 8}V${bottom}" stroke="var(--grid)"/>`);
       parts.push(text(x(tick), bottom + 16, (across.show ?? si)(tick, across.unit), "middle"));
     }
@@ -79,6 +91,28 @@ const kit = (() => {
 
   const dot = (x, y, colour, hover = "", r = 5) =>
     `<circle cx="${x.toFixed(1)}" cy="${y.toFixed(1)}" r="${r}" fill="var(--${colour})" stroke="var(--paper)"><title>${escape(hover)}</title></circle>`;
+
+  // Horizontal bars of `parts` on top of each other, each row { name, values, words }, from `top` on; `most` fills the
+  // width. `limit` is a value that is marked by a line.
+  function stacked(width, top, rows, parts, most, { limit, left = 76, right = 96 } = {}) {
+    const out = [], scale = (width - left - right) / most;
+    rows.forEach(({ name, values, words, pale }, at) => {
+      const y = top + 24 * at;
+      let x = left;
+      out.push(text(left - 6, y + 14, name, "end", "ink"));
+      values.forEach((value, part) => {
+        const wide = Math.min(value * scale, width - right - x + 8);
+        if (wide > 0) out.push(`<rect x="${x.toFixed(2)}" y="${y}" width="${wide.toFixed(2)}" height="18" fill="var(--${parts[part].colour})" opacity="${pale ? 0.45 : 1}"><title>${escape(name)}: ${escape(parts[part].name)}</title></rect>`);
+        x += wide;
+      });
+      out.push(text(x + 5, y + 14, words, "start", "ink", pale ? "" : 'font-weight="600"'));
+    });
+    if (limit) {
+      const x = left + limit * scale;
+      out.push(`<path d="M${x.toFixed(1)} ${top - 4}V${top + 24 * rows.length}" stroke="var(--c1)" stroke-width="2" stroke-dasharray="4 3"/>`);
+    }
+    return out.join("");
+  }
 
   // Samples of { name, colour, dash } in rows that fit; with a `box` for areas. Returns their SVG and height.
   function legend(width, items) {
@@ -130,7 +164,7 @@ const kit = (() => {
 
   // `draw(state, view)` is called now, when the state changes and when the width does: it sets view.svg's content by
   // view.paint(svg, height), the lines below it by view.table(head, rows, marked) and view.say(text).
-  function figure({ model, el }, { names, controls, buttons = {}, draw, interact }) {
+  function figure({ model, el }, { names, controls, buttons = {}, hint, draw, interact }) {
     el.dataset.lmSuppressShortcuts = "true"; // JupyterLab's keys are not meant here
     const box = make("figure", el, "rankup-figure");
     make("style", box, "", STYLE);
@@ -140,12 +174,13 @@ const kit = (() => {
     for (const [words, press] of Object.entries(buttons)) {
       const button = make("button", panel, "", words);
       button.type = "button";
-      button.onclick = () => press(set);
+      button.onclick = () => press(set, state);
     }
     const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
     svg.setAttribute("role", interact ? "group" : "img");
     svg.setAttribute("aria-label", model.get("title"));
     box.append(svg);
+    if (hint) make("p", box, "hint", hint);
     const below = make("div", box, "below"), said = make("p", box, "said");
     said.setAttribute("role", "status");
     const asked = make("div", box, "question");
@@ -204,7 +239,7 @@ const kit = (() => {
 .rankup-figure { /*COLOURS*/ color: var(--ink); background: var(--paper); max-width: 680px; margin: 6px 0; font: 13px/1.45 system-ui, sans-serif; }
 /*DARK*/
 .rankup-figure figcaption { font-size: 15px; font-weight: 600; color: inherit; margin: 4px 0; text-align: left; }
-.rankup-figure .controls { display: grid; grid-template-columns: repeat(auto-fill, minmax(200px, 1fr)); gap: 4px 18px; align-items: end; margin: 6px 0; }
+.rankup-figure .controls { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(200px, 40vw), 1fr)); gap: 4px 16px; align-items: end; margin: 6px 0; }
 .rankup-figure label { display: grid; grid-template-columns: 1fr auto; gap: 0 8px; margin: 0; font-weight: 400; color: inherit; }
 .rankup-figure label > input[type=range], .rankup-figure label > select { grid-column: 1 / -1; width: 100%; margin: 0; }
 .rankup-figure label > input[type=range] { grid-row: 2; accent-color: var(--c0); }
@@ -216,9 +251,11 @@ const kit = (() => {
 .rankup-figure svg { display: block; font: 11px system-ui, sans-serif; max-width: 100%; }
 .rankup-figure .below { overflow-x: auto; }
 .rankup-figure table { border-collapse: collapse; margin: 4px 0; font-size: 12px; color: inherit; }
-.rankup-figure :is(td, th) { border: 0; border-bottom: 1px solid var(--grid); padding: 2px 10px 2px 0; text-align: left; font-variant-numeric: tabular-nums; background: none; color: inherit; }
+.rankup-figure :is(td, th) { border: 0; border-bottom: 1px solid var(--grid); padding: 2px 10px 2px 0; text-align: left; white-space: nowrap; font-variant-numeric: tabular-nums; background: none; color: inherit; }
 .rankup-figure tr { background: none !important; }
+.rankup-figure th { white-space: normal; vertical-align: bottom; font-weight: 400; color: var(--faint); }
 .rankup-figure tr.marked { font-weight: 700; }
+.rankup-figure .hint { color: var(--faint); margin: 2px 0; font-size: 12px; }
 .rankup-figure .said { margin: 6px 0; min-height: 1.4em; }
 .rankup-figure .question { border-left: 4px solid var(--c3); padding: 0 12px; margin: 8px 0 4px; }
 .rankup-figure .question p { margin: 2px 0; }
@@ -226,5 +263,5 @@ const kit = (() => {
 .rankup-figure summary { cursor: pointer; color: var(--c3); }
 `;
 
-  return { si, percent, rounds, powers, range, text, frame, line, dot, legend, figure, escape, LETTER };
+  return { si, time, percent, rounds, powers, range, text, label, frame, line, dot, stacked, legend, figure, escape, LETTER };
 })();
