@@ -13,5 +13,17 @@ from courselib.figures.partition import partition
 from courselib.figures.pipeline import pipeline
 from courselib.figures.sharding import sharding
 from courselib.figures.staleness import staleness
+from courselib.figures.steps import election_in_terms, steps, two_phase_commit
 
-__all__ = ["collectives", "goodput", "latency", "partition", "pipeline", "sharding", "staleness"]
+__all__ = [
+    "collectives",
+    "election_in_terms",
+    "goodput",
+    "latency",
+    "partition",
+    "pipeline",
+    "sharding",
+    "staleness",
+    "steps",
+    "two_phase_commit",
+]
