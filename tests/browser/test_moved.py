@@ -41,11 +41,13 @@ def test_latencies_are_those_of_python(page: Page, rate: float, batch: int, wait
 
 
 @pytest.mark.parametrize(
-    ("workers", "way", "rate", "scaled"), [(8, 0, 0.3, False), (1, 0, 5.0, False), (4, 2, 0.25, False), (16, 1, 3.0, True)]
+    ("workers", "way", "rate", "scaled"),
+    [(8, 0, 0.3, False), (1, 0, 5.0, False), (4, 2, 0.25, False), (16, 1, 3.0, True)],
 )
 def test_losses_are_those_of_python(page: Page, workers: int, way: int, rate: float, scaled: bool) -> None:
     made = state(figures.staleness(rate, workers=workers, way=way, scaled=scaled))
-    seen = script(page, "staleness", "trained(problem(given[0].points, given[0].labels, given[0].least), given[0])", made)
+    task = "problem(given[0].points, given[0].labels, given[0].least)"
+    seen = script(page, "staleness", f"trained({task}, given[0])", made)
     run = import_module("courselib.figures.staleness").trained(workers, way, rate, scaled)
     assert [time for time, _ in seen] == pytest.approx([time for time, _ in run])
     assert [excess for _, excess in seen] == pytest.approx([excess for _, excess in run], rel=1e-6, abs=1e-9)
@@ -56,7 +58,8 @@ def test_requests_end_as_in_the_store(page: Page, mode: str) -> None:
     part = import_module("courselib.figures.partition")
     made = state(figures.partition(mode))
     for since, until in [(0.8, 3.4), (1.4, 1.5), (2.1, 4.0), (0.0, 6.0), (2.0, 2.0), (4.6, 5.4)]:
-        seen = script(page, "partition", "run(given[0], given[1]).found", made, {**made, "since": since, "until": until})
+        cut = {**made, "since": since, "until": until}
+        seen = script(page, "partition", "run(given[0], given[0]).found", cut)
         found = part.answered(mode, since, until)
         assert [each["what"] for each in seen] == [each.what for each in found], (since, until)
         assert [each["got"] for each in seen if each["kind"] == "read"] == [
@@ -129,3 +132,41 @@ def test_the_partition_is_moved_by_keys_and_dragged(moved: Any) -> None:
     expect(page.locator(".said")).to_contain_text("Cut from 0 s to 6 s.")
     page.get_by_label("who may answer").select_option("CP")
     expect(page.get_by_role("row", name="in the partition")).to_have_text("in the partition70")
+
+
+LEARNT = (
+    "B to coord, vote, yes true: arrives", "coord to A, commit: arrives", "coord: crash",
+    "B: timer doubt, in 0.5 s goes off", "B to A, how?: arrives", "A to B, state, state committed: arrives",
+)  # fmt: skip
+TWICE = (
+    "n1: timer election", "n1 to n2, elect me, term 1: arrives", "n2 to n1, vote, term 1: arrives", "n2: crash",
+    "n2: restart", "n3: timer election", "n3 to n2, elect me, term 1: arrives", "n2 to n3, vote, term 1: arrives",
+)  # fmt: skip
+
+
+def test_two_phase_commit_is_stepped_off_the_recorded_run(moved: Any) -> None:
+    page = moved(figures.two_phase_commit(), "two-phase-commit")
+    told = page.locator(".told")
+    page.get_by_label("step", exact=True).focus()
+    for _ in range(6):
+        page.keyboard.press("ArrowRight")
+    expect(told).to_have_text("coord crashes.")
+    expect(page.get_by_label(LEARNT[0])).to_be_disabled()
+    page.keyboard.press("ArrowLeft")
+    for label in LEARNT:
+        page.get_by_label(label).focus()
+        page.keyboard.press("Enter")
+    expect(told).to_contain_text("B gets “state, state committed” from A")
+    expect(page.locator(".node").last).to_contain_text("committed")
+    expect(page.locator("output")).to_have_text("step 11 of 11")
+    jupyter.picture(page, "two-phase-commit-learnt")
+    page.get_by_label("one step back").click()
+    expect(page.locator("output")).to_have_text("step 10 of 11")
+
+
+def test_two_leaders_in_a_term_are_found(moved: Any) -> None:
+    page = moved(figures.election_in_terms(), "election-in-terms")
+    for label in TWICE:
+        page.get_by_label(label).click()
+    expect(page.locator(".bad")).to_have_text("n1 and n3 both lead in term 1")
+    jupyter.picture(page, "election-in-terms-found")

@@ -75,7 +75,7 @@ def least_loss() -> float:
 
 @lru_cache
 def sharpest() -> float:
-    """The largest curvature at the least loss: gradient descent without delay settles there at rates below 2 over it."""
+    """The largest curvature at the least loss: without delay, gradient descent settles at rates below 2 over it."""
     return float(np.linalg.eigvalsh(hessian(least()))[-1])
 
 

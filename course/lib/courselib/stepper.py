@@ -23,6 +23,7 @@ from grader.nodes.sim import Member
 Action = tuple[str, ...]  # ("deliver" or "drop", src, dst, text), ("ask", client), ("timer", "crash", ... , node)
 Message = tuple[str, str, str]  # from whom, to whom, its JSON text
 Judge = Callable[[dict[str, dict[str, Any]]], str | None]  # attributes of each node by name: what is wrong
+Asking = Mapping[str, Sequence[tuple[str, dict[str, Any]]]]  # what each client asks, in order: (node, body)
 MOST_TEXT = 160  # characters of one attribute
 
 
@@ -44,14 +45,14 @@ class State:
 
 
 class Stepper:
-    """What can happen to some nodes, and what comes of it. `asks` is what each client asks, in order: (node, body)."""
+    """What can happen to some nodes, and what comes of it."""
 
-    def __init__(
-        self, kinds: Mapping[str, type[Node]], members: Sequence[Member], asks: Mapping[str, Sequence[Any]] | None = None
-    ) -> None:
+    def __init__(self, kinds: Mapping[str, type[Node]], members: Sequence[Member], asks: Asking | None = None) -> None:
         self.names = tuple(member.name for member in members)
-        self.asks = {client: [(one[0], json.dumps({**one[1], "msg_id": k})) for k, one in enumerate(wanted, 1)]
-                     for client, wanted in (asks or {}).items()}  # fmt: skip
+        self.asks = {
+            client: [(node, json.dumps({**body, "msg_id": number})) for number, (node, body) in enumerate(wanted, 1)]
+            for client, wanted in (asks or {}).items()
+        }
         self.locals = Locals(_Open(kinds), members)
 
     def begin(self) -> State:
@@ -148,7 +149,8 @@ class Stepper:
         """A node's attributes, what is on its disk, and its timers, the next one first."""
         here = self.locals.known[state.nodes[node]]
         timers = [f"{name}, in {max(0.0, due - here.clock):.3g} s" for due, name in here.timers]
-        return {"vars": here.state, "disk": {key: _short(json.loads(text)) for key, text in here.disk}, "timers": timers}
+        disk = {key: _short(json.loads(text)) for key, text in here.disk}
+        return {"vars": here.state, "disk": disk, "timers": timers}
 
     def wrong(self, state: State, judge: Judge | None) -> str:
         """What `judge` says of the nodes' attributes: of what a crashed one had, too."""
@@ -164,14 +166,22 @@ class Stepper:
         frames = []
         for state in states:
             seen = [json.dumps(self.view(state, node)) for node in range(len(self.names))]
+            under_way = Counter(state.messages).items()
             frames.append({
                 "nodes": [views.setdefault(text, len(views)) for text in seen],
-                "down": [int(each) for each in state.down], "cut": [int(each) for each in state.cut],
-                "messages": [[messages.setdefault(one, len(messages)), count] for one, count in Counter(state.messages).items()],
-                "asked": state.asked, "heard": state.heard, "wrong": self.wrong(state, judge),
-                "to": [numbers.get(self._or_none(state, action), -1) for action in self.actions(state)] if targets else None,
+                "down": [int(each) for each in state.down],
+                "cut": [int(each) for each in state.cut],
+                "messages": [[messages.setdefault(one, len(messages)), count] for one, count in under_way],
+                "asked": state.asked,
+                "heard": state.heard,
+                "wrong": self.wrong(state, judge),
+                "to": self._targets(state, numbers) if targets else None,
             })  # fmt: skip
         return {"views": [json.loads(text) for text in views], "messages": list(messages), "frames": frames}
+
+    def _targets(self, state: State, numbers: Mapping[State, int]) -> list[int]:
+        after = [self._or_none(state, action) for action in self.actions(state)]
+        return [-1 if one is None else numbers.get(one, -1) for one in after]
 
     def _or_none(self, state: State, action: Action) -> State | None:
         try:

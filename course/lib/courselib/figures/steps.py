@@ -11,7 +11,7 @@ from typing import Any
 from courselib import commit, election
 from courselib.cluster import members_of
 from courselib.figures.shown import figure
-from courselib.stepper import Action, Impossible, Judge, Stepper
+from courselib.stepper import Action, Asking, Impossible, Judge, Stepper
 from courselib.svg import Plot
 from grader.nodes.node import Node
 from grader.nodes.sim import Member
@@ -21,7 +21,7 @@ from grader.trace.story import Fault, Happened, Sent, Story
 
 def steps(
     kinds: Mapping[str, type[Node]] | type[Node], size: int | Sequence[Member] = 3,
-    asks: Mapping[str, Sequence[tuple[str, dict[str, Any]]]] | None = None, *, judge: Judge | None = None,
+    asks: Asking | None = None, *, judge: Judge | None = None,
     lines: Sequence[str] = (), title: str = "Nodes, step by step",
     question: str = "What can go wrong, and in how few steps?", answer: str = "", record: int = 300, **settings: Any,
 ) -> Any:  # fmt: skip
@@ -90,9 +90,12 @@ def _still(run: Stepper, line: Sequence[Action], title: str) -> Plot:
         if kind in ("crash", "restart"):
             told.events.append(Happened("crash" if kind == "crash" else "restart", who, at))
         elif kind == "timer":
-            told.events.append(Happened("timer", who, at, run.view(before, run.names.index(who))["timers"][0].split(",")[0]))
-        taken = Counter([action[1:]] if kind in ("deliver", "drop") else [])
-        for src, dst, text in (Counter(state.messages) - (Counter(before.messages) - taken)).elements():
+            timer = run.view(before, run.names.index(who))["timers"][0].split(",")[0]
+            told.events.append(Happened("timer", who, at, timer))
+        left = Counter(before.messages)
+        if kind in ("deliver", "drop"):
+            left[action[1], action[2], action[3]] -= 1
+        for src, dst, text in (Counter(state.messages) - left).elements():
             under_way[src, dst, text].append(send(src, dst, text, float(at)))
         for client, text in state.heard[len(before.heard) :]:
             sent = send(action[2] if kind == "deliver" else who, client, text, float(at))

@@ -85,9 +85,11 @@ function diagram(path, at, lanes, names, width) {
     if (kind === "deliver" || kind === "drop") {
       const from = waiting.get(action.slice(1).join("\n")).shift(), lost = kind === "drop";
       const [x1, x2, y1, y2] = [x(from), x(k), y(who), y(dst)];
-      if (!lost) parts.push(arrow(x1, y1, x2, y2, now, told(text)));
-      if (!lost && (step > 44 || k === at)) labels.push(label(x1, x2, y1, y2, text));
-      else parts.push(`<path d="M${x1} ${y1}L${(x1 + x2) / 2} ${(y1 + y2) / 2}" stroke="var(--${bad})" stroke-dasharray="4 3"/>`, cross((x1 + x2) / 2, (y1 + y2) / 2));
+      if (lost) parts.push(stroke(`M${x1} ${y1}L${(x1 + x2) / 2} ${(y1 + y2) / 2}`, bad, told(text), "4 3"), cross((x1 + x2) / 2, (y1 + y2) / 2));
+      else {
+        parts.push(arrow(x1, y1, x2, y2, now, told(text)));
+        if (step > 44 || k === at) labels.push(label(x1, x2, y1, y2, text));
+      }
     } else if (kind === "crash") parts.push(cross(x(k), y(who)));
     else if (kind === "timer" || kind === "restart") parts.push(kit.dot(x(k), y(who), kind === "timer" ? now : "c2", `${who}: ${kind}`));
     const { sent, heard } = made(path[k - 1].state, action, path[k].state);
