@@ -9,6 +9,7 @@ runs there is a picture of the values that the figure was made with.
 from courselib.figures.collectives import collectives
 from courselib.figures.goodput import goodput
 from courselib.figures.pipeline import pipeline
+from courselib.figures.plans import plans
 from courselib.figures.sharding import sharding
 
-__all__ = ["collectives", "goodput", "pipeline", "sharding"]
+__all__ = ["collectives", "goodput", "pipeline", "plans", "sharding"]
