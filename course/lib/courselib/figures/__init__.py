@@ -11,6 +11,7 @@ from courselib.figures.goodput import goodput
 from courselib.figures.latency import latency
 from courselib.figures.partition import partition
 from courselib.figures.pipeline import pipeline
+from courselib.figures.plans import plans
 from courselib.figures.sharding import sharding
 from courselib.figures.staleness import staleness
 from courselib.figures.steps import election_in_terms, steps, two_phase_commit
@@ -22,6 +23,7 @@ __all__ = [
     "latency",
     "partition",
     "pipeline",
+    "plans",
     "sharding",
     "staleness",
     "steps",

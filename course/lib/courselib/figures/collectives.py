@@ -85,10 +85,12 @@ def collectives(
     return figure(
         "collectives",
         still,
-        question="From which size on is the ring faster than the tree? Double the ranks: does that size grow or shrink?",
-        answer="With 64 ranks above 2.3 MB, and it grows with the ranks. Every doubling adds two steps to the tree, but "
-        "doubles the ring's steps. In this model halving and doubling has the tree's steps and the ring's bytes, so it "
-        "is never slower than either of them. Only an algorithm that knows the nodes is faster for large tensors.",
+        question="From which size on is the ring faster than the tree? Double the ranks: does that size grow or "
+        "shrink?",
+        answer="With 64 ranks the ring is faster above 2.3 MB. That size grows with the ranks: doubling the "
+        "ranks adds two steps to the tree, but it doubles the ring's steps. Halving and doubling has the "
+        "tree's few steps and the ring's few bytes. In this model it is never slower than either of them."
+        " Only an algorithm that knows the nodes is faster, and only for large tensors.",
         ranks=ranks, size=size, alpha=alpha, bandwidth=bandwidth, group=group, node_alpha=node_alpha,
         node_bandwidth=node_bandwidth,
     )  # fmt: skip

@@ -67,10 +67,11 @@ def goodput(interval: float = 3600.0, cost: float = 60.0, mtbf: float = 3 * 3600
     return figure(
         "goodput",
         still,
-        question="Where is the best interval, and what does half or twice of it cost? Then make checkpoints four times as "
-        "cheap: where does the best interval go, and what do you gain?",
-        answer="At √(2CM) = 19 min the goodput is 87 %. Half or twice of it costs about 2 points: the curve is flat there, "
-        "so do not argue about minutes. With C = 15 s the best interval is half as long, 9.5 min, and goodput is 92 %: "
-        "what is lost to saving and to work done again halves. The restart moves the curve down, not sideways.",
+        question="Where is the best interval, and what does half or twice of it cost? Then make checkpoints four "
+        "times as cheap: where does the best interval go, and what do you gain?",
+        answer="At √(2CM) = 19 min the goodput is 87 %. Half or twice that interval costs about 2 points. The "
+        "curve is flat there, so do not argue about minutes. With C = 15 s the best interval is half as "
+        "long, 9.5 min, and goodput is 92 %: the time lost to saving and to work done again halves. The "
+        "restart time moves the curve down, not sideways.",
         interval=interval, cost=cost, mtbf=mtbf, restart=restart,
     )  # fmt: skip

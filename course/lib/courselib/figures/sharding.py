@@ -34,8 +34,8 @@ def sharded(parameters: float, ranks: int, recipe: str, micro_batches: int) -> d
 
     Memory is that of the states alone: no activations, no buffers, and in stage 3 not the layers that are whole at the
     moment (Rajbhandari et al., "ZeRO", 2020, sections 3 and 7). A reduce-scatter or an all-gather of S bytes sends
-    (N-1)/N S from each rank. With `micro_batches` in a step DDP and stage 1 communicate once, as gradients are summed in
-    place; stage 2 reduces each micro-batch's gradients, stage 3 also gathers the parameters twice for each. "kept" is
+    (N-1)/N S from each rank. With `micro_batches` in a step DDP and stage 1 communicate once: gradients are summed in
+    place. Stage 2 reduces each micro-batch's gradients, stage 3 also gathers the parameters twice for each. "kept" is
     FSDP with reshard_after_forward=False: parameters stay whole from the forward pass to the end of the backward pass.
     """
     whole, gradient, state = (parameters * each for each in RECIPES[recipe])
@@ -64,16 +64,19 @@ def sharding(
     `recipe` is a key of `RECIPES`; `memory` in bytes a rank, `bandwidth` in bytes a second each way of a rank.
     """
     found = sharded(parameters, ranks, recipe, micro_batches)
-    still = bars("ZeRO and FSDP: memory and traffic of a rank", {name: one.memory for name, one in found.items()}, unit="B")
+    still = bars(
+        "ZeRO and FSDP: memory and traffic of a rank", {name: one.memory for name, one in found.items()}, unit="B"
+    )
     return figure(
         "sharding",
         still,
-        question="Which of these fit into 80 GB, and which of those sends least? Try 1 micro-batch, then 64. Then 70 "
-        "billion parameters on 64 ranks: what is left?",
-        answer="7 billion parameters on 8 ranks: all but DDP, which needs 112 GB. Stage 1 sends least, as much as DDP; "
-        "with 1 micro-batch stage 2 sends the same. Stage 2 sends A + 1 parts for A micro-batches where stage 1 sends 2, "
-        "and stage 3 sends 3 A. Take the lowest stage that fits. 70 billion on 64 ranks: only stage 3 fits (17.5 GB), "
-        "so take larger micro-batches, and fewer of them.",
+        question="Which of these fit into 80 GB, and which of those sends least? Try 1 micro-batch, then 64. Then "
+        "take 70 billion parameters on 64 ranks: what is left?",
+        answer="7 billion parameters on 8 ranks: all fit but DDP, which needs 112 GB. Stage 1 sends least, as "
+        "much as DDP would. With 1 micro-batch stage 2 sends the same. With A micro-batches stage 1 sends"
+        " 2 parts, stage 2 sends A + 1 and stage 3 sends 3 A. So take the lowest stage that fits. 70 "
+        "billion on 64 ranks: only stage 3 fits, with 17.5 GB. Then take few micro-batches, as large as "
+        "memory allows.",
         parameters=parameters, ranks=ranks, micro_batches=micro_batches, recipe=recipe, memory=memory,
         bandwidth=bandwidth,
     )  # fmt: skip

@@ -74,6 +74,7 @@ function render({ model, el }) {
       { name: "restart", label: "detect and restart R", values: [0, ...times(5, 6 * HOUR)], show: kit.time },
     ],
     buttons: { "T = √(2CM)": (set, state) => set({ interval: Number(numbers(state()).young.toPrecision(3)) }) },
+    hint: "Failures come independently, at a constant rate. Each takes the work since the last checkpoint, and then the restart.",
     draw,
   });
 }

@@ -110,7 +110,7 @@ function draw(state, view) {
   const { rows, seconds, bubble, peaks } = found, left = 54, wide = view.width - left - 8;
   const at = (time) => left + (wide * time) / seconds;
   const kinds = new Set(rows.flat().map(([name]) => kind_of(name)));
-  const key = kit.legend(view.width, [...kinds].map((kind) => ({ name: WORDS[kind], colour: FILLS[kind], box: true })));
+  const key = kit.legend(view.width, [...kinds].map((kind) => ({ name: kind === "B" && !kinds.has("W") ? "backward, B and W in one" : WORDS[kind], colour: FILLS[kind], box: true })));
   const out = [key.svg], chosen = view.chosen ?? "0:F0";
   rows.forEach((row, stage) => {
     const y = key.height + 30 * stage;

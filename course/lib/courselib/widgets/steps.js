@@ -101,7 +101,7 @@ function diagram(path, at, lanes, names, width) {
     const [src, dst, text] = key.split("\n"), toward = Math.sign(y(dst) - y(src));
     for (const k of steps) parts.push(stroke(`M${x(k)} ${y(src)}l${Math.min(14, step * 0.5)} ${14 * toward}`, "c0", `under way: ${told(text)}`, "3 2"));
   }
-  parts.push(`<path d="M${x(at)} 4V${height - 18}" stroke="var(--ink)" stroke-dasharray="2 4"/>`, kit.text(x(at), height - 4, at ? `step ${at}` : "start", at > 1 ? "middle" : "start"));
+  parts.push(`<path d="M${x(at)} 4V${height - 18}" stroke="var(--ink)" stroke-dasharray="2 4"/>`, kit.text(x(at), height - 4, at ? `step ${at}` : "start", x(at) > width - 30 ? "end" : at > 1 ? "middle" : "start"));
   return [[...parts, ...labels].join(""), height];
 }
 
