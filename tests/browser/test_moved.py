@@ -1,32 +1,27 @@
-"""The numbers of figures' scripts against Python's, and figures moved by keys and mouse on a page without a kernel."""
+"""Figures of systems: their scripts' numbers against Python's, and moved by keys and mouse without a kernel."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
-from importlib import import_module
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import jupyter
 import pytest
+from moving import script, shown, state
 from playwright.sync_api import Page, expect
 
-from courselib import batching, figures, widget
+from courselib import batching, figures
+from courselib.figures.partition import REQUESTS, answered
+from courselib.figures.staleness import trained
 
-sys.path.append(str(jupyter.ROOT / "site"))
-import conf
-
-
-def script(page: Page, module: str, call: str, *given: object) -> Any:
-    """What an expression of a figure's own functions comes to; `given` is what the figure's state holds, and more."""
-    text = (widget.FOLDER / f"{module}.js").read_text("utf-8").replace("export default { render };", "")
-    return page.evaluate(f"(given) => {{ {widget.shared()}\n{text}\nreturn {call}; }}", given)
+Shown = Callable[[Any, str], Page]
 
 
-def state(made: Any) -> dict[str, Any]:
-    return {name: getattr(made, name) for name in made.trait_names(shared=True)}
+@pytest.fixture
+def moved(page: Page, tmp_path: Path) -> Iterator[Shown]:
+    with shown(page, tmp_path) as show:
+        yield show
 
 
 @pytest.mark.parametrize(
@@ -48,52 +43,26 @@ def test_losses_are_those_of_python(page: Page, workers: int, way: int, rate: fl
     made = state(figures.staleness(rate, workers=workers, way=way, scaled=scaled))
     task = "problem(given[0].points, given[0].labels, given[0].least)"
     seen = script(page, "staleness", f"trained({task}, given[0])", made)
-    run = import_module("courselib.figures.staleness").trained(workers, way, rate, scaled)
+    run = trained(workers, way, rate, scaled)
     assert [time for time, _ in seen] == pytest.approx([time for time, _ in run])
     assert [excess for _, excess in seen] == pytest.approx([excess for _, excess in run], rel=1e-6, abs=1e-9)
 
 
 @pytest.mark.parametrize("mode", ["CP", "AP", "followers"])
 def test_requests_end_as_in_the_store(page: Page, mode: str) -> None:
-    part = import_module("courselib.figures.partition")
     made = state(figures.partition(mode))
     for since, until in [(0.8, 3.4), (1.4, 1.5), (2.1, 4.0), (0.0, 6.0), (2.0, 2.0), (4.6, 5.4)]:
         cut = {**made, "since": since, "until": until}
         seen = script(page, "partition", "run(given[0], given[0]).found", cut)
-        found = part.answered(mode, since, until)
+        found = answered(mode, since, until)
         assert [each["what"] for each in seen] == [each.what for each in found], (since, until)
         assert [each["got"] for each in seen if each["kind"] == "read"] == [
-            each.value for each, (_, value, _) in zip(found, part.REQUESTS, strict=True) if value is None
+            each.value for each, (_, value, _) in zip(found, REQUESTS, strict=True) if value is None
         ]
         assert [each["at"] for each in seen] == pytest.approx([each.at for each in found])
 
 
-@pytest.fixture
-def moved(page: Page, tmp_path: Path) -> Iterator[Any]:
-    """Shows a figure on a page without a kernel; no script may fail there."""
-    errors: list[object] = []
-    page.on("pageerror", lambda error: errors.append(error))
-    conf._widgets(SimpleNamespace(outdir=tmp_path))
-
-    def shown(made: Any, name: str) -> Page:
-        (tmp_path / "page.html").write_text(
-            f'<!doctype html><meta charset="utf-8"><script src="_static/all-widgets.js"></script>{made.page_html()}'
-        )
-        page.goto((tmp_path / "page.html").as_uri())
-        for theme, width in (("light", 760), ("dark", 760), ("light", 360)):
-            page.evaluate(f"document.documentElement.dataset.theme = '{theme}'")
-            page.set_viewport_size({"width": width, "height": 800})
-            expect(page.locator(".rankup-figure svg").first).to_be_visible()
-            assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), f"{name} is wider than {width}"
-            jupyter.picture(page, f"{name}-{theme}-{width}")
-        page.set_viewport_size({"width": 760, "height": 1000})
-        return page
-
-    yield shown
-    assert errors == []
-
-
-def test_latency_is_moved_by_keys(moved: Any) -> None:
+def test_latency_is_moved_by_keys(moved: Shown) -> None:
     page = moved(figures.latency(), "latency")
     page.get_by_label("batch size limit").focus()
     page.keyboard.press("Home")
@@ -102,7 +71,7 @@ def test_latency_is_moved_by_keys(moved: Any) -> None:
     expect(page.locator(".said")).to_contain_text("99 % of the answers come within")
 
 
-def test_staleness_is_moved_by_keys(moved: Any) -> None:
+def test_staleness_is_moved_by_keys(moved: Shown) -> None:
     page = moved(figures.staleness(), "staleness")
     expect(page.get_by_role("row", name="age of each gradient")).to_contain_text("7 updates")
     page.get_by_label("workers").focus()
@@ -112,7 +81,7 @@ def test_staleness_is_moved_by_keys(moved: Any) -> None:
     expect(page.locator(".said")).to_contain_text("The rate of each update is 0.155 times")
 
 
-def test_the_partition_is_moved_by_keys_and_dragged(moved: Any) -> None:
+def test_the_partition_is_moved_by_keys_and_dragged(moved: Shown) -> None:
     page = moved(figures.partition(), "partition")
     begins, heals = page.get_by_role("slider", name="begins"), page.get_by_role("slider", name="heals")
     begins.focus()
@@ -144,7 +113,7 @@ TWICE = (
 )  # fmt: skip
 
 
-def test_two_phase_commit_is_stepped_off_the_recorded_run(moved: Any) -> None:
+def test_two_phase_commit_is_stepped_off_the_recorded_run(moved: Shown) -> None:
     page = moved(figures.two_phase_commit(), "two-phase-commit")
     told = page.locator(".told")
     page.get_by_label("step", exact=True).focus()
@@ -164,7 +133,7 @@ def test_two_phase_commit_is_stepped_off_the_recorded_run(moved: Any) -> None:
     expect(page.locator("output")).to_have_text("step 10 of 11")
 
 
-def test_two_leaders_in_a_term_are_found(moved: Any) -> None:
+def test_two_leaders_in_a_term_are_found(moved: Shown) -> None:
     page = moved(figures.election_in_terms(), "election-in-terms")
     for label in TWICE:
         page.get_by_label(label).click()

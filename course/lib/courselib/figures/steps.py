@@ -110,8 +110,11 @@ def _fault(kind: str, who: str, since: float, until: float, run: Stepper) -> Fau
     return Fault("partition", since, until, ((who,), tuple(name for name in run.names if name != who)))
 
 
-def two_phase_commit(names: str = "A B", *, phases: int = 2, impatient: bool = False) -> Any:
-    """`commit`'s coordinator and a bank for each name, stepped. In the recorded run the coordinator crashes."""
+def two_phase_commit(*, phases: int = 2, impatient: bool = False) -> Any:
+    """`commit`'s coordinator and two banks, stepped. In the recorded run of two phases the coordinator crashes.
+
+    With three phases, or `impatient`, banks decide by themselves: no run is recorded, and it can end badly.
+    """
 
     def split(nodes: dict[str, dict[str, Any]]) -> str | None:
         return commit.outcomes({name: each.get("state") for name, each in nodes.items()})
@@ -119,20 +122,28 @@ def two_phase_commit(names: str = "A B", *, phases: int = 2, impatient: bool = F
     voted = "client; client>coord; coord>A; coord>B; A>coord"
     blocked = f"{voted}; crash coord; timer A; A>B how?; B>A; timer A"
     learnt = f"{voted}; B>coord; coord>A commit; crash coord; timer B; B>A how?; A>B state"
-    plain = phases == 2 and not impatient and names.split() == ["A", "B"]
+    waits = (
+        "In the recorded run the coordinator crashes, and A asks in vain. Go back to step 5. Let the coordinator crash "
+        "later, so that B learns the outcome without it. Can you make A commit and B abort?",
+        "Deliver B's vote as well, and the commit to A, and crash the coordinator only then. When B's timer goes off it "
+        "asks A, and A has committed. Banks that wait never end differently, whatever you lose: that is why they can be "
+        "blocked. With impatient=True B aborts when its timer goes off, and one late message is enough.",
+    )
+    decides = (
+        "Can you make one bank commit and the other abort?",
+        "Yes, because a bank decides by itself. Let one bank hear more than the other, and let the other's timer go off.",
+    )
+    alone = impatient or phases == 3
+    question, answer = decides if alone else waits
     return steps(
         commit.KINDS,
-        commit.banks(names, phases, impatient=impatient),
+        commit.banks("A B", phases, impatient=impatient),
         {"client": [("coord", {"type": "begin"})]},
         judge=split,
-        lines=[blocked, learnt] if plain else [],
-        title="Two-phase commit, step by step" if phases == 2 else "Three-phase commit, step by step",
-        question="In the recorded run the coordinator crashes, and A asks in vain. Go back to step 5. Let the "
-        "coordinator crash later, so that B learns the outcome without it. Can you make A commit and B abort?",
-        answer="Deliver B's vote as well, and the commit to A, and crash the coordinator only then. When B's timer "
-        "goes off it asks A, and A has committed. Banks that wait never end differently, whatever you lose or crash: "
-        "that is why they are blocked. With impatient=True B aborts when its timer goes off, and one late message is "
-        "enough.",
+        lines=[] if alone else [blocked, learnt],
+        title=f"{'Two' if phases == 2 else 'Three'}-phase commit, step by step",
+        question=question,
+        answer=answer,
     )
 
 
