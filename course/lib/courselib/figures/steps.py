@@ -125,13 +125,13 @@ def two_phase_commit(*, phases: int = 2, impatient: bool = False) -> Any:
     waits = (
         "In the recorded run the coordinator crashes, and A asks in vain. Go back to step 5. Let the coordinator crash "
         "later, so that B learns the outcome without it. Can you make A commit and B abort?",
-        "Deliver B's vote as well, and the commit to A, and crash the coordinator only then. When B's timer goes off it "
-        "asks A, and A has committed. Banks that wait never end differently, whatever you lose: that is why they can be "
-        "blocked. With impatient=True B aborts when its timer goes off, and one late message is enough.",
+        "Deliver B's vote as well, and the commit to A, and crash the coordinator only then. When B's timer goes off, "
+        "B asks A, and A has committed. Banks that wait never end differently, whatever you lose. That is why they "
+        "can be blocked. With impatient=True B aborts when its timer goes off, and one late message is enough.",
     )
     decides = (
         "Can you make one bank commit and the other abort?",
-        "Yes, because a bank decides by itself. Let one bank hear more than the other, and let the other's timer go off.",
+        "Yes, because a bank decides by itself. Let one bank hear more than the other, and let the timers go off.",
     )
     alone = impatient or phases == 3
     question, answer = decides if alone else waits
