@@ -15,7 +15,7 @@ from courselib.stepper import Action, Asking, Impossible, Judge, Stepper
 from courselib.svg import Plot
 from grader.nodes.node import Node
 from grader.nodes.sim import Member
-from grader.trace import storyboard
+from grader.trace import moments, storyboard
 from grader.trace.story import Fault, Happened, Sent, Story
 
 
@@ -101,7 +101,7 @@ def _still(run: Stepper, line: Sequence[Action], title: str) -> Plot:
             sent = send(action[2] if kind == "deliver" else who, client, text, float(at))
             sent.fate, sent.arrived = "delivered", at + 0.5
     told.faults += [_fault(kind, who, since, math.inf, run) for (kind, who), since in away.items()]
-    return Plot(storyboard.svg(told), title)
+    return Plot(moments.still(storyboard.svg(told)), title)
 
 
 def _fault(kind: str, who: str, since: float, until: float, run: Stepper) -> Fault:
