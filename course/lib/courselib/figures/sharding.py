@@ -46,7 +46,7 @@ def sharded(parameters: float, ranks: int, recipe: str, micro_batches: int) -> d
         "ZeRO 1": Sharded(whole, gradient, state / ranks, 2 * one),
         "ZeRO 2": Sharded(whole, gradient / ranks, state / ranks, (often + 1) * one),
         "ZeRO 3": Sharded(whole / ranks, gradient / ranks, state / ranks, 3 * often * one),
-        "FSDP, kept": Sharded(whole, gradient / ranks, state / ranks, 2 * often * one),
+        "FSDP kept": Sharded(whole, gradient / ranks, state / ranks, 2 * often * one),
     }
 
 

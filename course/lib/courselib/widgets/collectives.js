@@ -79,7 +79,7 @@ function render({ model, el }) {
       { name: "bandwidth", label: "bandwidth 1/β", values: kit.rounds(1e8, 1e12, [1, 1.25, 2, 2.5, 5]), show: (value) => kit.si(value, "B/s") },
       { name: "group", label: "ranks in a node G", values: kit.powers(0, 6) },
     ],
-    hint: `A message of S bytes takes α + S·β. The hierarchical one knows the nodes: inside of them a message has ${kit.si(model.get("node_alpha"), "s")} and ${kit.si(model.get("node_bandwidth"), "B/s")}.`,
+    hint: `A message of S bytes takes α + S·β. The hierarchical one knows the nodes: inside a node α is ${kit.si(model.get("node_alpha"), "s")} and the bandwidth ${kit.si(model.get("node_bandwidth"), "B/s")}.`,
     draw,
   });
 }

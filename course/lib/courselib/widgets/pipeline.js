@@ -158,7 +158,7 @@ function interact(view, state) {
     if (place === from) return;
     row.splice(place, 0, ...row.splice(from, 1));
     const same = ["F", "B", "W"].map((kind) => row.indexOf(kind + name.slice(1)));
-    if (same[0] > same[1] || same[1] > same[2]) view.refused = `Not there: on a stage ${name.slice(1)} goes forward (F), then backward (B), then to the weights (W).`;
+    if (same[0] > same[1] || same[1] > same[2]) view.refused = `Not there: on each stage micro-batch ${name.slice(1)} goes forward (F), then backward (B), then come its weights (W).`;
     else if (!played(rows, state())) view.refused = `Not there: with ${name} at that place the stages would wait for each other forever.`;
     view.chosen = id;
     if (view.refused) { view.say(view.refused); view.refused = null; }

@@ -5,7 +5,7 @@ const PARTS = [
   { name: "tensor", colour: "f1" },
   { name: "pipeline", colour: "f5" },
   { name: "ZeRO", colour: "f2" },
-  { name: "bubble", colour: "grid" },
+  { name: "bubble", colour: "f4" },
   { name: "gradients", colour: "f3" },
 ];
 const KEPT = [{ name: "states", colour: "f0" }, { name: "activations", colour: "f1" }];

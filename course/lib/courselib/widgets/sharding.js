@@ -12,7 +12,7 @@ function numbers({ parameters, ranks: n, recipe, micro_batches: often }) {
     "ZeRO 1": [whole, gradient, state / n, 2 * one],
     "ZeRO 2": [whole, gradient / n, state / n, (often + 1) * one],
     "ZeRO 3": [whole / n, gradient / n, state / n, 3 * often * one],
-    "FSDP, kept": [whole, gradient / n, state / n, 2 * often * one],
+    "FSDP kept": [whole, gradient / n, state / n, 2 * often * one],
   };
 }
 
@@ -51,7 +51,7 @@ function render({ model, el }) {
       { name: "recipe", label: "bytes a parameter", options: NAMES },
       { name: "memory", label: "memory of a GPU", values: [24e9, 40e9, 80e9, 141e9, 186e9], show: (value) => kit.si(value, "B") },
     ],
-    hint: "States only, without activations. FSDP, kept: reshard_after_forward=False leaves parameters whole until the backward pass has used them.",
+    hint: "States only, without activations. FSDP kept: reshard_after_forward=False leaves parameters whole until the backward pass has used them.",
     draw,
   });
 }

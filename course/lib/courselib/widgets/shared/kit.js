@@ -66,7 +66,7 @@ const kit = (() => {
 
   // A frame with two axes { low, high, log, unit, label }: its SVG, where a point lies, and its edges.
   function frame(width, height, across, up, top = 0) {
-    const left = 64, right = width - 14, bottom = height - 44;
+    const left = 64, right = width - 22, bottom = height - 44;
     const share = (axis, value) =>
       axis.log ? Math.log(value / axis.low) / Math.log(axis.high / axis.low) : (value - axis.low) / (axis.high - axis.low);
     const x = (value) => left + (right - left) * share(across, value);
@@ -142,6 +142,7 @@ const kit = (() => {
     const said = values && make("output", row);
     if (options) for (const [value, words] of Object.entries(options)) make("option", field, "", words).value = value;
     else field.type = values ? "range" : "checkbox";
+    if (said) said.setAttribute("aria-live", "off"); // the slider says it itself
     if (values) [field.min, field.max, field.step] = [0, values.length - 1, 1];
     const nearest = (value) => values.reduce((best, each, at) => (Math.abs(Math.log(each + 1e-15) - Math.log(value + 1e-15)) < Math.abs(Math.log(values[best] + 1e-15) - Math.log(value + 1e-15)) ? at : best), 0);
     const update = () => {
