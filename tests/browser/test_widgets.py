@@ -30,13 +30,38 @@ FIGURES = [
     "print(reduced.ranks, piped.schedule, [row[:3] for row in piped.own[3:]], shards.ranks, round(saved.interval), planned.recompute)",
     "reduced.ranks = 2",
 ]
+OWN = """
+from courselib import figures
+from grader.nodes import Node
+
+class Pass(Node):
+    def on_start(self):
+        self.got = 0
+        if self.id == "n1":
+            self.send("n2", {"type": "token"})
+
+    def on_message(self, src, body):
+        self.got += 1
+        self.send(src, {"type": "token", "number": 1 / (2 - self.got)})
+
+figures.steps(Pass, 2, record=2)
+"""
+SYSTEMS = [
+    OWN.strip(),
+    "(served := figures.latency())",
+    "(behind := figures.staleness())",
+    "(split := figures.partition())",
+    "figures.two_phase_commit(impatient=True)",
+    "print(served.batch, behind.workers, split.since, split.until)",
+]
+TOKENS = ("n1 to n2, token: arrives", "n2 to n1, token, number 1: arrives", "n1 to n2, token, number 1: arrives")
 
 
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     home = jupyter.copy_of_the_course(tmp_path_factory.mktemp("widgets") / "rankup")
     kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
-    for name, sources in (("asks", CELLS), ("figures", FIGURES)):
+    for name, sources in (("asks", CELLS), ("figures", FIGURES), ("systems", SYSTEMS)):
         cells = [new_code_cell(each) for each in sources]
         nbformat.write(new_notebook(cells=cells, metadata={"kernelspec": kernel}), home / f"{name}.ipynb")
     with jupyter.opened(home) as running:
@@ -87,6 +112,37 @@ def test_figures_and_their_kernel_share_what_is_moved(lab: Lab, page: Page) -> N
         for number in range(5):
             shown.nth(number).scroll_into_view_if_needed()
             jupyter.picture(page, f"figure-{number}-{theme.lower()}")
+
+
+def test_a_kernel_goes_on_where_nothing_is_recorded(lab: Lab, page: Page) -> None:
+    panel = jupyter.open_notebook(page, lab, "systems.ipynb")
+    jupyter.run_all(page, panel)
+    assert jupyter.errors(panel).all_inner_texts() == []
+    shown = panel.locator(".rankup-figure")
+    expect(shown).to_have_count(5)
+    own = shown.nth(0)
+    for label in TOKENS:
+        own.get_by_label(label).press("Enter")
+    expect(own.locator(".bad")).to_contain_text("n2 raised ZeroDivisionError")
+    own.get_by_label("n1: crash").click()
+    expect(own.locator(".told")).to_have_text("n1 crashes.")
+    shown.nth(1).get_by_label("batch size limit").press("ArrowRight")
+    shown.nth(2).get_by_label("workers").press("ArrowLeft")
+    begins = shown.nth(3).get_by_role("slider", name="begins")
+    begins.focus()
+    page.keyboard.press("PageUp")
+    expect(begins).to_have_attribute("aria-valuenow", "1.3")
+    asked = jupyter.cell(panel, "print")
+    jupyter.run(asked)
+    expect(asked.locator(".jp-OutputArea")).to_have_text("32 4 1.3 3.4\n")
+    for label in ("client asks", "client to coord, begin: arrives", "coord to A, prepare: arrives",
+                  "coord to B, prepare: arrives", "A to coord, vote, yes true: arrives", "B to coord, vote, yes true: arrives",
+                  "coord to A, commit: arrives", "B: timer doubt"):  # fmt: skip
+        shown.nth(4).get_by_label(label).click()
+    expect(shown.nth(4).locator(".bad")).to_have_text("A committed, B aborted")
+    for number in range(5):
+        shown.nth(number).scroll_into_view_if_needed()
+        jupyter.picture(page, f"system-{number}")
 
 
 def test_a_page_hides_what_came_out_until_it_is_predicted(page: Page, tmp_path: Path) -> None:

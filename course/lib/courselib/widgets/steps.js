@@ -70,6 +70,7 @@ function diagram(path, at, lanes, names, width) {
   };
   const label = (x1, x2, y1, y2, text) => kit.text((x1 + x2) / 2 + 4, (y1 + y2) / 2 + (y2 > y1 ? -3 : 10), JSON.parse(text).type, "start", "ink", 'style="paint-order: stroke; stroke: var(--paper); stroke-width: 3px"');
   const cross = (cx, cy) => `<path d="M${cx - 5} ${cy - 5}l10 10m0 -10l-10 10" stroke="var(--${bad})" stroke-width="2.4"/>`;
+  for (const { key, count } of path[0].state.messages) for (let k = 0; k < count; k++) put(key, 0); // sent by on_start
   for (const name of lanes) {
     parts.push(kit.text(4, y(name) + 4, name, "start", "ink", names.includes(name) ? 'font-weight="600"' : ""));
     const node = names.indexOf(name);
@@ -215,7 +216,7 @@ function render({ model, el }) {
     const [svg, height] = diagram(path, at, lanes, names, view.width);
     view.paint(svg, height);
     panel.replaceChildren();
-    const told_ = box(panel, "p", "told", at ? sentence(path[at - 1].state, action, state, asks) : "All nodes have started. Choose what happens, or step through the recorded run.");
+    const told_ = box(panel, "p", "told", at ? sentence(path[at - 1].state, action, state, asks) : `All nodes have started. Choose what happens${line.length ? ", or step through the recorded run" : ""}.`);
     told_.setAttribute("role", "status");
     if (state.wrong) box(panel, "p", "bad", state.wrong);
     if (failed) box(panel, "p", "bad", failed);
