@@ -27,7 +27,8 @@ FIGURES = [
     "(shards := figures.sharding())",
     "(saved := figures.goodput())",
     "(planned := figures.plans())",
-    "print(reduced.ranks, piped.schedule, [row[:3] for row in piped.own[3:]], shards.ranks, round(saved.interval), planned.recompute)",
+    "moved = [row[:3] for row in piped.own[3:]]\n"
+    "print(reduced.ranks, piped.schedule, moved, shards.ranks, round(saved.interval), planned.recompute)",
     "reduced.ranks = 2",
 ]
 OWN = """
@@ -54,6 +55,11 @@ SYSTEMS = [
     "figures.two_phase_commit(impatient=True)",
     "print(served.batch, behind.workers, split.since, split.until)",
 ]
+SPLIT = (
+    "client asks", "client to coord, begin: arrives", "coord to A, prepare: arrives", "coord to B, prepare: arrives",
+    "A to coord, vote, yes true: arrives", "B to coord, vote, yes true: arrives", "coord to A, commit: arrives",
+    "B: timer doubt",
+)  # fmt: skip
 TOKENS = ("n1 to n2, token: arrives", "n2 to n1, token, number 1: arrives", "n1 to n2, token, number 1: arrives")
 
 
@@ -135,9 +141,7 @@ def test_a_kernel_goes_on_where_nothing_is_recorded(lab: Lab, page: Page) -> Non
     asked = jupyter.cell(panel, "print")
     jupyter.run(asked)
     expect(asked.locator(".jp-OutputArea")).to_have_text("32 4 1.3 3.4\n")
-    for label in ("client asks", "client to coord, begin: arrives", "coord to A, prepare: arrives",
-                  "coord to B, prepare: arrives", "A to coord, vote, yes true: arrives", "B to coord, vote, yes true: arrives",
-                  "coord to A, commit: arrives", "B: timer doubt"):  # fmt: skip
+    for label in SPLIT:
         shown.nth(4).get_by_label(label).click()
     expect(shown.nth(4).locator(".bad")).to_have_text("A committed, B aborted")
     for number in range(5):

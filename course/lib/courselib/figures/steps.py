@@ -18,12 +18,18 @@ from grader.nodes.sim import Member
 from grader.trace import moments, storyboard
 from grader.trace.story import Fault, Happened, Sent, Story
 
+OPEN = (  # a question for any class, and what helps to answer it
+    "In which order of messages, timers and crashes do your nodes break what they promise?",
+    "Write the promise as a function of each node's attributes that returns a sentence where it is broken, and give it "
+    "to figures.steps as judge. The sentence then stands above the messages as soon as you have got there.",
+)
+
 
 def steps(
     kinds: Mapping[str, type[Node]] | type[Node], size: int | Sequence[Member] = 3,
     asks: Asking | None = None, *, judge: Judge | None = None,
     lines: Sequence[str] = (), title: str = "Nodes, step by step",
-    question: str = "What can go wrong, and in how few steps?", answer: str = "", record: int = 300, **settings: Any,
+    question: str = OPEN[0], answer: str = OPEN[1], record: int = 300, **settings: Any,
 ) -> Any:  # fmt: skip
     """Nodes of your own class, or of several, stepped by whoever looks.
 
