@@ -27,7 +27,8 @@ FIGURES = [
     "(shards := figures.sharding())",
     "(saved := figures.goodput())",
     "(planned := figures.plans())",
-    "print(reduced.ranks, piped.schedule, [row[:3] for row in piped.own[3:]], shards.ranks, round(saved.interval), planned.recompute)",
+    "moved = [row[:3] for row in piped.own[3:]]\n"
+    "print(reduced.ranks, piped.schedule, moved, shards.ranks, round(saved.interval), planned.recompute)",
     "reduced.ranks = 2",
 ]
 
