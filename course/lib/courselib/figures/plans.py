@@ -25,17 +25,15 @@ def plans(model: ModelSpec = MODEL, cluster: ClusterSpec = CLUSTER, plan: Plan =
     `plan.dp` is what the devices leave. Raises ValueError for a plan that is not legal, or where none fits.
     """
     mine, best = planner.judged(model, cluster, plan), planner.best(model, cluster)
-    every = costs.legal(model, cluster)
-    need, take = costs.memory(model, cluster, every).all, costs.seconds(model, cluster, every).all
-    near = (take < 6 * best.seconds) & (need < 10 * cluster.memory)
     size = planner.parameters(model) / 1e9
-    limit = [(cluster.memory, seconds) for seconds in (best.seconds, 6 * best.seconds)]
     still = plot(
         f"Plans for {size:.3g} billion parameters: step time and memory",
-        {f"memory of a device: {cluster.memory / 1e9:g} GB": limit},
         {
-            "legal plans": [*zip(need[near].tolist(), take[near].tolist(), strict=True)],
-            "this one": [(mine.memory, mine.seconds)],
+            "the fastest plan with so much memory": _fastest(model, cluster, 6 * best.seconds),
+            f"memory of a device: {cluster.memory / 1e9:g} GB": [(cluster.memory, t * best.seconds) for t in (1, 6)],
+        },
+        {
+            "this plan": [(mine.memory, mine.seconds)],
             "the best that fits": [(best.memory, best.seconds)],
         },
         x="memory that it needs", y="seconds of a step", units=("B", "s"), log="xy",
@@ -52,3 +50,15 @@ def plans(model: ModelSpec = MODEL, cluster: ClusterSpec = CLUSTER, plan: Plan =
         "The states then fit only with ZeRO stage 1. That plan takes 7.8 s, and it is the best.",
         spec=asdict(model), links=links, devices=cluster.devices, memory=cluster.memory, **chosen,
     )  # fmt: skip
+
+
+def _fastest(model: ModelSpec, cluster: ClusterSpec, most: float) -> list[tuple[float, float]]:
+    """How fast plans get with more and more memory, in steps: (bytes, seconds) of those under `most` seconds."""
+    every = costs.legal(model, cluster)
+    need, take = costs.memory(model, cluster, every).all, costs.seconds(model, cluster, every).all
+    found: list[tuple[float, float]] = []
+    for memory, seconds in sorted(zip(need.tolist(), take.tolist(), strict=True)):
+        if seconds < (found[-1][1] if found else most) and memory < 10 * cluster.memory:
+            found += [(memory, found[-1][1])] if found else []
+            found.append((memory, seconds))
+    return found

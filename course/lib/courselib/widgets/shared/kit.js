@@ -261,7 +261,7 @@ const kit = (() => {
 .rankup-figure .question { border-left: 4px solid var(--c3); padding: 0 12px; margin: 8px 0 4px; }
 .rankup-figure .question p { margin: 2px 0; }
 .rankup-figure details { border: 0; margin: 0; padding: 0; }
-.rankup-figure summary { cursor: pointer; color: var(--c3); }
+.rankup-figure summary { cursor: pointer; color: var(--c3) !important; background: none !important; }
 `;
 
   return { si, time, percent, rounds, powers, range, text, label, frame, line, dot, stacked, legend, figure, escape, LETTER };
