@@ -10,7 +10,7 @@ from docutils import nodes
 from docutils.utils.math import latex2mathml
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE))
+sys.path[:0] = [str(HERE), str(HERE.parent), str(HERE.parent / "course" / "lib")]  # a checkout is enough
 
 project = "rankup"
 html_title = "rankup"
@@ -55,8 +55,10 @@ def _mathml(page: Any, node: nodes.math | nodes.math_block) -> None:
 
 def _widgets(app: Any) -> None:
     """All widgets' modules as one script: pages that are opened as files may load no modules."""
-    parts = [(HERE / "widgets.js").read_text("utf-8")]
-    for path in sorted((HERE.parent / "course" / "lib" / "courselib" / "widgets").glob("*.js")):
+    from courselib import widget
+
+    parts = [(HERE / "widgets.js").read_text("utf-8"), widget.shared()]
+    for path in sorted(widget.FOLDER.glob("*.js")):
         body, _, exported = path.read_text("utf-8").rpartition("export default ")
         parts.append(f"(() => {{\n{body}window.rankupWidgets[{path.stem!r}] = {exported.strip()}\n}})();\n")
     script = Path(app.outdir, "_static", "all-widgets.js")

@@ -10,6 +10,8 @@ import pytest
 from jupyter import picture
 from playwright.sync_api import Page, expect
 
+from courselib import commit
+from courselib.cluster import cluster
 from grader.classroom import live, report
 from grader.classroom.pages import feedback
 from grader.trace import dark, diagram, moments, storyboard
@@ -86,3 +88,11 @@ def test_an_output_follows_the_theme(page: Page, theme: str, paper: str) -> None
     page.set_content(f"<body data-jp-theme-light={theme}>{shown}</body>")
     assert page.locator("svg > rect").first.evaluate("each => getComputedStyle(each).fill") == paper
     expect(page.get_by_role("slider")).to_have_count(2)
+
+
+def test_the_run_of_a_cluster_is_stepped_in_a_chapter(page: Page) -> None:
+    run = cluster(commit.KINDS, commit.banks("A B"), {"client": [("coord", {"type": "begin"})]}, until=1.0)
+    page.set_content(run._repr_html_())
+    page.get_by_role("slider").press("End")
+    expect(page.locator(".player")).to_contain_text("A")
+    expect(page.locator(".player")).to_contain_text("committed")

@@ -6,21 +6,10 @@ from typing import Any
 
 import pytest
 
+from courselib.figures import pipeline as figure
+from courselib.figures.pipeline import orders
+from courselib.figures.pipeline import played as drawn
 from courselib.schedules import Pass, in_order, interleaved, zero_bubble
-
-
-def gpipe(micro_batches: int) -> list[str]:
-    return [f"{kind}{number}" for kind in "FB" for number in range(micro_batches)]
-
-
-def one_forward_one_backward(stage: int, stages: int, micro_batches: int) -> list[str]:
-    warm_up = min(stages - stage - 1, micro_batches)
-    order = [f"F{number}" for number in range(warm_up)]
-    for number in range(micro_batches):
-        if warm_up + number < micro_batches:
-            order.append(f"F{warm_up + number}")
-        order.append(f"B{number}")
-    return order
 
 
 def played(ranks: list[list[Pass]]) -> tuple[float, list[int]]:
@@ -51,14 +40,16 @@ def played(ranks: list[list[Pass]]) -> tuple[float, list[int]]:
 
 @pytest.mark.parametrize(("stages", "micro_batches"), [(2, 1), (4, 1), (4, 3), (4, 8), (8, 8), (3, 64)])
 def test_gpipe_and_1f1b_take_as_long_and_keep_m_and_p_minus_s(stages: int, micro_batches: int) -> None:
-    ranks = range(stages)
-    one = [in_order(one_forward_one_backward(s, stages, micro_batches), s, stages) for s in ranks]
-    took, peaks = played([in_order(gpipe(micro_batches), s, stages) for s in ranks])
+    one, all_forward = (
+        [in_order(order, s, stages) for s, order in enumerate(orders(name, stages, micro_batches))]
+        for name in ("1f1b", "gpipe")
+    )
+    took, peaks = played(all_forward)
     assert took == pytest.approx(3 * (micro_batches + stages - 1))
     assert peaks == [micro_batches] * stages
     took, peaks = played(one)
     assert took == pytest.approx(3 * (micro_batches + stages - 1))
-    assert peaks == [min(stages - s, micro_batches) for s in ranks]
+    assert peaks == [min(stages - s, micro_batches) for s in range(stages)]
 
 
 @pytest.mark.parametrize(("stages", "micro_batches", "pieces"), [(4, 8, 2), (4, 8, 4), (2, 4, 3), (8, 16, 2)])
@@ -74,8 +65,8 @@ def test_interleaving_needs_micro_batches_in_groups() -> None:
 
 @pytest.mark.parametrize(("stages", "micro_batches"), [(4, 8), (2, 4), (8, 16)])
 def test_zero_bubble_h1_leaves_a_third_and_keeps_no_more_than_1f1b(stages: int, micro_batches: int) -> None:
-    orders = [one_forward_one_backward(s, stages, micro_batches) for s in range(stages)]
-    took, peaks = played([zero_bubble(order, s, stages) for s, order in enumerate(orders)])
+    alternating = orders("1f1b", stages, micro_batches)
+    took, peaks = played([zero_bubble(order, s, stages) for s, order in enumerate(alternating)])
     assert took == pytest.approx(3 * micro_batches + stages - 1)
     assert max(peaks) == stages
 
@@ -83,3 +74,27 @@ def test_zero_bubble_h1_leaves_a_third_and_keeps_no_more_than_1f1b(stages: int, 
 def test_a_pass_names_its_seconds_and_neighbours() -> None:
     assert in_order(["F0", "B0"], 1, 3, 5.0, 7.0) == [["F0", "0", 5.0, [0], [2]], ["B0", "0", 7.0, [2], [0]]]
     assert in_order(["F0", "B0"], 0, 2) == [["F0", "0", 1.0, [], [1]], ["B0", "0", 2.0, [1], []]]
+
+
+@pytest.mark.parametrize(("stages", "micro_batches", "pieces"), [(4, 8, 2), (2, 6, 3), (3, 3, 1), (1, 2, 2)])
+def test_the_figure_plays_a_schedule_as_its_ranks_do(stages: int, micro_batches: int, pieces: int) -> None:
+    alternating = orders("1f1b", stages, micro_batches)
+    passes = {
+        "1f1b": [in_order(order, s, stages, 2.0, 3.0) for s, order in enumerate(alternating)],
+        "interleaved": [interleaved(s, stages, micro_batches, pieces, 2.0, 3.0) for s in range(stages)],
+        "zb-h1": [zero_bubble(order, s, stages, 1.5) for s, order in enumerate(alternating)],
+    }
+    for name, ranks in passes.items():
+        seconds = (1.5, 1.5, 1.5) if name == "zb-h1" else (2.0, 1.0, 2.0)
+        found = drawn(orders(name, stages, micro_batches, pieces), *seconds)
+        took, peaks = played(ranks)
+        assert found.seconds == pytest.approx(took), name
+        assert [peak * (pieces if name == "interleaved" else 1) for peak in found.peaks] == peaks, name
+        assert found.bubble == pytest.approx(1 - micro_batches * sum(seconds) / took), name
+
+
+def test_the_figure_refuses_what_cannot_be_played() -> None:
+    with pytest.raises(ValueError, match="wait for each other for ever"):
+        drawn([["F0", "B0"], ["B0", "F0"]], 1.0, 1.0, 1.0)
+    with pytest.raises(ValueError, match="4 stages do not divide 6 micro-batches"):
+        figure("interleaved", 4, 6)

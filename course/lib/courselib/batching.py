@@ -33,6 +33,11 @@ class Served:
         """The size of each batch."""
         return [self.began.count(start) for start in sorted(set(self.began))]
 
+    @property
+    def mean(self) -> float:
+        """The mean time to an answer."""
+        return sum(end - at for at, end in zip(self.came, self.ended, strict=True)) / len(self.came)
+
     def latency(self, share: float) -> float:
         """The time to an answer that this share of the requests did not exceed."""
         times = sorted(end - at for at, end in zip(self.came, self.ended, strict=True))

@@ -119,15 +119,16 @@ def cluster(
     `size` nodes n1, n2, ... of the one class, with `settings` set on each; or members with classes of their own.
     """
     kinds = {kinds.__name__: kinds} if isinstance(kinds, type) else dict(kinds)
-    members = _members(kinds, size, settings)
+    members = members_of(kinds, size, settings)
     wanted = {client: tuple(Ask(*one) for one in given) for client, given in (asks or {}).items()}
     plan = Plan(members, wanted, tuple(faults), network or Network(), seed, until=until)
     return Run(play(plan, Local(kinds, tuple(watched)), prepare=prepare))
 
 
-def _members(
+def members_of(
     kinds: Mapping[str, type[Node]], size: int | Sequence[Member], settings: dict[str, Any]
 ) -> tuple[Member, ...]:
+    """`size` nodes n1, n2, ... of the first class, with these settings; or members that are told."""
     if not isinstance(size, int):
         return tuple(size)
     kind = next(iter(kinds))
@@ -161,7 +162,7 @@ def explore(
     """
     kinds = {kinds.__name__: kinds} if isinstance(kinds, type) else dict(kinds)
     wanted = {client: tuple(Ask(*one) for one in given) for client, given in asks.items()}
-    model = Model(_members(kinds, size, settings), wanted, timers, crashes, copies)
+    model = Model(members_of(kinds, size, settings), wanted, timers, crashes, copies)
     observe = observe or (_watched if watched else None)
     explorer = Explorer(Local(kinds, tuple(watched)), model, judge, observe, settled=settled)
     found = explorer.search(most)

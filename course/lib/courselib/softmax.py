@@ -40,10 +40,13 @@ class Softmax:
         logs = _log_softmax(x @ w.reshape(FEATURES + 1, CLASSES))
         return float(RIDGE / 2 * w @ w - logs[np.arange(len(y)), y].mean())
 
-    def gradient(self, w: Array, worker: int | None = None, step: int = 0, batch: int = BATCH) -> Array:
-        """The gradient over all samples, or over a batch of a worker's, which `worker` and `step` decide."""
-        rows: NDArray[np.intp] = np.arange(SAMPLES)
-        if worker is not None:
+    def gradient(self, w: Array, worker: int | None = None, step: int = 0, batch: int | None = BATCH) -> Array:
+        """The gradient over all samples, or over a batch of a worker's, which `worker` and `step` decide.
+
+        Without a batch (None) it is over all samples of the worker.
+        """
+        rows: NDArray[np.intp] = np.arange(SAMPLES) if worker is None else self.shards[worker]
+        if worker is not None and batch is not None:
             rows = np.random.default_rng([10, worker, step]).choice(self.shards[worker], batch, replace=False)
         x, y = self.inputs[rows], self.labels[rows]
         error = np.exp(_log_softmax(x @ w.reshape(FEATURES + 1, CLASSES)))
@@ -57,15 +60,32 @@ class Softmax:
 
 
 @lru_cache
-def least_loss() -> float:
-    """The least loss, by Newton's method: ten steps, of which the last change nothing any more."""
+def least() -> Array:
+    """The parameters of least loss, by Newton's method: ten steps, of which the last change nothing any more."""
     task, w = Softmax(), np.zeros(SIZE)
     for _ in range(10):
-        chance = np.exp(_log_softmax(task.inputs @ w.reshape(FEATURES + 1, CLASSES)))
-        curved = chance[:, :, None] * np.eye(CLASSES) - chance[:, :, None] * chance[:, None, :]
-        hessian = np.einsum("ni,nj,nab->iajb", task.inputs, task.inputs, curved, optimize=True) / SAMPLES
-        w = w - np.linalg.solve(hessian.reshape(SIZE, SIZE) + RIDGE * np.eye(SIZE), task.gradient(w))
-    return task.loss(w)
+        w = w - np.linalg.solve(hessian(w), task.gradient(w))
+    return w
+
+
+@lru_cache
+def least_loss() -> float:
+    return Softmax().loss(least())
+
+
+@lru_cache
+def sharpest() -> float:
+    """The largest curvature at the least loss: without delay, gradient descent settles at rates below 2 over it."""
+    return float(np.linalg.eigvalsh(hessian(least()))[-1])
+
+
+def hessian(w: Array) -> Array:
+    """The second derivatives of the loss over all samples, SIZE x SIZE."""
+    inputs = Softmax().inputs
+    chance = np.exp(_log_softmax(inputs @ w.reshape(FEATURES + 1, CLASSES)))
+    curved = chance[:, :, None] * np.eye(CLASSES) - chance[:, :, None] * chance[:, None, :]
+    found = np.einsum("ni,nj,nab->iajb", inputs, inputs, curved, optimize=True) / SAMPLES
+    return np.asarray(found.reshape(SIZE, SIZE) + RIDGE * np.eye(SIZE))
 
 
 def _log_softmax(scores: Array) -> Array:

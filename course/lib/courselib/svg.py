@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from html import escape
 
-from grader.trace import dark
+from grader.trace import dark, moments
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#7b4ea3", "#5c6b78")  # told apart also by most colour-blind readers
 INK, FAINT, GRID, PAPER = "#1f2933", "#616e7c", "#e4e7eb", "#ffffff"
@@ -47,7 +47,8 @@ class Plot:
     title: str
 
     def _repr_html_(self) -> str:
-        return dark.in_notebooks(self.svg) + dark.framed(self.svg)
+        stepped = moments.script() if "<metadata>" in self.svg else ""
+        return dark.in_notebooks(self.svg) + dark.framed(self.svg) + stepped
 
 
 class Drawn(ABC):

@@ -1,7 +1,8 @@
 """What a reader can move: a widget of JupyterLab and VS Code by anywidget, and the same on a page without a kernel.
 
 `widgets/NAME.js` has `render({ model, el })` and ends with `export default { render };`. Its state are plain values, by
-their names: with a kernel both sides share them, on a page they are what the kernel had when the cell was run.
+their names: with a kernel both sides share them, on a page they are what the kernel had when the cell was run. A module
+imports nothing. What modules share is `kit`, of `widgets/shared/kit.js`: that text stands before theirs.
 """
 
 from __future__ import annotations
@@ -14,6 +15,9 @@ from typing import Any
 
 import anywidget
 import traitlets
+
+from courselib import svg
+from grader.trace import dark
 
 FOLDER = Path(__file__).with_name("widgets")
 
@@ -40,10 +44,31 @@ class Widget(anywidget.AnyWidget):
 
 
 @functools.cache
+def shared() -> str:
+    """The text of `kit`, with the colours of all other pictures, by day and after dark."""
+    colours = {"ink": svg.INK, "faint": svg.FAINT, "grid": svg.GRID, "paper": svg.PAPER}
+    colours |= {f"c{at}": colour for at, colour in enumerate(svg.COLOURS)}
+    for at, (fill, ink) in enumerate(svg.FILLS):
+        colours |= {f"f{at}": fill, f"f{at}i": ink}
+    day, night = (
+        " ".join(f"--{name}: {colour};" for name, colour in palette.items())
+        for palette in (colours, {name: dark.AFTER_DARK[colour] for name, colour in colours.items()})
+    )
+    after_dark = f":is([data-jp-theme-light=false], .vscode-dark, [data-theme=dark]) .rankup-figure {{ {night} }}"
+    text = (FOLDER / "shared" / "kit.js").read_text("utf-8")
+    return text.replace("/*COLOURS*/", day).replace("/*DARK*/", after_dark)
+
+
+def _module(name: str) -> str:
+    text = (FOLDER / f"{name}.js").read_text("utf-8")
+    return f"{shared()}\n{text}" if "kit." in text else text
+
+
+@functools.cache
 def _kind(module: str, names: frozenset[str]) -> type[Widget]:
     """The class of widgets of a module, with these values in its state."""
     traits = {name: traitlets.Any().tag(sync=True, shared=True) for name in names}
-    return type(f"Widget_{module}", (Widget,), {"_esm": FOLDER / f"{module}.js", "module": module, **traits})
+    return type(f"Widget_{module}", (Widget,), {"_esm": _module(module), "module": module, **traits})
 
 
 def widget(module: str, still: str = "", **state: Any) -> Any:

@@ -1,0 +1,31 @@
+"""Figures that a reader moves. Each is drawn by `widgets/NAME.js`; the numbers are computed here by the same formulas.
+
+    figures.collectives(ranks=64, size=1e6)
+
+Shown with a kernel, a figure's values can be read and set from Python: `figure.ranks = 8`. On paper and where no script
+runs there is a picture of the values that the figure was made with.
+"""
+
+from courselib.figures.collectives import collectives
+from courselib.figures.goodput import goodput
+from courselib.figures.latency import latency
+from courselib.figures.partition import partition
+from courselib.figures.pipeline import pipeline
+from courselib.figures.plans import plans
+from courselib.figures.sharding import sharding
+from courselib.figures.staleness import staleness
+from courselib.figures.steps import election_in_terms, steps, two_phase_commit
+
+__all__ = [
+    "collectives",
+    "election_in_terms",
+    "goodput",
+    "latency",
+    "partition",
+    "pipeline",
+    "plans",
+    "sharding",
+    "staleness",
+    "steps",
+    "two_phase_commit",
+]
