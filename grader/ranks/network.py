@@ -157,13 +157,13 @@ def parse(text: str) -> Network:
         raise BadNetwork(f"no network is called {name!r}; write {', '.join(PRESETS)} or alpha=...,beta=...")
     network = PRESETS[name][0] if name else Network(beta=0.0)
     known = {field.name for field in fields(Network)}
+    changed: dict[str, Any] = {}
     for pair in filter(None, rest.split(",")):
         key, equals, value = pair.partition("=")
         if key not in known or not equals:
             raise BadNetwork(f"{pair!r} is not one of {', '.join(f'{name}=...' for name in sorted(known))}")
-        changed: dict[str, Any] = {key: count(value) if key in COUNTS else _of_a_link(value)}
-        network = replace(network, **changed)
-    return network
+        changed[key] = count(value) if key in COUNTS else _of_a_link(value)
+    return replace(network, **changed)
 
 
 def seconds(text: str) -> float:
