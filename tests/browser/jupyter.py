@@ -144,10 +144,12 @@ def run(at: Locator) -> None:
 
 
 def run_all(page: Page, panel: Locator) -> None:
-    """Run every cell, and wait for the last one, or for the first error."""
+    """Run every cell, and wait for the last one, or for the first error. Cells that are folded have no number."""
     menu(page, "Run", "Run All Cells")
-    ended = panel.locator(".jp-CodeCell").last.locator(".jp-InputPrompt", has_text=re.compile(r"\[\d+\]:"))
+    last = panel.locator(".jp-CodeCell .jp-InputArea-prompt").last
+    ended = last.filter(has_text=re.compile(r"\[\d+\]:"))
     expect(ended.or_(errors(panel)).first).to_be_attached(timeout=5 * MINUTES)
+    expect(panel.locator('.jp-Notebook-ExecutionIndicator[data-status="idle"]')).to_be_visible(timeout=MINUTES)
 
 
 def errors(panel: Locator) -> Locator:

@@ -80,7 +80,7 @@ def _bytes(bench: RankBench) -> Outcome:
         if sent[worst] > allowed:
             what = (
                 f"With {case.label}: the sum is right, but rank {worst} sent {sent[worst]} bytes for a tensor of "
-                f"{size} bytes; a ring all-reduce needs 2(N-1)/N x {size} = {allowed}. {_habit(sent, size, n)}"
+                f"{size} bytes; a ring all-reduce needs 2(N-1)/N x {size} = {allowed}. {_habit(case, result, worst)}"
             )
             texts = f"at most {allowed} bytes", f"{sent[worst]} bytes"
             raise bench.lost(case, "too_many_bytes", what, worst, *texts)
@@ -116,7 +116,17 @@ def _enough_bytes(bench: RankBench, case: Case, result: CallResult) -> None:
         raise bench.lost(case, "too_few_bytes", what, least, f"at least {size} bytes", f"{sent[least]} bytes")
 
 
-def _habit(sent: list[int], size: int, n: int) -> str:
+def _habit(case: Case, result: CallResult, worst: int) -> str:
+    n, tensor = case.ranks, case.tensors[0]
+    size = tensor.numel * tensor.storage.itemsize
+    sent = [result.trace.bytes_sent(rank) for rank in range(n)]
+    messages = [op.size for op in result.trace.operations(worst) if op.kind == SEND]
+    row = size // tensor.shape[0]
+    if len(tensor.shape) > 1 and size // n < max(messages) < size and not any(message % row for message in messages):
+        return (
+            f"All its messages are whole rows of {row} bytes, and a chunk has {size // n}: cut the flat tensor, "
+            "tensor.contiguous().view(-1), into N chunks, not the matrix into rows."
+        )
     if all(count == (n - 1) * size for count in sent):
         return "That is N-1 whole tensors: pass chunks of numel/N round the ring, not the whole tensor."
     if max(sent) >= (n - 1) * size and sorted(sent)[-2] <= size:
