@@ -15,12 +15,13 @@ import shutil
 import statistics
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from typing import Any
 
 from _common import ROOT, save
-from latency import reference, timed
 
-from grader import registry
+from grader import grading, registry, submission
 from grader.exercise import Exercise
 from grader.jobs.sparks import java
 from grader.ranks.engines import Engines
@@ -35,6 +36,26 @@ THEIRS = "from pyspark.sql import SparkSession\nspark = SparkSession.builder.mas
 def ours(found: Exercise) -> bool:
     """Whether the exercise is run on an engine that this measures."""
     return found.chapter in ("04", "05", "13")
+
+
+def timed(work: Callable[[], object]) -> float:
+    started = time.perf_counter()
+    work()
+    return time.perf_counter() - started
+
+
+def reference(found: Exercise, engines: Engines) -> Callable[[], None]:
+    """The full verdict on what the exercise's notebook in solutions/ teaches."""
+    (notebook,) = ROOT.glob(f"solutions/*/{found.name}.ipynb")
+    handed_in = submission.read(notebook, found.function_names)
+
+    def run() -> None:
+        verdict = grading.grade(found, handed_in, engines, seed=1)
+        if not verdict.passed:
+            said = [check.diagnosis.message for check in verdict.checks if check.diagnosis]
+            sys.exit(f"{found.name}: the reference solution has {verdict.points:g} points\n" + "\n".join(said))
+
+    return run
 
 
 def verdicts(names: list[str], repeat: int) -> list[dict[str, Any]]:

@@ -245,13 +245,14 @@ def list_(
     html: Annotated[Path | None, typer.Option(help="Also write your progress to this HTML file.")] = None,
 ) -> int:
     """Show your progress in chapters, exercises, cards and interviews, what to do next, and why."""
-    from grader.standing import gather, page, terminal
+    from grader.standing import gather, terminal
 
     if html is not None and not html.parent.is_dir():
         raise BadRequest(f"{html}: no such folder: {html.parent}. Create it first")
     standing = gather.gather()
     if html is not None:
         from grader.classroom import running
+        from grader.standing import page
 
         running.write_whole(html, page.page(standing))
     if as_json:

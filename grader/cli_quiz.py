@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +15,7 @@ from grader.submission import BadRequest
 
 if TYPE_CHECKING:
     from grader.quiz.interview.session import Course
+    from grader.quiz.plan import Wanted
 
 app = typer.Typer()
 cards_app = typer.Typer(help="List, check and export the flashcards.", no_args_is_help=True)
@@ -31,16 +33,34 @@ def _told() -> Iterator[None]:
         raise BadRequest(str(error)) from None
 
 
+Decks = Annotated[list[str] | None, typer.Argument(metavar="DECK", help="Decks, e.g. 06 (default: all decks).")]
+Topics = Annotated[list[str] | None, typer.Option("--topic", help="Only cards about this topic (repeatable).")]
+Levels = Annotated[list[str] | None, typer.Option("--level", help="Only mid, senior or principal (repeatable).")]
+Kinds = Annotated[
+    list[str] | None,
+    typer.Option("--kind", help="Only qa, cloze, number, choice, order, bug or diagram (repeatable)."),
+]
+
+
+def _wanted(
+    decks: list[str] | None, topic: list[str] | None, level: list[str] | None, kind: list[str] | None
+) -> Wanted:
+    from grader.quiz.plan import Wanted
+
+    return Wanted(tuple(map(_chapter, decks or ())), tuple(topic or ()), tuple(level or ()), tuple(kind or ()))
+
+
+def _chapter(name: str) -> str:
+    """The name of a deck or a chapter as we write it: 6 is 06."""
+    return name.zfill(2) if name.isdecimal() else name
+
+
 @app.command()
 def quiz(
-    decks: Annotated[
-        list[str] | None, typer.Argument(metavar="DECK", help="Decks, e.g. 06 (default: all decks).")
-    ] = None,
-    topic: Annotated[list[str] | None, typer.Option(help="Only cards about this topic (repeatable).")] = None,
-    level: Annotated[list[str] | None, typer.Option(help="Only mid, senior or principal (repeatable).")] = None,
-    kind: Annotated[
-        list[str] | None, typer.Option(help="Only qa, cloze, number, choice, order, bug or diagram (repeatable).")
-    ] = None,
+    decks: Decks = None,
+    topic: Topics = None,
+    level: Levels = None,
+    kind: Kinds = None,
     new: Annotated[
         int | None, typer.Option(min=0, help="New cards today, over all sessions (default: your setting, or 10).")
     ] = None,
@@ -59,15 +79,15 @@ def quiz(
 
     On a terminal, the quiz uses the full screen, and ? lists the keys. Through pipes, or with TERM=dumb or --plain, it
     prints plain lines. Your progress is kept in $RANKUP_DATA, or in your data folder, under the ids of the cards.
+    Decks of your own are in the folder cards there, and are asked beside ours: `rankup cards new NAME` begins one.
     --import merges the progress of two machines: it keeps each card's latest review, and every answer once.
     """
     from grader import catalog
     from grader.quiz import front
-    from grader.quiz.plan import Wanted
 
     if sum((stats, export is not None, import_ is not None, unsuspend is not None)) > 1:
         raise BadRequest("give only one of --stats, --export, --import and --unsuspend")
-    wanted = Wanted(tuple(decks or ()), tuple(topic or ()), tuple(level or ()), tuple(kind or ()))
+    wanted = _wanted(decks, topic, level, kind)
     with _told():
         if export is not None:
             return front.export(export)
@@ -82,7 +102,7 @@ def quiz(
 
 @app.command()
 def interview(
-    level: Annotated[str, typer.Option(help="mid, senior or principal.")],
+    level: Annotated[str, typer.Option(help="The level that you apply for: mid, senior or principal.")] = "",
     minutes: Annotated[
         float | None,
         typer.Option(help="Length (default: 30, or the round's). 45 or more: with a design round, if one fits."),
@@ -92,8 +112,12 @@ def interview(
     ] = None,
     design: Annotated[str | None, typer.Option("--round", help="Include this design round, e.g. one-trillion.")] = None,
     seed: Annotated[
-        int | None, typer.Option(min=0, help="Seed for drawing the questions. Your progress changes the draw, too.")
+        int | None,
+        typer.Option(min=0, help="Ask the questions of this seed, as a report names it (default: what suits you)."),
     ] = None,
+    speak: Annotated[
+        bool, typer.Option("--speak", help="Answer each question aloud in 90 seconds; a bell rings at their end.")
+    ] = False,
     out: Annotated[Path, typer.Option(help="The folder for the report.")] = Path("work", "interviews"),
     plain: Annotated[bool, typer.Option("--plain", help="Use plain lines, even on a terminal.")] = False,
 ) -> int:
@@ -101,7 +125,7 @@ def interview(
     from grader.quiz.interview import session
 
     with _told():
-        wanted = session.Request(level, minutes, tuple(topic or ()), design, seed, out, plain)
+        wanted = session.Request(level, minutes, tuple(map(_chapter, topic or ())), design, seed, out, plain, speak)
         return session.run(_course(), wanted)
 
 
@@ -138,9 +162,9 @@ def _course() -> Course:
 
 @cards_app.command("check")
 def check_cards() -> int:
-    """Check the cards: duplicate ids, empty answers, unknown topics, broken pictures, missing levels and cards."""
+    """Check the cards, ours and yours: duplicate ids, empty answers, unknown topics, broken pictures, missing cards."""
     from grader import catalog
-    from grader.quiz import lint
+    from grader.quiz import folder, lint
     from grader.quiz.interview import lint as interviews
     from grader.quiz.interview.task import Question
 
@@ -148,6 +172,7 @@ def check_cards() -> int:
         levels = {topic.id: topic.levels for topic in catalog.topics()}
         problems = lint.problems(catalog.cards(), levels, catalog.questions())
         asked = [Question(each.id, each.level, each.topic, each.text) for each in catalog.asked()]
+        problems += lint.own_problems(folder.own(), catalog.cards())
         problems += interviews.problems(catalog.interview(), asked, levels)
     print("\n".join(problems) or "no problems found in the cards")
     return 1 if problems else 0
@@ -165,25 +190,44 @@ def export_cards(
     if anki.suffix != ".apkg":
         raise BadRequest(f"{anki}: Anki imports only files whose names end in .apkg")
     with _told():
-        decks = folder.chosen(catalog.cards(), deck)
+        decks = folder.chosen(catalog.cards(), deck and _chapter(deck))
         count = apkg.export(decks, catalog.cards(), anki)
     print(f"{anki}: {count} cards of {len(decks)} deck{'s' * (len(decks) != 1)}")
     return 0
 
 
 @cards_app.command("list")
-def list_cards(as_json: Annotated[bool, typer.Option("--json", help="Print the cards as JSON.")] = False) -> int:
-    """List every card: deck, level, topic and id. --json adds kind and question."""
+def list_cards(
+    decks: Decks = None,
+    topic: Topics = None,
+    level: Levels = None,
+    kind: Kinds = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the cards as JSON, with the whole question.")] = False,
+) -> int:
+    """List cards: deck, level, kind, topic, id, and the beginning of the question."""
     from grader import catalog
-    from grader.quiz import folder
+    from grader.quiz import folder, plan
 
     with _told():
-        decks = folder.load_folder(catalog.cards())
+        cards = plan.choose(_wanted(decks, topic, level, kind), folder.load_all(catalog.cards()))
     keys = ("id", "deck", "topic", "level", "kind", "question")
-    rows = [{key: getattr(card, key) for key in keys} for deck in decks for card in deck.cards]
+    rows = [{key: getattr(card, key) for key in keys} for card in cards]
     if as_json:
         print(json.dumps(rows))
     else:
         for row in rows:
-            print(f"{row['deck']}  {row['level']:<9} {row['topic']:<22} {row['id']}")
+            begins = textwrap.shorten(row["question"], 60, placeholder=" ...")
+            print(f"{row['deck']}  {row['level']:<9} {row['kind']:<7} {row['topic']:<22} {row['id']:<28} {begins}")
+    return 0
+
+
+@cards_app.command("new")
+def new_deck(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The deck's id: lowercase letters, digits, hyphens.")],
+) -> int:
+    """Begin a deck of your own, which the quiz asks beside ours; prints where its file is."""
+    from grader.quiz import folder
+
+    with _told():
+        print(folder.begin(_chapter(name)))
     return 0

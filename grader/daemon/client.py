@@ -27,12 +27,15 @@ if TYPE_CHECKING:
     from grader.sandbox.warm import Warm
 
 SERVED = ("grade", "run", "watch")
+IF_THERE = ("list", "hint", "solution")  # quick, and quicker where a service is there
 LINES = "--lines"  # in place of a command: serve a notebook's requests, line by line
 ALONE, NO_SERVICE = "--no-service", "RANKUP_NO_SERVICE"
+READY = b"?"  # from the service: it listens. What is told before is kept for it, and so would our terminal be
 BEGUN = b"+"  # from the service, before it does anything; its last word is the exit status, as one byte
 FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 ENDED = 2
 WAIT_SECONDS = 0.4
+HANG_SECONDS = 60.0  # that a service may take to begin with a command: it may have to start first
 
 
 def main() -> None:
@@ -44,10 +47,14 @@ def main() -> None:
         arguments.remove(ALONE)
         sys.argv[1:] = arguments
     status = None
-    if not {NO_SERVICE, "PYTHONPATH"} & {*os.environ} and worthwhile(arguments):
-        status = asked(arguments)
-    if status is None:
-        status = done_here(arguments)
+    try:
+        start = worthwhile(arguments)
+        if not {NO_SERVICE, "PYTHONPATH"} & {*os.environ} and (start or {*IF_THERE} & {*arguments[:1]}):
+            status = asked(start)
+        if status is None:
+            status = done_here(arguments)
+    except KeyboardInterrupt:
+        status = 130
     sys.exit(status)
 
 
@@ -80,23 +87,37 @@ def done_here(arguments: Sequence[str], warm: Warm | None = None) -> int:
     return cli.command(warm)
 
 
-def asked(arguments: Sequence[str]) -> int | None:
+def asked(start: bool) -> int | None:
     """The exit status of a command that the service did, with what are our terminal, folder and environment; None where
-    there is no service, and nothing was done."""
+    there is no service, with `start` that none can be had, and nothing was done."""
+    if None in (sys.stdin, sys.stdout, sys.stderr):  # closed by the caller: nothing to be handed on
+        return None
     try:
-        connection = _connection()
+        connection = _connection(start)
         if connection is None:
             return None
-        with connection, _terminal_kept(), _told(connection):
-            if _first(connection) != BEGUN:
+        with connection, _terminal_kept():
+            try:
+                connection.settimeout(HANG_SECONDS)
+                if _first(connection) != READY:
+                    return None
+                _tell(connection)
+                if connection.recv(1) != BEGUN:
+                    return None
+            except TimeoutError:
+                print("rankup: the warm service does not answer. This is done without it.", file=sys.stderr)
+                os.unlink(connection.getpeername())  # it ends when it sees that, and the next command starts another
                 return None
             connection.settimeout(None)
+            _forward(connection)
             ended = connection.recv(1)
     except OSError:
         return None
     if not ended:
         print("rankup: the warm service was ended while it did this. Give the command again.", file=sys.stderr)
         return ENDED
+    if ended[0] == 128 + signal.SIGKILL:
+        print("rankup: the process that did this was killed. Give the command again.", file=sys.stderr)
     return ended[0]
 
 
@@ -117,7 +138,7 @@ def _first(connection: socket.socket) -> bytes:
     try:
         return connection.recv(1)
     except TimeoutError:
-        connection.settimeout(None)
+        connection.settimeout(HANG_SECONDS)
     seen = sys.stderr.isatty()
     if seen:
         print("starting the warm service ...", end="", file=sys.stderr, flush=True)
@@ -128,29 +149,21 @@ def _first(connection: socket.socket) -> bytes:
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)
 
 
-@contextlib.contextmanager
-def _told(connection: socket.socket) -> Iterator[None]:
-    """Say what is to be done, and from then on which signals come."""
+def _tell(connection: socket.socket) -> None:
+    """Say what is to be done, and hand on what are our terminal and folder."""
     streams = [(stream.encoding, stream.errors) for stream in (sys.stdin, sys.stdout, sys.stderr)]
     umask = os.umask(0)
     os.umask(umask)
     request = {"arguments": sys.argv[1:], "environment": dict(os.environ), "streams": streams, "umask": umask}
     text = json.dumps(request).encode()
-    waiting = [*FORWARDED, signal.SIGTSTP, signal.SIGCONT]
-    signal.pthread_sigmask(signal.SIG_BLOCK, waiting)
-    try:
-        here = os.open(".", os.O_RDONLY)
-        socket.send_fds(connection, [len(text).to_bytes(4, "big")], [0, 1, 2, here])
-        os.close(here)
-        connection.sendall(text)
-        _forward(connection)
-    finally:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, waiting)
-    yield
+    here = os.open(".", os.O_RDONLY)
+    socket.send_fds(connection, [len(text).to_bytes(4, "big")], [0, 1, 2, here])
+    os.close(here)
+    connection.sendall(text)
 
 
 def _forward(connection: socket.socket) -> None:
-    """From now on what is sent to us is sent on, as numbers of signals, and we stop and go on together."""
+    """From now on what is sent to us, and not ignored, is sent on as numbers of signals; we stop and go on together."""
 
     def tell(number: int) -> None:
         with contextlib.suppress(OSError):
@@ -161,20 +174,20 @@ def _forward(connection: socket.socket) -> None:
         os.kill(os.getpid(), signal.SIGSTOP)
         tell(signal.SIGCONT)
 
-    for each in FORWARDED:
-        signal.signal(each, lambda number, _: tell(number))
-    signal.signal(signal.SIGTSTP, stop)
+    for each, handler in (*((each, lambda number, _: tell(number)) for each in FORWARDED), (signal.SIGTSTP, stop)):
+        if signal.getsignal(each) != signal.SIG_IGN:  # as nohup has it
+            signal.signal(each, handler)
 
 
-def _connection() -> socket.socket | None:
-    """To the service, which is started where there is none; None where it cannot be."""
+def _connection(start: bool) -> socket.socket | None:
+    """To the service, with `start` to a new one where there is none; None where it cannot be had."""
     folder = place.folder()
     if folder is None:
         return None
     installation, version = place.name()
     path = os.path.join(folder, f"{installation}-{version}.sock")
     found = _connected(path)
-    if found is not None:
+    if found is not None or not start:
         return found
     lock = os.open(os.path.join(folder, f"{installation}.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
@@ -188,10 +201,12 @@ def _connected(path: str) -> socket.socket | None:
     connection = socket.socket(socket.AF_UNIX)
     try:
         connection.connect(path)
+        if place.ours(connection):
+            return connection
     except OSError:
-        connection.close()
-        return None
-    return connection
+        pass
+    connection.close()
+    return None
 
 
 def _started(folder: str, installation: str, path: str) -> socket.socket | None:
@@ -201,9 +216,9 @@ def _started(folder: str, installation: str, path: str) -> socket.socket | None:
             os.unlink(os.path.join(folder, name))
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(path)
-        listening.listen(64)
+        listening.listen(1024)
         subprocess.Popen(
-            [sys.executable, "-I", "-m", "grader.daemon.server", str(listening.fileno()), path],
+            [sys.executable, "-P", "-m", "grader.daemon.server", str(listening.fileno()), path],
             pass_fds=[listening.fileno()],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,

@@ -6,12 +6,15 @@ Imports little: every command waits for it.
 from __future__ import annotations
 
 import os
+import socket
 import stat
+import struct
 import sys
 import zlib
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-DECIDING = ("RANKUP_", "PYTHON", "LD_", "OMP_", "MKL_", "CUDA_", "JAVA_", "TMPDIR")
+DECIDING = ("RANKUP_", "PYTHON", "LD_", "OMP_", "MKL_", "CUDA_", "JAVA_", "TMPDIR", "PATH", "HOME", "LANG", "LC_")
+LONGEST = 80  # bytes of a folder's path: that of a socket in it has at most 107
 NOT_DECIDING = {"RANKUP_DATA", "RANKUP_CLASS"}  # read by each command anew
 
 
@@ -26,9 +29,17 @@ def folder() -> str | None:
             found = os.lstat(path)
         except OSError:
             continue
+        if len(os.fsencode(path)) > LONGEST:
+            continue
         if parent and stat.S_ISDIR(found.st_mode) and found.st_uid == uid and not found.st_mode & 0o077:
             return path
     return None
+
+
+def ours(connection: socket.socket) -> bool:
+    """Whether the other end was made by this user, where the kernel says so."""
+    option = getattr(socket, "SO_PEERCRED", None)
+    return option is None or struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, option, 12))[1] == os.getuid()
 
 
 def name() -> tuple[str, str]:
@@ -36,7 +47,8 @@ def name() -> tuple[str, str]:
     deciding = sorted(
         f"{key}={value}" for key, value in os.environ.items() if key.startswith(DECIDING) and key not in NOT_DECIDING
     )
-    here = "\0".join((PACKAGE, sys.executable, *deciding))
+    processors = str(sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else "")
+    here = "\0".join((PACKAGE, sys.executable, processors, *deciding))
     return f"{zlib.crc32(here.encode(errors='surrogateescape')):08x}", f"{zlib.crc32(_files().encode()):08x}"
 
 

@@ -15,15 +15,17 @@ import gc
 import importlib
 import json
 import os
+import pkgutil
 import selectors
 import signal
 import socket
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from grader.daemon.client import BEGUN, done_here
+from grader import packs
+from grader.daemon.client import BEGUN, FORWARDED, READY, done_here
 from grader.ranks import WORKER
 from grader.sandbox import supervise
 from grader.sandbox.warm import BoxFailed, Warm
@@ -37,6 +39,8 @@ NEEDED = (
     "classroom.lesson", "classroom.schedules", "classroom.watch", "classroom.running", "classroom.report",
     "classroom.service", "worlds.ranks", "trace.diagram",
 )  # fmt: skip
+ALSO = ("rich.markdown", "rich.syntax", "numpy.random", "grader.standing.gather",
+        "grader.standing.terminal", "grader.classroom.pages.feedback")  # fmt: skip
 
 
 @dataclass
@@ -69,6 +73,8 @@ class Request:
         sys.argv[1:] = self.arguments
         try:
             return done_here(self.arguments, warm)
+        except SystemExit as ended:  # rich does so where nobody reads what it prints
+            return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
         finally:
             atexit._run_exitfuncs()
             with contextlib.suppress(OSError):
@@ -92,6 +98,7 @@ class Server:
     path: str
     warm: Warm
     _commands: list[_Command] = field(default_factory=list)
+    _later: Iterator[None] = field(default_factory=lambda: _later())
 
     def serve(self) -> None:
         wakes, waker = socket.socketpair()
@@ -104,7 +111,8 @@ class Server:
                 heard = [command.client for command in self._commands if command.left is None]
                 for each in (self.listening, wakes, *heard):
                     selector.register(each, selectors.EVENT_READ)
-                ready = [key.fileobj for key, _ in selector.select(LOOK_SECONDS)]
+                more = not self._commands and next(self._later, self) is None
+                ready = [key.fileobj for key, _ in selector.select(0 if more else LOOK_SECONDS)]
             if wakes in ready:
                 wakes.recv(4096)
             for command in [command for command in self._commands if command.client in ready]:
@@ -119,15 +127,16 @@ class Server:
 
     def _begin(self) -> None:
         client, _ = self.listening.accept()
+        descriptors: list[int] = []
         try:
-            request = _heard(client)
+            request = _heard(client, descriptors)
             process = supervise.fork(lambda: self._do(request, client))
-            for descriptor in request.descriptors:
-                os.close(descriptor)
             client.setblocking(False)
             self._commands.append(_Command(process, client))
         except (OSError, ValueError, KeyError, TypeError):  # who asked does it without us
             client.close()
+        for descriptor in descriptors:
+            os.close(descriptor)
 
     def _do(self, request: Request, client: socket.socket) -> int:
         """In the fork."""
@@ -135,6 +144,8 @@ class Server:
         for each in (self.listening, client, *(command.client for command in self._commands)):
             each.close()
         os.setpgid(0, 0)
+        for number in FORWARDED:  # whoever started us may have ignored them
+            signal.signal(number, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.default_int_handler)
         self.warm.borrow()
         return request.do(self.warm)
@@ -147,7 +158,8 @@ class Server:
         if not numbers and command.left is None:
             command.left, numbers = time.monotonic(), bytes([signal.SIGCONT, signal.SIGTERM])
         for number in numbers:
-            os.kill(command.process, number)
+            with contextlib.suppress(OSError):  # there may be no such signal
+                os.kill(command.process, number)
 
     def _reap(self) -> None:
         """Say of every command that is done with which status."""
@@ -163,10 +175,26 @@ class Server:
                 self._commands.remove(command)
 
 
-def _heard(client: socket.socket) -> Request:
-    """What a client wants done. Raises OSError, ValueError, KeyError and TypeError for what nobody can want."""
+def _later() -> Iterator[None]:
+    """Import, one by one, what a command may need that no command is to wait for: each exercise of ours. Those of other
+    packs may be somebody's work, and are to be read anew by each command."""
+    ours = importlib.import_module(packs.OURS)
+    exercises = (f"{packs.OURS}.{module.name}" for module in pkgutil.iter_modules(ours.__path__))
+    for name in (*ALSO, *exercises):
+        with contextlib.suppress(Exception):  # the command that needs it says what is wrong
+            importlib.import_module(name)
+        yield
+    gc.collect()
+    gc.freeze()
+
+
+def _heard(client: socket.socket, descriptors: list[int]) -> Request:
+    """What a client wants done; its descriptors are added to those given. Raises OSError, ValueError, KeyError and
+    TypeError for what nobody can want."""
     client.settimeout(REQUEST_SECONDS)
-    size, descriptors, *_ = socket.recv_fds(client, 4, 4)
+    client.sendall(READY)
+    size, given, *_ = socket.recv_fds(client, 4, 4)
+    descriptors += given
     with client.makefile("rb") as stream:
         text = stream.read(int.from_bytes(size, "big"))
     client.settimeout(None)

@@ -20,6 +20,7 @@ import genanki
 
 from grader.quiz import html
 from grader.quiz.deck import Card, Deck, DeckError
+from grader.quiz.folder import picture
 
 _BACK = '{{FrontSide}}\n<hr id="answer">\n{{Answer}}\n<p class="about">{{About}}</p>'
 _PLAIN = genanki.Model(
@@ -46,7 +47,7 @@ _CLOZE = genanki.Model(
 
 
 def export(decks: Sequence[Deck], folder: Path, out: Path, *, now: float | None = None) -> int:
-    """Write the decks, whose pictures lie under `folder`, as one package; say how many cards there are.
+    """Write the decks, whose pictures lie beside them or under `folder`, as one package; say how many cards there are.
 
     The file is written whole or not at all. `now` is when, in seconds since 1970. Raises DeckError if a picture or the
     file cannot be used.
@@ -88,11 +89,11 @@ def _note(card: Card, deck: Deck, place: int) -> genanki.Note:
 
 def _pictures(cards: Sequence[Card], folder: Path, room: Path) -> list[str]:
     """Copies of the pictures that the cards show, under the names that the notes have for them."""
-    copies: dict[str, str] = {}
+    copies: dict[str, Path] = {}
     for card in cards:
         if card.picture:
-            copy, source = room / html.picture_name(card), folder / card.picture
-            if copies.setdefault(copy.name, card.picture) != card.picture:
+            copy, source = room / html.picture_name(card), picture(card, folder)
+            if copies.setdefault(copy.name, source) != source:
                 raise DeckError(f"{source}: another picture has the same name")
             try:
                 shutil.copyfile(source, copy)

@@ -25,6 +25,7 @@ class Judged:
 
     right: bool
     said: str
+    picked: tuple[int, ...] = ()  # of kind choice: the options, by the places at which they were shown
 
     @property
     def rating(self) -> int:
@@ -39,7 +40,7 @@ def is_typed(card: Card) -> bool:
 def prompt(card: Card) -> str:
     """How to answer, for a prompt."""
     if card.kind == "number" and card.number is not None:
-        return "Your answer" if card.number.unit == "1" else f"Your answer in {card.number.unit}"
+        return "Your answer" if card.number.unit in units.PURE else f"Your answer in {card.number.unit}"
     return {
         "choice": "The numbers of all right options, e.g. 1 3",
         "order": "All numbers in the right order, e.g. 3 1 2",
@@ -80,7 +81,7 @@ def judge(card: Card, typed: str, order: tuple[int, ...]) -> Judged:
 def judge_nothing(card: Card, order: tuple[int, ...]) -> str:
     """What is said to somebody who does not know."""
     if card.kind == "number" and card.number is not None:
-        return f"It is {card.number.value:g} {card.number.unit}."
+        return f"It is {units.told(card.number.value, card.number.unit)}."
     if card.kind == "choice":
         return f"The right answer is {_list(_right(card, order))}."
     if card.kind == "order":
@@ -90,12 +91,15 @@ def judge_nothing(card: Card, order: tuple[int, ...]) -> str:
 
 def _judge_number(number: Number, typed: str) -> Judged:
     try:
-        value = units.quantity(typed, number.unit)
+        value = units.answer(typed, number)
     except ValueError as error:
         raise UnreadableError(str(error)) from None
-    right = number.accepts(value)
-    verdict = "Right" if right else f"Not {value:g}"
-    return Judged(right, f"{verdict}: it is {number.value:g} {number.unit}.")
+    it_is = f"it is {units.told(number.value, number.unit)}."
+    if number.accepts(value):
+        return Judged(True, f"Right: {it_is}")
+    said, own = typed.strip(), units.told(float(f"{value:.4g}"), number.unit)
+    which = "" if units.is_plain(said) or said == own else f", which is {own}"
+    return Judged(False, f"Not {said}{which}: {it_is}")
 
 
 def numbers(typed: str, count: int) -> list[int]:
@@ -116,17 +120,12 @@ def _right(card: Card, order: tuple[int, ...]) -> list[int]:
 def _judge_choice(card: Card, typed: list[int], order: tuple[int, ...]) -> Judged:
     right = _right(card, order)
     if set(typed) == set(right):
-        return Judged(True, f"Right: {_list(right)}.")
+        return Judged(True, f"Right: {_list(right)}.", tuple(typed))
     wrong = sorted(set(typed) - set(right))
     missed = sorted(set(right) - set(typed))
     parts = [f"{_list(wrong)} {'are' if len(wrong) > 1 else 'is'} wrong"] if wrong else []
     parts += [f"{_list(missed)} {'are' if len(missed) > 1 else 'is'} missing"] if missed else []
-    whys = [
-        f" {place}: {why.rstrip('.')}."
-        for place in wrong
-        if (why := " ".join(card.options[order[place - 1]].why.split()))
-    ]
-    return Judged(False, f"Not right: {'; '.join(parts)}." + "".join(whys))
+    return Judged(False, f"Not right: {'; '.join(parts)}.", tuple(typed))
 
 
 def _judge_order(typed: list[int], order: tuple[int, ...]) -> Judged:
@@ -163,6 +162,20 @@ def question(card: Card) -> str:
     if card.kind == "diagram" and card.alt:
         return f"{card.question}\n\n*Picture:* {card.alt}"
     return card.question
+
+
+def answer(card: Card, order: tuple[int, ...], picked: tuple[int, ...]) -> str:
+    """The Markdown that is shown after the answer: a choice's options as they were shown, with what was picked."""
+    if not card.options:
+        return card.answer
+    items = []
+    for place, index in enumerate(order, start=1):
+        option, yours = card.options[index], place in picked
+        sign = "Right" if option.right else "Wrong"
+        sign += ", and you chose it" if yours else ", and you missed it" if picked and option.right else ""
+        why = "".join(f"\n   {line}" if line else "\n" for line in option.why.split("\n")) if option.why else ""
+        items.append(f"{place}. **{sign}:** {option.text}{'  ' if why else ''}{why}")
+    return "\n".join([*items, "", card.explanation])
 
 
 def _code(card: Card) -> tuple[int, int]:

@@ -73,6 +73,7 @@ class Card:
     alt: str = ""  # of kind diagram: what is drawn there, without giving the answer away
     cloze: str = ""  # of kind cloze: the question with its {{parts}}
     explanation: str = ""  # of kinds cloze, choice and bug: what the card's author wrote as the answer
+    file: str = field(default="", compare=False)  # that it was read from
     predict: bool = False  # asked in its chapter, before the cell that shows it
 
 

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from grader.quiz import exchange, plain, statistics
 from grader.quiz.deck import DeckError
-from grader.quiz.folder import load_folder
+from grader.quiz.folder import load_all
 from grader.quiz.plan import Wanted, choose
 from grader.quiz.session import Quiz
 from grader.quiz.sitting import Clock, Desk, clock
@@ -35,7 +35,7 @@ def quiz(
     Returns the exit status. Raises DeckError if there is no such deck, or the cards or the progress cannot be used.
     """
     console = console or Console(highlight=False)
-    decks = load_folder(cards_dir)
+    decks = load_all(cards_dir)
     choose(wanted, decks)
     full = not in_lines and has_screen()
     with opened() as store:
@@ -65,7 +65,7 @@ def has_screen() -> bool:
 
 def print_statistics(wanted: Wanted, cards_dir: Path) -> int:
     """Print how the learning of the wanted cards goes. Raises DeckError."""
-    cards = choose(wanted, load_folder(cards_dir))
+    cards = choose(wanted, load_all(cards_dir))
     with opened() as store:
         counted = statistics.count(cards, store, clock())
     text = "\n".join(statistics.lines(counted, min(shutil.get_terminal_size().columns, 100)))
@@ -75,12 +75,19 @@ def print_statistics(wanted: Wanted, cards_dir: Path) -> int:
 
 
 def export(file: Path) -> int:
-    """Write all progress to a file, as JSON. Raises DeckError."""
+    """Write all progress to a file, as JSON; an earlier export there is replaced. Raises DeckError, also if the file is
+    anything else."""
+    replaced = file.exists()
+    if replaced:
+        try:
+            exchange.read(file)
+        except DeckError:
+            raise DeckError(f"{file}: there is a file that is no earlier export; choose another name") from None
     with opened() as store:
         progress = store.export()
     exchange.write(progress, file)
     cards, reviews = len(progress["memories"]), len(progress["reviews"])
-    print(f"wrote {file}: {cards} cards, {reviews} answers")
+    print(f"{'replaced' if replaced else 'wrote'} {file}: {cards} cards, {reviews} answers")
     return 0
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from grader.quiz import pictures
 from grader.quiz.deck import Card, Deck, DeckError
-from grader.quiz.folder import duplicates, load
+from grader.quiz.folder import duplicates, load, picture
 from grader.quiz.formula import disagreement
 
 
@@ -31,6 +31,21 @@ def problems(cards_dir: Path, topics: Mapping[str, Sequence[str]], questions: Co
     if not unread:  # what is missing may be there, in a deck that cannot be read
         found += _missing(cards, cards_dir, topics, questions)
         found += _unseen(cards, cards_dir)
+    return found
+
+
+def own_problems(own_dir: Path, cards_dir: Path) -> list[str]:
+    """One sentence for each problem of the learner's own decks, which may be about anything; none without a folder."""
+    decks, found = load(own_dir) if own_dir.is_dir() else ([], [])
+    found += duplicates(decks)
+    for card in (card for deck in decks for card in deck.cards):
+        if card.number is not None and (wrong := disagreement(card.number)):
+            found.append(f"{card.file}:{card.line}: card {card.id!r} has {wrong}")
+        if card.picture:
+            try:
+                picture(card, cards_dir)
+            except DeckError as error:
+                found.append(f"{card.file}:{card.line}: {error}")
     return found
 
 

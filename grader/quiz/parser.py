@@ -24,6 +24,7 @@ model of its keys.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -70,9 +71,17 @@ class _Cloze(_Card):
         hidden = _HIDDEN.findall(text)
         if not hidden or not all(part.strip() for part in hidden):
             broken(question.line, f"card {question.name!r} is a cloze, but hides nothing: write {{{{like this}}}}")
-        filled = _HIDDEN.sub(lambda found: str(found[1]).strip(), text)
+        filled = _HIDDEN.sub(_filled, text)
         shown, whole = _HIDDEN.sub("[...]", text), f"{filled}\n\n{explanation}".strip()
         return {"question": shown, "answer": whole, "cloze": text, "explanation": explanation}
+
+
+def _filled(found: re.Match[str]) -> str:
+    """What was hidden, bold where Markdown would read it so."""
+    part, (start, end), text = found[1].strip(), found.span(), found.string
+    inside = text[:start].count("`") % 2 or "*" in part
+    touches = (text[start - 1 : start] + text[end : end + 1]).replace(" ", "")
+    return part if inside or any(each.isalnum() or each in "*_{}" for each in touches) else f"**{part}**"
 
 
 class _Number(_Card):
@@ -201,7 +210,7 @@ def parse(text: str, file: str) -> Deck:
         first = lines.setdefault(block.name, block.line)
         if first != block.line:
             raise BrokenError(block.line, f"card {block.name!r} is also at line {first}; an id is for one card")
-        return _card(block, about.deck)
+        return replace(_card(block, about.deck), file=file)
 
     return Deck(about.deck, about.title, tuple(every(card, blocks, file)), file)
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from rich.console import Console
 from rich.markdown import Markdown
@@ -72,7 +74,8 @@ class _Lines:
 
     def _one(self, step: Step) -> Reply:
         while True:
-            typed = self._typed(step.prompt).strip()
+            with _bell(step):
+                typed = self._typed(step.prompt).strip()
             if (command := _command(step, typed)) is not None:
                 return command
             if step.asks != "rate" or typed in step.choices:
@@ -86,7 +89,8 @@ class _Lines:
         self._console.print(f"{time_left(step)}.", style="dim", markup=False)
         self._console.print(step.prompt, markup=False)
         while True:
-            line = self._typed("> ").rstrip()
+            with _bell(step):
+                line = self._typed("> ").rstrip()
             if line.strip() == ".":
                 return "\n".join(self.text)
             if not self.text and (command := _command(step, line.strip())) is not None:
@@ -109,6 +113,20 @@ class _Lines:
                 self._console.print()
             else:
                 self._console.print(block.text, style=_STYLES[block.look], markup=False)
+
+
+@contextmanager
+def _bell(step: Step) -> Iterator[None]:
+    """Rings the terminal's bell if the time for a step runs out meanwhile."""
+    left = step.left()[0] if step.left and not step.paused and sys.stdout and sys.stdout.isatty() else -1.0
+    timer = threading.Timer(left, lambda: print("\a", end="", flush=True))
+    timer.daemon = True
+    if left >= 0:
+        timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def _command(step: Step, typed: str) -> Do | None:

@@ -12,6 +12,7 @@ AGAIN, HARD, GOOD, EASY = 1, 2, 3, 4
 RATINGS = {AGAIN: "again", HARD: "hard", GOOD: "good", EASY: "easy"}
 RETENTION = 0.9  # a card is due when FSRS expects it to be recalled with this probability
 MAXIMUM_INTERVAL = 365  # days: what is asked in interviews is worth a look once a year
+LEARN_AHEAD = timedelta(minutes=20)  # as in Anki
 _LONGEST = timedelta(days=36500)  # of memories from elsewhere: FSRS's own limit
 
 _SCHEDULER = fsrs.Scheduler(desired_retention=RETENTION, maximum_interval=MAXIMUM_INTERVAL, enable_fuzzing=False)
@@ -29,6 +30,11 @@ class Memory:
         """Whether the card is to be asked. A review more than a day ahead of `now` was kept while the clock was wrong:
         its due date says nothing, so the card is asked rather than lost."""
         return self.due <= now or self.last_review > now + timedelta(days=1)
+
+    def is_ahead(self, now: datetime) -> bool:
+        """Whether the card is half learnt and due so soon that it may be asked already, where nothing else is left."""
+        soon = not self.is_due(now) and self.due <= now + LEARN_AHEAD
+        return soon and fsrs.Card.from_json(self.fsrs).state is not fsrs.State.Review
 
 
 def recall(text: str) -> Memory:

@@ -7,8 +7,9 @@ from dataclasses import replace
 
 from grader.quiz import asking, editor, statistics, words
 from grader.quiz.deck import DeckError
+from grader.quiz.folder import own
 from grader.quiz.plan import Wanted
-from grader.quiz.schedule import RATINGS
+from grader.quiz.schedule import GOOD, RATINGS
 from grader.quiz.sitting import Desk, Sitting, Turn
 from grader.quiz.steps import Command, Do, Drawn, QuitError, Reply, Step, Steps, Text
 
@@ -18,18 +19,25 @@ enter          show the answer; check what was typed;
 1 2 3 4        rate: again, hard, good, easy
 u              undo, even what an earlier session did
 b, s           bury until tomorrow; suspend for good
-e              edit the card in $EDITOR
+e              edit a copy of the card in $EDITOR; it is
+               asked from now on instead of ours
 o              open a diagram's picture in the browser
 t, ?           statistics; this list
 n N            from now on N new cards a day
 q, Ctrl-C      quit; every answer is already saved
 
-on the full screen
+on the full screen, while you choose cards
+space          tick; tab goes to the next list
++ -            more or fewer new cards a day
+s              start
+
+on the full screen, while you answer
 number, line   type it, enter checks; a unit may follow
 choice         1-9 or space ticks, enter checks
 order          up/down choose, shift+up/down (or k, j)
                move; or type the numbers in order
 esc            leave a field, so that keys are commands"""
+MORE = 10  # new cards that may be added to the day's
 _COMMANDS = (
     *map(Command, "ubsot"),
     Command("e", lends=True),
@@ -40,8 +48,8 @@ _COMMANDS = (
 _HOW = {
     "choice": "numbers tick, enter checks",
     "order": "shift+up/down or numbers order, enter checks",
-    "number": "enter checks, esc leaves the field",
-    "bug": "enter checks, esc leaves the field",
+    "number": "enter checks",
+    "bug": "enter checks",
     "diagram": "space shows the answer, o opens the picture",
 }
 
@@ -77,8 +85,25 @@ class Quiz:
         """What was answered in this session, and what is due when."""
         desk, sitting = self.desk, self.sitting
         answers = sitting.answers() if sitting else []
-        asked = bool(sitting and (sitting.planned_at_first or answers))
-        return words.summary(desk.cards(), desk.store.memories(), answers, desk.now(), asked=asked)
+        now, memories, cards = desk.now(), desk.store.memories(), desk.cards()
+        lines = ["Nothing is due."]
+        if sitting and (sitting.planned_at_first or answers):
+            lines = words.answered(answers, now - sitting.began)
+        streak = statistics.streak(desk.store, now)
+        lines += words.due(cards, memories, now) + ([f"Days in a row: {streak}."] if streak > 1 else [])
+        aside = desk.store.set_aside(now)
+        unseen = sum(card.id not in memories and card.id not in aside and not card.predict for card in cards)
+        if unseen and not desk.new_left():
+            lines.append(
+                f"Today's new cards are used up (at most {desk.new_a_day()} a day). For more: {self._for_more()}."
+            )
+        if put := sum(card.id in aside for card in cards):
+            lines.append(f"Buried or suspended: {put}.")
+        return lines
+
+    def _for_more(self) -> str:
+        decks = "".join(f" {deck}" for deck in self.desk.wanted.decks)
+        return "+" if self._stay else f"rankup quiz{decks} --new {self.desk.new_a_day() + MORE}"
 
     def _cards(self, sitting: Sitting) -> Steps:
         """Ask card after card; where one stays, look back until the learner wants others."""
@@ -90,8 +115,12 @@ class Quiz:
                     said = ""
                 elif self._stay:
                     page = Text("\n".join(self.summary()), "dim")
-                    yield from self._ask(Step("Done", (page,), hint="c choose cards", commands=(Command("c"),)))
-                    return
+                    hint = f"c choose cards  + {MORE} more new cards today"
+                    step = Step("Done", (page,), hint=hint, commands=(Command("c"), Command("+")))
+                    if (yield from self._ask(step)) != "+":
+                        return
+                    self.desk.more_new(MORE)
+                    sitting.next()
                 else:
                     return
             except _MovedError as moved:
@@ -104,8 +133,8 @@ class Quiz:
     def _turn(self, sitting: Sitting, turn: Turn, said: str) -> Steps:
         """Show both sides of the card in turn, and keep how it was rated."""
         card = turn.card
-        new = ", new" if turn.new else ""
-        about = f"{turn.place} of {turn.of}  {card.deck} {card.topic} ({card.level}{new})"
+        special = f", {turn.special}" if turn.special else ""
+        about = f"{turn.place} of {turn.of}  {card.deck} {card.topic} ({card.level}{special})"
         step = Step(
             about,
             (Text(asking.question(card)),),
@@ -115,23 +144,24 @@ class Quiz:
             how="order" if card.steps else "many" if sum(option.right for option in card.options) > 1 else "one",
             said=said,
         )
-        suggested, verdict = "", list[Text]()
+        suggested, verdict, picked = GOOD, list[Text](), tuple[int, ...]()
         if asking.is_typed(card):
             prompt = f"{asking.prompt(card)} (Enter if you do not know): "
             judged = yield from self._judged(replace(step, asks="pick" if step.items else "line", prompt=prompt), turn)
-            suggested, verdict = str(judged.rating), [Text(judged.said, "good" if judged.right else "bad")]
+            suggested, verdict = judged.rating, [Text(judged.said, "good" if judged.right else "bad")]
+            picked = judged.picked
         else:
             yield from self._ask(step)
         waits = sitting.intervals()
-        enter = f"Enter: {suggested}  " if suggested else ""
         step = replace(
             step,
-            page=(*step.page, *verdict, Text(card.answer)),
+            page=(*step.page, *verdict, Text(asking.answer(card, turn.order, picked))),
             asks="rate",
-            prompt=f"{words.ratings(waits)}  {enter}u b s e ?  q quit: ",
-            hint="1-4 rate" + (", enter as suggested" if suggested else ""),
+            items=() if card.options else step.items,
+            prompt=f"{words.ratings(waits)}  Enter: {suggested}  u b s e ?  q quit: ",
+            hint="1-4 rate, enter as suggested",
             choices={str(each): f"{name}\n{words.short(waits[each])}" for each, name in RATINGS.items()},
-            suggested=suggested,
+            suggested=str(suggested),
             said="",
         )
         while True:
@@ -159,8 +189,8 @@ class Quiz:
             reply = yield step
             if not isinstance(reply, Do):
                 return reply or ""
-            if reply.letter == "c":
-                return ""
+            if reply.letter in "c+":
+                return reply.letter
             said = ""
             try:
                 if reply.letter == "?":
@@ -195,7 +225,7 @@ class Quiz:
                 raise _MovedError(said)
             case "e":
                 sitting.edit()
-                raise _MovedError("The cards were read again.")
+                raise _MovedError(f"The cards were read again. Yours are in {own()}.")
             case "o":
                 return editor.open_picture(sitting.turn.card, self.desk.cards_dir)
         sitting.set_new_a_day(int(reply.text))

@@ -50,19 +50,28 @@ class Desk:
     def planned(self) -> Plan:
         """What is to be asked as of now."""
         now, store = self.now(), self.store
-        left = self.new_a_day() - len(store.new_on(local_day(now)))
-        return plan(self.cards(), store.memories(), left, now, aside=store.set_aside(now), soon=store.soon())
+        left, aside = self.new_left(), store.set_aside(now)
+        return plan(self.cards(), store.memories(), left, now, aside=aside, soon=store.soon())
+
+    def new_left(self) -> int:
+        """How many new cards may still come today, over all sessions."""
+        return max(0, self.new_a_day() - len(self.store.new_on(local_day(self.now()))))
+
+    def more_new(self, cards: int) -> None:
+        """Let so many more new cards come today, in this session only."""
+        self.new = len(self.store.new_on(local_day(self.now()))) + cards
 
 
 @dataclass(frozen=True)
 class Turn:
-    """A card that is asked, the order in which its options or steps are shown, and its place in the session."""
+    """A card that is asked, the order in which its options or steps are shown, its place in the session, and what is
+    special: that it is new, or asked before it is due."""
 
     card: Card
     order: tuple[int, ...]
     place: int
     of: int
-    new: bool
+    special: str
 
 
 @dataclass(frozen=True)
@@ -81,11 +90,7 @@ class Sitting:
         self._done: list[Answer | _Aside] = []
         self._shown = 0
         self._replan()
-        self.planned_at_first = len(self._queue)
-
-    def _new_left(self) -> int:
-        """How many new cards may still come today, over all sessions."""
-        return max(0, self._desk.new_a_day() - len(self._store.new_on(local_day(self._desk.now()))))
+        self.planned_at_first, self.began = len(self._queue), desk.now()
 
     def set_new_a_day(self, cards: int) -> None:
         """Remember another number of new cards a day, and plan again."""
@@ -98,27 +103,38 @@ class Sitting:
         self._queue = deque(card for card in self._desk.planned().cards if card.id != current)
 
     def next(self) -> Turn | None:
-        """The next card's turn, or None when nothing is left. Cards that became due meanwhile come at the end."""
+        """The next card's turn, or None when nothing is left. Cards that became due meanwhile come at the end, and then
+        those that are half learnt and due soon."""
         self.turn = None
-        for _ in range(2):
+        for fill in (None, self._replan, self._look_ahead):
+            if fill is not None:
+                fill()
             while self._queue:
                 card = self._queue.popleft()
                 if self._is_to_be_asked(card):
                     self._shown += 1
                     return self._take(card)
-            self._replan()
         return None
+
+    def _look_ahead(self) -> None:
+        now = self._desk.now()
+        aside = self._store.set_aside(now)
+        ahead = [card for card in self._desk.cards() if card.id in self._known and card.id not in aside]
+        ahead = [card for card in ahead if self._known[card.id].is_ahead(now)]
+        self._queue = deque(sorted(ahead, key=lambda card: self._known[card.id].due))
 
     def _is_to_be_asked(self, card: Card) -> bool:
         memory = self._store.memory(card.id)
         if memory != self._known.get(card.id) or card.id in self._store.set_aside(self._desk.now()):
             return False  # another session dealt with it meanwhile
-        return memory is not None or self._new_left() > 0
+        return memory is not None or self._desk.new_left() > 0
 
     def _take(self, card: Card) -> Turn:
         times = sum(1 for done in self._done if done.card == card.id)
         order = asking.shuffled(card, f"{self._seed}/{times}")
-        self.turn = Turn(card, order, self._shown, self._shown + len(self._queue), card.id not in self._known)
+        memory, of = self._known.get(card.id), self._shown + len(self._queue)
+        ahead = memory is not None and not memory.is_due(self._desk.now())
+        self.turn = Turn(card, order, self._shown, of, "new" if memory is None else "ahead of time" if ahead else "")
         return self.turn
 
     def intervals(self) -> dict[int, timedelta]:
@@ -158,6 +174,10 @@ class Sitting:
     def undo(self) -> str:
         """Take back what was done last, here or in an earlier session; its card is in turn again. Says so."""
         last = self._done.pop() if self._done else None
+        if last is None and (reviews := self._store.reviews()):
+            card = reviews[-1][0]
+            if card in self._desk.by_id() and card not in {each.id for each in self._desk.cards()}:
+                return f"There is nothing to undo here: your last answer was to {card}, which is in another deck."
         if isinstance(last, _Aside):
             (self._store.unbury if last.how == "buried" else self._store.unsuspend)(last.card)
             return self._back(last.card, f"{last.card} is no longer {last.how}.")
@@ -189,7 +209,7 @@ class Sitting:
         Raises DeckError; the cards stay then.
         """
         assert self.turn is not None
-        editor.edit(self.turn.card, self._desk.decks)
+        editor.edit(self.turn.card)
         self._desk.decks = editor.read_again(self._desk.cards_dir)
         there = self._desk.by_id()
         self._queue = deque(there[card.id] for card in self._queue if card.id in there)

@@ -91,6 +91,17 @@ def count(cards: Sequence[Card], store: Store, now: datetime) -> Statistics:
     )
 
 
+def streak(store: Store, now: datetime) -> int:
+    """On how many days in a row something was answered, up to today, or to yesterday while today is not over."""
+    days = {local_day(at) for _, _, at in store.reviews()}
+    day = local_day(now)
+    day -= timedelta(days=day not in days)
+    first = day
+    while first in days:
+        first -= timedelta(days=1)
+    return (day - first).days
+
+
 def lines(counted: Statistics, width: int = 80) -> list[str]:
     """The statistics as lines of at most `width` columns."""
     drawn = [f"Due in the next {FORECAST} days", ""]

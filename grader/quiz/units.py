@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import re
 
+from grader.quiz.deck import Number
 from grader.quiz.formula import compute
 
 _SI = {
@@ -43,13 +44,15 @@ _WHOLE = {
     "week": ("second", 604800.0), "weeks": ("second", 604800.0), "watt": ("watt", 1.0), "watts": ("watt", 1.0),
     "$": ("US dollar", 1.0), "dollar": ("US dollar", 1.0), "dollars": ("US dollar", 1.0), "%": ("", 0.01),
     "percent": ("", 0.01), "times": ("", 1.0), "x": ("", 1.0), "×": ("", 1.0),
-    "probability": ("", 1.0), "share": ("", 1.0), "fraction": ("", 1.0),
+    "probability": ("", 1.0), "share": ("", 1.0), "fraction": ("", 1.0), "1": ("", 1.0), "count": ("", 1.0),
 }  # fmt: skip
+PURE = ("1", "count", "probability", "share", "fraction")  # units that nobody writes after a number
 _ABOUT = re.compile(r"(?:[~≈]|about|around|approx\.?|roughly|ca\.)\s*", re.IGNORECASE)
 _SUM = re.compile(r"[-+]?[\d.(](?:(?<=\d)[eE][-+]?\d+|[\d.,_()*/^+ ])*")  # arithmetic, but no 3-4; then comes the unit
 _THOUSANDS = re.compile(r"(?<![\d.,])\d{1,3}(?:,\d{3})+(?![\d,])")
 _SPACED = re.compile(r"(?<=\d) (?=\d{3}(?!\d))")
 _PER_SECOND = re.compile(r"(?<=[bB])ps\b")
+_BARE = re.compile(r"[\d.)]$")  # no unit at its end
 _MOST = 80  # characters of a number
 _NO_NUMBER = "That is not a number. Write it like 1.5 or 2e9."
 
@@ -73,8 +76,38 @@ def quantity(text: str, unit: str) -> float:
     dimension, scale = _scale(said)
     wanted, of_unit = _scale(unit)
     if dimension != wanted:
-        raise ValueError(f"{said!r} does not fit here. Write the answer in {unit}.")
+        how = "Write it like 0.25, 1/4 or 25 %." if unit in PURE else f"Write the answer in {unit}."
+        raise ValueError(f"{said!r} does not fit here. {how}")
     return value * scale / of_unit
+
+
+def answer(typed: str, number: Number) -> float:
+    """The value of what was typed, in the number's unit. Raises ValueError, as `quantity` does.
+
+    A number without a unit may be meant in the unit without its prefix: 0.366 for 36.6 %, 112e9 for 112 GB. It counts
+    as that only where it is right so, and wrong otherwise.
+    """
+    value = quantity(typed, number.unit)
+    base = value / _scale(number.unit)[1] if _BARE.search(typed.strip()) and _of_ten(number.unit) else value
+    return base if number.accepts(base) and not number.accepts(value) else value
+
+
+def _of_ten(unit: str) -> bool:
+    """Whether a unit is a power of ten of the one it is made from, as GB and % are and hours are not."""
+    return math.isclose(power := math.log10(_scale(unit)[1]), round(power))
+
+
+def is_plain(typed: str) -> bool:
+    """Whether what was typed is a number and nothing else."""
+    try:
+        return math.isfinite(float(typed.replace(",", "")))
+    except ValueError:
+        return False
+
+
+def told(value: float, unit: str) -> str:
+    """A value with its unit, as it is said in a sentence."""
+    return written(value) if unit in PURE else f"{written(value)} {unit}"
 
 
 def _value(typed: str) -> float:
@@ -96,7 +129,7 @@ def _value(typed: str) -> float:
 
 def written(value: float) -> str:
     """A value as one reads it easily: 20,000 and 1.8e25."""
-    if value.is_integer() and 1e4 <= abs(value) < 1e12:
+    if float(value).is_integer() and 1e4 <= abs(value) < 1e12:
         return f"{value:,.0f}"
     return f"{value:g}".replace("e+", "e")
 

@@ -114,11 +114,15 @@ class Engines:
             box = self.warm.box(
                 ranks, replace(limits.box, subreaper=program.apart), program.imported, folder_of(program)
             )
+            if session is not None:
+                session.beside = box
             try:
                 world = RealWorld(box, program, ranks, seed, limits, self._idle_machine, backend)
                 world.client.printed.heard = self.heard
                 return world.live(calls)
             finally:
+                if session is not None:
+                    session.beside = None
                 box.end()
 
     def _simulate(

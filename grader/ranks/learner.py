@@ -11,6 +11,7 @@ import functools
 import importlib
 import inspect
 import os
+import random
 import socket
 import sys
 import traceback
@@ -68,6 +69,13 @@ def tensor_bytes(value: Any) -> tuple[dict[str, Any], bytes] | None:
 def as_the_caller_sees(arguments: list[Any]) -> list[Any]:
     """The arguments as aliases of their memory: assigning to `tensor.data` changes the learner's handle, not these."""
     return [value.detach() if isinstance(value, torch.Tensor) else value for value in arguments]
+
+
+def seed(number: int) -> None:
+    """Begin torch's and Python's random numbers anew. torch.manual_seed() also notes for every kind of accelerator,
+    with a stack trace each, what to do once there is one: that takes milliseconds."""
+    torch.default_generator.manual_seed(number)
+    random.seed(number)
 
 
 # ---- functions

@@ -48,6 +48,7 @@ class Session:
     def __init__(self, warm: Warm, processor: int) -> None:
         self._warm, self.processor = warm, processor
         self._box: Box | None = None
+        self.beside: Box | None = None  # of real processes, that whoever has the session waits for
         self._room = 0
         self.threads = False  # whether its program was found to need them
 
@@ -59,6 +60,12 @@ class Session:
             self._room = max(ranks, ROOM)
             self._box = self._warm.box(1, replace(limits, processes=limits.processes + self._room), imported, folder)
         return self._box
+
+    def interrupt(self) -> None:
+        """From another thread: end what is waited for, as though it had ended itself."""
+        for box in (self._box, self.beside):
+            if box is not None:
+                box.kill()
 
     def dismiss(self) -> None:
         """End the process."""

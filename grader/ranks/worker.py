@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
-import random
 import sys
 import time
 import types
@@ -67,8 +66,7 @@ class _Rank:
 
     def live(self) -> int:
         start, recorder, file = self._start, self._recorder, self._start["file"]
-        torch.manual_seed(start["seed"])
-        random.seed(start["seed"])
+        learner.seed(start["seed"])
         self._join()
         recorder.begin(start["rank"], start["world"], file, start["p2p_only"])
         install(recorder)
@@ -95,6 +93,7 @@ class _Rank:
         if start["backend"] == "nccl":
             self._device = torch.device("cuda", rank)
             torch.cuda.set_device(self._device)
+            torch.cuda.manual_seed(start["seed"])
         attempts = itertools.count()
         init, first = dist.init_process_group, rank == 0
         meeting = dist.HashStore()

@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from grader.sandbox import bwrap, namespaces, supervise
+from grader.sandbox import LINUX, bwrap, namespaces, supervise
 
 OPEN_TREE, MOVE_MOUNT = 428, 429  # the same on every architecture
 PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
@@ -31,7 +31,8 @@ SYSTEM = ("/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/proc", "/run", "/
           "/var/run")  # fmt: skip
 
 _libc = ctypes.CDLL(None, use_errno=True)
-_libc.syscall.restype = ctypes.c_long
+if LINUX:
+    _libc.syscall.restype = ctypes.c_long
 
 
 class NotShown(Exception):  # noqa: N818 - says what is the case

@@ -16,6 +16,7 @@ makes one empty box and says by its exit status whether that works here: 0, or 7
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import functools
 import gc
 import importlib
@@ -25,13 +26,14 @@ import signal
 import sys
 from types import ModuleType
 
-from grader.sandbox import entry, first, keeper, packets
+from grader.sandbox import LINUX, entry, first, keeper, packets
 from grader.sandbox.folder import Folder
 from grader.sandbox.limits import BoxLimits
 from grader.sandbox.supervise import become_subreaper, children, end_descendants, fork, send
 
 MAX_RANKS = 56  # as many descriptors as one message can carry
 REFUSED = 77  # exit status: no box can be made in this mode
+HUGE_PAGE, COLLAPSE = 2**21, 25  # see madvise(2)
 
 
 class _Host:
@@ -90,8 +92,23 @@ def _import(names: list[str]) -> None:
     for name in names:
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
+    _settle()
+
+
+def _settle() -> None:
+    """Make what is there now cheap to fork: nothing of it is garbage, and in huge pages it has fewer page table entries
+    to copy. Measured with torch: a fork and its end 7 ms, with this 4 ms."""
     gc.freeze()
     gc.enable()
+    if not LINUX:
+        return
+    madvise = ctypes.CDLL(None).madvise
+    with open("/proc/self/maps") as maps:
+        for fields in map(str.split, maps):
+            begin, end = (int(place, 16) for place in fields[0].split("-"))
+            begin, end = -(-begin // HUGE_PAGE) * HUGE_PAGE, end // HUGE_PAGE * HUGE_PAGE
+            if begin < end and fields[1] == "rw-p" and fields[5:] in ([], ["[heap]"]):
+                madvise(ctypes.c_void_p(begin), ctypes.c_size_t(end - begin), COLLAPSE)  # in vain before Linux 6.1
 
 
 def probe(mode: str) -> int:
@@ -119,8 +136,7 @@ def main(argv: list[str]) -> None:
     importlib.import_module(argv[2])
     if mode == "full":
         first.prepare()
-    gc.freeze()
-    gc.enable()
+    _settle()
     control.put(b"ready")
     host = _Host(control, entry, mode)
     try:

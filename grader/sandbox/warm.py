@@ -66,11 +66,16 @@ class Box:
         with contextlib.suppress(OSError):
             self.keeper.put(b"stacks")
 
+    def kill(self) -> None:
+        """Kill every process of this world; whoever has the box sees that, and ends it."""
+        with contextlib.suppress(OSError):
+            self.keeper.put(b"kill")
+
     def end(self) -> None:
         """Kill every process of this world, wait until the last is gone, and remove its files."""
         with contextlib.suppress(OSError):
             self.keeper.settimeout(10)
-            self.keeper.put(b"kill")
+            self.kill()
             while self.keeper.take():  # end of file: the keeper has no child left and is gone itself
                 pass
         self.keeper.close()

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from grader import catalog, exercise, progress, reading, registry
 from grader.quiz.deck import DeckError
-from grader.quiz.folder import load_folder
+from grader.quiz.folder import load_all, load_folder
 from grader.quiz.interview.task import Interview, interview_from
 from grader.quiz.store import opened
 from grader.submission import BadRequest
@@ -133,7 +133,10 @@ def _practice(found: exercise.Exercise, known: progress.Best | None, practised: 
 def _cards(now: datetime) -> tuple[dict[str, Cards], float, list[Interview]]:
     """The cards of each deck, the days that the longest waiting one has been due, and the interviews."""
     try:
-        decks = load_folder(catalog.cards())
+        try:
+            decks = load_all(catalog.cards())
+        except DeckError:  # in a deck of the learner's own, perhaps: the quiz says what is wrong there
+            decks = load_folder(catalog.cards())
         with opened() as store:
             memories, aside = store.memories(), store.set_aside(now)
             interviews = [interview_from(each) for each in store.interviews()]

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import threading
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -118,6 +119,7 @@ class RankBench:
     def __init__(self, world: Ranks, grading: Grading) -> None:
         self._machine, self.seed = grading.machine, grading.seed
         self.limits, engine, self._alone = world.limits, grading.engine, grading.alone
+        self._first_limits = world.limits
         self.program = world.program(grading.submission)
         self._worlds: dict[Key, list[Case]] = {}
         self._told_seed = _one_way(self.seed)
@@ -134,6 +136,10 @@ class RankBench:
                 self._worlds.setdefault(case.world, []).append(case)
         self._own = contextlib.ExitStack()
         self._session: Session | None = None
+        self._left: deque[Key] = deque()  # worlds that nobody has begun to run
+        self._coming: dict[Key, Future[None]] = {}
+        self._helpers: list[threading.Thread] = []
+        self._sessions: list[Session] = []  # of the helpers
         self._asked_in_vain = False  # what came of a call that was to explain a wrong one
         self._done: dict[Case, Outcome] = {}
         self._failed: dict[Case, Run] = {}
@@ -146,26 +152,22 @@ class RankBench:
         return tuple(name for name in ("sim", "gloo", "nccl") if name in used)
 
     def prepare(self) -> Diagnosis | None:
-        """Run every case, optimistically in one run per world. A submission that cannot even be loaded, and so fails
-        every check, gives the Diagnosis; anything else is left to the checks. A check that is alone runs its own."""
+        """Have every case run, optimistically in one run per world: the smallest now, the others while checks are
+        judged, which wait for those that they need. A submission that cannot even be loaded, and so fails every check,
+        gives the Diagnosis; anything else is left to the checks. A check that is alone runs its own."""
         if not self._worlds or self._alone:
             return None
         worlds = deque(sorted(self._worlds, key=lambda world: (world[0], world[1] != "sim")))
-        with self._machine.session() as session, ThreadPoolExecutor(1) as other:
-            smallest = [worlds.popleft() for _ in range(min(2, len(worlds)))]
-            try:
-                for world in smallest:  # most mistakes show here: what is left is then judged case by case
-                    run = self._run(self._worlds[world], session)
-                    if run is not None and not run.finished:
-                        worlds.clear()
-                        break
-                helping = other.submit(self._work_off, worlds)
-                self._work_off(worlds, session)
-                helping.result()
-            except KeyboardInterrupt:
-                worlds.clear()
-                self._machine.close()  # and with it the world that the other thread waits for
-                raise
+        session = self._own.enter_context(self._machine.session())
+        for world in [worlds.popleft() for _ in range(min(2, len(worlds)))]:
+            run = self._run(self._worlds[world], session)
+            if run is not None and not run.finished:
+                worlds.clear()  # most mistakes show here: what is left is then judged case by case
+                break
+        self._left, self._coming = worlds, {world: Future() for world in worlds}
+        for how in [(worlds.pop, session), (worlds.popleft, None)][: len(worlds)]:  # from both ends: the largest take
+            self._helpers.append(threading.Thread(target=self._work_off, args=how, daemon=True))  # longest, and what is
+            self._helpers[-1].start()  # wrong is shown by the smallest
         if run and not run.loaded and run.diagnoses and run.diagnoses[0].kind in HOPELESS:
             return run.diagnoses[0]
         return None
@@ -183,7 +185,12 @@ class RankBench:
         return f"With {picture.case.label}:\n{said}" if said else ""
 
     def close(self) -> None:
-        """End the process of a check's own runs."""
+        """End everything that still runs."""
+        self._left.clear()
+        for session in list(self._sessions):
+            session.interrupt()
+        for helper in self._helpers:
+            helper.join()
         self._own.close()
 
     def _own_session(self) -> Session | None:
@@ -206,7 +213,7 @@ class RankBench:
         program = replace(self.program, contents=True)
         try:
             run = self._machine.run(
-                "sim", program, case.ranks, calls, self._told_seed, self.limits, network, session, strictly=True
+                "sim", program, case.ranks, calls, self._told_seed, self._first_limits, network, session, strictly=True
             )
         except (NeedsProcesses, BoxFailed):
             self._asked_in_vain = True
@@ -214,16 +221,32 @@ class RankBench:
         self._asked_in_vain = not run.finished
         return run.calls if run.finished else ()
 
-    def _work_off(self, worlds: deque[Key], session: Session | None = None) -> None:
-        """Run what is left of `worlds`, the largest first: they take longest."""
+    def _work_off(self, take: Callable[[], Key], session: Session | None) -> None:
+        """Run the worlds that are left."""
         with contextlib.ExitStack() as stack:
             mine = session or stack.enter_context(self._machine.session())
+            self._sessions += [mine] if mine else []
             while True:
                 try:
-                    world = worlds.pop()
+                    world = take()
                 except IndexError:  # another thread may have taken the last one
                     return
-                self._run(self._worlds[world], mine)
+                try:
+                    self._run(self._worlds[world], mine)
+                    self._coming[world].set_result(None)
+                except BaseException as error:  # for whoever waits for it
+                    self._coming[world].set_exception(error)
+
+    def _wait(self, *worlds: Key) -> None:
+        """Until these have been run, where they are to be. Raises what running them raised."""
+        for world in worlds:
+            if world in self._coming:
+                self._coming[world].result()
+
+    def _now(self, cases: Sequence[Case], session: Session | None = None) -> None:
+        """Run these by themselves, when nothing else is run: what others take decides what these may."""
+        self._wait(*self._coming)
+        self._run(cases, session)
 
     def calls(self, group: str) -> Iterator[tuple[Case, CallResult]]:
         """The finished calls of `group`, fewest ranks first.
@@ -232,9 +255,12 @@ class RankBench:
         """
         judged = False
         for world in sorted(self._worlds, key=lambda world: world[0]):
-            cases = [case for case in self._worlds[world] if case.group == group and case not in self._beyond]
+            cases = [case for case in self._worlds[world] if case.group == group]
+            if cases:
+                self._wait(world)
+            cases = [case for case in cases if case not in self._beyond]
             if any(case not in self._done and case not in self._failed for case in cases):
-                self._run(cases, self._own_session() if self._alone else None)
+                self._now(cases, self._own_session() if self._alone else None)
             for case in cases:
                 if case in self._beyond or case in self._twins.values():
                     continue
@@ -253,8 +279,9 @@ class RankBench:
     def _compare(self, case: Case, simulated: CallResult) -> None:
         """Raise Lost where a simulated call's twin on real processes did otherwise."""
         twin = self._twins[case]
+        self._wait(twin.world)
         if twin not in self._done and twin not in self._failed:
-            self._run([twin])
+            self._now([twin])
         if twin in self._failed:
             run = self._failed[twin]
             found = run.diagnoses[0]
@@ -285,6 +312,7 @@ class RankBench:
 
     def picture(self, group: str, ranks: int = 4) -> Outcome:
         """The outcome of `group` to draw when all is well. Raises Unable if not one of its cases can be judged."""
+        self._wait(*(world for world, cases in self._worlds.items() if any(case.group == group for case in cases)))
         cases = [case for case in self._done if case.group == group and case not in self._twins.values()]
         if not cases:
             raise self._not_run(group)

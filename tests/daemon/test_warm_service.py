@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import psutil
 import pytest
+from often import often
 from processes import computing
 
 from grader.authoring import verdicts
@@ -34,9 +36,9 @@ class Learner:
         for name in ("RANKUP_NO_SERVICE", "PYTHONPATH"):  # either does without
             self.environment.pop(name, None)
 
-    def command(self, *words: str, **changed: str) -> subprocess.Popen[str]:
+    def command(self, *words: str, start: Sequence[str] = RANKUP, **changed: str) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            [*RANKUP, *words], cwd=self.folder, env=self.environment | changed, text=True,
+            [*start, *words], cwd=self.folder, env=self.environment | changed, text=True,
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         )  # fmt: skip
 
@@ -151,6 +153,52 @@ def test_a_service_that_is_killed_is_said_in_one_sentence_and_the_next_command_w
     )
     assert gone(below)
     assert learner.done("grade", NAME, "mine.py")[0] == 0
+
+
+def test_one_that_does_not_answer_is_replaced(learner: Learner) -> None:
+    learner.verdict()
+    service = learner.service()
+    service.suspend()
+    code = "from grader.daemon import client\nclient.HANG_SECONDS = 0.5\nclient.main()"
+    with learner.command("grade", NAME, "mine.py", "--seed", "3", start=[sys.executable, "-c", code]) as process:
+        _, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (
+        0,
+        "rankup: the warm service does not answer. This is done without it.\n",
+    )
+    assert learner.done("grade", NAME, "mine.py")[0] == 0
+    service.resume()
+    assert gone([service])
+    assert learner.service() != service
+
+
+def test_what_a_command_does_stops_and_goes_on_with_it(learner: Learner) -> None:
+    with begun(learner)[0] as process:
+        _, fork, *_ = learner.service().children()
+        for number, stopped in ((signal.SIGTSTP, True), (signal.SIGCONT, False), (signal.SIGTSTP, True)):
+            process.send_signal(number)
+            while (fork.status() == psutil.STATUS_STOPPED) != stopped:
+                pass
+        process.kill()  # as a shell that is closed ends its stopped jobs
+    assert gone([fork])
+
+
+CLOSED = {"<&-": 0, ">&-": 0, "2>&-": 0, "| true": 1}
+
+
+@pytest.mark.parametrize("closed", often(list(CLOSED), "| true"))
+def test_a_stream_that_is_closed_is_no_matter(learner: Learner, closed: str) -> None:
+    script = f"{shlex.join(RANKUP)} grade {NAME} mine.py --check sum {closed}; exit ${{PIPESTATUS[0]}}"
+    ran = subprocess.run(["bash", "-c", script], cwd=learner.folder, env=learner.environment, capture_output=True)
+    assert (ran.returncode, ran.stderr) == (CLOSED[closed], b"")
+
+
+@pytest.mark.heavy
+def test_many_at_once_are_all_done(learner: Learner) -> None:
+    commands = [learner.command("grade", NAME, "mine.py", "--check", "bytes") for _ in range(20)]
+    ended = [process.communicate(timeout=300) and process.returncode for process in commands]
+    assert ended == [0] * 20
+    assert learner.service()
 
 
 def test_a_service_without_its_socket_ends(learner: Learner) -> None:

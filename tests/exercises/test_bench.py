@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -17,6 +18,7 @@ from grader.ranks.engines import Engines
 from grader.ranks.program import Function, Strided
 from grader.registry import find
 from grader.submission import Submission
+from grader.verdict import CheckResult
 from grader.worlds.cases import Case
 from grader.worlds.ranks import Ranks
 
@@ -135,3 +137,15 @@ def test_what_was_printed_belongs_to_one_run_with_its_case_and_ranks(engines: En
         assert "rank 1 wrote to stderr:\nto stderr" in said
         assert "loading" not in said
         assert ("ZeroDivisionError" in said) == (number == 3)
+
+
+def test_a_grading_that_is_stopped_runs_nothing_any_more(engines: Engines) -> None:
+    def enough(result: CheckResult) -> None:
+        assert result.status == "fail"
+        raise TimeoutError
+
+    before = threading.active_count()
+    source = "def ring_all_reduce(t):\n    while t.numel() > 7:\n        pass\n"
+    with pytest.raises(TimeoutError):
+        grade(find("ring_all_reduce"), Submission(source, "a.py"), engines, 1, on_check=enough)
+    assert threading.active_count() == before

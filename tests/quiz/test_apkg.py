@@ -154,7 +154,7 @@ def test_what_cannot_be_written_leaves_what_was_there(tmp_path: Path, folder: Pa
     out = tmp_path / "out.apkg"
     out.write_text("mine")
     (folder / "pictures" / "p.svg").unlink()
-    with pytest.raises(DeckError, match=r"p\.svg: cannot be read: No such file"):
+    with pytest.raises(DeckError, match=r"p\.svg: no such picture"):
         apkg.export([deck(KINDS["diagram"])], folder, out)
     assert out.read_text() == "mine"
     assert sorted(each.name for each in tmp_path.iterdir()) == ["cards", "out.apkg"]
@@ -162,5 +162,7 @@ def test_what_cannot_be_written_leaves_what_was_there(tmp_path: Path, folder: Pa
 
 def test_two_pictures_of_one_name_are_refused(tmp_path: Path, folder: Path) -> None:
     other = KINDS["diagram"].replace("a-diagram", "b").replace("pictures/p", "pictures/more/p")
+    (folder / "pictures" / "more").mkdir()
+    (folder / "pictures" / "more" / "p.svg").write_text("<svg/>")
     with pytest.raises(DeckError, match="another picture has the same name"):
         apkg.export([deck(KINDS["diagram"], other)], folder, tmp_path / "out.apkg")

@@ -127,7 +127,8 @@ def test_what_is_no_export_is_one_sentence(tmp_path: Path, content: bytes) -> No
 def test_an_export_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "out" / "progress.json"
     file.parent.mkdir()
-    file.write_text("old")
+    front.export(file)
+    old = file.read_text()
 
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
@@ -136,7 +137,7 @@ def test_an_export_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: p
         patch.setattr(whole.os, "fsync", full)
         with pytest.raises(DeckError, match=r"progress\.json: cannot be written: No space left"):
             front.export(file)
-    assert file.read_text() == "old"
+    assert file.read_text() == old
     assert [each.name for each in file.parent.iterdir()] == ["progress.json"]
     front.export(file)
     assert json.loads(file.read_text())["what"] == "rankup quiz progress"

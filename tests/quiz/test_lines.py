@@ -24,7 +24,7 @@ def reviews() -> list[tuple[str, int]]:
 KINDS = {
     "qa": (["", "3"], ["Nothing about rank 1"], 3),
     "cloze": (["", "2"], ["A ring has [...] rounds", "2(N-1)"], 2),
-    "number": (["650 MB", ""], ["Your answer in MB", "Not 650: it is 700 MB.", "Enter: 1"], 1),
+    "number": (["650 MB", ""], ["Your answer in MB", "Not 650 MB: it is 700 MB.", "Enter: 1"], 1),
     "choice": (["x", ""], ["Type numbers from 1 to 3", "Halving and doubling", "The right answer is"], 1),
     "order": (["1 2 3", ""], ["Cut the tensor", "Not right: the right order is"], 1),
     "bug": (["2", ""], ["1  def shift(x):", "Right: line 2.", "Enter: 3"], 3),
@@ -55,6 +55,13 @@ def test_undo_reaches_an_earlier_session(decks: Any, run: Any) -> None:
     run(folder, ["", "3"])
     shown = run(folder, ["u", "", "4", "q"])[1]
     assert shown.index("Question b?") < shown.index("The answer to a is undone.") < shown.index("Question a?")
+    assert reviews() == [("a", 4)]
+
+
+def test_undo_leaves_what_other_decks_were_answered(decks: Any, run: Any) -> None:
+    folder = decks(d06=["a"], d07=["b"])
+    run(folder, ["", "4"], deck="06")
+    assert "your last answer was to a, which is in another deck" in run(folder, ["u"], deck="07")[1]
     assert reviews() == [("a", 4)]
 
 

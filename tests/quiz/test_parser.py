@@ -72,11 +72,11 @@ def test_code_that_begins_a_question_keeps_its_indentation() -> None:
 
 def test_a_cloze_hides_its_parts_and_answers_with_them() -> None:
     card = only_card(CLOZE + "\n{{ring}} sends {{2(N-1)}} chunks.\n")
-    assert (card.question, card.answer) == ("[...] sends [...] chunks.", "ring sends 2(N-1) chunks.")
+    assert (card.question, card.answer) == ("[...] sends [...] chunks.", "**ring** sends **2(N-1)** chunks.")
 
 
 def test_a_cloze_may_explain_itself() -> None:
-    assert only_card(CLOZE + "\nA {{b}}.\n\n---\n\nBecause.\n").answer == "A b.\n\nBecause."
+    assert only_card(CLOZE + "\nA {{b}}.\n\n---\n\nBecause.\n").answer == "A **b**.\n\nBecause."
 
 
 def test_a_number_has_value_unit_and_tolerance() -> None:

@@ -103,7 +103,7 @@ def test_a_card_is_shown_and_rated(seven: Path, show: str, rating: int) -> None:
         assert me.answered()
         assert "Nothing" in me.page()
         waits = [me.says(f"#choice-{each}").split("\n") for each in (1, 2, 3, 4)]
-        assert waits == [["1 again", "1 min"], ["2 hard", "6 min"], ["3 good", "10 min"], ["4 easy", "8 d"]]
+        assert waits == [["1 again", "1 min"], ["2 hard", "6 min"], ["> 3 good", "10 min"], ["4 easy", "8 d"]]
         await me.press(str(rating))
         assert me.card() == "hidden"
 
@@ -186,7 +186,7 @@ def test_options_are_ticked_by_their_numbers(seven: Path, right: bool) -> None:
             await me.press(tree, halving)  # tree again: no tick any more
         await me.press("enter")
         assert ("Right:" if right else f"Not right: {tree} is wrong; {halving} is missing") in me.page()
-        assert right or f"{tree}: Its root sends everything twice." in me.page()
+        assert (f"{tree}. **Wrong, and you chose it:**" in me.page()) is not right
         assert "Its root sends everything twice." in me.page()
         await me.press("enter")
 

@@ -38,7 +38,8 @@ def test_a_session_asks_shows_rates_and_keeps(decks: Any, run: Any) -> None:
     order = ["1 of 2", "Question a?", "Enter shows", "Answer a.", "1 again", "2 of 2", "Question b?", "Answer b."]
     assert sorted(order, key=shown.index) == order
     assert "Answered 2: 2 new, 0 seen before." in shown
-    assert "Due: 1 within the hour, 1 later; the next in 10 minutes." in shown
+    assert "At the first try 2 right and 0 wrong, in 1 min." in shown
+    assert "Due: 1 within the hour, 1 later; the next in 10 minutes. Tomorrow: 0." in shown
 
 
 def test_due_cards_come_first_the_longest_overdue_before_all(decks: Any, run: Any) -> None:
@@ -46,7 +47,7 @@ def test_due_cards_come_first_the_longest_overdue_before_all(decks: Any, run: An
     answer("b", at=NOON - 300 * DAY)
     answer("a", at=NOON - 200 * DAY)
     answer("c", at=NOON)
-    assert asked(run(folder, ["", "3"] * 3)[1]) == ["b", "a", "new"]
+    assert asked(run(folder, ["", "4"] * 3)[1]) == ["b", "a", "new"]
 
 
 @pytest.mark.parametrize(("new", "expected"), [(0, []), (2, ["a", "b"]), (9, ["a", "b", "c"])])
@@ -55,10 +56,23 @@ def test_at_most_so_many_new_cards(decks: Any, run: Any, new: int, expected: lis
 
 
 def test_again_brings_the_card_back_after_the_others(decks: Any, run: Any) -> None:
-    _, shown = run(decks(d06=["a", "b"]), ["", "1", "", "3", "", "1", "", "3"])
+    _, shown = run(decks(d06=["a", "b"]), ["", "1", "", "4", "", "1", "", "4"])
     assert asked(shown) == ["a", "b", "a", "a"]
     assert re.findall(r"\d of \d", shown) == ["1 of 2", "2 of 3", "3 of 3", "4 of 4"]
-    assert "Answered 2: 2 new, 0 seen before." in shown
+    assert "Answered 2: 2 new, 0 seen before.\nAt the first try 1 right and 1 wrong" in shown
+
+
+def test_what_is_half_learnt_is_asked_ahead_of_time_when_nothing_else_is_left(decks: Any, run: Any) -> None:
+    _, shown = run(decks(d06=["a", "b"]), ["", "3", "", "3", "", "3", "", "3"])
+    assert asked(shown) == ["a", "b", "a", "b"]  # and then both are learnt
+    assert shown.count("(mid, ahead of time)") == 2
+
+
+def test_days_in_a_row(decks: Any, run: Any) -> None:
+    for days in (5, 2, 1):
+        answer("b", at=NOON - days * DAY)
+    assert "Days in a row: 2." in run(decks(d06=["a"]), ["q"])[1]  # today is not over
+    assert "Days in a row: 3." in run(decks(d06=["a"]), ["", "4"])[1]
 
 
 def test_retained_counts_the_first_answer_to_cards_seen_before(decks: Any, run: Any) -> None:
@@ -85,18 +99,21 @@ def test_a_session_that_ends_early_keeps_what_was_answered(decks: Any, run: Any,
     assert "Not seen yet: 1." in shown
 
 
-def test_only_1_to_4_is_a_rating(decks: Any, run: Any) -> None:
+def test_only_1_to_4_is_a_rating_and_enter_is_good(decks: Any, run: Any) -> None:
     undecodable = UnicodeDecodeError("utf-8", b"\xff", 0, 1, "bad")
-    shown = run(decks(d06=["a"]), ["", "", "5", "good", undecodable, "3"])[1]
-    assert shown.count("Type 1, 2, 3 or 4.") == 4
+    shown = run(decks(d06=["a"]), ["", "5", "good", undecodable, ""])[1]
+    assert shown.count("Type 1, 2, 3 or 4.") == 3
     assert reviews() == [("a", 3)]
 
 
-def test_nothing_due_says_when_the_next_card_is(decks: Any, run: Any) -> None:
+def test_nothing_due_says_when_the_next_card_is_and_why_no_other(decks: Any, run: Any) -> None:
     folder = decks(d06=["a", "b"])
-    answer("a", rating=3)
+    answer("a")
     shown = run(folder, [], new=0)[1]
-    assert shown == "Nothing is due.\nDue: 1 within the hour; the next in 10 minutes.\nNot seen yet: 1.\n"
+    assert shown == (
+        "Nothing is due.\nDue: 1 later; the next in 8 days. Tomorrow: 0.\nNot seen yet: 1.\n"
+        "Today's new cards are used up (at most 0 a day). For more: rankup quiz --new 10.\n"
+    )
 
 
 @pytest.mark.parametrize(("days", "words"), [(0, "in 8 days"), (7, "in 25 hours"), (8, "now")])
@@ -142,10 +159,10 @@ def test_a_card_that_another_session_answered_meanwhile_is_not_asked(decks: Any,
     def typed() -> Any:
         yield ""
         answer("b")
-        yield from ["3", "", "3"]
+        yield from ["4", "", "4"]
 
     assert asked(run(decks(d06=["a", "b", "c"]), typed())[1]) == ["a", "c"]
-    assert reviews() == [("b", 4), ("a", 3), ("c", 3)]
+    assert reviews() == [("b", 4), ("a", 4), ("c", 4)]
 
 
 def test_a_clock_that_went_back_shows_and_keeps(decks: Any, run: Any) -> None:
@@ -177,7 +194,7 @@ def test_a_number_is_checked_before_the_answer(decks: Any, run: Any, typed: list
 def test_what_is_hidden_shows_only_in_the_answer(decks: Any, run: Any) -> None:
     file = decks(d06=["a"]) / "06.md"
     file.write_text(file.read_text().replace("kind: qa", "kind: cloze").replace("a?", "the {{ring}}"))
-    shown = run(file.parent, ["", "3"])[1]
+    shown = run(file.parent, ["", "4"])[1]
     question, answer = shown.split("Enter shows the answer")
     assert "[...]" in question
     assert "ring" not in question

@@ -19,9 +19,9 @@ def answered() -> list[tuple[str, int]]:
 
 def test_a_session_through_pipes(decks: Any, learner: Any) -> None:
     me = learner(decks(d06=["a", "b"]))
-    me.type("\n3\n\n4\n")
+    me.type("\n4\n\n4\n")
     assert me.ends() == 0
-    assert answered() == [("a", 3), ("b", 4)]
+    assert answered() == [("a", 4), ("b", 4)]
     assert "Answered 2" in me.shown
     assert "\x1b" not in me.shown
 
@@ -33,9 +33,9 @@ def test_nothing_shows_before_it_is_asked_for(decks: Any, learner: Any, terminal
     assert "Answer a" not in me.shown
     me.type("\n")
     me.sees("q quit:")
-    me.type("3\n")
+    me.type("4\n")
     assert me.ends() == 0
-    assert answered() == [("a", 3)]
+    assert answered() == [("a", 4)]
 
 
 def test_an_input_that_ends_ends_the_session_well(decks: Any, learner: Any) -> None:

@@ -11,8 +11,7 @@ import numpy as np
 from grader import says
 from grader.exercise import Draw
 from grader.exercises.collectives import moves
-from grader.exercises.collectives.moves import Given, Wrong
-from grader.exercises.collectives.reach import heard
+from grader.exercises.collectives.moves import Given, Wrong, heard
 from grader.exercises.common.sums import Array, whole
 from grader.ranks.program import CallResult, Strided
 from grader.trace.events import RECV_ANY

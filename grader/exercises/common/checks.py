@@ -6,7 +6,7 @@ import contextlib
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from grader.exercises.common import plain
 from grader.lost import Lost
@@ -16,32 +16,35 @@ from grader.verdict import Diagnosis
 from grader.worlds.cases import Case
 from grader.worlds.ranks import Outcome, RankBench
 
-# The finished calls of a group, each found right; raises Lost at one that is not.
-Values = Callable[[RankBench, str], Iterable[tuple[Case, CallResult]]]
+# The finished calls of a group, each with its case first, and what was found of it; may raise Lost at one that is wrong.
+Calls = Callable[[RankBench, str], Iterable[tuple[Any, ...]]]
 Judge = Callable[[RankBench], Outcome]
+T = TypeVar("T")
 TRAINING = Limits(cpu_seconds=5, load_cpu_seconds=10, idle_seconds=15)  # of ranks that train
 
 
-def right(values: Values, group: str) -> Judge:
-    """All calls of `group` are right."""
+def right(calls: Calls, group: str, *judges: Callable[..., None], because: str = "") -> Judge:
+    """All calls of `group` are right: `calls` raises Lost at the first that is not, and each judge at what it finds wrong
+    in one. With `because` what `calls` finds wrong is another check's matter."""
 
     def judge(bench: RankBench) -> Outcome:
-        for _ in values(bench, group):
-            pass
+        found = calls(bench, group)
+        for each in if_right(found, because) if because else found:
+            for one in judges:
+                one(bench, *each)
         return bench.picture(group)
 
     return judge
 
 
-def waited(values: Values, group: str) -> Judge:
+def judged(calls: Calls, group: str, because: str = "") -> Callable[[Callable[..., None]], Judge]:
+    """Makes a check of a judge of one call: it is asked about each of `group`."""
+    return lambda judge: right(calls, group, judge, because=because)
+
+
+def waited(values: Calls, group: str) -> Judge:
     """In all calls of `group` every request is waited for, and no buffer is touched while it is being sent."""
-
-    def judge(bench: RankBench) -> Outcome:
-        for case, result in values(bench, group):
-            undisturbed(bench, case, result)
-        return bench.picture(group)
-
-    return judge
+    return right(values, group, undisturbed)
 
 
 def forbidden(result: CallResult) -> Diagnosis | None:
@@ -88,7 +91,7 @@ def not_about(because: str) -> Iterator[None]:
         raise Lost(not_judged(loss.diagnosis, because), loss.picture, loss.schedule, loss.broke) from None
 
 
-def if_right(values: Iterable[tuple[Case, CallResult]], because: str) -> Iterator[tuple[Case, CallResult]]:
+def if_right(values: Iterable[T], because: str) -> Iterator[T]:
     """The calls in `values`, for a check that is not about what is found wrong in them."""
     with not_about(because):
         yield from values

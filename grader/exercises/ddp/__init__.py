@@ -14,7 +14,7 @@ import numpy as np
 
 from grader.exercise import Check, Exercise
 from grader.exercises.common import checks
-from grader.exercises.ddp import answers, traffic, training, trainings
+from grader.exercises.ddp import answers, traffic, training
 from grader.exercises.ddp.training import Job
 from grader.lost import Lost
 from grader.ranks.program import CallResult, Function
@@ -35,19 +35,18 @@ def _gradients(result: CallResult, step: int) -> list[dict[str, Any]]:
     return found
 
 
-def _broadcast(bench: RankBench) -> Outcome:
+@checks.judged(RankBench.calls, "broadcast")
+def _broadcast(bench: RankBench, case: Case, result: CallResult) -> None:
     """After construction every rank has rank 0's parameters and buffers."""
-    for case, result in bench.calls("broadcast"):
-        values: list[training.Values] = case.expected
-        for rank in range(case.ranks):
-            for name, right in values[0].items():
-                got = checks.array(checks.field(result, rank, name))
-                if got is None or not np.array_equal(got, right):
-                    what = BUFFERS.get(name, "parameter")
-                    said = f"after construction the {what} {name} on rank {rank} {_origin(values, rank, name, got)}"
-                    raise bench.lost(case, "wrong_result", f"With {case.label}: {said}", rank)
-        checks.clean(bench, case, result)
-    return bench.picture("broadcast")
+    values: list[training.Values] = case.expected
+    for rank in range(case.ranks):
+        for name, right in values[0].items():
+            got = checks.array(checks.field(result, rank, name))
+            if got is None or not np.array_equal(got, right):
+                what = BUFFERS.get(name, "parameter")
+                said = f"after construction the {what} {name} on rank {rank} {_origin(values, rank, name, got)}"
+                raise bench.lost(case, "wrong_result", f"With {case.label}: {said}", rank)
+    checks.clean(bench, case, result)
 
 
 def _origin(values: list[training.Values], rank: int, name: str, got: training.Array | None) -> str:
@@ -152,7 +151,7 @@ EXERCISE = Exercise(
     difficulty=3,
     world=Ranks(
         (Function("DistributedModel"),),
-        trainings.cases,
+        training.cases,
         limits=checks.TRAINING,
         banned=("torch.nn.parallel.DistributedDataParallel",),
         in_box=IN_BOX,

@@ -99,9 +99,6 @@ def _habits(
     yield right * n, f"the sum over the ranks, {n} times the mean. Divide by the number of ranks."
     yield right / n, f"1/{n} of the mean. Divide by the number of ranks only once."
     yield own / n, f"the rank's own divided by {n}. Sum the gradients over the ranks by messages, too."
-    for other in range(n):
-        if other != rank and name in step.own[other]:
-            yield step.own[other][name], f"rank {other}'s own. Average the gradients instead of copying one."
     if name.rpartition(".")[0] in job.tied.values():
         said = "twice the mean. Two layers share this tied weight, but it is one parameter: count its gradient once."
         yield right * 2, said

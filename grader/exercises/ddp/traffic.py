@@ -8,7 +8,7 @@ from typing import Any
 
 from grader import tally
 from grader.exercises.common import checks
-from grader.exercises.ddp import trainings
+from grader.exercises.ddp import training
 from grader.exercises.ddp.training import Job
 from grader.lost import Lost
 from grader.ranks.program import CallResult
@@ -42,12 +42,12 @@ def stretches(bench: RankBench, case: Case, result: CallResult, rank: int) -> li
     def lasting(seconds: float) -> list[Any]:
         return [span for span in spans if abs(span.until - span.since - seconds * 1e9) <= 2]
 
-    begins, overs, ends = ([span for span in lasting(mark) if not span.line] for mark in trainings.MARKS)
+    begins, overs, ends = ([span for span in lasting(mark) if not span.line] for mark in training.MARKS)
     wanted = 2 if case.by == "accumulate" else len(case.expected.x[0])
     if not len(begins) == len(overs) == len(ends) == wanted:
         said = f"With {case.label}: the grader's marks in virtual time were changed."
         raise bench.lost(case, "sandbox_violation", said, rank)
-    layers = lasting(trainings.LAYER)
+    layers = lasting(training.LAYER)
     return [
         Stretch(a.until, b.since, c.since, tuple(span.since for span in layers if a.until <= span.since < b.since))
         for a, b, c in zip(begins, overs, ends, strict=True)

@@ -12,10 +12,10 @@ from typing import Any
 
 from grader import says
 from grader.exercise import Check, Exercise
+from grader.exercises.common import checks
 from grader.exercises.common.plain import in_words
 from grader.exercises.distributed_sampler import samplers
-from grader.exercises.distributed_sampler.datasets import AFTER, GOING_BACK, cases
-from grader.exercises.distributed_sampler.samplers import Job, Lists
+from grader.exercises.distributed_sampler.samplers import AFTER, GOING_BACK, Job, Lists, cases
 from grader.ranks.program import CallResult, Function
 from grader.says import counted
 from grader.worlds.cases import Case
@@ -60,8 +60,8 @@ def _short(indices: Any) -> str:
 
 
 def _compare(
-    bench: RankBench, case: Case, lists: Lists, right: Lists, places: int, epoch: int = 0, when: str = ""
-) -> None:
+    bench: RankBench, case: Case, lists: Lists, right: Lists, places: int, epoch: int = 0, when: str = "", rule: str = ""
+) -> None:  # fmt: skip
     """Raise Lost where the first `places` of the round-robin order are not those of `right`."""
     found = samplers.difference(lists, right, places)
     if found is None:
@@ -69,8 +69,9 @@ def _compare(
     rank, position = found
     got = lists[rank][position] if position < len(lists[rank]) else "nothing"
     job: Job = case.expected[0]
-    rule = "Draw the order with torch.randperm and a torch.Generator whose seed is seed + epoch."
-    if not job.shuffle:
+    if not rule and job.shuffle:
+        rule = "Draw the order with torch.randperm and a torch.Generator whose seed is seed + epoch."
+    elif not rule:
         rule = "Deal out the data set's own order: rank r gets places r, r + N, r + 2N, ..."
     said = (
         f"With {case.label}{when}: at position {position} rank {rank} hands out {got} instead of "
@@ -202,33 +203,32 @@ def _agree(bench: RankBench) -> Outcome:
     return bench.picture("agree")
 
 
-def _epochs(bench: RankBench) -> Outcome:
+@checks.judged(_orders, "epochs")
+def _epochs(bench: RankBench, case: Case, job: Job, orders: list[Lists], _: CallResult) -> None:
     """A new order for each epoch, and an epoch's own whenever one comes back to it."""
-    for case, job, orders, _ in _orders(bench, "epochs"):
-        if not job.shuffle:
-            if orders[1] != orders[0]:
-                said = f"With {case.label}: set_epoch(1) changes the order, although shuffle is False. Keep the order."
-                raise bench.lost(case, "wrong_result", said)
-            continue
-        for later, epoch in enumerate(GOING_BACK):
-            for earlier, other in enumerate(GOING_BACK[:later]):
-                for rank in range(job.replicas):
-                    same = orders[earlier][rank] == orders[later][rank]
-                    if same and epoch != other:
-                        said = (
-                            f"rank {rank} hands out the same order after set_epoch({epoch}) as after "
-                            f"set_epoch({other}). Draw a new order from seed + epoch whenever iteration begins."
-                        )
-                    elif not same and epoch == other:
-                        said = (
-                            f"rank {rank} hands out another order when set_epoch({epoch}) is called again after other "
-                            "epochs. Give an epoch the same order each time, so that a run can resume in it."
-                        )
-                    else:
-                        continue
-                    got = _short(orders[later][rank])
-                    raise bench.lost(case, "wrong_result", f"With {case.label}: {said}", rank, got=got)
-    return bench.picture("epochs")
+    if not job.shuffle:
+        if orders[1] != orders[0]:
+            said = f"With {case.label}: set_epoch(1) changes the order, although shuffle is False. Keep the order."
+            raise bench.lost(case, "wrong_result", said)
+        return
+    for later, epoch in enumerate(GOING_BACK):
+        for earlier, other in enumerate(GOING_BACK[:later]):
+            for rank in range(job.replicas):
+                same = orders[earlier][rank] == orders[later][rank]
+                if same and epoch != other:
+                    said = (
+                        f"rank {rank} hands out the same order after set_epoch({epoch}) as after "
+                        f"set_epoch({other}). Draw a new order from seed + epoch whenever iteration begins."
+                    )
+                elif not same and epoch == other:
+                    said = (
+                        f"rank {rank} hands out another order when set_epoch({epoch}) is called again after other "
+                        "epochs. Give an epoch the same order each time, so that a run can resume in it."
+                    )
+                else:
+                    continue
+                got = _short(orders[later][rank])
+                raise bench.lost(case, "wrong_result", f"With {case.label}: {said}", rank, got=got)
 
 
 def _as_torch(bench: RankBench) -> Outcome:
@@ -252,18 +252,11 @@ def _drop_last(bench: RankBench) -> Outcome:
                 "drop_last, pad the order instead of cutting it."
             )
             raise bench.lost(case, "lost_or_duplicated", said, short)
-        found = samplers.difference(lists, right, job.each * job.replicas)
-        if found:
-            rank, position = found
-            rule = samplers.habit(lists, job) or (
-                f"Deal out the first {job.each * job.replicas} of the {job.size} samples round robin, in the same "
-                "order as without drop_last, and drop the rest."
-            )
-            said = (
-                f"With {case.label}: at position {position} rank {rank} hands out {lists[rank][position]} instead of "
-                f"{right[rank][position]}. {rule}"
-            )
-            raise bench.lost(case, "wrong_result", said, rank, _short(right[rank]), _short(lists[rank]))
+        rule = (
+            f"Deal out the first {job.each * job.replicas} of the {job.size} samples round robin, in the same order as "
+            "without drop_last, and drop the rest."
+        )
+        _compare(bench, case, lists, right, job.each * job.replicas, rule=rule)
     return bench.picture("drop_last")
 
 

@@ -16,7 +16,7 @@ from grader.ranks.program import CallResult, Strided
 from grader.trace.events import Operation
 from grader.verdict import Kind
 from grader.worlds.cases import Case
-from grader.worlds.ranks import Outcome, RankBench
+from grader.worlds.ranks import RankBench
 
 NEAR = 2e-4  # what float32 may lose in a few steps on values of about 1
 SLACK = 1.1  # of the shards: padding, and shards that are not quite alike
@@ -77,8 +77,6 @@ def _why(job: Job, result: CallResult, got: list[Array], step: int) -> str:
                     "shards have no .grad: set it."
                 )
             return sentence
-    if not all(np.isfinite(mine).all() for mine in got):
-        return "Some outputs are not finite. Check that all memory is filled before it is read."
     if step == 0:
         return "No parameter has been updated yet, so the forward pass is at fault: what is put together from the shards, or what is called with it."
     return f"Check the gradients of step {step}, and that the shards are gathered anew after that step."
@@ -87,25 +85,24 @@ def _why(job: Job, result: CallResult, got: list[Array], step: int) -> str:
 # ---- memory
 
 
-def shards(bench: RankBench) -> Outcome:
+@checks.judged(values, "shards", WRONG)
+def shards(bench: RankBench, case: Case, result: CallResult) -> None:
     """The shards of each rank take 1/N of the parameters' memory."""
-    for case, result in checks.if_right(values(bench, "shards"), WRONG):
-        job: Job = case.expected
-        held = [checks.amount(result, rank, "held") for rank in range(case.ranks)]
-        worst = max(range(case.ranks), key=lambda rank: held[rank])
-        allowed = SLACK * job.bytes / case.ranks
-        tally.note("parameters on a rank between steps", held[worst], allowed, "bytes", where=case.label,
-                   reference=job.bytes, of="DDP")  # fmt: skip
-        if held[worst] > allowed:
-            shares = ", ".join(f"{100 * share / job.bytes:.0f} %" for share in held)
-            what = (
-                f"With {case.label}: parameters() of rank {worst} take {100 * held[worst] / job.bytes:.1f} % of the "
-                f"module's memory (the ranks: {shares}). At most {100 * SLACK / case.ranks:.1f} % is allowed. "
-                f"{_share_habit(held, job.bytes)}"
-            )
-            texts = f"at most {allowed:.0f} bytes", f"{held[worst]:.0f} bytes"
-            raise bench.lost(case, "too_much_memory", what, worst, *texts)
-    return bench.picture("shards")
+    job: Job = case.expected
+    held = [checks.amount(result, rank, "held") for rank in range(case.ranks)]
+    worst = max(range(case.ranks), key=lambda rank: held[rank])
+    allowed = SLACK * job.bytes / case.ranks
+    tally.note("parameters on a rank between steps", held[worst], allowed, "bytes", where=case.label,
+               reference=job.bytes, of="DDP")  # fmt: skip
+    if held[worst] > allowed:
+        shares = ", ".join(f"{100 * share / job.bytes:.0f} %" for share in held)
+        what = (
+            f"With {case.label}: parameters() of rank {worst} take {100 * held[worst] / job.bytes:.1f} % of the "
+            f"module's memory (the ranks: {shares}). At most {100 * SLACK / case.ranks:.1f} % is allowed. "
+            f"{_share_habit(held, job.bytes)}"
+        )
+        texts = f"at most {allowed:.0f} bytes", f"{held[worst]:.0f} bytes"
+        raise bench.lost(case, "too_much_memory", what, worst, *texts)
 
 
 def _share_habit(held: list[float], total: int) -> str:
@@ -119,27 +116,26 @@ def _share_habit(held: list[float], total: int) -> str:
     )
 
 
-def peak(bench: RankBench) -> Outcome:
+@checks.judged(values, "peak", WRONG)
+def peak(bench: RankBench, case: Case, result: CallResult) -> None:
     """Never more of the parameters is alive on a rank than its shard and two units."""
-    for case, result in checks.if_right(values(bench, "peak"), WRONG):
-        job: Job = case.expected
-        _right_evaluation(bench, case, result)
-        n, allowed = case.ranks, job.allowed_bytes
-        peaks = [checks.amount(result, rank, "peak") for rank in range(n)]
-        worst = max(range(n), key=lambda rank: peaks[rank])
-        tally.note("most parameters on a rank", peaks[worst], allowed, "bytes", where=case.label, reference=job.bytes,
-                   of="the whole module")  # fmt: skip
-        if peaks[worst] <= allowed:
-            continue
-        where, whole = checks.field(result, worst, "where"), checks.amount(result, worst, "whole")
-        message = (
-            f"With {case.label}: {where if isinstance(where, str) else 'once'}, rank {worst} holds "
-            f"{peaks[worst]:.0f} bytes of parameters. Its shard and two units are {job.most_bytes} bytes. "
-            f"{_peak_habit(job, str(where), whole)}"
-        )
-        texts = f"at most {allowed} bytes", f"{peaks[worst]:.0f} bytes"
-        raise bench.lost(case, "too_much_memory", message, worst, *texts)
-    return bench.picture("peak")
+    job: Job = case.expected
+    _right_evaluation(bench, case, result)
+    n, allowed = case.ranks, job.allowed_bytes
+    peaks = [checks.amount(result, rank, "peak") for rank in range(n)]
+    worst = max(range(n), key=lambda rank: peaks[rank])
+    tally.note("most parameters on a rank", peaks[worst], allowed, "bytes", where=case.label, reference=job.bytes,
+               of="the whole module")  # fmt: skip
+    if peaks[worst] <= allowed:
+        return
+    where, whole = checks.field(result, worst, "where"), checks.amount(result, worst, "whole")
+    message = (
+        f"With {case.label}: {where if isinstance(where, str) else 'once'}, rank {worst} holds "
+        f"{peaks[worst]:.0f} bytes of parameters. Its shard and two units are {job.most_bytes} bytes. "
+        f"{_peak_habit(job, str(where), whole)}"
+    )
+    texts = f"at most {allowed} bytes", f"{peaks[worst]:.0f} bytes"
+    raise bench.lost(case, "too_much_memory", message, worst, *texts)
 
 
 def _right_evaluation(bench: RankBench, case: Case, result: CallResult) -> None:
@@ -188,29 +184,28 @@ def _peak_habit(job: Job, where: str, whole: float) -> str:
 # ---- messages
 
 
-def sent(bench: RankBench) -> Outcome:
+@checks.judged(values, "budget", WRONG)
+def sent(bench: RankBench, case: Case, result: CallResult) -> None:
     """Bytes of each step: at most 1.55 times those of DDP's all-reduce of the gradients."""
-    for case, result in checks.if_right(values(bench, "budget"), WRONG):
-        job: Job = case.expected
-        n, size = case.ranks, job.bytes
-        ddp = 2 * (n - 1) * size / n
-        for rank in range(n):
-            for step, operations in enumerate(checks.by_step(result, rank)):
-                count = sum(checks.sent_by(op, result.trace.groups.get(op.tag, ())) for op in operations)
-                tally.note("bytes a rank sends in a step", count, DDP_FACTOR * ddp, "bytes", where=case.label,
-                           reference=ddp, of="DDP")  # fmt: skip
-                if LEAST * ddp <= count <= DDP_FACTOR * ddp:
-                    continue
-                few = count < ddp
-                names = ", ".join(dict.fromkeys(op.name for op in operations)) or "nothing"
-                kind: Kind = "too_few_bytes" if few else "too_many_bytes"
-                what = (
-                    f"With {case.label}: in step {step + 1}, rank {rank} sent {count} bytes ({names}), "
-                    f"{count / ddp:.2f} times DDP's {ddp:.0f} bytes. {FEW if few else _many(operations, count / ddp)}"
-                )
-                limit = f"at least {LEAST * ddp:.0f} bytes" if few else f"at most {DDP_FACTOR * ddp:.0f} bytes"
-                raise bench.lost(case, kind, what, rank, limit, f"{count} bytes")
-    return bench.picture("budget")
+    job: Job = case.expected
+    n, size = case.ranks, job.bytes
+    ddp = 2 * (n - 1) * size / n
+    for rank in range(n):
+        for step, operations in enumerate(checks.by_step(result, rank)):
+            count = sum(checks.sent_by(op, result.trace.groups.get(op.tag, ())) for op in operations)
+            tally.note("bytes a rank sends in a step", count, DDP_FACTOR * ddp, "bytes", where=case.label,
+                       reference=ddp, of="DDP")  # fmt: skip
+            if LEAST * ddp <= count <= DDP_FACTOR * ddp:
+                continue
+            few = count < ddp
+            names = ", ".join(dict.fromkeys(op.name for op in operations)) or "nothing"
+            kind: Kind = "too_few_bytes" if few else "too_many_bytes"
+            what = (
+                f"With {case.label}: in step {step + 1}, rank {rank} sent {count} bytes ({names}), "
+                f"{count / ddp:.2f} times DDP's {ddp:.0f} bytes. {FEW if few else _many(operations, count / ddp)}"
+            )
+            limit = f"at least {LEAST * ddp:.0f} bytes" if few else f"at most {DDP_FACTOR * ddp:.0f} bytes"
+            raise bench.lost(case, kind, what, rank, limit, f"{count} bytes")
 
 
 def _many(operations: list[Operation], times: float) -> str:
@@ -229,22 +224,21 @@ def _many(operations: list[Operation], times: float) -> str:
 # ---- the state
 
 
-def state(bench: RankBench) -> Outcome:
+@checks.judged(RankBench.calls, "state_dict")
+def state(bench: RankBench, case: Case, result: CallResult) -> None:
     """full_state_dict() is on every rank what the unwrapped module's state_dict() would be."""
-    for case, result in bench.calls("state_dict"):
-        checks.allowed(bench, case, result)
-        job: Job = case.expected
-        after = training.trained(job).values
-        for rank in range(case.ranks):
-            for field, step in (("first", 0), ("last", job.steps - 1)):
-                when = f"after {step} steps" if step else "before the first step"
-                wrong = _wrong_state(job, checks.field(result, rank, field), after[step], after)
-                if wrong:
-                    message = f"With {case.label}: {when}, full_state_dict() on rank {rank} {wrong}"
-                    raise bench.lost(case, "wrong_result", message, rank)
-        _right_outputs(bench, case, result)
-        checks.undisturbed(bench, case, result)
-    return bench.picture("state_dict")
+    checks.allowed(bench, case, result)
+    job: Job = case.expected
+    after = training.trained(job).values
+    for rank in range(case.ranks):
+        for field, step in (("first", 0), ("last", job.steps - 1)):
+            when = f"after {step} steps" if step else "before the first step"
+            wrong = _wrong_state(job, checks.field(result, rank, field), after[step], after)
+            if wrong:
+                message = f"With {case.label}: {when}, full_state_dict() on rank {rank} {wrong}"
+                raise bench.lost(case, "wrong_result", message, rank)
+    _right_outputs(bench, case, result)
+    checks.undisturbed(bench, case, result)
 
 
 def _wrong_state(job: Job, got: Any, right: dict[str, Array], history: list[dict[str, Array]]) -> str:
@@ -283,8 +277,6 @@ def _wrong_names(missing: list[str], more: list[str]) -> str:
 
 
 def _state_habit(got: Array, name: str, right: dict[str, Array], history: list[dict[str, Array]]) -> str:
-    if not training.is_parameter(name):
-        return ". Return every buffer as it was given."
     if not right[name].shape or not got.any():
         return ". Every element is zero: fill the tensor before you return it." if not got.any() else "."
     for number, values in enumerate(history):

@@ -101,8 +101,6 @@ def _compare(bench: RankBench, case: Case, result: CallResult, gossip: Gossip, g
 
 def _mix_habit(gossip: Gossip, number: int, before: Array, got: Array, rank: int) -> str:
     right = gossip.matrices[number] @ before
-    if not np.isfinite(got).all():
-        return "Some values are not finite. Check that every buffer is filled before you read it."
     if near(got, right):
         return ""
     for matrix, sentence in mixing.mixing_mistakes(gossip, number):
@@ -110,12 +108,6 @@ def _mix_habit(gossip: Gossip, number: int, before: Array, got: Array, rank: int
             return sentence
     if near(got, right, 1e-2):
         return "The values are close, but not equal. Do not round them on the way. Send and add them in their dtype."
-    some_right = any(near(one, other) for one, other in zip(got, right, strict=True))
-    new = mixing.mixed_up(gossip, number, before, got, rank, near) if some_right else ""
-    if new:
-        return f"Rank {rank} mixed in what {new} had AFTER the mix. Every rank must mix the values from before it."
-    if near(got[rank], before[rank]):
-        return f"The mix left rank {rank}'s tensors as they were. Change them in place, by what messages bring."
     ends = np.cumsum([0, *map(math.prod, gossip.shapes)])
     bad = [k for k, (a, b) in enumerate(itertools.pairwise(ends)) if not near(got[:, a:b], right[:, a:b])]
     if len(bad) < len(gossip.shapes):
@@ -132,31 +124,30 @@ def _row_told(gossip: Gossip, number: int, rank: int) -> str:
     return " + ".join(parts)
 
 
-def mean(bench: RankBench) -> Outcome:
+@checks.judged(_mixed, "mean")
+def mean(bench: RankBench, case: Case, _: CallResult, gossip: Gossip, got: Array) -> None:
     """The mean over all ranks stays what it is, to 1e-6, mix after mix."""
-    for case, _, gossip, got in _mixed(bench, "mean"):
-        before = gossip.start.astype(np.float64)
-        wanted = before.mean(0)
-        for number, now in enumerate(got):
-            drift = np.abs(now.mean(0) - wanted)
-            if not (drift <= MEAN).all():
-                element = int(np.argmax(np.where(np.isnan(drift), np.inf, drift)))
-                one, other = plain.apart(float(now[:, element].mean()), float(wanted[element]))
-                what = (
-                    f"With {case.label}: in mix {number + 1} of {len(got)} the mean over all ranks goes from {other} "
-                    f"to {one}. The weights are doubly stochastic, so a mix of the values from before it keeps the "
-                    f"mean. {_mean_habit(gossip, number, before, now)}"
-                )
-                raise bench.lost(case, "wrong_result", what.strip(), None, other, one)
-            idle = [rank for rank in range(case.ranks) if gossip.told[rank][number][0] and (now == before)[rank].all()]
-            if idle and not number:  # later a rank may be at the mean
-                what = (
-                    f"With {case.label}: mix {number + 1} of {len(got)} changed nothing on rank {idle[0]}, which has "
-                    f"neighbors. Change the given tensors in place."
-                )
-                raise bench.lost(case, "wrong_result", what, idle[0])
-            before = now
-    return bench.picture("mean")
+    before = gossip.start.astype(np.float64)
+    wanted = before.mean(0)
+    for number, now in enumerate(got):
+        drift = np.abs(now.mean(0) - wanted)
+        if not (drift <= MEAN).all():
+            element = int(np.argmax(np.where(np.isnan(drift), np.inf, drift)))
+            one, other = plain.apart(float(now[:, element].mean()), float(wanted[element]))
+            what = (
+                f"With {case.label}: in mix {number + 1} of {len(got)} the mean over all ranks goes from {other} "
+                f"to {one}. The weights are doubly stochastic, so a mix of the values from before it keeps the "
+                f"mean. {_mean_habit(gossip, number, before, now)}"
+            )
+            raise bench.lost(case, "wrong_result", what.strip(), None, other, one)
+        idle = [rank for rank in range(case.ranks) if gossip.told[rank][number][0] and (now == before)[rank].all()]
+        if idle and not number:  # later a rank may be at the mean
+            what = (
+                f"With {case.label}: mix {number + 1} of {len(got)} changed nothing on rank {idle[0]}, which has "
+                f"neighbors. Change the given tensors in place."
+            )
+            raise bench.lost(case, "wrong_result", what, idle[0])
+        before = now
 
 
 def _mean_habit(gossip: Gossip, number: int, before: Array, now: Array) -> str:
@@ -165,29 +156,27 @@ def _mean_habit(gossip: Gossip, number: int, before: Array, now: Array) -> str:
     return _mix_habit(gossip, number, before, now, rank)
 
 
-def consensus(bench: RankBench) -> Outcome:
+@checks.judged(_mixed, "consensus")
+def consensus(bench: RankBench, case: Case, _: CallResult, gossip: Gossip, got: Array) -> None:
     """The distance of the ranks from their mean shrinks in each mix by 1 - the spectral gap, or more."""
-    for case, _, gossip, got in _mixed(bench, "consensus"):
-        rate = mixing.rate(gossip.matrices[0])
-        first = _error(gossip.start.astype(np.float64))
-        for number, now in enumerate(got):
-            error, allowed = _error(now), first * rate ** (number + 1) * (1 + 1e-6) + 1e-11
-            where = f"{case.label}, after {says.counted(number + 1, 'mix', 'mixes')}"
-            tally.note("distance of the ranks from their mean", error, allowed, where=where)
-            if error <= allowed:
-                continue
-            before = got[number - 1] if number else gossip.start.astype(np.float64)
-            why = _mean_habit(gossip, number, before, now)
-            if not why and 1e-10 < error < 1e-5:
-                why = "Rounding leaves about as much. Send and add the values in their dtype."
-            what = (
-                f"With {case.label}: after {says.counted(number + 1, 'mix', 'mixes')} the ranks' distance from their "
-                f"mean is {error:.3g}. It was {first:.3g} at first. The second largest singular value of the mixing "
-                f"matrix is {rate:.4f}, so at most {first:.3g} x {rate:.4f}^{number + 1} = {allowed:.3g} may be left. "
-                f"{why}"
-            )
-            raise bench.lost(case, "not_converged", what.strip(), None, f"at most {allowed:.3g}", f"{error:.3g}")
-    return bench.picture("consensus")
+    rate = mixing.rate(gossip.matrices[0])
+    first = _error(gossip.start.astype(np.float64))
+    for number, now in enumerate(got):
+        error, allowed = _error(now), first * rate ** (number + 1) * (1 + 1e-6) + 1e-11
+        where = f"{case.label}, after {says.counted(number + 1, 'mix', 'mixes')}"
+        tally.note("distance of the ranks from their mean", error, allowed, where=where)
+        if error <= allowed:
+            continue
+        before = got[number - 1] if number else gossip.start.astype(np.float64)
+        why = _mean_habit(gossip, number, before, now)
+        if not why and 1e-10 < error < 1e-5:
+            why = "Rounding leaves about as much. Send and add the values in their dtype."
+        what = (
+            f"With {case.label}: after {says.counted(number + 1, 'mix', 'mixes')} the ranks' distance from their mean "
+            f"is {error:.3g}. It was {first:.3g} at first. The second largest singular value of the mixing matrix is "
+            f"{rate:.4f}, so at most {first:.3g} x {rate:.4f}^{number + 1} = {allowed:.3g} may be left. {why}"
+        )
+        raise bench.lost(case, "not_converged", what.strip(), None, f"at most {allowed:.3g}", f"{error:.3g}")
 
 
 def _error(values: Array) -> float:
@@ -196,44 +185,42 @@ def _error(values: Array) -> float:
     return error if math.isfinite(error) else math.inf
 
 
-def neighbours_only(bench: RankBench) -> Outcome:
+@checks.judged(RankBench.calls, "traffic")
+def neighbours_only(bench: RankBench, case: Case, result: CallResult) -> None:
     """A rank sends its tensors to its neighbours, to each once, and to nobody else."""
-    for case, result in bench.calls("traffic"):
-        gossip: Gossip = case.expected
-        size = gossip.start[0].nbytes
-        for rank in range(case.ranks):
-            heard = gossip.told[rank][0][0]
-            operations = result.trace.operations(rank)
-            strangers = sorted({op.peer for op in operations if op.kind == SEND and op.size} - set(heard))
-            if strangers:
-                what = (
-                    f"With {case.label}: rank {rank} sent to rank {strangers[0]}, which is not one of its neighbors "
-                    f"{sorted(heard)}. Send to the neighbors only."
-                )
-                texts = f"ranks {sorted(heard)}", f"rank {strangers[0]}"
-                raise bench.lost(case, "too_many_bytes", what, rank, *texts)
-            sent = result.trace.bytes_sent(rank)
-            allowed = len(heard) * (size + HEADER * len(gossip.shapes))
-            tally.note("bytes a rank sends in a mix", sent, allowed, "bytes", where=case.label,
-                       reference=2 * (case.ranks - 1) * size / case.ranks, of="an all-reduce")  # fmt: skip
-            if sent > allowed:
-                names = ", ".join(dict.fromkeys(op.name for op in operations if not op.receives))
-                what = (
-                    f"With {case.label}: rank {rank} sent {sent} bytes ({names}) in one mix. Its tensors, once for "
-                    f"each of {says.counted(len(heard), 'neighbor')}, are {len(heard) * size} bytes. "
-                    f"{_sent_habit(operations)}"
-                )
-                texts = f"at most {allowed} bytes", f"{sent} bytes"
-                raise bench.lost(case, "too_many_bytes", what.strip(), rank, *texts)
-        total = sum(result.trace.bytes_sent(rank) for rank in range(case.ranks))
-        if total < 0.9 * case.ranks * size:
+    gossip: Gossip = case.expected
+    size = gossip.start[0].nbytes
+    for rank in range(case.ranks):
+        heard = gossip.told[rank][0][0]
+        operations = result.trace.operations(rank)
+        strangers = sorted({op.peer for op in operations if op.kind == SEND and op.size} - set(heard))
+        if strangers:
             what = (
-                f"With {case.label}: all ranks together sent {total} bytes. Send each neighbor all tensors, which are "
-                f"{size} bytes."
+                f"With {case.label}: rank {rank} sent to rank {strangers[0]}, which is not one of its neighbors "
+                f"{sorted(heard)}. Send to the neighbors only."
             )
-            texts = f"at least {case.ranks * size} bytes", f"{total} bytes"
-            raise bench.lost(case, "too_few_bytes", what, None, *texts)
-    return bench.picture("traffic")
+            texts = f"ranks {sorted(heard)}", f"rank {strangers[0]}"
+            raise bench.lost(case, "too_many_bytes", what, rank, *texts)
+        sent = result.trace.bytes_sent(rank)
+        allowed = len(heard) * (size + HEADER * len(gossip.shapes))
+        tally.note("bytes a rank sends in a mix", sent, allowed, "bytes", where=case.label,
+                   reference=2 * (case.ranks - 1) * size / case.ranks, of="an all-reduce")  # fmt: skip
+        if sent > allowed:
+            names = ", ".join(dict.fromkeys(op.name for op in operations if not op.receives))
+            what = (
+                f"With {case.label}: rank {rank} sent {sent} bytes ({names}) in one mix. Its tensors, once for each of "
+                f"{says.counted(len(heard), 'neighbor')}, are {len(heard) * size} bytes. {_sent_habit(operations)}"
+            )
+            texts = f"at most {allowed} bytes", f"{sent} bytes"
+            raise bench.lost(case, "too_many_bytes", what.strip(), rank, *texts)
+    total = sum(result.trace.bytes_sent(rank) for rank in range(case.ranks))
+    if total < 0.9 * case.ranks * size:
+        what = (
+            f"With {case.label}: all ranks together sent {total} bytes. Send each neighbor all tensors, which are "
+            f"{size} bytes."
+        )
+        texts = f"at least {case.ranks * size} bytes", f"{total} bytes"
+        raise bench.lost(case, "too_few_bytes", what, None, *texts)
 
 
 def _sent_habit(operations: list[Operation]) -> str:

@@ -8,13 +8,11 @@ Elastic averaging: Zhang, Choromanska, LeCun 2015, "Deep learning with elastic a
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-
-from grader import says
 
 Array = np.ndarray[Any, Any]
 Edges = Sequence[tuple[int, int]]
@@ -139,19 +137,6 @@ def mixing_mistakes(gossip: Gossip, number: int) -> Iterator[tuple[Array, str]]:
     outside = matrix - own
     said = "Each rank holds the mean of its neighbors alone. Add its own value, times 1 - the sum of the weights."
     yield outside / np.maximum(outside.sum(1, keepdims=True), 1e-9), said
-
-
-def mixed_up(gossip: Gossip, number: int, before: Array, got: Array, rank: int, near: Callable[..., bool]) -> str:
-    """Says which neighbours' values were new already where that explains the values of `rank`."""
-    matrix = gossip.matrices[number]
-    others = [other for other in range(len(matrix)) if other != rank and matrix[rank, other]]
-    for count in range(1, len(others) + 1):
-        for chosen in itertools.combinations(others, count):
-            values = np.array(before)
-            values[list(chosen)] = got[list(chosen)]
-            if near(matrix[rank] @ values, got[rank]):
-                return says.names(chosen)
-    return ""
 
 
 # ---- local SGD

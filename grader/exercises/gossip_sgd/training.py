@@ -56,8 +56,6 @@ def _stepped(bench: RankBench, case: Case, result: CallResult) -> None:
 
 
 def _training_habit(training: Training, got: Array, right: Array) -> str:
-    if not np.isfinite(got).all():
-        return "Some values are not finite. Check that every buffer is filled before you read it."
     for wrong, sentence in mixing.training_mistakes(training):
         if not near(wrong, right) and near(got, wrong, 1e-3):
             return sentence
@@ -71,26 +69,25 @@ def _training_habit(training: Training, got: Array, right: Array) -> str:
     return ""
 
 
-def periods(bench: RankBench) -> Outcome:
+@checks.judged(RankBench.calls, "periods")
+def periods(bench: RankBench, case: Case, result: CallResult) -> None:
     """Ranks communicate after steps period, 2 period, ... and at no other time; before the first step they may."""
-    for case, result in bench.calls("periods"):
-        training: Training = case.expected
-        _stepped(bench, case, result)
-        for rank in range(case.ranks):
-            spans = [span for span in result.trace.spans if span.rank == rank and span.what == "compute"]
-            marks = sorted(span.until for span in spans if abs(span.until - span.since - MARK * 1e9) <= 2)
-            if len(marks) != training.steps:
-                raise bench.lost(case, "sandbox_violation", f"With {case.label}: virtual time was tampered with.", rank)
-            operations: dict[int, list[Operation]] = {}
-            for op in result.trace.operations(rank):
-                after = sum(mark <= op.posted for mark in marks)
-                last = after == training.steps and not checks.sent_by(
-                    op, range(case.ranks)
-                )  # a barrier in the end does no harm
-                if op.name != "new_group" and not last:
-                    operations.setdefault(after, []).append(op)
-            _when(bench, case, rank, operations)
-    return bench.picture("periods")
+    training: Training = case.expected
+    _stepped(bench, case, result)
+    for rank in range(case.ranks):
+        spans = [span for span in result.trace.spans if span.rank == rank and span.what == "compute"]
+        marks = sorted(span.until for span in spans if abs(span.until - span.since - MARK * 1e9) <= 2)
+        if len(marks) != training.steps:
+            raise bench.lost(case, "sandbox_violation", f"With {case.label}: virtual time was tampered with.", rank)
+        operations: dict[int, list[Operation]] = {}
+        for op in result.trace.operations(rank):
+            after = sum(mark <= op.posted for mark in marks)
+            last = after == training.steps and not checks.sent_by(
+                op, range(case.ranks)
+            )  # a barrier in the end does no harm
+            if op.name != "new_group" and not last:
+                operations.setdefault(after, []).append(op)
+        _when(bench, case, rank, operations)
 
 
 def _when(bench: RankBench, case: Case, rank: int, operations: dict[int, list[Operation]]) -> None:

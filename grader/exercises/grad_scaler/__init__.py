@@ -15,11 +15,10 @@ import numpy as np
 from grader import says
 from grader.exercise import Check, Exercise
 from grader.exercises.common import checks
-from grader.exercises.grad_scaler.gradients import cases
-from grader.exercises.grad_scaler.scaling import Array, Right, Work, scale_habit, scaled
+from grader.exercises.grad_scaler.scaling import Array, Right, Work, cases, scale_habit, scaled
 from grader.ranks.program import CallResult, Function
 from grader.worlds.cases import Case
-from grader.worlds.ranks import Outcome, RankBench, Ranks
+from grader.worlds.ranks import RankBench, Ranks
 
 IN_BOX = Path(__file__).with_name("in_box.py")
 _BAD = {"nan": "a NaN", "inf": "an inf", "-inf": "a -inf"}
@@ -138,19 +137,10 @@ def _step_habit(work: Work, right: Right, step: int, rank: int, got: Array) -> s
     if any(right.stepped[:step]):
         return "They were right after all steps before. Check what the scaler keeps from one step to the next."
     scale, gradient = right.scales[step], work.gradients[rank][step].astype(np.float64)
-    if work.how[step] == "clip":
-        norm = float(np.linalg.norm(gradient))
-        clipped = gradient / norm
-        ways = (
-            (clipped / scale, "The gradient was divided by the scale after clipping. Divide in unscale_ at once, and "
-             "not again in step."),
-            (gradient, "The step used the gradient from before clipping. Use the gradient that is in .grad."),
-        )  # fmt: skip
-    else:
-        ways = (
-            (gradient * scale, "The step was made with the scaled gradient. Divide it by the scale first."),
-            (gradient / scale, "The gradient was divided by the scale twice. Divide it once, in unscale_ or in step."),
-        )
+    ways = (
+        (gradient * scale, "The step was made with the scaled gradient. Divide it by the scale first."),
+        (gradient / scale, "The gradient was divided by the scale twice. Divide it once, in unscale_ or in step."),
+    )
     start = work.starts[rank].astype(np.float64)
     known = (said for one, said in ways if np.allclose(start - work.rate * one, got, rtol=1e-5, atol=1e-6))
     return next(known, "Make the step with the gradient divided by the scale.")
@@ -159,38 +149,20 @@ def _step_habit(work: Work, right: Right, step: int, rank: int, got: Array) -> s
 # ---- the checks
 
 
-def _skips(bench: RankBench) -> Outcome:
-    """Which steps are skipped, and that the others are made with the true gradient; scales are not judged."""
-    for case, work, right, result in _calls(bench, "skips"):
-        _same_steps(bench, case, work, right, result)
-        _same_parameters(bench, case, work, right, result)
-    return bench.picture("skips")
+_skips = checks.right(_calls, "skips", _same_steps, _same_parameters)  # what the scale is does not matter here
+_scales = checks.right(_calls, "scales", _same_scales)
+_one_rank = checks.right(_calls, "one_rank", _same_steps, _same_scales)  # all skip, and go on with the same scale
 
 
-def _scales(bench: RankBench) -> Outcome:
-    for case, work, right, result in _calls(bench, "scales"):
-        _same_scales(bench, case, work, right, result)
-    return bench.picture("scales")
-
-
-def _one_rank(bench: RankBench) -> Outcome:
-    """A bad gradient on one rank: all skip, and all go on with the same scale."""
-    for case, work, right, result in _calls(bench, "one_rank"):
-        _same_steps(bench, case, work, right, result)
-        _same_scales(bench, case, work, right, result)
-    return bench.picture("one_rank")
-
-
-def _unscale(bench: RankBench) -> Outcome:
+@checks.judged(_calls, "unscale")
+def _unscale(bench: RankBench, case: Case, work: Work, right: Right, result: CallResult) -> None:
     """What is clipped is the true gradient, and it is not divided once more."""
-    for case, work, right, result in _calls(bench, "unscale"):
-        for step in (step for step in range(work.steps) if right.stepped[step]):
-            for rank in range(work.ranks):
-                expected = work.gradients[rank][step].astype(np.float64)
-                _true_gradient(bench, case, rank, _values(result, rank, "unscaled")[step], expected, right.scales[step])
-        _same_steps(bench, case, work, right, result)
-        _same_parameters(bench, case, work, right, result)
-    return bench.picture("unscale")
+    for step in (step for step in range(work.steps) if right.stepped[step]):
+        for rank in range(work.ranks):
+            expected = work.gradients[rank][step].astype(np.float64)
+            _true_gradient(bench, case, rank, _values(result, rank, "unscaled")[step], expected, right.scales[step])
+    _same_steps(bench, case, work, right, result)
+    _same_parameters(bench, case, work, right, result)
 
 
 def _true_gradient(
@@ -209,25 +181,24 @@ def _true_gradient(
     raise bench.lost(case, "wrong_result", f"With {case.label}: {said}", rank, _short(expected), _short(got))
 
 
-def _raises(bench: RankBench) -> Outcome:
+@checks.judged(_calls, "raises")
+def _raises(bench: RankBench, case: Case, work: Work, right: Right, result: CallResult) -> None:
     """A second unscale_ raises RuntimeError and divides nothing; after update() it may be called again."""
-    for case, work, right, result in _calls(bench, "raises"):
-        for rank in range(work.ranks):
-            for name, after in (("raised", ""), ("late", ", after step(),")):
-                raised = result.returned[rank][name]
-                missed = next((step for step, one in enumerate(raised) if not one), None)
-                if missed is not None:
-                    said = (
-                        f"With {case.label}: in step {missed} the second unscale_ before update(){after} raised no "
-                        "RuntimeError. Raise one: gradients that are divided twice look right but are too small."
-                    )
-                    raise bench.lost(case, "wrong_result", said, rank, "RuntimeError", "nothing raised")
-            for step in range(work.steps):
-                if right.stepped[step]:
-                    expected = work.gradients[rank][step].astype(np.float64)
-                    got, when = _values(result, rank, "unscaled")[step], "after the second unscale_"
-                    _true_gradient(bench, case, rank, got, expected, right.scales[step], when)
-    return bench.picture("raises")
+    for rank in range(work.ranks):
+        for name, after in (("raised", ""), ("late", ", after step(),")):
+            raised = result.returned[rank][name]
+            missed = next((step for step, one in enumerate(raised) if not one), None)
+            if missed is not None:
+                said = (
+                    f"With {case.label}: in step {missed} the second unscale_ before update(){after} raised no "
+                    "RuntimeError. Raise one: gradients that are divided twice look right but are too small."
+                )
+                raise bench.lost(case, "wrong_result", said, rank, "RuntimeError", "nothing raised")
+        for step in range(work.steps):
+            if right.stepped[step]:
+                expected = work.gradients[rank][step].astype(np.float64)
+                got, when = _values(result, rank, "unscaled")[step], "after the second unscale_"
+                _true_gradient(bench, case, rank, got, expected, right.scales[step], when)
 
 
 EXERCISE = Exercise(

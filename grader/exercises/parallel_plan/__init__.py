@@ -137,31 +137,22 @@ def _with_its_call(loss: Lost) -> Lost:
 # ---- the checks
 
 
-def _legal(bench: RankBench) -> Outcome:
-    _, lost = _answers(bench, "legal")
-    if lost:
-        raise lost
-    return bench.picture("legal")
+def _judged(group: str, *judges: Callable[[RankBench, list[Answer]], None]) -> Callable[[RankBench], Outcome]:
+    """All plans of a group are legal, and no judge raises Lost for them."""
 
-
-def _fits(bench: RankBench) -> Outcome:
-    answers, lost = _answers(bench, "fits")
-    _raise_too_large(bench, answers)
-    if lost:
-        raise lost
-    return bench.picture("fits")
-
-
-def _fast(group: str) -> Callable[[RankBench], Outcome]:
     def judge(bench: RankBench) -> Outcome:
         answers, lost = _answers(bench, group)
-        _raise_too_large(bench, answers)
-        _raise_too_slow(bench, answers)
+        for one in judges:
+            one(bench, answers)
         if lost:
             raise lost
         return bench.picture(group)
 
     return judge
+
+
+def _fast(group: str) -> Callable[[RankBench], Outcome]:
+    return _judged(group, _raise_too_large, _raise_too_slow)
 
 
 def _raise_too_large(bench: RankBench, answers: list[Answer]) -> None:
@@ -248,8 +239,8 @@ EXERCISE = Exercise(
         (Function("plan", ("model", "cluster")),), cases, limits=Limits(cpu_seconds=CPU_SECONDS), in_box=IN_BOX
     ),
     checks=(
-        Check("legal", "Plans that the model and the cluster allow", 2, _legal),
-        Check("fits", "Plans that fit into memory", 4, _fits),
+        Check("legal", "Plans that the model and the cluster allow", 2, _judged("legal")),
+        Check("fits", "Plans that fit into memory", 4, _judged("fits", _raise_too_large)),
         Check("small", "Models that need little: within 5 % of the best step time", 3, _fast("small")),
         Check("pipeline", "Slow networks and deep models: within 5 % of the best step time", 4, _fast("pipeline")),
         Check("nodes", "Groups within nodes and across: within 5 % of the best step time", 4, _fast("nodes")),

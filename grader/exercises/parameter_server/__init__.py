@@ -13,7 +13,7 @@ import numpy as np
 
 from grader.exercise import Check, Draw, Exercise
 from grader.exercises.parameter_server import judging, replayed
-from grader.exercises.parameter_server.servers import Given, Plan
+from grader.exercises.parameter_server.replayed import Given, Plan
 from grader.ranks import faults
 from grader.ranks.network import ROUNDS, Network
 from grader.ranks.program import Function, Strided

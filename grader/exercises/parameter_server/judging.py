@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from grader import tally
-from grader.exercises.parameter_server.replayed import histories
-from grader.exercises.parameter_server.servers import NEAR, Array, Given, History
+from grader.exercises.common import checks
+from grader.exercises.parameter_server.replayed import NEAR, Array, Given, History, histories
 from grader.ranks.program import CallResult
 from grader.trace.events import SEND
 from grader.worlds.cases import Case
-from grader.worlds.ranks import Outcome, RankBench
+from grader.worlds.ranks import RankBench
 
 LATE = 1.3  # times as long as a worker's gradients take
 
@@ -18,13 +18,8 @@ LATE = 1.3  # times as long as a worker's gradients take
 # ---- rounds
 
 
-def sync(bench: RankBench) -> Outcome:
-    for case, _, found in histories(bench, "sync"):
-        _rounds(bench, case, found)
-    return bench.picture("sync")
-
-
-def _rounds(bench: RankBench, case: Case, found: History) -> None:
+@checks.judged(histories, "sync")
+def sync(bench: RankBench, case: Case, _: CallResult, found: History) -> None:
     """Raise Lost unless each round applied the mean of one gradient of each worker, of the same parameters."""
     given: Given = case.expected
     steps, n = given.plan.steps, len(given.plan.workers)
@@ -52,11 +47,6 @@ def _round_habit(shares: Array, found: History, step: int, n: int) -> str:
     """What was done to the gradients of the rounds before `step`, where it can be told."""
     before = np.array(found.index) < step
     rounds = shares[before]
-    early = next((k for k in np.flatnonzero(~before) if abs(shares[k]) > NEAR), None)
-    if early is not None:
-        return (
-            f"Its parameters contain {found.name(int(early))} already. Wait for all live workers before you apply any."
-        )
     if not len(rounds):
         return ""
     if np.all(np.abs(rounds - rounds[0]) < NEAR) and abs(rounds[0]) > NEAR:
@@ -72,14 +62,9 @@ def _round_habit(shares: Array, found: History, step: int, n: int) -> str:
 # ---- staleness
 
 
-def stale(bench: RankBench) -> Outcome:
+@checks.judged(histories, "stale")
+def stale(bench: RankBench, case: Case, result: CallResult, found: History) -> None:
     """The age of every gradient that was applied."""
-    for case, result, found in histories(bench, "stale"):
-        _fresh_enough(bench, case, result, found)
-    return bench.picture("stale")
-
-
-def _fresh_enough(bench: RankBench, case: Case, result: CallResult, found: History) -> None:
     given: Given = case.expected
     allowed, ages = given.plan.max_staleness, found.ages()
     oldest = max(ages, key=lambda number: ages[number], default=None)
@@ -102,102 +87,98 @@ def _fresh_enough(bench: RankBench, case: Case, result: CallResult, found: Histo
     raise bench.lost(case, "wrong_result", message, rank, f"age <= {allowed}", f"age {ages[oldest]}")
 
 
-def anew(bench: RankBench) -> Outcome:
+@checks.judged(histories, "stale")
+def anew(bench: RankBench, case: Case, _: CallResult, found: History) -> None:
     """Each worker gives as many gradients as there are steps, refused ones not counted."""
-    for case, _, found in histories(bench, "stale"):
-        given: Given = case.expected
-        steps = given.plan.steps
-        for rank in given.plan.workers:
-            numbers = found.of(rank)
-            applied = [number for number in numbers if number in found.applied]
-            if len(applied) == steps:
-                continue
-            refused = len(numbers) - len(applied)
-            why = (
-                "Do not count a refused gradient as a step. Have the worker compute it anew on fresh parameters."
-                if len(applied) < steps
-                else f"Take only {steps} gradients of each worker."
-            )
-            message = (
-                f"With {case.label}: rank {rank} computed {len(numbers)} gradients. {len(applied)} of them were applied "
-                f"and {refused} were not, but {steps} must be applied. {why}"
-            )
-            raise bench.lost(case, "lost_or_duplicated", message, rank, f"{steps} applied", f"{len(applied)} applied")
-    return bench.picture("stale")
+    given: Given = case.expected
+    steps = given.plan.steps
+    for rank in given.plan.workers:
+        numbers = found.of(rank)
+        applied = [number for number in numbers if number in found.applied]
+        if len(applied) == steps:
+            continue
+        refused = len(numbers) - len(applied)
+        why = (
+            "Do not count a refused gradient as a step. Have the worker compute it anew on fresh parameters."
+            if len(applied) < steps
+            else f"Take only {steps} gradients of each worker."
+        )
+        message = (
+            f"With {case.label}: rank {rank} computed {len(numbers)} gradients. {len(applied)} of them were applied "
+            f"and {refused} were not, but {steps} must be applied. {why}"
+        )
+        raise bench.lost(case, "lost_or_duplicated", message, rank, f"{steps} applied", f"{len(applied)} applied")
 
 
-def bound(bench: RankBench) -> Outcome:
+@checks.judged(histories, "bound")
+def bound(bench: RankBench, case: Case, _: CallResult, found: History) -> None:
     """Workers of one speed, and none of their gradients is older than is allowed: none is to be refused."""
-    for case, _, found in histories(bench, "bound"):
-        given: Given = case.expected
-        steps, allowed = given.plan.steps, given.plan.max_staleness
-        for rank in given.plan.workers:
-            count = len(found.of(rank))
-            if count == steps:
-                continue
-            why = (
-                f"All workers are equally fast, so no gradient is older than {allowed} and none may be refused. Refuse "
-                "a gradient only if its age exceeds max_staleness. An equal age is allowed."
-                if count > steps
-                else f"Take {steps} gradients of each worker."
-            )
-            message = f"With {case.label}: rank {rank} computed {count} gradients for {steps} steps. {why}"
-            raise bench.lost(case, "wrong_result", message, rank, f"{steps} gradients", f"{count} gradients")
-    return bench.picture("bound")
+    given: Given = case.expected
+    steps, allowed = given.plan.steps, given.plan.max_staleness
+    for rank in given.plan.workers:
+        count = len(found.of(rank))
+        if count == steps:
+            continue
+        why = (
+            f"All workers are equally fast, so no gradient is older than {allowed} and none may be refused. Refuse "
+            "a gradient only if its age exceeds max_staleness. An equal age is allowed."
+            if count > steps
+            else f"Take {steps} gradients of each worker."
+        )
+        message = f"With {case.label}: rank {rank} computed {count} gradients for {steps} steps. {why}"
+        raise bench.lost(case, "wrong_result", message, rank, f"{steps} gradients", f"{count} gradients")
 
 
 # ---- time, death, reality
 
 
-def slow(bench: RankBench) -> Outcome:
+@checks.judged(histories, "slow")
+def slow(bench: RankBench, case: Case, result: CallResult, found: History) -> None:
     """When each quick worker is done with its last gradient, in virtual time."""
-    for case, result, found in histories(bench, "slow"):
-        given: Given = case.expected
-        plan = given.plan
-        slowest = plan.workers[int(np.argmax(plan.seconds))]
-        for rank, seconds in zip(plan.workers, plan.seconds, strict=True):
-            spans = [span for span in result.trace.spans if span.rank == rank and span.what == "compute"]
-            took = [span.until for span in spans if abs(span.until - span.since - seconds * 1e9) < 1e3]
-            done, allowed = max(took, default=0) / 1e9, LATE * plan.steps * seconds
-            if rank != slowest:
-                tally.note("last gradient of a quick worker", done, allowed, "s", where=case.label,
-                           reference=plan.steps * max(plan.seconds), of="waiting for the slowest")  # fmt: skip
-            if rank == slowest or done <= allowed:
-                continue
-            count = len(found.of(rank))
-            why = (
-                f"It waited the rest of the time. A gradient of rank {slowest}, the slowest, takes {max(plan.seconds):g} "
-                "s. Receive from any source, and answer each gradient at once."
-                if count <= plan.steps
-                else f"It computed {count} gradients. None is too old here, so refuse none."
-            )
-            message = (
-                f"With {case.label}: rank {rank} needs {plan.steps * seconds:g} s to compute {plan.steps} gradients, "
-                f"but finished the last one after {done:.4g} s. At most {allowed:g} s are allowed. {why}"
-            )
-            raise bench.lost(case, "too_slow", message, rank, f"at most {allowed:g} s", f"{done:.4g} s")
-    return bench.picture("slow")
+    given: Given = case.expected
+    plan = given.plan
+    slowest = plan.workers[int(np.argmax(plan.seconds))]
+    for rank, seconds in zip(plan.workers, plan.seconds, strict=True):
+        spans = [span for span in result.trace.spans if span.rank == rank and span.what == "compute"]
+        took = [span.until for span in spans if abs(span.until - span.since - seconds * 1e9) < 1e3]
+        done, allowed = max(took, default=0) / 1e9, LATE * plan.steps * seconds
+        if rank != slowest:
+            tally.note("last gradient of a quick worker", done, allowed, "s", where=case.label,
+                       reference=plan.steps * max(plan.seconds), of="waiting for the slowest")  # fmt: skip
+        if rank == slowest or done <= allowed:
+            continue
+        count = len(found.of(rank))
+        why = (
+            f"It waited the rest of the time. A gradient of rank {slowest}, the slowest, takes {max(plan.seconds):g} "
+            "s. Receive from any source, and answer each gradient at once."
+            if count <= plan.steps
+            else f"It computed {count} gradients. None is too old here, so refuse none."
+        )
+        message = (
+            f"With {case.label}: rank {rank} needs {plan.steps * seconds:g} s to compute {plan.steps} gradients, "
+            f"but finished the last one after {done:.4g} s. At most {allowed:g} s are allowed. {why}"
+        )
+        raise bench.lost(case, "too_slow", message, rank, f"at most {allowed:g} s", f"{done:.4g} s")
 
 
-def death(bench: RankBench) -> Outcome:
+@checks.judged(histories, "death")
+def death(bench: RankBench, case: Case, _: CallResult, found: History) -> None:
     """The live workers' gradients are all applied, and in rounds the mean is that of the live ones."""
-    for case, _, found in histories(bench, "death"):
-        given: Given = case.expected
-        plan = given.plan
-        for rank in plan.workers:
-            numbers = found.of(rank)
-            whole = [number for number in numbers if number in found.applied]
-            wanted = plan.steps if rank in plan.live else len(numbers) - 1  # it was killed as it computed the last
-            if len(whole) == wanted or (rank in plan.killed and plan.max_staleness):
-                continue
-            lived = rank in plan.live
-            who = "lived to the end" if lived else f"was killed while it computed gradient {len(numbers)}"
-            todo = "Go on until each live worker has given its steps." if lived else "Keep what it gave before."
-            message = f"With {case.label}: rank {rank} {who}. {len(whole)} of its gradients were applied instead of {wanted}. {todo}"
-            raise bench.lost(case, "lost_or_duplicated", message, rank, str(wanted), str(len(whole)))
-        if not plan.max_staleness:
-            _mean_of_the_live(bench, case, found)
-    return bench.picture("death")
+    given: Given = case.expected
+    plan = given.plan
+    for rank in plan.workers:
+        numbers = found.of(rank)
+        whole = [number for number in numbers if number in found.applied]
+        wanted = plan.steps if rank in plan.live else len(numbers) - 1  # it was killed as it computed the last
+        if len(whole) == wanted or (rank in plan.killed and plan.max_staleness):
+            continue
+        lived = rank in plan.live
+        who = "lived to the end" if lived else f"was killed while it computed gradient {len(numbers)}"
+        todo = "Go on until each live worker has given its steps." if lived else "Keep what it gave before."
+        message = f"With {case.label}: rank {rank} {who}. {len(whole)} of its gradients were applied instead of {wanted}. {todo}"
+        raise bench.lost(case, "lost_or_duplicated", message, rank, str(wanted), str(len(whole)))
+    if not plan.max_staleness:
+        _mean_of_the_live(bench, case, found)
 
 
 def _mean_of_the_live(bench: RankBench, case: Case, found: History) -> None:
@@ -223,16 +204,15 @@ def _mean_of_the_live(bench: RankBench, case: Case, found: History) -> None:
         raise bench.lost(case, "wrong_result", message, rank, f"{1 / live:.3g}", f"{share:.3g}")
 
 
-def real(bench: RankBench) -> Outcome:
+@checks.judged(histories, "real")
+def real(bench: RankBench, case: Case, _: CallResult, found: History) -> None:
     """That it comes to its end there, with all gradients; what they count is seen when it is simulated."""
-    for case, _, found in histories(bench, "real"):
-        given: Given = case.expected
-        for rank in given.plan.workers:
-            count, steps = sum(number in found.applied for number in found.of(rank)), given.plan.steps
-            if count != steps:
-                message = (
-                    f"With {case.label}, on real processes: {count} gradients of rank {rank} were applied instead of "
-                    f"{steps}. Apply every gradient exactly once."
-                )
-                raise bench.lost(case, "lost_or_duplicated", message, rank, str(steps), str(count))
-    return bench.picture("real")
+    given: Given = case.expected
+    for rank in given.plan.workers:
+        count, steps = sum(number in found.applied for number in found.of(rank)), given.plan.steps
+        if count != steps:
+            message = (
+                f"With {case.label}, on real processes: {count} gradients of rank {rank} were applied instead of "
+                f"{steps}. Apply every gradient exactly once."
+            )
+            raise bench.lost(case, "lost_or_duplicated", message, rank, str(steps), str(count))

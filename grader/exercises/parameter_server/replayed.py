@@ -1,19 +1,137 @@
-"""What a run of parameter_server left: the server's history; and the judges of the loss and of lost updates."""
+"""What a run of parameter_server left, the server's history; and the judges of the loss and of lost updates.
+
+Gradients are random and fewer than the parameters have elements, so they are linearly independent: of any parameters
+that were made by adding gradients to the first ones, least squares tells how much of each gradient is in them. That is
+the server's history, whatever messages it was made of.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from grader import tally
 from grader.exercises.common import checks, plain
-from grader.exercises.parameter_server.servers import NEAR, Array, Given, History, history
 from grader.lost import Lost
 from grader.ranks.program import CallResult, Strided
 from grader.worlds.cases import Case
-from grader.worlds.ranks import Outcome, RankBench
+from grader.worlds.ranks import RankBench
+
+Array = np.ndarray[Any, Any]
+NEAR = 0.02  # of a gradient times lr: float32 and the least squares lose a thousandth of that
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One training: who works, how long a gradient takes each of them, and who is killed in the middle of one."""
+
+    workers: tuple[int, ...]
+    seconds: tuple[float, ...]
+    steps: int
+    lr: float
+    max_staleness: int
+    killed: tuple[int, ...] = ()
+
+    def told(self) -> dict[str, Any]:
+        """What the harness is told."""
+        seconds = {str(rank): seconds for rank, seconds in zip(self.workers, self.seconds, strict=True)}
+        told = {name: getattr(self, name) for name in ("steps", "lr", "max_staleness")}
+        return {"workers": list(self.workers), "seconds": seconds, **told}
+
+    @property
+    def live(self) -> tuple[int, ...]:
+        """The workers that are never killed."""
+        return tuple(rank for rank in self.workers if rank not in self.killed)
+
+
+@dataclass(frozen=True)
+class Given:
+    """What the ranks start with; by worker, the curvatures of its quadratic, its centre and its mini-batches'."""
+
+    plan: Plan
+    start: Array
+    scale: Mapping[int, Array]
+    centre: Mapping[int, Array]
+    targets: Mapping[int, Array]
+
+    def gap(self, x: Array) -> float:
+        """How far the workers' mean loss at `x` is above the least that there is."""
+        scale = np.mean([self.scale[rank] for rank in self.plan.workers], 0)
+        best = np.mean([self.scale[rank] * self.centre[rank] for rank in self.plan.workers], 0) / scale
+        return float(0.5 * (scale * (x - best) ** 2).sum())
+
+
+@dataclass(frozen=True)
+class History:
+    """All gradients that were computed, each the `index`-th of rank `owner`, and how much of each was applied.
+
+    `seen[i, j]` is how much of gradient j is in the parameters that gradient i is of, `final[j]` how much is in what
+    the server has in the end. `rest` and `final_rest` are what no gradient explains, in units of a usual gradient.
+    """
+
+    owner: tuple[int, ...]
+    index: tuple[int, ...]
+    seen: Array
+    final: Array
+    rest: Array
+    final_rest: float
+
+    def of(self, rank: int) -> list[int]:
+        """The gradients of one worker, in order."""
+        return [number for number, owner in enumerate(self.owner) if owner == rank]
+
+    def name(self, number: int) -> str:
+        """A gradient, for people: "rank 2's gradient 5", counted from 1."""
+        return f"rank {self.owner[number]}'s gradient {self.index[number] + 1}"
+
+    @property
+    def strangers(self) -> list[int]:
+        """The gradients that are of parameters which the server never had: its versions grow by whole gradients."""
+        within = np.abs(self.seen) > NEAR
+        whole = (np.abs(self.seen - within) < NEAR).all(1) & (self.rest < NEAR)
+        order = [*sorted(np.flatnonzero(whole).tolist(), key=lambda number: within[number].sum())]
+        grown = all(not (within[one] & ~within[other]).any() for one, other in itertools.pairwise(order))
+        return [number for number in range(len(self.owner)) if not whole[number]] or ([] if grown else order[-1:])
+
+    @property
+    def applied(self) -> list[int]:
+        """The gradients that the server has in the end."""
+        return [number for number in range(len(self.owner)) if abs(self.final[number]) > NEAR]
+
+    def ages(self) -> dict[int, int]:
+        """The age at which each gradient was applied: how many were applied between its parameters and itself.
+
+        Where the parameters that were seen leave the order open it is that in which the oldest is youngest: by due
+        date, the parameters it is of (Jackson 1955).
+        """
+        within = np.abs(self.seen) > NEAR
+        versions = [frozenset(np.flatnonzero(row).tolist()) for row in within]
+        found: dict[int, int] = {}
+        for version in sorted({*versions, frozenset(self.applied)}, key=len):
+            for number in sorted(version - found.keys(), key=lambda number: len(versions[number])):
+                found[number] = len(found) - len(versions[number])
+        return found
+
+
+def history(given: Given, noted: Mapping[int, Sequence[Array]], final: Array) -> History | None:
+    """The history of the parameters that each worker `noted` and of the `final` ones; None of too many gradients."""
+    owner = [rank for rank, rows in noted.items() for _ in rows]
+    index = [number for rows in noted.values() for number, _ in enumerate(rows)]
+    of = np.array([row for rows in noted.values() for row in rows]).reshape(len(owner), len(given.start))
+    if 4 * len(owner) > 3 * len(given.start):
+        return None
+    each = zip(owner, index, of, strict=True)
+    parts = [given.scale[rank] * (x - given.targets[rank][number]) for rank, number, x in each]
+    gradients = np.array(parts).reshape(of.shape)
+    moved = (given.start - np.vstack([of, final])) / given.plan.lr
+    shares = np.linalg.lstsq(gradients.T, moved.T, rcond=None)[0].T if owner else np.zeros((1, 0))
+    rest = np.abs(moved - shares @ gradients).max(1) / max(1.0, float(np.abs(gradients).max(initial=0.0)))
+    return History(tuple(owner), tuple(index), shares[:-1], shares[-1], rest[:-1], float(rest[-1]))
+
 
 BOUND = 0.05  # of the first gap to the optimum: right ones end below 0.02
 
@@ -79,34 +197,32 @@ def histories(bench: RankBench, group: str) -> Iterator[tuple[Case, CallResult, 
 # ---- values
 
 
-def loss(bench: RankBench) -> Outcome:
+@checks.judged(_calls, "loss")
+def loss(bench: RankBench, case: Case, _: CallResult, final: Array, __: dict[int, list[Array]]) -> None:
     """The loss in the end, as a share of what it was."""
-    for case, _, final, _ in _calls(bench, "loss"):
-        given: Given = case.expected
-        first, last = given.gap(given.start), given.gap(final)
-        tally.note("loss that is left", 100 * last / first, 100 * BOUND, "%", where=case.label)
-        if last <= BOUND * first:
-            continue
-        why = ""
-        if np.array_equal(final, given.start):
-            why = "The parameters never changed. Update the tensor that serve() gets, in place."
-        elif last > first:
-            why = "The loss grew. An update is parameters -= lr * gradient."
-        message = (
-            f"With {case.label}: at the end the loss is {100 * last / first:.3g} % as far above its minimum as at the "
-            f"start. At most {100 * BOUND:.0f} % is allowed. {why}"
-        )
-        got = f"{100 * last / first:.3g} %"
-        raise bench.lost(case, "not_converged", message.strip(), None, f"at most {100 * BOUND:.0f} %", got)
-    return bench.picture("loss")
+    given: Given = case.expected
+    first, last = given.gap(given.start), given.gap(final)
+    tally.note("loss that is left", 100 * last / first, 100 * BOUND, "%", where=case.label)
+    if last <= BOUND * first:
+        return
+    why = ""
+    if np.array_equal(final, given.start):
+        why = "The parameters never changed. Update the tensor that serve() gets, in place."
+    elif last > first:
+        why = "The loss grew. An update is parameters -= lr * gradient."
+    message = (
+        f"With {case.label}: at the end the loss is {100 * last / first:.3g} % as far above its minimum as at the "
+        f"start. At most {100 * BOUND:.0f} % is allowed. {why}"
+    )
+    got = f"{100 * last / first:.3g} %"
+    raise bench.lost(case, "not_converged", message.strip(), None, f"at most {100 * BOUND:.0f} %", got)
 
 
-def updates(bench: RankBench) -> Outcome:
+@checks.judged(histories, "updates")
+def updates(bench: RankBench, case: Case, result: CallResult, found: History) -> None:
     """Each worker's steps are in the final parameters, each once; and no request is left open."""
-    for case, result, found in histories(bench, "updates"):
-        _once(bench, case, found)
-        checks.undisturbed(bench, case, result)
-    return bench.picture("updates")
+    _once(bench, case, found)
+    checks.undisturbed(bench, case, result)
 
 
 def _once(bench: RankBench, case: Case, found: History) -> None:

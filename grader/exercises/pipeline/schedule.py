@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable
 
 from grader import tally
+from grader.exercises.common import checks
 from grader.exercises.common.checks import field, if_right
 from grader.exercises.pipeline.judging import WRONG, numbers, values
 from grader.exercises.pipeline.training import Given
@@ -119,70 +120,68 @@ def _passes(bench: RankBench, case: Case, result: CallResult, rank: int) -> tupl
     return passes, [count / rows for count in waiting], [count / rows for count in kept]
 
 
-def all_forward_first(bench: RankBench) -> Outcome:
+@checks.judged(values, "gpipe schedule", WRONG)
+def all_forward_first(bench: RankBench, case: Case, result: CallResult) -> None:
     """GPipe's order: m forward passes, then m backward, so that m outputs are alive."""
-    for case, result in if_right(values(bench, "gpipe schedule"), WRONG):
-        given: Given = case.expected
-        m = given.plan.micro_batches
-        for rank in range(case.ranks):
-            passes, waiting, _ = _passes(bench, case, result, rank)
-            if passes == "F" * m + "B" * m:
-                continue
-            forward, before = passes.count("F"), passes.index("B") if "B" in passes else len(passes)
-            if forward != m:
-                times = f"{forward} time{'s' * (forward > 1)}"
-                what = f"rank {rank} calls stage() {times} for {m} micro-batches. Call it once for each."
-            elif before == m:
-                what = f"rank {rank} makes {passes.count('B')} backward passes for {m} micro-batches. Make {m}."
-            else:
-                what = (
-                    f"rank {rank} begins a backward pass after {before} of {m} forward passes, with {max(waiting):g} "
-                    f"of its outputs waiting at most. In GPipe, send all {m} forward before the first goes backward."
-                )
-            texts = "F" * m + "B" * m, passes[: 4 * m]
-            raise bench.lost(case, "wrong_result", f"With {case.label}: {what}", rank, *texts)
-    return bench.picture("gpipe schedule")
+    given: Given = case.expected
+    m = given.plan.micro_batches
+    for rank in range(case.ranks):
+        passes, waiting, _ = _passes(bench, case, result, rank)
+        if passes == "F" * m + "B" * m:
+            continue
+        forward, before = passes.count("F"), passes.index("B") if "B" in passes else len(passes)
+        if forward != m:
+            times = f"{forward} time{'s' * (forward > 1)}"
+            what = f"rank {rank} calls stage() {times} for {m} micro-batches. Call it once for each."
+        elif before == m:
+            what = f"rank {rank} makes {passes.count('B')} backward passes for {m} micro-batches. Make {m}."
+        else:
+            what = (
+                f"rank {rank} begins a backward pass after {before} of {m} forward passes, with {max(waiting):g} "
+                f"of its outputs waiting at most. In GPipe, send all {m} forward before the first goes backward."
+            )
+        texts = "F" * m + "B" * m, passes[: 4 * m]
+        raise bench.lost(case, "wrong_result", f"With {case.label}: {what}", rank, *texts)
 
 
-def live(bench: RankBench) -> Outcome:
+@checks.judged(values, "1f1b schedule", WRONG)
+def live(bench: RankBench, case: Case, result: CallResult) -> None:
     """1F1B's memory: on stage s, at most p - s outputs of stage() are alive.
 
     One that has gone backward may hang on, at a variable that the next pass sets anew.
     """
-    for case, result in if_right(values(bench, "1f1b schedule"), WRONG):
-        given: Given = case.expected
-        plan = given.plan
-        for rank in range(case.ranks):
-            passes, waiting, kept = _passes(bench, case, result, rank)
-            alive = [w + max(0.0, k - 1) for w, k in zip(waiting, kept, strict=True)]
-            worst, allowed = max(alive), plan.stages - rank
-            if rank == 0:
-                tally.note("outputs alive on the first stage", worst, allowed, "outputs", where=case.label,
-                           reference=plan.micro_batches, of="GPipe")  # fmt: skip
-            if worst <= allowed:
-                continue
-            when = alive.index(worst)
-            if passes.count("F") != plan.micro_batches:
-                calls = passes.count("F")
-                why = f"stage() is called {calls} times for {plan.micro_batches} micro-batches. Call it once for each."
-            elif kept[when] > 1:
-                why = (
-                    f"{kept[when]:g} of these outputs have gone backward already, but something still refers to them, "
-                    "such as a list, or an isend that was not waited for. Wait for each send, then drop what it sent."
-                )
-            elif "FB" in passes and passes.index("B") == plan.micro_batches:
-                why = (
-                    f"All {plan.micro_batches} micro-batches go forward before the first goes backward, as in GPipe. "
-                    f"Make a backward pass as soon as {allowed} outputs are alive."
-                )
-            else:
-                why = (
-                    f"The first backward pass comes after {passes.index('B')} forward passes. Warm up with p - stage - "
-                    f"1 = {allowed - 1} forward passes, then make one forward and one backward pass in turn."
-                )
-            what = (
-                f"With {case.label}: rank {rank} has {worst:g} outputs of stage() alive at forward pass {when + 1}. "
-                f"At most p - stage = {allowed} are allowed. {why}"
+    given: Given = case.expected
+    plan = given.plan
+    for rank in range(case.ranks):
+        passes, waiting, kept = _passes(bench, case, result, rank)
+        alive = [w + max(0.0, k - 1) for w, k in zip(waiting, kept, strict=True)]
+        worst, allowed = max(alive), plan.stages - rank
+        if rank == 0:
+            tally.note("outputs alive on the first stage", worst, allowed, "outputs", where=case.label,
+                       reference=plan.micro_batches, of="GPipe")  # fmt: skip
+        if worst <= allowed:
+            continue
+        when = alive.index(worst)
+        if passes.count("F") != plan.micro_batches:
+            calls = passes.count("F")
+            why = f"stage() is called {calls} times for {plan.micro_batches} micro-batches. Call it once for each."
+        elif kept[when] > 1:
+            why = (
+                f"{kept[when]:g} of these outputs have gone backward already, but something still refers to them, "
+                "such as a list, or an isend that was not waited for. Wait for each send, then drop what it sent."
             )
-            raise bench.lost(case, "too_much_memory", what, rank, f"at most {allowed}", f"{worst:g}")
-    return bench.picture("1f1b schedule")
+        elif "FB" in passes and passes.index("B") == plan.micro_batches:
+            why = (
+                f"All {plan.micro_batches} micro-batches go forward before the first goes backward, as in GPipe. "
+                f"Make a backward pass as soon as {allowed} outputs are alive."
+            )
+        else:
+            why = (
+                f"The first backward pass comes after {passes.index('B')} forward passes. Warm up with p - stage - "
+                f"1 = {allowed - 1} forward passes, then make one forward and one backward pass in turn."
+            )
+        what = (
+            f"With {case.label}: rank {rank} has {worst:g} outputs of stage() alive at forward pass {when + 1}. "
+            f"At most p - stage = {allowed} are allowed. {why}"
+        )
+        raise bench.lost(case, "too_much_memory", what, rank, f"at most {allowed}", f"{worst:g}")

@@ -18,10 +18,10 @@ from grader.exercises.raft import logs as log
 from grader.exercises.raft import reading as reading
 from grader.exercises.raft import restarts as restarts
 from grader.exercises.raft import voting as votes
-from grader.exercises.raft.explored import elections
 from grader.exercises.raft.judging import unsafe
 from grader.exercises.raft.random_plans import TRIES, TROUBLED, WHY_RANDOM, plans
 from grader.exercises.raft.scene import Scene, Script
+from grader.exercises.raft.voting import elections
 from grader.lost import Lost
 from grader.nodes.bench import NodeBench
 from grader.nodes.clients import Asked

@@ -8,9 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 from grader import says
-from grader.exercises.serve_checkpoint.answering import Said, close, problem, reason, values
+from grader.exercises.serve_checkpoint.answering import Said, asked, chart, close, problem, reason, short, values
 from grader.exercises.serve_checkpoint.checkpoints import Plan
-from grader.exercises.serve_checkpoint.words import asked, chart, short
 from grader.lost import Lost, Unable
 from grader.ranks.blame import Source
 from grader.trace.gantt import Chart

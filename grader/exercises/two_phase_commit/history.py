@@ -1,16 +1,17 @@
-"""What clients began, were told and read in a run."""
+"""What clients began, were told and read in a run, and what befell nodes in it, in words."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from grader.nodes.clients import Asked
 from grader.nodes.plan import Played
-from grader.nodes.runs import Run, same
-from grader.trace.story import Sent
+from grader.nodes.runs import Run, place, same
+from grader.says import listed
+from grader.trace.story import Happened, Sent, Story
 
 COORDINATOR = "n0"
 OUTCOMES = ("committed", "aborted")
@@ -79,3 +80,125 @@ class History(Run):
             return bool(sent.body.get("in_reply_to") == number or same(sent.body.get("txn"), body["txn"]))
 
         return Txn(body["txn"], body["writes"], asked.sent, number, tuple(self.replies(asked.client, about)))
+
+
+DECIDE = (
+    "a decision counts only once it is on disk. Write it before the first message that tells it, and tell it again after "
+    "a crash."
+)
+PROMISE = "a yes vote is a promise. Write it to disk before you send it."
+ALONE = "a participant that has voted yes must never decide alone. Let it ask until it is told the outcome."
+TELL = (
+    "after a restart the coordinator goes on from its disk. Tell each decision to every participant that has not "
+    "confirmed it, and decide each open transaction."
+)
+LAST = "when all nodes crash at once, only their disks are left. Tell a client only what follows from the disks."
+RECOVER = (
+    "after a restart a participant goes on from its disk. A yes without an outcome is still a promise: keep its keys "
+    "locked, and ask for the outcome."
+)
+
+
+@dataclass(frozen=True)
+class Account:
+    """What befell, in sentences; the advice that fits; the line of the message that should not have been sent yet; and
+    the events to draw in red."""
+
+    sentences: tuple[str, ...] = ()
+    advice: str = ""
+    line: int | None = None
+    blamed: frozenset[int] = field(default_factory=frozenset)
+
+    def added_to(self, text: str) -> str:
+        """A diagnosis with all of it."""
+        befell = f" What happened before: {'. '.join(self.sentences)}." if self.sentences else ""
+        advice = f" The rule for such a run: {self.advice}" if self.advice else ""
+        start = text[0] if text[:2].strip("n").isdigit() else text[0].upper()  # n1 stays n1
+        return f"{start}{text[1:]}{befell}{advice}"
+
+
+@dataclass(frozen=True)
+class _Crash:
+    event: Happened
+    writes: Sequence[Happened]
+    sends: Sequence[Sent]
+    on: Sent | None  # the message it was handling
+
+    def words(self, steps: bool) -> str:
+        name, at = self.event.node, self.event.at
+        when = f" (step {at:g})" if steps else f" at {at:.2f} s"
+        wrote = listed(f"written {write.text.partition(' = ')[0]!r}{place(write.line)}" for write in self.writes)
+        sent = listed(f"sent {sent.type} to {sent.dst}{place(sent.line)}" for sent in self.sends)
+        if sent and not wrote:
+            return f"{name} crashed{when}, in a step in which it had {sent} but written nothing to disk"
+        if wrote and not sent:
+            return f"{name} crashed{when}, in a step in which it had {wrote} but sent nothing"
+        return f"{name} crashed{when}" + (f", after it had {wrote} and {sent}" if wrote else "")
+
+
+def account(story: Story, actions: Sequence[dict[str, Any]] = ()) -> Account:
+    """What befell in this story; `actions` are the steps of a schedule, where it is one."""
+    crashes = [_crash(story, number, actions) for number, e in enumerate(story.events) if e.what == "crash"]
+    sentences = [crash.words(bool(actions)) for crash in _without_repeats(crashes)]
+    if actions:
+        timers = [event for event in story.events if event.what == "timer"]
+        sentences += [f"{event.node}'s timer {event.text!r} went off (step {event.at:g})" for event in timers]
+        sentences += [f"{sent.src}'s {sent.type} to {sent.dst} arrived twice" for sent in story.sent if sent.copy]
+    else:
+        sentences += [
+            f"{' and '.join('{' + ', '.join(group) + '}' for group in fault.groups)} could not reach each other from "
+            f"{fault.since:.2f} s to {fault.until:.2f} s"
+            for fault in story.faults if fault.what == "partition"
+        ]  # fmt: skip
+    advice, line = _advice(story, crashes, bool(actions))
+    blamed = frozenset(number for number, event in enumerate(story.events) if event.what == "crash")
+    return Account(tuple(sentences), advice, line, blamed)
+
+
+def _advice(story: Story, crashes: Sequence[_Crash], steps: bool) -> tuple[str, int | None]:
+    for crash in crashes:
+        if not crash.sends or crash.writes:
+            continue
+        if crash.event.node != COORDINATOR:
+            return PROMISE, crash.sends[0].line
+        if crash.on is None or crash.on.type != "begin":
+            return DECIDE, crash.sends[0].line
+    if any(fault.what == "partition" for fault in story.faults):
+        return ALONE, None
+    if crashes and {crash.event.node for crash in crashes} >= set(story.lanes) - _clients(story):
+        return LAST, None
+    if any(crash.event.node == COORDINATOR for crash in crashes):
+        return TELL, None
+    if crashes:
+        return RECOVER, None
+    timers = [event for event in story.events if event.what == "timer" and event.node != COORDINATOR]
+    return (ALONE, None) if timers and steps else ("", None)
+
+
+def _clients(story: Story) -> set[str]:
+    return {lane for lane in story.lanes if not lane.strip("n").isdigit()}
+
+
+def _crash(story: Story, number: int, actions: Sequence[dict[str, Any]]) -> _Crash:
+    event = story.events[number]
+    before = [other for other in story.events[:number] if (other.node, other.at) == (event.node, event.at)]
+    writes = [other for other in before if other.what == "write"]
+    sends = [sent for sent in story.sent if (sent.src, sent.sent) == (event.node, event.at) and not sent.copy]
+    if actions:  # what it sent when it began anew stands at the same step
+        after = actions[round(event.at) - 1].get("crash_after") or 0
+        sends = sends[: max(0, after - len(writes))]
+    on = next((s for s in story.sent if s.dst == event.node and s.arrived == event.at and s.fate == "delivered"), None)
+    return _Crash(event, writes, sends, on)
+
+
+def _without_repeats(crashes: Sequence[_Crash]) -> Iterable[_Crash]:
+    """Not one sentence for each node where all went down at once and did nothing."""
+    idle: dict[float, list[_Crash]] = {}
+    for crash in crashes:
+        if crash.writes or crash.sends:
+            yield crash
+        else:
+            idle.setdefault(crash.event.at, []).append(crash)
+    for at, together in idle.items():
+        names = ", ".join(crash.event.node for crash in together)
+        yield _Crash(Happened("crash", names, at), (), (), None) if len(together) > 1 else together[0]

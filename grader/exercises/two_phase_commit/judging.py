@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from grader.exercises.two_phase_commit import words as words
+from grader.exercises.two_phase_commit import history
 from grader.exercises.two_phase_commit.history import COORDINATOR, DECIDED, OUTCOMES, PROMPT, History, Read, Txn
 from grader.nodes.runs import same
 from grader.trace.story import Sent
@@ -23,7 +23,7 @@ class Judging(History):
     ) -> Diagnosis:
         """What is wrong, with what befell nodes before it, and the line of the first shown message that has one."""
         line = next((sent.line for sent in shown if sent is not None and sent.line), None)
-        account = words.account(self.story) if why else words.Account()
+        account = history.account(self.story) if why else history.Account()
         self.story.blamed |= account.blamed
         return self.wrong(
             kind, account.added_to(text), shown=shown, line=account.line or line, expected=expected, got=got

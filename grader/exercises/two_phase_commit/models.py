@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from grader.exercises.common.nodes import names
-from grader.exercises.two_phase_commit import words as words
+from grader.exercises.two_phase_commit import history
 from grader.exercises.two_phase_commit.history import COORDINATOR, OUTCOMES
 from grader.lost import Lost
 from grader.nodes.bench import NodeBench
@@ -45,7 +45,7 @@ def explore(bench: NodeBench, model: Model, most: int) -> Story:
 
 
 def _explain(violation: Lost, story: Story, actions: list[dict[str, Any]]) -> None:
-    account = words.account(story, actions)
+    account = history.account(story, actions)
     found = violation.diagnosis
     violation.diagnosis = replace(found, message=account.added_to(found.message), line=account.line or found.line)
     story.blamed |= account.blamed

@@ -10,7 +10,7 @@ import numpy as np
 
 from grader import says, tally
 from grader.exercises.common import checks, plain
-from grader.exercises.zero_optimizer.training import Array, Given, circumstances, mistakes
+from grader.exercises.zero_optimizer.training import Array, Given, mistakes
 from grader.lost import Lost
 from grader.ranks.program import CallResult, Strided
 from grader.trace.events import Operation
@@ -74,7 +74,7 @@ def _wrong(bench: RankBench, case: Case, result: CallResult, right: Array, got: 
         f"unsharded optimizer; {share}, first in parameter {index} {plan.shapes[index]}: {one} instead of {other}."
     )
     state = [checks.amount(result, each, "state") for each in range(case.ranks)]
-    message = f"{said} {_why(given, got, rank, state) or circumstances(plan, step, index)}".strip()
+    message = f"{said} {_why(given, got, rank, state)}".strip()
     return bench.lost(case, "wrong_result", message, rank, other, one)
 
 
@@ -88,19 +88,15 @@ def _why(given: Given, got: list[Array], rank: int, state: list[float]) -> str:
         alone = np.stack([given.rows(gradients=own) for own in given.gradients])
         if np.isclose(rows, alone, rtol=1e-3, atol=1e-3).any(0).all():
             return "Elements were stepped with one rank's own gradient: in stage 2 step() must average over the ranks."
-    if not np.isfinite(rows).all():
-        return "Some are not finite numbers: was a buffer never filled?"
     if all(np.array_equal(other[0], given.start) and np.array_equal(other[-1], other[0]) for other in got):
         return "No parameter ever changes: step() does nothing to the tensors that it was given."
     if _near(rows, np.vstack([given.start, given.rows()[:-1]])):
         return "They are one step behind: gather the shards after the step, not before."
-    unchanged = rows[-1] == given.start
-    if unchanged.all():
-        return f"Rank {rank}'s parameters never change: after its step each rank must get the others' shards."
-    first = given.rows()[0]
+    unchanged, first = rows[-1] == given.start, given.rows()[0]
     if unchanged.any() and all(_near(other, rows) for other in got):
         idle = [each for each, kept in enumerate(state) if not kept]
-        told = f"{_unchanging(unchanged)} on any rank"
+        count = int(unchanged.sum())
+        told = f"{says.counted(count, 'element')} never change{'s' * (count == 1)} on any rank"
         if idle and len(idle) < len(got):
             return (
                 f"{told}. {says.names(idle).capitalize()} {'keeps' if len(idle) == 1 else 'keep'} no optimizer state: "
@@ -114,18 +110,11 @@ def _why(given: Given, got: list[Array], rank: int, state: list[float]) -> str:
                 f"{unchanged.sum()} elements on rank {rank} are as they were at the start, and right on another rank: "
                 f"rank {rank} steps its own shard and never gets the others'. Gather the shards after the step."
             )
-    if unchanged.any():
-        return f"{_unchanging(unchanged)} on rank {rank}."
     if len(given.gradients) > 1 and not _near(rows[0], first) and _near(np.sort(rows[0]), np.sort(first)):
         return "The right values are in the wrong places: put each rank's shard back where it was cut from."
     if any(not _near(other, rows) for other in got):
         return "The ranks' parameters differ: all must have the same after every step."
     return ""
-
-
-def _unchanging(which: Array) -> str:
-    count = int(which.sum())
-    return f"{says.counted(count, 'element')} never change{'s' * (count == 1)}"
 
 
 # ---- memory
@@ -172,24 +161,23 @@ def _state_habit(kept: list[float], total: int) -> str:
     return "Some of it is kept on several ranks: the shards must not overlap."
 
 
-def freed(bench: RankBench) -> Outcome:
+@checks.judged(values, "budget2", WRONG)
+def freed(bench: RankBench, case: Case, result: CallResult) -> None:
     """Bytes of gradients that are left after a step of stage 2: at most those of the rank's shard."""
-    for case, result in checks.if_right(values(bench, "budget2"), WRONG):
-        given: Given = case.expected
-        total = given.plan.bytes
-        held = [checks.amount(result, rank, "gradients") for rank in range(case.ranks)]
-        worst = max(range(case.ranks), key=lambda rank: held[rank])
-        tally.note("gradients left after a step of stage 2", held[worst], SLACK * total / case.ranks, "bytes",
-                   where=case.label, reference=total, of="stage 1")  # fmt: skip
-        if held[worst] > SLACK * total / case.ranks:
-            what = (
-                f"With {case.label}: after step() rank {worst} still holds {held[worst] / total * 100:.0f} % of the "
-                "gradients' memory. In stage 2 a rank keeps no gradient beyond its shard: set p.grad to None as soon "
-                "as it is reduced, and keep no reference to it."
-            )
-            texts = f"at most {SLACK * total / case.ranks:.0f} bytes", f"{held[worst]:.0f} bytes"
-            raise bench.lost(case, "too_much_memory", what, worst, *texts)
-    return bench.picture("budget2")
+    given: Given = case.expected
+    total = given.plan.bytes
+    held = [checks.amount(result, rank, "gradients") for rank in range(case.ranks)]
+    worst = max(range(case.ranks), key=lambda rank: held[rank])
+    tally.note("gradients left after a step of stage 2", held[worst], SLACK * total / case.ranks, "bytes",
+               where=case.label, reference=total, of="stage 1")  # fmt: skip
+    if held[worst] > SLACK * total / case.ranks:
+        what = (
+            f"With {case.label}: after step() rank {worst} still holds {held[worst] / total * 100:.0f} % of the "
+            "gradients' memory. In stage 2 a rank keeps no gradient beyond its shard: set p.grad to None as soon "
+            "as it is reduced, and keep no reference to it."
+        )
+        texts = f"at most {SLACK * total / case.ranks:.0f} bytes", f"{held[worst]:.0f} bytes"
+        raise bench.lost(case, "too_much_memory", what, worst, *texts)
 
 
 # ---- messages
@@ -238,34 +226,33 @@ def _habit(joint: list[Operation], given: Given) -> str:
     return "Lay a group's parameters out in one flat buffer."
 
 
-def sent(bench: RankBench) -> Outcome:
+@checks.judged(values, "budget2", WRONG)
+def sent(bench: RankBench, case: Case, result: CallResult) -> None:
     """Bytes of each step in stage 2: those of a reduce-scatter and an all-gather, 2(N-1)/N of the parameters."""
-    for case, result in checks.if_right(values(bench, "budget2"), WRONG):
-        given: Given = case.expected
-        n, plan = case.ranks, given.plan
-        size = plan.bytes
-        most = 2 * (n - 1) * (SLACK * size / n + 4 * len(plan.shapes))  # every parameter may be padded
-        enough = 0.85 * (n - 1) * size / n
-        for rank in range(n):
-            steps = checks.by_step(result, rank, plan.steps)
-            allowed = most * _allowance(steps, plan.steps)
-            counts = [sum(checks.sent_by(op, range(n)) for op in operations) for operations in steps]
-            if len(steps) == plan.steps:
-                tally.note("bytes a rank sends in a step of stage 2", max(counts), allowed, "bytes", where=case.label,
-                           reference=2 * (n - 1) * size / n, of="DDP's all-reduce")  # fmt: skip
-            for step, count in enumerate(counts):
-                if enough <= count <= allowed:
-                    continue
-                few = count < enough
-                names = ", ".join(dict.fromkeys(op.name for op in steps[step])) or "nothing"
-                kind: Kind = "too_few_bytes" if few else "too_many_bytes"
-                what = (
-                    f"With {case.label}: in step {step + 1}, rank {rank} sent {count} bytes ({names}) for gradients of "
-                    f"{size} bytes. {_few(n, size) if few else _many(count, n, size)}"
-                )
-                limit = f"at least {enough:.0f} bytes" if few else f"at most {allowed:.0f} bytes"
-                raise bench.lost(case, kind, what, rank, limit, f"{count} bytes")
-    return bench.picture("budget2")
+    given: Given = case.expected
+    n, plan = case.ranks, given.plan
+    size = plan.bytes
+    most = 2 * (n - 1) * (SLACK * size / n + 4 * len(plan.shapes))  # every parameter may be padded
+    enough = 0.85 * (n - 1) * size / n
+    for rank in range(n):
+        steps = checks.by_step(result, rank, plan.steps)
+        allowed = most * _allowance(steps, plan.steps)
+        counts = [sum(checks.sent_by(op, range(n)) for op in operations) for operations in steps]
+        if len(steps) == plan.steps:
+            tally.note("bytes a rank sends in a step of stage 2", max(counts), allowed, "bytes", where=case.label,
+                       reference=2 * (n - 1) * size / n, of="DDP's all-reduce")  # fmt: skip
+        for step, count in enumerate(counts):
+            if enough <= count <= allowed:
+                continue
+            few = count < enough
+            names = ", ".join(dict.fromkeys(op.name for op in steps[step])) or "nothing"
+            kind: Kind = "too_few_bytes" if few else "too_many_bytes"
+            what = (
+                f"With {case.label}: in step {step + 1}, rank {rank} sent {count} bytes ({names}) for gradients of "
+                f"{size} bytes. {_few(n, size) if few else _many(count, n, size)}"
+            )
+            limit = f"at least {enough:.0f} bytes" if few else f"at most {allowed:.0f} bytes"
+            raise bench.lost(case, kind, what, rank, limit, f"{count} bytes")
 
 
 def _few(n: int, size: int) -> str:

@@ -13,8 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from grader import says
-
 Array = np.ndarray[Any, Any]
 Options = dict[str, float]
 
@@ -97,11 +95,8 @@ class Given:
         return np.stack(list(_trained(plan or self.plan, self.start, self.mean if gradients is None else gradients)))
 
 
-def _trained(
-    plan: Plan, start: Array, gradients: Array, forgets: Collection[int] = (), idle: bool = True
-) -> Iterator[Array]:
-    """The parameters after every step. Before the steps in `forgets` all state is lost; without `idle` a parameter that
-    has no gradient stays, and its state is stepped with zeros."""
+def _trained(plan: Plan, start: Array, gradients: Array, forgets: Collection[int] = ()) -> Iterator[Array]:
+    """The parameters after every step. Before the steps in `forgets` all state is lost."""
     row = start.astype(np.float64)
     groups = [*plan.groups, *([plan.added] if plan.added else [])]
     options = [{**plan.options, **group.options} for group in groups]
@@ -117,8 +112,6 @@ def _trained(
                 state = states.setdefault(index, {"step": 0, "m": 0.0, "v": 0.0})
                 if (step, index) not in plan.skipped:
                     row[where] = _updated(plan.optimizer, chosen, state, row[where], gradient[where])
-                elif not idle:
-                    _updated(plan.optimizer, chosen, state, row[where], 0 * gradient[where])
         yield row.copy()
 
 
@@ -163,9 +156,6 @@ def mistakes(given: Given) -> Iterator[tuple[Array, str]]:
     bare = tuple(replace(group, options={}) for group in plan.groups)
     if any(group.options for group in plan.groups):
         yield given.rows(replace(plan, groups=bare)), "Every group was trained with the same options: its own are lost."
-        for group in plan.groups:
-            alike = replace(plan, groups=tuple(replace(g, options=group.options) for g in plan.groups))
-            yield given.rows(alike), "All groups were trained with one group's options: each has its own."
     if plan.rates:
         said = "The lr that was set in param_groups had no effect: the optimizer inside has groups of its own."
         yield given.rows(replace(plan, rates=())), said
@@ -199,11 +189,6 @@ def mistakes(given: Given) -> Iterator[tuple[Array, str]]:
             "has a gradient again, it goes to where the zeros have moved it. Leave its piece of the shard alone, too."
         )
         yield hidden, said
-        said = (
-            "A parameter whose gradient is None stays, but its momentum and moments were stepped with zeros, which "
-            "shows once it has a gradient again. Leave its state alone, too."
-        )
-        yield np.stack(list(_trained(plan, given.start, mean, idle=False))), said
         every = tuple((step, index) for step, _ in plan.skipped for index in range(len(plan.shapes)))
         yield given.rows(replace(plan, skipped=every)), "One parameter without a gradient kept all from being stepped."
         zero = [
@@ -217,25 +202,3 @@ def mistakes(given: Given) -> Iterator[tuple[Array, str]]:
                 "A parameter whose gradient is all zeros was left alone. Leave one alone only if its gradient is None."
             )
             yield given.rows(replace(plan, skipped=(*plan.skipped, *zero))), said
-
-
-def circumstances(plan: Plan, step: int, index: int) -> str:
-    """What had happened to parameter `index` by the end of `step`, in sentences."""
-    told = []
-    none = [when for when, which in sorted(plan.skipped) if which == index and when <= step]
-    if none:
-        steps = f"step{'s' * (len(none) > 1)} {says.listed(when + 1 for when in none)}"
-        back = f" and back in step {none[-1] + 2}" if none[-1] < step else ""
-        told.append(f"Parameter {index}'s gradient was None in {steps}{back}.")
-    groups = [*plan.groups, *([plan.added] if plan.added else [])]
-    own = next(number for number, group in enumerate(groups) if index in group.params)
-    if plan.added and plan.added.before <= step:
-        told.append(
-            f"A group was added before step {plan.added.before + 1}, with parameters {says.listed(plan.added.params)}."
-        )
-    for when, group, rate in plan.rates:
-        if group == own and when <= step:
-            told.append(f"The lr of its group was set to {rate:g} before step {when + 1}.")
-    if 0 <= plan.discarded <= step:
-        told.append(f"A backward pass was thrown away by zero_grad() before step {plan.discarded + 1}.")
-    return " ".join(told)

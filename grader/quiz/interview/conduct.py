@@ -6,16 +6,19 @@ read: model answers and rubrics are not the interviewer's time. Nothing is cut o
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field, replace
 
 from grader.quiz import asking, units
+from grader.quiz.interview import mentioned
 from grader.quiz.interview.task import Done, Estimate, Guess, Task
 from grader.quiz.steps import Command, Do, Drawn, QuitError, Reply, Step, Steps, Text, minutes
 
 Clock = Callable[[], float]  # seconds, that only grow
 TRIES = 2  # at an estimate; the second is worth half
 
+_FACTORS = ((2, "below 2"), (10, "of 2 to 10"), (1000, "of 10 to 1,000"), (math.inf, "of 1,000 or more"))
 _HINT, _SKIP = Command("h", "hint", "ctrl+t"), Command("s", "skip", "ctrl+n")
 _QUIT = Command("q", "quit and report", "ctrl+q")
 _RATINGS = {"0": "missed it", "1": "partly", "2": "had it"}
@@ -118,13 +121,13 @@ class Talk:
         for number, estimate in enumerate(estimates, start=1):
             asked = Text(f"Number {number} of {len(estimates)}", "title"), Text(estimate.question)
             typed: list[str] = []
-            said, earned = "", 0.0
+            said, earned, sure = "", 0.0, False
             while True:
                 step = replace(
                     notes.working(*asked),
                     asks="line",
-                    prompt=f"In {estimate.unit} ({notes.keys()}; Enter if you do not know): ",
-                    hint=f"in {estimate.unit}; enter alone if you do not know",
+                    prompt=f"In {estimate.unit} ({notes.keys()}; Enter twice if you do not know): ",
+                    hint=f"in {estimate.unit}; enter twice if you do not know",
                     said=said,
                 )
                 reply = yield from self._ask(step, notes)
@@ -135,9 +138,13 @@ class Talk:
                     notes.hint()
                     continue
                 if not reply.strip():
-                    break
+                    if sure:
+                        break
+                    said, sure = "Press Enter once more if you do not know.", True
+                    continue
+                sure = False
                 try:
-                    value = units.quantity(reply, estimate.unit)
+                    value = units.answer(reply, estimate)
                 except ValueError as error:
                     said = str(error)
                     continue  # no try is lost
@@ -147,8 +154,7 @@ class Talk:
                     break
                 if len(typed) == TRIES:
                     break
-                off = _off(value, estimate.value)
-                said = f"Not {reply.strip()}: that is {off}. You have one more try, for half a point."
+                said = f"Not {reply.strip()}: {_off(value, estimate.value)}. You have one more try, for half a point."
             guess = _guess(estimate, typed, earned)
             notes.guesses.append(guess)
             notes.begun = True
@@ -163,12 +169,17 @@ class Talk:
         while True:
             prompt = f"Write your answer; a line with a single . ends it ({notes.keys()}, alone on the first line)."
             step = replace(notes.working(), asks="lines", prompt=prompt, hint="ctrl+s done")
+            if notes.task.spoken:
+                aloud = f"Say your answer aloud, in {60 * notes.task.minutes:g} seconds; then a bell rings. "
+                prompt = f"{aloud}Enter when you are done ({notes.keys()}): "
+                step = replace(step, asks="read", prompt=prompt, hint="say your answer aloud; enter when you are done")
             reply = yield from self._ask(step, notes)
             if isinstance(reply, str):
                 notes.written = reply.strip()
             elif reply.letter == "h":
                 notes.hint()
                 continue
+            notes.begun = notes.begun or notes.task.spoken
             return isinstance(reply, Do)
 
     def _rubric(self, notes: _Notes, skipped: bool) -> Steps:
@@ -185,8 +196,9 @@ class Talk:
             step = replace(notes.step(*page, points), prompt="Enter goes on, q quits: ", hint="enter goes on")
             yield from self._ask(step, notes, paused=True)
             return
+        items = tuple(f"{each}{mentioned.said(each, notes.written)}" for each in task.points)
         step = replace(
-            notes.step(*page), asks="pick", items=task.points, mine=notes.written or "Nothing.",
+            notes.step(*page), asks="pick", items=items, mine="" if task.spoken else notes.written or "Nothing.",
             prompt="Which did you say? Numbers like 1 3, a for all, or Enter for none (q quits): ",
             hint="space or its number ticks what you said, enter goes on",
         )  # fmt: skip
@@ -233,11 +245,12 @@ class Talk:
 
 
 def _off(value: float, right: float) -> str:
+    """How far off a number is, so roughly that it does not tell the right one."""
     if value <= 0 or right <= 0:
-        return "not it"
+        return "that is not it"
     ratio = max(value / right, right / value)
-    by = f"{ratio:.2g} times" if ratio < 1000 else "many orders of magnitude"
-    return f"{by} too {'large' if value > right else 'small'}"
+    by = next(said for most, said in _FACTORS if ratio < most)
+    return f"that is too {'large' if value > right else 'small'}, by a factor {by}"
 
 
 def _guess(estimate: Estimate, typed: Sequence[str], earned: float) -> Guess:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
@@ -13,8 +13,9 @@ from markdown_it import MarkdownIt
 from markupsafe import Markup
 
 from grader.quiz.deck import DeckError
+from grader.quiz.interview import mentioned
 from grader.quiz.interview.summary import Advice, Library, Score, Summary, summarise
-from grader.quiz.interview.task import PASSED, Done, Interview
+from grader.quiz.interview.task import PASSED, Done, Interview, Task
 from grader.quiz.steps import minutes
 from grader.quiz.whole import write_whole
 
@@ -27,7 +28,10 @@ def write(interview: Interview, former: Sequence[Interview], library: Library, f
 
     A name that is taken gets a number. Raises DeckError.
     """
-    check_folder(folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DeckError(f"{folder}: no report can be written there: {error.strerror}") from None
     summary = summarise(interview, former, library)
     stem = f"{_local(interview.started):%Y-%m-%d}-{interview.level}"
     names = (stem if at == 1 else f"{stem}-{at}" for at in range(1, 10_000))
@@ -35,50 +39,54 @@ def write(interview: Interview, former: Sequence[Interview], library: Library, f
     written = []
     for make, end in ((markdown, ".md"), (html, ".html")):
         written.append(folder / f"{stem}{end}")
-        write_whole(written[-1], make(interview, summary, folder))
+        write_whole(written[-1], make(interview, summary, folder, library.answers))
     return written
 
 
-def markdown(interview: Interview, summary: Summary, folder: Path) -> str:
-    """The report in Markdown; links are relative to `folder`."""
-    text = _rendered("report.md", interview, summary, folder)
+def markdown(interview: Interview, summary: Summary, folder: Path, answers: Mapping[str, Task]) -> str:
+    """The report in Markdown, with the model answers; links are relative to `folder`."""
+    text = _rendered("report.md", interview, summary, folder, answers)
     return re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
 
 
-def html(interview: Interview, summary: Summary, folder: Path) -> str:
+def html(interview: Interview, summary: Summary, folder: Path, answers: Mapping[str, Task]) -> str:
     """The report as one file that needs nothing else: light and dark, readable without colours."""
-    return _rendered("report.html", interview, summary, folder)
+    return _rendered("report.html", interview, summary, folder, answers)
 
 
-def _rendered(template: str, interview: Interview, summary: Summary, folder: Path) -> str:
+def _rendered(template: str, interview: Interview, summary: Summary, folder: Path, answers: Mapping[str, Task]) -> str:
     calm = "Nothing fell below 60 %. Try a longer interview, or the next level."
     made = Environment(
         loader=FileSystemLoader(_TEMPLATES), autoescape=template.endswith(".html"), undefined=StrictUndefined,
         trim_blocks=True, keep_trailing_newline=True,
     )  # fmt: skip
-    made.filters |= {each.__name__: each for each in (cards_due, compared, heading, points, rating, timing, verdict)}
+    named = (answered, cards_due, compared, heading, points, rating, scored, timing, verdict)
+    made.filters |= {each.__name__: each for each in named}
     made.filters |= {
         "relative": lambda link: _relative(link, folder),
         "link": lambda pair: f"[{pair[0]}]({_relative(pair[1], folder)})" if pair[1] else pair[0],
         "markdown": lambda text: Markup(_MARKDOWN.render(text)),
         "inline": lambda text: Markup(_MARKDOWN.renderInline(text)),
-        "tone": lambda score: "good" if score.share >= PASSED else "bad",
+        "tone": lambda score: "" if not score.most else "good" if score.share >= PASSED else "bad",
         "share": lambda share: f"{share:.0%}",
+        "unsaid": mentioned.said,
+        "below": lambda text: text.replace("\n", "\n  "),
         "day": lambda at: f"{_local(at):%Y-%m-%d}",
         "fence": lambda text: "`" * max(3, 1 + max((len(run) for run in re.findall(r"`+", text)), default=0)),
     }
     return made.get_template(template).render(
         interview=interview, summary=summary, total=summary.total, when=when(interview),
-        facts=facts(interview, summary), style=Markup((_TEMPLATES / "report.css").read_text()),
+        facts=facts(interview, summary), again=again(interview), answers=answers,
+        style=Markup((_TEMPLATES / "report.css").read_text()),
         calm=calm if summary.total.most else "Nothing was rated in this interview.",
     )  # fmt: skip
 
 
 def check_folder(folder: Path) -> None:
-    """Raises DeckError if no report can be written to `folder`, which is made if it is not there."""
+    """Raises DeckError if no report can be written to `folder`, which `write` makes if it is not there."""
+    there = next((each for each in (folder, *folder.absolute().parents) if each.exists()), folder)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        probe = folder / f".rankup-{os.getpid()}"
+        probe = there / f".rankup-{os.getpid()}"
         probe.touch()
         probe.unlink()
     except OSError as error:
@@ -102,6 +110,19 @@ def facts(interview: Interview, summary: Summary) -> str:
         f"{interview.minutes:g} minutes."
         f"{reached} Seed {interview.seed}."
     )
+
+
+def again(interview: Interview) -> str:
+    """The command that asks the same questions."""
+    topics = "".join(f" --topic {topic}" for topic in interview.topics)
+    more = f" --round {interview.round}" * bool(interview.round) + " --speak" * interview.spoken
+    length = f"--level {interview.level} --minutes {interview.minutes:g}"
+    return f"rankup interview {length}{topics}{more} --seed {interview.seed}"
+
+
+def scored(score: Score) -> str:
+    """Points and share, and how they stand to former interviews of the same level."""
+    return f"{points(score)} points, {score.share:.0%}.{compared(score)}" if score.most else "Nothing was rated."
 
 
 def compared(score: Score) -> str:
@@ -143,6 +164,11 @@ def heading(done: Done) -> str:
 
 def rating(mark: float | None) -> str:
     return {None: "not reached", 0.0: "missed", 0.5: "partly", 1.0: "had it"}[mark]
+
+
+def answered(question: str, task: Task | None) -> str:
+    """The answer to a follow-up; empty where the course has it no more."""
+    return next((each.answer for each in task.follow_ups if each.question == question), "") if task else ""
 
 
 def _relative(link: str, folder: Path) -> str:

@@ -14,13 +14,13 @@ from rich.console import Console
 
 from grader.quiz import plain, store
 from grader.quiz.deck import DeckError
-from grader.quiz.folder import load_folder
+from grader.quiz.folder import load_all
 from grader.quiz.front import has_screen, hold
 from grader.quiz.interview import choose, content, journal, report, rounds
 from grader.quiz.interview.conduct import Clock, Talk
 from grader.quiz.interview.journal import Journal
 from grader.quiz.interview.summary import Exercise, Library, Reading, summarise, to_repeat
-from grader.quiz.interview.task import Interview, Question, Task, interview_from, to_json
+from grader.quiz.interview.task import Interview, Question, Task, aloud, interview_from, to_json
 from grader.quiz.interview.weakness import weakness
 from grader.quiz.store import Store
 
@@ -42,7 +42,10 @@ class Course:
 
 @dataclass(frozen=True)
 class Request:
-    """What the learner typed; `minutes` None is 30, or the length of the round asked for."""
+    """What the learner typed; `minutes` None is 30, or the length of the round asked for.
+
+    `spoken`: questions alone, each answered aloud in 90 seconds.
+    """
 
     level: str
     minutes: float | None = None
@@ -51,6 +54,7 @@ class Request:
     seed: int | None = None
     out: Path = Path("work", "interviews")
     plain: bool = False
+    spoken: bool = False
 
 
 def run(
@@ -67,11 +71,16 @@ def run(
     Raises DeckError for a bad request, and where content, progress or the report's folder cannot be used.
     """
     console = console or Console(highlight=False)
-    choose.check(request.level, request.minutes)
-    tasks, designs = _content(course)
+    choose.check(request.level, request.minutes, spoken=request.spoken)
+    if request.spoken and request.round:
+        raise DeckError("a design round is answered in writing: leave out --speak or --round")
+    asked, every_round = _content(course)
+    tasks, designs = (list(map(aloud, asked)), []) if request.spoken else (asked, every_round)
     wanted = _wanted(request, course, tasks, designs)
     report.check_folder(request.out)
-    library = Library(course.readings, course.exercises, [c for deck in load_folder(course.cards) for c in deck.cards])
+    cards = [card for deck in load_all(course.cards) for card in deck.cards]
+    answers = {task.id: task for task in (*asked, *(stage for each in every_round for stage in each.stages))}
+    library = Library(course.readings, course.exercises, cards, answers)
     with store.opened() as progress:
         journals = store.path().parent / "interviews"
         for left in journal.abandoned(journals):
@@ -79,13 +88,15 @@ def run(
         former = _former(progress)
         reviews = [(card, rating) for card, rating, _ in progress.reviews()]
         weak = weakness(library.cards, progress.memories(), reviews, former, course.reached, now())
-        seed = random.SystemRandom().randrange(2**32) if request.seed is None else request.seed
         past = [{done.question for done in each.done} | {each.round} for each in former]
-        chosen, design = choose.choose(wanted, tasks, designs, weak, past, seed)
+        seed = request.seed
+        if seed is None:
+            seed = choose.seed_for(wanted, tasks, designs, weak, past, random.SystemRandom())
+        chosen, design = choose.choose(wanted, tasks, designs, seed)
         chosen += design.stages if design else ()
         interview = Interview(
             uuid.uuid4().hex, wanted.level, wanted.minutes, seed, now().isoformat(timespec="seconds"), "",
-            len(chosen), wanted.topics, design.name if design else "",
+            len(chosen), wanted.topics, design.name if design else "", spoken=request.spoken,
         )  # fmt: skip
         kept = journal.begin(journals, interview)
         try:
@@ -182,12 +193,9 @@ def _say(
     interview: Interview, former: Sequence[Interview], library: Library, written: Iterable[Path], console: Console
 ) -> None:
     summary = summarise(interview, former, library)
-    total = summary.total
     console.print()
     console.print(f"Interview of {report.when(interview)}: {report.facts(interview, summary)}", markup=False)
-    console.print(
-        f"{report.points(total)} points, {total.share:.0%}.{report.compared(total)}", style="bold", markup=False
-    )
+    console.print(report.scored(summary.total), style="bold", markup=False)
     for score in summary.areas:
         console.print(
             f"  {score.name:<16} {report.points(score):>10}  {score.share:>4.0%}{report.compared(score)}", markup=False
@@ -197,4 +205,5 @@ def _say(
         exercise = f"{',' if chapter else ''} practice {advice.exercise.name}" if advice.exercise else ""
         count = f"{',' if chapter or exercise else ''} {report.count_due(advice)}" if advice.cards else ""
         console.print(f"  {advice.topic}:{chapter}{exercise}{count}.", markup=False)
+    console.print(f"The same questions again: {report.again(interview)}", markup=False, soft_wrap=True)
     console.print(f"Report: {' and '.join(map(str, written))}", markup=False, soft_wrap=True)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from grader.quiz.deck import Card
-from grader.quiz.interview.task import Done, Interview
+from grader.quiz.interview.task import Done, Interview, Task
 
 _FORMER = 5  # interviews that an area's score is compared with
 
@@ -35,11 +35,12 @@ class Exercise:
 
 @dataclass(frozen=True)
 class Library:
-    """What to read and to practise, by topic, and all cards."""
+    """What to read and to practise, by topic, all cards, and what a strong candidate says, by task."""
 
     readings: Mapping[str, Reading] = field(default_factory=dict)
     exercises: Mapping[str, Exercise] = field(default_factory=dict)
     cards: Sequence[Card] = ()
+    answers: Mapping[str, Task] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,8 @@ class Summary:
 
 
 def summarise(interview: Interview, former: Sequence[Interview], library: Library) -> Summary:
-    """What an interview comes to; `former` interviews are the oldest first."""
+    """What an interview comes to, against the `former` ones of its level that have points (the oldest first)."""
+    former = [each for each in former if each.level == interview.level and _most(each)]
     rated = [mark for done in interview.done for _, mark in done.reached]
     topics = _scores(interview.done, "topic", former)
     failed = [done for done in interview.done if done.failed]
@@ -98,7 +100,7 @@ def summarise(interview: Interview, former: Sequence[Interview], library: Librar
         tuple(_scores(interview.done, "area", former)),
         tuple(topics),
         tuple(advice),
-        tuple((each.started, each.level, _score("all", each.done)) for each in former[-_FORMER:] if _most(each)),
+        tuple((each.started, each.level, _score("all", each.done)) for each in former[-_FORMER:]),
         (sum(rated), len(rated)),
         sum(done.seconds for done in interview.done),
     )
@@ -128,7 +130,8 @@ def _scores(done: Sequence[Done], by: str, former: Sequence[Interview]) -> list[
 
 def _score(name: str, done: Iterable[Done], before: float | None = None) -> Score:
     done = list(done)
-    return Score(name, sum(each.earned for each in done), sum(each.most for each in done), before)
+    most = sum(each.most for each in done)
+    return Score(name, sum(each.earned for each in done), most, before if most else None)
 
 
 def _share(done: Iterable[Done]) -> float | None:

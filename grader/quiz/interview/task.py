@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -11,6 +11,7 @@ from pydantic import TypeAdapter
 from grader.quiz.deck import Number
 
 MINUTES = {"mid": 4, "senior": 6, "principal": 8}  # a question's length, by its level
+ALOUD = 1.5  # minutes of a question that is answered aloud, whatever its level
 PASSED = 0.6  # of the points; what is below it went wrong
 
 
@@ -69,6 +70,12 @@ class Task:
     hints: tuple[Hint, ...] = ()
     mistakes: tuple[str, ...] = ()
     round: str = ""
+    spoken: bool = False  # answered aloud, and not written down
+
+
+def aloud(task: Task) -> Task:
+    """A question as a drill: its answer is spoken, and nothing follows it."""
+    return replace(task, minutes=ALOUD, follow_ups=(), spoken=True)
 
 
 @dataclass(frozen=True)
@@ -147,6 +154,7 @@ class Interview:
     topics: tuple[str, ...] = ()
     round: str = ""
     done: tuple[Done, ...] = field(default=())
+    spoken: bool = False
 
 
 _INTERVIEW = TypeAdapter(Interview)

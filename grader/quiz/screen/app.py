@@ -179,6 +179,7 @@ class StepScreen(Screen[None]):
     def __init__(self, steps: Steps) -> None:
         super().__init__()
         self.steps, self.step = steps, Step("", ())
+        self._rung = ""  # the title of what the bell rang for last
 
     def compose(self) -> ComposeResult:
         with Horizontal(id="top"):
@@ -224,8 +225,7 @@ class StepScreen(Screen[None]):
         await self._show_field(step, last if same else Step("", ()))
         await self._show_choices(step)
         self.tell(step.said)
-        keys = [f"{each.key or each.letter} {each.label}" for each in step.commands if each.label]
-        self.query_one("#keys", Static).update("  ".join(filter(None, [step.hint, *keys])))
+        self.show_keys()
         self.tick()
         await self._show_page(step, last.page if same else ())
 
@@ -240,6 +240,17 @@ class StepScreen(Screen[None]):
             self.call_after_refresh(page.scroll_to_widget, fresh[0], animate=False, top=True)
         elif not known:
             page.scroll_home(animate=False)
+        self.call_after_refresh(self.draw_near)
+
+    @on(events.Resize)
+    def draw_near(self) -> None:
+        """Where something is typed or picked below a page that is short, begin right below it."""
+        page, sides = self.query_one("#page"), self.query_one("#sides")
+        sides.styles.height = "1fr"
+        if self.step.asks in ("line", "pick") and not self.step.mine:
+            needed = sum(child.outer_size.height for child in page.children)
+            if needed + 1 < self.size.height // 2:
+                sides.styles.height = needed + 1
 
     async def _show_field(self, step: Step, before: Step) -> None:
         """What is typed into or picked from; kept while the same is asked, and items after they were picked."""
@@ -275,6 +286,17 @@ class StepScreen(Screen[None]):
             button.update(f"{mark}{choice} {label}")
             button.set_class(bool(mark), "suggested")
 
+    @on(events.DescendantFocus)
+    @on(events.DescendantBlur)
+    def show_keys(self) -> None:
+        """Say at the bottom which keys do what: where letters are typed as text, they are no commands."""
+        typing = isinstance(self.focused, Input | TextArea)
+        known = [each for each in self.step.commands if each.label and (each.key or not typing)]
+        keys = [f"{each.key or each.letter} {each.label}" for each in known]
+        if typing and len(known) < sum(bool(each.label) for each in self.step.commands):
+            keys.append("esc commands")
+        self.query_one("#keys", Static).update("  ".join(filter(None, [self.step.hint, *keys])))
+
     def tell(self, said: str) -> None:
         """Say one sentence below what is asked."""
         self.query_one("#said", Static).update(said)
@@ -282,7 +304,11 @@ class StepScreen(Screen[None]):
     def tick(self) -> None:
         clock = self.query_one("#clock", Static)
         clock.update(time_left(self.step))
-        clock.set_class(self.step.left is not None and self.step.left()[0] < 0, "late")
+        late = self.step.left is not None and self.step.left()[0] < 0
+        clock.set_class(late, "late")
+        if late and not self.step.paused and self._rung != self.step.title:
+            self._rung = self.step.title  # once for each question
+            self.app.bell()
 
     def written(self) -> str:
         """What is in the field for long answers."""
@@ -290,8 +316,11 @@ class StepScreen(Screen[None]):
 
     @on(Input.Submitted)
     async def _typed(self, event: Input.Submitted) -> None:
-        event.input.value = ""
         await self.reply(event.value)
+        if self.step.said:
+            event.input.select_all()  # it was refused: it can be corrected, or typed over
+        else:
+            event.input.value = ""
 
     @on(ItemsBox.Submitted)
     async def _picked(self, event: ItemsBox.Submitted) -> None:

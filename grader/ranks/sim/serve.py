@@ -198,8 +198,7 @@ def _leave(_: Rank) -> None:
 
 def _load(rank: Rank, start: dict[str, Any], context: Context) -> dict[str, str]:
     """Make the rank's group and load the program in it. Returns which functions cannot be called, and why."""
-    torch.default_generator.manual_seed(start["seed"])  # torch.manual_seed would note a traceback for each accelerator
-    random.seed(start["seed"])
+    learner.seed(start["seed"])
     begin_group(context.scheduler)
     rank.data["stage"] = "compile"
     code = learner.compiled(start["source"], start["file"])

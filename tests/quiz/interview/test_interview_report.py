@@ -11,12 +11,12 @@ import pytest
 from grader.quiz.deck import Card
 from grader.quiz.interview import report
 from grader.quiz.interview.summary import Exercise, Library, Reading, summarise
-from grader.quiz.interview.task import Done, Guess, Interview
-from tests.quiz.interview.conftest import NOON
+from grader.quiz.interview.task import Done, FollowUp, Guess, Interview
+from tests.quiz.interview.conftest import NOON, task
 
 NASTY = "<script>alert(1)</script> & ``` fences\n# no heading\n[x](javascript:alert(1))"
 GOOD = Done("q-a", "q-a", "cap", "fundamentals", "cap", "mid", "State **CAP**.", 4, 200, NASTY, "rated",
-            (("**One**", True), ("Two", True), ("Three", False)), (), (("Next?", 1.0), ("Then?", None)))  # fmt: skip
+            (("**One**", True), ("Two", True), ("Thrift", False)), (), (("Next?", 1.0), ("Then?", None)))  # fmt: skip
 BAD = Done("r/2", "q-r", "Estimate: How large?", "design", "size", "senior", "Work.", 5, 400, "", "rated",
            (("A", False), ("B", False)), (Guess("n", "How many bytes?", ("12", "1"), "16 TB", 0.0),), (), 0.0,
            "r")  # fmt: skip
@@ -27,6 +27,11 @@ LIBRARY = Library(
     {"size": Exercise("parallel_plan", "/exercises/parallel_plan.ipynb")},
     [Card("c1", "15", "senior", "size", "qa", "?", "!", asks="q-r")],
 )
+ANSWERS = {
+    "q-a": task(
+        "q-a", answer="**Two** of three.", mistakes=('**"All three."** No.',), follow_ups=(FollowUp("Next?", "No."),)
+    )
+}
 FORMER = replace(INTERVIEW, key="f", done=(replace(GOOD, ticked=(("One", False), ("Two", False))),))
 
 
@@ -53,12 +58,12 @@ class Tags(HTMLParser):
 
 @pytest.fixture
 def text() -> str:
-    return report.markdown(INTERVIEW, summarise(INTERVIEW, [FORMER], LIBRARY), Path("/work/interviews"))
+    return report.markdown(INTERVIEW, summarise(INTERVIEW, [FORMER], LIBRARY), Path("/work/interviews"), ANSWERS)
 
 
 @pytest.fixture
 def html() -> str:
-    return report.html(INTERVIEW, summarise(INTERVIEW, [FORMER], LIBRARY), Path("/work/interviews"))
+    return report.html(INTERVIEW, summarise(INTERVIEW, [FORMER], LIBRARY), Path("/work/interviews"), ANSWERS)
 
 
 def test_scores_by_area_and_topic_leave_out_what_was_not_rated() -> None:
@@ -76,11 +81,15 @@ def test_scores_by_area_and_topic_leave_out_what_was_not_rated() -> None:
 def test_the_markdown_says_what_to_do(text: str) -> None:
     for words in (
         "# Mock interview, senior", "3 of 4 questions, 1 over time; 13:20 of 30 minutes", "Seed 7.",
-        "**2 of 6 points, 33%.** Before: 0% (+33).", "| fundamentals | 2 of 3 | 67% | 0% |",
+        "**2 of 6 points, 33%. Before: 0% (+33).**", "| fundamentals | 2 of 3 | 67% | 0% |",
         "[chapter 15, How large it is](../../course/15%20design.ipynb#How-large-it-is) (`rankup lab 15`)",
         "[parallel_plan](../../exercises/parallel_plan.ipynb) (`rankup start parallel_plan`)",
-        "1 card is due now: `rankup quiz 15`", "You said 12 and then 1; it is 16 TB.", "- [x] **One**", "- [ ] Three",
-        "6:40 of 5:00, 1:40 over", "Not rated: you left before the rubric", "- Next? *had it*",
+        "1 card is due now: `rankup quiz 15`", "You said 12 and then 1; it is 16 TB.", "- [x] **One**", "- [ ] Thrift",
+        "6:40 of 5:00, 1:40 over", "Not rated: you left before the rubric",
+        "- Next? *had it*\n\n  No.\n", "\n- Then? *not reached*\n",
+        "What a strong candidate says:\n\n**Two** of three.", '- **"All three."** No.',
+        "- [ ] Thrift *(not in your answer: Thrift)*",
+        "`rankup interview --level senior --minutes 30 --seed 7`",
     ):  # fmt: skip
         assert words in text
     assert f"````text\n{NASTY}\n````" in text
@@ -103,15 +112,22 @@ def test_the_page_shows_what_was_typed_as_it_was(html: str) -> None:
 
 
 def test_the_page_says_in_words_what_it_says_in_colours(html: str) -> None:
-    for words in ("had</span>", "missed</span>", "67%", "not rated", "1:40 over", "scope="):
+    for words in ("had</span>", "missed</span>", "67%", "not rated", "1:40 over", "scope=", "<strong>Two</strong> of"):
         assert words in html
 
 
 def test_an_interview_of_nothing_rated_has_a_report() -> None:
     interview = replace(INTERVIEW, done=(LEFT,))
     found = summarise(interview, [], LIBRARY)
-    assert "Nothing was rated" in report.markdown(interview, found, Path("/x"))
-    Tags(report.html(interview, found, Path("/x")))
+    assert "Nothing was rated" in report.markdown(interview, found, Path("/x"), {})
+    Tags(report.html(interview, found, Path("/x"), {}))
+
+
+def test_only_interviews_of_the_level_that_were_rated_are_compared_with() -> None:
+    former = [replace(FORMER, level="mid"), replace(FORMER, done=(LEFT,))]
+    assert summarise(INTERVIEW, former, LIBRARY).total.before is None
+    assert summarise(INTERVIEW, former, LIBRARY).former == ()
+    assert summarise(replace(INTERVIEW, done=(LEFT,)), [FORMER], LIBRARY).total.before is None  # no fall
 
 
 def test_files_are_there_whole_or_not_at_all(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from textual.widgets import Input, Markdown, Static, TextArea
 
 from grader.quiz.interview import rounds
 from grader.quiz.interview.conduct import Talk
-from grader.quiz.interview.task import Done, Task
+from grader.quiz.interview.task import Done, Task, aloud
 from grader.quiz.screen.app import StepApp, StepScreen
 from grader.quiz.screen.boxes import ItemsBox
 from tests.quiz.interview.conftest import ROUND, task
@@ -46,7 +46,10 @@ class Stage:
         """Type a text at once."""
         focused = self.app.focused
         assert isinstance(focused, (Input, TextArea))
-        focused.insert(text, 0) if isinstance(focused, Input) else focused.insert(text)
+        if isinstance(focused, Input):
+            focused.value = text
+        else:
+            focused.insert(text)
         await pilot.pause()
 
     @property
@@ -115,6 +118,37 @@ def test_leaving_anywhere_keeps_what_there_is(keys: list[str], rating: str | Non
     assert [done.rating for done in stage.done] == ([rating] if rating else [])
 
 
+def test_a_bell_rings_once_when_the_time_for_a_question_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    stage, rung = Stage(aloud(task()), aloud(task("q-b"))), list[float]()
+    monkeypatch.setattr(stage.app, "bell", lambda: rung.append(stage.seconds))
+
+    async def act(pilot: Pilot[Any]) -> None:
+        for stage.seconds in (89, 91, 120):
+            stage.screen.tick()
+        assert rung == [91]
+        await stage.press(pilot, "enter", "1", "enter")
+        for stage.seconds in (209, 211):
+            stage.screen.tick()
+        assert rung == [91, 211]
+        await stage.press(pilot, "ctrl+q")
+
+    stage.play(act)
+
+
+def test_a_number_that_is_refused_can_be_corrected() -> None:
+    stage = Stage(STAGE)
+
+    async def act(pilot: Pilot[Any]) -> None:
+        await stage.write(pilot, "16 s")
+        await stage.press(pilot, "enter")
+        field = stage.app.screen.query_one(Input)
+        assert (field.value, field.selected_text) == ("16 s", "16 s")
+        await stage.press(pilot, "1", "6", "enter", "enter")
+        assert stage.app.screen.query_one(Input).value == ""
+
+    stage.play(act)
+
+
 def test_a_stage_by_keys() -> None:
     stage = Stage(STAGE)
 
@@ -122,7 +156,7 @@ def test_a_stage_by_keys() -> None:
         assert stage.asks == "line"
         await stage.write(pilot, "12")
         await stage.press(pilot, "enter")
-        assert "1.3 times too small" in stage.text("#said")
+        assert "too small, by a factor below 2" in stage.text("#said")
         await stage.press(pilot, "ctrl+t")
         assert "hint" not in stage.text("#keys")  # there is no other
         await stage.write(pilot, "16000 GB")
@@ -130,7 +164,7 @@ def test_a_stage_by_keys() -> None:
         assert stage.asks == "look"
         await stage.press(pilot, "enter")
         for _ in range(3):
-            await stage.press(pilot, "enter", "enter")  # given up, and read
+            await stage.press(pilot, "enter", "enter", "enter")  # given up, and read
         assert isinstance(stage.app.focused, TextArea)
         await stage.press(pilot, "x", "ctrl+s", "2", "enter")
 

@@ -80,7 +80,7 @@ def test_leaving_reports_what_was_answered(hold: Any, out: Path, end: list[Any])
 
 def test_leaving_at_once_leaves_no_report(hold: Any, out: Path) -> None:
     status, shown = hold(["q"])
-    assert (status, kept(), files(out)) == (0, [], [])
+    assert (status, kept(), out.exists()) == (0, [], False)
     assert "Nothing was answered" in shown
 
 
@@ -103,20 +103,35 @@ def test_ticks_that_are_none_are_asked_for_again(hold: Any) -> None:
     assert [had for _, had in kept()[0].done[0].ticked] == [True, False, True]
 
 
-def test_the_same_seed_asks_the_same(hold: Any) -> None:
-    first, second = (re.findall(r"Prompt|question\?", hold(["q"], seed=5)[1]) for _ in range(2))
-    assert first == second
+def test_the_same_seed_asks_the_same_whatever_happened_meanwhile(hold: Any) -> None:
+    hold(BAD, minutes=4, seed=None)
+    _, shown = hold(GOOD, minutes=4, seed=None)
+    assert f"--level mid --minutes 4 --seed {kept()[1].seed}\n" in shown
+    hold(BAD, minutes=4, seed=kept()[1].seed)
+    assert kept()[1].done[0].question == kept()[2].done[0].question != kept()[0].done[0].question
+
+
+def test_answers_that_are_spoken_take_90_seconds_each(hold: Any, out: Path) -> None:
+    status, shown = hold(["", "1", *["s", ""]], minutes=3, spoken=True)
+    assert status == 0
+    assert "Say your answer aloud, in 90 seconds" in shown
+    assert "Follow-up" not in shown
+    assert [(done.rating, done.minutes, done.earned) for done in kept()[0].done] == [
+        ("rated", 1.5, 1),
+        ("skipped", 1.5, 0),
+    ]
+    assert "--speak --seed 1" in (out / "2026-03-01-mid.md").read_text()
 
 
 def test_a_round(hold: Any, out: Path) -> None:
-    numbers = ["16000 GB", "h", "3", "2 days", "0.5", "50 %", "", "so", ".", "1 2"]
+    numbers = ["16000 GB", "h", "3", "2 days", "0.6", "50 %", "", "", "so", ".", "1 2"]
     typed = ["ask", ".", "a", *numbers, "d", ".", "a", "f", ".", "a", "w", ".", "a"]
     status, shown = hold(typed, level="senior", round="small")
     assert status == 0
     for words in (
         "10 minutes: the design round small in 5 stages", "The interviewer opens.",
         "1 of 5  small: Clarify: What for?",
-        "Right: it is 16 TB.", "Multiply.", "1.5 times too large", "half a point: it is 2 days",
+        "Right: it is 16 TB.", "Multiply.", "too large, by a factor below 2", "half a point: it is 2 days",
         "Not found: it is 3 links",
         "A thousand times too little.",
     ):  # fmt: skip
@@ -136,6 +151,8 @@ def test_the_rounds_opening_is_said_once(hold: Any) -> None:
 
 BAD_REQUESTS = {
     "level": ({"level": "junior"}, "no level is called 'junior'; choose from mid, senior, principal"),
+    "no level": ({"level": ""}, "say which level you apply for: --level mid, senior or principal"),
+    "a spoken round": ({"spoken": True, "round": "small"}, "a design round is answered in writing"),
     "no minutes": ({"minutes": 0}, "an interview takes 4 to 480 minutes, not 0"),
     "minutes that are none": ({"minutes": float("nan")}, "an interview takes 4 to 480 minutes, not nan"),
     "topic": ({"topics": ("basic",)}, "no topic is called 'basic'; did you mean 'basics'?"),
@@ -184,8 +201,8 @@ def test_former_interviews_are_compared_with(hold: Any, out: Path) -> None:
 
 
 def test_questions_of_the_last_interview_are_not_asked_again(hold: Any) -> None:
-    hold([*GOOD, "q"], minutes=4)
-    hold([*GOOD, "q"], minutes=4)
+    hold([*GOOD, "q"], minutes=4, seed=None)
+    hold([*GOOD, "q"], minutes=4, seed=None)
     one, other = (each.done[0].question for each in kept())
     assert one != other
 
@@ -227,7 +244,7 @@ def test_an_interview_that_was_cut_off_is_closed_by_the_next(hold: Any, out: Pat
 def test_one_cut_off_before_its_first_answer_leaves_nothing(hold: Any, out: Path) -> None:
     unfinished(0)
     hold(["q"])
-    assert (kept(), files(out)) == ([], [])
+    assert (kept(), out.exists()) == ([], False)
     assert not list((store.path().parent / "interviews").glob("*"))
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from grader.quiz.interview import rounds
+from grader.quiz.interview import mentioned, rounds
 from grader.quiz.interview.conduct import Talk
 from grader.quiz.interview.task import Done, Task
 from grader.quiz.steps import Do, Reply, Text, advance
@@ -108,10 +108,22 @@ NUMBERS = {
     "within the tolerance": (["17"], 1.0, ("17",)),
     "right at the second try": (["12", "16e12 B"], 0.5, ("12", "16e12 B")),
     "wrong twice": (["12", "1"], 0.0, ("12", "1")),
-    "given up": ([""], 0.0, ()),
-    "given up after one": (["12", ""], 0.0, ("12",)),
+    "given up": (["", ""], 0.0, ()),
+    "given up after one": (["12", "", ""], 0.0, ("12",)),
+    "an Enter too many": (["", "16"], 1.0, ("16",)),
     "no number costs no try": (["many", "16 s", "16"], 1.0, ("16",)),
 }
+
+
+OFF = [("12", "small, by a factor below 2"), ("1", "small, by a factor of 10 to 1,000"), ("0", "that is not it"),
+       ("1e9", "large, by a factor of 1,000 or more")]  # fmt: skip
+
+
+@pytest.mark.parametrize(("typed", "off"), OFF)
+def test_how_far_off_a_number_is_does_not_tell_the_right_one(typed: str, off: str) -> None:
+    said = Play(STAGE).reply(typed).said
+    assert off in said
+    assert "16" not in said
 
 
 @pytest.mark.parametrize(("typed", "earned", "kept"), NUMBERS.values(), ids=NUMBERS)
@@ -156,6 +168,24 @@ def test_points_never_fall_below_zero() -> None:
     play.reply(Do("s"))
     play.reply("")
     assert play.done[0].earned == 0
+
+
+@pytest.mark.parametrize(
+    ("point", "answer", "words"),
+    [
+        (
+            "**Loss scaling**: small gradients vanish in fp16",
+            "I am not sure.",
+            ["Loss", "scaling", "small", "gradients"],
+        ),
+        ("**Loss scaling**", "Scale the losses", []),
+        ("A CP system refuses the minority", "it refused", ["CP", "system", "minority"]),
+        ("Anything", "", []),
+        ("With less than they have", "nothing of it", []),
+    ],
+)
+def test_words_of_a_point_that_an_answer_never_mentions(point: str, answer: str, words: list[str]) -> None:
+    assert mentioned.missing(point, answer)[:4] == words
 
 
 def test_no_task_is_no_step() -> None:
