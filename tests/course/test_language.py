@@ -16,11 +16,6 @@ def _one_thread():  # type: ignore[no-untyped-def]
     torch.set_num_threads(before)
 
 
-def made() -> language.Transformer:
-    torch.manual_seed(0)
-    return language.Transformer()
-
-
 def test_the_text_is_the_play_and_a_tenth_is_held_out() -> None:
     train, rest = language.tokens()
     assert language.TEXT.read_text("ascii").startswith("HAMLET, PRINCE OF DENMARK\n\nby William Shakespeare")
@@ -36,7 +31,7 @@ def test_ranks_share_the_sequences_of_one_batch() -> None:
 
 
 def test_a_token_sees_none_that_comes_later() -> None:
-    model, (x, _) = made(), language.batch(0)
+    model, (x, _) = language.made(), language.batch(0)
     changed = x.clone()
     changed[:, 40] = 0
     assert torch.equal(model(changed)[:, :40], model(x)[:, :40])
@@ -44,7 +39,7 @@ def test_a_token_sees_none_that_comes_later() -> None:
 
 @pytest.mark.heavy
 def test_what_was_recorded_comes_again() -> None:
-    model = made()
+    model = language.made()
     optimizer = torch.optim.AdamW(model.parameters(), lr=5e-3)
     before = language.held_out(model)
     for step in range(language.STEPS):

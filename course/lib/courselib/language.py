@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -80,6 +81,12 @@ class Transformer(nn.Module):  # type: ignore[misc]
         return logits
 
 
+def made(shape: Shape | None = None) -> Transformer:
+    """The model as all trainings begin: with the same weights in every process. Sets torch's random state."""
+    torch.manual_seed(0)
+    return Transformer(shape)
+
+
 @cache
 def tokens() -> tuple[Tensor, Tensor]:
     """The play as int64 tokens: nine tenths to train on, and the rest, which is held out."""
@@ -138,6 +145,27 @@ def activation_bytes(model: nn.Module, x: Tensor, y: Tensor) -> int:
     with torch.autograd.graph.saved_tensors_hooks(count.pack, count.unpack):
         loss(model(x), y)
     return count.peak
+
+
+class Diary:
+    """What one rank's training comes to: its held-out losses, what it says, and the bytes that it holds."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self.model, self.losses = model, [(0, held_out(model))]
+
+    def note(self, step: int) -> None:
+        """Measure after every 25th step."""
+        if step % 25 == 24:
+            self.losses.append((step + 1, held_out(self.model)))
+
+    def report(self, optimizer: torch.optim.Optimizer, x: Tensor, y: Tensor) -> dict[str, Any]:
+        """As plain data, after the last step, whose batch this rank gives."""
+        return {
+            "losses": self.losses,
+            "said": say(self.model, "Ham.\n", 150),
+            "state": state_bytes(self.model, optimizer),
+            "activations": activation_bytes(self.model, x, y),
+        }
 
 
 @dataclass(frozen=True)
