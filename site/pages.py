@@ -46,6 +46,8 @@ def gather(kept: Path) -> Pages:
             if cell.cell_type == "markdown":
                 topics.update(re.findall(r"<!-- topic: ([a-z0-9-]+) -->", cell.source))
                 cell.source = _TOPIC.sub(r"(topic-\1)=\n", cell.source)
+            elif cell.metadata.get("jupyter", {}).get("source_hidden"):
+                cell.metadata.tags = [*cell.metadata.get("tags", []), "hide-input"]  # folded, as in JupyterLab
         pages[f"course/{stem}.ipynb"] = nbformat.writes(book)
     exercises = sorted((ROOT / "exercises").glob("*/*.ipynb"))
     for path in exercises:

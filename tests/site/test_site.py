@@ -107,6 +107,10 @@ def test_what_a_chapter_showed_is_on_its_page(site: Path) -> None:
     assert "<th" in page.partition('"cell_output')[2].partition('id="drawn"')[0]
 
 
+def test_code_that_a_chapter_folds_is_folded_on_its_page(site: Path, pages: dict[Path, Page]) -> None:
+    assert "tag_hide-input" in pages[site / "course" / "02-cap.html"].classes
+
+
 def test_no_solution_is_on_a_page(site: Path) -> None:
     for path in site.glob("exercises/*/*.html"):
         assert "BEGIN SOLUTION" not in path.read_text()

@@ -13,9 +13,9 @@ from grader.nodes.node import Node
 class Store(Node):
     """A copy of every key. `only_home` are the requests that the home alone answers: other nodes ask it.
 
-    A write is answered when `acks` other nodes have confirmed that they have it. Who has waited `patience` seconds
-    answers an error with `code`: 0 (timeout) promises nothing, 11 (unavailable) that the request has no effect
-    (Maelstrom's protocol, errors).
+    A write is answered when `acks` other nodes have confirmed that they have it. A node that has waited `patience`
+    seconds answers with an error of this `code`: 0 (timeout) promises nothing, 11 (unavailable) promises that the
+    request has no effect (Maelstrom's protocol, errors).
     """
 
     home = "n1"
