@@ -100,7 +100,7 @@ def first_reason(learner: str) -> tuple[str, str]:
 
 
 def table(learners: list[str]) -> Table:
-    """Who, points, kind, one sentence."""
+    """Who, points, kind, and the first two sentences of what happened."""
     rows = Table(box=None, pad_edge=False)
     for column in ("who", "points", "kind", "what happened"):
         rows.add_column(column, justify="right" if column == "points" else "left", overflow="fold")
@@ -108,7 +108,7 @@ def table(learners: list[str]) -> Table:
         for learner in learners:
             submission = book.find_submission_notebook(NOTEBOOK, ASSIGNMENT, learner)
             kind, sentence = first_reason(learner)
-            first = re.split(r"(?<=\.) ", sentence)[0]
+            first = " ".join(re.split(r"(?<=\.) ", sentence)[:2])
             rows.add_row(learner, f"{submission.score:g}/{submission.max_score:g}", kind, escape(first))
     return rows
 

@@ -2,18 +2,21 @@
 
 Messages: alpha-beta links (Hockney 1994) with one port a rank (Bar-Noy and Kipnis 1992): a message of S bytes holds
 its sender's outgoing and its receiver's incoming port for alpha + S x beta seconds. With nodes, a message that leaves
-its node also holds the outgoing uplink of that node and the incoming one of the other, which all ranks of a node share.
+its node also holds an outgoing uplink of that node and an incoming one of the other: those of the two ranks. A node has
+one uplink, which all its ranks share, or several, up to one for each rank.
 """
 
 from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 SIZES = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30}
+COUNTS = ("eager_bytes", "ranks_per_node", "uplinks_per_node")
 SECONDS = {"": 1.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 
 
@@ -23,11 +26,12 @@ class BadNetwork(ValueError):  # noqa: N818 - says what is bad
 
 @dataclass(frozen=True)
 class Network:
-    """Links through one switch, or nodes with fast links inside and an uplink each.
+    """Links through one switch, or nodes with fast links inside and uplinks between them.
 
     `alpha` (seconds a message) and `beta` (seconds a byte) are a link's. With `ranks_per_node` > 0, ranks are put on
-    nodes in order, and `uplink_alpha` and `uplink_beta` hold between nodes. A message of up to `eager_bytes` does not
-    wait for its receive; larger ones are rendezvous, as all are on gloo (-1).
+    nodes in order, and `uplink_alpha` and `uplink_beta` hold between nodes, for each of a node's `uplinks_per_node`
+    NICs; neighboring ranks share one if there are fewer NICs than ranks. A message of up to `eager_bytes` does not wait
+    for its receive; larger ones are rendezvous, as all are on gloo (-1).
     """
 
     alpha: float = 1.0
@@ -36,12 +40,15 @@ class Network:
     ranks_per_node: int = 0
     uplink_alpha: float = 0.0
     uplink_beta: float = 0.0
+    uplinks_per_node: int = 1
 
     def __post_init__(self) -> None:
         if not all(0 <= value < math.inf for value in (self.alpha, self.beta, self.uplink_alpha, self.uplink_beta)):
             raise BadNetwork("a network's alpha and beta must be finite seconds that are not negative")
         if self.ranks_per_node < 0:
             raise BadNetwork("a network's number of ranks per node must not be negative")
+        if not 1 <= self.uplinks_per_node <= max(self.ranks_per_node, 1):
+            raise BadNetwork("a node must have at least 1 uplink, and at most one for each of its ranks")
 
     def node(self, rank: int) -> int:
         """The node of a rank; every rank is its own where there are no nodes."""
@@ -50,6 +57,11 @@ class Network:
     def crosses(self, source: int, target: int) -> bool:
         """Whether a message between two ranks leaves a node."""
         return bool(self.ranks_per_node) and self.node(source) != self.node(target)
+
+    def uplink(self, rank: int) -> int:
+        """The number of the uplink that a rank's messages to and from other nodes take, counted over all nodes."""
+        node, local = divmod(rank, self.ranks_per_node)
+        return node * self.uplinks_per_node + local * self.uplinks_per_node // self.ranks_per_node
 
     def link(self, source: int, target: int) -> tuple[float, float]:
         """alpha and beta from rank `source` to rank `target`."""
@@ -66,18 +78,20 @@ class Network:
         `size` is one rank's part in bytes (of what it sends: the whole of its input). Flat algorithms over the group's
         slowest link in rank order (Thakur, Rabenseifner, Gropp 2005; Chan et al. 2007): rings for all-reduce,
         all-gather and reduce-scatter, binomial trees for broadcast and reduce, dissemination for barrier, N-1 direct
-        messages for gather, scatter and all-to-all.
+        messages for gather, scatter and all-to-all. As in NCCL, rings between nodes run side by side, one over each NIC
+        that the group has in every one of its nodes, and each moves its part of the bytes.
         """
         n = len(ranks)
         if n == 1:
             return 0.0
         links = [self.link(a, b) for a, b in zip(ranks, [*ranks[1:], ranks[0]], strict=True)]
         alpha, beta = max(a for a, _ in links), max(b for _, b in links)
+        ring_beta = max(min(self.beta, beta), beta / self._rings(ranks)) if self.ranks_per_node else beta
         depth = (n - 1).bit_length()
         if name.startswith("all_reduce"):
-            return 2 * (n - 1) * (alpha + size / n * beta)
+            return 2 * (n - 1) * (alpha + size / n * ring_beta)
         if name.startswith("reduce_scatter"):
-            return (n - 1) * (alpha + size / n * beta)
+            return (n - 1) * (alpha + size / n * ring_beta)
         if name in ("broadcast", "reduce"):
             return depth * (alpha + size * beta)
         if name in ("barrier", "monitored_barrier"):
@@ -86,7 +100,14 @@ class Network:
             return (n - 1) * (alpha + size / n * beta)
         if name == "new_group":
             return 0.0
-        return (n - 1) * (alpha + size * beta)  # all_gather and its kin, gather, scatter: `size` is one rank's part
+        if name.startswith("all_gather"):
+            return (n - 1) * (alpha + size * ring_beta)  # `size` is one rank's part here, and in gather and scatter
+        return (n - 1) * (alpha + size * beta)
+
+    def _rings(self, ranks: Sequence[int]) -> int:
+        """How many NICs a group has in each of its nodes, at least."""
+        uplinks = Counter(self.node(rank) for rank in {self.uplink(rank): rank for rank in ranks}.values())
+        return min(uplinks.values())
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -113,9 +134,15 @@ PRESETS: dict[str, tuple[Network, str]] = {
         Network(alpha=2e-6, beta=1 / 450e9),
         "an NVLink 4 domain: 900 GB/s of a GPU in both directions, 450 GB/s each way (NVIDIA H100 data sheet)",
     ),
-    "nvlink-infiniband": (
-        Network(alpha=2e-6, beta=1 / 450e9, ranks_per_node=8, uplink_alpha=3e-6, uplink_beta=2e-11),
-        "nodes of 8 on NVLink 4, with 400 Gb/s = 50 GB/s each way of InfiniBand NDR shared by a node's ranks",
+    "8xh100": (
+        Network(2e-6, 1 / 450e9, ranks_per_node=8, uplink_alpha=4e-6, uplink_beta=1 / 50e9, uplinks_per_node=8),
+        "nodes of 8 H100 on NVLink 4, 450 GB/s each way, and a 400 Gb/s NIC of its own for each rank, 50 GB/s each way "
+        "(NVIDIA DGX H100 data sheet); 2 us and 4 us a message (NCCL, graph/tuning.cc: rings with LL128, 1.9 and 4.0)",
+    ),
+    "nvl72": (
+        Network(2e-6, 1 / 900e9, ranks_per_node=72, uplink_alpha=4e-6, uplink_beta=1 / 50e9, uplinks_per_node=72),
+        "GB200 NVL72: 72 GPUs in one NVLink 5 domain, 900 GB/s each way (NVIDIA, NVLink: 1.8 TB/s in both directions), "
+        "and a 400 Gb/s NIC for each rank between racks; latencies as 8xh100",
     ),
 }
 
@@ -130,13 +157,13 @@ def parse(text: str) -> Network:
         raise BadNetwork(f"no network is called {name!r}; write {', '.join(PRESETS)} or alpha=...,beta=...")
     network = PRESETS[name][0] if name else Network(beta=0.0)
     known = {field.name for field in fields(Network)}
+    changed: dict[str, Any] = {}
     for pair in filter(None, rest.split(",")):
         key, equals, value = pair.partition("=")
         if key not in known or not equals:
             raise BadNetwork(f"{pair!r} is not one of {', '.join(f'{name}=...' for name in sorted(known))}")
-        changed: dict[str, Any] = {key: count(value) if key in ("eager_bytes", "ranks_per_node") else _of_a_link(value)}
-        network = replace(network, **changed)
-    return network
+        changed[key] = count(value) if key in COUNTS else _of_a_link(value)
+    return replace(network, **changed)
 
 
 def seconds(text: str) -> float:

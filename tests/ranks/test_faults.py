@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -30,6 +31,7 @@ def finish(run: Run) -> list[float]:
 
 
 NODES = Network(alpha=1, beta=0, ranks_per_node=2, uplink_alpha=10)
+SLOW_UPLINKS = Network(alpha=1, beta=0.5, ranks_per_node=2, uplink_alpha=1, uplink_beta=4)
 TIMES = {
     "a message": ("dist.send(x, 1) if r == 0 else dist.recv(x, 0) if r == 1 else None", LINK, [9, 9, 0]),
     "two from one port": (
@@ -49,6 +51,13 @@ TIMES = {
     "within a node": ("if r < 2: dist.send(x, 1) if r == 0 else dist.recv(x, 0)", NODES, [1, 1, 0, 0]),
     "between nodes": ("if r in (0, 2): dist.send(x, 2) if r == 0 else dist.recv(x, 0)", NODES, [10, 0, 10, 0]),
     "a shared uplink": ("dist.send(x, r + 2) if r < 2 else dist.recv(x, r - 2)", NODES, [10, 20, 10, 20]),
+    "an uplink each": (
+        "dist.send(x, r + 2) if r < 2 else dist.recv(x, r - 2)", replace(NODES, uplinks_per_node=2), [10, 10, 10, 10],
+    ),
+    "a ring over one uplink": ("dist.all_reduce(x)", SLOW_UPLINKS, [2 * 3 * (1 + 4 * 4)] * 4),
+    "a ring over each uplink": (
+        "dist.all_reduce(x)", replace(SLOW_UPLINKS, uplinks_per_node=2), [2 * 3 * (1 + 4 * 4 / 2)] * 4,
+    ),
     "overlap": ("w = dist.all_reduce(x[:3], async_op=True); compute(10); w.wait()", LINK, [12, 12, 12]),
 }  # fmt: skip
 
@@ -130,6 +139,8 @@ BAD = {
     "ethernet-1g:speed=2": "'speed=2' is not one of",
     "rounds:alpha": "'alpha' is not one of",
     "ranks_per_node=x": "'x' is not a whole number",
+    "8xh100:uplinks_per_node=9": "at most one for each of its ranks",
+    "uplinks_per_node=0": "at least 1 uplink",
 }
 
 

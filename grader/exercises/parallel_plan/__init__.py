@@ -30,7 +30,7 @@ CPU_SECONDS = 2.0
 
 PARTS = {
     "compute": "computing",
-    "tensor": "tensor parallelism's all-reduces",
+    "tensor": "tensor parallelism's collectives",
     "pipeline": "sending activations from stage to stage",
     "zero": "ZeRO's messages in every micro-batch",
     "bubble": "the pipeline's bubble",

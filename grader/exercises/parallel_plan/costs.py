@@ -1,15 +1,20 @@
 """The course's cost model of 3D-parallel training, for many plans at once; and what people forget of it.
 
 Model states: Rajbhandari et al., "ZeRO" (2020), section 3: 16 bytes a parameter with mixed-precision Adam. Activations:
-Korthikanti et al., "Reducing Activation Recomputation in Large Transformer Models" (2022), equation 4 and section 5.
+Korthikanti et al., "Reducing Activation Recomputation in Large Transformer Models" (2022), equation 6: sequence
+parallelism, and an attention whose scores are not kept but computed again (Dao et al., "FlashAttention", 2022), which is
+what selective recomputation is today. So it is always on, and a plan's `recompute` is full recomputation of each layer.
+Sequence parallelism's collectives: Korthikanti et al., section 4.2.2, with the all-gathers that the backward pass repeats.
 FLOPs, bubble, placement and who sends what: Narayanan et al., "Efficient Large-Scale Language Model Training on GPU
-Clusters Using Megatron-LM" (2021), sections 2, 3 and the appendix. Nothing overlaps.
+Clusters Using Megatron-LM" (2021), sections 2, 3 and the appendix. ZeRO's stage 2 reduces in every micro-batch: DeepSpeed,
+issue 2252. Each device has a NIC of its own, and rings between nodes use all of them, as NCCL's do. Nothing overlaps.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import astuple, dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,11 +34,16 @@ FORGOTTEN = {
      "A group stays inside a node only if its span divides devices_per_node: tp for tensor parallelism, tp * pp for "
      "the pipeline, all devices for data parallelism."),
     "tensor": ("the messages of tensor parallelism",
-     "Each layer has 4 all-reduces in every micro-batch, or 6 with recompute."),
+     "Each layer has 10 reduce-scatters and all-gathers in every micro-batch, or 14 with recompute."),
+    "sequence": ("the all-gathers that sequence parallelism repeats in the backward pass",
+     "Each layer has 10 reduce-scatters and all-gathers in every micro-batch, or 14 with recompute."),
+    "nics": ("that each device has a NIC of its own",
+     "A ring between nodes uses the NICs of all its members on a node: gcd(tp, devices_per_node) of them for tensor "
+     "parallelism, max(1, devices_per_node // (tp * pp)) for data parallelism."),
     "gradients": ("the messages of data parallelism",
      "The data-parallel ranks exchange gradients and parameters in every step, at every ZeRO stage."),
     "again": ("the time that recomputing takes",
-     "Recomputing costs another forward pass of the layers, and two more all-reduces in each layer."),
+     "Recomputing costs another forward pass of the layers, and four more collectives in each layer."),
     "accumulated": ("that ZeRO's stages 2 and 3 communicate in every micro-batch",
      "They cannot wait for the end of the step, because gradients or parameters are not kept whole."),
     "stage_2": ("that ZeRO's stage 2 communicates in every micro-batch",
@@ -43,6 +53,8 @@ FORGOTTEN = {
     "gradient_memory": ("the memory of gradients", "Gradients take 2 of the 16 bytes of each parameter."),
     "activations": ("the memory of activations",
      "A device keeps the activations of L/pp layers, for up to min(pp, micro_batches) micro-batches."),
+    "scores": ("that attention does not keep its scores",
+     "Activations are 34 bytes for each token and hidden unit of a layer, without the 5 a s / h of the scores."),
     "in_flight": ("that several micro-batches are in the pipeline at once",
      "The first stage of 1F1B keeps the activations of min(pp, micro_batches) micro-batches."),
     "embedding": ("the memory of the embedding", "The first stage also holds the embedding's V h / tp parameters."),
@@ -216,7 +228,8 @@ def memory(model: ModelSpec, cluster: ClusterSpec, plans: Plans, forgot: str = "
         for_gradients = np.zeros_like(shard)
 
     tokens = model.sequence * model.batch / (plans.dp * plans.micro_batches)
-    layer = tokens * model.hidden / plans.tp * (34 + 5 * model.heads * model.sequence / model.hidden)
+    scores = 5 * model.heads * model.sequence / model.hidden if forgot == "scores" else 0
+    layer = tokens * model.hidden / plans.tp * (34 + scores)
     kept = np.where(plans.recompute > 0, 2 * tokens * model.hidden / plans.tp, layer)
     in_flight = np.minimum(plans.pp, plans.micro_batches) if forgot != "in_flight" else 1.0
     if forgot == "few_in_flight":
@@ -235,18 +248,22 @@ def seconds(model: ModelSpec, cluster: ClusterSpec, plans: Plans, forgot: str = 
     again = plans.recompute if forgot != "again" else np.zeros_like(tokens)
     forward = tokens * (24 * model.hidden**2 + 4 * model.sequence * model.hidden)
     logits = 6 * tokens * model.hidden * model.vocabulary
-    compute = ((3 + again) * layers * forward + logits) / (plans.tp * cluster.flops)
+    scores = tokens * 2 * model.sequence * model.hidden  # computed again in the backward pass
+    compute = (layers * ((3 + again) * forward + scores) + logits) / (plans.tp * cluster.flops)
 
     whole = 2 * tokens * model.hidden  # bytes of the activations between two layers
-    latency, bandwidth = _link(cluster, plans.tp, forgot, "nodes")
-    tensor = (4 + 2 * again) * layers * 2 * _ring(whole, plans.tp, latency, bandwidth)
+    nics = np.gcd(plans.tp.astype(np.int64), cluster.devices_per_node)
+    latency, bandwidth = _link(cluster, plans.tp, nics, forgot, "nodes")
+    collectives = 8 if forgot == "sequence" else 10
+    tensor = (collectives + 4 * again) * layers * _ring(whole, plans.tp, latency, bandwidth)
     if forgot == "tensor":
         tensor = 0 * tensor
 
-    latency, bandwidth = _link(cluster, plans.tp * plans.pp, forgot)
+    latency, bandwidth = _link(cluster, plans.tp * plans.pp, np.ones_like(tokens), forgot)
     pipeline = (plans.pp > 1) * 2 * (latency + whole / plans.tp / bandwidth)
 
-    latency, bandwidth = _link(cluster, plans.tp * plans.pp * plans.dp, forgot)
+    nics = np.maximum(1, cluster.devices_per_node // (plans.tp * plans.pp))
+    latency, bandwidth = _link(cluster, plans.tp * plans.pp * plans.dp, nics, forgot)
     one_way = _ring(2 * _held(model, plans), plans.dp, latency, bandwidth)
     if forgot == "gradients":
         one_way = 0 * one_way
@@ -263,8 +280,10 @@ def seconds(model: ModelSpec, cluster: ClusterSpec, plans: Plans, forgot: str = 
     return Seconds(m * compute, m * tensor, m * pipeline, zero, bubble, once)
 
 
-def _link(cluster: ClusterSpec, span: Column, forgot: str, other: str = "links") -> tuple[Column, Column]:
-    """Latency and bandwidth between devices of a group that spans so many neighbours."""
+def _link(
+    cluster: ClusterSpec, span: Column, nics: NDArray[Any], forgot: str, other: str = "links"
+) -> tuple[Column, Column]:
+    """Latency and bandwidth in a group that spans so many neighbors, and has so many NICs on each of its nodes."""
     inside = cluster.devices_per_node % span == 0
     if forgot == "straddle":
         inside = span <= cluster.devices_per_node
@@ -273,7 +292,8 @@ def _link(cluster: ClusterSpec, span: Column, forgot: str, other: str = "links")
     latency = np.where(inside, cluster.node_latency, cluster.network_latency)
     if forgot == "latency":
         latency = 0 * latency
-    return latency, np.where(inside, cluster.node_bandwidth, cluster.network_bandwidth)
+    between = np.minimum(cluster.node_bandwidth, (1 if forgot == "nics" else nics) * cluster.network_bandwidth)
+    return latency, np.where(inside, cluster.node_bandwidth, between)
 
 
 def _ring(size: Column, ranks: Column, latency: Column, bandwidth: Column) -> Column:

@@ -23,8 +23,8 @@ GB, GIB = 1e9, 2.0**30
 TELLING = 1.08  # a mistake's plans take at least so many times the best one's time, or do not fit
 ROUNDING = 1e-9  # relative: what float64 arithmetic may lose on the way
 
-# devices, a node, bytes, FLOP/s sustained; of the node, then of the network: seconds a message, bytes a second
-H100 = ClusterSpec(0, 8, 80 * GB, 400e12, 5e-6, 300 * GB, 10e-6, 40 * GB)
+# devices, a node, bytes, FLOP/s while computing; of the node, then of a NIC: seconds a message, bytes a second
+H100 = ClusterSpec(0, 8, 80 * GB, 600e12, 2e-6, 450 * GB, 4e-6, 50 * GB)  # the machine of the course, see chapter 01
 A100 = ClusterSpec(0, 8, 40 * GB, 140e12, 5e-6, 200 * GB, 10e-6, 20 * GB)
 A100_80 = replace(A100, memory=80 * GB)
 A100_PCIE = ClusterSpec(0, 8, 40 * GB, 140e12, 10e-6, 16 * GB, 15e-6, 6 * GB)
@@ -49,29 +49,35 @@ def _base(group: str, model: tuple[int, ...], devices: int, cluster: ClusterSpec
 BASES = (
     # layers, hidden, heads, sequence, vocabulary, batch
     _base("legal", (48, 1600, 25, 1024, 50257, 16), 64, A100, "heads"),
-    _base("legal", (46, 6144, 64, 2048, 50304, 256), 64, V100, "layers"),
+    _base("legal", (46, 6144, 64, 2048, 50304, 256), 64, V100, "layers", memory=16 * GB),
     _base("legal", (36, 5120, 40, 2048, 50257, 100), 96, A100_80, "batch"),
     _base("fits", (80, 8192, 64, 4096, 32000, 256), 64, A100_PCIE, "optimizer", "activations", "in_flight"),
-    _base("fits", (32, 2560, 32, 2048, 50304, 256), 8, A100_PCIE, "optimizer", "gradient_memory", "all_sharded"),
-    _base("fits", (18, 2048, 8, 8192, 256000, 1024), 64, V100, "embedding"),
-    _base("fits", (32, 4096, 32, 32768, 32000, 128), 32, H100, "working"),
-    _base("small", (31, 4096, 32, 2048, 32000, 512), 128, H100, "again", "links", "recompute", "zero3", "no_tensor"),
-    _base("small", (25, 1024, 16, 4096, 50304, 64), 8, A100, "tensor", "recompute", "whole_node", "one_micro_batch",
-          memory=48 * GB),
-    _base("small", (32, 2560, 32, 2048, 50304, 64), 128, H100, "latency", "recompute"),
-    _base("pipeline", (96, 12288, 96, 2048, 50304, 1024), 512, A100_80, "no_pipeline", "zero3",
-          memory=96 * GB, network_bandwidth=6 * GB),
+    _base("fits", (32, 2560, 32, 2048, 50304, 256), 8, A100_PCIE, "gradient_memory", "all_sharded", memory=16 * GB),
+    _base("fits", (18, 2048, 8, 16384, 256000, 128), 32, V100, "embedding", "gibibytes",
+          memory=24 * GB, network_bandwidth=1.25 * GB),
+    _base("fits", (32, 4096, 32, 16384, 32000, 16), 8, A100_PCIE, "working", "no_recompute",
+          memory=16 * GB, network_bandwidth=1.5 * GB),
+    _base("small", (31, 4096, 32, 8192, 32000, 512), 16, A100, "again", "links", "recompute", "zero3", "no_tensor",
+          "one_micro_batch", memory=64 * GB, network_bandwidth=1 * GB),
+    _base("small", (25, 1024, 16, 4096, 50304, 64), 8, A100, "tensor", "recompute", "whole_node", memory=48 * GB),
+    _base("small", (24, 1024, 16, 1024, 50304, 128), 128, A100_80, "latency", "nics", "bubble",
+          network_bandwidth=2.5 * GB),
+    _base("pipeline", (96, 12288, 96, 2048, 50304, 4096), 512, A100_80, "no_pipeline", "zero3",
+          network_bandwidth=2 * GB),
     _base("pipeline", (48, 6144, 48, 2048, 50304, 64), 192, A100, "bubble", "no_pipeline"),
     _base("pipeline", (48, 6144, 64, 2048, 50304, 256), 32, V100, "in_flight", "stage_2", memory=39 * GB),
-    _base("pipeline", (61, 5120, 40, 4096, 32000, 32), 128, A100_PCIE, "low_stages",
-          devices_per_node=4, memory=80 * GB),
-    _base("pipeline", (64, 12288, 96, 4096, 128256, 16), 256, A100_PCIE, "few_in_flight",
-          devices_per_node=4, memory=80 * GB),
-    _base("nodes", (79, 8192, 64, 4096, 32000, 64), 256, H100, "nodes", "links"),
-    _base("nodes", (48, 8192, 64, 2048, 50304, 64), 96, V100_OF_SIX, "nodes", "straddle"),
-    _base("nodes", (30, 8192, 64, 8192, 128256, 16), 384, V100_OF_SIX, "within_node", memory=40 * GB),
-    _base("huge", (128, 25600, 160, 2048, 51200, 3072), 16384, H100, "bubble", "nodes", "no_recompute"),
-    _base("huge", (128, 25600, 160, 2048, 51200, 3072), 3072, A100_80, "bubble", "nodes", "no_recompute"),
+    _base("pipeline", (61, 5120, 40, 4096, 32000, 1024), 512, A100_PCIE, "low_stages", "gibibytes"),
+    _base("pipeline", (64, 12288, 96, 8192, 128256, 16), 256, H100, "few_in_flight", "scores",
+          memory=32 * GB, network_bandwidth=12.5 * GB),
+    _base("nodes", (79, 8192, 64, 32768, 32000, 32), 256, H100, "nodes", "no_recompute",
+          memory=96 * GB, network_bandwidth=2.5 * GB),
+    _base("nodes", (48, 8192, 64, 16384, 50304, 64), 384, V100_OF_SIX, "nodes", "straddle",
+          memory=48 * GB, network_bandwidth=2 * GB),
+    _base("nodes", (30, 8192, 64, 8192, 128256, 32), 96, V100, "within_node", "nics", "links",
+          devices_per_node=6, memory=24 * GB),
+    _base("huge", (128, 25600, 160, 4096, 51200, 1536), 16384, H100, "bubble", "nodes", network_bandwidth=20 * GB),
+    _base("huge", (128, 25600, 160, 4096, 51200, 1536), 3072, H100, "nodes", "no_recompute",
+          memory=64 * GB, network_bandwidth=12.5 * GB),
 )  # fmt: skip
 
 

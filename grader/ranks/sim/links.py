@@ -13,11 +13,11 @@ _by_posting = operator.attrgetter("posted", "rank", "number")
 
 
 class Links:
-    """Which messages move. Ports are numbered: 2r is rank r's outgoing, 2r + 1 its incoming one; then the nodes'."""
+    """Which messages move. Ports are numbered: 2r is rank r's outgoing, 2r + 1 its incoming one; then the uplinks'."""
 
     def __init__(self, ranks: int, network: Network, mishaps: Mishaps | None) -> None:
         self.network, self.mishaps = network, mishaps
-        self._nodes = 2 * ranks  # the number of the first node's outgoing uplink
+        self._uplinks_from = 2 * ranks  # the number of the first outgoing uplink
         self._plain = not network.ranks_per_node and mishaps is None
         self._busy: set[int] = set()
         self._waiting: list[Op] = []
@@ -60,7 +60,7 @@ class Links:
         return moving
 
     def _cost(self, send: Op, now: float) -> float | None:
-        """Seconds that a message takes from now on, with its nodes' uplinks then held; None if it cannot go yet."""
+        """Seconds that a message takes from now on, with its uplinks then held; None if it cannot go yet."""
         uplinks = self._uplinks(send)
         if not self._busy.isdisjoint(uplinks):
             return None
@@ -85,5 +85,5 @@ class Links:
         """The uplinks that a message holds."""
         if not self.network.crosses(send.rank, send.peer):
             return ()
-        node = self.network.node
-        return self._nodes + 2 * node(send.rank), self._nodes + 2 * node(send.peer) + 1
+        uplink = self.network.uplink
+        return self._uplinks_from + 2 * uplink(send.rank), self._uplinks_from + 2 * uplink(send.peer) + 1

@@ -2,6 +2,7 @@
 
 import heapq
 import itertools
+import math
 from typing import NamedTuple
 
 from grader.planning import ClusterSpec, ModelSpec, Plan
@@ -42,18 +43,19 @@ class Planner:
         self.model = model
         self.cluster = cluster
 
-    def link(self, span):
+    def link(self, span, nics):
         c = self.cluster
-        inside = c.devices_per_node % span == 0
-        return (c.node_latency, c.node_bandwidth) if inside else (c.network_latency, c.network_bandwidth)
+        if c.devices_per_node % span == 0:
+            return c.node_latency, c.node_bandwidth
+        return c.network_latency, min(c.node_bandwidth, nics * c.network_bandwidth)
 
-    def message(self, size, span):
-        latency, bandwidth = self.link(span)
+    def message(self, size, span, nics=1):
+        latency, bandwidth = self.link(span, nics)
         return latency + size / bandwidth
 
-    def ring(self, size, ranks, span):
+    def ring(self, size, ranks, span, nics):
         """A reduce-scatter, or an all-gather."""
-        return 0.0 if ranks == 1 else (ranks - 1) * self.message(size / ranks, span)
+        return 0.0 if ranks == 1 else (ranks - 1) * self.message(size / ranks, span, nics)
 
     def held(self, tp, pp):
         m = self.model
@@ -72,12 +74,14 @@ class Planner:
             for micro_batches, recompute in itertools.product(divisors(m.batch // dp), (False, True)):
                 t = m.batch / dp / micro_batches * m.sequence
                 forward = t * (24 * m.hidden**2 + 4 * m.sequence * m.hidden)
-                computing = (3 + recompute) * depth * forward + 6 * t * m.hidden * m.vocabulary
+                layers = (3 + recompute) * forward + t * 2 * m.sequence * m.hidden
+                computing = depth * layers + 6 * t * m.hidden * m.vocabulary
                 slot = computing / (tp * c.flops)
-                slot += (6 if recompute else 4) * depth * 2 * self.ring(2 * t * m.hidden, tp, tp)
+                nics = math.gcd(tp, c.devices_per_node)
+                slot += (14 if recompute else 10) * depth * self.ring(2 * t * m.hidden, tp, tp, nics)
                 if pp > 1:
                     slot += 2 * self.message(2 * t * m.hidden / tp, tp * pp)
-                layer = t * m.hidden / tp * (34 + 5 * m.heads * m.sequence / m.hidden)
+                layer = 34 * t * m.hidden / tp
                 kept = depth * min(pp, micro_batches)
                 activations = kept * 2 * t * m.hidden / tp + layer if recompute else kept * layer
                 bound = (micro_batches + pp - 1) * slot
@@ -90,7 +94,8 @@ class Planner:
         while queue and queue[0].bound < best_seconds:
             x = heapq.heappop(queue)
             n = self.held(x.tp, x.pp)
-            ring = self.ring(2 * n, x.dp, self.cluster.devices)
+            nics = max(1, self.cluster.devices_per_node // (x.tp * x.pp))
+            ring = self.ring(2 * n, x.dp, self.cluster.devices, nics)
             slots = x.micro_batches + x.pp - 1
             for stage in range(4):
                 bytes_a_parameter = sum(

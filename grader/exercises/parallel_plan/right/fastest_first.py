@@ -1,6 +1,7 @@
 """An object that knows what a plan costs; all of them sorted by time, and the first that fits."""
 
 from collections import namedtuple
+from math import gcd
 
 Way = namedtuple("Way", "dp tp pp micro_batches zero_stage recompute")
 
@@ -15,26 +16,28 @@ class Cost:
         self.layers = model.layers // way.pp
         self.parameters = (12 * model.hidden**2 * self.layers + model.vocabulary * model.hidden) / way.tp
 
-    def message(self, size, span):
+    def message(self, size, span, nics=1):
         c = self.cluster
         if c.devices_per_node % span:
-            return c.network_latency + size / c.network_bandwidth
+            return c.network_latency + size / min(c.node_bandwidth, nics * c.network_bandwidth)
         return c.node_latency + size / c.node_bandwidth
 
-    def all_gather(self, size, ranks, span):
-        return self.message(size / ranks, span) * (ranks - 1)
+    def all_gather(self, size, ranks, span, nics):
+        return self.message(size / ranks, span, nics) * (ranks - 1)
 
     def seconds(self):
         m, c, way = self.model, self.cluster, self.way
         one_token = 24 * m.hidden**2 + 4 * m.sequence * m.hidden
         passes = 4 if way.recompute else 3
-        slot = self.tokens * (passes * self.layers * one_token + 6 * m.hidden * m.vocabulary) / way.tp / c.flops
+        one_layer = passes * one_token + 2 * m.sequence * m.hidden
+        slot = self.tokens * (self.layers * one_layer + 6 * m.hidden * m.vocabulary) / way.tp / c.flops
         boundary = 2 * self.tokens * m.hidden
-        rounds = 12 if way.recompute else 8
-        slot += rounds * self.layers * self.all_gather(boundary, way.tp, way.tp)
+        rounds = 14 if way.recompute else 10
+        slot += rounds * self.layers * self.all_gather(boundary, way.tp, way.tp, gcd(way.tp, c.devices_per_node))
         if way.pp != 1:
             slot += 2 * self.message(boundary / way.tp, way.tp * way.pp)
-        shard = self.all_gather(2 * self.parameters, way.dp, c.devices)
+        nics = max(c.devices_per_node // (way.tp * way.pp), 1)
+        shard = self.all_gather(2 * self.parameters, way.dp, c.devices, nics)
         slot += EACH[way.zero_stage] * shard
         idle = way.pp - 1
         return way.micro_batches * slot + idle * slot + LAST[way.zero_stage] * shard
@@ -43,7 +46,7 @@ class Cost:
         m, way = self.model, self.way
         cut = [way.dp if way.zero_stage >= least else 1 for least in (3, 2, 1)]
         states = self.parameters * (2 / cut[0] + 2 / cut[1] + 12 / cut[2])
-        layer = self.tokens * (34 * m.hidden + 5 * m.heads * m.sequence) / way.tp
+        layer = self.tokens * 34 * m.hidden / way.tp
         in_flight = min(way.pp, way.micro_batches) * self.layers
         if way.recompute:
             return states + in_flight * 2 * self.tokens * m.hidden / way.tp + layer

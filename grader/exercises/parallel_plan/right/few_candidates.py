@@ -26,10 +26,10 @@ def plan(model, cluster):
     best, best_time = None, math.inf
     work = 24 * h * h + 4 * s * h
 
-    def hop(span):
+    def hop(span, nics=1):
         if cluster.devices_per_node % span == 0:
             return cluster.node_latency, 1 / cluster.node_bandwidth
-        return cluster.network_latency, 1 / cluster.network_bandwidth
+        return cluster.network_latency, max(1 / cluster.node_bandwidth, 1 / (nics * cluster.network_bandwidth))
 
     for dp, tp, pp in shapes(model, cluster):
         layers = model.layers // pp
@@ -39,20 +39,21 @@ def plan(model, cluster):
         if floor >= best_time:
             continue
         weights = (12 * h * h * layers + model.vocabulary * h) / tp
-        alpha, beta = hop(cluster.devices)
+        alpha, beta = hop(cluster.devices, max(1, cluster.devices_per_node // (tp * pp)))
         exchange = (dp - 1) * (alpha + 2 * weights / dp * beta)
-        alpha, beta = hop(tp)
+        alpha, beta = hop(tp, math.gcd(tp, cluster.devices_per_node))
         for m in divisors(model.batch // dp):
             tokens = all_tokens // m
-            layer = tokens * (34 * h + 5 * model.heads * s) / tp
-            reduce = 2 * (tp - 1) * (alpha + 2 * tokens * h / tp * beta)
+            layer = tokens * 34 * h / tp
+            gather = (tp - 1) * (alpha + 2 * tokens * h / tp * beta)
             send = 0
             if pp > 1:
                 first, each = hop(tp * pp)
                 send = 2 * first + 4 * tokens * h / tp * each
             for recompute in (False, True):
-                slot = tokens * ((4 if recompute else 3) * layers * work + 6 * h * model.vocabulary)
-                slot = slot / (tp * cluster.flops) + send + (6 if recompute else 4) * layers * reduce
+                one_layer = (4 if recompute else 3) * work + 2 * s * h
+                slot = tokens * (layers * one_layer + 6 * h * model.vocabulary)
+                slot = slot / (tp * cluster.flops) + send + (14 if recompute else 10) * layers * gather
                 held = min(m, pp) * layers * (2 * tokens * h / tp if recompute else layer) + recompute * layer
                 for stage, sizes, often, once in (
                     (1, 4 + 12 / dp, 0, 2),

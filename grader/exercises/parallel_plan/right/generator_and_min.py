@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from functools import lru_cache
-from math import isqrt
+from math import gcd, isqrt
 
 from grader.planning import ClusterSpec, ModelSpec, Plan
 
@@ -41,35 +41,38 @@ def memory_bytes(model: ModelSpec, cluster: ClusterSpec, plan: Plan) -> float:
     states += 2 * n / (plan.dp if plan.zero_stage >= 2 else 1)
     states += 12 * n / (plan.dp if plan.zero_stage >= 1 else 1)
     width = tokens(model, plan) * model.hidden / plan.tp
-    layer = width * (34 + 5 * model.heads * model.sequence / model.hidden)
+    layer = 34 * width
     in_flight = min(plan.pp, plan.micro_batches)
     if plan.recompute:
         return states + in_flight * (model.layers / plan.pp) * 2 * width + layer
     return states + in_flight * (model.layers / plan.pp) * layer
 
 
-def link(cluster: ClusterSpec, span: int) -> tuple[float, float]:
+def link(cluster: ClusterSpec, span: int, nics: int) -> tuple[float, float]:
     if cluster.devices_per_node % span == 0:
         return cluster.node_latency, cluster.node_bandwidth
-    return cluster.network_latency, cluster.network_bandwidth
+    return cluster.network_latency, min(cluster.node_bandwidth, nics * cluster.network_bandwidth)
 
 
-def one_way_seconds(cluster: ClusterSpec, size: float, ranks: int, span: int) -> float:
-    latency, bandwidth = link(cluster, span)
+def one_way_seconds(cluster: ClusterSpec, size: float, ranks: int, span: int, nics: int) -> float:
+    latency, bandwidth = link(cluster, span, nics)
     return (ranks - 1) * (latency + size / ranks / bandwidth)
 
 
 def step_seconds(model: ModelSpec, cluster: ClusterSpec, plan: Plan) -> float:
     t, h = tokens(model, plan), model.hidden
     layers = model.layers / plan.pp
-    passes, reductions = (4, 6) if plan.recompute else (3, 4)
-    flops = passes * layers * t * (24 * h**2 + 4 * model.sequence * h) + 6 * t * h * model.vocabulary
+    passes, collectives = (4, 14) if plan.recompute else (3, 10)
+    flops = layers * t * (passes * (24 * h**2 + 4 * model.sequence * h) + 2 * model.sequence * h)
+    flops += 6 * t * h * model.vocabulary
     slot = flops / (plan.tp * cluster.flops)
-    slot += reductions * layers * 2 * one_way_seconds(cluster, 2 * t * h, plan.tp, plan.tp)
+    nics = gcd(plan.tp, cluster.devices_per_node)
+    slot += collectives * layers * one_way_seconds(cluster, 2 * t * h, plan.tp, plan.tp, nics)
     if plan.pp > 1:
-        latency, bandwidth = link(cluster, plan.tp * plan.pp)
+        latency, bandwidth = link(cluster, plan.tp * plan.pp, 1)
         slot += 2 * (latency + 2 * t * h / plan.tp / bandwidth)
-    zero = one_way_seconds(cluster, 2 * held_parameters(model, plan), plan.dp, cluster.devices)
+    nics = max(1, cluster.devices_per_node // (plan.tp * plan.pp))
+    zero = one_way_seconds(cluster, 2 * held_parameters(model, plan), plan.dp, cluster.devices, nics)
     slot += (0, 0, 1, 3)[plan.zero_stage] * zero
     return (plan.micro_batches + plan.pp - 1) * slot + (2, 2, 1, 0)[plan.zero_stage] * zero
 

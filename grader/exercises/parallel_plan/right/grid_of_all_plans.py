@@ -20,16 +20,17 @@ def plan(model, cluster):
     rows = [(d, t, p, m, z, r) for d, t, p in shapes for m in div(B // d) for z in (0, 1, 2, 3) for r in (0, 1)]
     d, t, p, m, z, r = np.array(rows, dtype=float).T
     lat = lambda span: np.where(G % span == 0, cluster.node_latency, cluster.network_latency)
-    bw = lambda span: np.where(G % span == 0, cluster.node_bandwidth, cluster.network_bandwidth)
+    between = lambda nics: np.minimum(cluster.node_bandwidth, nics * cluster.network_bandwidth)
+    bw = lambda span, nics: np.where(G % span == 0, cluster.node_bandwidth, between(nics))
     N = (12.0 * h * h * L / p + V * h) / t
     T = B / (d * m) * s
-    A = T * h / t * (34 + 5 * a * s / h)
+    A = 34 * T * h / t
     mem = 2 * N / np.where(z > 2, d, 1) + 2 * N / np.where(z > 1, d, 1) + 12 * N / np.where(z > 0, d, 1)
     mem += np.minimum(p, m) * L / p * np.where(r, 2 * T * h / t, A) + r * A
-    slot = ((3 + r) * L / p * T * (24 * h * h + 4 * s * h) + 6 * T * h * V) / t / cluster.flops
-    slot += (4 + 2 * r) * L / p * 2 * (t - 1) * (lat(t) + 2 * T * h / t / bw(t))
-    slot += (p > 1) * 2 * (lat(t * p) + 2 * T * h / t / bw(t * p))
-    ring = (d - 1) * (lat(D) + 2 * N / d / bw(D))
+    slot = (L / p * T * ((3 + r) * (24 * h * h + 4 * s * h) + 2 * s * h) + 6 * T * h * V) / t / cluster.flops
+    slot += (10 + 4 * r) * L / p * (t - 1) * (lat(t) + 2 * T * h / t / bw(t, np.gcd(t.astype(int), G)))
+    slot += (p > 1) * 2 * (lat(t * p) + 2 * T * h / t / bw(t * p, 1))
+    ring = (d - 1) * (lat(D) + 2 * N / d / bw(D, np.maximum(1, G // (t * p))))
     slot += np.choose(z.astype(int), [0, 0, 1, 3]) * ring
     time = (m + p - 1) * slot + np.choose(z.astype(int), [2, 2, 1, 0]) * ring
     time[mem > cluster.memory] = math.inf

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
+from math import gcd
 
 from grader.planning import ClusterSpec, ModelSpec, Plan
 
@@ -17,16 +18,17 @@ class Link:
 
 @dataclass(frozen=True)
 class Group:
-    """`ranks` devices, spread over `span` neighbours."""
+    """`ranks` devices, spread over `span` neighbors, with `nics` NICs on each of their nodes."""
 
     ranks: int
     link: Link
 
     @staticmethod
-    def of(cluster, ranks, span):
+    def of(cluster, ranks, span, nics=1):
         if cluster.devices_per_node % span == 0:
             return Group(ranks, Link(cluster.node_latency, cluster.node_bandwidth))
-        return Group(ranks, Link(cluster.network_latency, cluster.network_bandwidth))
+        bandwidth = min(cluster.node_bandwidth, nics * cluster.network_bandwidth)
+        return Group(ranks, Link(cluster.network_latency, bandwidth))
 
     def reduce_scatter(self, size):
         return sum_of(self.ranks - 1, self.link.message(size / self.ranks))
@@ -56,7 +58,7 @@ class Layout:
 
     @cached_property
     def tensor_group(self):
-        return Group.of(self.cluster, self.tp, self.tp)
+        return Group.of(self.cluster, self.tp, self.tp, gcd(self.tp, self.cluster.devices_per_node))
 
     @cached_property
     def pipeline_group(self):
@@ -65,7 +67,8 @@ class Layout:
     @cached_property
     def gradient_seconds(self):
         """One reduce-scatter or all-gather of 2 N bytes."""
-        return Group.of(self.cluster, self.dp, self.cluster.devices).reduce_scatter(2 * self.parameters)
+        nics = max(1, self.cluster.devices_per_node // (self.tp * self.pp))
+        return Group.of(self.cluster, self.dp, self.cluster.devices, nics).reduce_scatter(2 * self.parameters)
 
     def states(self, zero):
         whole = {0: 16, 1: 4, 2: 2, 3: 0}[zero]
@@ -74,16 +77,17 @@ class Layout:
     def activations(self, tokens, micro_batches, recompute):
         m = self.model
         row = tokens * m.hidden / self.tp
-        layer = row * (34 + 5 * m.heads * m.sequence / m.hidden)
+        layer = 34 * row
         layers_kept = self.depth * min(self.pp, micro_batches)
         return layers_kept * 2 * row + layer if recompute else layers_kept * layer
 
     def slot(self, tokens, recompute):
         m = self.model
         layer = tokens * (24 * m.hidden**2 + 4 * m.sequence * m.hidden) * (4 if recompute else 3)
+        layer += tokens * 2 * m.sequence * m.hidden
         seconds = (layer * self.depth + 6 * tokens * m.hidden * m.vocabulary) / (self.tp * self.cluster.flops)
-        reductions = self.depth * (6 if recompute else 4)
-        seconds += reductions * self.tensor_group.all_reduce(2 * tokens * m.hidden)
+        collectives = self.depth * (14 if recompute else 10)
+        seconds += collectives * self.tensor_group.reduce_scatter(2 * tokens * m.hidden)
         if self.pp > 1:
             seconds += 2 * self.pipeline_group.link.message(2 * tokens * m.hidden / self.tp)
         return seconds

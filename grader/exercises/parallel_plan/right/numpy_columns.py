@@ -26,27 +26,29 @@ def plan(model, cluster):
     states = held * (
         2 * np.where(stage == 3, share, 1) + 2 * np.where(stage >= 2, share, 1) + 12 * np.where(stage >= 1, share, 1)
     )
-    layer = tokens * h / tp * (34 + 5 * model.heads * s / h)
+    layer = 34 * tokens * h / tp
     flight = np.minimum(pp, m)
     activations = np.where(again == 1, flight * layers / pp * 2 * tokens * h / tp + layer, flight * layers / pp * layer)
 
-    def link(span):
+    def link(span, nics):
         inside = cluster.devices_per_node % span == 0
+        between = np.minimum(cluster.node_bandwidth, nics * cluster.network_bandwidth)
         return (
             np.where(inside, cluster.node_latency, cluster.network_latency),
-            np.where(inside, cluster.node_bandwidth, cluster.network_bandwidth),
+            np.where(inside, cluster.node_bandwidth, between),
         )
 
-    def ring(size, n, span):
-        alpha, bandwidth = link(span)
+    def ring(size, n, span, nics):
+        alpha, bandwidth = link(span, nics)
         return (n - 1) * (alpha + size / (n * bandwidth))
 
-    compute = (3 + again) * layers / pp * tokens * (24 * h * h + 4 * s * h) + 6 * tokens * h * model.vocabulary
+    compute = layers / pp * tokens * ((3 + again) * (24 * h * h + 4 * s * h) + 2 * s * h)
+    compute += 6 * tokens * h * model.vocabulary
     compute /= tp * cluster.flops
-    tensor = (4 + 2 * again) * layers / pp * 2 * ring(2 * tokens * h, tp, tp)
-    alpha, bandwidth = link(tp * pp)
+    tensor = (10 + 4 * again) * layers / pp * ring(2 * tokens * h, tp, tp, np.gcd(tp.astype(int), cluster.devices_per_node))
+    alpha, bandwidth = link(tp * pp, 1)
     pipe = np.where(pp > 1, 2 * (alpha + 2 * tokens * h / tp / bandwidth), 0)
-    shard = ring(2 * held, dp, dp * tp * pp)
+    shard = ring(2 * held, dp, dp * tp * pp, np.maximum(1, cluster.devices_per_node // (tp * pp)))
     slot = compute + tensor + pipe + shard * np.select([stage == 2, stage == 3], [1, 3], 0)
     step = (m + pp - 1) * slot + shard * np.select([stage == 2, stage == 3], [1, 0], 2)
     step[states + activations > cluster.memory] = np.inf

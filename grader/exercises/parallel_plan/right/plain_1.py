@@ -1,6 +1,7 @@
 """Generators of legal plans and one function for each cost; the least of all by a key."""
 
 from collections.abc import Iterator
+from math import gcd
 
 from grader.planning import ClusterSpec, ModelSpec, Plan
 
@@ -31,21 +32,21 @@ def memory_bytes(model: ModelSpec, cluster: ClusterSpec, plan: Plan) -> float:
     states = sum(size / plan.dp if plan.zero_stage >= stage else size for stage, size in shards_from_stage)
 
     tokens = model.sequence * model.batch / (plan.dp * plan.micro_batches)
-    one_layer = tokens * model.hidden / plan.tp * (34 + 5 * model.heads * model.sequence / model.hidden)
+    one_layer = 34 * tokens * model.hidden / plan.tp
     kept = 2 * tokens * model.hidden / plan.tp if plan.recompute else one_layer
     in_flight = min(plan.pp, plan.micro_batches)
     activations = in_flight * model.layers / plan.pp * kept + (one_layer if plan.recompute else 0)
     return held_parameters(model, plan) * states + activations
 
 
-def link(cluster: ClusterSpec, span: int) -> tuple[float, float]:
+def link(cluster: ClusterSpec, span: int, nics: int) -> tuple[float, float]:
     if cluster.devices_per_node % span == 0:
         return cluster.node_latency, cluster.node_bandwidth
-    return cluster.network_latency, cluster.network_bandwidth
+    return cluster.network_latency, min(cluster.node_bandwidth, nics * cluster.network_bandwidth)
 
 
-def one_way_seconds(cluster: ClusterSpec, size: float, ranks: int, span: int) -> float:
-    latency, bandwidth = link(cluster, span)
+def one_way_seconds(cluster: ClusterSpec, size: float, ranks: int, span: int, nics: int) -> float:
+    latency, bandwidth = link(cluster, span, nics)
     return (ranks - 1) * (latency + size / ranks / bandwidth)
 
 
@@ -56,17 +57,20 @@ def step_seconds(model: ModelSpec, cluster: ClusterSpec, plan: Plan) -> float:
 
     forward = layers * tokens * (24 * model.hidden**2 + 4 * model.sequence * model.hidden)
     logits = 6 * tokens * model.hidden * model.vocabulary
-    compute = ((4 if plan.recompute else 3) * forward + logits) / (plan.tp * cluster.flops)
+    scores = layers * tokens * 2 * model.sequence * model.hidden
+    compute = ((4 if plan.recompute else 3) * forward + scores + logits) / (plan.tp * cluster.flops)
 
-    all_reduces = layers * (6 if plan.recompute else 4)
-    tensor = all_reduces * 2 * one_way_seconds(cluster, boundary, plan.tp, plan.tp)
+    collectives = layers * (14 if plan.recompute else 10)
+    nics = gcd(plan.tp, cluster.devices_per_node)
+    tensor = collectives * one_way_seconds(cluster, boundary, plan.tp, plan.tp, nics)
 
     pipeline = 0.0
     if plan.pp > 1:
-        latency, bandwidth = link(cluster, plan.tp * plan.pp)
+        latency, bandwidth = link(cluster, plan.tp * plan.pp, 1)
         pipeline = 2 * (latency + boundary / plan.tp / bandwidth)
 
-    one_way = one_way_seconds(cluster, 2 * held_parameters(model, plan), plan.dp, cluster.devices)
+    nics = max(1, cluster.devices_per_node // (plan.tp * plan.pp))
+    one_way = one_way_seconds(cluster, 2 * held_parameters(model, plan), plan.dp, cluster.devices, nics)
     in_each_micro_batch, at_the_end = ((0, 2), (0, 2), (1, 1), (3, 0))[plan.zero_stage]
 
     slot = compute + tensor + pipeline + in_each_micro_batch * one_way

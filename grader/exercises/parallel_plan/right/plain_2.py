@@ -1,5 +1,7 @@
 """Short functions of numbers, nested loops over divisors, and the best so far."""
 
+from math import gcd
+
 from grader.planning import Plan
 
 
@@ -18,7 +20,7 @@ def memory(m, c, dp, tp, pp, mb, z, rec):
     if z >= 3:
         params /= dp
     T = m.batch / (dp * mb) * m.sequence
-    A = T * m.hidden / tp * (34 + 5 * m.heads * m.sequence / m.hidden)
+    A = 34 * T * m.hidden / tp
     live = min(pp, mb)
     if rec:
         act = live * m.layers / pp * 2 * T * m.hidden / tp + A
@@ -28,25 +30,26 @@ def memory(m, c, dp, tp, pp, mb, z, rec):
 
 
 def seconds(m, c, dp, tp, pp, mb, z, rec):
-    def link(span):
+    def link(span, nics):
         if c.devices_per_node % span == 0:
             return c.node_latency, c.node_bandwidth
-        return c.network_latency, c.network_bandwidth
+        return c.network_latency, min(c.node_bandwidth, nics * c.network_bandwidth)
 
-    def ring(size, n, span):
-        lat, bw = link(span)
+    def ring(size, n, span, nics):
+        lat, bw = link(span, nics)
         return (n - 1) * (lat + size / n / bw)
 
     N = (12 * m.hidden ** 2 * m.layers / pp + m.vocabulary * m.hidden) / tp
     T = m.batch / (dp * mb) * m.sequence
     h, s = m.hidden, m.sequence
     F = 4 if rec else 3
-    slot = (F * m.layers / pp * T * (24 * h * h + 4 * s * h) + 6 * T * h * m.vocabulary) / (tp * c.flops)
-    slot += (6 if rec else 4) * m.layers / pp * 2 * ring(2 * T * h, tp, tp)
+    work = F * (24 * h * h + 4 * s * h) + 2 * s * h
+    slot = (m.layers / pp * T * work + 6 * T * h * m.vocabulary) / (tp * c.flops)
+    slot += (14 if rec else 10) * m.layers / pp * ring(2 * T * h, tp, tp, gcd(tp, c.devices_per_node))
     if pp > 1:
-        lat, bw = link(tp * pp)
+        lat, bw = link(tp * pp, 1)
         slot += 2 * (lat + 2 * T * h / tp / bw)
-    one = ring(2 * N, dp, c.devices)
+    one = ring(2 * N, dp, c.devices, max(1, c.devices_per_node // (tp * pp)))
     slot += (0, 0, 1, 3)[z] * one
     return (mb + pp - 1) * slot + (2, 2, 1, 0)[z] * one
 
