@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 
 class Table:
@@ -29,3 +29,8 @@ def table(head: Sequence[object], rows: Iterable[Sequence[object]]) -> Table:
 
 def _cell(value: object) -> str:
     return str(value).replace("|", r"\|")
+
+
+def goals(reached: Mapping[str, bool]) -> Table:
+    """What a puzzle asks for, and whether the reader's answer has it."""
+    return table(["goal", "reached"], [[goal, "yes" if done else "**not yet**"] for goal, done in reached.items()])
