@@ -1,12 +1,13 @@
 """One Optuna study on a real PostgreSQL server: six processes write to it at once, and one of them is killed.
 
-    python optuna_postgres.py [--json]
+    python optuna_postgres.py [--exact] [--json]
 
 needs Optuna and psycopg2 (`pip install 'rankup[jobs,postgres]'`) and PostgreSQL's programs (Debian: `apt-get install
 postgresql`), no running server and no rights: it makes a server in a private folder, reached by a unix socket alone.
 Three searches: each process with `n_trials`, each until it sees enough, and each so that exactly as many are complete
 as were asked for, though one process is killed in the middle of a trial (the rules are those of courselib.studies).
-SQLite has one lock for the whole file; here processes wait for rows. About half a minute.
+With --exact it is the last search alone. SQLite has one lock for the whole file; here processes wait for rows. About
+half a minute.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ import importlib.util
 import shutil
 import signal
 import sys
+from collections.abc import Sequence
+from functools import partial
 
 from postgres_two_phase import tool, unprivileged
 from servers import MissingError, Seen, Servers, main, until
@@ -22,10 +25,11 @@ from servers import MissingError, Seen, Servers, main, until
 from courselib.studies import search
 
 PROCESSES, TOTAL, KILLED = 6, 12, 5
+RULES = (("n_trials", None), ("callback", None), ("exact", KILLED))
 
 
-def lab(servers: Servers, seen: Seen) -> None:
-    """Starts the server, and searches by each rule. Raises MissingError."""
+def lab(servers: Servers, seen: Seen, rules: Sequence[tuple[str, int | None]] = RULES) -> None:
+    """Starts the server, and searches by each rule; in one of the searches a process is killed. Raises MissingError."""
     for module in ("optuna", "psycopg2"):
         if importlib.util.find_spec(module) is None:
             raise MissingError(f"{module} is not installed: pip install 'rankup[jobs,postgres]'")
@@ -54,7 +58,7 @@ def lab(servers: Servers, seen: Seen) -> None:
         return True
 
     until("PostgreSQL answers", 30, connected)
-    for rule, killed in (("n_trials", None), ("callback", None), ("exact", KILLED)):
+    for rule, killed in rules:
         database = f"search_{rule}"
         connection = psycopg2.connect(host=str(socket), user="rankup", dbname="postgres")
         connection.autocommit = True
@@ -76,4 +80,6 @@ def lab(servers: Servers, seen: Seen) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(lab, sys.argv[1:]))
+    arguments = [each for each in sys.argv[1:] if each != "--exact"]
+    last = partial(lab, rules=RULES[2:])
+    sys.exit(main(last if "--exact" in sys.argv else lab, arguments))

@@ -24,6 +24,7 @@ from servers import MissingError, Seen, Servers, main, until
 TINY = 1000
 ROWS, GROUPS = 200_000, 50
 NAP = 0.3
+FILES, SHARDED = 4, 1000
 
 
 def rows(part: int, parts: int = 4) -> list[tuple[int, int]]:
@@ -51,7 +52,7 @@ def tour(servers: Servers, seen: Seen) -> None:
         ray.get(ray.remote(lambda: None).remote())
         seen.row("Ray's start, to the first task's end", f"{time.monotonic() - begun:.1f} s")
         with contextlib.redirect_stdout(sys.stderr):  # where Ray tells of the workers that are killed here
-            for station in (in_the_loop, objects, pressure, actors, deaths, group_by):
+            for station in (in_the_loop, objects, pressure, actors, deaths, group_by, files, shards):
                 station(ray, servers.folder, seen)
     finally:
         ray.shutdown()
@@ -202,6 +203,48 @@ def group_by(ray: Any, folder: Path, seen: Seen) -> None:
     seen.row(f"Ray: {TINY} tasks that do nothing", f"{tiny:.2f} s, {tiny / TINY * 1e3:.2f} ms each")
     seen.row(f"Ray: sum by key, {ROWS:,} rows", f"{took:.2f} s, {len(sums)} groups; map, merge, both ours")
     seen.figures.update(ray_tiny=tiny, ray_group=took, ray_total=sum(sums.values()))
+
+
+def files(ray: Any, folder: Path, seen: Seen) -> None:
+    """A mean for each user over CSV files, a task for each file: a concatenation of means, and partial sums merged."""
+    import pandas as pd
+
+    (folder / "events").mkdir()
+    for part in range(FILES):
+        table = pd.DataFrame(rows(part)[: 500 * (part + 1)], columns=["user", "amount"])
+        table.to_csv(folder / "events" / f"{part}.csv", index=False)
+    paths = sorted(map(str, (folder / "events").iterdir()))
+
+    @ray.remote
+    def means(path: str) -> Any:
+        return pd.read_csv(path).groupby("user")["amount"].mean()
+
+    @ray.remote
+    def partial(path: str) -> Any:
+        return pd.read_csv(path).groupby("user")["amount"].agg(["sum", "count"])
+
+    glued = pd.concat(ray.get([means.remote(path) for path in paths]))
+    merged = pd.concat(ray.get([partial.remote(path) for path in paths])).groupby(level=0).sum()
+    off = float((glued.groupby(level=0).mean() - merged["sum"] / merged["count"]).abs().max())
+    seen.row(f"{FILES} CSV files, concat of the files' means", f"{len(glued)} rows for {GROUPS} users")
+    seen.row("  the mean of a user's rows", f"up to {off:.1f} off")
+    seen.row(f"{FILES} CSV files, sums and counts merged", f"{len(merged)} rows")
+    seen.figures.update(glued=len(glued), merged=len(merged), off=off)
+
+
+def shards(ray: Any, folder: Path, seen: Seen) -> None:
+    """Rows of Ray Data for two workers at once, as the `datasets=` of a TorchTrainer are handed out."""
+
+    @ray.remote(num_cpus=0)
+    def worker(shard: Any) -> list[int]:
+        return [int(number) for batch in shard.iter_batches(batch_size=64) for number in batch["id"]]
+
+    ray.data.DataContext.get_current().enable_progress_bars = False
+    shares = ray.data.range(SHARDED, override_num_blocks=8).streaming_split(2, equal=True)
+    mine, yours = ray.get([worker.remote(shard) for shard in shares])
+    twice = len({*mine} & {*yours})
+    seen.row(f"{SHARDED:,} rows of Ray Data for two workers", f"{len(mine)} and {len(yours)}, {twice} rows at both")
+    seen.figures.update(shards=f"{len(mine)} {len(yours)}", twice=twice)
 
 
 def spark(servers: Servers, seen: Seen) -> None:

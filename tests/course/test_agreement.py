@@ -7,20 +7,13 @@ from typing import Any
 import pytest
 
 from courselib import commit, election, paxos
-from courselib.cluster import Run, cluster, crash, explore, partition
+from courselib.cluster import cluster, crash, explore, partition
 from grader.nodes.explorer import View
 from grader.nodes.network import Network
 from grader.nodes.plan import Mishap
 
 EVEN = Network(0.02, 0.02)
 BEGIN = {"client": [("coord", {"type": "begin"})]}
-
-
-def states(run: Run) -> dict[str, str]:
-    """The last state of each participant."""
-    return {
-        e.node: e.text.removeprefix("state = ") for e in run.story.events if e.what == "state" and e.node != "coord"
-    }
 
 
 def disagree(view: View) -> Any:
@@ -48,13 +41,13 @@ def test_messages_of_a_commit(size: int, phases: int, each: int) -> None:
 )
 def test_how_a_commit_ends(settings: dict[str, Any], faults: list[Mishap], ends: str) -> None:
     run = cluster(commit.KINDS, commit.banks("A B", **settings), BEGIN, faults, 3.0, network=EVEN, watched=["state"])
-    assert states(run)["A"] == ends
+    assert commit.ended(run)["A"] == ends
 
 
 def test_a_partition_breaks_three_phases() -> None:
     faults = [partition(0.065, 2, "coord A B", "C D"), crash(0.07, 9, "coord")]
     run = cluster(commit.KINDS, commit.banks("A B C D", 3), BEGIN, faults, 2.0, network=EVEN, watched=["state"])
-    assert states(run) == {"A": "committed", "B": "committed", "C": "aborted", "D": "aborted"}
+    assert commit.ended(run) == {"A": "committed", "B": "committed", "C": "aborted", "D": "aborted"}
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from courselib.cluster import Run
 from grader.nodes.node import Node
 from grader.nodes.sim import Member
 
@@ -128,6 +129,12 @@ def banks(names: str, phases: int = 2, **settings: Any) -> list[Member]:
     """A coordinator, and a participant for each of the names ("A B"), with these settings."""
     participants = [Member(name, "Participant", (), {"phases": phases, **settings}) for name in names.split()]
     return [Member("coord", "Coordinator", (), {"phases": phases}), *participants]
+
+
+def ended(run: Run) -> dict[str, str]:
+    """The last state of each participant; `run` must watch "state"."""
+    changes = [event for event in run.story.events if event.what == "state" and event.node != "coord"]
+    return {event.node: event.text.removeprefix("state = ") for event in changes}
 
 
 def outcomes(states: dict[str, Any]) -> str | None:
