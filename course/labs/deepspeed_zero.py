@@ -1,10 +1,11 @@
-"""ZeRO stages 0 to 3 of DeepSpeed on two CPU ranks: the losses, and the bytes of state that a rank holds.
+"""ZeRO stages 0 to 3 of DeepSpeed on two CPU ranks: the losses, the bytes of state that a rank holds, what it sends.
 
     python deepspeed_zero.py
 
-needs `pip install deepspeed` beside PyTorch, no GPU and no launcher: it starts its two ranks itself. Every stage trains
+needs `pip install deepspeed` next to PyTorch, no GPU and no launcher: it starts its two ranks itself. Every stage trains
 once in float32 and once in bf16 with a float32 master copy. One line of JSON each:
-{"precision": "bf16", "stage": 1, "losses": [...], "bytes": {"parameters": ..., "state": ...}}.
+{"precision": "bf16", "stage": 1, "losses": [...], "bytes": {"parameters": ..., "state": ...}, "units": 3.0}. A unit is
+what an all-gather of all parameters sends; an all-reduce of all gradients is two.
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ def train(rank: int, meeting: str, results: str) -> None:
     import torch.distributed as dist
 
     torch.set_num_threads(1)
+    sent = counted(dist)
     dist.init_process_group("gloo", f"file://{meeting}", timedelta(seconds=200), WORLD, rank)
     import deepspeed  # type: ignore[import-not-found,unused-ignore]
 
@@ -56,6 +58,7 @@ def train(rank: int, meeting: str, results: str) -> None:
             model=model, model_parameters=model.parameters(), config=configuration(stage, precision)
         )
         batches, losses = torch.Generator().manual_seed(1 + rank), []
+        sent.clear()
         for _ in range(STEPS * ACCUMULATION):
             x = torch.randn(MICRO, WIDTH, generator=batches)
             x = x.bfloat16() if precision == "bf16" else x
@@ -63,15 +66,34 @@ def train(rank: int, meeting: str, results: str) -> None:
             engine.backward(loss)
             engine.step()
             losses.append(loss.item())
+        units = sum(sent) / STEPS / sum(WIDTH * (WIDTH + 1) for _ in range(LAYERS))
         mean = torch.tensor(losses).view(STEPS, ACCUMULATION).mean(1)
         dist.all_reduce(mean)
         if rank == 0:
             rounded = [round(loss, 6) for loss in (mean / WORLD).tolist()]
             line = {"precision": precision, "stage": stage, "losses": rounded, "bytes": held(engine)}
+            line["units"] = round(units, 2)
             with open(results, "a") as file:
                 file.write(json.dumps(line) + "\n")
     dist.barrier()
     os._exit(0)  # DeepSpeed may abort in its exit handlers after all is done
+
+
+def counted(dist: Any) -> list[int]:
+    """What collectives are called with from now on, in numbers: an all-reduce twice, it sends as much as two others."""
+    sent: list[int] = []
+
+    def counting(name: str, collective: Any) -> Any:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            tensors = [value for value in (*args, *kwargs.values()) if hasattr(value, "numel")]
+            sent.append((2 if name == "all_reduce" else 1) * max((t.numel() for t in tensors), default=0))
+            return collective(*args, **kwargs)
+
+        return call
+
+    for name in ("all_reduce", "reduce_scatter_tensor", "all_gather_into_tensor"):
+        setattr(dist, name, counting(name, getattr(dist, name)))
+    return sent
 
 
 def held(engine: Any) -> dict[str, int]:

@@ -83,7 +83,7 @@ return all(torch.equal(part, weight) for part in parts)""",
         [[[5.0]]] * 4,
     ),
     "zero-bug-norm": OnRanks(
-        "dist.all_reduce(squares)\nnorm = squares.sqrt()",
+        "squares = sum(g.pow(2).sum() for g in shard_grads)\ndist.all_reduce(squares)\nnorm = squares.sqrt()",
         "return clip([torch.tensor([1.0 + 2.0 * (dist.get_rank() == 0)])], 1.0).item() ** 2",
         [pytest.approx(12.0)] * 4,
     ),
