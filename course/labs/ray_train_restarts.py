@@ -3,8 +3,8 @@
     python ray_train_restarts.py [--json]
 
 needs Ray and PyTorch (`pip install 'rankup[jobs]'`), and no network. Both loops report a checkpoint after each epoch.
-One of them reads it when it starts, the other one never does. Two to six minutes: Ray Train asks its workers every 2 s, and starts all anew
-after a death.
+One of them reads it when it starts, the other one never does. It takes two to six minutes: Ray Train asks its workers
+every 2 s, and starts all of them anew after a death.
 """
 
 from __future__ import annotations
