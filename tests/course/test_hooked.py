@@ -29,4 +29,4 @@ def trained():
 def test_each_rank_has_its_part_of_the_mean_and_one_whole_weight(engines: Engines) -> None:
     calls = [same_for_all(2)]
     said = engines.run("sim", Program.of(SOURCE, "a cell", "trained"), 2, calls, 1, Limits()).calls[0].returned
-    assert said == [[1, pytest.approx(0, abs=1e-6)]] * 2
+    assert said == ([1, pytest.approx(0, abs=1e-6)],) * 2
