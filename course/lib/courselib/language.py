@@ -173,6 +173,20 @@ class Diary:
         }
 
 
+def fit(
+    model: nn.Module, optimizer: torch.optim.Optimizer, steps: int, rank: int = 0, ranks: int = 1
+) -> dict[str, Any]:
+    """The training loop of chapter 07, on this rank's share of each batch; what `Diary.report` says of it."""
+    diary = Diary(model)
+    for step in range(steps):
+        x, y = batch(step, rank, ranks)
+        optimizer.zero_grad()
+        loss(model(x), y).backward()
+        optimizer.step()
+        diary.note(step)
+    return diary.report(optimizer, x, y)
+
+
 @dataclass(frozen=True)
 class Row:
     """One way to train the model: the held-out loss before and after `STEPS` steps, and bytes of one rank."""
