@@ -37,12 +37,14 @@ MOST = 40_000  # messages of a run, after which it is ended
 
 @dataclass(frozen=True)
 class Slow:
-    """What `src` sends to `dst` before `until` takes `delay` seconds."""
+    """What `src` sends to `dst` before `until`, and holds this text, takes `delay` seconds, and comes so many times."""
 
     src: str
     dst: str
     until: float
     delay: float
+    text: str = ""
+    times: int = 1
 
 
 def _say(node: str, after: float, message: Any) -> Ask:
@@ -51,13 +53,14 @@ def _say(node: str, after: float, message: Any) -> Ask:
 
 Asks = dict[str, tuple[Ask, ...]]
 _ONE_SENDER: Asks = {"c1": tuple(_say("n1", 0.4 if number else 0.2, f"a{number + 1}") for number in range(3))}
-SCRIPTED: dict[str, tuple[int, Asks, tuple[Slow, ...]]] = {  # by label: how many nodes, who says what, what is slow
+Scripts = dict[str, tuple[int, Asks, tuple[Slow, ...]]]  # by label: how many nodes, who says what, what is slow
+SCRIPTED: Scripts = {
     "an answer overtakes the question: n1 to n3 is slow": (
-        3, {"c1": (_say("n1", 0.2, "question"),), "c2": (_say("n2", 0.9, "answer"),)}, (Slow("n1", "n3", 1.0, 2.5),),
+        3, {"c1": (_say("n1", 0.2, "question"),), "c2": (_say("n2", 0.9, "answer"),)}, (Slow("n1", "n3", 2.8, 2.5),),
     ),
     "a chain of three: n1 to n4 is slower than n2 to n4": (
         4, {f"c{n}": (_say(f"n{n}", 0.5 * n, "xyz"[n - 1]),) for n in (1, 2, 3)},
-        (Slow("n1", "n4", 1.0, 3.5), Slow("n2", "n4", 1.5, 2.4)),
+        (Slow("n1", "n4", 4.0, 3.5), Slow("n2", "n4", 3.5, 2.4)),
     ),
     "two of one sender: the first is slow to n2": (3, _ONE_SENDER, (Slow("n1", "n2", 0.25, 1.5),)),
     "three of one sender arrive in the opposite order": (
@@ -69,6 +72,10 @@ SCRIPTED: dict[str, tuple[int, Asks, tuple[Slow, ...]]] = {  # by label: how man
         tuple(Slow(src, "n4", 3.0, 3.5) for src in ("n1", "n2", "n3")),
     ),
 }  # fmt: skip
+AGAIN = "the second of one sender comes to n2 three times, before the first"
+SCRIPTED_ONCE: Scripts = {
+    AGAIN: (3, _ONE_SENDER, (Slow("n1", "n2", 2.5, 0.02, "a2", 3), Slow("n1", "n2", 2.5, 2.0, "a1"))),
+}
 Row = tuple[int, Network, str]  # how many nodes (0: drawn), which network, and its label
 ORDERS: tuple[Row, ...] = (
     *[(0, Network(most=1.0), "messages take up to a second")] * 2,
@@ -110,10 +117,24 @@ def _quiet_plans(bench: NodeBench) -> Iterator[Plan]:
 
 def _order_plans(bench: NodeBench) -> Iterator[Plan]:
     """Scripted delays, and random ones; where messages are lost or come twice, only the order is judged."""
-    for label, (size, asks, _) in SCRIPTED.items():
-        seed = bench.rng(f"order {label}").randrange(2**31)
-        yield Plan(cluster(size, NODE), asks, seed=seed, healed=0.0, until=LONG, label=label)
+    yield from _scripted("order", SCRIPTED)(bench)
     yield from _talks("order", ORDERS, 4, 0.8, 5.0)(bench)
+
+
+def _once_plans(bench: NodeBench) -> Iterator[Plan]:
+    yield from _talks("once", DOUBLES, 3, 0.6, 5.0)(bench)
+    yield from _scripted("once", SCRIPTED_ONCE)(bench)
+
+
+def _scripted(check: str, scripts: Scripts) -> Plans:
+    """Runs whose delays are given."""
+
+    def given(bench: NodeBench) -> Iterator[Plan]:
+        for label, (size, asks, _) in scripts.items():
+            seed = bench.rng(f"{check} {label}").randrange(2**31)
+            yield Plan(cluster(size, NODE), asks, seed=seed, healed=0.0, until=LONG, label=label)
+
+    return given
 
 
 def _talks(check: str, rows: Sequence[Row], each: int, gap: float, healed: float) -> Plans:
@@ -132,14 +153,14 @@ def _talks(check: str, rows: Sequence[Row], each: int, gap: float, healed: float
 def _prepare(played: Played) -> None:
     """Slow links; a network that neither drops nor doubles from `healed` on; and an end once all is delivered."""
     sim, plan = played.sim, played.plan
-    _, _, slow = SCRIPTED.get(plan.label, (0, {}, ()))
+    _, _, slow = (SCRIPTED | SCRIPTED_ONCE).get(plan.label, (0, {}, ()))
     rng = random.Random(f"slow {plan.seed}")
     bounded(played, MOST)
 
     def route(sent: Sent) -> list[float] | None:
         for link in slow:
-            if (sent.src, sent.dst) == (link.src, link.dst) and sim.time < link.until:
-                return [link.delay + rng.uniform(0, 0.05)]
+            if (sent.src, sent.dst) == (link.src, link.dst) and sim.time < link.until and link.text in str(sent.body):
+                return [link.delay + rng.uniform(0, 0.05) for _ in range(link.times)]
         return None
 
     def mend() -> None:
@@ -207,6 +228,6 @@ EXERCISE = Exercise(
             "drops", "Up to half of the messages dropped: everything is delivered in the end", 3,
             _judged(_talks("drops", DROPS, 3, 0.5, 4.0), causal.missing),
         ),
-        Check("once", "Drops and duplicates: each message is delivered once", 3, _judged(_talks("once", DOUBLES, 3, 0.6, 5.0), causal.doubled)),
+        Check("once", "Drops and duplicates: each message is delivered once", 3, _judged(_once_plans, causal.doubled)),
     ),
 )  # fmt: skip
