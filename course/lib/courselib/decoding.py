@@ -1,7 +1,7 @@
 """A language model that writes: it reads a prompt in one call, then makes one token a call, and keeps what it has read.
 
-    logits, cache = read(model, prompt)               # prefill
-    logits, cache = read(model, token, cache)         # decode, one token
+logits, cache = read(model, prompt)               # prefill
+logits, cache = read(model, token, cache)         # decode, one token
 """
 
 from __future__ import annotations
