@@ -118,10 +118,10 @@ PROGRAMS: dict[str, tuple[dict[str, str], str, tuple[str, ...], str | list[str]]
     "processes of its own": ({"p.py": START + SPAWNING}, "p.py", (), ["sum 2.0\nsum 2.0\n"]),
     "workers that load data": ({"p.py": START + LOADING}, "p.py", (), ["56.0\n"] * 2),
     "a script beside it, and a process": (
-        {"p.py": "import os, subprocess, sys\nos.system('sh hi.sh')\n"
-                 "print(subprocess.run([sys.executable, 'child.py'], capture_output=True, text=True).stdout)",
+        {"p.py": "import subprocess, sys\nfor what in (['sh', 'hi.sh'], [sys.executable, 'child.py']):\n"
+                 "    print(subprocess.run(what, capture_output=True, text=True).stdout)",
          "hi.sh": "echo hello", "child.py": "import tools\nprint(tools.x)", "tools.py": "x = 1"},
-        "p.py", (), ["1\n\n"] * 2,
+        "p.py", (), ["hello\n\n1\n\n"] * 2,
     ),
     "stdin": ({"p.py": "input()\n"}, "p.py", (), "EOFError: EOF when reading a line (line 1: `input()`)"),
     "a file that is not there": ({"p.py": "open('no.csv')\n"}, "p.py", (), "No such file or directory: 'no.csv'"),
