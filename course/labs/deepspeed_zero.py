@@ -2,7 +2,7 @@
 
     python deepspeed_zero.py
 
-needs `pip install deepspeed` next to PyTorch, no GPU and no launcher: it starts its two ranks itself. Every stage trains
+needs `pip install deepspeed` next to PyTorch, no GPU and no launcher: it starts its two ranks itself. Each stage trains
 once in float32 and once in bf16 with a float32 master copy. One line of JSON each:
 {"precision": "bf16", "stage": 1, "losses": [...], "bytes": {"parameters": ..., "state": ...}, "units": 3.0}. A unit is
 what an all-gather of all parameters sends; an all-reduce of all gradients is two.

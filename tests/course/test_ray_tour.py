@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import labs
+import pytest
 from often import on_day
 
 pytestmark = on_day(1)
@@ -24,3 +25,10 @@ def test_each_station_of_ray_sees_what_the_chapter_says() -> None:
 def test_spark_sums_up_what_there_is() -> None:
     figures = json.loads(labs.run_or_skip(LAB, "--spark", "--json"))["figures"]
     assert figures["spark_total"] > 0
+
+
+@pytest.mark.soak  # some minutes
+def test_a_loop_that_never_reads_its_checkpoint_starts_from_the_beginning() -> None:
+    figures = json.loads(labs.run_or_skip(LAB.with_name("ray_train_restarts.py"), "--json", seconds=600))["figures"]
+    assert figures["never_read"] == 7 + 10
+    assert 10 <= figures["read"] < 17  # the last checkpoint may not be registered yet when the worker dies

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
+
 import torch
 from torch.autograd.graph import saved_tensors_hooks
 
-from courselib.saved import SavedBytes
+from courselib.saved import SavedBytes, alive_bytes
 
 
 def test_what_a_product_needs_is_counted_until_its_backward_pass() -> None:
@@ -37,3 +39,12 @@ def test_an_output_that_keeps_itself_is_let_go_with_its_graph() -> None:
         assert count.now == 32
     del y
     assert count.now == 0
+
+
+def test_two_views_of_one_memory_are_alive_once() -> None:
+    gc.collect()
+    before = alive_bytes()
+    kept = torch.zeros(1000)
+    views = [kept.view(10, 100), kept[:7]]
+    assert alive_bytes() - before == 4000
+    del views

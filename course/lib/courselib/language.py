@@ -18,6 +18,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.distributed.tensor import DTensor
 from torch.nn import functional
 
 from courselib.saved import SavedBytes
@@ -146,12 +147,16 @@ def state_bytes(model: nn.Module, optimizer: torch.optim.Optimizer) -> int:
     for parameter in model.parameters():
         kept = [part for part in optimizer.state[parameter].values() if isinstance(part, Tensor)]
         held += [part for part in (parameter, parameter.grad, *kept) if part is not None and part.dim()]
-    return sum(part.numel() * part.element_size() for part in held)
+    return sum(_mine(part).numel() * part.element_size() for part in held)
+
+
+def _mine(part: Tensor) -> Tensor:
+    return part.to_local() if isinstance(part, DTensor) else part
 
 
 def activation_bytes(model: nn.Module, x: Tensor, y: Tensor) -> int:
     """What autograd keeps between the forward and the backward pass of this batch."""
-    count = SavedBytes(model.parameters())
+    count = SavedBytes(map(_mine, model.parameters()))
     with torch.autograd.graph.saved_tensors_hooks(count.pack, count.unpack):
         loss(model(x), y)
     return count.peak
@@ -178,6 +183,20 @@ class Diary:
         }
 
 
+def fit(
+    model: nn.Module, optimizer: torch.optim.Optimizer, steps: int, rank: int = 0, ranks: int = 1
+) -> dict[str, Any]:
+    """The training loop of chapter 07, on this rank's share of each batch; what `Diary.report` says of it."""
+    diary = Diary(model)
+    for step in range(steps):
+        x, y = batch(step, rank, ranks)
+        optimizer.zero_grad()
+        loss(model(x), y).backward()
+        optimizer.step()
+        diary.note(step)
+    return diary.report(optimizer, x, y)
+
+
 @dataclass(frozen=True)
 class Row:
     """One way to train the model: the held-out loss before and after `STEPS` steps, and bytes of one rank."""
@@ -196,6 +215,10 @@ STEPS = 200
 RECORDED = (
     Row("07", "one process", 1, 5.573852, 2.278469, 0, 2_172_928, 20_103_684),
     Row("07", "DDP", 2, 5.573852, 2.278469, 543_232, 2_172_928, 10_052_100),
+    Row("08", "tensor parallel", 2, 5.573852, 2.278469, 4_194_304, 1_386_496, 13_779_460),
+    Row("08", "pipeline, stage 0", 2, 5.573852, 2.278469, 524_288, 1_118_208, 2_130_944),
+    Row("08", "pipeline, stage 1", 2, 5.573852, 2.278469, 524_288, 1_054_720, 1_468_420),
+    Row("09", "FSDP2", 2, 5.573852, 2.278469, 814_848, 1_086_464, 10_430_724),
 )
 
 

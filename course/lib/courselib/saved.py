@@ -7,10 +7,13 @@ with torch.autograd.graph.saved_tensors_hooks(count.pack, count.unpack):
 
 from __future__ import annotations
 
+import gc
 import weakref
 from collections import Counter
 from collections.abc import Iterable
 from typing import Any
+
+import torch
 
 
 class _Kept:
@@ -48,3 +51,10 @@ class SavedBytes:
         self._sharing[where] -= 1
         if not self._sharing[where]:
             self.now -= size
+
+
+def alive_bytes() -> int:
+    """The bytes behind all plain tensors and parameters of this process, each storage once."""
+    tensors = [each for each in gc.get_objects() if type(each) in (torch.Tensor, torch.nn.Parameter)]
+    storages = [tensor.untyped_storage() for tensor in tensors]
+    return sum({storage._cdata: storage.nbytes() for storage in storages}.values())

@@ -52,6 +52,7 @@ SETTINGS = {
     "spark.hadoop.parquet.hadoop.vectored.io.enabled": "false",  # its own threads' bytes are not in the metrics
 }
 PATIENCE = 100.0  # seconds that a driver has to notice that an executor is there, or dead
+_crashed: list[Any] = []  # the processes of drivers that crash() has killed
 
 
 def start(master: str = "local[2]", settings: dict[str, str] | None = None) -> Any:
@@ -84,6 +85,8 @@ def start(master: str = "local[2]", settings: dict[str, str] | None = None) -> A
 def stop() -> None:
     """Stop the session that runs, if there is one; its JVM stays for the next."""
     context = active()
+    if context is not None and context._gateway.proc in _crashed:
+        context._gateway.proc.wait()  # a killed JVM takes a moment, and until then it looks alive
     if context is not None and context._gateway.proc.poll() is None:
         context.stop()
     elif context is not None:
@@ -152,6 +155,7 @@ def crash() -> None:
     context = active()
     if context is not None:
         _quiet()
+        _crashed.append(context._gateway.proc)
         context._gateway.proc.kill()
         context._gateway.proc.wait()
 
