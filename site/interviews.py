@@ -9,7 +9,7 @@ from pathlib import Path
 
 import yaml
 
-from grader.quiz.interview import content, rounds
+from grader.quiz.interview import content, rounds, rubric
 from grader.quiz.interview.rounds import Round
 from grader.quiz.interview.task import Task
 
@@ -37,8 +37,9 @@ def pages(course: Path, topics: set[str]) -> dict[str, str]:
                 _about(question["level"], question["topic"], topics),
             ]
             follow_ups = (f"**{each.question}** {each.answer}" for each in entry.follow_ups)
-            page += [*_folded("Answer", entry.answer), *_folded("What an interviewer listens for", _list(entry.points)),
-                     *_folded("Follow-ups", _list(follow_ups))]  # fmt: skip
+            page += _folded("Answer", entry.answer)
+            page += _folded("What an interviewer listens for", rubric.listed(entry.points))
+            page += _folded("Follow-ups", _list(follow_ups))
         found[f"course/interview/{path.name}"] = "\n".join(page)
         listed += [
             f"## {title}",
@@ -77,7 +78,7 @@ def _stage(stage: Task) -> Iterable[str]:
     for hint in stage.hints:
         yield from _folded("A hint", hint.text)
     yield from _folded("Answer", stage.answer)
-    yield from _folded("What an interviewer listens for", _list(stage.points))
+    yield from _folded("What an interviewer listens for", rubric.listed(stage.points))
     if stage.mistakes:
         yield from _folded("Often said", _list(stage.mistakes))
 

@@ -18,6 +18,7 @@ import nbformat
 import yaml
 
 from grader import catalog
+from grader.quiz.interview import rubric
 from grader.quiz.interview.content import Entry, parse
 
 TAG = "whiteboard"
@@ -49,11 +50,10 @@ def _text(entry: Entry, question: Mapping[str, Any], topic: Mapping[str, Any], c
         "",
         " · ".join([question["level"], *_where(topic, course), f"`{entry.question}`"]),
     ]
-    listen_for = "\n".join(f"- {_indented(point)}" for point in entry.points)
     follow_ups = "\n".join(f"- {_indented(f'**{each.question}** {each.answer}')}" for each in entry.follow_ups)
     folded = {
         "Model answer": entry.answer.strip(),
-        "What an interviewer listens for": listen_for,
+        "What an interviewer listens for": rubric.listed(entry.points),
         "Follow-ups": follow_ups,
     }
     for summary, text in folded.items():

@@ -102,6 +102,14 @@ def test_nobody_calls_itself() -> None:
     assert set(called[:, 0].tolist()) == set(range(1, 9))
 
 
+def test_a_rank_and_its_partner_talk_to_each_other_equally_often() -> None:
+    of_ranks = [mixing.partners(9, 50, 0, rank) for rank in range(9)]
+    for in_round in zip(*of_ranks, strict=True):
+        for rank, peers in enumerate(in_round):
+            assert rank not in peers
+            assert all(peers.count(peer) == in_round[peer].count(rank) for peer in peers)
+
+
 @pytest.mark.parametrize("how", ["push", "pull", "push-pull"])
 def test_a_rumour_reaches_all_and_at_most_doubles_where_only_callers_tell(how: str) -> None:
     knows = mixing.informed(256, how, 0)

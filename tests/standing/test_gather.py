@@ -11,7 +11,7 @@ import pytest
 
 from grader import catalog, progress, reading
 from grader.quiz.folder import load_folder
-from grader.quiz.interview.task import Done, Interview, to_json
+from grader.quiz.interview.task import Done, Interview, Ticked, to_json
 from grader.quiz.store import opened
 from grader.standing import gather, page, terminal
 from grader.standing.gather import Asked, Cards
@@ -23,7 +23,7 @@ NOW = datetime(2026, 5, 4, 12, tzinfo=UTC)
 
 def held(met: int) -> Interview:
     """An interview of one question on the ring, whose answer had so many of five points."""
-    ticked = tuple((f"point {number}", number < met) for number in range(5))
+    ticked = tuple(Ticked(f"point {number}", number < met) for number in range(5))
     done = Done("q-ring", "q-ring", "", "training", "ring-all-reduce", "senior", "", 6, 60, "", "rated", ticked)
     return Interview(f"key {met}", "senior", 30, 1, NOW.isoformat(), NOW.isoformat(), 1, done=(done,))
 

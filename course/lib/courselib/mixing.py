@@ -142,6 +142,11 @@ def calls(n: int, rounds: int, seed: int) -> NDArray[np.intp]:
     return (drawn + np.arange(n)) % n
 
 
+def partners(n: int, rounds: int, seed: int, rank: int) -> list[list[int]]:
+    """With whom a rank talks in each round: whom it calls, and then those that call it (see `calls`)."""
+    return [[int(called[rank]), *map(int, np.flatnonzero(called == rank))] for called in calls(n, rounds, seed)]
+
+
 def informed(n: int, how: str, seed: int, rounds: int = 200) -> list[int]:
     """How many know rank 0's rumour before each round, until all do. `how`: "push", "pull" or "push-pull".
 

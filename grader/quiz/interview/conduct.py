@@ -11,8 +11,8 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field, replace
 
 from grader.quiz import asking, units
-from grader.quiz.interview import mentioned
-from grader.quiz.interview.task import Done, Estimate, Guess, Task
+from grader.quiz.interview import mentioned, rubric
+from grader.quiz.interview.task import Done, Estimate, Guess, Task, Ticked
 from grader.quiz.steps import Command, Do, Drawn, QuitError, Reply, Step, Steps, Text, minutes
 
 Clock = Callable[[], float]  # seconds, that only grow
@@ -64,7 +64,10 @@ class _Notes:
         rated: list[float | None] = [*self.followed, *[None] * (len(task.follow_ups) - len(self.followed))]
         return Done(
             task.id, task.question, task.title, task.area, task.topic, task.level, task.prompt, task.minutes,
-            round(self.seconds, 3), self.written, self.rating, tuple(zip(task.points, ticks, strict=True)),
+            round(self.seconds, 3), self.written, self.rating,
+            tuple(
+                Ticked(each.text, had, each.level, each.weight) for each, had in zip(task.points, ticks, strict=True)
+            ),
             tuple(self.guesses),
             tuple((each.question, mark) for each, mark in zip(task.follow_ups, rated, strict=True)),
             sum(hint.cost for hint in task.hints[: self.hints]), task.round,
@@ -192,11 +195,16 @@ class Talk:
             page += [Text("Often said, and wrong", "title"), Text("\n".join(f"- {each}" for each in task.mistakes))]
         page.append(Text("What an interviewer listens for", "title"))
         if skipped:
-            points = Text("\n".join(f"{at}. {point}" for at, point in enumerate(task.points, start=1)))
-            step = replace(notes.step(*page, points), prompt="Enter goes on, q quits: ", hint="enter goes on")
+            step = replace(
+                notes.step(*page, Text(rubric.listed(task.points))),
+                prompt="Enter goes on, q quits: ",
+                hint="enter goes on",
+            )
             yield from self._ask(step, notes, paused=True)
             return
-        items = tuple(f"{each}{mentioned.said(each, notes.written)}" for each in task.points)
+        items = tuple(
+            f"{rubric.tagged(each, task.level)}{mentioned.said(each.text, notes.written)}" for each in task.points
+        )
         step = replace(
             notes.step(*page), asks="pick", items=items, mine="" if task.spoken else notes.written or "Nothing.",
             prompt="Which did you say? Numbers like 1 3, a for all, or Enter for none (q quits): ",

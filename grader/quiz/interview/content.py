@@ -13,7 +13,7 @@
 
     ### Listen for
 
-    - One point, 3 or more of them.
+    - senior 2: One point, 3 or more of them; see `rubric`.
 
     ### Follow-ups
 
@@ -30,11 +30,12 @@ from pathlib import Path
 from typing import Literal
 
 from grader.quiz.deck import DeckError
-from grader.quiz.interview.task import MINUTES, FollowUp, Question, Task
+from grader.quiz.interview import rubric
+from grader.quiz.interview.task import MINUTES, FollowUp, Point, Question, Task
 from grader.quiz.markdown import ID, Item, Keys, Part, broken, collect, every, opened, read, told
 
 _PARTS = ("Answer", "Listen for", "Follow-ups")
-_LEAST_WORDS, _LEAST_POINTS, _LEAST_FOLLOW_UPS = 40, 3, 2
+_LEAST_WORDS, _LEAST_FOLLOW_UPS = 40, 2
 _FOLLOW_UP = re.compile(r"\*\*(.+?)\*\*\s+(\S.*)", re.DOTALL)
 
 
@@ -50,7 +51,7 @@ class Entry:
     question: str
     area: str
     answer: str
-    points: tuple[str, ...]
+    points: tuple[Point, ...]
     follow_ups: tuple[FollowUp, ...]
     where: str
 
@@ -95,7 +96,7 @@ def _entry(block: Part, area: str, file: str) -> Entry:
         block.name,
         area,
         answer.text,
-        tuple(item.text for item in points.bullets(_LEAST_POINTS)),
+        rubric.read(points),
         tuple(map(_follow_up, follow_ups.bullets(_LEAST_FOLLOW_UPS))),
         f"{file}:{block.line}",
     )

@@ -15,11 +15,12 @@ from markupsafe import Markup
 from grader.quiz.deck import DeckError
 from grader.quiz.interview import mentioned
 from grader.quiz.interview.summary import Advice, Library, Score, Summary, summarise
-from grader.quiz.interview.task import PASSED, Done, Interview, Task
+from grader.quiz.interview.task import PASSED, Done, Interview, Task, Ticked
 from grader.quiz.steps import minutes
 from grader.quiz.whole import write_whole
 
 _TEMPLATES = Path(__file__).parent / "templates"
+_SAYS = {"mid": "says", "senior": "adds", "principal": "adds"}
 _MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable("table").disable("image")
 
 
@@ -60,7 +61,7 @@ def _rendered(template: str, interview: Interview, summary: Summary, folder: Pat
         loader=FileSystemLoader(_TEMPLATES), autoescape=template.endswith(".html"), undefined=StrictUndefined,
         trim_blocks=True, keep_trailing_newline=True,
     )  # fmt: skip
-    named = (answered, cards_due, compared, heading, points, rating, scored, timing, verdict)
+    named = (answered, cards_due, compared, heading, points, rating, scored, tag, timing, verdict)
     made.filters |= {each.__name__: each for each in named}
     made.filters |= {
         "relative": lambda link: _relative(link, folder),
@@ -76,7 +77,7 @@ def _rendered(template: str, interview: Interview, summary: Summary, folder: Pat
     }
     return made.get_template(template).render(
         interview=interview, summary=summary, total=summary.total, when=when(interview),
-        facts=facts(interview, summary), again=again(interview), answers=answers,
+        facts=facts(interview, summary), again=again(interview), answers=answers, sounding=sounding(summary),
         style=Markup((_TEMPLATES / "report.css").read_text()),
         calm=calm if summary.total.most else "Nothing was rated in this interview.",
     )  # fmt: skip
@@ -125,6 +126,15 @@ def scored(score: Score) -> str:
     return f"{points(score)} points, {score.share:.0%}.{compared(score)}" if score.most else "Nothing was rated."
 
 
+def sounding(summary: Summary) -> str:
+    """Whose answers these sound like, by what a mid, a senior and a principal says; empty where nothing was rated."""
+    if not summary.levels:
+        return ""
+    who = f"like those of a {summary.sounds}" if summary.sounds else "not yet like those of a mid"
+    shares = [f"{score.share:.0%} of what a {score.name} {_SAYS[score.name]}" for score in summary.levels]
+    return f"Your answers sound {who}: {', '.join(shares)}."
+
+
 def compared(score: Score) -> str:
     """In a few words, how a score stands to former ones."""
     if score.before is None:
@@ -160,6 +170,11 @@ def verdict(done: Done) -> str:
 
 def heading(done: Done) -> str:
     return f"{done.round}: {done.title}" if done.round else done.topic
+
+
+def tag(each: Ticked) -> str:
+    """Who says a point, and what it weighs; empty for interviews kept from before points had levels."""
+    return f" ({each.level}, {each.weight})" if each.level else ""
 
 
 def rating(mark: float | None) -> str:

@@ -38,7 +38,7 @@
 
     ### Listen for
 
-    - One point of the rubric, 3 or more of them.
+    - senior 2: One point of the rubric, 3 or more of them; see `rubric`.
 
     ### Mistakes
 
@@ -63,12 +63,13 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from grader.quiz.deck import DeckError
+from grader.quiz.interview import rubric
 from grader.quiz.interview.task import Estimate, Hint, Task
 from grader.quiz.markdown import ID, Keys, Part, Written, broken, collect, opened, read, told
 
 STAGES = ("clarify", "estimate", "design", "deep dive", "failure", "wrap up")
 AREA = "design"
-_LEAST_POINTS, _LEAST_NUMBERS, _FEWEST, _MOST = 3, 4, 5, 7
+_LEAST_NUMBERS, _FEWEST, _MOST = 4, 5, 7
 
 
 class _Front(Keys):
@@ -186,7 +187,7 @@ def _stage(block: Part, name: str, at: int, about: _Front) -> Task:
     return Task(
         f"{name}/{at}", about.question, f"{kind.capitalize()}: {title}", AREA, about.topic, about.level,
         keys.minutes, prompt.text, answer.text,
-        tuple(item.text for item in points.bullets(_LEAST_POINTS)),
+        rubric.read(points),
         estimates=tuple(map(_number, numbers)),
         hints=tuple(map(_hint, hints)),
         mistakes=tuple(item.text for part in mistakes for item in part.bullets(1)),

@@ -196,6 +196,8 @@ def _say(
     console.print()
     console.print(f"Interview of {report.when(interview)}: {report.facts(interview, summary)}", markup=False)
     console.print(report.scored(summary.total), style="bold", markup=False)
+    if said := report.sounding(summary):
+        console.print(said, markup=False)
     for score in summary.areas:
         console.print(
             f"  {score.name:<16} {report.points(score):>10}  {score.share:>4.0%}{report.compared(score)}", markup=False

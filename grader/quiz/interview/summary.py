@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from grader.quiz.deck import Card
-from grader.quiz.interview.task import Done, Interview, Task
+from grader.quiz.deck import LEVELS, Card
+from grader.quiz.interview.task import PASSED, Done, Interview, Task
 
 _FORMER = 5  # interviews that an area's score is compared with
 
@@ -79,6 +80,13 @@ class Summary:
     former: tuple[tuple[str, str, Score], ...]  # when, level and score of former interviews, oldest first
     follow_ups: tuple[float, int]  # points, and how many were reached
     seconds: float
+    levels: tuple[Score, ...] = ()  # of what a mid, a senior and a principal says, how much was said
+
+    @property
+    def sounds(self) -> str:
+        """The highest level up to which each has been reached, "" if not even the lowest."""
+        reached = [score.name for score in itertools.takewhile(lambda score: score.share >= PASSED, self.levels)]
+        return reached[-1] if reached else ""
 
 
 def summarise(interview: Interview, former: Sequence[Interview], library: Library) -> Summary:
@@ -103,6 +111,7 @@ def summarise(interview: Interview, former: Sequence[Interview], library: Librar
         tuple((each.started, each.level, _score("all", each.done)) for each in former[-_FORMER:]),
         (sum(rated), len(rated)),
         sum(done.seconds for done in interview.done),
+        tuple(_levels(interview.done)),
     )
 
 
@@ -114,6 +123,14 @@ def to_repeat(failed: Iterable[Done], cards: Sequence[Card]) -> list[Card]:
         near = own or [card for card in cards if card.topic == done.topic and card.level == done.level]
         found |= {card.id: card for card in near or [card for card in cards if card.topic == done.topic]}
     return list(found.values())
+
+
+def _levels(done: Sequence[Done]) -> Iterable[Score]:
+    ticked = [each for one in done if one.rating != "unrated" for each in one.ticked]
+    for level in LEVELS:
+        of_it = [each for each in ticked if each.level == level]
+        if of_it:
+            yield Score(level, sum(each.weight for each in of_it if each.had), sum(each.weight for each in of_it))
 
 
 def _scores(done: Sequence[Done], by: str, former: Sequence[Interview]) -> list[Score]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import TypeAdapter
 
-from grader.quiz.deck import Number
+from grader.quiz.deck import LEVELS, Number
 
 MINUTES = {"mid": 4, "senior": 6, "principal": 8}  # a question's length, by its level
 ALOUD = 1.5  # minutes of a question that is answered aloud, whatever its level
@@ -23,6 +23,29 @@ class Question:
     level: str
     topic: str
     text: str
+
+
+@dataclass(frozen=True)
+class Point:
+    """One point of a rubric: what one says (Markdown), the level at which a candidate says it, and its weight."""
+
+    text: str
+    level: str
+    weight: int = 1
+
+
+class Ticked(NamedTuple):
+    """A point, and whether the answer had it. Interviews kept before points had levels have none."""
+
+    point: str
+    had: bool
+    level: str = ""
+    weight: int = 1
+
+
+def counts(level: str, asked: str) -> bool:
+    """Whether points of a level count for a question of the level `asked`."""
+    return not level or LEVELS.index(level) <= LEVELS.index(asked)
 
 
 @dataclass(frozen=True)
@@ -64,7 +87,7 @@ class Task:
     minutes: float
     prompt: str
     answer: str
-    points: tuple[str, ...]
+    points: tuple[Point, ...]
     follow_ups: tuple[FollowUp, ...] = ()
     estimates: tuple[Estimate, ...] = ()
     hints: tuple[Hint, ...] = ()
@@ -104,7 +127,7 @@ class Done:
     seconds: float
     written: str
     rating: str
-    ticked: tuple[tuple[str, bool], ...]  # each point of the rubric, and whether the answer had it
+    ticked: tuple[Ticked, ...]
     guesses: tuple[Guess, ...] = ()
     follow_ups: tuple[tuple[str, float | None], ...] = ()  # each question, and 0, 0.5, 1, or None if not reached
     hint_cost: float = 0.0
@@ -112,14 +135,20 @@ class Done:
 
     @property
     def most(self) -> float:
-        """The points that there were; where the rubric was not reached those of the numbers."""
-        return float(len(self.guesses) + (len(self.ticked) if self.rating != "unrated" else 0))
+        """The points that there were: one for each number, and the rubric's by weight, where it was reached."""
+        rubric = sum(each.weight for each in self.counted) if self.rating != "unrated" else 0
+        return float(len(self.guesses) + rubric)
 
     @property
     def earned(self) -> float:
         """The points of the rubric and of the estimates, less what hints cost; never below 0."""
-        ticked = sum(had for _, had in self.ticked) if self.rating == "rated" else 0
+        ticked = sum(each.weight for each in self.counted if each.had) if self.rating == "rated" else 0
         return max(0.0, ticked + sum(each.earned for each in self.guesses) - self.hint_cost)
+
+    @property
+    def counted(self) -> list[Ticked]:
+        """The points of the rubric that the question's level asks for."""
+        return [each for each in self.ticked if counts(each.level, self.level)]
 
     @property
     def late(self) -> bool:
@@ -127,8 +156,8 @@ class Done:
 
     @property
     def missed(self) -> list[str]:
-        """The points of the rubric that the answer did not have."""
-        return [point for point, had in self.ticked if not had] if self.rating != "unrated" else []
+        """The points of the rubric that count and that the answer did not have."""
+        return [each.point for each in self.counted if not each.had] if self.rating != "unrated" else []
 
     @property
     def reached(self) -> list[tuple[str, float]]:

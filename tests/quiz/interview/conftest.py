@@ -13,7 +13,7 @@ from rich.console import Console
 
 from grader.quiz.interview import session
 from grader.quiz.interview.summary import Exercise, Reading
-from grader.quiz.interview.task import FollowUp, Question, Task
+from grader.quiz.interview.task import FollowUp, Point, Question, Task
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 WORDS = "word " * 45
@@ -26,9 +26,11 @@ The answer to {id}. {words}
 
 ### Listen for
 
-- **First** point of {id}
-- Second point of {id}
-- Third point of {id}
+- mid 1: **First** point of {id}
+- mid 1: Second point of {id}
+- mid 1: Third point of {id}
+- senior 3: Fourth point of {id}
+- principal 1: Fifth point of {id}
 
 ### Follow-ups
 
@@ -55,9 +57,10 @@ One asks.
 
 ### Listen for
 
-- Asks
-- Listens
-- Waits
+- mid 1: Asks
+- senior 1: Listens
+- senior 1: Waits
+- principal 1: More
 
 ## estimate: How large?
 minutes: 3
@@ -119,9 +122,10 @@ One works it out.
 
 ### Listen for
 
-- Units
-- Assumptions
-- Result
+- mid 1: Units
+- senior 1: Assumptions
+- senior 1: Result
+- principal 1: More
 
 ### Mistakes
 
@@ -138,9 +142,10 @@ One designs.
 
 ### Listen for
 
-- A
-- B
-- C
+- mid 1: A
+- senior 1: B
+- senior 1: C
+- principal 1: More
 
 ## failure: What if?
 minutes: 2
@@ -153,9 +158,10 @@ One mends.
 
 ### Listen for
 
-- A
-- B
-- C
+- mid 1: A
+- senior 1: B
+- senior 1: C
+- principal 1: More
 
 ## wrap up: In short
 minutes: 1
@@ -168,9 +174,10 @@ One sums up.
 
 ### Listen for
 
-- A
-- B
-- C
+- mid 1: A
+- senior 1: B
+- senior 1: C
+- principal 1: More
 
 ## Sources
 
@@ -201,7 +208,8 @@ def task(name: str = "q-easy", level: str = "mid", topic: str = "basics", **more
     """A task of three points and one follow-up, four minutes long."""
     fields: dict[str, Any] = {
         "title": topic, "area": "fundamentals", "minutes": 4, "prompt": f"Prompt of {name}?", "answer": "Model answer.",
-        "points": ("Point a", "Point b", "Point c"), "follow_ups": (FollowUp("And then?", "Then this."),),
+        "points": tuple(Point(f"Point {each}", "mid") for each in "abc"),
+        "follow_ups": (FollowUp("And then?", "Then this."),),
     }  # fmt: skip
     return Task(name, name, **{**fields, **more}, topic=topic, level=level)
 

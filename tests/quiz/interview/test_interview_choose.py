@@ -16,7 +16,7 @@ from grader.quiz import schedule
 from grader.quiz.deck import LEVELS, Card, DeckError
 from grader.quiz.interview import choose, rounds
 from grader.quiz.interview.choose import Wanted
-from grader.quiz.interview.task import MINUTES, Done, Interview
+from grader.quiz.interview.task import MINUTES, Done, Interview, Ticked
 from grader.quiz.interview.weakness import weakness
 from tests.quiz.interview.conftest import NOON, ROUND, task
 
@@ -142,7 +142,18 @@ def card(name: str, topic: str) -> Card:
 
 def interview(topic: str, earned: int) -> Interview:
     done = Done(
-        "q", "q", "t", "a", topic, "mid", "?", 4, 60, "x", "rated", tuple((str(at), at < earned) for at in range(4))
+        "q",
+        "q",
+        "t",
+        "a",
+        topic,
+        "mid",
+        "?",
+        4,
+        60,
+        "x",
+        "rated",
+        tuple(Ticked(str(at), at < earned) for at in range(4)),
     )
     return Interview("k", "mid", 30, 1, NOON.isoformat(), NOON.isoformat(), 1, done=(done,))
 

@@ -8,18 +8,47 @@ from pathlib import Path
 
 import pytest
 
-from grader.quiz.deck import Card
+from grader.quiz.deck import LEVELS, Card
 from grader.quiz.interview import report
 from grader.quiz.interview.summary import Exercise, Library, Reading, summarise
-from grader.quiz.interview.task import Done, FollowUp, Guess, Interview
+from grader.quiz.interview.task import Done, FollowUp, Guess, Interview, Ticked
 from tests.quiz.interview.conftest import NOON, task
 
 NASTY = "<script>alert(1)</script> & ``` fences\n# no heading\n[x](javascript:alert(1))"
-GOOD = Done("q-a", "q-a", "cap", "fundamentals", "cap", "mid", "State **CAP**.", 4, 200, NASTY, "rated",
-            (("**One**", True), ("Two", True), ("Thrift", False)), (), (("Next?", 1.0), ("Then?", None)))  # fmt: skip
-BAD = Done("r/2", "q-r", "Estimate: How large?", "design", "size", "senior", "Work.", 5, 400, "", "rated",
-           (("A", False), ("B", False)), (Guess("n", "How many bytes?", ("12", "1"), "16 TB", 0.0),), (), 0.0,
-           "r")  # fmt: skip
+GOOD = Done(
+    "q-a",
+    "q-a",
+    "cap",
+    "fundamentals",
+    "cap",
+    "mid",
+    "State **CAP**.",
+    4,
+    200,
+    NASTY,
+    "rated",
+    (Ticked("**One**", True, "mid", 2), Ticked("Two", True, "senior", 1), Ticked("Thrift", False, "mid", 1)),
+    (),
+    (("Next?", 1.0), ("Then?", None)),
+)
+BAD = Done(
+    "r/2",
+    "q-r",
+    "Estimate: How large?",
+    "design",
+    "size",
+    "senior",
+    "Work.",
+    5,
+    400,
+    "",
+    "rated",
+    (Ticked("A", False), Ticked("B", False)),
+    (Guess("n", "How many bytes?", ("12", "1"), "16 TB", 0.0),),
+    (),
+    0.0,
+    "r",
+)
 LEFT = replace(GOOD, task="q-c", rating="unrated", written="half", follow_ups=(("Next?", None),))
 INTERVIEW = Interview("k", "senior", 30, 7, NOON.isoformat(), NOON.isoformat(), 4, done=(GOOD, BAD, LEFT))
 LIBRARY = Library(
@@ -32,7 +61,7 @@ ANSWERS = {
         "q-a", answer="**Two** of three.", mistakes=('**"All three."** No.',), follow_ups=(FollowUp("Next?", "No."),)
     )
 }
-FORMER = replace(INTERVIEW, key="f", done=(replace(GOOD, ticked=(("One", False), ("Two", False))),))
+FORMER = replace(INTERVIEW, key="f", done=(replace(GOOD, ticked=(Ticked("One", False), Ticked("Two", False))),))
 
 
 class Tags(HTMLParser):
@@ -80,17 +109,27 @@ def test_scores_by_area_and_topic_leave_out_what_was_not_rated() -> None:
 
 def test_the_markdown_says_what_to_do(text: str) -> None:
     for words in (
-        "# Mock interview, senior", "3 of 4 questions, 1 over time; 13:20 of 30 minutes", "Seed 7.",
-        "**2 of 6 points, 33%. Before: 0% (+33).**", "| fundamentals | 2 of 3 | 67% | 0% |",
+        "# Mock interview, senior",
+        "3 of 4 questions, 1 over time; 13:20 of 30 minutes",
+        "Seed 7.",
+        "**2 of 6 points, 33%. Before: 0% (+33).** Your answers sound like those of a senior: 67% of what a mid says, "
+        "100% of what a senior adds.",
+        "| fundamentals | 2 of 3 | 67% | 0% |",
         "[chapter 15, How large it is](../../course/15%20design.ipynb#How-large-it-is) (`rankup lab 15`)",
         "[parallel_plan](../../exercises/parallel_plan.ipynb) (`rankup start parallel_plan`)",
-        "1 card is due now: `rankup quiz 15`", "You said 12 and then 1; it is 16 TB.", "- [x] **One**", "- [ ] Thrift",
-        "6:40 of 5:00, 1:40 over", "Not rated: you left before the rubric",
-        "- Next? *had it*\n\n  No.\n", "\n- Then? *not reached*\n",
-        "What a strong candidate says:\n\n**Two** of three.", '- **"All three."** No.',
-        "- [ ] Thrift *(not in your answer: Thrift)*",
+        "1 card is due now: `rankup quiz 15`",
+        "You said 12 and then 1; it is 16 TB.",
+        "- [x] **One**",
+        "- [ ] Thrift",
+        "6:40 of 5:00, 1:40 over",
+        "Not rated: you left before the rubric",
+        "- Next? *had it*\n\n  No.\n",
+        "\n- Then? *not reached*\n",
+        "What a strong candidate says:\n\n**Two** of three.",
+        '- **"All three."** No.',
+        "- [ ] Thrift (mid, 1) *(not in your answer: Thrift)*",
         "`rankup interview --level senior --minutes 30 --seed 7`",
-    ):  # fmt: skip
+    ):
         assert words in text
     assert f"````text\n{NASTY}\n````" in text
 
@@ -112,8 +151,33 @@ def test_the_page_shows_what_was_typed_as_it_was(html: str) -> None:
 
 
 def test_the_page_says_in_words_what_it_says_in_colours(html: str) -> None:
-    for words in ("had</span>", "missed</span>", "67%", "not rated", "1:40 over", "scope=", "<strong>Two</strong> of"):
+    for words in (
+        "had</span>",
+        "missed</span>",
+        "Your answers sound like",
+        "67%",
+        "not rated",
+        "1:40 over",
+        "scope=",
+        "<strong>Two</strong> of",
+    ):
         assert words in html
+
+
+SOUNDS = {
+    "a mid who knows some of what a senior says": ((3, 1, 0), "mid"),
+    "a principal's points without a senior's": ((3, 0, 3), "mid"),
+    "all three": ((3, 2, 2), "principal"),
+    "not even a mid": ((1, 3, 3), ""),
+}
+
+
+@pytest.mark.parametrize(("had", "sounds"), SOUNDS.values(), ids=SOUNDS)
+def test_whose_answers_these_sound_like(had: tuple[int, int, int], sounds: str) -> None:
+    ticked = tuple(Ticked("x", at < of, level) for level, of in zip(LEVELS, had, strict=True) for at in range(3))
+    found = summarise(replace(INTERVIEW, done=(replace(GOOD, ticked=ticked),)), [], LIBRARY)
+    assert found.sounds == sounds
+    assert ("not yet like those of a mid" in report.sounding(found)) == (not sounds)
 
 
 def test_an_interview_of_nothing_rated_has_a_report() -> None:

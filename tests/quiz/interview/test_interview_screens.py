@@ -86,7 +86,7 @@ def test_a_question_by_keys(size: tuple[int, int]) -> None:
     stage.play(act, size)
     (done,) = stage.done
     assert (done.written, done.seconds, done.rating) == ("1q s", 90, "rated")
-    assert [had for _, had in done.ticked] == [False, True, True]
+    assert [each.had for each in done.ticked] == [False, True, True]
     assert done.follow_ups == (("And then?", 1.0),)
 
 

@@ -97,10 +97,10 @@ def test_time_that_runs_out_is_noted_and_cuts_nothing_off(hold: Any) -> None:
 
 
 def test_ticks_that_are_none_are_asked_for_again(hold: Any) -> None:
-    _, shown = hold(["x", ".", "4", "one", "1,3", "", "3", "2", "", "2"], minutes=4)
-    assert shown.count("Type numbers from 1 to 3") == 2
+    _, shown = hold(["x", ".", "6", "one", "1,3", "", "3", "2", "", "2"], minutes=4)
+    assert shown.count("Type numbers from 1 to 5") == 2
     assert "Type 0, 1 or 2." in shown
-    assert [had for _, had in kept()[0].done[0].ticked] == [True, False, True]
+    assert [each.had for each in kept()[0].done[0].ticked] == [True, False, True, False, False]
 
 
 def test_the_same_seed_asks_the_same_whatever_happened_meanwhile(hold: Any) -> None:

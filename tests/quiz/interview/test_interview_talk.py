@@ -8,7 +8,7 @@ import pytest
 
 from grader.quiz.interview import mentioned, rounds
 from grader.quiz.interview.conduct import Talk
-from grader.quiz.interview.task import Done, Task
+from grader.quiz.interview.task import Done, Point, Task
 from grader.quiz.steps import Do, Reply, Text, advance
 from tests.quiz.interview.conftest import ROUND, task
 
@@ -52,6 +52,17 @@ def test_a_question_from_prompt_to_follow_up() -> None:
     assert (done.rating, done.earned, done.most, done.seconds) == ("rated", 2, 3, 120)
     assert done.follow_ups == (("And then?", 0.5),)
     assert done.missed == ["Point b"]
+
+
+def test_points_weigh_and_those_above_the_level_are_told_and_count_for_nothing() -> None:
+    points = (Point("a", "mid", 1), Point("b", "senior", 3), Point("c", "principal", 2))
+    play = Play(task(level="senior", points=points))
+    assert play.reply("x").items[:1] == ("*mid, 1:* a",)
+    assert play.step.items[2] == "*principal, beyond this question's level:* c"
+    play.reply("2 3")
+    play.reply(Do("q"))
+    (done,) = play.done
+    assert (done.earned, done.most, done.missed) == (3, 4, ["a"])
 
 
 def test_the_clocks_count_down_and_below_zero_and_cut_nothing_off() -> None:
