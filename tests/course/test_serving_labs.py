@@ -55,7 +55,10 @@ def test_both_servers_give_the_same_answers_and_are_alive_before_they_are_ready(
     assert figures["same"] == 1
     assert figures["statuses"] == "200 503 503 200 503 200 200 200"
     assert figures["health, async-def"] > 0.4
+    if "replicas" not in figures:
+        pytest.skip("Ray did not start")
     assert figures["replicas"] == 2
+    assert figures["after_kill"] >= 46  # of 48: the other replica answers
     assert figures["fastapi_ended"] in (0, -signal.SIGTERM)
     assert figures["batch, @serve.batch(16), as it comes"] <= 5
     assert figures["batch, @serve.batch(16), max_ongoing_requests=64"] > 5

@@ -51,9 +51,19 @@ class Block(nn.Module):  # type: ignore[misc]
         self.down = nn.Linear(4 * shape.width, shape.width, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        parts = self.qkv(self.attention_norm(x)).chunk(3, 2)
-        q, k, v = (part.unflatten(2, (self.heads, -1)).transpose(1, 2) for part in parts)
-        attended = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        q, k, v = self.heads_of(x)
+        return self.after(x, functional.scaled_dot_product_attention(q, k, v, is_causal=True))
+
+    def heads_of(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries, keys and values of each token: [batch, heads, tokens, head size]."""
+        q, k, v = self.qkv(self.attention_norm(x)).chunk(3, 2)
+        return self._cut(q), self._cut(k), self._cut(v)
+
+    def _cut(self, part: Tensor) -> Tensor:
+        return part.unflatten(2, (self.heads, -1)).transpose(1, 2)
+
+    def after(self, x: Tensor, attended: Tensor) -> Tensor:
+        """The block's output, once each token has attended: [batch, heads, tokens, head size]."""
         x = x + self.out(attended.transpose(1, 2).flatten(2))
         added: Tensor = x + self.down(functional.gelu(self.up(self.feed_norm(x))))
         return added
