@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -175,10 +176,12 @@ def test_one_that_does_not_answer_is_replaced(learner: Learner) -> None:
 def test_what_a_command_does_stops_and_goes_on_with_it(learner: Learner) -> None:
     with begun(learner)[0] as process:
         _, fork, *_ = learner.service().children()
+        both = psutil.Process(process.pid), fork  # the fork stops first: only when both have is it time to go on
         for number, stopped in ((signal.SIGTSTP, True), (signal.SIGCONT, False), (signal.SIGTSTP, True)):
             process.send_signal(number)
-            while (fork.status() == psutil.STATUS_STOPPED) != stopped:
-                pass
+            until = time.monotonic() + 60
+            while any((each.status() == psutil.STATUS_STOPPED) != stopped for each in both):
+                assert time.monotonic() < until, f"{number.name}: {[each.status() for each in both]}"
         process.kill()  # as a shell that is closed ends its stopped jobs
     assert gone([fork])
 
