@@ -25,7 +25,7 @@ from grader import grading, registry, submission
 from grader.authoring import wrong
 from grader.authoring.wrong import Wrong
 from grader.ranks.engines import Engines
-from grader.sandbox import usage
+from grader.sandbox import supervise, usage
 from grader.submission import BadRequest, Submission
 from grader.verdict import Verdict
 
@@ -242,6 +242,7 @@ _engines: Engines | None = None  # of a process of the pool
 def _begin() -> None:
     global _engines
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that asked
+    supervise.prctl(supervise.PR_SET_PDEATHSIG, signal.SIGKILL)  # which may be killed, too
     _engines = Engines()
 
 

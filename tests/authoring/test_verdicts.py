@@ -105,14 +105,15 @@ def test_bad_requests_are_one_sentence(tmp_path: Path) -> None:
 
 
 @pytest.mark.heavy
-def test_the_command_grades_in_processes_and_leaves_none_when_it_is_interrupted(tmp_path: Path) -> None:
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_the_command_grades_in_processes_and_leaves_none_when_it_is_ended(how: signal.Signals, tmp_path: Path) -> None:
     words = [sys.executable, "-m", "grader.cli", "exercise", "verdicts", "cost_model", "--record", "--at", tmp_path]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, start_new_session=True) as command:
         assert command.stdout is not None
         assert command.stdout.readline().startswith("1/")
-        os.killpg(command.pid, signal.SIGINT)
+        os.killpg(command.pid, how) if how == signal.SIGINT else command.send_signal(how)
         command.stdout.read()  # until nobody has it open any more
-    assert command.returncode == 130
+    assert command.returncode == (-how if how == signal.SIGKILL else 130)
     end = time.monotonic() + 30
     while any(group_of(path) == command.pid for path in Path("/proc").glob("[0-9]*")):
         assert time.monotonic() < end, "something of it is still there"
