@@ -21,7 +21,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from servers import MissingError, Seen, Servers, main, until
+from servers import MissingError, Seen, Servers, lean, main, until
 
 TINY = 1000
 ROWS, GROUPS = 200_000, 50
@@ -43,6 +43,7 @@ def tour(servers: Servers, seen: Seen, stations: Sequence[Station] | None = None
         raise MissingError("Ray is not installed: pip install 'rankup[jobs]'")
     os.environ |= {"HOME": str(servers.folder), "RAY_DEDUP_LOGS": "0", "RAY_USAGE_STATS_ENABLED": "0"}
     os.environ |= {"RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
+    lean(servers.folder)
     import ray
 
     begun = time.monotonic()
