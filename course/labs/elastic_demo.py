@@ -1,4 +1,4 @@
-"""The course's language model under torchrun and DDP. The job survives the loss of a rank: it resumes from a checkpoint.
+"""The course's language model under torchrun and DDP: a job that survives the loss of a rank, by its own checkpoint.
 
     torchrun --standalone --nproc-per-node 2 --max-restarts 2 elastic_demo.py FOLDER KILL_AT STEPS
 

@@ -27,6 +27,7 @@ TINY = 1000
 ROWS, GROUPS = 200_000, 50
 NAP = 0.3
 FILES, SHARDED = 4, 1000
+QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # a JVM that lives for seconds: half of its time was the compiler's
 
 Station = Callable[[Any, Path, Seen], None]  # what is run on a Ray that has started: the module, the lab's folder
 
@@ -265,6 +266,7 @@ def spark(servers: Servers, seen: Seen) -> None:
         SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.shuffle.partitions", "4").config("spark.driver.memory", "600m")
+        .config("spark.driver.extraJavaOptions", QUICK)
         .config("spark.local.dir", str(folder)).config("spark.sql.warehouse.dir", str(folder)).getOrCreate()
     )  # fmt: skip
     try:
