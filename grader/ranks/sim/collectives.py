@@ -17,6 +17,10 @@ from grader.ranks.sim.operations import Meeting
 
 Tensors = Sequence[torch.Tensor]
 IN_MEMORY_ORDER = ("all_reduce", "broadcast", "reduce")  # of dense tensors, which need not be contiguous
+_GLOO_TYPES = {
+    torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.bool, torch.uint8, torch.int8, torch.int32,
+    torch.int64,
+}  # fmt: skip
 
 
 def same_bytes(a: torch.Tensor, b: torch.Tensor) -> bool:
@@ -52,10 +56,13 @@ class Part:
 
     `inputs` are what it brings, `outputs` what it gets filled (empty where it gets nothing), `root` the root's rank in
     the group (-1: none), `splits` the rows it sends to each rank, `waited` whether the call waits by itself. `order`
-    is that of the tensors' elements in memory, by their strides; None where they are contiguous.
+    is that of the tensors' elements in memory, by their strides; None where they are contiguous. `known` says whether
+    gloo's collectives know the type of its tensors: of float8 and 16-bit integers they do not, its messages know all.
     """
 
-    __slots__ = ("agree", "given", "info", "inputs", "name", "order", "outputs", "reduction", "root", "size", "splits")
+    __slots__ = (
+        "agree", "given", "info", "inputs", "known", "name", "order", "outputs", "reduction", "root", "size", "splits",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -76,6 +83,7 @@ class Part:
         self.size = sum(tensor.nbytes for tensor in inputs) if size is None else size
         first = next(iter(inputs), None) if inputs else next(iter(outputs), None)
         self.info = info_of(first.dtype, reduction) if first is not None else 0
+        self.known = first is None or first.dtype in _GLOO_TYPES
         self.agree = root, self.info, None if name.startswith("all_to_all") else self.size
 
     def unchanged(self) -> bool:
