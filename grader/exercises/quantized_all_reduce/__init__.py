@@ -52,7 +52,8 @@ def _right(bench: RankBench, case: Case, job: Job, result: CallResult) -> None:
             place = int(wrong[0])
             off, limit = abs(got[place] - job.total[place]), job.allowed[place]
             by = f"It is off by {off:.4g}, and at most {limit:.4g} is allowed. " if np.isfinite(off) else ""
-            share = f"{len(wrong)} of {says.counted(got.size, 'element')} {'is' if len(wrong) == 1 else 'are'}"
+            share = f"{len(wrong):,} of {got.size:,} elements {'is' if len(wrong) == 1 else 'are'}"
+            share = "its only element is" if got.size == 1 else share
             message = (
                 f"With {case.label}: on rank {rank}, {share} too far from the sum. Element {place} is {got[place]:.6g} "
                 f"instead of {job.total[place]:.6g}. {by}{hints.why(job, rank, got, wrong)}"
@@ -169,7 +170,7 @@ def _too_many(sent: float, ring: float, job: Job, n: int) -> str:
     per_block = (sent - codes) / (codes / job.block)
     if 0 < per_block <= job.block / 2:
         return f"Codes take {codes:,.0f} bytes of it. The rest is {per_block:.3g} bytes a block, and a float32 scale has 4."
-    return ""
+    return f"Codes of one byte take {codes:,.0f} bytes on both ways."
 
 
 @checks.judged(_values, "alone")

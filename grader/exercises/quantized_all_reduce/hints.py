@@ -20,19 +20,31 @@ def why(job: Job, rank: int, got: Array, wrong: Array) -> str:
     if not np.isfinite(values).all():
         return _no_number(job, got, int(wrong[~np.isfinite(values)][0]))
     if np.array_equal(got, job.inputs[rank]):
-        return "The tensor is unchanged. Write the sum into the tensor that was passed in."
-    if found := _summed(job, got, wrong):
-        return found
+        return "The tensor is unchanged. Write the sum into the tensor that was passed in." + _rest(job)
+    if wrong.min() >= _whole(job) and np.array_equal(values, job.inputs[rank][wrong]):
+        return f"From element {wrong.min()} on, the tensor still has its own values.{_rest(job)}"
     if not values.any():
         return _lost(job, wrong)
+    if found := _scaled(job, got) or _summed(job, got, wrong):
+        return found
     if UNEQUAL[1] - 1 <= min(np.abs(values)) and max(np.abs(values)) <= UNEQUAL[1] + 100 and _is_unequal(job, place):
         return (
             f"One rank has {UNEQUAL[1]:g} there and seven have {UNEQUAL[2]:g}. With codes up to 448, 256 + 15.9 rounds to "
             "256 in float8. Add float32 values, and quantize only their sum."
         )
-    if (np.abs(values) < np.abs(right)).all() and (values * right >= 0).all():
-        return _cut(job, wrong)
-    return ""
+    small = wrong[(np.abs(values) < np.abs(right)) & (values * right >= 0)]
+    return _cut(job, small, len(wrong)) if len(small) >= 0.8 * len(wrong) else ""
+
+
+def _whole(job: Job) -> int:
+    """How many elements there are in whole blocks, as many for each rank."""
+    each = len(job.inputs) * job.block
+    return len(job.total) // each * each
+
+
+def _rest(job: Job) -> str:
+    n = len(job.inputs)
+    return f" N * block = {n * job.block} does not divide the length." if _whole(job) < len(job.total) else ""
 
 
 def _no_number(job: Job, got: Array, place: int) -> str:
@@ -57,25 +69,39 @@ def _most(job: Job, place: int) -> float:
     return float(max(np.abs(each[since:until]).max() for each in job.inputs))
 
 
-def _summed(job: Job, got: Array, wrong: Array) -> str:
-    """Whether it is the sum of other ranks, or how often they count: as close as a right sum would be to that."""
-    if len(wrong) < FEW:
+def _scaled(job: Job, got: Array) -> str:
+    """Whether all elements are the sum times a factor, as close to that as two quantizations allow."""
+    large = np.abs(job.total) > 4 * job.allowed
+    if large.sum() < FEW:
         return ""
-    off = np.median(np.abs(got[wrong] - job.total[wrong]))
+    n, factor = len(job.inputs), float(np.median(got[large] / job.total[large]))
+    if abs(factor - 1) < 0.3 or not (np.abs(got - factor * job.total) <= 1.2 * abs(factor) * job.allowed).all():
+        return ""
+    if abs(factor * n - 1) < 0.1:
+        return f"All elements are the sum divided by {n}, an average. Do not divide the sum."
+    return (
+        f"All elements are about {factor:.3g} times the sum. Dequantize with the scale that the values were divided by "
+        "when they were quantized."
+    )
 
-    def is_near(other: Array) -> bool:
-        return bool(np.median(np.abs(got[wrong] - other[wrong])) < 0.2 * off)
 
-    n, ranks = len(job.inputs), range(len(job.inputs))
-    if is_near(job.total / n):
-        return f"The wrong elements are the sum divided by {n}, an average. Do not divide the sum."
-    for rank in ranks:
-        if is_near(job.inputs[rank]):
-            return f"The wrong elements hold the values of rank {rank} alone."
-        if is_near(job.total - job.inputs[rank]):
-            return f"The wrong elements are the sum without rank {rank}'s values."
-        if is_near(job.total + job.inputs[rank]):
-            return f"In the wrong elements, rank {rank}'s values count twice."
+def _summed(job: Job, got: Array, wrong: Array) -> str:
+    """Whose values wrong elements are the sum of: all of them, or those around the worst."""
+    near = wrong[np.abs(wrong - wrong[0]) < 2 * job.block]
+    for places, which in ((wrong, "The wrong elements"), (near, "")):
+        if len(places) < FEW:
+            return ""
+        off = np.median(np.abs(got[places] - job.total[places]))
+        which = which or f"The wrong elements from {places.min()} to {places.max()}"
+        for rank, values in enumerate(job.inputs):
+            for other, said in (
+                (values, f"hold the values of rank {rank} alone"),
+                (job.total - values, f"are the sum without rank {rank}'s values"),
+                (job.total + values, f"are the sum with rank {rank}'s values counted twice"),
+            ):
+                apart_from = np.abs(got[places] - other[places])
+                if (apart_from <= job.allowed[places]).all() and np.median(apart_from) < 0.2 * off:
+                    return f"{which} {said}."
     return ""
 
 
@@ -94,16 +120,14 @@ def _is_unequal(job: Job, place: int) -> bool:
     return np.allclose(here, sorted([UNEQUAL[1], *[UNEQUAL[2]] * (len(here) - 1)]))
 
 
-def _cut(job: Job, wrong: Array) -> str:
-    """Of elements that are all too small in magnitude."""
-    if len(wrong) >= FEW and (job.total[wrong] < 0).all() and (job.total > 0).any():
-        return (
-            "All wrong elements are negative and too small in magnitude. A block's scale comes from the largest absolute "
-            "value in it."
-        )
+def _cut(job: Job, small: Array, count: int) -> str:
+    """Of elements that are too small in magnitude, all that are wrong or nearly."""
+    share = "All wrong elements" if len(small) == count else f"{len(small)} of the {count} wrong elements"
+    if len(small) >= FEW and (job.total[small] < 0).all() and (job.total > 0).any():
+        return f"{share} are negative and too small in magnitude. A block's scale comes from the largest absolute value in it."
     return (
-        "All wrong elements are too small in magnitude. No value of a block may be cut off: the code of its largest "
-        "magnitude must be one that float8_e4m3fn has, at most 448, and that your code allows."
+        f"{share} are too small in magnitude. The scale must turn the largest magnitude of a block into a code that is not "
+        "cut off: at most 448, and no more than your code allows."
     )
 
 
@@ -120,16 +144,17 @@ def inaccurate(job: Job, error: float) -> str:
 
 
 def apart(job: Job, results: Sequence[Array], rank: int) -> str:
-    """Why a rank's result may have other bits than others': whether it is more accurate there."""
-    others = [each for other, each in enumerate(results) if other != rank]
-    alone = np.flatnonzero(np.all([each != results[rank] for each in others], axis=0))
-    if not len(alone):
+    """Whether all ranks but this one have the same somewhere, and it is closer to the sum there."""
+    first, *others = [each for other, each in enumerate(results) if other != rank]
+    alone = (first != results[rank]) & np.all([each == first for each in others], axis=0)
+    if not others or not alone.any():
         return ""
-    mine, theirs = (np.abs(each[alone] - job.total[alone]).mean() for each in (results[rank], others[0]))
-    since, until = int(alone[0]), int(alone[-1])
-    if mine < 0.9 * theirs and until - since < 1.1 * len(alone) + FEW:
-        return (
-            f"In elements {since} to {until} rank {rank} differs from every other rank, and its values are closer to the "
-            "sum. The owner must also use what the others get from it: the sum after it was quantized."
-        )
-    return ""
+    mine, theirs = (np.abs(each[alone] - job.total[alone]).mean() for each in (results[rank], first))
+    if mine > 0.9 * theirs:
+        return ""
+    places = np.flatnonzero(alone)
+    return (
+        f"Between elements {places[0]} and {places[-1]}, {len(places)} of rank {rank}'s values differ from those of all "
+        "other ranks, which agree, and are closer to the sum. The owner of a shard must also use what the others get from "
+        "it: the sum after it was quantized."
+    )
