@@ -236,7 +236,7 @@ def _moved(step: Callable[[], Any], steps: int) -> int:
     return int(moved)
 
 
-def _bytes_a_step(step: Callable[[], Any]) -> float:
+def bytes_a_step(step: Callable[[], Any]) -> float:
     return (_moved(step, COUNTED) - _moved(step, 0)) / COUNTED
 
 
@@ -263,7 +263,7 @@ def rank_main(rank: int, folder: str, ranks: int, code: Mapping[str, str], calls
         ours, theirs = make(loaded(name, source))
         _compare(name, ours, theirs)
         mine, other = by_turns(ours.step, theirs.step, calls)
-        sent, others = _bytes_a_step(ours.step), _bytes_a_step(theirs.step)
+        sent, others = bytes_a_step(ours.step), bytes_a_step(theirs.step)
         row = {"function": name, "library": library, "ranks": ranks, "calls": calls}
         row |= {"ours": mine, "theirs": other, "ratio": mine / other}
         rows.append(row | {"our_bytes": sent, "their_bytes": others, "bytes_ratio": sent / others})

@@ -44,6 +44,7 @@ def _error(draw: Draw) -> Iterator[Case]:
         yield case(draw, "error", ranks, length, block)
     yield case(draw, "error", 4, 1536, 32, _magnitudes, "blocks of very different magnitudes")
     yield case(draw, "error", 2, 768, 32, _range, "magnitudes from 1e-30 to 1e30")
+    yield case(draw, "error", 3, 480, 16, _halfway, "values between two codes of float8_e5m2")
     yield case(draw, "error", 4, 512, 32, _loud, "one rank's values 1000 times as large")
 
 
@@ -91,23 +92,23 @@ def case(
 def _normal(generator: np.random.Generator, length: int) -> Array:
     """Standard normal numbers, none smaller than elements can be."""
     drawn = generator.normal(size=length)
-    return np.where(np.abs(drawn) < 1e-6, 1e-6, drawn)
+    return np.asarray(np.where(np.abs(drawn) < 1e-6, 1e-6, drawn))
 
 
 def _by_block(length: int, block: int) -> Array:
     """Of each element 0, 1, 2, ...: three blocks in a row have the same number. One block would be too few: what an
     element may be off by also depends on its neighbors."""
-    return np.arange(length) // (3 * block)
+    return np.asarray(np.arange(length) // (3 * block))
 
 
 def _magnitudes(generator: np.random.Generator, rank: int, length: int, block: int) -> Array:
     """Blocks of a millionth of the magnitude of others."""
-    return _normal(generator, length) * 10.0 ** np.array([0, 3, -3, 6])[_by_block(length, block) % 4]
+    return np.asarray(_normal(generator, length) * 10.0 ** np.array([0, 3, -3, 6])[_by_block(length, block) % 4])
 
 
 def _range(generator: np.random.Generator, rank: int, length: int, block: int) -> Array:
     drawn = generator.uniform(1, 2, length) * generator.choice((-1, 1), length)
-    return np.where(_by_block(length, block) % 2, drawn * LEAST, drawn * (MOST / 2))
+    return np.asarray(np.where(_by_block(length, block) % 2, drawn * LEAST, drawn * (MOST / 2)))
 
 
 def _negative(generator: np.random.Generator, rank: int, length: int, block: int) -> Array:
@@ -115,8 +116,16 @@ def _negative(generator: np.random.Generator, rank: int, length: int, block: int
     return np.where(_by_block(length, block) % 2, -drawn, drawn)
 
 
+def _halfway(generator: np.random.Generator, rank: int, length: int, block: int) -> Array:
+    """A block's largest code has the mantissa 1.75 in both formats of float8. On ranks 0 and 1 elements have 1.125 and
+    1.375, less a little: with two bits of mantissa both are rounded down, and so is their sum, as rank 2 makes it less."""
+    drawn = np.full(length, (1.1249 / 1.75, 1.3749 / 1.75, -0.004)[rank])
+    drawn[::block] = (1.0, 1.0, 0.0)[rank]
+    return np.asarray(drawn * np.where(_by_block(length, block) % 2, -1, 1))
+
+
 def _loud(generator: np.random.Generator, rank: int, length: int, block: int) -> Array:
-    return _normal(generator, length) * (1000 if rank == 2 else 1)
+    return np.asarray(_normal(generator, length) * (1000 if rank == 2 else 1))
 
 
 def _unequal(generator: np.random.Generator, rank: int, length: int, block: int) -> Array:
@@ -144,13 +153,13 @@ def _blank(only: int) -> Values:
 
 
 def _sparse(generator: np.random.Generator, rank: int, length: int, block: int) -> Array:
-    return _normal(generator, length) * (np.arange(length) % 3 == 0)
+    return np.asarray(_normal(generator, length) * (np.arange(length) % 3 == 0))
 
 
 def _opposite(generator: np.random.Generator, rank: int, length: int, block: int) -> Array:
     """The same small numbers on all ranks, with the sign changed on every second: codes are the same, too."""
     values = (np.arange(length) * 7 % 16 + 1.0) / 4
-    return values if rank % 2 else -values
+    return np.asarray(values if rank % 2 else -values)
 
 
 # ---- layouts

@@ -26,7 +26,7 @@ def rounded(values: Array, mantissa: int = 3, smallest: int = -6, largest: float
     size = np.minimum(np.abs(values), largest)
     _, exponent = np.frexp(size)
     step = np.ldexp(1.0, np.maximum(exponent - 1, smallest) - mantissa)
-    return np.copysign(np.minimum(np.round(size / step) * step, largest), values)
+    return np.asarray(np.copysign(np.minimum(np.round(size / step) * step, largest), values))
 
 
 def quantized(flat: Array, block: int, **code: Any) -> Array:
