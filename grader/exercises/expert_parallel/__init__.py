@@ -1,0 +1,156 @@
+"""ExpertParallel(router, experts, k, capacity): a mixture of experts whose experts are spread over the ranks.
+
+Tokens travel to their experts and back by all-to-all (Lepikhin et al. 2021, GShard, section 3.2), the router is replicated.
+Top-k routing as Shazeer et al. 2017, section 2.1; with k = 1 as Fedus et al. 2022 (Switch), but for the weight, which is 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from grader.exercise import Check, Draw, Exercise
+from grader.exercises.common import checks
+from grader.exercises.expert_parallel import judging, moe
+from grader.exercises.expert_parallel.judging import GRADIENTS, WRONG, Job, calls, output, values
+from grader.exercises.expert_parallel.moe import FEATURES, HIDDEN, LEAST_GAP, Batch, Layer
+from grader.ranks.program import Function, Strided
+from grader.worlds.cases import Case
+from grader.worlds.ranks import Ranks
+
+IN_BOX = Path(__file__).with_name("in_box.py")
+CLASS = "ExpertParallel"
+EXPERTS = {1: 4, 2: 4, 3: 6, 4: 8}
+Tokens = Sequence[tuple[int, ...]]  # of each rank, step by step
+
+
+def cases(draw: Draw) -> Iterator[Case]:
+    """Every case of every check."""
+    counts = {1: ((7,), (4,)), 2: ((5, 9), (8, 3)), 3: ((6, 4, 9), (5, 8, 3)), 4: ((7, 4, 6, 9), (5, 8, 3, 6))}
+    for n, tokens in counts.items():
+        yield _case(draw, "top1", tokens, k=1, experts=n if n > 2 else EXPERTS[n])
+        yield _case(draw, "top2", tokens, k=2)
+    for k in (1, 2):
+        yield _case(draw, "empty", ((6, 0, 5), (0, 7, 4)), k=k, what="a rank without tokens")
+        yield _case(draw, "empty", ((5, 6), (4, 7)), k=k, idle=(0,), what="an expert without tokens")
+        yield _case(draw, "empty", ((3, 0, 6, 4),), k=k, idle=(2, 3, 6, 7), what="ranks whose experts get no token")
+    for tokens in counts.values():
+        for k in (1, 2):
+            yield _case(draw, "capacity", tokens[:1], k=k, capacity=3)
+    yield _case(draw, "budget", ((12, 16),), k=2)
+    for k in (1, 2):
+        yield _case(draw, "budget", ((12, 5, 9, 16), (8, 14, 10, 6)), k=k)
+    yield _case(draw, "real", ((420, 0, 61, 130),), k=2, experts=4, capacity=260, engine="gloo")
+
+
+def _case(
+    draw: Draw, group: str, tokens: Tokens, *, k: int, experts: int = 0, capacity: int | None = None,
+    idle: tuple[int, ...] = (), what: str = "", engine: str = "sim",
+) -> Case:  # fmt: skip
+    """A layer and its batches. No token chooses an expert that is `idle`; where experts have a capacity, the batches are
+    such that every usual mistake drops other pairs than the rule."""
+    n = len(tokens[0])
+    experts = experts or EXPERTS[n]
+    label = f"top-{k} of {experts} experts on {n} rank{'s' * (n > 1)}"
+    label += f" with a capacity of {capacity}" * (capacity is not None) + f", {what}" * bool(what)
+    generator = draw.generator(f"{group} {label}")
+    layer = _layer(generator, n, experts, k, capacity)
+    batches = tuple(_batch(generator, layer, counts, idle) for counts in tokens)
+    return Case(group, label, _arguments(layer, batches), CLASS, engine, by="train", expected=Job(layer, batches))
+
+
+def _layer(generator: np.random.Generator, n: int, experts: int, k: int, capacity: int | None) -> Layer:
+    rows, _ = np.linalg.qr(generator.standard_normal((FEATURES, FEATURES)))
+    shapes = (HIDDEN, FEATURES), (HIDDEN,), (FEATURES, HIDDEN), (FEATURES,)
+    made = [tuple(_values(generator, shape) for shape in shapes) for _ in range(experts)]
+    weight, bias = rows[:experts].astype(np.float32), _values(generator, (experts,))
+    return Layer(n, weight, bias, tuple(made), k, capacity)  # type: ignore[arg-type]
+
+
+def _values(generator: np.random.Generator, shape: tuple[int, ...]) -> moe.Array:
+    return np.asarray(generator.normal(0, 1 / np.sqrt(shape[-1]) if len(shape) > 1 else 0.5, shape), np.float32)
+
+
+def _batch(generator: np.random.Generator, layer: Layer, counts: tuple[int, ...], idle: tuple[int, ...]) -> Batch:
+    """Tokens that choose as is wished, all of one length; their logits are `LEAST_GAP` apart."""
+    while True:
+        xs = tuple(_tokens(generator, layer, count, idle) for count in counts)
+        wishes = tuple(np.asarray(generator.standard_normal(x.shape), np.float32) for x in xs)
+        batch = Batch(xs, wishes)
+        routing = moe.route(layer, batch)
+        busy = np.unique(routing.chosen)
+        if layer.capacity is None and len(busy) == len(layer.experts) - len(idle):
+            return batch
+        if layer.capacity is not None and all(
+            (routing.kept != kept).any() for kept, _ in moe.other_drops(layer, batch, routing)
+        ):
+            return batch
+
+
+def _tokens(generator: np.random.Generator, layer: Layer, count: int, idle: tuple[int, ...]) -> moe.Array:
+    """[count, features]: the first expert that may be chosen is often the first choice, where there is a capacity, and
+    the second the second."""
+    experts = len(layer.experts)
+    may = [expert for expert in range(experts) if expert not in idle]
+    logits = np.empty((count, experts))
+    for row in logits:
+        order = [*generator.permutation(may), *idle]
+        if layer.capacity is not None and generator.random() < 0.7:
+            first = [expert for expert in (1, 2) if expert in order]
+            order = [*first, *(expert for expert in order if expert not in first)]
+            if generator.random() < 0.3:
+                order[:2] = order[1::-1]
+        gaps = LEAST_GAP + generator.exponential(0.4, experts)
+        row[order] = np.cumsum(gaps)[::-1] - gaps.sum() / 2
+    rest = generator.standard_normal((count, FEATURES))  # what the router does not see
+    weight = layer.weight.astype(np.float64)
+    x = (logits - layer.bias) @ weight + rest - (rest @ weight.T) @ weight
+    return np.asarray(x, np.float32)
+
+
+def _arguments(layer: Layer, batches: tuple[Batch, ...]) -> tuple[tuple[Any, ...], ...]:
+    each = len(layer.experts) // layer.ranks
+    told = layer.k, layer.capacity, Strided.of(layer.weight), Strided.of(layer.bias)
+    return tuple(
+        (
+            *told,
+            [[Strided.of(part) for part in expert] for expert in layer.experts[rank * each : (rank + 1) * each]],
+            [Strided.of(batch.x[rank]) for batch in batches],
+            [Strided.of(batch.wish[rank]) for batch in batches],
+        )
+        for rank in range(layer.ranks)
+    )
+
+
+EXERCISE = Exercise(
+    name="expert_parallel",
+    chapter="16",
+    title="Expert parallelism: tokens travel to their experts and back",
+    minutes=75,
+    difficulty=3,
+    cost="seconds",
+    world=Ranks(
+        (Function(CLASS, ("router", "experts", "k", "capacity")),),
+        cases,
+        limits=checks.TRAINING,
+        in_box=IN_BOX,
+    ),
+    checks=(
+        Check("output", "The output of two experts a token, on 1 to 4 ranks", 3, checks.right(calls, "top2", output)),
+        Check("input", "The gradient of x", 3, checks.right(values, "top2", judging.inputs, because=WRONG)),
+        Check("experts", "The gradients of the experts", 2, checks.right(values, "top2", judging.experts, because=WRONG)),
+        Check("router", "The router's gradient, summed over ranks", 3,
+              checks.right(values, "top2", judging.router, because=WRONG)),
+        Check("top1", "One expert a token", 2, checks.right(values, "top1", *GRADIENTS)),
+        Check("empty", "Ranks and experts without tokens", 3, checks.right(values, "empty", *GRADIENTS)),
+        Check("capacity", "Drops exactly by the rule", 4, checks.right(values, "capacity", *GRADIENTS)),
+        Check("bytes", "No more bytes than tokens and counts take", 3,
+              checks.right(values, "budget", judging.sent, because=WRONG)),
+        Check("messages", "Three exchanges forward, two backward", 3,
+              checks.right(values, "budget", judging.messages, because=WRONG)),
+        Check("real", "On four real processes", 2, checks.right(values, "real", *GRADIENTS)),
+    ),
+)  # fmt: skip

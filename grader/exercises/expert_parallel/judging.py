@@ -1,0 +1,398 @@
+"""Judges of expert_parallel: outputs, gradients, and what is sent for them."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from grader import says, tally
+from grader.exercises.common import checks, plain
+from grader.exercises.expert_parallel import moe
+from grader.exercises.expert_parallel.moe import Array, Batch, Layer, Right
+from grader.ranks.blame.source import Source
+from grader.ranks.program import CallResult
+from grader.trace.events import SEND, Operation
+from grader.verdict import Kind
+from grader.worlds.cases import Case
+from grader.worlds.ranks import RankBench
+
+NEAR, FLOOR = 1e-5, 0.1  # relative to the greatest magnitude of the tensor, or to this where that is less
+ALIKE = 1e-4  # how near a result is to a mistake's that is named
+PARTS = ("forward", "backward", "finish_gradient_sync()")
+EXCHANGES = (3, 2)  # collectives forward and backward
+LEAST = 0.9  # of the bytes of the tokens whose experts are on other ranks
+WRONG = "the outputs are wrong"  # why a check about something else does not judge
+NAMES = ("first weight", "first bias", "second weight", "second bias")
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a case trains, and on what."""
+
+    layer: Layer
+    batches: tuple[Batch, ...]
+
+    @cached_property
+    def right(self) -> list[Right]:
+        """What every step must give."""
+        return [moe.solve(self.layer, batch) for batch in self.batches]
+
+
+class Found:
+    """One finished call of a case, step by step."""
+
+    def __init__(self, bench: RankBench, case: Case, result: CallResult) -> None:
+        self.bench, self.case, self.result = bench, case, result
+        self.job: Job = case.expected
+        self.layer, self.n = self.job.layer, case.ranks
+        self.steps = range(len(self.job.batches))
+
+    def told(self, rank: int, step: int, name: str) -> Any:
+        """What the harness returned of a step; None for what cannot be its answer."""
+        steps = self.result.returned[rank]
+        found = steps[step] if isinstance(steps, list) and len(steps) == len(self.steps) else None
+        return found.get(name) if isinstance(found, dict) else None
+
+    def lost(self, kind: Kind, what: str, rank: int | None = None, expected: str = "", got: str = "") -> Exception:
+        return self.bench.lost(self.case, kind, f"With {self.case.label}: {what}", rank, expected, got)
+
+    def when(self, step: int) -> str:
+        return f"in step {step + 1} of {len(self.steps)}, " if len(self.steps) > 1 else ""
+
+
+def calls(bench: RankBench, group: str) -> Iterator[tuple[Case, Found]]:
+    """The finished calls of `group`, without forbidden calls and open requests."""
+    for case, result in bench.calls(group):
+        checks.clean(bench, case, result)
+        yield case, Found(bench, case, result)
+
+
+def values(bench: RankBench, group: str) -> Iterator[tuple[Case, Found]]:
+    """The calls of `group` with right outputs. Raises Lost at the first without."""
+    for case, found in calls(bench, group):
+        output(bench, case, found)
+        yield case, found
+
+
+def _array(value: Any, shape: tuple[int, ...]) -> Array | None:
+    got = checks.array(value)
+    return got.astype(np.float64) if got is not None and got.shape == shape and got.dtype.kind == "f" else None
+
+
+def _wrong(got: Array, right: Array) -> tuple[int, ...] | None:
+    """The place of the greatest difference, where that is too great."""
+    if not right.size:
+        return None
+    off = np.abs(got - right)
+    off[~np.isfinite(off)] = np.inf
+    at = np.unravel_index(int(np.argmax(off)), right.shape)
+    allowed = NEAR * max(float(np.abs(right).max()), FLOOR)
+    return tuple(map(int, at)) if off[at] > allowed else None
+
+
+def _alike(got: Array, other: Array) -> bool:
+    return bool(np.allclose(got, other, rtol=ALIKE, atol=ALIKE * max(float(np.abs(other).max(initial=0)), FLOOR)))
+
+
+# ---- outputs
+
+
+def output(bench: RankBench, case: Case, found: Found) -> None:
+    """The outputs of every rank's tokens."""
+    for step in found.steps:
+        rights = found.job.right[step].outputs
+        gots = [_array(found.told(rank, step, "output"), right.shape) for rank, right in enumerate(rights)]
+        for rank, (got, right) in enumerate(zip(gots, rights, strict=True)):
+            if got is None:
+                came = plain.in_words(found.told(rank, step, "output"))
+                what = f"{found.when(step)}forward returned {came} on rank {rank}. Return a float tensor of shape "
+                raise found.lost("wrong_result", f"{what}{right.shape}, a row for each of the rank's tokens.", rank)
+            at = _wrong(got, right)
+            if at is None:
+                continue
+            one, other = plain.apart(float(got[at]), float(right[at]))
+            what = (
+                f"{found.when(step)}rank {rank}'s output for its token {at[0]} is {one} at feature {at[1]}. "
+                f"One process on all ranks' tokens gives {other}. {_why_output(found, step, gots, rank, at[0])}"
+            )
+            raise found.lost("wrong_result", what.rstrip(), rank, other, one)
+
+
+def _why_output(found: Found, step: int, gots: list[Array | None], rank: int, token: int) -> str:
+    layer, batch, right = found.layer, found.job.batches[step], found.job.right[step]
+    for mistaken, told in moe.mistakes(layer, batch):
+        if all(got is not None and _alike(got, row) for got, row in zip(gots, mistaken.outputs, strict=True)):
+            return told
+    got = gots[rank]
+    assert got is not None
+    for owner, rows in enumerate(right.outputs):
+        for place, row in enumerate(rows):
+            if _alike(got[token], row) and (owner, place) != (rank, token):
+                whose = f"token {place}" if owner == rank else f"rank {owner}'s token {place}"
+                return f"This is the output of {whose}. Put the rows back in the order of the tokens."
+    if not got.any():
+        return "All of the rank's outputs are zero."
+    routing = moe.route(layer, batch)
+    chosen = routing.chosen[np.flatnonzero(batch.rank == rank)[token]]
+    where = [f"{expert} (on rank {layer.owner(int(expert))})" for expert in chosen]
+    return f"Its choice is expert {says.listed(where, 'and then')}."
+
+
+# ---- gradients
+
+
+def _gradient(
+    found: Found, step: int, rank: int, name: str, told: Any, whole: Array, why: Callable[[Array], str]
+) -> None:
+    """Raise Lost where a gradient, of which None counts as zero, is not `whole`."""
+    got = np.zeros(whole.shape) if told is None else _array(told, whole.shape)
+    if got is None:
+        what = f"{name} on rank {rank} is {plain.in_words(told)} instead of a float tensor of shape {whole.shape}."
+        raise found.lost("wrong_result", f"{found.when(step)}{what}", rank)
+    at = _wrong(got, whole)
+    if at is not None:
+        one, other = plain.apart(float(got[at]), float(whole[at]))
+        came = "None, which counts as zero" if told is None else f"{one} at {at}"
+        right = f"{other} at {at}" if told is None else other
+        what = f"{found.when(step)}{name} on rank {rank} is {came}. One process gives {right}. {why(got)}"
+        raise found.lost("wrong_result", what.rstrip(), rank, other, one)
+
+
+def inputs(bench: RankBench, case: Case, found: Found) -> None:
+    """The gradient of x, on every rank."""
+    for step in found.steps:
+        for rank, whole in enumerate(found.job.right[step].inputs):
+            told = found.told(rank, step, "input")
+            why = functools.partial(_why_input, found, step, rank)
+            _gradient(found, step, rank, "the gradient of x", told, whole, why)
+
+
+def _why_input(found: Found, step: int, rank: int, got: Array) -> str:
+    layer, batch, right = found.layer, found.job.batches[step], found.job.right[step]
+    if found.told(rank, step, "attached") is False:
+        return "The output does not depend on x: no operation on the way may detach it, also not a collective."
+    if _alike(got, right.inputs[rank] - right.through_router[rank]):
+        return (
+            "The part that goes through the weights is missing: the router must get a gradient, too, and pass it on. "
+            "Do not detach the weights."
+        )
+    if _alike(got, right.through_router[rank]):
+        return (
+            "Only the part that goes through the weights is there. dist.all_to_all_single has no gradient: write the "
+            "exchange as a torch.autograd.Function whose backward sends the gradients back the same way."
+        )
+    for mistaken, told in moe.mistakes(layer, batch):
+        if _alike(got, mistaken.inputs[rank]):
+            return told
+    return _scaled(got, right.inputs[rank], found.n)
+
+
+def _scaled(got: Array, right: Array, n: int) -> str:
+    if n > 1 and _alike(got, right * n):
+        return f"It is {n} times too large: it is summed over ranks that have it already."
+    if n > 1 and _alike(got * n, right):
+        return f"It is {n} times too small. The losses of the ranks add up, so divide nothing by the number of ranks."
+    return "" if got.any() else "It is zero everywhere."
+
+
+def experts(bench: RankBench, case: Case, found: Found) -> None:
+    """The gradients of every rank's experts."""
+    each = len(found.layer.experts) // found.n
+    for step in found.steps:
+        for expert, wholes in enumerate(found.job.right[step].experts):
+            rank = found.layer.owner(expert)
+            held = _listed(_listed(found.told(rank, step, "experts"), each)[expert % each], len(wholes))
+            for which, whole in enumerate(wholes):
+                name = f"the gradient of expert {expert}'s {NAMES[which]}"
+                why = functools.partial(_why_expert, found, step, expert, which, held[which] is None)
+                _gradient(found, step, rank, name, held[which], whole, why)
+
+
+def _listed(told: Any, count: int) -> list[Any]:
+    return told if isinstance(told, list) and len(told) == count else [None] * count
+
+
+def _why_expert(found: Found, step: int, expert: int, which: int, none: bool, got: Array) -> str:
+    layer, batch, right = found.layer, found.job.batches[step], found.job.right[step].experts
+    each = len(layer.experts) // found.n
+    if none:
+        return "Call the expert modules that the layer was given, and detach nothing between them and the output."
+    alike = [right[rank * each + expert % each][which] for rank in range(found.n)]  # in the same place of each rank
+    for total, word in ((np.sum(alike, 0), "the sum"), (np.mean(alike, 0), "the mean")):
+        if found.n > 1 and _alike(got, total):
+            return (
+                f"It is {word} over the ranks' experts in this place. These are different experts: reduce the router's "
+                "gradient only, and leave those of the experts as they are."
+            )
+    own = moe.solve(layer, Batch(batch.x, tuple(
+        wish if rank == layer.owner(expert) else np.zeros_like(wish) for rank, wish in enumerate(batch.wish)
+    )))  # fmt: skip
+    if found.n > 1 and _alike(got, own.experts[expert][which]):
+        return (
+            f"Only the tokens of rank {layer.owner(expert)} itself count. The gradients of the others' must come back."
+        )
+    for mistaken, told in moe.mistakes(layer, batch):
+        if _alike(got, mistaken.experts[expert][which]):
+            return told
+    return _scaled(got, right[expert][which], found.n)
+
+
+def router(bench: RankBench, case: Case, found: Found) -> None:
+    """The router's gradient, which is the sum over the ranks, on every rank; one collective for each parameter."""
+    for step in found.steps:
+        for rank in range(found.n):
+            held = _listed(found.told(rank, step, "router"), 2)
+            for which, whole in enumerate(found.job.right[step].router_sum):
+                name = f"after finish_gradient_sync(), the gradient of the router's {('weight', 'bias')[which]}"
+                why = functools.partial(_why_router, found, step, rank, which)
+                _gradient(found, step, rank, name, held[which], whole, why)
+    _finish(found)
+
+
+def _why_router(found: Found, step: int, rank: int, which: int, got: Array) -> str:
+    right, n = found.job.right[step], found.n
+    if found.layer.k == 1:
+        return "With k = 1 the weight is 1, whatever the logits are, so the router's gradient is zero."
+    if n > 1 and _alike(got, right.router[rank][which]):
+        return "It is the rank's own part of the sum. Add up the router's gradients of all ranks."
+    if n > 1 and _alike(got * n, right.router_sum[which]):
+        return f"It is the mean over the {n} ranks. The losses add up, so the gradients do, too: take the sum."
+    if not got.any():
+        return "It is zero: the weights were detached from the graph, or no token's weight reached the output."
+    before = found.job.right[step - 1].router_sum[which] if step else None
+    if before is not None and _alike(got, right.router_sum[which] + before):
+        return "The gradient of the step before was added. Set .grad, and keep nothing from one step to the next."
+    return _scaled(got, right.router_sum[which], n)
+
+
+# ---- messages
+
+
+def _windows(found: Found, rank: int) -> list[list[Operation]] | None:
+    """What a rank posted in each part of each step; None on real processes, where nobody marks them."""
+    trace = found.result.trace
+    if not trace.virtual:
+        return None
+    marks = sum(span.rank == rank and span.what == "compute" and not span.line for span in trace.spans)
+    if marks != 4 * len(found.steps):
+        what = f"rank {rank} called compute() from a hook, so the parts of a step cannot be told apart. Do not call it."
+        raise found.lost("forbidden_call", what, rank)
+    return checks.by_step(found.result, rank, marks)
+
+
+def _parts(found: Found, part: int) -> Iterator[tuple[int, list[list[Operation]]]]:
+    """Of each step, what every rank posted in one of its parts."""
+    windows = [_windows(found, rank) for rank in range(found.n)]
+    for step in found.steps:
+        yield step, [mine[4 * step + part] for mine in windows if mine is not None]
+
+
+def _finish(found: Found) -> None:
+    for step, ranks in _parts(found, 2):
+        for rank, posted in enumerate(ranks):
+            called = _collectives(posted)
+            if len(called) > 2:
+                what = (
+                    f"{found.when(step)}finish_gradient_sync() made {len(called)} collective calls on rank {rank}: "
+                    f"{_quoted(found, called)}. The router has 2 parameters, so 2 are allowed."
+                )
+                raise found.lost("too_many_messages", what, rank, "at most 2", str(len(called)))
+
+
+def messages(bench: RankBench, case: Case, found: Found) -> None:
+    """At most 3 exchanges forward and 2 backward: a collective, or 2(N-1) messages that a rank sends."""
+    each = max(1, 2 * (found.n - 1))
+    for part, most in enumerate(EXCHANGES):
+        for step, ranks in _parts(found, part):
+            for rank, posted in enumerate(ranks):
+                called, sends = _collectives(posted), [op for op in posted if op.kind == SEND]
+                made = len(called) + math.ceil(len(sends) / each)
+                tally.note(f"exchanges {PARTS[part]}", made, most, "exchanges", where=case.label)
+                if made <= most:
+                    continue
+                told = f"{len(called)} collective calls" if called else ""
+                told += " and " * (bool(called) and bool(sends))
+                told += f"{says.counted(len(sends), 'message')} to other ranks" if sends else ""
+                what = (
+                    f"{found.when(step)}rank {rank} made {told} in the {PARTS[part]} pass: "
+                    f"{_quoted(found, [*called, *sends])}. Allowed are {most} collectives, or {each} messages in place "
+                    f"of one of them. {_too_many(part)}"
+                )
+                raise found.lost("too_many_messages", what, rank, f"at most {most} exchanges", f"{made}")
+
+
+def _too_many(part: int) -> str:
+    if part:
+        return "The gradients go back the way that tokens and outputs came: the counts are known already."
+    return "Exchange the counts of all choices at once, then the tokens of all choices, then the outputs."
+
+
+def _collectives(posted: list[Operation]) -> list[Operation]:
+    return [op for op in posted if op.collective and op.name != "new_group"]
+
+
+def _quoted(found: Found, posted: list[Operation]) -> str:
+    """ "all_to_all_single (line 12: `...`), ...": each line once."""
+    source = Source(found.bench.program.file, found.bench.program.source)
+    lines = dict.fromkeys(f"{op.name}{source.quote(op.line)}" for op in posted)
+    return says.some([*lines], 4)
+
+
+def sent(bench: RankBench, case: Case, found: Found) -> None:
+    """The bytes of all ranks together, in the forward and in the backward pass."""
+    layer, n, trace = found.layer, found.n, found.result.trace
+    for part in range(2):
+        for step, ranks in _parts(found, part):
+            batch = found.job.batches[step]
+            total = sum(checks.sent_by(op, trace.groups.get(op.tag, ())) for posted in ranks for op in posted)
+            row = moe.FEATURES * 4
+            pairs = 2 * layer.k * batch.tokens * row
+            allowed = pairs + 8 * layer.k * len(layer.experts) * n * n
+            away = LEAST * 2 * (n - 1) / n * row * _away(layer, batch)
+            tally.note(f"bytes of all ranks {PARTS[part]}", total, allowed, "bytes", where=case.label)
+            if total > allowed:
+                what = (
+                    f"{found.when(step)}all ranks together send {total:,} bytes in the {PARTS[part]} pass. Each of the "
+                    f"{layer.k * batch.tokens} pairs of a token and an expert goes to its expert and back, "
+                    f"{pairs:,} bytes, and counts may take {allowed - pairs:,} bytes more. "
+                    f"{_sends_most(found, ranks)} Send a token only to the ranks of its experts, without padding."
+                )
+                raise found.lost("too_many_bytes", what, None, f"at most {allowed} bytes", f"{total} bytes")
+            if total < away:
+                what = (
+                    f"{found.when(step)}all ranks together send {total:,} bytes in the {PARTS[part]} pass, too few for "
+                    f"the {_away(layer, batch)} tokens whose experts are on other ranks to go there and back. Move all "
+                    "data by messages between the ranks."
+                )
+                raise found.lost("too_few_bytes", what, None, f"at least {away:.0f} bytes", f"{total} bytes")
+
+
+def _away(layer: Layer, batch: Batch) -> int:
+    """How many times a token must go to another rank: once for all its experts there."""
+    routing = moe.route(layer, batch)
+    targets = {
+        (int(token), layer.owner(int(routing.chosen[token, choice]))) for token, choice in np.argwhere(routing.kept)
+    }
+    return sum(owner != batch.rank[token] for token, owner in targets)
+
+
+def _sends_most(found: Found, ranks: list[list[Operation]]) -> str:
+    """Which of the learner's lines sends most."""
+    groups = found.result.trace.groups
+    by_line: dict[tuple[str, int], int] = {}
+    for op in (op for posted in ranks for op in posted):
+        key = op.name, op.line
+        by_line[key] = by_line.get(key, 0) + checks.sent_by(op, groups.get(op.tag, ()))
+    (name, line), most = max(by_line.items(), key=lambda each: each[1])
+    source = Source(found.bench.program.file, found.bench.program.source)
+    return f"Most of them, {most:,}, are sent by {name}{source.quote(line)}."
+
+
+Judge = Callable[[RankBench, Case, Found], None]
+GRADIENTS: tuple[Judge, ...] = (inputs, experts, router)
