@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -15,12 +16,13 @@ from grader import says, tally
 from grader.exercises.common import checks, plain
 from grader.exercises.expert_parallel import moe
 from grader.exercises.expert_parallel.moe import Array, Batch, Layer, Right
+from grader.lost import Lost
 from grader.ranks.blame.source import Source
 from grader.ranks.program import CallResult
 from grader.trace.events import SEND, Operation
 from grader.verdict import Kind
 from grader.worlds.cases import Case
-from grader.worlds.ranks import RankBench
+from grader.worlds.ranks import Outcome, RankBench
 
 NEAR, FLOOR = 1e-5, 0.1  # relative to the greatest magnitude of the tensor, or to this where that is less
 ALIKE = 1e-4  # how near a result is to a mistake's that is named
@@ -42,6 +44,9 @@ class Job:
     def right(self) -> list[Right]:
         """What every step must give."""
         return [moe.solve(self.layer, batch) for batch in self.batches]
+
+
+Judge = Callable[[RankBench, Case, "Found"], None]
 
 
 class Found:
@@ -73,11 +78,38 @@ def calls(bench: RankBench, group: str) -> Iterator[tuple[Case, Found]]:
         yield case, Found(bench, case, result)
 
 
-def values(bench: RankBench, group: str) -> Iterator[tuple[Case, Found]]:
-    """The calls of `group` with right outputs. Raises Lost at the first without."""
-    for case, found in calls(bench, group):
-        output(bench, case, found)
-        yield case, found
+def _finished(bench: RankBench, groups: Sequence[str]) -> Iterator[tuple[Case, Found]]:
+    """The calls of the first of `groups`, and those of the others up to the first that is no good: that costs the points
+    of a check of its own."""
+    yield from calls(bench, groups[0])
+    for group in groups[1:]:
+        found = []
+        with contextlib.suppress(Lost):
+            for each in calls(bench, group):
+                found.append(each)
+        yield from found
+
+
+def judged(groups: Sequence[str], judge: Judge) -> Callable[[RankBench], Outcome]:
+    """Makes a check of a judge of something else than the outputs: it is asked about the calls whose outputs are right,
+    in the first of `groups` and, as far as the calls finish there, in the others."""
+
+    def check(bench: RankBench) -> Outcome:
+        wrong: Lost | None = None
+        asked = 0
+        for case, found in _finished(bench, groups):
+            try:
+                output(bench, case, found)
+            except Lost as loss:
+                wrong = wrong or loss
+                continue
+            asked += 1
+            judge(bench, case, found)
+        if wrong is not None and not asked:
+            raise Lost(checks.not_judged(wrong.diagnosis, WRONG), wrong.picture)
+        return bench.picture(groups[0])
+
+    return check
 
 
 def _array(value: Any, shape: tuple[int, ...]) -> Array | None:
@@ -392,7 +424,3 @@ def _sends_most(found: Found, ranks: list[list[Operation]]) -> str:
     (name, line), most = max(by_line.items(), key=lambda each: each[1])
     source = Source(found.bench.program.file, found.bench.program.source)
     return f"Most of them, {most:,}, are sent by {name}{source.quote(line)}."
-
-
-Judge = Callable[[RankBench, Case, Found], None]
-GRADIENTS: tuple[Judge, ...] = (inputs, experts, router)
