@@ -92,7 +92,8 @@ def _finished(bench: RankBench, groups: Sequence[str]) -> Iterator[tuple[Case, F
 
 def judged(groups: Sequence[str], judge: Judge) -> Callable[[RankBench], Outcome]:
     """Makes a check of a judge of something else than the outputs: it is asked about the calls whose outputs are right,
-    in the first of `groups` and, as far as the calls finish there, in the others."""
+    in the first of `groups` and, as far as the calls finish there, in the others. At least one must be, on several
+    ranks of the first."""
 
     def check(bench: RankBench) -> Outcome:
         wrong: Lost | None = None
@@ -103,7 +104,7 @@ def judged(groups: Sequence[str], judge: Judge) -> Callable[[RankBench], Outcome
             except Lost as loss:
                 wrong = wrong or loss
                 continue
-            asked += 1
+            asked += case.group == groups[0] and case.ranks > 1
             judge(bench, case, found)
         if wrong is not None and not asked:
             raise Lost(checks.not_judged(wrong.diagnosis, WRONG), wrong.picture)
@@ -161,19 +162,26 @@ def _why_output(found: Found, step: int, gots: list[Array | None], rank: int, to
     for mistaken, told in moe.mistakes(layer, batch):
         if all(got is not None and _alike(got, row) for got, row in zip(gots, mistaken.outputs, strict=True)):
             return told
-    got = gots[rank]
+    got, row = gots[rank], right.outputs[rank][token]
     assert got is not None
+    routing = moe.route(layer, batch)
+    at = np.flatnonzero(batch.rank == rank)[token]
+    if not row.any():
+        return "All pairs of this token are dropped, so its output is zero."
+    if not got[token].any():
+        return f"The whole row is zero, but {int(routing.kept[at].sum())} of the token's {layer.k} pairs are kept."
+    if all(
+        each is not None and np.allclose(each, whole, 0.02, 0.02)
+        for each, whole in zip(gots, right.outputs, strict=True)
+    ):
+        return "All outputs are nearly right, but not to float32's precision. Compute and send in float32."
     for owner, rows in enumerate(right.outputs):
-        for place, row in enumerate(rows):
-            if _alike(got[token], row) and (owner, place) != (rank, token):
+        for place, other in enumerate(rows):
+            if other.any() and _alike(got[token], other) and (owner, place) != (rank, token):
                 whose = f"token {place}" if owner == rank else f"rank {owner}'s token {place}"
                 return f"This is the output of {whose}. Put the rows back in the order of the tokens."
-    if not got.any():
-        return "All of the rank's outputs are zero."
-    routing = moe.route(layer, batch)
-    chosen = routing.chosen[np.flatnonzero(batch.rank == rank)[token]]
-    where = [f"{expert} (on rank {layer.owner(int(expert))})" for expert in chosen]
-    return f"Its choice is expert {says.listed(where, 'and then')}."
+    chosen = (f"expert {expert} on rank {layer.owner(int(expert))}" for expert in routing.chosen[at])
+    return f"The token chooses {says.listed(chosen, 'and then')}. Follow its rows there and back."
 
 
 # ---- gradients
@@ -348,11 +356,10 @@ def messages(bench: RankBench, case: Case, found: Found) -> None:
                 tally.note(f"exchanges {PARTS[part]}", made, most, "exchanges", where=case.label)
                 if made <= most:
                     continue
-                told = f"{len(called)} collective calls" if called else ""
-                told += " and " * (bool(called) and bool(sends))
-                told += f"{says.counted(len(sends), 'message')} to other ranks" if sends else ""
+                told = [f"made {says.counted(len(called), 'collective call')}"] * bool(called)
+                told += [f"sent {says.counted(len(sends), 'message')}"] * bool(sends)
                 what = (
-                    f"{found.when(step)}rank {rank} made {told} in the {PARTS[part]} pass: "
+                    f"{found.when(step)}rank {rank} {says.listed(told)} in the {PARTS[part]} pass: "
                     f"{_quoted(found, [*called, *sends])}. Allowed are {most} collectives, or {each} messages in place "
                     f"of one of them. {_too_many(part)}"
                 )

@@ -208,6 +208,11 @@ def mistakes(layer: Layer, batch: Batch) -> Iterator[tuple[Right, str]]:
         f"{layer.k} chosen logits only."
     )
     yield solve(layer, batch, replace(right, weights=everyone)), told
+    each = len(layer.experts) // layer.ranks
+    if layer.ranks > 1 and each > 1:
+        dealt = tuple(layer.experts[e % layer.ranks * each + e // layer.ranks] for e in range(len(layer.experts)))
+        told = f"The experts were taken to be dealt to the ranks in turn. Rank 0 holds experts 0 to {each - 1}."
+        yield solve(replace(layer, experts=dealt), batch), told
     if layer.k > 1:
         told = "All chosen experts count alike. Multiply each output by its weight."
         yield solve(layer, batch, replace(right, weights=np.ones(right.weights.shape))), told
