@@ -14,8 +14,9 @@ import numpy as np
 
 from grader.exercise import Check, Draw, Exercise
 from grader.exercises.common import checks
-from grader.exercises.expert_parallel import judging, moe
-from grader.exercises.expert_parallel.judging import Job, calls, judged, output
+from grader.exercises.expert_parallel import judging, moe, sending
+from grader.exercises.expert_parallel.found import Job
+from grader.exercises.expert_parallel.judging import calls, calls_without_tokens, judged, output
 from grader.exercises.expert_parallel.moe import FEATURES, HIDDEN, LEAST_GAP, Batch, Layer
 from grader.ranks.program import Function, Strided
 from grader.worlds.cases import Case
@@ -35,9 +36,16 @@ def cases(draw: Draw) -> Iterator[Case]:
         yield _case(draw, "top1", tokens, k=1, experts=n if n > 2 else EXPERTS[n])
         yield _case(draw, "top2", tokens, k=2)
         yield _case(draw, "capacity", tokens[:1], k=2, capacity=3)
-    yield _case(draw, "empty", ((6, 0, 5), (0, 7, 4)), k=2, what="a rank without tokens")
-    yield _case(draw, "empty", ((5, 6), (4, 7)), k=2, idle=(0,), what="an expert without tokens")
-    yield _case(draw, "empty", ((3, 0, 6, 4),), k=2, idle=(2, 3, 6, 7), what="ranks whose experts get no token")
+    yield _case(draw, "empty", ((6, 0, 5), (0, 7, 4)), k=2, what="no tokens on rank 1, then on rank 0")
+    yield _case(draw, "empty", ((5, 6), (4, 7)), k=2, idle=(0,), what="no tokens for expert 0")
+    yield _case(
+        draw,
+        "empty",
+        ((3, 0, 6, 4),),
+        k=2,
+        idle=(2, 3, 6, 7),
+        what="none on rank 1, and none for the experts of ranks 1 and 3",
+    )
     yield _case(draw, "budget", ((12, 16),), k=2)
     for k in (1, 2):
         yield _case(draw, "budget", ((12, 5, 9, 16), (8, 14, 10, 6)), k=k)
@@ -144,10 +152,10 @@ EXERCISE = Exercise(
         Check("experts", "The gradients of the experts", 3, judged(TRAINED, judging.experts)),
         Check("router", "The router's gradient, summed over the ranks", 3, judged(TRAINED, judging.router)),
         Check("top1", "One expert a token", 2, checks.right(calls, "top1", output)),
-        Check("empty", "Ranks and experts without tokens", 3, checks.right(calls, "empty", output)),
+        Check("empty", "Ranks and experts without tokens", 3, checks.right(calls_without_tokens, "empty", output)),
         Check("capacity", "Drops exactly by the rule", 4, checks.right(calls, "capacity", output)),
-        Check("bytes", "No more bytes than tokens and counts take", 3, judged(["budget"], judging.sent)),
-        Check("messages", "Three exchanges forward, two backward", 3, judged(["budget"], judging.messages)),
+        Check("bytes", "No more bytes than tokens and counts take", 3, judged(["budget"], sending.sent)),
+        Check("messages", "Three exchanges forward, two backward", 3, judged(["budget"], sending.messages)),
         Check("real", "On four real processes", 2, checks.right(calls, "real", output)),
     ),
 )  # fmt: skip

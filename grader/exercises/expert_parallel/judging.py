@@ -1,74 +1,28 @@
-"""Judges of expert_parallel: outputs, gradients, and what is sent for them."""
+"""Judges of expert_parallel: outputs and gradients."""
 
 from __future__ import annotations
 
 import contextlib
 import functools
-import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from grader import says, tally
+from grader import says
 from grader.exercises.common import checks, plain
-from grader.exercises.expert_parallel import moe
-from grader.exercises.expert_parallel.moe import Array, Batch, Layer, Right
+from grader.exercises.expert_parallel import moe, sending
+from grader.exercises.expert_parallel.found import Found, Judge
+from grader.exercises.expert_parallel.moe import Array, Batch
 from grader.lost import Lost
-from grader.ranks.blame.source import Source
-from grader.ranks.program import CallResult
-from grader.trace.events import SEND, Operation
-from grader.verdict import Kind
 from grader.worlds.cases import Case
 from grader.worlds.ranks import Outcome, RankBench
 
 NEAR, FLOOR = 1e-5, 0.1  # relative to the greatest magnitude of the tensor, or to this where that is less
 ALIKE = 1e-4  # how near a result is to a mistake's that is named
-PARTS = ("forward", "backward", "finish_gradient_sync()")
-EXCHANGES = (3, 2)  # collectives forward and backward
-LEAST = 0.9  # of the bytes of the tokens whose experts are on other ranks
 WRONG = "the outputs are wrong"  # why a check about something else does not judge
 NAMES = ("first weight", "first bias", "second weight", "second bias")
-
-
-@dataclass(frozen=True)
-class Job:
-    """What a case trains, and on what."""
-
-    layer: Layer
-    batches: tuple[Batch, ...]
-
-    @cached_property
-    def right(self) -> list[Right]:
-        """What every step must give."""
-        return [moe.solve(self.layer, batch) for batch in self.batches]
-
-
-Judge = Callable[[RankBench, Case, "Found"], None]
-
-
-class Found:
-    """One finished call of a case, step by step."""
-
-    def __init__(self, bench: RankBench, case: Case, result: CallResult) -> None:
-        self.bench, self.case, self.result = bench, case, result
-        self.job: Job = case.expected
-        self.layer, self.n = self.job.layer, case.ranks
-        self.steps = range(len(self.job.batches))
-
-    def told(self, rank: int, step: int, name: str) -> Any:
-        """What the harness returned of a step; None for what cannot be its answer."""
-        steps = self.result.returned[rank]
-        found = steps[step] if isinstance(steps, list) and len(steps) == len(self.steps) else None
-        return found.get(name) if isinstance(found, dict) else None
-
-    def lost(self, kind: Kind, what: str, rank: int | None = None, expected: str = "", got: str = "") -> Exception:
-        return self.bench.lost(self.case, kind, f"With {self.case.label}: {what}", rank, expected, got)
-
-    def when(self, step: int) -> str:
-        return f"in step {step + 1} of {len(self.steps)}, " if len(self.steps) > 1 else ""
 
 
 def calls(bench: RankBench, group: str) -> Iterator[tuple[Case, Found]]:
@@ -76,6 +30,17 @@ def calls(bench: RankBench, group: str) -> Iterator[tuple[Case, Found]]:
     for case, result in bench.calls(group):
         checks.clean(bench, case, result)
         yield case, Found(bench, case, result)
+
+
+def calls_without_tokens(bench: RankBench, group: str) -> Iterator[tuple[Case, Found]]:
+    """The same where ranks or experts have no tokens. Where a call ends badly it says of which case that is."""
+    try:
+        yield from calls(bench, group)
+    except Lost as loss:
+        if loss.picture is None or loss.picture.result is not None:
+            raise
+        message = f"With {loss.picture.case.label}: {loss.diagnosis.message}"
+        raise Lost(replace(loss.diagnosis, message=message), loss.picture) from None
 
 
 def _finished(bench: RankBench, groups: Sequence[str]) -> Iterator[tuple[Case, Found]]:
@@ -224,9 +189,14 @@ def _why_input(found: Found, step: int, rank: int, got: Array) -> str:
         )
     if _alike(got, right.through_router[rank]):
         return (
-            "Only the part that goes through the weights is there. dist.all_to_all_single has no gradient: write the "
-            "exchange as a torch.autograd.Function whose backward sends the gradients back the same way."
+            "Only the part that goes through the weights is there: the rows that travel lose their connection to x. "
+            "dist.all_to_all_single has no gradient of its own: write the exchange as a torch.autograd.Function whose "
+            "backward sends the gradients back the same way."
         )
+    alone = [moe.solve(layer, batch, moe.only(layer, batch, choice)) for choice in range(layer.k)]
+    rows = [right.through_router[rank] + one.inputs[rank] - one.through_router[rank] for one in alone]
+    if layer.k > 1 and all(any(_alike(mine, one[at]) for one in rows) for at, mine in enumerate(got)):
+        return f"Of a token's {layer.k} rows only one counts. Add up the gradients of all rows of a token."
     for mistaken, told in moe.mistakes(layer, batch):
         if _alike(got, mistaken.inputs[rank]):
             return told
@@ -292,7 +262,7 @@ def router(bench: RankBench, case: Case, found: Found) -> None:
                 name = f"after finish_gradient_sync(), the gradient of the router's {('weight', 'bias')[which]}"
                 why = functools.partial(_why_router, found, step, rank, which)
                 _gradient(found, step, rank, name, held[which], whole, why)
-    _finish(found)
+    sending.finish(found)
 
 
 def _why_router(found: Found, step: int, rank: int, which: int, got: Array) -> str:
@@ -309,125 +279,3 @@ def _why_router(found: Found, step: int, rank: int, which: int, got: Array) -> s
     if before is not None and _alike(got, right.router_sum[which] + before):
         return "The gradient of the step before was added. Set .grad, and keep nothing from one step to the next."
     return _scaled(got, right.router_sum[which], n)
-
-
-# ---- messages
-
-
-def _windows(found: Found, rank: int) -> list[list[Operation]] | None:
-    """What a rank posted in each part of each step; None on real processes, where nobody marks them."""
-    trace = found.result.trace
-    if not trace.virtual:
-        return None
-    marks = sum(span.rank == rank and span.what == "compute" and not span.line for span in trace.spans)
-    if marks != 4 * len(found.steps):
-        what = f"rank {rank} called compute() from a hook, so the parts of a step cannot be told apart. Do not call it."
-        raise found.lost("forbidden_call", what, rank)
-    return checks.by_step(found.result, rank, marks)
-
-
-def _parts(found: Found, part: int) -> Iterator[tuple[int, list[list[Operation]]]]:
-    """Of each step, what every rank posted in one of its parts."""
-    windows = [_windows(found, rank) for rank in range(found.n)]
-    for step in found.steps:
-        yield step, [mine[4 * step + part] for mine in windows if mine is not None]
-
-
-def _finish(found: Found) -> None:
-    for step, ranks in _parts(found, 2):
-        for rank, posted in enumerate(ranks):
-            called = _collectives(posted)
-            if len(called) > 2:
-                what = (
-                    f"{found.when(step)}finish_gradient_sync() made {len(called)} collective calls on rank {rank}: "
-                    f"{_quoted(found, called)}. The router has 2 parameters, so 2 are allowed."
-                )
-                raise found.lost("too_many_messages", what, rank, "at most 2", str(len(called)))
-
-
-def messages(bench: RankBench, case: Case, found: Found) -> None:
-    """At most 3 exchanges forward and 2 backward: a collective, or 2(N-1) messages that a rank sends."""
-    each = max(1, 2 * (found.n - 1))
-    for part, most in enumerate(EXCHANGES):
-        for step, ranks in _parts(found, part):
-            for rank, posted in enumerate(ranks):
-                called, sends = _collectives(posted), [op for op in posted if op.kind == SEND]
-                made = len(called) + math.ceil(len(sends) / each)
-                tally.note(f"exchanges {PARTS[part]}", made, most, "exchanges", where=case.label)
-                if made <= most:
-                    continue
-                told = [f"made {says.counted(len(called), 'collective call')}"] * bool(called)
-                told += [f"sent {says.counted(len(sends), 'message')}"] * bool(sends)
-                what = (
-                    f"{found.when(step)}rank {rank} {says.listed(told)} in the {PARTS[part]} pass: "
-                    f"{_quoted(found, [*called, *sends])}. Allowed are {most} collectives, or {each} messages in place "
-                    f"of one of them. {_too_many(part)}"
-                )
-                raise found.lost("too_many_messages", what, rank, f"at most {most} exchanges", f"{made}")
-
-
-def _too_many(part: int) -> str:
-    if part:
-        return "The gradients go back the way that tokens and outputs came: the counts are known already."
-    return "Exchange the counts of all choices at once, then the tokens of all choices, then the outputs."
-
-
-def _collectives(posted: list[Operation]) -> list[Operation]:
-    return [op for op in posted if op.collective and op.name != "new_group"]
-
-
-def _quoted(found: Found, posted: list[Operation]) -> str:
-    """ "all_to_all_single (line 12: `...`), ...": each line once."""
-    source = Source(found.bench.program.file, found.bench.program.source)
-    lines = dict.fromkeys(f"{op.name}{source.quote(op.line)}" for op in posted)
-    return says.some([*lines], 4)
-
-
-def sent(bench: RankBench, case: Case, found: Found) -> None:
-    """The bytes of all ranks together, in the forward and in the backward pass."""
-    layer, n, trace = found.layer, found.n, found.result.trace
-    for part in range(2):
-        for step, ranks in _parts(found, part):
-            batch = found.job.batches[step]
-            total = sum(checks.sent_by(op, trace.groups.get(op.tag, ())) for posted in ranks for op in posted)
-            row = moe.FEATURES * 4
-            pairs = 2 * layer.k * batch.tokens * row
-            allowed = pairs + 8 * layer.k * len(layer.experts) * n * n
-            away = LEAST * 2 * (n - 1) / n * row * _away(layer, batch)
-            tally.note(f"bytes of all ranks {PARTS[part]}", total, allowed, "bytes", where=case.label)
-            if total > allowed:
-                what = (
-                    f"{found.when(step)}all ranks together send {total:,} bytes in the {PARTS[part]} pass. Each of the "
-                    f"{layer.k * batch.tokens} pairs of a token and an expert goes to its expert and back, "
-                    f"{pairs:,} bytes, and counts may take {allowed - pairs:,} bytes more. "
-                    f"{_sends_most(found, ranks)} Send a token only to the ranks of its experts, without padding."
-                )
-                raise found.lost("too_many_bytes", what, None, f"at most {allowed} bytes", f"{total} bytes")
-            if total < away:
-                what = (
-                    f"{found.when(step)}all ranks together send {total:,} bytes in the {PARTS[part]} pass, too few for "
-                    f"the {_away(layer, batch)} tokens whose experts are on other ranks to go there and back. Move all "
-                    "data by messages between the ranks."
-                )
-                raise found.lost("too_few_bytes", what, None, f"at least {away:.0f} bytes", f"{total} bytes")
-
-
-def _away(layer: Layer, batch: Batch) -> int:
-    """How many times a token must go to another rank: once for all its experts there."""
-    routing = moe.route(layer, batch)
-    targets = {
-        (int(token), layer.owner(int(routing.chosen[token, choice]))) for token, choice in np.argwhere(routing.kept)
-    }
-    return sum(owner != batch.rank[token] for token, owner in targets)
-
-
-def _sends_most(found: Found, ranks: list[list[Operation]]) -> str:
-    """Which of the learner's lines sends most."""
-    groups = found.result.trace.groups
-    by_line: dict[tuple[str, int], int] = {}
-    for op in (op for posted in ranks for op in posted):
-        key = op.name, op.line
-        by_line[key] = by_line.get(key, 0) + checks.sent_by(op, groups.get(op.tag, ()))
-    (name, line), most = max(by_line.items(), key=lambda each: each[1])
-    source = Source(found.bench.program.file, found.bench.program.source)
-    return f"Most of them, {most:,}, are sent by {name}{source.quote(line)}."

@@ -122,6 +122,12 @@ def keep(layer: Layer, batch: Batch, routing: Routing, key: Key, within: Key | N
     return kept
 
 
+def only(layer: Layer, batch: Batch, choice: int) -> Routing:
+    """By the rule, but without all other choices."""
+    routing = route(layer, batch)
+    return replace(routing, kept=routing.kept & (np.arange(layer.k) == choice))
+
+
 # ---- forward and backward
 
 
@@ -203,9 +209,8 @@ def mistakes(layer: Layer, batch: Batch) -> Iterator[tuple[Right, str]]:
             told = "The weights were renormalized after the drop. A dropped pair's weight is lost."
             yield solve(layer, batch, replace(right, weights=shares)), told
     everyone = np.take_along_axis(softmax(logits), right.chosen, 1)
-    told = (
-        f"These are the weights of a softmax over all {len(layer.experts)} logits. Take the softmax over the "
-        f"{layer.k} chosen logits only."
+    told = f"These are the weights of a softmax over all {len(layer.experts)} logits. " + (
+        f"Take the softmax over the {layer.k} chosen logits only." if layer.k > 1 else "With k = 1 the weight is 1."
     )
     yield solve(layer, batch, replace(right, weights=everyone)), told
     each = len(layer.experts) // layer.ranks
@@ -217,6 +222,5 @@ def mistakes(layer: Layer, batch: Batch) -> Iterator[tuple[Right, str]]:
         told = "All chosen experts count alike. Multiply each output by its weight."
         yield solve(layer, batch, replace(right, weights=np.ones(right.weights.shape))), told
         for choice in range(layer.k):
-            only = right.kept & (np.arange(layer.k) == choice)
             told = f"Only choice {choice + 1} of {layer.k} counts. Add the weighted outputs of all choices."
-            yield solve(layer, batch, replace(right, kept=only)), told
+            yield solve(layer, batch, only(layer, batch, choice)), told
