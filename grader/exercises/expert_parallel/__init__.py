@@ -33,19 +33,15 @@ def cases(draw: Draw) -> Iterator[Case]:
     """Every case of every check."""
     counts = {1: ((7,), (4,)), 2: ((5, 9), (8, 3)), 3: ((6, 4, 9), (5, 8, 3)), 4: ((7, 4, 6, 9), (5, 8, 1, 6))}
     for n, tokens in counts.items():
-        yield _case(draw, "top1", tokens, k=1, experts=n if n > 2 else EXPERTS[n])
-        yield _case(draw, "top2", tokens, k=2)
-        yield _case(draw, "capacity", tokens[:1], k=2, capacity=3)
+        for engine in ("sim", "gloo")[: 1 + (n == 4)]:  # simulated ranks could share what they like
+            yield _case(draw, "top1", tokens, k=1, experts=n if n > 2 else EXPERTS[n], engine=engine)
+            yield _case(draw, "top2", tokens, k=2, engine=engine)
+            yield _case(draw, "capacity", tokens[:1], k=2, capacity=3, engine=engine)
     yield _case(draw, "empty", ((6, 0, 5), (0, 7, 4)), k=2, what="no tokens on rank 1, then on rank 0")
     yield _case(draw, "empty", ((5, 6), (4, 7)), k=2, idle=(0,), what="no tokens for expert 0")
-    yield _case(
-        draw,
-        "empty",
-        ((3, 0, 6, 4),),
-        k=2,
-        idle=(2, 3, 6, 7),
-        what="none on rank 1, and none for the experts of ranks 1 and 3",
-    )
+    for engine in ("sim", "gloo"):
+        what = "none on rank 1, and none for the experts of ranks 1 and 3"
+        yield _case(draw, "empty", ((3, 0, 6, 4),), k=2, idle=(2, 3, 6, 7), what=what, engine=engine)
     yield _case(draw, "budget", ((12, 16),), k=2)
     for k in (1, 2):
         yield _case(draw, "budget", ((12, 5, 9, 16), (8, 14, 10, 6)), k=k)
@@ -61,7 +57,8 @@ def _case(
     than the rule."""
     n = len(tokens[0])
     experts = experts or EXPERTS[n]
-    label = f"top-{k} of {experts} experts on {n} rank{'s' * (n > 1)}"
+    label = f"top-{k} of {experts} experts on {n} {'rank' if engine == 'sim' else 'real process'}"
+    label += ("s" if engine == "sim" else "es") * (n > 1)
     label += f" with a capacity of {capacity}" * (capacity is not None) + f", {what}" * bool(what)
     generator = draw.generator(f"{group} {label}")
     layer = _layer(generator, n, experts, k, capacity)

@@ -57,22 +57,24 @@ def _finished(bench: RankBench, groups: Sequence[str]) -> Iterator[tuple[Case, F
 
 def judged(groups: Sequence[str], judge: Judge) -> Callable[[RankBench], Outcome]:
     """Makes a check of a judge of something else than the outputs: it is asked about the calls whose outputs are right,
-    in the first of `groups` and, as far as the calls finish there, in the others. At least one must be, on several
-    ranks of the first."""
+    in the first of `groups` and, as far as the calls finish there, in the others. On each engine at least one must
+    be, on several ranks and in the first group."""
 
     def check(bench: RankBench) -> Outcome:
-        wrong: Lost | None = None
-        asked = 0
+        wrong: dict[str, Lost] = {}  # by engine
+        right = set()
         for case, found in _finished(bench, groups):
             try:
                 output(bench, case, found)
             except Lost as loss:
-                wrong = wrong or loss
+                wrong.setdefault(case.engine, loss)
                 continue
-            asked += case.group == groups[0] and case.ranks > 1
+            if case.group == groups[0] and case.ranks > 1:
+                right.add(case.engine)
             judge(bench, case, found)
-        if wrong is not None and not asked:
-            raise Lost(checks.not_judged(wrong.diagnosis, WRONG), wrong.picture)
+        for engine, loss in wrong.items():
+            if engine not in right:
+                raise Lost(checks.not_judged(loss.diagnosis, WRONG), loss.picture)
         return bench.picture(groups[0])
 
     return check

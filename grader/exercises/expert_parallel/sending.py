@@ -12,6 +12,7 @@ from grader.exercises.common import checks
 from grader.exercises.expert_parallel import moe
 from grader.exercises.expert_parallel.found import Found
 from grader.exercises.expert_parallel.moe import Batch, Layer
+from grader.lost import Unable
 from grader.ranks.blame.source import Source
 from grader.trace.events import SEND, Operation
 from grader.worlds.cases import Case
@@ -56,6 +57,8 @@ def finish(found: Found) -> None:
 def messages(bench: RankBench, case: Case, found: Found) -> None:
     """At most 3 exchanges forward and 2 backward: a collective, or 2(N-1) messages that a rank sends."""
     each = max(1, 2 * (found.n - 1))
+    _apart(found)
+    _moved(found, 1)
     for part, most in enumerate(EXCHANGES):
         for step, ranks in _parts(found, part):
             for rank, posted in enumerate(ranks):
@@ -93,15 +96,16 @@ def _quoted(found: Found, posted: list[Operation]) -> str:
 
 def sent(bench: RankBench, case: Case, found: Found) -> None:
     """The bytes of all ranks together, in the forward and in the backward pass."""
-    layer, n, trace = found.layer, found.n, found.result.trace
+    layer, n = found.layer, found.n
+    _apart(found)
+    _moved(found, 2)
     for part in range(2):
         for step, ranks in _parts(found, part):
             batch = found.job.batches[step]
-            total = sum(checks.sent_by(op, trace.groups.get(op.tag, ())) for posted in ranks for op in posted)
+            total = _total(found, ranks)
             row = moe.FEATURES * 4
             pairs = 2 * layer.k * batch.tokens * row
             allowed = pairs + 8 * layer.k * len(layer.experts) * n * n
-            away = LEAST * 2 * (n - 1) / n * row * _away(layer, batch)
             tally.note(f"bytes of all ranks {PARTS[part]}", total, allowed, "bytes", where=case.label)
             if total > allowed:
                 what = (
@@ -111,13 +115,32 @@ def sent(bench: RankBench, case: Case, found: Found) -> None:
                     f"{_sends_most(found, ranks)} Send a token only to the ranks of its experts, without padding."
                 )
                 raise found.lost("too_many_bytes", what, None, f"at most {allowed} bytes", f"{total} bytes")
-            if total < away:
+
+
+def _apart(found: Found) -> None:
+    if not found.result.trace.virtual:
+        raise Unable("Not judged, because only simulated ranks tell a step's parts apart. Grade without --engine.")
+
+
+def _moved(found: Found, parts: int) -> None:
+    """Raise Lost where in the first `parts` less is sent than the tokens take whose experts are on other ranks."""
+    layer, n = found.layer, found.n
+    for part in range(parts):
+        for step, ranks in _parts(found, part):
+            away = _away(layer, found.job.batches[step])
+            total, least = _total(found, ranks), LEAST * 2 * (n - 1) / n * moe.FEATURES * 4 * away
+            if total < least:
                 what = (
                     f"{found.when(step)}all ranks together send {total:,} bytes in the {PARTS[part]} pass, too few for "
-                    f"the {_away(layer, batch)} tokens whose experts are on other ranks to go there and back. Move all "
-                    "data by messages between the ranks."
+                    f"the {away} tokens whose experts are on other ranks to go there and back. Move all data by "
+                    "messages between the ranks."
                 )
-                raise found.lost("too_few_bytes", what, None, f"at least {away:.0f} bytes", f"{total} bytes")
+                raise found.lost("too_few_bytes", what, None, f"at least {least:.0f} bytes", f"{total} bytes")
+
+
+def _total(found: Found, ranks: list[list[Operation]]) -> int:
+    groups = found.result.trace.groups
+    return sum(checks.sent_by(op, groups.get(op.tag, ())) for posted in ranks for op in posted)
 
 
 def _away(layer: Layer, batch: Batch) -> int:
