@@ -62,7 +62,7 @@ def judged(groups: Sequence[str], judge: Judge) -> Callable[[RankBench], Outcome
 
     def check(bench: RankBench) -> Outcome:
         wrong: dict[str, Lost] = {}  # by engine
-        right = set()
+        right: set[str] = set()
         for case, found in _finished(bench, groups):
             try:
                 output(bench, case, found)
