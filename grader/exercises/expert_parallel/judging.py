@@ -72,9 +72,9 @@ def judged(groups: Sequence[str], judge: Judge) -> Callable[[RankBench], Outcome
             if case.group == groups[0] and case.ranks > 1:
                 right.add(case.engine)
             judge(bench, case, found)
-        for engine, loss in wrong.items():
+        for engine, first in wrong.items():
             if engine not in right:
-                raise Lost(checks.not_judged(loss.diagnosis, WRONG), loss.picture)
+                raise Lost(checks.not_judged(first.diagnosis, WRONG), first.picture)
         return bench.picture(groups[0])
 
     return check
