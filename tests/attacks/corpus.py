@@ -46,6 +46,7 @@ EXERCISES = (
     "spark_rdd",
     "optuna_shared",
     "serve_checkpoint",
+    "expert_parallel",
 )
 FAMILIES = (
     "forged_frames",

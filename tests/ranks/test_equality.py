@@ -46,6 +46,13 @@ COLLECTIVES = {
     "all_to_all_single_uneven":
         "take = [1 + (r + k) % 2 for k in range(n)]; give = [1 + (k + r) % 2 for k in range(n)]\n"
         "o = torch.zeros(sum(take), dtype=dt); dist.all_to_all_single(o, x(sum(give)), take, give); return o",
+    "all_to_all_single_of_rows":
+        "give = [0] * n if r == 0 else [k % 3 for k in range(n)]; take = [0] + [r % 3] * (n - 1)\n"
+        "o = torch.zeros(sum(take), 3, dtype=dt)\n"
+        "w = dist.all_to_all_single(o, x(sum(give), 3), take, give, async_op=True); w.wait(); return o",
+    "all_to_all_single_in_a_group":
+        "g = dist.new_group(list(range(n - 1, -1, -1))); give = [(k + r) % 3 for k in range(n)]\n"
+        "o = torch.zeros(sum(give), dtype=dt); dist.all_to_all_single(o, x(sum(give)), give, give, group=g); return o",
     "all_to_all": "o = [torch.zeros(2, dtype=dt) for _ in range(n)]\n"
         "dist.all_to_all(o, [x(2) + k for k in range(n)]); return o",
     "barrier": "dist.barrier(); return r",
@@ -96,6 +103,21 @@ OBJECTS = {
         "t = torch.arange(4.0) + r; g = dist.group.WORLD\n"
         "return [F.all_reduce(t, 'sum', g) + 0, F.all_gather_tensor(t, 0, g) + 0,\n"
         "        F.reduce_scatter_tensor(torch.arange(2.0 * n) + r, 'sum', 0, g) + 0, F.broadcast(t, 0, g) + 0]",
+    "functional_all_to_all":
+        "import torch.distributed._functional_collectives as F\n"
+        "give = [(k + r) % 3 for k in range(n)]; t = x(sum(give), 3).requires_grad_()\n"
+        "y = F.all_to_all_single(t, give, give, dist.group.WORLD); (y * x(sum(give), 3)).sum().backward()\n"
+        "return y + 0, t.grad",
+    "differentiable":
+        "import torch.distributed.nn.functional as F\n"
+        "give = [(k + r) % 3 for k in range(n)]; t = x(sum(give), 3).requires_grad_()\n"
+        "y = F.all_to_all_single(torch.empty(sum(give), 3), t, give, give)\n"
+        "(y * x(sum(give), 3)).sum().backward(); return y, t.grad",
+    "differentiable_lists":
+        "import torch.distributed.nn.functional as F\n"
+        "t = [(x(2) + k).requires_grad_() for k in range(n)]; y = F.all_to_all([torch.empty(2) for _ in t], t)\n"
+        "z = F.all_gather(y[0]); sum((v * (r + k)).sum() for k, v in enumerate([*y, *z])).backward()\n"
+        "return list(y), list(z), [v.grad for v in t]",
     "own_group":
         "dist.destroy_process_group(); dist.init_process_group('gloo')\n"
         "t = torch.ones(2) * r; dist.all_reduce(t); return t, dist.get_backend(), dist.get_rank()",
@@ -145,7 +167,10 @@ UNKNOWN_HEAD = (
 )
 
 
-FROM_CPP = ("functional",)  # collectives that torch's C++ calls: on real processes nobody sees them
+FROM_CPP = (
+    "functional",
+    "functional_all_to_all",
+)  # collectives that torch's C++ calls: on real processes nobody sees them
 
 
 def program(bodies: dict[str, str]) -> Program:
