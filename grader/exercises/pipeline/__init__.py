@@ -105,7 +105,7 @@ EXERCISE = Exercise(
         Check("gpipe", "GPipe: the gradients of the whole model on the whole batch", 4, judging.gradients("gpipe")),
         Check("1f1b", "1F1B: the gradients of the whole model on the whole batch", 4, judging.gradients("1f1b")),
         Check("loss", "The mean loss as a float on the last stage, None elsewhere", 2, judging.loss("gpipe", "1f1b")),
-        Check("blind", "Only the first stage reads inputs, only the last targets", 2, judging.blind),
+        Check("blind", "Only the first stage reads inputs, only the last targets", 2, judging.blind("gpipe", "1f1b")),
         Check("gpipe_bubble", "GPipe waits (p-1)/(m+p-1) of the time", 3, schedule.bubble("gpipe")),
         Check("1f1b_bubble", "1F1B waits (p-1)/(m+p-1) of the time", 3, schedule.bubble("1f1b")),
         Check("gpipe_live", "GPipe: all forward, then all backward, m activations live", 2, schedule.all_forward_first),

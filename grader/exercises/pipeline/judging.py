@@ -104,24 +104,35 @@ def gradients(group: str, same: Same = near) -> Callable[[RankBench], Outcome]:
     return checks.right(lambda bench, group: values(bench, group, same), group)
 
 
-def blind(bench: RankBench) -> Outcome:
-    """The gradients, where inputs and targets are not numbers on the ranks that may not read them."""
-    for case, result in bench.calls("blind"):
-        for rank in reversed(range(case.ranks)):
-            with checks.not_about(WRONG):
-                got = _gradient(bench, case, result, rank)
-            if np.isfinite(got).all():
-                continue
-            what = (
-                f"With {case.label}: rank {rank}'s gradients are not finite. Here the inputs are NaN on all ranks but "
-                "the first, and the targets on all ranks but the last. Read inputs on the first rank only and targets "
-                "on the last rank only. Send everything else in messages."
-            )
-            raise bench.lost(case, "wrong_result", what, rank, "finite gradients", "NaN")
-    with checks.not_about(WRONG):
-        for _ in values(bench, "blind"):
+def blind(*groups: str) -> Callable[[RankBench], Outcome]:
+    """The gradients, where inputs and targets are not numbers on the ranks that may not read them. What is wrong in
+    `groups`, too, where all are, is another check's matter."""
+
+    def judge(bench: RankBench) -> Outcome:
+        for _ in _finished(bench, groups):
             pass
-    return bench.picture("blind")
+        for case, result in bench.calls("blind"):
+            _blind(bench, case, result)
+        with checks.not_about(WRONG):
+            for _ in values(bench, "blind"):
+                pass
+        return bench.picture("blind")
+
+    return judge
+
+
+def _blind(bench: RankBench, case: Case, result: CallResult) -> None:
+    for rank in reversed(range(case.ranks)):
+        with checks.not_about(WRONG):
+            got = _gradient(bench, case, result, rank)
+        if np.isfinite(got).all():
+            continue
+        what = (
+            f"With {case.label}: rank {rank}'s gradients are not finite. Here the inputs are NaN on all ranks but "
+            "the first, and the targets on all ranks but the last. Read inputs on the first rank only and targets "
+            "on the last rank only. Send everything else in messages."
+        )
+        raise bench.lost(case, "wrong_result", what, rank, "finite gradients", "NaN")
 
 
 def _finished(bench: RankBench, groups: Sequence[str]) -> Iterator[tuple[Case, CallResult]]:
@@ -145,10 +156,25 @@ def _finished(bench: RankBench, groups: Sequence[str]) -> Iterator[tuple[Case, C
 def loss(*groups: str) -> Callable[[RankBench], Outcome]:
     """The mean loss on the last stage, as a float; None on all others."""
 
+    return _judged(groups, _returned)
+
+
+def waited(*groups: str) -> Callable[[RankBench], Outcome]:
+    """Every request is waited for, in all calls of `groups`."""
+    return _judged(groups, checks.undisturbed)
+
+
+def _judged(
+    groups: Sequence[str], one: Callable[[RankBench, Case, CallResult], None]
+) -> Callable[[RankBench], Outcome]:
+    """A judge that asks `one` about each call of `groups`, where those of one of them finished with their gradients."""
+
     def judge(bench: RankBench) -> Outcome:
+        seen = ""
         for case, result in _finished(bench, groups):
-            _returned(bench, case, result)
-        return bench.picture(groups[0])
+            one(bench, case, result)
+            seen = seen or case.group
+        return bench.picture(seen or groups[0])
 
     return judge
 
@@ -189,8 +215,3 @@ def _loss_habit(given: Given, got: float) -> str:
         if math.isclose(got, own, rel_tol=1e-3) or math.isclose(got, own / m, rel_tol=1e-3):
             return f"This is the loss of micro-batch {k} alone. Take the mean over all {m} micro-batches."
     return ""
-
-
-def waited(*groups: str) -> Callable[[RankBench], Outcome]:
-    """Every request is waited for, in all calls of `groups`."""
-    return checks.waited(lambda bench, _: _finished(bench, groups), groups[0])
