@@ -45,6 +45,7 @@ EXERCISES = (
     "spark_rdd",
     "optuna_shared",
     "serve_checkpoint",
+    "zero_bubble",
 )
 FAMILIES = (
     "forged_frames",

@@ -51,6 +51,13 @@ def _passes(bench: RankBench, case: Case, result: CallResult, rank: int) -> list
             )
             kind: Kind = "too_slow" if times > plan.micro_batches else "wrong_result"
             raise bench.lost(case, kind, what, rank, f"{plan.micro_batches} calls", f"{times}")
+    letters, did = "".join(span.of_pass for span in found), checks.field(result, rank, "passes")
+    if letters != did:
+        what = (
+            f"With {case.label}: rank {rank}'s stage went through its passes in another order than was recorded. Do "
+            "not touch the clock or the records."
+        )
+        raise bench.lost(case, "sandbox_violation", what, rank, letters[:60], str(did)[:60])
     return found
 
 
@@ -126,20 +133,17 @@ def _late(plan: Plan, result: CallResult, passes: list[list[Span]]) -> tuple[str
 
 
 def _longest(passes: list[list[Span]]) -> tuple[str, int, int]:
-    """The longest wait between two passes of a rank."""
-    waits = [
-        (after.since - before.until, -rank, -after.since, before, after)
-        for rank, mine in enumerate(passes)
-        for before, after in itertools.pairwise(mine)
-    ]
-    wait, rank, _, before, after = max(waits, key=lambda each: each[:3])
-    left = [span.name for span in passes[-rank] if span.of_pass == "W" and span.since >= after.since]
-    done = {span.name[1:] for span in passes[-rank] if span.of_pass == "B" and span.until <= before.until}
-    free = next((name for name in left if name[1:] in done), "")
-    told = f"Rank {-rank} waits longest, for {wait / NANOSECONDS:.3g} s between {before.name} and {after.name}."
-    if free:
-        told += f" {free} could have run there."
-    return told, -rank, after.line
+    """The longest wait between two passes of a rank; of those in which a W pass could have run, if there are any."""
+    waits = []
+    for rank, mine in enumerate(passes):
+        for number, (before, after) in enumerate(itertools.pairwise(mine)):
+            waiting = {span.name[1:] for span in mine[: number + 1] if span.of_pass == "B"}
+            free = [span.name for span in mine[number + 1 :] if span.of_pass == "W" and span.name[1:] in waiting]
+            wait = after.since - before.until
+            waits.append((wait > 0 and bool(free), wait, -rank, -number, before, after, free[:1]))
+    _, wait, rank, _, before, after, free = max(waits, key=lambda each: each[:4])
+    told = f"Rank {-rank} waits for {wait / NANOSECONDS:.3g} s between {before.name} and {after.name}."
+    return told + "".join(f" {name} could have run there." for name in free), -rank, after.line
 
 
 def _forward(count: int) -> str:
