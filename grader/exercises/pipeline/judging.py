@@ -93,10 +93,14 @@ def _why(given: Given, got: Array, rank: int) -> str:
         return "All gradients are nearly right. Keep activations and gradients in float32 on the way."
     if rank < last:
         return (
-            f"The gradients of rank {rank + 1}'s stage are right. Check which micro-batch each gradient from rank "
-            f"{rank + 1} belongs to. Check also that nothing overwrites that micro-batch's input in the meantime."
+            f"The gradients of rank {rank + 1}'s stage are right. Check that it sends the gradient of its input, and "
+            "which micro-batch this belongs to. Check also that nothing overwrites that micro-batch's input in the "
+            "meantime."
         )
-    return "This is the last stage. Check the activations that it receives, and its targets."
+    return (
+        "This is the last stage. Check the activations that it receives, and its targets. Check also that nothing "
+        "overwrites an activation while a backward pass still needs it."
+    )
 
 
 def gradients(group: str, same: Same = near) -> Callable[[RankBench], Outcome]:

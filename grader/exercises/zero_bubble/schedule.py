@@ -102,9 +102,9 @@ def _late(plan: Plan, result: CallResult, passes: list[list[Span]]) -> tuple[str
             (op.posted, op.line) for op in result.trace.operations(rank) if op.kind == SEND and op.peer == rank - 1
         )
         backward = [span for span in passes[rank] if span.of_pass == "B"]
-        after = {b.name: w for b, w in itertools.pairwise(passes[rank])}
+        following = {b.name: w for b, w in itertools.pairwise(passes[rank])}
         for (posted, line), b in zip(sends, backward, strict=False):
-            between = after.get(b.name)
+            between = following.get(b.name)
             if between is not None and posted >= between.until:
                 told = (
                     f"Rank {rank} sends the gradient of micro-batch {b.name[1:]} only after {between.name}, "
@@ -113,9 +113,9 @@ def _late(plan: Plan, result: CallResult, passes: list[list[Span]]) -> tuple[str
                 )
                 return told, rank, line
     for rank in range(last, -1, -1):
-        letters = "".join(span.of_pass for span in passes[rank])
-        before, right = letters.index("B"), min(plan.stages - rank, plan.micro_batches)
-        if before < right:
+        before = [span.of_pass for span in passes[rank]].index("B")
+        right = min(plan.stages - rank, plan.micro_batches)
+        if before != right:
             told = (
                 f"Rank {rank} makes {_forward(before)} before its first backward_input(). Make p - stage = {right}: "
                 f"{right - 1} to warm up, and then one forward pass and one backward_input() in turn."
@@ -123,23 +123,30 @@ def _late(plan: Plan, result: CallResult, passes: list[list[Span]]) -> tuple[str
             return told, rank, passes[rank][before].line
     for rank in range(last, 0, -1):
         letters = "".join(span.of_pass for span in passes[rank])
-        if letters.count("BW") == plan.micro_batches:
+        waits = [w for w in _waits(passes[rank - 1]) if w[2].of_pass == "B" and w[2].name != "B0" and w[0] > 0]
+        if letters.count("BW") == plan.micro_batches and waits:
+            wait, _, after = max(waits, key=lambda each: (each[0], -each[2].since))
             told = (
-                f"On rank {rank}, each backward_weight() comes right after its backward_input(), so nothing is left "
-                f"to do while the rank waits at the end. On stage s, let backward_weight() trail by s micro-batches."
+                f"On rank {rank}, each backward_weight() comes right after its backward_input(). This delays the next "
+                f"backward_input(), and rank {rank - 1} waits for {wait / NANOSECONDS:.3g} s before {after.name}. On "
+                "stage s, let backward_weight() trail by s micro-batches."
             )
             return told, rank, next(span.line for span in passes[rank] if span.of_pass == "W")
     return _longest(passes)
+
+
+def _waits(passes: list[Span]) -> list[tuple[int, Span, Span]]:
+    """Between any two passes of a rank, how long it waited."""
+    return [(after.since - before.until, before, after) for before, after in itertools.pairwise(passes)]
 
 
 def _longest(passes: list[list[Span]]) -> tuple[str, int, int]:
     """The longest wait between two passes of a rank; of those in which a W pass could have run, if there are any."""
     waits = []
     for rank, mine in enumerate(passes):
-        for number, (before, after) in enumerate(itertools.pairwise(mine)):
+        for number, (wait, before, after) in enumerate(_waits(mine)):
             waiting = {span.name[1:] for span in mine[: number + 1] if span.of_pass == "B"}
             free = [span.name for span in mine[number + 1 :] if span.of_pass == "W" and span.name[1:] in waiting]
-            wait = after.since - before.until
             waits.append((wait > 0 and bool(free), wait, -rank, -number, before, after, free[:1]))
     _, wait, rank, _, before, after, free = max(waits, key=lambda each: each[:4])
     told = f"Rank {-rank} waits for {wait / NANOSECONDS:.3g} s between {before.name} and {after.name}."
