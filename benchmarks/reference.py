@@ -183,7 +183,7 @@ def collectives(code: Mapping[str, str], sizes: Sequence[int], repeat: int) -> l
 def training(code: Mapping[str, str], calls: int) -> dict[str, list[dict[str, Any]]]:
     print(f"training on {len(os.sched_getaffinity(0))} processors, milliseconds and MB of all ranks a step")
     print(
-        f"{'ours':16} {'torch':24} {'ranks':>5} {'ours ms':>9} {'torch ms':>9} {'ratio':>7} {'ours MB':>9} "
+        f"{'ours':16} {'torch':29} {'ranks':>5} {'ours ms':>9} {'torch ms':>9} {'ratio':>7} {'ours MB':>9} "
         f"{'torch MB':>9} {'ratio':>7}",
         flush=True,
     )

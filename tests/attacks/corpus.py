@@ -47,6 +47,7 @@ EXERCISES = (
     "optuna_shared",
     "serve_checkpoint",
     "expert_parallel",
+    "zero_bubble",
 )
 FAMILIES = (
     "forged_frames",
