@@ -188,11 +188,11 @@ class RankBench:
     def close(self) -> None:
         """End everything that still runs."""
         self._left.clear()
-        for session in list(self._sessions):
-            session.interrupt()
-        for helper in self._helpers:
-            helper.join()
-        self._own.close()
+        with self._own:
+            for session in list(self._sessions):
+                session.interrupt()
+            for helper in self._helpers:
+                helper.join()
 
     def _own_session(self) -> Session | None:
         """One for all runs of the check that is alone, and for those that explain a wrong one."""
