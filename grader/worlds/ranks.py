@@ -267,7 +267,7 @@ class RankBench:
                     continue
                 if case in self._failed:
                     run = self._failed[case]
-                    raise Lost(run.diagnoses[0], Outcome(case, None, run))
+                    raise Lost(self._in_its_case(case, run), Outcome(case, None, run))
                 outcome = self._done[case]
                 assert outcome.result is not None
                 different = self._different(case)
@@ -277,6 +277,13 @@ class RankBench:
                     raise different
         if not judged:
             raise self._not_run(group)
+
+    def _in_its_case(self, case: Case, run: Run) -> Diagnosis:
+        """Why a call did not finish; of a crash also which call it was."""
+        found = run.diagnoses[0]
+        if found.kind != "crash" or not run.loaded or case.faults or case in self._done:
+            return found  # it was loaded, was asked to fail, or ended after its last call
+        return replace(found, message=f'{found.message} This happened in the case "{case.label}".')
 
     def _different(self, case: Case) -> Lost | None:
         """What is lost where a simulated call's twin on real processes did otherwise."""
@@ -290,7 +297,7 @@ class RankBench:
             self._now([twin])
         if twin in self._failed:
             run = self._failed[twin]
-            found = run.diagnoses[0]
+            found = self._in_its_case(twin, run)
             return Lost(replace(found, message=f"On real processes: {found.message}"), Outcome(twin, None, run))
         simulated, real, file = self._done[case].result, self._done[twin], self.program.file
         assert simulated is not None

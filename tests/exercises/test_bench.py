@@ -179,3 +179,24 @@ def test_when_a_grading_is_over_so_are_its_boxes(
     assert made
     assert verdict.check(check).status == "pass"
     assert not [each for each in made if each.frames]
+
+
+@pytest.mark.parametrize(
+    ("name", "check", "source", "end"),
+    [
+        ("gossip_crdt", "counters", "class GCounter:\n    pass\n", ' This happened in the case "GCounter".'),
+        (
+            "mapreduce",
+            "right",
+            "def run(*_):\n    1 / 0\n",
+            ' This happened in the job "Word count, 6 splits, 3 workers".',
+        ),
+        ("collectives", "barrier", "1 / 0\n", "(line 1: `1 / 0`)."),
+    ],
+    ids=["a call", "a job", "while it was loaded"],
+)
+def test_a_crash_says_in_which_case_it_happened(engines: Engines, name: str, check: str, source: str, end: str) -> None:
+    verdict = grade(only(find(name), check), Submission(source, "a.py"), engines, 1)
+    found = verdict.check(check).diagnosis
+    assert found is not None
+    assert found.message.endswith(end), found.message
