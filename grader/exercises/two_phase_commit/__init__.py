@@ -43,9 +43,9 @@ def _conflict(bench: NodeBench) -> Story:
     meeting = (plans.meet(rng, seed, restarts=place > 3) for place, seed in enumerate(seeds[:7]))
     shown = bench.hold(meeting, judge, plans.slowly)
     bench.hold((plans.refused(rng, seed) for seed in bench.seeds("refused", 2)), judge, plans.slowly)
+    bench.hold((plans.crowd(rng, rng.choice((2, 3)), seed) for seed in seeds[7:]), judge)
     bench.hold((plans.outvoted(rng, seed) for seed in bench.seeds("outvoted", 1)), judge, plans.slowly)
     bench.hold((plans.no_then_yes(rng, seed) for seed in bench.seeds("no, then yes", 1)), judge, plans.yes_after_no)
-    bench.hold((plans.crowd(rng, rng.choice((2, 3)), seed) for seed in seeds[7:]), judge)
     return shown
 
 
@@ -131,6 +131,8 @@ def _termination(bench: NodeBench) -> Story:
     bench.hold(_coordinator_crashes(bench, "given up", plans.given_up, (1.0, plans.GIVEN_UP), plans.GIVEN_UP), _ends)
     down = (plans.given_up(bench.rng("one of three"), seed, count=3) for seed in bench.seeds("one of three", 1))
     bench.hold(down, _ends)
+    no_first = (plans.no_then_yes(bench.rng("no first"), seed) for seed in bench.seeds("no first", 1))
+    bench.hold(no_first, _ends, plans.yes_after_no)  # what is decided stays decided, also where nobody crashes
     return shown
 
 
