@@ -29,6 +29,10 @@ class BoxFailed(Exception):  # noqa: N818 - reads as what happened
     """The warm host did not start, or ended while it was needed."""
 
 
+class Unwatched(BoxFailed):
+    """A box's keeper ended, or did not answer: what was done in the box cannot be judged, whoever is to blame."""
+
+
 @dataclass
 class Box:
     """One world's processes: a frame socket, stdout, stderr and note per rank, and the keeper that ends them.
