@@ -19,7 +19,7 @@ from typing import Annotated, Any
 
 import typer
 
-from grader import cli_quiz
+from grader import cli_quiz, says
 from grader.authoring import command as authoring
 from grader.ranks import WORKER
 from grader.sandbox.warm import Warm
@@ -108,7 +108,7 @@ def grade(
             exercise, file, engine, seed, not as_json, _ahead, schedule, html is None, checks
         )
     except grading.NotWritten as nothing:
-        print(nothing)
+        print(says.wrapped(str(nothing), sys.stdout))
         return 1
     if not as_json and schedule is None and not checks:
         _after(exercise, file, verdict.passed)
@@ -141,7 +141,7 @@ def watch(
         from grader.classroom import watch
         from grader.ranks.engines import Engines
 
-        watch.watch(exercise, file, Engines(host))
+        watch.watch(exercise, file, Engines(host), _ending)
     return 0
 
 
@@ -151,7 +151,14 @@ def _after(exercise: str, file: Path, passed: bool) -> None:
 
     if not passed:
         lesson.print_offer(exercise)
-        return
+    else:
+        _ending(exercise, file)
+
+
+def _ending(exercise: str, file: Path) -> None:
+    """What a learner is told below full marks."""
+    from grader.classroom import lesson
+
     lesson.print_ending(exercise, file)
     if sys.stdout.isatty():  # reading all cards takes a quarter of a second: not where nobody is told
         from grader.standing import gather, terminal
@@ -293,7 +300,7 @@ def start(
     from grader.registry import find
 
     name = find(exercise).name
-    print(own.next_steps(own.start(name, fresh), name))
+    print(says.wrapped(own.next_steps(own.start(name, fresh), name), sys.stdout))
     return 0
 
 
@@ -486,7 +493,7 @@ def command(warm: Warm | None = None) -> int:
     try:
         status = app(standalone_mode=False) or 0
     except BadRequest as error:
-        print(f"rankup: {error}", file=sys.stderr)
+        print(says.wrapped(f"rankup: {error}", sys.stderr), file=sys.stderr)
     except typer.Exit as error:
         status = error.exit_code
     except typer.Abort:
@@ -503,7 +510,8 @@ def command(warm: Warm | None = None) -> int:
             raise
         if usage():
             own = sys.argv[1:2] == ["run"] and "No such option" in usage()
-            print(f"rankup: {usage()}{' The own arguments of a program go after --.' * own}", file=sys.stderr)
+            told = f"rankup: {usage()}{' The own arguments of a program go after --.' * own}"
+            print(says.wrapped(told, sys.stderr), file=sys.stderr)
         else:  # no command was given, and what there is has been shown
             status = 0
     finally:
