@@ -12,9 +12,8 @@ def wrapped(text: str, to: TextIO) -> str:
     """Broken between words if `to` is a terminal, which breaks within them; otherwise as it is."""
     if not to.isatty():
         return text
-    width = shutil.get_terminal_size().columns
-    kept = {"break_long_words": False, "break_on_hyphens": False}
-    return "\n".join(line if len(line) <= width else textwrap.fill(line, width, **kept) for line in text.split("\n"))
+    wide = textwrap.TextWrapper(shutil.get_terminal_size().columns, break_long_words=False, break_on_hyphens=False)
+    return "\n".join(line if len(line) <= wide.width else wide.fill(line) for line in text.split("\n"))
 
 
 def listed(words: Iterable[object], joint: str = "and") -> str:

@@ -115,9 +115,9 @@ class TerminalReport:
     def summary(self, verdict: Verdict) -> None:
         self.printed(verdict)
         colour = "green" if verdict.passed else "yellow" if verdict.points else "red"
+        facts = (verdict.exercise, f"seed {verdict.seed}", "+".join(verdict.engines), f"{verdict.seconds:.1f} s")
         self.console.print(
-            f"\n[bold {colour}]{verdict.points:g} of {verdict.max_points:g} points[/]  "
-            f"{verdict.exercise}, seed {verdict.seed}, {'+'.join(verdict.engines)}, {verdict.seconds:.1f} s"
+            f"\n[bold {colour}]{verdict.points:g} of {verdict.max_points:g} points[/]  {', '.join(filter(None, facts))}"
         )
         found = [each for each in findings(verdict.checks) if each.first.status == "fail"]
         if found:

@@ -186,12 +186,13 @@ class Watcher:
         if left:
             told.printed(verdict, _MOST_PRINTED)
             self.console.print(f"\n{says.counted(left, 'check')} not graded yet ({verdict.seconds:.1f} s)")
-            self._show(self._drawn(self.console.height - self._lines.lines - 3))
         else:
             told.summary(verdict)
+        if not verdict.passed:
+            self._show(self._drawn(self.console.height - self._lines.lines - 3))
         if verdict.passed and not left:
             self.ending(self.name, self.file)
-            full = f"{verdict.points:g} of {verdict.max_points:g} points"  # once more: the verdict may be off the screen
+            full = f"{verdict.points:g} of {verdict.max_points:g} points"  # again: it may be off the screen
             self.console.print(f"\n[bold green]Full marks: {full}.[/]")
             return self._keys(_RIGHT)
         lesson.print_offer(self.name, "h")
@@ -236,19 +237,26 @@ class Watcher:
         """The picture of the run that failed, or else one of a check that passed, if it fits."""
         if self._last is None or rows < _LEAST_ROWS:
             return None
+        drawn = (self.pictures.of(svg, rows) for svg in self._svgs())
+        return next((each for each in drawn if each is not None), None)
+
+    def _svgs(self) -> list[str]:
+        """The pictures to choose from."""
+        assert self._last is not None
         failed = self._last[0].first_failure
         graded = {check.name: check for check in self._last[0].checks}
-        checks = [failed] if failed and failed.diagram else [
-            graded[check.name] for check in registry.find(self.name).checks if check.name in graded
-        ]  # fmt: skip
-        drawn = (self.pictures.of(check.diagram, rows) for check in checks if check.diagram)
-        return next(filter(None, drawn), None)
+        ordered = [graded[check.name] for check in registry.find(self.name).checks if check.name in graded]
+        return [check.diagram for check in ([failed] if failed and failed.diagram else ordered) if check.diagram]
 
     def _picture(self) -> None:
         """The picture alone: of one screen if it fits, as long as it needs to be otherwise."""
         drawn = self._drawn(self.console.height - 3) or self._drawn(_MOST_ROWS)
         if drawn is None:
-            raise BadRequest("there is no picture that fits this terminal. Press o for the page")
+            needs = min(map(self.pictures.least, self._svgs()))
+            if needs > self.console.width:
+                told = f"the picture needs {needs} columns, and this terminal has {self.console.width}"
+                raise BadRequest(f"{told}. Press o for the page")
+            raise BadRequest("the picture does not fit this terminal. Press o for the page")
         self.console.clear()
         self._show(drawn)
         self._pictured = True
