@@ -66,7 +66,9 @@ def _database() -> Iterator[sqlite3.Connection]:
         finally:
             connection.close()
     except (OSError, sqlite3.Error) as error:
-        raise BadRequest(f"{file}: your progress cannot be read or written: {error}") from None
+        why = getattr(error, "strerror", None) or error
+        told = f"{file}: your progress cannot be read or written: {why}"
+        raise BadRequest(f"{told}. RANKUP_DATA can name another folder") from None
 
 
 def record_checks(verdict: Verdict, again: bool = False) -> None:

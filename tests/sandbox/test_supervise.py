@@ -168,5 +168,7 @@ supervise.end_descendants()
 
 @pytest.mark.skipif(bwrap.program() is None, reason="bubblewrap is not here")
 def test_a_host_that_is_closed_while_it_starts_leaves_nothing() -> None:
-    done = subprocess.run([sys.executable, "-c", CLOSED_AT_ONCE], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", CLOSED_AT_ONCE], capture_output=True, text=True, timeout=60, check=True
+    )
     assert done.stdout == "[]\n"
