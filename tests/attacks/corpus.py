@@ -38,6 +38,7 @@ EXERCISES = (
     "collectives",
     "cost_model",
     "hierarchical_all_reduce",
+    "quantized_all_reduce",
     "checkpoint",
     "cap_store",
     "quorum_store",
@@ -45,6 +46,8 @@ EXERCISES = (
     "spark_rdd",
     "optuna_shared",
     "serve_checkpoint",
+    "expert_parallel",
+    "zero_bubble",
 )
 FAMILIES = (
     "forged_frames",
