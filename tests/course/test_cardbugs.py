@@ -178,9 +178,10 @@ COUNT = (
     "(lambda a, b: (a.increment(), b.merge(a.counts), b.merge(a.counts), b.value())[-1] == 1)(Counter(1), Counter(2))"
 )
 CLOCK = type("time", (), {"monotonic": staticmethod(lambda: 5.0), "time": staticmethod(lambda: 1.7e9)})
-TILES = """(lambda q, k, v: (lambda out, total, top: torch.allclose(out / total, torch.softmax(q @ k.T / 2, 1) @ v))(
-    *add_tile(*add_tile(torch.zeros(3, 4), torch.zeros(3, 1), torch.full((3, 1), -1e9), q, k[:2], v[:2]), q, k[2:], v[2:])
-))(*torch.arange(36.0).sin().reshape(3, 3, 4))"""
+START = "torch.zeros(3, 4), torch.zeros(3, 1), torch.full((3, 1), -1e9)"  # output, sum, maximum
+TILES = f"""(lambda q, k, v: (lambda out, total, _: torch.allclose(out / total, torch.softmax(q @ k.T / 2, 1) @ v))(
+    *add_tile(*add_tile({START}, q, k[:2], v[:2]), q, k[2:], v[2:]))
+)(*torch.arange(36.0).sin().reshape(3, 3, 4))"""
 HERE = {
     "con-bug-gcounter": Plain("self.counts[node] = max(self.counts.get(node, 0), count)", COUNT),
     "cau-bug-compare": Plain(
