@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -105,7 +106,9 @@ def load(model: nn.Module, optimizer: torch.optim.Optimizer, folder: str) -> Non
     """Into a model on any mesh: each rank reads the parts of each tensor that are its own now."""
     parameters, state = get_state_dict(model, optimizer)
     kept = {"model": parameters, "optimizer": state}
-    dcp.load(kept, checkpoint_id=folder, no_dist=not dist.is_initialized())
+    with warnings.catch_warnings():  # torch warns of every load on one process, also of one that says no_dist
+        warnings.filterwarnings("ignore", "torch.distributed is disabled", UserWarning)
+        dcp.load(kept, checkpoint_id=folder, no_dist=not dist.is_initialized())
     set_state_dict(model, optimizer, model_state_dict=kept["model"], optim_state_dict=kept["optimizer"])
 
 
