@@ -145,12 +145,13 @@ class _Memory(TorchDispatchMode):  # type: ignore[misc]
         self.gradients: dict[int, tuple[int, int, int]] = {}  # of receives that are over: storage, and addresses
         self.looks: list[tuple[str, np.ndarray[Any, Any], int, tuple[int, ...], int]] = []
         self.square: list[int] = []
-        self.square_line, self.stage, self.collects = 0, "", True
+        self.square_line, self.stage = 0, ""
+        gc.freeze()  # what was there before is not looked through each time
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = func._schema.name.removeprefix("aten::")
         if name in PRODUCTS or name in FUSED:
-            self.look(self.stage)
+            self.look(self.stage, computes=True)
         out = func(*args, **(kwargs or {}))
         if name.startswith(("empty", "new_empty")):
             out.zero_()  # what was freed before may still stand in it
@@ -198,13 +199,12 @@ class _Memory(TorchDispatchMode):  # type: ignore[misc]
             self.look(self.stage)
         op.target = None  # a request that is over, and that somebody keeps, holds no memory here
 
-    def look(self, stage: str) -> None:
+    def look(self, stage: str, computes: bool = False) -> None:
         known, gradients = self._alive()
-        allowed = (0.1 if stage == BETWEEN else 2.1) * self.pair
-        if max(self._held(known), gradients) > allowed and self.collects:
-            gc.collect()  # automatic collection is off, and what only a cycle holds is garbage
-            before, (known, gradients) = self._held(known), self._alive()
-            self.collects = self._held(known) < before  # where it was of no use, it is too slow to go on with
+        most = 0.1 if stage == BETWEEN else 1.1 if computes and self.coming else 2.1
+        if max(self._held(known), gradients) > most * self.pair:
+            gc.collect()  # automatic collection is off: what only a cycle holds is garbage
+            known, gradients = self._alive()
         self.looks.append((stage, known, gradients, tuple(self.coming), self.context.line()))
 
     def _held(self, counts: np.ndarray[Any, Any]) -> int:
