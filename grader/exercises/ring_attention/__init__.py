@@ -100,6 +100,7 @@ EXERCISE = Exercise(
         (Function("split", ("x", "n")), Function("merge", ("shards",)), Function("ring_attention", PARAMETERS)),
         cases,
         p2p_only=True,
+        imported=("torch._dynamo",),
         limits=checks.TRAINING,
         in_box=IN_BOX,
     ),
