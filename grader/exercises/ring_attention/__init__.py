@@ -30,13 +30,13 @@ LAYOUTS = ("contiguous", "heads last", "every other")
 
 
 def cases(draw: Draw) -> Iterator[Case]:
-    """Every case of every check. Logits are up to 10 or 30, and about 200 in "large"."""
+    """Every case of every check. Logits are up to 6 or 12, and about 200 in "large"."""
     for count, length in ((1, 2), (2, 2), (3, 4), (4, 6), (1, 16), (2, 18), (3, 32), (5, 16), (8, 16), (4, 50)):
         yield _cut(draw, count, length)
     for causal in (False, True):
         group = "causal" if causal else "full"
         for n in range(1, 9):
-            layout, most = LAYOUTS[n % 3], 30.0 if n % 3 == 1 else 10.0
+            layout, most = LAYOUTS[n % 3], 12.0 if n % 3 == 1 else 6.0
             length = 2 if n in (5, 8) else 4
             sizes = (Size(n, length, batch=1 + n % 2, heads=1 + n % 3, dim=(4, 5, 8)[n % 3]),)
             if n == TOLD:
@@ -45,7 +45,7 @@ def cases(draw: Draw) -> Iterator[Case]:
         yield _attend(draw, "large", causal, (Size(2, 8),), far="up and down", layout="heads last")
         yield _attend(draw, "large", causal, (Size(TOLD, 8),), far="mixed" if causal else "up and down")
     yield _attend(draw, "memory", False, (Size(5, 12),), coded=True)
-    yield _attend(draw, "memory", True, (Size(TOLD, 16),), coded=True)
+    yield _attend(draw, "memory", True, (Size(6, 10),), coded=True)
     for n in (TOLD, 8):
         yield _attend(draw, "overlap", False, (Size(n, 16, dim=16),), timed=True)
     yield _attend(draw, "real", True, (Size(TOLD, 160),), engine="gloo")

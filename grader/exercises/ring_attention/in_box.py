@@ -143,7 +143,7 @@ class _Memory(TorchDispatchMode):  # type: ignore[misc]
         self.coming: dict[int, tuple[int, int]] = {}  # of receives that were posted: the addresses of their buffers
         self.brought: dict[int, np.ndarray[Any, Any]] = {}  # by receive: numbers of nobody's K and V, of each owner's
         self.gradients: dict[int, tuple[int, int, int]] = {}  # of receives that are over: storage, and addresses
-        self.looks: list[tuple[str, np.ndarray[Any, Any], int, tuple[int, ...], int]] = []
+        self.looks: dict[Any, list[tuple[np.ndarray[Any, Any], int, tuple[int, ...], int]]] = {}
         self.square: list[int] = []
         self.square_line, self.stage = 0, ""
         gc.freeze()  # what was there before is not looked through each time
@@ -205,11 +205,12 @@ class _Memory(TorchDispatchMode):  # type: ignore[misc]
         if max(self._held(known), gradients) > most * self.pair:
             gc.collect()  # automatic collection is off: what only a cycle holds is garbage
             known, gradients = self._alive()
-        self.looks.append((stage, known, gradients, tuple(self.coming), self.context.line()))
+        block = len(self.brought) if computes else -len(self.looks) - 1
+        self.looks.setdefault((stage, block), []).append((known, gradients, tuple(self.coming), self.context.line()))
 
     def _held(self, counts: np.ndarray[Any, Any]) -> int:
-        """Numbers of other ranks' K and V, each once."""
-        return int(np.minimum(counts[1:], self.pair).sum())
+        """Numbers of other ranks' K and V, each once; a few have a code by chance."""
+        return int(np.minimum(counts[1:], self.pair)[counts[1:] > 0.05 * self.pair].sum())
 
     def _counts(self, address: int, size: int) -> np.ndarray[Any, Any]:
         """How many numbers in memory are nobody's K and V, and each owner's."""
@@ -239,14 +240,19 @@ class _Memory(TorchDispatchMode):  # type: ignore[misc]
 
     def told(self) -> dict[str, Any]:
         """The most that was seen at one time in each pass, and between them, of K and V and of gradients: how many
-        numbers, and the learner's line."""
+        numbers, and the learner's line. Of the products between two arrivals the least counts: at the first of them,
+        variables may still stand for the block before."""
         told: dict[str, Any] = {"square": self.square, "square_line": self.square_line}
         nothing = np.zeros(self.owners, np.int64)
-        for stage, known, gradients, coming, line in self.looks:
-            expected = sum((self.brought.get(number, nothing) for number in coming), nothing)
+        for (stage, _), looks in self.looks.items():
             most = told.setdefault(stage, {"known": [0, 0], "gradients": [0, 0]})
-            most["known"] = max(most["known"], [self._held(known + expected), line])
-            most["gradients"] = max(most["gradients"], [gradients + int(expected[0]), line])
+            seen: dict[str, list[list[int]]] = {"known": [], "gradients": []}
+            for known, gradients, coming, line in looks:
+                expected = sum((self.brought.get(number, nothing) for number in coming), nothing)
+                seen["known"].append([self._held(known + expected), line])
+                seen["gradients"].append([gradients + int(expected[0]), line])
+            for what, counts in seen.items():
+                most[what] = max(most[what], min(counts))
         return told
 
 

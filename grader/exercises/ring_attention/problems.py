@@ -148,7 +148,7 @@ def mistakes(problem: Problem, places: Array | None) -> Iterator[tuple[Callable[
 
 
 def draw(
-    generator: np.random.Generator, size: Size, *, most: float = 10.0, layout: str = "contiguous", coded: bool = False,
+    generator: np.random.Generator, size: Size, *, most: float = 6.0, layout: str = "contiguous", coded: bool = False,
     far: str = "",
 ) -> tuple[Problem, tuple[int, ...]]:  # fmt: skip
     """A problem whose largest logit is `most`, and each rank's code, which stands in its K and V where they are `coded`.
@@ -167,7 +167,8 @@ def draw(
     else:
         logits = np.abs(_rows(q) @ _rows(k).swapaxes(-1, -2)).max() * size.dim**-0.5
         q *= np.float32(most / logits)
-    codes = tuple(int(code) for code in generator.choice(np.arange(1, 2**CODE_BITS), size.ranks, replace=False))
+    possible = np.arange(259, 2**CODE_BITS, 2)  # what no small integer, no round number and no row of booleans has
+    codes = tuple(int(code) for code in generator.choice(possible, size.ranks, replace=False))
     if coded:
         for each in (k, v):
             bits = each.view(np.uint32)
