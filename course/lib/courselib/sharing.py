@@ -35,7 +35,9 @@ def causal_work(split: Callable[[Tensor, int], Sequence[Tensor]], ranks: int, le
     parts.append(caption(x, TOP - 8, "pairs of a query and a key on each rank", "start"))
     for rank, count in enumerate(pairs):
         y, colour = TOP + rank * (BAR + 18), COLOURS[rank % len(COLOURS)]
-        parts.append(f'<rect x="{x}" y="{y + 14}" width="{wide * count / max(pairs):.1f}" height="{BAR - 10}" fill="{colour}"/>')
+        parts.append(
+            f'<rect x="{x}" y="{y + 14}" width="{wide * count / max(pairs):.1f}" height="{BAR - 10}" fill="{colour}"/>'
+        )
         parts.append(caption(x, y + 9, f"rank {rank}: {count:,} pairs, {count / mean:.2f} times the mean", "start"))
     height = max(TOP + SIDE, TOP + ranks * (BAR + 18)) + 16
     return Plot(document(f"{ranks} ranks share {sequence} positions under a causal mask", parts, height), "causal work")

@@ -38,14 +38,14 @@ def cases(draw: Draw) -> Iterator[Case]:
         for n in range(1, 9):
             layout, most = LAYOUTS[n % 3], 12.0 if n % 3 == 1 else 6.0
             length = 2 if n in (5, 8) else 4
-            sizes = (Size(n, length, batch=1 + n % 2, heads=1 + n % 3, dim=(4, 5, 8)[n % 3]),)
+            sizes: tuple[Size, ...] = (Size(n, length, batch=1 + n % 2, heads=1 + n % 3, dim=(4, 5, 8)[n % 3]),)
             if n == TOLD:
                 sizes = (Size(n, 6), Size(n, 6))  # two calls, as of a model's layers
             yield _attend(draw, group, causal, sizes, most=most, layout=layout)
         yield _attend(draw, "large", causal, (Size(2, 8),), far="up and down", layout="heads last")
         yield _attend(draw, "large", causal, (Size(TOLD, 8),), far="mixed" if causal else "up and down")
     yield _attend(draw, "memory", False, (Size(5, 12),), coded=True)
-    yield _attend(draw, "memory", True, (Size(6, 10),), coded=True)
+    yield _attend(draw, "memory", True, (Size(TOLD, 16),), coded=True)
     for n in (TOLD, 8):
         yield _attend(draw, "overlap", False, (Size(n, 16, dim=16),), timed=True)
     yield _attend(draw, "real", True, (Size(TOLD, 160),), engine="gloo")

@@ -22,7 +22,10 @@ from grader.trace.events import SEND
 
 MARK, MARK_NAME = 0.001, "begin"  # virtual seconds before each pass and after the last: the trace is cut there
 PRODUCTS = {"mm": 0, "bmm": 0, "addmm": 1, "baddbmm": 1}  # where the left factor stands among the arguments
-FUSED = {"_scaled_dot_product_flash_attention_for_cpu": (2, 0), "_scaled_dot_product_flash_attention_for_cpu_backward": (5, 1)}
+FUSED = {
+    "_scaled_dot_product_flash_attention_for_cpu": (2, 0),
+    "_scaled_dot_product_flash_attention_for_cpu_backward": (5, 1),
+}
 CODES = 2**12 - 1  # the bits of a float32 that say whose K or V it is of
 FORWARD, BETWEEN, BACKWARD = "forward", "between", "backward"
 
@@ -57,7 +60,11 @@ def places(split: Any, shape: tuple[int, ...], count: int) -> Any:
     if any(not isinstance(each, torch.Tensor) or each.shape != wanted for each in found):
         return None
     rows = torch.stack([each[0, 0, :, 0] for each in found])
-    return rows if all(bool((each == row.view(1, 1, -1, 1)).all()) for each, row in zip(found, rows, strict=True)) else None
+    return (
+        rows
+        if all(bool((each == row.view(1, 1, -1, 1)).all()) for each, row in zip(found, rows, strict=True))
+        else None
+    )
 
 
 # ---- attention

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from grader import tally
+from grader import says, tally
 from grader.exercises.common import checks, plain
 from grader.exercises.common.checks import field
 from grader.exercises.ring_attention import problems
@@ -79,12 +79,14 @@ def _wrong_cut(cut: Cut, result: CallResult, rank: int) -> str:
     for number, shard in enumerate(shards):
         if shard.shape != shape or shard.storage.dtype != np.float32:
             got = plain.in_words(shard)
-            return f"shard {number} of {count} is {got}. Cut dimension 2 into equal parts, each of shape {shape}, float32."
+            return (
+                f"shard {number} of {count} is {got}. Cut dimension 2 into equal parts, each of shape {shape}, float32."
+            )
     if field(result, rank, "changed"):
         return f"split(x, {count}) changed x. Leave x as it is."
     order = _order(field(result, rank, "places"), count, whole.shape[2])
-    got = np.concatenate([shard.view() for shard in shards], axis=2)
-    if order is None or not np.array_equal(got, whole[:, :, order.reshape(-1)]):
+    together = np.concatenate([shard.view() for shard in shards], axis=2)
+    if order is None or not np.array_equal(together, whole[:, :, order.reshape(-1)]):
         return (
             f"the shards of split(x, {count}) do not hold each position of x exactly once, in an order that depends on "
             "the shape only. Move whole positions: x[:, :, i] stays together for all batches and heads."
@@ -155,7 +157,7 @@ def values(bench: RankBench, group: str) -> Iterator[Call]:
         for number, problem in enumerate(about.given):
             right = problem.attended(problem.seen(places))
             which = f" of call {number + 1}" if len(about.given) > 1 else ""
-            for what, told in enumerate(right):
+            for what in range(len(right)):
                 got = [_numbers(bench, case, result, rank, what, number) for rank in range(case.ranks)]
                 _compare(bench, case, result, problem, places, right, got, what, which)
         yield case, result
@@ -206,12 +208,16 @@ def _compare(
     """Raise Lost at the rank that is furthest off, if one is too far."""
     about: Attention = case.expected
     greatest = float(np.abs(right[what]).max())
-    off = [float(np.nan_to_num(np.abs(mine - own), nan=np.inf).max()) for mine, own in zip(got, right[what], strict=True)]
+    off = [
+        float(np.nan_to_num(np.abs(mine - own), nan=np.inf).max()) for mine, own in zip(got, right[what], strict=True)
+    ]
     if max(off) <= about.tolerance * greatest:
         return
     checks.undisturbed(bench, case, result)
     rank = int(np.argmax(off))
-    place = np.unravel_index(int(np.nan_to_num(np.abs(got[rank] - right[what][rank]), nan=np.inf).argmax()), got[rank].shape)
+    place = np.unravel_index(
+        int(np.nan_to_num(np.abs(got[rank] - right[what][rank]), nan=np.inf).argmax()), got[rank].shape
+    )
     one, other = plain.apart(float(got[rank][place]), float(right[what][rank][place]))
     position = "" if places is None else f", position {places[rank][place[2]]} of the sequence"
     message = (
@@ -286,8 +292,6 @@ def _left_out(problem: Problem, places: Array | None, own: Array, got: Array, wh
     if best[0] > 1e-3 * float(np.abs(own).max()):
         return ""
     missing = [other for other in range(n) if other not in best[1]]
-    from grader import says
-
     return (
         f"It holds the part of the queries of {says.names(best[1])} only, and lacks that of {says.names(missing)}. Each "
         "rank must add its part to the gradient before the gradient reaches the owner of the keys."

@@ -74,12 +74,19 @@ def _too_much(
     if name == "forward":
         told += f"At most N-1 = {n - 1} times are allowed: {allowed:,} bytes. "
         if count == n * pair:
-            return told + "After N-1 steps every rank has met every shard. Leave out the last step, which sends each home."
+            return (
+                told + "After N-1 steps every rank has met every shard. Leave out the last step, which sends each home."
+            )
     else:
-        told += f"At most N = {n} times for K and V and N = {n} times for their gradients are allowed: {allowed:,} bytes. "
+        told += (
+            f"At most N = {n} times for K and V and N = {n} times for their gradients are allowed: {allowed:,} bytes. "
+        )
     if any(op.dtype == "float64" for op in operations):
         return told + "Some messages are float64. Send float32."
-    return told + "Pass on K and V, which every rank needs, and in the backward pass also their gradients. Send nothing else."
+    return (
+        told
+        + "Pass on K and V, which every rank needs, and in the backward pass also their gradients. Send nothing else."
+    )
 
 
 # ---- memory
@@ -181,7 +188,9 @@ def overlap(bench: RankBench) -> Outcome:
         if not result.trace.virtual:
             raise Unable("Not judged, because overlap is measured in virtual time. Choose no engine, or sim.")
         if any(len(mine) != 3 for mine in marks):
-            raise bench.lost(case, "sandbox_violation", f"With {case.label}: the marks of the passes were tampered with.")
+            raise bench.lost(
+                case, "sandbox_violation", f"With {case.label}: the marks of the passes were tampered with."
+            )
         for number, name in enumerate(PASSES):
             took = [(mine[number + 1].since - mine[number].until) / NANOSECONDS for mine in marks]
             computed = [_computing(mine, *marks[rank][number : number + 2]) for rank, mine in enumerate(spans)]
@@ -189,7 +198,9 @@ def overlap(bench: RankBench) -> Outcome:
             counted = min(max(computed), WORK[name] * work)
             allowed = counted + EXPOSED[name] * TRANSFER * 1.01
             slowest = max(range(n), key=lambda rank: took[rank])
-            tally.note(f"{name} pass", took[slowest], allowed, "s", where=case.label, reference=counted, of="computing alone")
+            tally.note(
+                f"{name} pass", took[slowest], allowed, "s", where=case.label, reference=counted, of="computing alone"
+            )
             if took[slowest] <= allowed:
                 continue
             message = f"With {case.label}: {_waiting(name, slowest, took[slowest], max(computed), counted, work)}"

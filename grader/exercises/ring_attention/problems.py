@@ -116,10 +116,12 @@ def mistakes(problem: Problem, places: Array | None) -> Iterator[tuple[Callable[
     if n > 1:
         told = "These values attend to the rank's own keys only. Every query must meet the keys of all ranks."
         yield lambda: problem.attended(whole & (owner[:, None] == owner[None, :])), told
-        alone = "Each shard has a softmax of its own, and the parts are {} up as they are. Before you add a part, scale "
+        alone = (
+            "Each shard has a softmax of its own, and the parts are {} up as they are. Before you add a part, scale "
+        )
         alone += "it and the sum so far to one common maximum, and divide by the sum of all exponentials at the end."
-        yield lambda: [sum(problem.in_shards(seen))], alone.format("added")
-        yield lambda: [sum(problem.in_shards(seen)) / n], alone.format("averaged")
+        yield lambda: [np.sum(problem.in_shards(seen), 0)], alone.format("added")
+        yield lambda: [np.mean(problem.in_shards(seen), 0)], alone.format("averaged")
     if places is None:
         lower = local[:, None] >= local[None, :]
         yield lambda: problem.attended(lower), "There is a mask here, although causal is False."
@@ -144,7 +146,10 @@ def mistakes(problem: Problem, places: Array | None) -> Iterator[tuple[Callable[
         "The mask takes rank r's positions to be r * L to (r + 1) * L - 1, but split() gives the ranks other positions.",
     )
     diagonal = (owner[:, None] == owner[None, :]) & (local[:, None] < local[None, :])
-    yield lambda: problem.attended(~diagonal), "Only the rank's own shard is masked. Mask the shards of other ranks, too."
+    yield (
+        lambda: problem.attended(~diagonal),
+        "Only the rank's own shard is masked. Mask the shards of other ranks, too.",
+    )
 
 
 def draw(
@@ -188,7 +193,7 @@ def _by_rank(rows: Array, size: Size) -> Array:
 
 def _laid_out(array: Array, layout: str) -> Strided:
     """The values in memory as models have them: heads before or after positions, or every other element of more."""
-    batch, heads, length, dim = array.shape
+    _, heads, length, dim = array.shape
     if layout == "heads last":  # as x.view(batch, length, heads, dim).transpose(1, 2)
         flat = np.ascontiguousarray(array.transpose(0, 2, 1, 3)).reshape(-1)
         return Strided(flat, array.shape, (heads * length * dim, dim, heads * dim, 1))
