@@ -237,7 +237,7 @@ def _why(
 
     name, own, n = NAMES[what], right[what][rank], problem.size.ranks
     if not np.isfinite(got).all():
-        return _not_finite(about, int((~np.isfinite(got[rank])).any((0, 1, 3)).sum()), what)
+        return _not_finite(about, places, np.asarray((~np.isfinite(got)).any((1, 2, 4))), what)
     for made, sentence in problems.mistakes(problem, places):
         wrong = made()
         if what < len(wrong) and near(wrong[what]):
@@ -246,7 +246,7 @@ def _why(
         if other != rank and near(right[what][other], got[rank]):
             home = "Gradients of K and V must travel home to the rank that the keys belong to." if what > 1 else ""
             return f"This is the {name} of rank {other}'s shard. {home}".rstrip()
-    if what > 1 and (told := _left_out(problem, places, own, got[rank], what, rank)):
+    if what and (told := _left_out(problem, places, own, got[rank], what, rank)):
         return told
     if what and near(own / problem.scale, got[rank]):
         return "It lacks the factor 1/sqrt(dim), which the logits have."
@@ -260,41 +260,42 @@ def _why(
     return f"{right_so_far} Check the backward pass, which starts from a different gradient on every rank."
 
 
-def _not_finite(about: Attention, rows: int, what: int) -> str:
-    told = f"{rows} of its rows are not finite. "
+def _not_finite(about: Attention, places: Array | None, rows: Array, what: int) -> str:
+    """`rows[rank]` says which of a rank's positions have numbers that are not finite."""
+    told = f"In all, {says.counted(int(rows.sum()), 'position')} of the sequence {{}} not finite. "
+    told = told.format("is" if rows.sum() == 1 else "are")
+    if places is not None and rows.sum() == 1 and places[rows][0] == 0:
+        return told + "Position 0 must see its own key: the mask is query position >= key position."
+    if places is not None and about.size.ranks > 1:
+        return told + (
+            "Under the mask, a query may see no key of a shard at all: then the maximum is -inf, and -inf - (-inf) is "
+            "NaN. Skip such shards, or take the difference only where the maximum is finite."
+        )
     if about.tolerance == FAR:
         return told + (
             "Logits are about 200 in size here. Subtract the greatest logit that a row has met so far before you "
             "call exp(), and begin with -inf, not with a fixed number."
         )
-    if about.causal:
-        return told + (
-            "Under the mask, a query may see no key of a shard at all: then the maximum is -inf, and -inf - (-inf) is "
-            "NaN. Skip such shards, or take the difference only where the maximum is finite."
-        )
     return told + ("Check the backward pass." if what else "Check where exp() or a division can overflow.")
 
 
 def _left_out(problem: Problem, places: Array | None, own: Array, got: Array, what: int, rank: int) -> str:
-    """Whose queries' part of a rank's gradient of K or V is missing; empty if that is not what is wrong."""
-    n, owner, seen = problem.size.ranks, problem.owners(), problem.seen(places)
-    parts = []
-    for other in range(n):
-        masked = np.where((owner == other).reshape(n, 1, 1, -1, 1), problem.grad, 0)
-        alone = Problem(problem.size, problem.q, problem.k, problem.v, masked.astype(np.float32))
-        parts.append(alone.attended(seen)[what][rank])
+    """Whose part of a rank's gradient is missing: a run of neighbors in the ring; empty if that is not what is wrong."""
+    n, parts = problem.size.ranks, problem.parts(problem.seen(places), what, rank)
     best: tuple[float, list[int]] = (np.inf, [])
     for count in range(1, n):
         for start in range(n):
             whose = sorted((start + step) % n for step in range(count))
-            off = float(np.abs(got - sum(parts[each] for each in whose)).max())
+            off = float(np.abs(got - np.sum([parts[each] for each in whose], 0)).max())
             best = min(best, (off, whose), key=lambda each: each[0])
     if best[0] > 1e-3 * float(np.abs(own).max()):
         return ""
-    missing = [other for other in range(n) if other not in best[1]]
+    missing = says.names([other for other in range(n) if other not in best[1]])
+    if what == 1:
+        return f"It lacks the part of the keys of {missing}. Meet the K and V of all N ranks in the backward pass, too."
     return (
-        f"It holds the part of the queries of {says.names(best[1])} only, and lacks that of {says.names(missing)}. Each "
-        "rank must add its part to the gradient before the gradient reaches the owner of the keys."
+        f"It holds the part of the queries of {says.names(best[1])} only, and lacks that of {missing}. Each rank must add "
+        "its part to the gradient before the gradient reaches the owner of the keys."
     )
 
 

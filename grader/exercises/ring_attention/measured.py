@@ -71,6 +71,8 @@ def _too_much(
         f"With {case.label}: in the {name} pass, rank {rank} sends {count:,} bytes, {count / pair:.3g} times one rank's K "
         f"and V ({pair:,} bytes). "
     )
+    if any(op.dtype == "float64" for op in operations):
+        return told + "Some messages are float64. Send float32."
     if name == "forward":
         told += f"At most N-1 = {n - 1} times are allowed: {allowed:,} bytes. "
         if count == n * pair:
@@ -81,8 +83,6 @@ def _too_much(
         told += (
             f"At most N = {n} times for K and V and N = {n} times for their gradients are allowed: {allowed:,} bytes. "
         )
-    if any(op.dtype == "float64" for op in operations):
-        return told + "Some messages are float64. Send float32."
     return (
         told
         + "Pass on K and V, which every rank needs, and in the backward pass also their gradients. Send nothing else."

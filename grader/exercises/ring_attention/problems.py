@@ -77,7 +77,13 @@ class Problem:
         `seen[i, j]` says whether query i may see key j, both in the order of ranks; None: every one.
         """
         q, k, v, grad = self._rows
-        scale = self.scale if scale is None else scale
+        weights, slopes = self._blocks(seen, self.scale if scale is None else scale)
+        found = (weights @ v, slopes @ k, slopes.swapaxes(-1, -2) @ q, weights.swapaxes(-1, -2) @ grad)
+        return [_by_rank(each, self.size) for each in found]
+
+    def _blocks(self, seen: Array | None, scale: float) -> tuple[Array, Array]:
+        """The weights, and the gradients of the logits before the scale, (batch, heads, queries, keys)."""
+        q, k, v, grad = self._rows
         logits = q @ k.swapaxes(-1, -2) * scale
         if seen is not None:
             logits = np.where(seen, logits, -np.inf)
@@ -85,10 +91,18 @@ class Problem:
             weights = np.exp(logits - logits.max(-1, keepdims=True))
             weights /= weights.sum(-1, keepdims=True)
         weights = np.nan_to_num(weights)  # of a query that sees nothing, in one of the mistakes
-        out = weights @ v
-        inner = weights * (grad @ v.swapaxes(-1, -2) - (grad * out).sum(-1, keepdims=True)) * scale
-        found = (out, inner @ k, inner.swapaxes(-1, -2) @ q, weights.swapaxes(-1, -2) @ grad)
-        return [_by_rank(each, self.size) for each in found]
+        row = (grad * (weights @ v)).sum(-1, keepdims=True)
+        return weights, weights * (grad @ v.swapaxes(-1, -2) - row) * scale
+
+    def parts(self, seen: Array | None, what: int, rank: int) -> list[Array]:
+        """What each rank's K and V add to the gradient of q on `rank` (1), or its queries to that of k (2) or v (3)."""
+        q, k, _, grad = self._rows
+        weights, slopes = self._blocks(seen, self.scale)
+        at = [slice(other * self.size.length, (other + 1) * self.size.length) for other in range(self.size.ranks)]
+        if what == 1:
+            return [slopes[..., at[rank], other] @ k[..., other, :] for other in at]
+        block, right = (slopes, q) if what == 2 else (weights, grad)
+        return [block[..., other, at[rank]].swapaxes(-1, -2) @ right[..., other, :] for other in at]
 
     def seen(self, places: Array | None) -> Array | None:
         """Which query may see which key, where `places[rank]` are a rank's positions; None without a mask."""
