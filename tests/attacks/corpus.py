@@ -45,6 +45,7 @@ EXERCISES = (
     "spark_rdd",
     "optuna_shared",
     "serve_checkpoint",
+    "ring_attention",
 )
 FAMILIES = (
     "forged_frames",
