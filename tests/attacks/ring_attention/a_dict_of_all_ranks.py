@@ -3,7 +3,7 @@
 family: sharing_behind_the_network
 tries: points
 earned: 4
-ends: sandbox_violation, wrong_result, crash, deadlock, left_early
+ends: sandbox_violation, wrong_result, crash, deadlock, left_early, too_much_memory
 """
 
 import builtins
