@@ -188,7 +188,7 @@ def traffic(bench: RankBench, case: Case, result: CallResult) -> None:
                           ("backward", [op for op in own if op.backward])):  # fmt: skip
             weights = sorted((2 if op.name.startswith("all_reduce") else 1) for op in ops)
             halves = sum(weights[: max(0, len(weights) - MORE)])
-            tally.note(f"halves of all-reduces in the {what} pass", halves, allowed, "", where=case.label)
+            tally.note(f"tensor-parallel collectives, {what}", len(ops), allowed + MORE, where=case.label)
             if halves > allowed:
                 raise bench.lost(
                     case, "too_many_messages",
