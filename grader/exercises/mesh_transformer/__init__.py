@@ -43,7 +43,7 @@ def cases(draw: Draw) -> Iterator[Case]:
         yield _case(draw, "masks", mesh, steps=4, even=False)
     for mesh in (TENSOR, SHARDS, SHARDED_TENSOR):
         yield _case(draw, "sizes", mesh, steps=1, adam=True, lr=0.01, layers=2)
-    for mesh, other in ((TENSOR, REPLICAS), (SHARDS, SHARDED_TENSOR), (SHARDED_TENSOR, REPLICATED_TENSOR)):
+    for mesh, other in ((TENSOR, REPLICAS), (SHARDS, SHARDED_TENSOR), (SHARDED_TENSOR, SHARDS)):
         yield _case(draw, "checkpoint", mesh, other, steps=2, adam=True, lr=0.01)
     yield _case(draw, "real", SHARDED_TENSOR, steps=3, layers=2, engine="gloo")
 
