@@ -1,4 +1,4 @@
-"""Chapter 15's cells of questions, written from course/interview/*.md and course/questions.yaml.
+"""Chapter 20's cells of questions, written from course/interview/*.md and course/questions.yaml.
 
     python -m tools.whiteboard            # write them into the chapter
     python -m tools.whiteboard --check    # exit status 1 if they are not in step
@@ -89,7 +89,7 @@ def _generated(cell: Any) -> bool:
 
 def main(arguments: list[str]) -> int:
     course = catalog.course()
-    path = next(course.glob("15-*.ipynb"))
+    path = next(course.glob("20-*.ipynb"))
     notebook = nbformat.read(path, as_version=4)
     cells = renewed(notebook, course)
     if "--check" in arguments:

@@ -122,7 +122,7 @@ def test_a_question_has_an_answer_points_to_listen_for_and_follow_ups(question: 
 
 @each_question
 def test_a_question_stands_in_chapter_15_with_its_answer(question: dict[str, Any]) -> None:
-    path = catalog.chapter_notebook("15")
+    path = catalog.chapter_notebook("20")
     assert path is not None
     assert question["q"] in chapters.headings(path)
     [_, below] = chapters.markdown(path).split(f"# {question['q']}\n", 1)

@@ -1,4 +1,4 @@
-"""The feature pipeline of chapter 15: streams that see all agree with the batch, and repeated days count once."""
+"""The feature pipeline of chapter 20: streams that see all agree with the batch, and repeated days count once."""
 
 from __future__ import annotations
 

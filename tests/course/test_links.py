@@ -23,7 +23,7 @@ def links(path: Path) -> list[str]:
 
 
 def text(path: Path) -> str:
-    """What was written in a chapter: the questions of chapter 15 are made from course/interview."""
+    """What was written in a chapter: the questions of chapter 20 are made from course/interview."""
     return chapters.markdown(path, without="whiteboard")
 
 
@@ -44,7 +44,7 @@ def test_every_link_leads_to_a_file_and_a_heading(path: Path) -> None:
 
 @each_chapter
 def test_a_chapter_leads_to_the_glossary_the_sources_and_interview(path: Path) -> None:
-    wanted = {"glossary.md", "sources.md"} | ({"15-the-interview.ipynb"} - {path.name})
+    wanted = {"glossary.md", "sources.md"} | ({"20-the-interview.ipynb"} - {path.name})
     assert wanted <= set(links(path))
 
 

@@ -1,4 +1,4 @@
-"""The planner of chapter 15: what it says agrees with the exercise's statement, and with a search of its own."""
+"""The planner of chapter 20: what it says agrees with the exercise's statement, and with a search of its own."""
 
 from __future__ import annotations
 

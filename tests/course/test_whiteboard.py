@@ -1,4 +1,4 @@
-"""Chapter 15 has every question, as the interview's files say it, and its generated cells are in step with them."""
+"""Chapter 20 has every question, as the interview's files say it, and its generated cells are in step with them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import yaml
 from tools import whiteboard
 
 COURSE = Path(__file__).parent.parent.parent / "course"
-CHAPTER = next(COURSE.glob("15-*.ipynb"))
+CHAPTER = next(COURSE.glob("20-*.ipynb"))
 QUESTIONS = {q["id"]: q for q in yaml.safe_load((COURSE / "questions.yaml").read_text())["questions"]}
 
 
