@@ -30,8 +30,8 @@ from grader.trace.events import (
     COLLECTIVE_CODES,
     DTYPE_SHIFT,
     DTYPES,
-    IN_BACKWARD,
     GROUP_BITS,
+    IN_BACKWARD,
     RECV,
     RECV_ANY,
     REDUCTION_SHIFT,
@@ -76,9 +76,12 @@ def info_of(dtype: torch.dtype, reduction: str | None = None) -> int:
     return _DTYPE_CODES.get(dtype, 0) | _REDUCTION_CODES.get(reduction or "", 0)
 
 
+_backward_pass = torch._C._current_graph_task_id  # -1 outside of one; bound before a program could put another here
+
+
 def in_backward() -> int:
     """What the trace keeps of whether autograd runs a backward pass, on the thread that asks."""
-    return IN_BACKWARD if torch._C._current_graph_task_id() >= 0 else 0
+    return IN_BACKWARD if _backward_pass() >= 0 else 0
 
 
 def line_in(file: str) -> int:

@@ -38,6 +38,7 @@ EXERCISES = (
     "collectives",
     "cost_model",
     "hierarchical_all_reduce",
+    "mesh_transformer",
     "checkpoint",
     "cap_store",
     "quorum_store",

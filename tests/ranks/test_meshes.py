@@ -1,5 +1,5 @@
-"""DeviceMesh, DTensor, fully_shard with tensor parallelism, and distributed checkpoints: as torch has them, on simulated
-ranks and on real gloo processes, with the same numbers and the same files."""
+"""DeviceMesh, DTensor, fully_shard with tensor parallelism, and distributed checkpoints, as torch has them: the same
+numbers and the same files on simulated and on real ranks."""
 
 from __future__ import annotations
 

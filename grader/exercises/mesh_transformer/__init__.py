@@ -57,8 +57,7 @@ def _case(
     generator = draw.generator(f"{group} {label} {engine}")
     given = training.fresh(generator, VOCABULARY, WIDTH, HIDDEN, layers)
     data = [_data(generator, training.data_ranks(each), steps, even) for each in (mesh, other) if each]
-    later = data[1] if other else (None, None)
-    job = Job(mesh, given, *data[0], HEADS, other, *later, adam=adam, lr=lr)
+    job = Job(mesh, given, *data[0], HEADS, other, data[1] if other else None, adam=adam, lr=lr)
     told = {name: Strided.of(value) for name, value in given.items()}
     spec = job.told() | {"folder": f"checkpoint {label}"}
     ranks = range(training.size(mesh))
@@ -80,7 +79,9 @@ def _data(generator: np.random.Generator, ranks: int, steps: int, even: bool) ->
     masks = np.zeros(shape, bool)
     for step in range(steps):
         for rank in range(ranks):
-            counted = 14 if even else (0, 3, 19, 10)[(rank + step) % 4] if ranks > 2 else (3, 19, 0, 16)[2 * rank + step % 2]
+            counted = (
+                14 if even else (0, 3, 19, 10)[(rank + step) % 4] if ranks > 2 else (3, 19, 0, 16)[2 * rank + step % 2]
+            )
             chosen = generator.permutation(BATCH * (SEQUENCE - 1))[:counted]
             masks[step, rank, chosen // (SEQUENCE - 1), 1 + chosen % (SEQUENCE - 1)] = True
     return tokens, masks

@@ -9,7 +9,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
-from torch.nn import functional as F
+from torch.nn import functional
 
 from grader.ranks.model import compute
 
@@ -25,8 +25,8 @@ class _Attention(nn.Module):  # type: ignore[misc]
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         b, s = x.shape[:2]
         q, k, v = (map_(x).view(b, s, self.heads, -1).transpose(1, 2) for map_ in (self.q, self.k, self.v))
-        out = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-        return self.o(out.transpose(1, 2).flatten(2))  # type: ignore[no-any-return]
+        out = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return self.o(out.transpose(1, 2).flatten(2))
 
 
 class _MLP(nn.Module):  # type: ignore[misc]
@@ -35,7 +35,7 @@ class _MLP(nn.Module):  # type: ignore[misc]
         self.up, self.down = nn.Linear(width, hidden, bias=False), nn.Linear(hidden, width, bias=False)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.down(F.silu(self.up(x)))  # type: ignore[no-any-return]
+        return self.down(functional.silu(self.up(x)))
 
 
 class _Layer(nn.Module):  # type: ignore[misc]
@@ -46,7 +46,7 @@ class _Layer(nn.Module):  # type: ignore[misc]
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         x = x + self.attention(self.attention_norm(x))
-        return x + self.mlp(self.mlp_norm(x))  # type: ignore[no-any-return]
+        return x + self.mlp(self.mlp_norm(x))
 
 
 class Transformer(nn.Module):  # type: ignore[misc]
@@ -62,7 +62,7 @@ class Transformer(nn.Module):  # type: ignore[misc]
         x = self.embed(tokens)
         for layer in self.layers:
             x = layer(x)
-        return self.head(self.norm(x))  # type: ignore[no-any-return]
+        return self.head(self.norm(x))
 
 
 def _model(spec: dict[str, Any], values: dict[str, torch.Tensor]) -> Transformer:
@@ -90,7 +90,7 @@ def _steps(model: Any, optimizer: Any, tokens: torch.Tensor, masks: torch.Tensor
     found = []
     for batch, mask in zip(tokens, masks, strict=True):
         compute(MARK)
-        loss = submission.train_step(model, optimizer, batch.clone(), mask.clone())  # type: ignore[name-defined] # noqa: F821
+        loss = submission.train_step(model, optimizer, batch.clone(), mask.clone())  # type: ignore[name-defined]
         found.append(loss.item() if isinstance(loss, torch.Tensor) and loss.numel() == 1 else loss)
     return found
 
@@ -121,12 +121,12 @@ def resume(
     losses = _steps(model, optimizer, tokens, masks)
     folder = os.path.abspath(spec["folder"])
     os.makedirs(folder, exist_ok=True)
-    submission.save(model, optimizer, folder)  # type: ignore[name-defined] # noqa: F821
+    submission.save(model, optimizer, folder)  # type: ignore[name-defined]
     files = _shared(folder)
     del model, optimizer
     model = parallelize(_model(spec, {name: value.flip(0) for name, value in values.items()}), _mesh(spec["other"]))
     optimizer = _optimizer(spec, model)
-    submission.load(model, optimizer, folder)  # type: ignore[name-defined] # noqa: F821
+    submission.load(model, optimizer, folder)  # type: ignore[name-defined]
     return {"losses": losses + _steps(model, optimizer, later_tokens, later_masks), "files": files}
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from grader import says, tally
 from grader.exercises.common import checks, plain
 from grader.exercises.mesh_transformer import training
-from grader.exercises.mesh_transformer.training import Job, Mesh
+from grader.exercises.mesh_transformer.training import Array, Job, Mesh
 from grader.ranks.program import CallResult
 from grader.trace.events import Operation
 from grader.worlds.cases import Case
@@ -50,7 +50,9 @@ def _right_losses(bench: RankBench, case: Case, result: CallResult) -> None:
             raise bench.lost(case, "wrong_result", f"With {case.label}: the grader has no losses of rank {rank}.", rank)
         for step, loss in enumerate(told):
             if (number := _number(loss)) is None:
-                what = f"With {case.label}: in step {step + 1}, train_step returns {plain.in_words(loss)} on rank {rank}."
+                what = (
+                    f"With {case.label}: in step {step + 1}, train_step returns {plain.in_words(loss)} on rank {rank}."
+                )
                 raise bench.lost(case, "wrong_result", f"{what} Return the loss as a float, on every rank.", rank)
             got[rank, step] = number
     wrong = ~(np.abs(got - right) <= NEAR * np.abs(right))
@@ -74,33 +76,36 @@ def _number(loss: object) -> float | None:
     return float(loss) if isinstance(loss, (int, float)) and not isinstance(loss, bool) else None
 
 
-def _why(job: Job, got: np.ndarray, right: np.ndarray, step: int) -> str:  # type: ignore[type-arg]
+def _why(job: Job, got: Array, right: Array, step: int) -> str:
     mesh = job.other if step >= len(job.tokens) else job.mesh
     counts = [int(mask[:, 1:].sum()) for mask in list(job.batches())[step][1]]
     if np.isnan(got[:, step]).any():
         empty = [rank for rank, count in enumerate(counts) if not count]
         if empty:
-            ranks = f"Data-parallel {says.names(empty)} has" if len(empty) == 1 else f"Data-parallel {says.names(empty)} have"
-            return f"{ranks} no counted token in this step. Divide by the count of all ranks, never by a rank's own."
+            return f"Data-parallel {says.names(empty)} {'has' if len(empty) == 1 else 'have'} no counted token in this step. Divide by the count of all ranks, never by a rank's own."
         return "It is not a number."
     first = len(job.tokens)
-    habits = training.forgotten(job) if job.other and step >= first else training.mistakes(job)
-    for losses, sentence in habits:
-        seen = slice(0, max(step + 1, job.steps if not job.other or step >= first else first))
+    loaded = bool(job.other) and step >= first
+    for losses, sentence in (*(training.forgotten(job) if loaded else ()), *training.mistakes(job)):
+        seen = slice(0, first if job.other and not loaded else job.steps)
         if np.allclose(got[:, seen], losses[seen], rtol=1e-3, atol=0):
-            return f"{'All losses so far are' if step + 1 < job.steps else 'The losses are'} those of {sentence}"
+            return f"The losses of all steps are those of {sentence}"
     each = got[:: training.size(mesh, "tp") if "tp" in dict(mesh) else 1, step]
     if len(each) > 1 and np.isclose(each.sum(), right[step], rtol=1e-3):
-        return "Together, the data-parallel ranks return the right loss. All-reduce the ranks' parts, and return the sum."
+        return "Together, the data-parallel ranks return the right loss. All-reduce their parts, and return the sum."
     if np.ptp(got[:, step]) > NEAR * abs(right[step]):
         shown = ", ".join(f"{loss:.5g}" for loss in got[:, step])
         return f"The ranks return different losses ({shown}). Every rank must return the loss of all ranks' tokens."
-    if job.other and step >= first:
-        return "The losses before save are right, so look at what save writes and what load restores."
+    if loaded:
+        return (
+            "The losses before save are right. At fault is the last update before it, what save writes or what load "
+            "restores. If other checks lose points, fix these first."
+        )
     if step == 0:
         return "No parameter has been updated yet, so the forward pass or the mean over the tokens is at fault."
+    before = "loss of the step before is" if step == 1 else f"losses of the {step} steps before are"
     return (
-        f"The losses of the {says.counted(step, 'step')} before are right. The gradients or the update of step {step} "
+        f"The {before} right. The gradients or the update of step {step} "
         "are at fault: check over which ranks gradients are added up, and by what they are divided."
     )
 

@@ -23,7 +23,7 @@ EPS = 1e-5  # of torch's LayerNorm
 class Job:
     """What is trained, and on what: `tokens` and `masks` are steps x data-parallel ranks x batch x sequence.
 
-    With `other` the model is saved after `tokens`, and loaded on that mesh into another one, which trains on the later.
+    With `other` the model is saved after `tokens`, and loaded on that mesh into another one, which trains on `later`.
     """
 
     mesh: Mesh
@@ -32,8 +32,7 @@ class Job:
     masks: Array
     heads: int
     other: Mesh = ()
-    later_tokens: Array | None = None
-    later_masks: Array | None = None
+    later: tuple[Array, Array] | None = None
     adam: bool = False
     lr: float = 0.05
     momentum: float = 0.9
@@ -46,7 +45,7 @@ class Job:
 
     @property
     def steps(self) -> int:
-        return len(self.tokens) + (0 if self.later_tokens is None else len(self.later_tokens))
+        return len(self.tokens) + (0 if self.later is None else len(self.later[0]))
 
     @property
     def activation(self) -> int:
@@ -65,8 +64,8 @@ class Job:
     def batches(self) -> Iterator[tuple[Array, Array]]:
         """The tokens and masks of every step: data-parallel ranks x batch x sequence."""
         yield from zip(self.tokens, self.masks, strict=True)
-        if self.later_tokens is not None and self.later_masks is not None:
-            yield from zip(self.later_tokens, self.later_masks, strict=True)
+        if self.later is not None:
+            yield from zip(*self.later, strict=True)
 
     def allowed(self) -> float:
         """Bytes that a rank's parameters are: attention and MLP cut by dp_shard and tp, the rest by dp_shard."""
@@ -227,12 +226,13 @@ def counted(masks: Array) -> Array:
 
 
 def losses(
-    job: Job, weigh: Weigh = counted, factor: float = 1.0, keep: bool = False, forget: str = "", shown: Weigh = counted
+    job: Job, weigh: Weigh = counted, factor: float = 1.0, keep: float = 0.0, forget: str = "", shown: Weigh = counted
 ) -> list[float]:
-    """The loss of every step. Mistakes: how losses are weighed, and shown; a `factor` on gradients; gradients that are
-    kept from step to step; what the checkpoint forgets ("optimizer", "model" or "both")."""
+    """The loss of every step. Mistakes: how losses are weighed, and shown; a `factor` on gradients; how much of them is
+    kept for the next step; what the checkpoint forgets ("optimizer", "model" or "both")."""
     values = {name: value.astype(np.float64) for name, value in job.values.items()}
-    optimizer, told, before = _Optimizer(job, values), [], {}
+    optimizer, told = _Optimizer(job, values), []
+    before: Values = {}
     for step, (tokens, masks) in enumerate(job.batches()):
         if step == len(job.tokens) and forget:
             if forget != "optimizer":
@@ -244,7 +244,7 @@ def losses(
         if shown is not weigh:
             loss, _ = gradients(values, flat, shown(masks).reshape(len(flat), -1), job.heads)
         if keep:
-            before = grads = {name: before.get(name, 0) + g for name, g in grads.items()}
+            before = grads = {name: keep * before.get(name, 0) + g for name, g in grads.items()}
         optimizer.step({name: factor * g for name, g in grads.items()})
         told.append(loss)
     return told
@@ -293,7 +293,8 @@ def mistakes(job: Job) -> Iterator[tuple[list[float], str]]:
     if n > 1:
         told = "the mean of the ranks' own means. Add up the losses and the counts over the data-parallel ranks, then divide."
         yield losses(job, means, shown=means), told
-        yield losses(job, means), "training with the mean of the ranks' means. Weigh every counted token of all ranks alike."
+        told = "training with the mean of the ranks' means. Weigh every counted token of all ranks alike."
+        yield losses(job, means), told
     yield losses(job, every, shown=every), "the mean over all tokens. Count only the targets where mask is True."
     told = "the mean over the wrong targets. mask[:, t + 1] belongs to the logits at t: use mask[:, 1:]."
     yield losses(job, shifted, shown=shifted), told
@@ -307,7 +308,7 @@ def mistakes(job: Job) -> Iterator[tuple[list[float], str]]:
     for dimension in ("dp_shard", "dp_replicate"):
         for factor in (1.0, sizes.get(dimension, 1), n):
             if sizes.get(dimension, 1) > 1 and not job.other:
-                told = f"training without a reduction of gradients over {dimension}. Reduce them over all dp dimensions."
+                told = f"gradients that are not reduced over {dimension}. Reduce them over all dp dimensions."
                 yield apart(job, dimension, factor), told
     for dimension in ("dp_shard", "dp_replicate", "tp"):
         ways = sizes.get(dimension, 1)
@@ -320,7 +321,9 @@ def mistakes(job: Job) -> Iterator[tuple[list[float], str]]:
         yield losses(job, factor=n), f"training with gradients that are {n} times too large."
         yield losses(job, factor=1 / n), f"training with gradients that are {n} times too small."
     yield losses(job, factor=0.0), "a model that never changes. Step the optimizer with the gradients of the step."
-    yield losses(job, keep=True), "gradients that add up over the steps. Clear them at the beginning of each step."
+    for keep in sorted({1, n, size(job.mesh, "dp_replicate")}):  # what was reduced may be reduced again
+        told = "gradients that add up over the steps. Clear them at the beginning of each step."
+        yield losses(job, keep=keep), told
 
 
 _TOO_LARGE = {

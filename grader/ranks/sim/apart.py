@@ -25,7 +25,7 @@ def save_in_turn() -> None:
             future.set_exception(error)
         return future
 
-    ThreadPoolExecutor.submit = submit  # type: ignore[method-assign]
+    ThreadPoolExecutor.submit = submit  # type: ignore[method-assign, assignment]
 
 
 class Handlers:

@@ -265,7 +265,9 @@ class Context:
         if part.name != "new_group":
             self.forbid(part.name)
         kind, root = COLLECTIVE_CODES[part.name], group.ranks[part.root] if part.root >= 0 else -1
-        op = self.scheduler.join(group, kind, part.name, root, part.size, self.line(), part.info | in_backward(), part.agree)
+        op = self.scheduler.join(
+            group, kind, part.name, root, part.size, self.line(), part.info | in_backward(), part.agree
+        )
         op.payload = part
         self.open[op.rank][op.number] = op
         if self.watches:
