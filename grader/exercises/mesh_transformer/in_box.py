@@ -77,6 +77,10 @@ def _mesh(sizes: dict[str, int]) -> DeviceMesh:
     return init_device_mesh("cpu", tuple(sizes.values()), mesh_dim_names=tuple(sizes))
 
 
+def _laid_out(spec: dict[str, Any], values: dict[str, torch.Tensor], mesh: str) -> Any:
+    return submission.parallelize(_model(spec, values), _mesh(spec[mesh]))  # type: ignore[name-defined] # noqa: F821
+
+
 def _optimizer(spec: dict[str, Any], model: nn.Module) -> torch.optim.Optimizer:
     if spec["adam"]:
         return torch.optim.AdamW(
@@ -96,10 +100,10 @@ def _steps(model: Any, optimizer: Any, tokens: torch.Tensor, masks: torch.Tensor
 
 
 def train(
-    parallelize: Any, spec: dict[str, Any], values: dict[str, torch.Tensor], tokens: torch.Tensor, masks: torch.Tensor
+    _: Any, spec: dict[str, Any], values: dict[str, torch.Tensor], tokens: torch.Tensor, masks: torch.Tensor
 ) -> dict[str, Any]:
     """The losses of every step, and the bytes that parameters and optimizer state take on this rank."""
-    model = parallelize(_model(spec, values), _mesh(spec["mesh"]))
+    model = _laid_out(spec, values, "mesh")
     optimizer = _optimizer(spec, model)
     losses = _steps(model, optimizer, tokens, masks)
     kept: dict[str, list[Any]] = {}
@@ -112,11 +116,11 @@ def train(
 
 
 def resume(
-    parallelize: Any, spec: dict[str, Any], values: dict[str, torch.Tensor], tokens: torch.Tensor, masks: torch.Tensor,
+    _: Any, spec: dict[str, Any], values: dict[str, torch.Tensor], tokens: torch.Tensor, masks: torch.Tensor,
     later_tokens: torch.Tensor, later_masks: torch.Tensor,
 ) -> dict[str, Any]:  # fmt: skip
     """Losses before a checkpoint, and after it on another mesh, of another model that loaded it."""
-    model = parallelize(_model(spec, values), _mesh(spec["mesh"]))
+    model = _laid_out(spec, values, "mesh")
     optimizer = _optimizer(spec, model)
     losses = _steps(model, optimizer, tokens, masks)
     folder = os.path.abspath(spec["folder"])
@@ -124,7 +128,7 @@ def resume(
     submission.save(model, optimizer, folder)  # type: ignore[name-defined]
     files = _shared(folder)
     del model, optimizer
-    model = parallelize(_model(spec, {name: value.flip(0) for name, value in values.items()}), _mesh(spec["other"]))
+    model = _laid_out(spec, {name: value.flip(0) for name, value in values.items()}, "other")
     optimizer = _optimizer(spec, model)
     submission.load(model, optimizer, folder)  # type: ignore[name-defined]
     return {"losses": losses + _steps(model, optimizer, later_tokens, later_masks), "files": files}

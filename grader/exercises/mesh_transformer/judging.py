@@ -89,7 +89,7 @@ def _why(job: Job, got: Array, right: Array, step: int) -> str:
     for losses, sentence in (*(training.forgotten(job) if loaded else ()), *training.mistakes(job)):
         seen = slice(0, first if job.other and not loaded else job.steps)
         if np.allclose(got[:, seen], losses[seen], rtol=1e-3, atol=0):
-            return f"The losses of all steps are those of {sentence}"
+            return f"The losses are those of {sentence}"
     each = got[:: training.size(mesh, "tp") if "tp" in dict(mesh) else 1, step]
     if len(each) > 1 and np.isclose(each.sum(), right[step], rtol=1e-3):
         return "Together, the data-parallel ranks return the right loss. All-reduce their parts, and return the sum."

@@ -166,6 +166,7 @@ def _mlp(values: Values, grads: Values, name: str, x: Array) -> tuple[Array, Bac
     return out, lambda g: back_up(back_down(g) * sigmoid * (1 + up * (1 - sigmoid)))
 
 
+@np.errstate(all="ignore")  # what makes a mistake may leave all bounds
 def gradients(values: Values, tokens: Array, weights: Array, heads: int) -> tuple[float, Values]:
     """The sum of the losses of tokens 1 .. s-1 (n, s), each times its weight (n, s - 1), and its gradients."""
     grads: Values = {}
