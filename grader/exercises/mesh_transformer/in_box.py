@@ -78,7 +78,7 @@ def _mesh(sizes: dict[str, int]) -> DeviceMesh:
 
 
 def _laid_out(spec: dict[str, Any], values: dict[str, torch.Tensor], mesh: str) -> Any:
-    return submission.parallelize(_model(spec, values), _mesh(spec[mesh]))  # type: ignore[name-defined] # noqa: F821
+    return submission.parallelize(_model(spec, values), _mesh(spec[mesh]))  # type: ignore[name-defined]
 
 
 def _optimizer(spec: dict[str, Any], model: nn.Module) -> torch.optim.Optimizer:
