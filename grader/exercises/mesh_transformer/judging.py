@@ -90,12 +90,12 @@ def _why(job: Job, got: Array, right: Array, step: int) -> str:
         seen = slice(0, first if job.other and not loaded else job.steps)
         if np.allclose(got[:, seen], losses[seen], rtol=1e-3, atol=0):
             return f"The losses are those of {sentence}"
-    each = got[:: dict(mesh).get("tp", 1), step]
-    if len(each) > 1 and np.isclose(each.sum(), right[step], rtol=1e-3):
-        return "Together, the data-parallel ranks return the right loss. All-reduce their parts, and return the sum."
     tp = dict(mesh).get("tp", 1)
     if tp > 1 and np.allclose(got[:, step] * tp, right[step], rtol=1e-3):
         return f"It is {tp} times too small: the ranks of a tp group have the same tokens. Count each token once."
+    each = got[::tp, step]
+    if len(each) > 1 and np.isclose(each.sum(), right[step], rtol=1e-3):
+        return "Together, the data-parallel ranks return the right loss. All-reduce their parts, and return the sum."
     if np.ptp(got[:, step]) > NEAR * abs(right[step]):
         shown = ", ".join(f"{loss:.5g}" for loss in got[:, step])
         return f"The ranks return different losses ({shown}). Every rank must return the loss of all ranks' tokens."

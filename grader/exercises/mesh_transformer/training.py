@@ -330,7 +330,7 @@ def mistakes(job: Job) -> Iterator[tuple[list[float], str]]:
 _TOO_LARGE = {
     "dp_shard": "fully_shard averages over its mesh: a loss that is already divided by all ranks' counts needs a sum.",
     "dp_replicate": "The loss is a mean over all ranks' tokens: no rank's gradient may count more than once.",
-    "tp": "The ranks of a tp group work on the same tokens: do not add up their gradients.",
+    "tp": "The ranks of a tp group work on the same tokens: do not treat them as data-parallel ranks.",
 }
 
 
