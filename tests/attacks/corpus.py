@@ -39,6 +39,7 @@ EXERCISES = (
     "cost_model",
     "hierarchical_all_reduce",
     "mesh_transformer",
+    "quantized_all_reduce",
     "checkpoint",
     "cap_store",
     "quorum_store",
@@ -46,6 +47,8 @@ EXERCISES = (
     "spark_rdd",
     "optuna_shared",
     "serve_checkpoint",
+    "expert_parallel",
+    "zero_bubble",
 )
 FAMILIES = (
     "forged_frames",

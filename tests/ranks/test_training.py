@@ -35,6 +35,27 @@ def train(m, optimizer, steps=3, forward=None):
 
 def state(m):
     return [p.detach().clone() for p in m.parameters()]
+
+def rank():
+    return dist.get_rank()
+
+def virtual(kind, numbers, micro_batches):
+    # two steps of a pipeline of which each rank has two stages: the losses where the last is, and the gradients
+    from torch.distributed.pipelining import PipelineStage
+    count, layers = 2 * dist.get_world_size(), []
+    for number in numbers:
+        torch.manual_seed(number)
+        layers.append(nn.Sequential(nn.Linear(6, 6), nn.Tanh(), nn.Linear(6, 6)))
+    stages = [PipelineStage(m, n, count, torch.device("cpu")) for m, n in zip(layers, numbers)]
+    schedule = kind(stages, n_microbatches=micro_batches, loss_fn=F.mse_loss)
+    torch.manual_seed(9); x, y = torch.randn(16, 6), torch.randn(16, 6)
+    told = []
+    for _ in range(2):
+        losses = []
+        given = {"target": y, "losses": losses} if count - 1 in numbers else {}
+        schedule.step(*([x] if 0 in numbers else []), **given)
+        told.append([loss.detach() for loss in losses])
+    return told, [p.grad.clone() for m in layers for p in m.parameters()]
 """
 PROGRAMS = {
     "ddp": '''
@@ -148,6 +169,18 @@ PROGRAMS = {
             else: schedule.step()
             out.append([layer.weight.grad.clone(), [l.detach() for l in losses]])
         return out
+    ''',
+    "interleaved_zero_bubble": '''
+        from torch.distributed.pipelining import ScheduleInterleavedZeroBubble
+        return virtual(ScheduleInterleavedZeroBubble, [rank(), rank() + dist.get_world_size()], 8)
+    ''',
+    "zbv": '''
+        from torch.distributed.pipelining import ScheduleZBVZeroBubble
+        return virtual(ScheduleZBVZeroBubble, [rank(), 2 * dist.get_world_size() - 1 - rank()], 8)
+    ''',
+    "dualpipev": '''
+        from torch.distributed.pipelining import ScheduleDualPipeV
+        return virtual(ScheduleDualPipeV, [rank(), 2 * dist.get_world_size() - 1 - rank()], 8)
     ''',
 }  # fmt: skip
 

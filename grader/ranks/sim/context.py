@@ -325,6 +325,8 @@ class Context:
         line = self.line()
         self.open[op.rank].pop(op.number, None)
         told = bool(self.watches) and self.watches[op.rank].release(op)
+        if not op.payload.known:
+            raise RuntimeError("Invalid scalar type")  # in gloo's words, and as gloo does without waiting for others
         self.scheduler.wait(op, line)
         with self.watches[op.rank].set_aside() if self.watches else contextlib.nullcontext():
             if not op.payload.unchanged() and not told:
