@@ -38,6 +38,7 @@ EXERCISES = (
     "collectives",
     "cost_model",
     "hierarchical_all_reduce",
+    "mesh_transformer",
     "quantized_all_reduce",
     "checkpoint",
     "cap_store",
