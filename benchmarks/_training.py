@@ -12,11 +12,12 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.distributed.pipelining import _backward
 
 from grader.sandbox import netlink
 
@@ -143,7 +144,36 @@ def _tensor_parallel(module: Any) -> tuple[Side, Side]:
     )
 
 
-def _pipeline(function: str, schedule: str) -> Callable[[Any], tuple[Side, Side]]:
+class _Split(nn.Module):
+    """A stage whose backward pass is two calls, which do what torch's own stages do."""
+
+    def __init__(self, layers: nn.Sequential) -> None:
+        super().__init__()
+        self.layers = layers
+        self.kept: dict[Tensor, list[Any]] = {}
+
+    def activation_shape(self, micro_batch_size: int) -> tuple[int, ...]:
+        return micro_batch_size, WIDTH
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x.detach().requires_grad_()
+        y = self.layers(x)
+        output: Tensor = y.detach()
+        self.kept[output] = [x, y]
+        return output
+
+    def backward_input(self, output: Tensor, grad: Tensor) -> Tensor:
+        x, y = self.kept[output]
+        grads, self.kept[output] = _backward.stage_backward_input([y], [grad], [x], self.parameters())
+        return cast(Tensor, grads[0])
+
+    def backward_weight(self, output: Tensor) -> None:
+        _backward.stage_backward_weight(self.parameters(), self.kept.pop(output))
+
+
+def _pipeline(function: str, schedule: str, split: bool = False) -> Callable[[Any], tuple[Side, Side]]:
+    """With `split` our stage's backward pass is two calls, and torch's schedule is one of those for several stages."""
+
     def make(module: Any) -> tuple[Side, Side]:
         from torch.distributed import pipelining
 
@@ -154,12 +184,13 @@ def _pipeline(function: str, schedule: str) -> Callable[[Any], tuple[Side, Side]
         other = copy.deepcopy(mine)
         x, y = _batch(0)
         stage = pipelining.PipelineStage(other, rank, ranks, torch.device("cpu"))
-        library = getattr(pipelining, schedule)(stage, MICRO_BATCHES, _loss)
+        library = getattr(pipelining, schedule)([stage] if split else stage, MICRO_BATCHES, _loss)
+        given = _Split(mine) if split else mine
         optimizers = [torch.optim.SGD(model.parameters(), RATE) for model in (mine, other)]
 
         def ours() -> float | None:
             optimizers[0].zero_grad()
-            loss: float | None = getattr(module, function)(mine, x, y, _loss, MICRO_BATCHES)
+            loss: float | None = getattr(module, function)(given, x, y, _loss, MICRO_BATCHES)
             optimizers[0].step()
             return loss
 
@@ -186,6 +217,11 @@ TRAINING: dict[str, tuple[str, str, Callable[[Any], tuple[Side, Side]]]] = {
     "tensor_parallel": ("tensor_parallel", "parallelize_module", _tensor_parallel),
     "run_gpipe": ("pipeline", "ScheduleGPipe", _pipeline("run_gpipe", "ScheduleGPipe")),
     "run_1f1b": ("pipeline", "Schedule1F1B", _pipeline("run_1f1b", "Schedule1F1B")),
+    "run_zb_h1": (
+        "zero_bubble",
+        "ScheduleInterleavedZeroBubble",
+        _pipeline("run_zb_h1", "ScheduleInterleavedZeroBubble", split=True),
+    ),
 }
 
 
@@ -236,7 +272,7 @@ def _moved(step: Callable[[], Any], steps: int) -> int:
     return int(moved)
 
 
-def _bytes_a_step(step: Callable[[], Any]) -> float:
+def bytes_a_step(step: Callable[[], Any]) -> float:
     return (_moved(step, COUNTED) - _moved(step, 0)) / COUNTED
 
 
@@ -263,13 +299,13 @@ def rank_main(rank: int, folder: str, ranks: int, code: Mapping[str, str], calls
         ours, theirs = make(loaded(name, source))
         _compare(name, ours, theirs)
         mine, other = by_turns(ours.step, theirs.step, calls)
-        sent, others = _bytes_a_step(ours.step), _bytes_a_step(theirs.step)
+        sent, others = bytes_a_step(ours.step), bytes_a_step(theirs.step)
         row = {"function": name, "library": library, "ranks": ranks, "calls": calls}
         row |= {"ours": mine, "theirs": other, "ratio": mine / other}
         rows.append(row | {"our_bytes": sent, "their_bytes": others, "bytes_ratio": sent / others})
         if rank == 0:
             print(
-                f"{name:16} {library:24} {ranks:5} {mine * 1e3:9.2f} {other * 1e3:9.2f} {mine / other:7.2f} "
+                f"{name:16} {library:29} {ranks:5} {mine * 1e3:9.2f} {other * 1e3:9.2f} {mine / other:7.2f} "
                 f"{sent / 1e6:9.3f} {others / 1e6:9.3f} {sent / others:7.3f}",
                 flush=True,
             )

@@ -11,6 +11,9 @@ A training step is one of a model of 8 MB, with its optimizer's step; of zero_op
 two sides must have the same losses and parameters after two steps. Bytes are those of a step that arrived over the
 ranks' own TCP connections, of all ranks together, as the kernel counted them. The other training exercises have no
 counterpart: gradient_accumulation trains torch's DistributedDataParallel, and torch compresses no gradients by top k.
+
+quantized_all_reduce is next to gloo's sum of float32, and to torch's hooks that send fewer bytes, with the error of
+each: that of the layer in which it is largest, relative to the layer's sum.
 """
 
 from __future__ import annotations
@@ -27,6 +30,8 @@ import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
 from _common import ROOT, goal, save
+from _quantized import QUANTIZED
+from _quantized import rank_main as quantized_rank_main
 from _training import LIMIT, TRAINING, by_turns, loaded
 from _training import RANKS as WORLDS
 from _training import rank_main as training_rank_main
@@ -36,6 +41,7 @@ from grader import registry, submission
 RANKS = 4
 SIZES = tuple(2**power for power in (10, 13, 16, 18, 20, 22, 24, 26))
 QUICK_SIZES, QUICK_STEPS = (2**10, 2**16, 2**20), 5
+QUANTIZED_SIZES = (2**18, 2**22, 2**24)
 MOST_REPEATED_BYTES = 2**28  # the large ones are called less often: so many bytes a function and size, but 5 times
 
 Pair = tuple[Callable[[], Any], Callable[[], Any]]  # ours, the library's; each returns what to compare
@@ -44,7 +50,7 @@ Pair = tuple[Callable[[], Any], Callable[[], Any]]  # ours, the library's; each 
 def sources() -> dict[str, str]:
     """By function, the source of the solution cells that define it; of what is trained, by its name."""
     found = {}
-    for function in FUNCTIONS:
+    for function in (*FUNCTIONS, QUANTIZED):
         for notebook in sorted(ROOT.glob("solutions/*/*.ipynb")):
             source = submission.read(notebook, (function,)).source
             if f"\ndef {function}(" in source:
@@ -177,7 +183,7 @@ def collectives(code: Mapping[str, str], sizes: Sequence[int], repeat: int) -> l
 def training(code: Mapping[str, str], calls: int) -> dict[str, list[dict[str, Any]]]:
     print(f"training on {len(os.sched_getaffinity(0))} processors, milliseconds and MB of all ranks a step")
     print(
-        f"{'ours':16} {'torch':24} {'ranks':>5} {'ours ms':>9} {'torch ms':>9} {'ratio':>7} {'ours MB':>9} "
+        f"{'ours':16} {'torch':29} {'ranks':>5} {'ours ms':>9} {'torch ms':>9} {'ratio':>7} {'ours MB':>9} "
         f"{'torch MB':>9} {'ratio':>7}",
         flush=True,
     )
@@ -190,8 +196,18 @@ def training(code: Mapping[str, str], calls: int) -> dict[str, list[dict[str, An
     return {"training": rows, "goals": goals}
 
 
+def quantized(code: Mapping[str, str], sizes: Sequence[int], calls: int) -> list[dict[str, Any]]:
+    print(f"{QUANTIZED} on {len(os.sched_getaffinity(0))} processors, milliseconds and MB of all ranks a call")
+    print(
+        f"{'torch':22} {'ranks':>5} {'MB':>7} {'ours ms':>9} {'torch ms':>9} {'ratio':>7} {'ours MB':>9} "
+        f"{'torch MB':>9} {'ratio':>7} {'our error':>9} {'theirs':>9}",
+        flush=True,
+    )
+    return [row for ranks in WORLDS for row in spawned(quantized_rank_main, ranks, ranks, code, sizes, calls)]
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
-    names = [*FUNCTIONS, *TRAINING]
+    names = [*FUNCTIONS, *TRAINING, QUANTIZED]
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--repeat", type=int, default=30, help="calls of each; fewer of large ones")
     parser.add_argument("--quick", action="store_true", help="three sizes, up to 1 MB, and five steps")
@@ -204,6 +220,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         found["collectives"] = collectives(chosen, QUICK_SIZES if given.quick else SIZES, given.repeat)
     if chosen := {name: source for name, source in code.items() if name in TRAINING}:
         found |= training(chosen, QUICK_STEPS if given.quick else given.repeat)
+    if QUANTIZED in code:
+        sizes = QUANTIZED_SIZES[:2] if given.quick else QUANTIZED_SIZES
+        found["quantized"] = quantized(code, sizes, QUICK_STEPS if given.quick else given.repeat)
     save("reference", found)
 
 

@@ -127,6 +127,8 @@ def unit(trace: Trace, timed: Timed, name: str = "") -> Unit:
 
 
 def _whole_seconds(trace: Trace) -> bool:
+    if any(span.of_pass for span in trace.spans):
+        return False  # a model's passes take seconds, also where they are whole
     times = [time for op in trace.all_operations() for time in _times(op) if time >= 0]
     times += [time for span in trace.spans for time in (span.since, span.until)] + list(trace.finish)
     return all(time % 1_000_000_000 == 0 for time in times)

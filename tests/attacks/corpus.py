@@ -38,6 +38,8 @@ EXERCISES = (
     "collectives",
     "cost_model",
     "hierarchical_all_reduce",
+    "mesh_transformer",
+    "quantized_all_reduce",
     "checkpoint",
     "cap_store",
     "quorum_store",
@@ -46,6 +48,8 @@ EXERCISES = (
     "optuna_shared",
     "serve_checkpoint",
     "ring_attention",
+    "expert_parallel",
+    "zero_bubble",
 )
 FAMILIES = (
     "forged_frames",

@@ -12,6 +12,7 @@ from moving import script, shown, state
 from playwright.sync_api import Page, expect
 
 from courselib import figures, planner
+from courselib.figures.accounting import accounted
 from courselib.figures.collectives import all_reduces, crossing
 from courselib.figures.goodput import best_interval, first_order, parts
 from courselib.figures.pipeline import orders, played
@@ -79,6 +80,12 @@ def test_sharded_states(page: Page, parameters: float, ranks: int, micro_batches
     )
     found = sharded(parameters, ranks, recipe, micro_batches)
     assert {name: pytest.approx([*asdict(one).values()]) for name, one in found.items()} == seen
+
+
+@pytest.mark.parametrize(("hidden", "layers", "sequence", "batch"), [(8192, 80, 8192, 1), (512, 2, 1 << 20, 1024)])
+def test_a_transformer_accounted(page: Page, hidden: int, layers: int, sequence: int, batch: int) -> None:
+    seen = script(page, "accounting", "numbers(given[0])", state(figures.accounting(hidden, layers, sequence, batch)))
+    assert seen == pytest.approx(asdict(accounted(layers, hidden, sequence, batch)))
 
 
 @pytest.mark.parametrize(

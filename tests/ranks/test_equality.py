@@ -46,6 +46,13 @@ COLLECTIVES = {
     "all_to_all_single_uneven":
         "take = [1 + (r + k) % 2 for k in range(n)]; give = [1 + (k + r) % 2 for k in range(n)]\n"
         "o = torch.zeros(sum(take), dtype=dt); dist.all_to_all_single(o, x(sum(give)), take, give); return o",
+    "all_to_all_single_of_rows":
+        "give = [0] * n if r == 0 else [k % 3 for k in range(n)]; take = [0] + [r % 3] * (n - 1)\n"
+        "o = torch.zeros(sum(take), 3, dtype=dt)\n"
+        "w = dist.all_to_all_single(o, x(sum(give), 3), take, give, async_op=True); w.wait(); return o",
+    "all_to_all_single_in_a_group":
+        "g = dist.new_group(list(range(n - 1, -1, -1))); give = [(k + r) % 3 for k in range(n)]\n"
+        "o = torch.zeros(sum(give), dtype=dt); dist.all_to_all_single(o, x(sum(give)), give, give, group=g); return o",
     "all_to_all": "o = [torch.zeros(2, dtype=dt) for _ in range(n)]\n"
         "dist.all_to_all(o, [x(2) + k for k in range(n)]); return o",
     "barrier": "dist.barrier(); return r",
@@ -96,14 +103,74 @@ OBJECTS = {
         "t = torch.arange(4.0) + r; g = dist.group.WORLD\n"
         "return [F.all_reduce(t, 'sum', g) + 0, F.all_gather_tensor(t, 0, g) + 0,\n"
         "        F.reduce_scatter_tensor(torch.arange(2.0 * n) + r, 'sum', 0, g) + 0, F.broadcast(t, 0, g) + 0]",
+    "functional_all_to_all":
+        "import torch.distributed._functional_collectives as F\n"
+        "give = [(k + r) % 3 for k in range(n)]; t = x(sum(give), 3).requires_grad_()\n"
+        "y = F.all_to_all_single(t, give, give, dist.group.WORLD); (y * x(sum(give), 3)).sum().backward()\n"
+        "return y + 0, t.grad",
+    "differentiable":
+        "import torch.distributed.nn.functional as F\n"
+        "give = [(k + r) % 3 for k in range(n)]; t = x(sum(give), 3).requires_grad_()\n"
+        "y = F.all_to_all_single(torch.empty(sum(give), 3), t, give, give)\n"
+        "(y * x(sum(give), 3)).sum().backward(); return y, t.grad",
+    "differentiable_lists":
+        "import torch.distributed.nn.functional as F\n"
+        "t = [(x(2) + k).requires_grad_() for k in range(n)]; y = F.all_to_all([torch.empty(2) for _ in t], t)\n"
+        "z = F.all_gather(y[0]); sum((v * (r + k)).sum() for k, v in enumerate([*y, *z])).backward()\n"
+        "return list(y), list(z), [v.grad for v in t]",
     "own_group":
         "dist.destroy_process_group(); dist.init_process_group('gloo')\n"
         "t = torch.ones(2) * r; dist.all_reduce(t); return t, dist.get_backend(), dist.get_rank()",
     "environment": "import os; return [os.environ['RANK'], os.environ['WORLD_SIZE'], os.environ['LOCAL_RANK']]",
 }  # fmt: skip
 
+# Of types that gloo's collectives refuse: what they say, which collective after them still works, and that messages
+# take every type. `said(call)` gives the words of what a call raises.
+UNKNOWN = {
+    **{
+        name: f"return said(lambda: {call}), again()"
+        for name, call in {
+            "all_reduce": "dist.all_reduce(t)",
+            "all_reduce_max": "dist.all_reduce(t, op=dist.ReduceOp.MAX)",
+            "all_reduce_empty": "dist.all_reduce(t[:0].clone())",
+            "all_reduce_async": "dist.all_reduce(t, async_op=True).wait()",
+            "broadcast": "dist.broadcast(t, 0)",
+            "reduce": "dist.reduce(t, n - 1)",
+            "all_gather": "dist.all_gather(each(), t)",
+            "all_gather_into_tensor": "dist.all_gather_into_tensor(t.repeat(n), t[:4])",
+            "gather": "dist.gather(t, each() if r == 0 else None, 0)",
+            "scatter": "dist.scatter(t, each() if r == 0 else None, 0)",
+            "reduce_scatter": "dist.reduce_scatter(t, each())",
+            "reduce_scatter_tensor": "dist.reduce_scatter_tensor(t.clone(), t.repeat(n))",
+            "all_to_all": "dist.all_to_all(each(), each())",
+            "all_to_all_single": "dist.all_to_all_single(t.repeat(n), t.repeat(n))",
+        }.items()
+    },
+    "call_and_wait":
+        "w = dist.broadcast(t, 0, async_op=True); return said(w.wait)",
+    "as_bytes": "b = t.view(torch.uint8); o = [torch.empty_like(b) for _ in range(n)]\n"
+        "dist.all_gather(o, b); return [each.view(dt).float() for each in o]",
+    "ring": "o = torch.zeros(4).to(dt)\nif n == 1: return o.float()\n"
+        "q = dist.isend(t, (r + 1) % n); dist.recv(o, (r - 1) % n); q.wait(); return o.float()",
+    "batch":
+        "o = torch.zeros(4).to(dt)\nif n == 1: return o.float()\n"
+        "for w in dist.batch_isend_irecv([dist.P2POp(dist.isend, t, (r + 1) % n),\n"
+        "                                 dist.P2POp(dist.irecv, o, (r - 1) % n)]): w.wait()\nreturn o.float()",
+    "sent_and_read_as_bytes":
+        "o = torch.zeros(t.nbytes, dtype=torch.uint8)\nif r == 0 and n > 1: dist.send(t, 1)\n"
+        "if r == 1: dist.recv(o)\nreturn o",
+}  # fmt: skip
+UNKNOWN_HEAD = (
+    "t = (torch.arange(4) + 3 * r + 1).to(dt); each = lambda: [t.clone() for _ in range(n)]\n"
+    "def said(call):\n    try: call()\n    except RuntimeError as error: return str(error).splitlines()[0]\n"
+    "def again(): o = torch.ones(2); dist.all_reduce(o); return o\n"
+)
 
-FROM_CPP = ("functional",)  # collectives that torch's C++ calls: on real processes nobody sees them
+
+FROM_CPP = (
+    "functional",
+    "functional_all_to_all",
+)  # collectives that torch's C++ calls: on real processes nobody sees them
 
 
 def program(bodies: dict[str, str]) -> Program:
@@ -160,6 +227,19 @@ def test_every_collective_and_pattern(engines: Engines, ranks: int) -> None:
     dtypes = DTYPES if ranks in (2, 3) else ("float32", "int64")
     simulated, real = both(engines, COLLECTIVES, ranks, dtypes)
     same(simulated, real, [f"{name} {dtype}" for name in COLLECTIVES for dtype in dtypes])
+
+
+@pytest.mark.parametrize("ranks", often({"1": 1, "2": 2, "4": 4}, "2"))
+def test_types_that_collectives_refuse_and_messages_take(engines: Engines, ranks: int) -> None:
+    dtypes = ("float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e8m0fnu", "int16", "uint16")
+    bodies = {name: UNKNOWN_HEAD + body for name, body in UNKNOWN.items()}
+    dtypes = dtypes if ranks == 2 else dtypes[:1]
+    simulated, real = both(engines, bodies, ranks, dtypes)
+    names = [f"{name} {dtype}" for name in UNKNOWN for dtype in dtypes]
+    same(simulated, real, names)
+    for name, call in zip(names, simulated.calls, strict=True):
+        if "again()" in UNKNOWN[name.split()[0]]:
+            assert call.returned[0][0] == "Invalid scalar type", name
 
 
 @pytest.mark.heavy

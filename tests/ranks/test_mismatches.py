@@ -74,3 +74,24 @@ def test_a_message_read_as_another_type(engines: Engines, engine: str) -> None:
     assert [d.kind for d in found] == ["wrong_result"]
     assert "Rank 1 receives int32 (line 6" in found[0].message
     assert "rank 0 sends float32 (line 5" in found[0].message
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    {
+        "uneven splits": (
+            "dist.all_to_all_single(x.new_zeros(5 + r), x.new_ones(6), [2, 2, 1 + r], [2, 2, 2])",
+            "the number of elements that rank 2 sends to rank 0 is 2, but rank 0 expects 1.",
+        ),
+        "a list of other sizes": (
+            "dist.all_to_all([x[:2], x[:2], x[:2]], [x[:2], x[:3], x[:2]])", "all_to_all takes tensors of one size",
+        ),
+        "a part of each row": (
+            "dist.all_to_all_single(x.new_zeros(3, 4)[:, ::2], x.new_zeros(3, 2))", "is not contiguous",
+        ),
+    }.values(),
+)  # fmt: skip
+def test_parts_that_gloo_would_spoil_or_abort_at(engines: Engines, body: str, words: str) -> None:
+    found = run(engines, "sim", body)
+    assert found.ending == "crashed"
+    assert words in found.diagnoses[0].message

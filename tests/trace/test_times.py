@@ -9,7 +9,7 @@ from builders import Recording, Script
 from runs import ring
 
 from grader.trace import times
-from grader.trace.events import RECV, SEND, Trace
+from grader.trace.events import RECV, SEND, Span, Trace
 from grader.trace.replay import replay
 from grader.trace.times import Unit
 
@@ -84,6 +84,14 @@ def test_the_unit_suits_the_run(unit: float, name: str) -> None:
     trace = run.done()
     assert times.unit(trace, times.of(trace)).name == name
     assert times.unit(trace, times.of(trace), "us").name == "µs"
+
+
+def test_a_models_passes_take_seconds_also_whole_ones() -> None:
+    run = Recording(2, 1e9)
+    run.message(0, 1, 0, 0, 5)
+    trace = run.done()
+    trace.spans.append(Span(0, "compute", 0, 10**9, name="F0"))
+    assert times.unit(trace, times.of(trace)).name == "s"
 
 
 def test_logical_time_is_in_rounds() -> None:

@@ -69,7 +69,7 @@ def stage_report(
         schedule.step(*([x] if rank == 0 else []), target=y)
     for parameter in front.parameters():
         dist.broadcast(parameter.data, 0)
-    state = language.state_bytes(half, optimizer)
+    state = language.state_bytes(optimizer)
     return {"after": language.held_out(model), "state": state, "activations": count.peak}
 
 

@@ -141,10 +141,10 @@ def say(model: nn.Module, prompt: str, length: int, seed: int = 0, context: int 
     return bytes(said).decode("ascii", "replace")
 
 
-def state_bytes(model: nn.Module, optimizer: torch.optim.Optimizer) -> int:
+def state_bytes(optimizer: torch.optim.Optimizer) -> int:
     """What this rank holds from step to step: parameters, gradients and the optimizer's state of each."""
     held: list[Tensor] = []
-    for parameter in model.parameters():
+    for parameter in (each for group in optimizer.param_groups for each in group["params"]):
         kept = [part for part in optimizer.state[parameter].values() if isinstance(part, Tensor)]
         held += [part for part in (parameter, parameter.grad, *kept) if part is not None and part.dim()]
     return sum(_mine(part).numel() * part.element_size() for part in held)
@@ -178,7 +178,7 @@ class Diary:
         return {
             "losses": self.losses,
             "said": say(self.model, "Ham.\n", 150),
-            "state": state_bytes(self.model, optimizer),
+            "state": state_bytes(optimizer),
             "activations": activation_bytes(self.model, x, y),
         }
 
@@ -219,6 +219,7 @@ RECORDED = (
     Row("08", "pipeline, stage 0", 2, 5.573852, 2.278469, 524_288, 1_118_208, 2_130_944),
     Row("08", "pipeline, stage 1", 2, 5.573852, 2.278469, 524_288, 1_054_720, 1_468_420),
     Row("09", "FSDP2", 2, 5.573852, 2.278469, 814_848, 1_086_464, 10_430_724),
+    Row("11", "DDP, killed and resumed", 2, 5.573852, 2.278469, 543_232, 2_172_928, 10_052_100),
 )
 
 

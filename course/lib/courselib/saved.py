@@ -33,7 +33,8 @@ class SavedBytes:
 
     def pack(self, tensor: Any) -> _Kept:
         """What autograd is to keep instead of `tensor`."""
-        kept, storage = _Kept(tensor.detach()), tensor.untyped_storage()
+        mine = getattr(tensor, "_local_tensor", tensor)  # of a DTensor: this rank's part
+        kept, storage = _Kept(tensor.detach()), mine.untyped_storage()
         where, size = storage.data_ptr(), storage.nbytes()
         if where not in self._ignored:
             if not self._sharing[where]:

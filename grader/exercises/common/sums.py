@@ -107,32 +107,44 @@ def judge(
     """
     inputs = [tensor.view() for tensor in case.tensors]
     expected = np.sum(np.stack(inputs), axis=0, dtype=inputs[0].dtype)
-    outputs: list[Array] = []
-    for rank, arguments in enumerate(result.arguments):
-        tensor = arguments[0]
-        if not isinstance(tensor, Strided) or tensor.shape != case.tensors[rank].shape:
-            shape = tuple(tensor.shape) if isinstance(tensor, Strided) else type(tensor).__name__
-            what = f"the tensor now has the shape {shape} instead of {expected.shape}. Do not change its shape"
-            return _wrong(case, rank, what, str(expected.shape), str(shape), file)
-        if tensor.storage.dtype != expected.dtype:
-            name = tensor.storage.dtype.name
-            what = f"the tensor now has the dtype {name} instead of {expected.dtype.name}. Do not change its dtype"
-            return _wrong(case, rank, what, expected.dtype.name, name, file)
-        outputs.append(tensor.view())
+    if found := malformed(case, result, file):
+        return found
+    outputs = [arguments[0].view() for arguments in result.arguments]
     for rank, output in enumerate(outputs):
         if not np.array_equal(output, expected):
             sure = known(rank) or _sure(case, rank, inputs, expected, outputs)
-            found = None if sure else look()
-            if found:
-                result.trace.notes.update(notes(found, Parts.of(found, found.ranks)))
-            why = Cause(sure) if sure else _why(rank, inputs, expected, output, found, explain)
-            return _explained(case, rank, inputs, expected, output, why, found, file)
-        outside = _outside(case.tensors[rank], result.arguments[rank][0])
-        if outside is not None:
-            what = f"the sum is right, but element {outside} of the storage changed, which is not part of the tensor"
-            texts = "only the tensor's own elements change", f"storage[{outside}] changed"
-            return _wrong(case, rank, what, *texts, file)
+            made = None if sure else look()
+            if made:
+                result.trace.notes.update(notes(made, Parts.of(made, made.ranks)))
+            why = Cause(sure) if sure else _why(rank, inputs, expected, output, made, explain)
+            return _explained(case, rank, inputs, expected, output, why, made, file)
+        if found := spilled(case, result, rank, file):
+            return found
     return None
+
+
+def malformed(case: Case, result: CallResult, file: str) -> Diagnosis | None:
+    """What is wrong with the first tensor that has another shape or type after a call in place."""
+    for rank, before in enumerate(case.tensors):
+        tensor, name = result.arguments[rank][0], before.storage.dtype.name
+        if not isinstance(tensor, Strided) or tensor.shape != before.shape:
+            shape = tuple(tensor.shape) if isinstance(tensor, Strided) else type(tensor).__name__
+            what = f"the tensor now has the shape {shape} instead of {before.shape}. Do not change its shape"
+            return _wrong(case, rank, what, str(before.shape), str(shape), file)
+        if tensor.storage.dtype.name != name:
+            now = tensor.storage.dtype.name
+            what = f"the tensor now has the dtype {now} instead of {name}. Do not change its dtype"
+            return _wrong(case, rank, what, name, now, file)
+    return None
+
+
+def spilled(case: Case, result: CallResult, rank: int, file: str) -> Diagnosis | None:
+    """What a rank changed in its tensor's storage that is not the tensor's, where the sum itself is right."""
+    outside = _outside(case.tensors[rank], result.arguments[rank][0])
+    if outside is None:
+        return None
+    what = f"the sum is right, but element {outside} of the storage changed, which is not part of the tensor"
+    return _wrong(case, rank, what, "only the tensor's own elements change", f"storage[{outside}] changed", file)
 
 
 def _outside(before: Strided, after: Strided) -> int | None:

@@ -51,9 +51,19 @@ def cases(draw: Draw) -> Iterator[Case]:
 
 
 def _case(draw: Draw, name: str, group: str, plan: Plan, engine: str = "sim") -> Case:
-    """One step. In "blind" the inputs are not a number on all ranks but the first, the targets on all but the last."""
+    return step(draw, f"run_{name}", group, plan, engine, NETWORK)
+
+
+def step(
+    draw: Draw, function: str, group: str, plan: Plan, engine: str, network: Network, by: str = "train",
+    telling: bool = True,
+) -> Case:  # fmt: skip
+    """One step of `function`, called by a function of the harness; `network` is a simulated one.
+
+    In "blind" the inputs are not a number on all ranks but the first, the targets on all but the last.
+    """
     many = f"{plan.micro_batches} micro-batch{'es' * (plan.micro_batches > 1)}"
-    label = f"run_{name} of {many} on {plan.stages} stages"
+    label = f"{function} of {many} on {plan.stages} stage{'s' * (plan.stages > 1)}"
     generator = draw.generator(f"{group} {label} {plan.loss} {plan.rows} {plan.forward} {plan.backward}")
 
     def drawn(*shape: int) -> np.ndarray[Any, Any]:
@@ -75,8 +85,8 @@ def _case(draw: Draw, name: str, group: str, plan: Plan, engine: str = "sim") ->
 
     arguments = tuple(told(rank) for rank in range(plan.stages))
     given = Given(plan, weights, biases, inputs, targets)
-    network = NETWORK if engine == "sim" else ROUNDS
-    return Case(group, label, arguments, f"run_{name}", engine, network, given, by="train")
+    network = network if engine == "sim" else ROUNDS
+    return Case(group, label, arguments, function, engine, network, given, telling, by)
 
 
 EXERCISE = Exercise(
@@ -94,13 +104,13 @@ EXERCISE = Exercise(
     checks=(
         Check("gpipe", "GPipe: the gradients of the whole model on the whole batch", 4, judging.gradients("gpipe")),
         Check("1f1b", "1F1B: the gradients of the whole model on the whole batch", 4, judging.gradients("1f1b")),
-        Check("loss", "The mean loss as a float on the last stage, None elsewhere", 2, judging.loss),
-        Check("blind", "Only the first stage reads inputs, only the last targets", 2, judging.blind),
+        Check("loss", "The mean loss as a float on the last stage, None elsewhere", 2, judging.loss("gpipe", "1f1b")),
+        Check("blind", "Only the first stage reads inputs, only the last targets", 2, judging.blind("gpipe", "1f1b")),
         Check("gpipe_bubble", "GPipe waits (p-1)/(m+p-1) of the time", 3, schedule.bubble("gpipe")),
         Check("1f1b_bubble", "1F1B waits (p-1)/(m+p-1) of the time", 3, schedule.bubble("1f1b")),
         Check("gpipe_live", "GPipe: all forward, then all backward, m activations live", 2, schedule.all_forward_first),
         Check("1f1b_live", "1F1B: at most p - stage activations live", 4, schedule.live),
-        Check("waited", "Every request is waited for", 2, judging.waited),
+        Check("waited", "Every request is waited for", 2, judging.waited("gpipe", "1f1b")),
         Check("real", "Both on three real processes", 2, judging.gradients("real", proportional)),
     ),
 )

@@ -1,6 +1,6 @@
 """One stage of a small model in each rank, and one step of the learner's pipeline with it; tells what it did and kept.
 
-Runs in the box. It judges nothing: the exercise does, outside, by what is returned and by the trace.
+Of pipeline and of zero_bubble, whose stages go backward in two calls. Runs in the box. It judges nothing: the exercise does, outside, by what is returned and by the trace.
 """
 
 from __future__ import annotations
@@ -101,12 +101,91 @@ class Stage(nn.Module):  # type: ignore[misc]
         return made
 
 
-def train(
-    run: Callable[..., Any], plan: dict[str, Any], weight: Tensor, bias: Tensor, inputs: Tensor, targets: Tensor
-) -> dict[str, Any]:
-    """One step of the pipeline: what it returned, the gradients of this rank's stage, and what the stage did."""
+class SplitStage(Stage):
+    """The same layer, whose backward pass is two calls. What one of them needs is kept from forward() to the last."""
+
+    def __init__(self, plan: dict[str, Any], weight: Tensor, bias: Tensor, log: _Log) -> None:
+        super().__init__(plan, weight, bias, log)
+        self._weight_seconds = plan["weight_pass"]
+        self._going: dict[int, _Going] = {}  # by the output's identity
+
+    @torch.no_grad()  # type: ignore[untyped-decorator]
+    def forward(self, x: Tensor) -> Tensor:
+        number = self._log.passes.count("F")
+        compute(self._seconds[0] * len(x), f"F{number}")
+        y = functional.linear(x, self.weight, self.bias)
+        y = (y if self._last else torch.tanh(y)).requires_grad_()
+        self._log.passes += "F"
+        y.of_micro_batch = number
+        self._going[id(y)] = _Going(x.detach(), y)
+        return y
+
+    @torch.no_grad()  # type: ignore[untyped-decorator]
+    def backward_input(self, output: Tensor, grad: Tensor) -> Tensor:
+        """The gradient of the stage's input, from that of its output."""
+        going = self._found(output, "backward_input")
+        if going.grad is not None:
+            raise RuntimeError("backward_input() was called twice for the same output")
+        if not isinstance(grad, Tensor) or grad.shape != output.shape:
+            got = f"of shape {tuple(grad.shape)}" if isinstance(grad, Tensor) else f"a {type(grad).__name__}"
+            raise RuntimeError(f"backward_input() takes a gradient of shape {tuple(output.shape)}, not {got}")
+        compute(self._seconds[1] * len(output), f"B{output.of_micro_batch}")
+        self._log.passes += "B"
+        going.grad = grad.detach().clone() if self._last else grad.detach() * (1 - output * output)
+        return going.grad @ self.weight
+
+    @torch.no_grad()  # type: ignore[untyped-decorator]
+    def backward_weight(self, output: Tensor) -> None:
+        """Add the gradients of the stage's parameters to what is in their .grad."""
+        going = self._found(output, "backward_weight")
+        if going.grad is None:
+            raise RuntimeError("backward_weight() was called before backward_input() for this output")
+        compute(self._weight_seconds * len(output), f"W{output.of_micro_batch}")
+        self._log.passes += "W"
+        rows = going.grad.reshape(-1, going.grad.shape[-1])
+        for parameter, grad in ((self.weight, rows.T @ going.x.reshape(len(rows), -1)), (self.bias, rows.sum(0))):
+            parameter.grad = grad if parameter.grad is None else parameter.grad + grad
+        del self._going[id(output)]
+
+    def _found(self, output: Any, called: str) -> _Going:
+        going = self._going.get(id(output))
+        if going is None:
+            over = isinstance(output, Tensor) and hasattr(output, "of_micro_batch")
+            raise RuntimeError(
+                f"{called}() was called for an output whose backward_weight() is done already"
+                if over
+                else f"{called}() takes the object that stage(x) returned: no copy, view or detached tensor of it"
+            )
+        return going
+
+
+class _Going:
+    """A micro-batch that has gone forward, and waits for its two backward passes."""
+
+    def __init__(self, x: Tensor, output: Tensor) -> None:
+        self.x, self.output = x, output
+        self.grad: Tensor | None = None  # of the linear layer's output, once backward_input() has been called
+
+
+def train(run: Callable[..., Any], plan: dict[str, Any], *tensors: Tensor) -> dict[str, Any]:
+    """One step of the pipeline: what it returned, the gradients of this rank's stage, and what the stage did.
+
+    `tensors` are the stage's weight and bias, the inputs and the targets.
+    """
+    return _trained(Stage, run, plan, *tensors)
+
+
+def train_split(run: Callable[..., Any], plan: dict[str, Any], *tensors: Tensor) -> dict[str, Any]:
+    """The same with a stage whose backward pass is two calls."""
+    return _trained(SplitStage, run, plan, *tensors)
+
+
+def _trained(
+    make: type[Stage], run: Callable[..., Any], plan: dict[str, Any], weight: Tensor, bias: Tensor, inputs: Tensor,
+    targets: Tensor,
+) -> dict[str, Any]:  # fmt: skip
     log = _Log(len(inputs) // plan["micro_batches"])
-    stage = Stage(plan, weight, bias, log)
+    stage = make(plan, weight, bias, log)
     value = run(stage, inputs, targets, LOSSES[plan["loss"]], plan["micro_batches"])
     did = {"passes": log.passes, "waiting": log.waiting, "kept": log.kept}
     return {"value": value, "type": type(value).__name__, "weight": stage.weight.grad, "bias": stage.bias.grad, **did}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ NO_GRADIENT = (
     "Go backward through its outputs: on the last stage from the loss, on the others from the gradient that the next "
     "stage sends."
 )
+NO_WEIGHT_PASS = "Call stage.backward_weight(output) once for each of its outputs."
 
 
 def numbers(value: Any) -> list[float] | None:
@@ -64,7 +65,8 @@ def _gradient(bench: RankBench, case: Case, result: CallResult, rank: int) -> Ar
         value = field(result, rank, name)
         if not isinstance(value, Strided) or value.shape != like.shape or value.storage.dtype.kind != "f":
             checks.undisturbed(bench, case, result)
-            told = NO_GRADIENT if "F" in (field(result, rank, "passes") or "") else "Call stage() on this rank, too."
+            how = NO_WEIGHT_PASS if case.by == "train_split" else NO_GRADIENT
+            told = how if "F" in str(field(result, rank, "passes")) else "Call stage() on this rank, too."
             message = f"With {case.label}: rank {rank}'s stage has no gradient. {told}"
             raise bench.lost(case, "wrong_result", message, rank, "a gradient", plain.in_words(value))
         rows.append(value.view().astype(np.float64).reshape(-1))
@@ -91,10 +93,14 @@ def _why(given: Given, got: Array, rank: int) -> str:
         return "All gradients are nearly right. Keep activations and gradients in float32 on the way."
     if rank < last:
         return (
-            f"The gradients of rank {rank + 1}'s stage are right. Check which micro-batch each gradient from rank "
-            f"{rank + 1} belongs to. Check also that nothing overwrites that micro-batch's input in the meantime."
+            f"The gradients of rank {rank + 1}'s stage are right. Check that it sends the gradient of its input, and "
+            "which micro-batch this belongs to. Check also that nothing overwrites that micro-batch's input in the "
+            "meantime."
         )
-    return "This is the last stage. Check the activations that it receives, and its targets."
+    return (
+        "This is the last stage. Check the activations that it receives, and its targets. Check also that nothing "
+        "overwrites an activation while a backward pass still needs it."
+    )
 
 
 def gradients(group: str, same: Same = near) -> Callable[[RankBench], Outcome]:
@@ -102,37 +108,48 @@ def gradients(group: str, same: Same = near) -> Callable[[RankBench], Outcome]:
     return checks.right(lambda bench, group: values(bench, group, same), group)
 
 
-def blind(bench: RankBench) -> Outcome:
-    """The gradients, where inputs and targets are not numbers on the ranks that may not read them."""
-    for case, result in bench.calls("blind"):
-        for rank in reversed(range(case.ranks)):
-            with checks.not_about(WRONG):
-                got = _gradient(bench, case, result, rank)
-            if np.isfinite(got).all():
-                continue
-            what = (
-                f"With {case.label}: rank {rank}'s gradients are not finite. Here the inputs are NaN on all ranks but "
-                "the first, and the targets on all ranks but the last. Read inputs on the first rank only and targets "
-                "on the last rank only. Send everything else in messages."
-            )
-            raise bench.lost(case, "wrong_result", what, rank, "finite gradients", "NaN")
-    with checks.not_about(WRONG):
-        for _ in values(bench, "blind"):
+def blind(*groups: str) -> Callable[[RankBench], Outcome]:
+    """The gradients, where inputs and targets are not numbers on the ranks that may not read them. What is wrong in
+    `groups`, too, where all are, is another check's matter."""
+
+    def judge(bench: RankBench) -> Outcome:
+        for _ in _finished(bench, groups):
             pass
-    return bench.picture("blind")
+        for case, result in bench.calls("blind"):
+            _blind(bench, case, result)
+        with checks.not_about(WRONG):
+            for _ in values(bench, "blind"):
+                pass
+        return bench.picture("blind")
+
+    return judge
 
 
-def _finished(bench: RankBench) -> Iterator[tuple[Case, CallResult]]:
-    """The calls of both functions that finished with their gradients; raises Lost if those of neither did."""
+def _blind(bench: RankBench, case: Case, result: CallResult) -> None:
+    for rank in reversed(range(case.ranks)):
+        with checks.not_about(WRONG):
+            got = _gradient(bench, case, result, rank)
+        if np.isfinite(got).all():
+            continue
+        what = (
+            f"With {case.label}: rank {rank}'s gradients are not finite. Here the inputs are NaN on all ranks but "
+            "the first, and the targets on all ranks but the last. Read inputs on the first rank only and targets "
+            "on the last rank only. Send everything else in messages."
+        )
+        raise bench.lost(case, "wrong_result", what, rank, "finite gradients", "NaN")
+
+
+def _finished(bench: RankBench, groups: Sequence[str]) -> Iterator[tuple[Case, CallResult]]:
+    """The calls of all `groups` that finished with their gradients; raises Lost if those of none did."""
     losses = []
-    for group in ("gpipe", "1f1b"):
+    for group in groups:
         try:
             found = list(values(bench, group))
         except Lost as loss:
             losses.append(loss)
         else:
             yield from found
-    if len(losses) == 2:
+    if len(losses) == len(groups):
         with checks.not_about(WRONG):
             raise losses[0]
 
@@ -140,35 +157,58 @@ def _finished(bench: RankBench) -> Iterator[tuple[Case, CallResult]]:
 # ---- what is returned
 
 
-def loss(bench: RankBench) -> Outcome:
+def loss(*groups: str) -> Callable[[RankBench], Outcome]:
     """The mean loss on the last stage, as a float; None on all others."""
-    for case, result in _finished(bench):
-        given: Given = case.expected
-        right, last = float(given.losses.mean()), case.ranks - 1
-        for rank in range(last):
-            value, kind = field(result, rank, "value"), field(result, rank, "type")
-            if kind != "NoneType":
-                message = (
-                    f"With {case.label}: rank {rank} returned {plain.in_words(value)}. Return None on every stage but "
-                    "the last: only the last stage has a loss."
-                )
-                raise bench.lost(case, "wrong_result", message, rank, "None", plain.in_words(value))
-        value, kind = field(result, last, "value"), field(result, last, "type")
-        if isinstance(value, bool) or not isinstance(value, float):
-            got = "a tensor" if isinstance(value, Strided) else plain.in_words(value)
+
+    return _judged(groups, _returned)
+
+
+def waited(*groups: str) -> Callable[[RankBench], Outcome]:
+    """Every request is waited for, in all calls of `groups`."""
+    return _judged(groups, checks.undisturbed)
+
+
+def _judged(
+    groups: Sequence[str], one: Callable[[RankBench, Case, CallResult], None]
+) -> Callable[[RankBench], Outcome]:
+    """A judge that asks `one` about each call of `groups`, where those of one of them finished with their gradients."""
+
+    def judge(bench: RankBench) -> Outcome:
+        seen = ""
+        for case, result in _finished(bench, groups):
+            one(bench, case, result)
+            seen = seen or case.group
+        return bench.picture(seen or groups[0])
+
+    return judge
+
+
+def _returned(bench: RankBench, case: Case, result: CallResult) -> None:
+    given: Given = case.expected
+    right, last = float(given.losses.mean()), case.ranks - 1
+    for rank in range(last):
+        value, kind = field(result, rank, "value"), field(result, rank, "type")
+        if kind != "NoneType":
             message = (
-                f"With {case.label}: the last stage, rank {last}, returned {got}. Return the mean loss as a float, "
-                "with float(loss) or loss.item()."
+                f"With {case.label}: rank {rank} returned {plain.in_words(value)}. Return None on every stage but "
+                "the last: only the last stage has a loss."
             )
-            raise bench.lost(case, "wrong_result", message, last, f"{right:.6g}", str(kind)[:60])
-        if not math.isclose(value, right, rel_tol=2e-4, abs_tol=1e-6):
-            one, other = plain.apart(value, right)
-            message = (
-                f"With {case.label}: the last stage, rank {last}, returned {one} instead of the mean loss "
-                f"{other}. {_loss_habit(given, value)}".strip()
-            )
-            raise bench.lost(case, "wrong_result", message, last, other, one)
-    return bench.picture("gpipe")
+            raise bench.lost(case, "wrong_result", message, rank, "None", plain.in_words(value))
+    value, kind = field(result, last, "value"), field(result, last, "type")
+    if isinstance(value, bool) or not isinstance(value, float):
+        got = "a tensor" if isinstance(value, Strided) else plain.in_words(value)
+        message = (
+            f"With {case.label}: the last stage, rank {last}, returned {got}. Return the mean loss as a float, "
+            "with float(loss) or loss.item()."
+        )
+        raise bench.lost(case, "wrong_result", message, last, f"{right:.6g}", str(kind)[:60])
+    if not math.isclose(value, right, rel_tol=2e-4, abs_tol=1e-6):
+        one, other = plain.apart(value, right)
+        message = (
+            f"With {case.label}: the last stage, rank {last}, returned {one} instead of the mean loss "
+            f"{other}. {_loss_habit(given, value)}".strip()
+        )
+        raise bench.lost(case, "wrong_result", message, last, other, one)
 
 
 def _loss_habit(given: Given, got: float) -> str:
@@ -179,6 +219,3 @@ def _loss_habit(given: Given, got: float) -> str:
         if math.isclose(got, own, rel_tol=1e-3) or math.isclose(got, own / m, rel_tol=1e-3):
             return f"This is the loss of micro-batch {k} alone. Take the mean over all {m} micro-batches."
     return ""
-
-
-waited = checks.waited(lambda bench, _: _finished(bench), "gpipe")

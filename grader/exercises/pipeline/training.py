@@ -26,7 +26,8 @@ class Plan:
     activation: tuple[int, ...]  # the shape of one sample's activations, at every boundary
     features: tuple[int, int]  # of the inputs and of the outputs
     forward: float = 0.0
-    backward: float = 0.0
+    backward: float = 0.0  # where the pass is cut in two: of the inputs' part
+    weight_pass: float = 0.0  # of the weights' part, where it is
 
     @property
     def batch(self) -> int:
@@ -35,7 +36,7 @@ class Plan:
     @property
     def work(self) -> float:
         """Seconds that a stage computes."""
-        return self.micro_batches * (self.forward + self.backward)
+        return self.micro_batches * (self.forward + self.backward + self.weight_pass)
 
     @property
     def bubble(self) -> float:
@@ -47,7 +48,7 @@ class Plan:
         return {
             "last": rank == self.stages - 1, "micro_batches": self.micro_batches, "loss": self.loss,
             "activation": list(self.activation), "forward": self.forward / self.rows,
-            "backward": self.backward / self.rows,
+            "backward": self.backward / self.rows, "weight_pass": self.weight_pass / self.rows,
         }  # fmt: skip
 
     def sizes(self, rank: int) -> tuple[int, int]:
@@ -163,7 +164,7 @@ class Given:
             yield (
                 np.mean([self._row(rank, k, grad, m - 1) for k, grad in enumerate(self._returned[rank])], 0),
                 "The last micro-batch's input was used for all micro-batches. Receive each activation into a buffer of "
-                "its own, because the graphs of earlier micro-batches still need theirs.",
+                "its own, because the backward passes of earlier micro-batches still need theirs.",
             )
 
 

@@ -14,6 +14,7 @@ from grader.sandbox.endings import Raised
 from grader.trace.events import Trace, match
 from grader.verdict import Diagnosis, Kind
 
+UNKNOWN_TYPE = "Invalid scalar type"  # so says gloo
 ENDINGS: dict[str, Ending] = {"out_of_memory": "out_of_memory", "left_early": "left_early", "deadlock": "deadlocked"}
 
 
@@ -42,6 +43,11 @@ def raised(rank: int, error: Raised, world: int, source: Source, others: int) ->
     reason = ""
     if error.why in REASONS:
         kind, reason = "sandbox_violation", f" {REASONS[error.why]}"
+    elif error.text.startswith(UNKNOWN_TYPE):
+        reason = (
+            " Gloo's collectives take only bool, uint8, int8, int32, int64, float16, bfloat16, float32 and float64. "
+            "Pass the bytes of any other type as tensor.view(torch.uint8)."
+        )
     return Diagnosis(
         kind,
         f"{who} raised {error.type}{text}{place}{also}.{reason}",

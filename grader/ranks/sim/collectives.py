@@ -17,6 +17,10 @@ from grader.ranks.sim.operations import Meeting
 
 Tensors = Sequence[torch.Tensor]
 IN_MEMORY_ORDER = ("all_reduce", "broadcast", "reduce")  # of dense tensors, which need not be contiguous
+_GLOO_TYPES = {
+    torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.bool, torch.uint8, torch.int8, torch.int32,
+    torch.int64,
+}  # fmt: skip
 
 
 def same_bytes(a: torch.Tensor, b: torch.Tensor) -> bool:
@@ -51,11 +55,16 @@ class Part:
     """One rank's part of a collective.
 
     `inputs` are what it brings, `outputs` what it gets filled (empty where it gets nothing), `root` the root's rank in
-    the group (-1: none), `splits` the rows it sends to each rank, `waited` whether the call waits by itself. `order`
-    is that of the tensors' elements in memory, by their strides; None where they are contiguous.
+    the group (-1: none), `splits` the elements it sends to each rank and `takes` those it expects from each, `waited`
+    whether the call waits by itself. `order` is that of the tensors' elements in memory, by their strides; None where
+    they are contiguous. `known` says whether gloo's collectives know the type of its tensors: of float8 and 16-bit
+    integers they do not, its messages know all.
     """
 
-    __slots__ = ("agree", "given", "info", "inputs", "name", "order", "outputs", "reduction", "root", "size", "splits")
+    __slots__ = (
+        "agree", "given", "info", "inputs", "known", "name", "order", "outputs", "reduction", "root", "size", "splits",
+        "takes",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -65,17 +74,20 @@ class Part:
         root: int = -1,
         reduction: Any = None,
         splits: Sequence[int] = (),
+        takes: Sequence[int] = (),
         size: int | None = None,
         waited: bool = False,
         order: Sequence[tuple[int, ...]] | None = None,
     ) -> None:
         self.name, self.outputs, self.root, self.reduction, self.splits = name, outputs, root, reduction, splits
+        self.takes = takes
         self.inputs = [tensor.detach().clone(memory_format=torch.contiguous_format) for tensor in inputs]
         self.given: Tensors = () if waited else inputs
         self.order = order
         self.size = sum(tensor.nbytes for tensor in inputs) if size is None else size
         first = next(iter(inputs), None) if inputs else next(iter(outputs), None)
         self.info = info_of(first.dtype, reduction) if first is not None else 0
+        self.known = first is None or first.dtype in _GLOO_TYPES
         self.agree = root, self.info, None if name.startswith("all_to_all") else self.size
 
     def unchanged(self) -> bool:
@@ -169,5 +181,13 @@ def _results(mine: Part, parts: list[Part], me: int, meeting: Meeting) -> Sequen
     if name == "all_to_all":
         return [part.inputs[me] for part in parts]
     assert name == "all_to_all_single", name
-    rows = [part.inputs[0].split(list(part.splits))[me].reshape(-1) for part in parts]
-    return [torch.cat(rows)]
+    ranks = meeting.group.ranks
+    for sender, part in enumerate(parts):
+        if part.splits[me] != mine.takes[sender]:  # gloo aborts, or leaves what was there
+            raise RuntimeError(
+                "the splits of all_to_all_single do not fit together: the number of elements that rank "
+                f"{ranks[sender]} sends to rank {ranks[me]} is {part.splits[me]}, but rank {ranks[me]} expects "
+                f"{mine.takes[sender]}. A rank's output_split_sizes must be what the other ranks' input_split_sizes "
+                "hold for it"
+            )
+    return [torch.cat([part.inputs[0].view(-1).split(list(part.splits))[me] for part in parts])]

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, NoReturn
 
 import torch
 import torch.distributed as dist
+import torch.distributed.nn.functional  # before any rank: its default group is then whichever rank's calls it
 from torch.distributed import distributed_c10d as c10d
 from torch.overrides import has_torch_function_unary
 
@@ -228,8 +229,8 @@ class SimGroup(dist.ProcessGroup):  # type: ignore[misc]
     reduce_scatter_tensor_coalesced = reduce_scatter_single_coalesced
 
     def alltoall(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> SimWork:
-        if not len(outputs) == len(inputs) == self.size():
-            raise ValueError(f"all_to_all takes lists of {self.size()} tensors, one per rank")
+        for tensors in (inputs, outputs):  # gloo's takes equal sizes only
+            self._one_each("all_to_all", tensors, inputs[0])
         return self._join(Part("all_to_all", inputs, outputs, waited=_sync(opts)))
 
     def all_to_all_single(
@@ -240,15 +241,30 @@ class SimGroup(dist.ProcessGroup):  # type: ignore[misc]
         input_splits: Sequence[int] = (),
         opts: Any = None,
     ) -> SimWork:
+        if not brought.is_contiguous():
+            raise ValueError("Tensors must be contiguous")
+        if not output.is_contiguous():
+            raise RuntimeError(
+                "all_to_all_single got an output that is not contiguous: gloo would fill its memory in order and give "
+                "wrong values. Make the output contiguous"
+            )
+        takes, splits = self._splits(output, output_splits), self._splits(brought, input_splits)
+        part = Part("all_to_all_single", [brought], [output], splits=splits, takes=takes, waited=_sync(opts))
+        return self._join(part)
+
+    def _splits(self, tensor: torch.Tensor, given: Sequence[int]) -> list[int]:
+        """How many elements of a tensor belong to each rank, from the rows that are given, or of equal parts."""
         n = self.size()
-        for tensor, splits in ((output, output_splits), (brought, input_splits)):
-            rows = tensor.shape[0] if tensor.dim() else 0
-            if splits and (len(splits) != n or sum(splits) != rows):
-                raise RuntimeError("Number of tensor splits not equal to group size, or they do not add up")
-            if not splits and rows % n:
+        if not given:
+            if tensor.numel() % n:
                 raise RuntimeError("Tensor's dim 0 does not divide equally across group size")
-        splits = list(input_splits) or [brought.shape[0] // n] * n
-        return self._join(Part("all_to_all_single", [brought], [output], splits=splits, waited=_sync(opts)))
+            return [tensor.numel() // n] * n
+        if len(given) != n:
+            raise RuntimeError("Number of tensor splits not equal to group size")
+        rows = tensor.shape[0] if tensor.dim() else 1
+        if sum(given) != rows or min(given) < 0:
+            raise RuntimeError("Split sizes doesn't match total dim 0 size")
+        return [int(share) * (tensor.numel() // max(rows, 1)) for share in given]
 
     alltoall_base = all_to_all_single
 

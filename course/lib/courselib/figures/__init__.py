@@ -6,6 +6,7 @@ Shown with a kernel, a figure's values can be read and set from Python: `figure.
 runs there is a picture of the values that the figure was made with.
 """
 
+from courselib.figures.accounting import accounting
 from courselib.figures.collectives import collectives
 from courselib.figures.goodput import goodput
 from courselib.figures.latency import latency
@@ -17,6 +18,7 @@ from courselib.figures.staleness import staleness
 from courselib.figures.steps import election_in_terms, steps, two_phase_commit
 
 __all__ = [
+    "accounting",
     "collectives",
     "election_in_terms",
     "goodput",

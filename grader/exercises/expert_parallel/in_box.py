@@ -1,0 +1,58 @@
+"""In each rank: the router, this rank's experts, and steps of forward, backward and finish_gradient_sync()."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from grader.ranks.model import compute
+
+MARK = 0.001  # virtual seconds, before each part of a step: the trace is cut there
+
+
+class _Expert(nn.Module):  # type: ignore[misc]
+    """Two linear maps with tanh between them."""
+
+    def __init__(self, up: Tensor, offset: Tensor, down: Tensor, shift: Tensor) -> None:
+        super().__init__()
+        self.up, self.offset, self.down, self.shift = (nn.Parameter(part.clone()) for part in (up, offset, down, shift))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.tanh(x @ self.up.t() + self.offset) @ self.down.t() + self.shift
+
+
+def train(
+    make: Any, k: int, capacity: int | None, weight: Tensor, bias: Tensor, experts: list[list[Tensor]],
+    xs: list[Tensor], wishes: list[Tensor],
+) -> list[dict[str, Any]]:  # fmt: skip
+    """Every step's output and gradients."""
+    router = nn.Linear(weight.shape[1], weight.shape[0])
+    with torch.no_grad():
+        router.weight.copy_(weight)
+        router.bias.copy_(bias)
+    mine = [_Expert(*parts) for parts in experts]
+    model = make(router, mine, k, capacity)
+    parameters = [*router.parameters(), *(parameter for expert in mine for parameter in expert.parameters())]
+    steps = []
+    for x, wish in zip(xs, wishes, strict=True):
+        x = x.clone().requires_grad_()
+        for parameter in parameters:
+            parameter.grad = None
+        compute(MARK)
+        y = model(x)
+        output = y.detach().clone() if isinstance(y, Tensor) else y
+        compute(MARK)
+        attached = isinstance(y, Tensor) and y.requires_grad
+        if attached:  # what has another shape is judged for that
+            ((y * wish).sum() if y.shape == wish.shape else y.sum()).backward()
+        compute(MARK)
+        model.finish_gradient_sync()
+        compute(MARK)
+        grads = [None if parameter.grad is None else parameter.grad.clone() for parameter in parameters]
+        steps.append({
+            "output": output, "attached": attached, "input": x.grad, "router": grads[:2],
+            "experts": [grads[at : at + 4] for at in range(2, len(grads), 4)],
+        })  # fmt: skip
+    return steps

@@ -1,0 +1,160 @@
+"""What a wrong result of quantized_all_reduce shows: facts about its values, and what to change."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from grader import says
+from grader.exercises.quantized_all_reduce.cases import UNEQUAL
+from grader.exercises.quantized_all_reduce.float8 import Array, Job, at_every_hop, reference
+
+FEW = 8  # elements, of which it can be chance what they have in common
+E5M2 = {"mantissa": 2, "smallest": -14, "largest": 57344.0}
+
+
+def why(job: Job, rank: int, got: Array, wrong: Array) -> str:
+    """What the elements at the places `wrong` of a rank's result have in common, in sentences; empty if nothing."""
+    values, right, place = got[wrong], job.total[wrong], int(wrong[0])
+    if not np.isfinite(values).all():
+        return _no_number(job, got, int(wrong[~np.isfinite(values)][0]))
+    if np.array_equal(got, job.inputs[rank]):
+        return "The tensor is unchanged. Write the sum into the tensor that was passed in." + _rest(job)
+    if wrong.min() >= _whole(job) and np.array_equal(values, job.inputs[rank][wrong]):
+        return f"From element {wrong.min()} on, the tensor still has its own values.{_rest(job)}"
+    if not values.any():
+        return _lost(job, wrong)
+    if found := _scaled(job, got) or _summed(job, got, wrong):
+        return found
+    if UNEQUAL[1] - 1 <= min(np.abs(values)) and max(np.abs(values)) <= UNEQUAL[1] + 100 and _is_unequal(job, place):
+        return (
+            f"One rank has {UNEQUAL[1]:g} there and seven have {UNEQUAL[2]:g}. With codes up to 448, 256 + 15.9 rounds to "
+            "256 in float8. Add float32 values, and quantize only their sum."
+        )
+    small = wrong[(np.abs(values) < np.abs(right)) & (values * right >= 0)]
+    return _cut(job, small, len(wrong)) if len(small) >= 0.8 * len(wrong) else ""
+
+
+def _whole(job: Job) -> int:
+    """How many elements there are in whole blocks, as many for each rank."""
+    each = len(job.inputs) * job.block
+    return len(job.total) // each * each
+
+
+def _rest(job: Job) -> str:
+    n = len(job.inputs)
+    return f" N * block = {n * job.block} does not divide the length." if _whole(job) < len(job.total) else ""
+
+
+def _no_number(job: Job, got: Array, place: int) -> str:
+    """Of an element that is NaN or infinite."""
+    since = place - place % job.block
+    here = slice(since, since + job.block)
+    last = min(since + job.block, len(got)) - 1
+    empty = [rank for rank, each in enumerate(job.inputs) if not each[here].any()]
+    if np.isnan(got[place]) and (empty or not job.total[here].any()):
+        whose = "on every rank" if len(empty) == len(job.inputs) else f"on {says.names(empty)}"
+        what = f"{whose}" if empty else "in the sum"
+        return (
+            f"Elements {since} to {last} are all 0 {what}: their largest magnitude is 0, and dividing by a scale of 0 "
+            "gives nan. Use a scale of 1 there."
+        )
+    return f"The largest magnitude around element {place} is {_most(job, place):.3g}. Check what its scale becomes."
+
+
+def _most(job: Job, place: int) -> float:
+    """The largest magnitude that any rank has near an element."""
+    since, until = max(place - job.block + 1, 0), place + job.block
+    return float(max(np.abs(each[since:until]).max() for each in job.inputs))
+
+
+def _scaled(job: Job, got: Array) -> str:
+    """Whether all elements are the sum times a factor, as close to that as two quantizations allow."""
+    large = np.abs(job.total) > 4 * job.allowed
+    if large.sum() < FEW:
+        return ""
+    n, factor = len(job.inputs), float(np.median(got[large] / job.total[large]))
+    if abs(factor - 1) < 0.3 or not (np.abs(got - factor * job.total) <= 1.2 * abs(factor) * job.allowed).all():
+        return ""
+    if abs(factor * n - 1) < 0.1:
+        return f"All elements are the sum divided by {n}, an average. Do not divide the sum."
+    return (
+        f"All elements are about {factor:.3g} times the sum. Dequantize with the scale that the values were divided by "
+        "when they were quantized."
+    )
+
+
+def _summed(job: Job, got: Array, wrong: Array) -> str:
+    """Whose values wrong elements are the sum of: all of them, or those around the worst."""
+    near = wrong[np.abs(wrong - wrong[0]) < 2 * job.block]
+    for places, which in ((wrong, "The wrong elements"), (near, "")):
+        if len(places) < FEW:
+            return ""
+        off = np.median(np.abs(got[places] - job.total[places]))
+        which = which or f"The wrong elements from {places.min()} to {places.max()}"
+        for rank, values in enumerate(job.inputs):
+            for other, said in (
+                (values, f"hold the values of rank {rank} alone"),
+                (job.total - values, f"are the sum without rank {rank}'s values"),
+                (job.total + values, f"are the sum with rank {rank}'s values counted twice"),
+            ):
+                apart_from = np.abs(got[places] - other[places])
+                if (apart_from <= job.allowed[places]).all() and np.median(apart_from) < 0.2 * off:
+                    return f"{which} {said}."
+    return ""
+
+
+def _lost(job: Job, wrong: Array) -> str:
+    """Of elements that all came out as 0."""
+    place = int(wrong[0])
+    near, most = _most(job, place), max(float(np.abs(each).max()) for each in job.inputs)
+    return (
+        f"All wrong elements are 0. The largest magnitude around element {place} is {near:.3g}, and {most:.3g} in the whole "
+        "tensor. Give each block a scale of its own that follows the block's largest magnitude, however small."
+    )
+
+
+def _is_unequal(job: Job, place: int) -> bool:
+    here = sorted(float(each[place]) for each in job.inputs)
+    return np.allclose(here, sorted([UNEQUAL[1], *[UNEQUAL[2]] * (len(here) - 1)]))
+
+
+def _cut(job: Job, small: Array, count: int) -> str:
+    """Of elements that are too small in magnitude, all that are wrong or nearly."""
+    share = "All wrong elements" if len(small) == count else f"{len(small)} of the {count} wrong elements"
+    if len(small) >= FEW and (job.total[small] < 0).all() and (job.total > 0).any():
+        return f"{share} are negative and too small in magnitude. A block's scale comes from the largest absolute value in it."
+    return (
+        f"{share} are too small in magnitude. The scale must turn the largest magnitude of a block into a code that is not "
+        "cut off: at most 448, and no more than your code allows."
+    )
+
+
+def inaccurate(job: Job, error: float) -> str:
+    """What gives a root mean square error of just this size."""
+    for other, words in (
+        (reference(job.inputs, job.block, **E5M2), "float8_e5m2 codes, which have 2 bits of mantissa, give"),
+        (at_every_hop(job.inputs, job.block), "a ring that quantizes partial sums at every hop gives"),
+    ):
+        known = job.error(other)
+        if abs(error / known - 1) < 0.03:
+            return f"For comparison, {words} {known:.4g}."
+    return "Quantize an element at most twice: on the way to its owner, and on the way back. Add in float32."
+
+
+def apart(job: Job, results: Sequence[Array], rank: int) -> str:
+    """Whether all ranks but this one have the same somewhere, and it is closer to the sum there."""
+    first, *others = [each for other, each in enumerate(results) if other != rank]
+    alone = (first != results[rank]) & np.all([each == first for each in others], axis=0)
+    if not others or not alone.any():
+        return ""
+    mine, theirs = (np.abs(each[alone] - job.total[alone]).mean() for each in (results[rank], first))
+    if mine > 0.9 * theirs:
+        return ""
+    places = np.flatnonzero(alone)
+    return (
+        f"Between elements {places[0]} and {places[-1]}, {len(places)} of rank {rank}'s values differ from those of all "
+        "other ranks, which agree, and are closer to the sum. The owner of a shard must also use what the others get from "
+        "it: the sum after it was quantized."
+    )
