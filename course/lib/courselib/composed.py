@@ -1,4 +1,4 @@
-"""The language model on a mesh: tensor parallelism by DTensor inside of FSDP2, and checkpoints that another mesh loads."""
+"""The language model on a mesh: tensor parallelism by DTensor in FSDP2, and checkpoints that another mesh loads."""
 
 from __future__ import annotations
 

@@ -17,6 +17,11 @@ KINDS = {"F": "forward", "B": "backward, whole", "I": "backward, inputs", "W": "
 _LETTERS = {"FORWARD": "F", "FULL_BACKWARD": "B", "BACKWARD_INPUT": "I", "BACKWARD_WEIGHT": "W"}
 
 
+def named(kind: str, piece: int) -> str:
+    """A kind of pass in words; of passes that go down and come up a pipeline, also which piece they go through."""
+    return KINDS[kind] + (", second piece" if piece and kind in "FI" else "")
+
+
 class _Bare(_PipelineStageBase):  # type: ignore[misc]
     """A stage as far as a plan needs it: its number and its rank; it has no module, and no process group."""
 

@@ -59,8 +59,8 @@ def routing(experts: int = 64, ranks: int = 8, k: int = 2, skew: float = 2.0, ca
         still,
         question="Which of the five sliders change the share of time in which the ranks compute? What does a capacity "
         "of 1.25 buy at skew 2, and what does it cost?",
-        answer="The skew, the capacity, and a little the number of ranks. More experts do not help: neighbors share the "
-        "router's taste, so they do not average out. k only changes the bytes. At skew 2 the 8 ranks compute 49 % of "
-        "the time. A capacity of 1.25 makes it 68 %, and 15 % of all pairs are dropped.",
+        answer="The skew, the capacity, and a little the number of ranks. More experts do not help: neighbors share "
+        "the router's taste, so they do not average out. k only changes the bytes. At skew 2 the 8 ranks compute 49 % "
+        "of the time. A capacity of 1.25 makes it 68 %, and 15 % of all pairs are dropped.",
         experts=experts, ranks=ranks, k=k, skew=skew, capacity=capacity,
     )  # fmt: skip

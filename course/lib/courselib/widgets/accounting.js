@@ -33,7 +33,7 @@ function draw(state, view) {
   );
   const share = Math.round((100 * found.attention) / work);
   view.say(
-    `${kit.si(found.parameters / 1e9)} billion parameters. Attention is ${share} % of the FLOPs. ` +
+    `${kit.si(found.parameters).replace("G", " billion").replace("M", " million")} parameters. Attention is ${share} % of the FLOPs. ` +
       `When the model answers, one token's keys and values take ${kit.si(found.cache, "B")}.`,
   );
 }
