@@ -26,7 +26,7 @@ def by_heads(block: language.Block) -> None:
 
 
 def _cut_by_heads(block: language.Block, _: tuple[Tensor, ...]) -> None:
-    block.heads_of = lambda x: _heads(block, x)
+    block.heads_of = lambda x: _heads(block, x)  # type: ignore[method-assign]
 
 
 def _heads(block: language.Block, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -105,7 +105,9 @@ class Rounded(nn.Module):  # type: ignore[misc]
 
 def round_blocks(model: Transformer, kind: Format | None, outlier: float = 1.0) -> Transformer:
     """The same model, with the linear layers of its blocks in `kind`; None leaves them as they are."""
-    for block in model.blocks if kind else ():
+    if kind is None:
+        return model
+    for block in model.blocks:
         for name, layer in [*block.named_children()]:
             if isinstance(layer, nn.Linear):
                 setattr(block, name, Rounded(layer, kind, outlier))
