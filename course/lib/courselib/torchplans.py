@@ -17,9 +17,9 @@ KINDS = {"F": "forward", "B": "backward, whole", "I": "backward, inputs", "W": "
 _LETTERS = {"FORWARD": "F", "FULL_BACKWARD": "B", "BACKWARD_INPUT": "I", "BACKWARD_WEIGHT": "W"}
 
 
-def named(kind: str, piece: int) -> str:
-    """A kind of pass in words; of passes that go down and come up a pipeline, also which piece they go through."""
-    return KINDS[kind] + (", second piece" if piece and kind in "FI" else "")
+def named(act: str) -> str:
+    """A pass such as "F1" in words: its kind and, where a pipeline's two ways are told apart, the second piece."""
+    return KINDS[act[0]] + (", second piece" if act in ("F1", "I1") else "")
 
 
 class _Bare(_PipelineStageBase):  # type: ignore[misc]
