@@ -185,6 +185,13 @@ def run(
             "time counts rounds)."
         ),
     ] = "",
+    machine: Annotated[
+        str,
+        typer.Option(
+            help="The name of a machine, 8xh100 or nvl72: matrix products take virtual time by their FLOPs, and the "
+            "network is the machine's, unless --network names another."
+        ),
+    ] = "",
     fault: Annotated[
         list[str] | None, typer.Option(help="Inject a fault: kill:2@op=5, slow:2x4, drop:0-1@op=3, ... (repeatable).")
     ] = None,
@@ -223,7 +230,9 @@ def run(
         from grader.ranks.engines import Engines
 
         engines = Engines(host)
-        done = running.run_named(engines, program, ranks, engine, network, tuple(fault or ()), seed, cpu, heard)
+        done = running.run_named(
+            engines, program, ranks, engine, network, tuple(fault or ()), seed, cpu, heard, machine
+        )
     if trace is not None:
         running.write_whole(trace, done.picture(trace.suffix))
     if as_json:

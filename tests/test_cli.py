@@ -59,6 +59,11 @@ BAD_REQUESTS = {
     "a trace of no kind": (["run", "--ranks=2", "a.py", "--trace", "a.gif"], b"def main(): pass", ".svg, .html, .json"),
     "a trace nowhere": (["run", "--ranks=2", "a.py", "--trace", "no/a.svg"], b"def main(): pass", "no such folder"),
     "a network that is none": (["run", "--ranks=2", "a.py", "--network", "lan"], b"def main(): pass", "'lan'"),
+    "a machine that is none": (
+        ["run", "--ranks=2", "a.py", "--machine", "lan"],
+        b"def main(): pass",
+        "write 8xh100 or nvl72",
+    ),
     "a fault that is none": (["run", "--ranks=2", "a.py", "--fault", "burn:1"], b"def main(): pass", "'burn'"),
     "a fault on real processes": (
         ["run", "--ranks=2", "a.py", "--fault", "kill:1@op=1", "--engine", "gloo"],

@@ -122,7 +122,7 @@ class Program:
     With `contents` the trace of simulated ranks keeps what each message carries.
     `watched`: each read and write of memory that a request still uses is looked for (see `watch`), and so is a state
     that repeats; that makes every operation slower. With a `place` it is not graded, and has what
-    torchrun would give it.
+    torchrun would give it. `flops` (FLOP/s of a rank) makes matrix products of simulated ranks take virtual time.
     """
 
     source: str
@@ -137,6 +137,7 @@ class Program:
     contents: bool = False
     watched: bool = False
     place: Place | None = None
+    flops: float = 0.0
 
     @classmethod
     def of(

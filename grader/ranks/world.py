@@ -128,6 +128,7 @@ class World(ABC):
             "harness": self.program.harness,
             "banned": self.program.banned,
             "contents": self.program.contents,
+            "flops": self.program.flops,
             "seed": self.seed,
             "place": None if self.program.place is None else asdict(self.program.place),
         }
