@@ -83,6 +83,9 @@ def grade(
     exercise: EXERCISE,
     file: FILE = None,
     engine: Annotated[str, typer.Option(help="auto, sim, gloo, nccl or all.")] = "auto",
+    device: Annotated[
+        str, typer.Option(help="cpu or cuda: where tensors are, in exercises of ranks. cuda needs a GPU.")
+    ] = "cpu",
     seed: Annotated[int | None, typer.Option(min=0, help="Draw the inputs from this seed.")] = None,
     check: Annotated[list[str] | None, typer.Option(help="Grade only this check (repeatable).")] = None,
     only_failed: Annotated[
@@ -105,7 +108,7 @@ def grade(
     checks = [*(check or ()), *(which.failed_last(exercise) if only_failed else ())]
     try:
         verdict, handed_in = grading.grade_file(
-            exercise, file, engine, seed, not as_json, _ahead, schedule, html is None, checks
+            exercise, file, engine, seed, not as_json, _ahead, schedule, html is None, checks, device
         )
     except grading.NotWritten as nothing:
         print(nothing)

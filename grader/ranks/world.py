@@ -210,6 +210,7 @@ class RealWorld(World):
         self._more = {
             "engine": backend,
             "backend": backend,
+            "device": "cuda" if backend == "nccl" else program.device,
             "apart": program.apart,
             "shared_memory": not box.scratch,  # only a box with mounts of its own needs no folder outside
             "yield_to_ranks": idle_machine,
