@@ -8,13 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from grader import packs
 from grader.submission import BadRequest
 
 _PACKAGE = Path(__file__).parent
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml's is ten times as fast
 _TOPIC = re.compile(r"<!--\s*topic:\s*([a-z0-9-]+)\s*-->")
 
 
@@ -47,7 +44,10 @@ def cards() -> Path:
 
 def _listing(file: str) -> dict[str, list[dict[str, Any]]]:
     """What one of the course's YAML files holds."""
-    found: dict[str, list[dict[str, Any]]] = yaml.load((course() / file).read_bytes(), Loader=_LOADER)
+    import yaml  # here: most commands need no listing
+
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml's is ten times as fast
+    found: dict[str, list[dict[str, Any]]] = yaml.load((course() / file).read_bytes(), Loader=loader)
     return found
 
 

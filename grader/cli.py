@@ -8,27 +8,28 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import importlib.metadata
 import json
 import os
 import signal
 import sys
 import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from grader import cli_quiz
+from grader import cli_quiz, says
 from grader.authoring import command as authoring
-from grader.ranks import WORKER
-from grader.sandbox.warm import Warm
 from grader.submission import BadRequest
+
+if TYPE_CHECKING:
+    from grader.sandbox.warm import Warm
 
 app = typer.Typer(
     help="Course and grader for interviews on distributed systems and distributed machine learning.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # importing rich takes as long as all else of --help
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 class_app = typer.Typer(help="Grade a whole class.", no_args_is_help=True)
@@ -43,6 +44,8 @@ app.add_typer(authoring.app, name="exercise")
 
 def _version(asked: bool) -> None:
     if asked:
+        import importlib.metadata
+
         print(f"rankup {importlib.metadata.version('rankup')}")
         raise typer.Exit
 
@@ -60,6 +63,16 @@ def _options(
 
 
 _ahead: Warm | None = None  # a host that was started before the command line is read
+
+
+def _host() -> Warm:
+    """What ranks are forked from."""
+    if _ahead is not None:
+        return _ahead
+    from grader.ranks import WORKER
+    from grader.sandbox.warm import Warm
+
+    return Warm(WORKER)
 
 
 def _exercises(begun: str) -> list[str]:
@@ -111,7 +124,7 @@ def grade(
             exercise, file, engine, seed, not as_json, _ahead, schedule, html is None, checks, device
         )
     except grading.NotWritten as nothing:
-        print(nothing)
+        print(says.wrapped(str(nothing), sys.stdout))
         return 1
     if not as_json and schedule is None and not checks:
         _after(exercise, file, verdict.passed)
@@ -136,15 +149,19 @@ def watch(
     exercise: EXERCISE,
     file: FILE = None,
 ) -> int:
-    """Grade a file each time you save it: first what failed last, up to the first check that fails."""
+    """Grade a file each time you save it.
+
+    What failed last is graded first, and grading stops at the first check
+    that fails. Keys give hints, pictures and the next exercise.
+    """
     from grader.classroom import which
 
     exercise, file = which.meant(exercise, file)
-    with _ahead or Warm(WORKER) as host:
+    with _host() as host:
         from grader.classroom import watch
         from grader.ranks.engines import Engines
 
-        watch.watch(exercise, file, Engines(host))
+        watch.watch(exercise, file, Engines(host), _ending)
     return 0
 
 
@@ -154,7 +171,14 @@ def _after(exercise: str, file: Path, passed: bool) -> None:
 
     if not passed:
         lesson.print_offer(exercise)
-        return
+    else:
+        _ending(exercise, file)
+
+
+def _ending(exercise: str, file: Path) -> None:
+    """What a learner is told below full marks."""
+    from grader.classroom import lesson
+
     lesson.print_ending(exercise, file)
     if sys.stdout.isatty():  # reading all cards takes a quarter of a second: not where nobody is told
         from grader.standing import gather, terminal
@@ -208,7 +232,7 @@ def run(
         float, typer.Option(min=0.1, metavar="SECONDS", help="CPU time after which a rank counts as endless.")
     ] = 30.0,
 ) -> int:
-    """Run a program on N ranks, as torchrun would, and report what happened.
+    """Run a program on N ranks, as torchrun would.
 
     FILE runs as __main__ with torchrun's environment. If it only defines
     functions, each rank calls main(), or its only function. FILE:FUNCTION calls
@@ -229,7 +253,7 @@ def run(
     if trace is not None and not trace.parent.is_dir():
         raise BadRequest(f"{trace}: no such folder to write the trace to")
     program = programs.named(what, tuple(arguments or ()), module, folder)
-    with _ahead or Warm(WORKER) as host, Output(ranks, not as_json, output, as_json) as heard:
+    with _host() as host, Output(ranks, not as_json, output, as_json) as heard:
         from grader.ranks.engines import Engines
 
         engines = Engines(host)
@@ -256,7 +280,7 @@ def list_(
     as_json: Annotated[bool, typer.Option("--json", help="Print your progress as JSON.")] = False,
     html: Annotated[Path | None, typer.Option(help="Also write your progress to this HTML file.")] = None,
 ) -> int:
-    """Show your progress in chapters, exercises, cards and interviews, what to do next, and why."""
+    """Show your progress, what to do next, and why."""
     from grader.standing import gather, terminal
 
     if html is not None and not html.parent.is_dir():
@@ -279,7 +303,7 @@ def doctor(
     as_json: Annotated[bool, typer.Option("--json", help="Print what was found as JSON.")] = False,
     fix: Annotated[bool, typer.Option("--fix", help="Install with pip what is not here and needs no root.")] = False,
 ) -> int:
-    """Show what this machine can run, what is missing, and how to get it."""
+    """Show what this machine can run, and how to get the rest."""
     from grader import doctor
     from grader.classroom import report
 
@@ -305,7 +329,7 @@ def start(
     from grader.registry import find
 
     name = find(exercise).name
-    print(own.next_steps(own.start(name, fresh), name))
+    print(says.wrapped(own.next_steps(own.start(name, fresh), name), sys.stdout))
     return 0
 
 
@@ -328,7 +352,7 @@ def solution(
         bool, typer.Option("--give-up", help="Show it even though you have not full marks yet.")
     ] = False,
 ) -> int:
-    """Show the solution of an exercise next to yours, once you have full marks."""
+    """Show the solution next to yours, once you have full marks."""
     from grader.classroom import lesson
 
     lesson.print_solution(exercise, give_up)
@@ -341,7 +365,7 @@ def card(
     file: Annotated[Path | None, typer.Argument(help="Where to write it (default: EXERCISE.svg).")] = None,
     by: Annotated[str, typer.Option(help="A name to put on it.")] = "",
 ) -> int:
-    """Draw a card of an exercise with full marks, as SVG: its points, your numbers, and a run."""
+    """Draw a card of an exercise with full marks, as SVG."""
     from grader.classroom import card, running
 
     drawn = card.card(exercise, by)
@@ -384,7 +408,10 @@ def grade_class(
     db: Annotated[str | None, typer.Option(help="Use the gradebook at this URL instead of the class's own.")] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Draw every student's inputs from this seed.")] = None,
 ) -> int:
-    """Grade a class: scores go to nbgrader's gradebook, and every student gets a feedback page."""
+    """Grade a class.
+
+    Scores go to nbgrader's gradebook, and every student gets a feedback page.
+    """
     from grader.classroom.batch import run
 
     return run.grade_class(run.Wanted(assignment, workers, engine, address, trust, force, db, seed))
@@ -405,7 +432,10 @@ def check_history(
     as_json: Annotated[bool, typer.Option("--json", help="Print the verdict as JSON.")] = False,
     steps: Annotated[int | None, typer.Option(min=1, help="Give up after this many search steps.")] = None,
 ) -> int:
-    """Check whether some order of the operations explains a history. If none does, say why."""
+    """Check whether an order of operations explains a history.
+
+    If none does, say why.
+    """
     from grader.nodes.histories import report
 
     if html is not None and not html.parent.is_dir():
@@ -449,7 +479,9 @@ def run_nodes(
     html: Annotated[Path | None, typer.Option(help="Also write an HTML file with a picture of the run.")] = None,
     history: Annotated[Path | None, typer.Option(help="Also write all requests to this file, as JSON lines.")] = None,
 ) -> int:
-    """Run COMMAND on each node of a cluster, send requests while faults happen, and judge the answers.
+    """Run a program on each node of a cluster and judge it.
+
+    Clients send requests while faults happen, and their answers are judged.
 
     The programs run directly on this machine, with your rights and without a sandbox. Run only code that you trust.
     Each node has a folder of its own, $NODE_DISK. The folder survives crashes of the node, but not the end of the run.
@@ -498,7 +530,7 @@ def command(warm: Warm | None = None) -> int:
     try:
         status = app(standalone_mode=False) or 0
     except BadRequest as error:
-        print(f"rankup: {error}", file=sys.stderr)
+        print(says.wrapped(f"rankup: {error}", sys.stderr), file=sys.stderr)
     except typer.Exit as error:
         status = error.exit_code
     except typer.Abort:
@@ -513,11 +545,13 @@ def command(warm: Warm | None = None) -> int:
         usage = getattr(error, "format_message", None)  # click's own errors about the command line
         if usage is None:
             raise
-        if usage():
-            own = sys.argv[1:2] == ["run"] and "No such option" in usage()
-            print(f"rankup: {usage()}{' The own arguments of a program go after --.' * own}", file=sys.stderr)
-        else:  # no command was given, and what there is has been shown
+        if type(error).__name__ == "NoArgsIsHelpError":
+            print(usage())
             status = 0
+        else:
+            own = sys.argv[1:2] == ["run"] and "No such option" in usage()
+            told = f"rankup: {usage()}{' The own arguments of a program go after --.' * own}"
+            print(says.wrapped(told, sys.stderr), file=sys.stderr)
     finally:
         if _ahead is not None:
             _ahead.close()

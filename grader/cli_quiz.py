@@ -121,7 +121,7 @@ def interview(
     out: Annotated[Path, typer.Option(help="The folder for the report.")] = Path("work", "interviews"),
     plain: Annotated[bool, typer.Option("--plain", help="Use plain lines, even on a terminal.")] = False,
 ) -> int:
-    """Take a mock interview: questions for your level and weak topics, a clock, rubrics and a report."""
+    """Take a mock interview, with a clock, rubrics and a report."""
     from grader.quiz.interview import session
 
     with _told():
@@ -162,7 +162,7 @@ def _course() -> Course:
 
 @cards_app.command("check")
 def check_cards() -> int:
-    """Check the cards, ours and yours: duplicate ids, empty answers, unknown topics, broken pictures, missing cards."""
+    """Check the cards, ours and yours, for errors."""
     from grader import catalog
     from grader.quiz import folder, lint
     from grader.quiz.interview import lint as interviews
@@ -204,7 +204,7 @@ def list_cards(
     kind: Kinds = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the cards as JSON, with the whole question.")] = False,
 ) -> int:
-    """List cards: deck, level, kind, topic, id, and the beginning of the question."""
+    """List cards. The columns are deck, level, kind, topic, id, and the beginning of the question."""
     from grader import catalog
     from grader.quiz import folder, plan
 
@@ -225,7 +225,7 @@ def list_cards(
 def new_deck(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The deck's id: lowercase letters, digits, hyphens.")],
 ) -> int:
-    """Begin a deck of your own, which the quiz asks beside ours; prints where its file is."""
+    """Begin a deck of your own. The quiz asks it next to ours."""
     from grader.quiz import folder
 
     with _told():

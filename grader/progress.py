@@ -66,16 +66,21 @@ def _database() -> Iterator[sqlite3.Connection]:
         finally:
             connection.close()
     except (OSError, sqlite3.Error) as error:
-        raise BadRequest(f"{file}: your progress cannot be read or written: {error}") from None
+        why = getattr(error, "strerror", None) or error
+        told = f"{file}: your progress cannot be read or written: {why}"
+        raise BadRequest(f"{told}. RANKUP_DATA can name another folder") from None
 
 
-def record_checks(verdict: Verdict) -> None:
-    """Remember which of the checks that were graded now failed, and how often in a row the first did for the same."""
+def record_checks(verdict: Verdict, again: bool = False) -> None:
+    """Remember which of the checks that were graded now failed, and how often in a row the first did for the same;
+    not how often where the same program was graded `again`."""
     names = [(verdict.exercise, check.name) for check in verdict.checks]
     failed = [(verdict.exercise, check.name) for check in verdict.checks if check.status != "pass"]
     with _database() as database:
         database.executemany("DELETE FROM failed WHERE exercise = ? AND name = ?", names)
         database.executemany("INSERT INTO failed VALUES (?, ?)", failed)
+        if again:
+            return
         cause, before = _cause(verdict), database.execute(_CAUSE, (verdict.exercise,)).fetchone()
         times = before[1] + 1 if before and before[0] == cause else 1
         database.execute("INSERT OR REPLACE INTO cause VALUES (?, ?, ?)", (verdict.exercise, cause, times))
@@ -87,11 +92,11 @@ def _cause(verdict: Verdict) -> str:
     return f"{first.diagnosis.kind} in {first.name}" if first and first.diagnosis else ""
 
 
-def times(exercise: str) -> int:
-    """How often in a row the same went wrong; 0 where all was right."""
+def cause(exercise: str) -> tuple[str, int]:
+    """What went wrong first, "deadlock in sum", and how often in a row; nothing and 0 where all was right."""
     with _database() as database:
         row = database.execute(_CAUSE, (exercise,)).fetchone()
-    return int(row[1]) if row and row[0] else 0
+    return (row[0], int(row[1])) if row and row[0] else ("", 0)
 
 
 def hints_given(exercise: str) -> int:

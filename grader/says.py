@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
+import shutil
+import textwrap
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, TextIO
+
+
+def wrapped(text: str, to: TextIO) -> str:
+    """Broken between words if `to` is a terminal, which breaks within them; otherwise as it is."""
+    if not to.isatty():
+        return text
+    wide = textwrap.TextWrapper(shutil.get_terminal_size().columns, break_long_words=False, break_on_hyphens=False)
+    return "\n".join(line if len(line) <= wide.width else wide.fill(line) for line in text.split("\n"))
 
 
 def listed(words: Iterable[object], joint: str = "and") -> str:

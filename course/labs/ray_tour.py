@@ -21,12 +21,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from servers import MissingError, Seen, Servers, main, until
+from servers import MissingError, Seen, Servers, lean, main, until
 
 TINY = 1000
 ROWS, GROUPS = 200_000, 50
 NAP = 0.3
 FILES, SHARDED = 4, 1000
+QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # a JVM that lives for seconds: half of its time was the compiler's
 
 Station = Callable[[Any, Path, Seen], None]  # what is run on a Ray that has started: the module, the lab's folder
 
@@ -43,6 +44,7 @@ def tour(servers: Servers, seen: Seen, stations: Sequence[Station] | None = None
         raise MissingError("Ray is not installed: pip install 'rankup[jobs]'")
     os.environ |= {"HOME": str(servers.folder), "RAY_DEDUP_LOGS": "0", "RAY_USAGE_STATS_ENABLED": "0"}
     os.environ |= {"RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
+    lean(servers.folder)
     import ray
 
     begun = time.monotonic()
@@ -264,6 +266,7 @@ def spark(servers: Servers, seen: Seen) -> None:
         SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.shuffle.partitions", "4").config("spark.driver.memory", "600m")
+        .config("spark.driver.extraJavaOptions", QUICK)
         .config("spark.local.dir", str(folder)).config("spark.sql.warehouse.dir", str(folder)).getOrCreate()
     )  # fmt: skip
     try:

@@ -21,7 +21,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from servers import MissingError, Seen, Servers, free_ports, main, until
+from servers import MissingError, Seen, Servers, free_ports, lean, main, until
 
 POINTS, WIDE, LAYERS, REQUESTS, MOST = 200, 2048, 4, 48, 16
 
@@ -124,6 +124,7 @@ def with_ray(checkpoint: Path, points: list[Any], servers: Servers, seen: Seen) 
     """Two replicas behind one address, and a larger model with batches and without. Raises MissingError."""
     os.environ |= {"HOME": str(servers.folder), "RAY_DEDUP_LOGS": "0", "RAY_USAGE_STATS_ENABLED": "0"}
     os.environ |= {"RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
+    lean(servers.folder)
     import ray
     from ray import serve
 

@@ -9,14 +9,14 @@ import typer
 
 from grader.submission import BadRequest
 
-app = typer.Typer(help="Write exercises: wrong and right solutions, verdicts, notebooks.", no_args_is_help=True)
+app = typer.Typer(help="Write exercises: solutions, verdicts, notebooks.", no_args_is_help=True)
 
 
 @app.command()
 def wrong(
     what: Annotated[str, typer.Argument(metavar="NAME[/MUTANT]", help="An exercise, or one of its wrong submissions.")],
 ) -> int:
-    """List the wrong submissions to an exercise, or print one of them as a file for `rankup grade`."""
+    """List an exercise's wrong submissions, or print one of them."""
     from grader.authoring import wrong
 
     if "/" in what:
@@ -37,7 +37,7 @@ def verdicts(
     jobs: Annotated[int | None, typer.Option(min=1, help="How many at a time (default: one per core).")] = None,
     at: Annotated[Path, typer.Option(help="The folder for recorded verdicts.")] = Path("build/verdicts"),
 ) -> int:
-    """Record the verdicts on all example submissions, or compare new verdicts with the recorded ones.
+    """Record all verdicts, or compare new ones with the record.
 
     A change to rankup must not change verdicts by accident. Both can be interrupted, and then continue where they
     stopped.
@@ -64,7 +64,7 @@ def run(
         bool, typer.Option("--here", help="Run in this process, so that breakpoint() works (only ranks, no sandbox).")
     ] = False,
 ) -> int:
-    """Run one check, or one case of a check, as it is graded or in this process. No progress is recorded."""
+    """Run one check or case, as it is graded or in this process. No progress is recorded."""
     from grader.authoring import run
 
     found = run.chosen(name, check, case, seed)
@@ -84,7 +84,7 @@ def sync(
     names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Exercises (default: all).")] = None,
     check: Annotated[bool, typer.Option("--check", help="Write nothing. List the files that would change.")] = False,
 ) -> int:
-    """Update notebooks (graded cells, points, titles, headers) and README's table to match EXERCISE."""
+    """Update notebooks and README's table to match EXERCISE."""
     from grader.authoring import sync
 
     changed = sync.sync(names or (), dry=check)
@@ -100,7 +100,7 @@ def new(
     chapter: Annotated[str, typer.Option(help="Its chapter in the course, e.g. 06.")],
     pack: Annotated[str, typer.Option(help="The package to add it to, e.g. barriers.exercises.")] = "grader.exercises",
 ) -> int:
-    """Make a small, complete exercise for you to change: a folder, a notebook, wrong and right solutions."""
+    """Make a small, complete exercise for you to change."""
     from grader.authoring import new
 
     for path in new.new(name, world, chapter, pack):
@@ -116,7 +116,7 @@ def check(
         str, typer.Option(help="cpu or cuda: where tensors are, in exercises of ranks. cuda needs a GPU.")
     ] = "cpu",
 ) -> int:
-    """Say what is wrong with an exercise: an untested check, a right solution that loses points, a missing link."""
+    """Say what is wrong with an exercise."""
     from grader import registry
     from grader.authoring import check
     from grader.classroom import devices

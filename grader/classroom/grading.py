@@ -77,11 +77,12 @@ def grade_file(
     return verdict, handed_in
 
 
-def remember(verdict: Verdict, whole: bool) -> None:
-    """Record which checks failed, and a whole verdict as progress; nothing depends on whether that works."""
+def remember(verdict: Verdict, whole: bool, again: bool = False) -> None:
+    """Record which checks failed (`again` of the same program), and a whole verdict as progress; nothing depends on
+    whether that works."""
     from grader import progress
 
     with contextlib.suppress(BadRequest):
-        progress.record_checks(verdict)
+        progress.record_checks(verdict, again)
         if whole:
             progress.record(verdict)

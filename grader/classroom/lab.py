@@ -25,7 +25,15 @@ def open_lab(what: str | None, options: Sequence[str] = ()) -> NoReturn:
     `what` is a chapter ("06"), an exercise, or None for the first chapter. Raises BadRequest for anything else, and for
     an exercise that is not started. Where a JupyterHub starts us, it is the hub's server for this learner.
     """
+    from jupyter_core.paths import jupyter_runtime_dir
+
     root, target = _target(what)
+    runtime = Path(jupyter_runtime_dir())
+    try:
+        runtime.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        told = f"{runtime}: JupyterLab cannot keep its files here: {error.strerror}"
+        raise BadRequest(f"{told}. JUPYTER_RUNTIME_DIR can name another folder") from None
     os.chdir(root)  # nbgrader reads nbgrader_config.py from here
     _prepend("PATH", str(Path(sys.executable).parent), os.defpath)  # rankup, in a terminal of it
     _prepend("JUPYTER_CONFIG_PATH", str(SETTINGS))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.padding import Padding
 
-from grader import catalog, progress, registry, submission
+from grader import catalog, progress, registry, says, submission
 from grader.classroom import own, report
 from grader.submission import BadRequest
 
@@ -100,26 +101,27 @@ def _program(title: str, source: str) -> Any:
 
 
 def print_ending(exercise: str, file: Path) -> None:
-    """What comes after full marks: the solution, and the interviewer's questions."""
+    """What comes after full marks: the interviewer's questions, and the solution."""
     console = Console(highlight=False)
-    console.print()
-    if file.resolve() == own.place(exercise).resolve():
-        console.print(f"`rankup solution {exercise}` shows the solution next to yours.")
-    console.print(f"`rankup card {exercise}` draws a card that you can show.")
     asked = follow_ups(exercise)
     if asked:
         from rich.markdown import Markdown
 
         console.print("\n[bold]The interviewer goes on[/]")
         report.indented(console, Markdown(asked), 2)
+    console.print()
+    if file.resolve() == own.place(exercise).resolve():
+        console.print(f"`rankup solution {exercise}` shows the solution next to yours.")
+    console.print(f"`rankup card {exercise}` draws a card that you can show.")
 
 
-def print_offer(exercise: str) -> None:
-    """Offer a hint, where the same thing has gone wrong several times in a row."""
+def print_offer(exercise: str, how: str = "") -> None:
+    """Offer a hint, where the same thing has gone wrong several times in a row; `how` one gets it."""
     try:
-        times = progress.times(exercise)
+        cause, times = progress.cause(exercise)
         left = len(hints(exercise)) - progress.hints_given(exercise)
     except BadRequest:  # where nothing can be remembered, nothing is offered
         return
     if times >= TRIES and left > 0:
-        print(f"\nThat is {times} times the same. `rankup hint {exercise}` gives you the next of its hints.")
+        told = f"\n{times} times in a row: {cause}. {how or f'`rankup hint {exercise}`'} shows the next hint."
+        print(says.wrapped(told, sys.stdout))

@@ -114,7 +114,7 @@ class Page:
         self._live.show(page)
         shown = _browser() is not None and webbrowser.open(self._live.url)
         told = "follows" if shown else "is for a browser on this machine, and follows"
-        console.print(f"\nThe page {told} each save: {self._live.url}", soft_wrap=True)
+        console.print(f"\nThe page {told} each save:\n  {self._live.url}", soft_wrap=True)
         return None
 
     def close(self) -> None:

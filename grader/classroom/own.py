@@ -71,8 +71,9 @@ def next_steps(started: Started, exercise: str) -> str:
     kept = f"Your previous copy is kept as {shown(started.aside)}.\n" if started.aside else ""
     return (
         f"{kept}{shown(started.path)} is your own copy. Updates of the course do not change it.\n"
-        f"  rankup lab {exercise}\n"
-        f"  rankup grade {exercise}"
+        f"  rankup lab {exercise}      opens it in JupyterLab\n"
+        f"  rankup watch {exercise}    grades it each time you save\n"
+        f"  rankup grade {exercise}    grades it once"
     )
 
 

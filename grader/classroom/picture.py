@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import os
 import sys
 from collections.abc import Callable
@@ -57,6 +58,13 @@ class Pictures:
         png = resvg_py.svg_to_bytes(svg_string=dark.svg(svg), zoom=scale)
         size = (max(1, int(scale * pixels / cell)) for pixels, cell in zip((wide, tall), self.cell, strict=True))
         return self.image(io.BytesIO(png), *size)  # type: ignore[no-any-return]
+
+    def least(self, svg: str) -> int:
+        """How many columns a picture needs."""
+        from grader.trace import cells
+
+        wide = float(ElementTree.fromstring(svg).get("width", "1"))
+        return cells.least(svg) if self.image is None else math.ceil(wide * _LEAST / self.cell[0])
 
 
 def _multiplexed() -> bool:

@@ -55,7 +55,9 @@ class TerminalReport:
             self._status.update(plain(self._next[0]))
         mark, colour = MARK[result.status]
         points = f"{result.points:g}/{result.max_points:g}"
-        self.console.print(f"[{colour}]{mark}[/] {points:>5}  {plain(result.title)}")
+        row = Table.grid(padding=(0, 2, 0, 0))
+        row.add_row(f"[{colour}]{mark}[/] {points:>5}", plain(result.title))
+        indented(self.console, row, 0)
         found = result.diagnosis
         if found is None:
             return
@@ -97,11 +99,25 @@ class TerminalReport:
     def _indented(self, what: str | Table) -> None:
         indented(self.console, what, _INDENT)
 
+    def printed(self, verdict: Verdict, lines: int | None = None) -> None:
+        """What the learner's code printed in the run that failed first; with `lines`, only its own prints, and the
+        first lines of them."""
+        failed = verdict.first_failure
+        if not failed or not failed.output or (lines and " printed:\n" not in failed.output):
+            return
+        self.console.print("\n[bold]What your code printed[/]")
+        text = shown(failed.output)
+        kept = text.split("\n")[:lines]
+        self.console.print(Text("\n".join(kept)))
+        if left := text.count("\n") + 1 - len(kept):
+            self.console.print(f"[dim]... and {says.counted(left, 'more line')}[/]")
+
     def summary(self, verdict: Verdict) -> None:
+        self.printed(verdict)
         colour = "green" if verdict.passed else "yellow" if verdict.points else "red"
+        facts = (verdict.exercise, f"seed {verdict.seed}", "+".join(verdict.engines), f"{verdict.seconds:.1f} s")
         self.console.print(
-            f"\n[bold {colour}]{verdict.points:g} of {verdict.max_points:g} points[/]  "
-            f"{verdict.exercise}, seed {verdict.seed}, {'+'.join(verdict.engines)}, {verdict.seconds:.1f} s"
+            f"\n[bold {colour}]{verdict.points:g} of {verdict.max_points:g} points[/]  {', '.join(filter(None, facts))}"
         )
         found = [each for each in findings(verdict.checks) if each.first.status == "fail"]
         if found:
@@ -114,10 +130,6 @@ class TerminalReport:
                     section = f", {told.section}" if told.section else f", {told.title}"
                     indented(self.console, f"[dim]read chapter {told.chapter}{plain(section)}[/]", 5)
         self._numbers(verdict)
-        failed = verdict.first_failure
-        if failed and failed.output:
-            self.console.print("\n[bold]What your code printed[/]")
-            self.console.print(Text(shown(failed.output)))
         if self.part:
             names = says.some([check.name for check in verdict.checks], _MOST_CHECKS)
             self.console.print(f"\nGraded: {names}. Grade all checks for your points.")

@@ -16,7 +16,7 @@ import termios
 import threading
 import time
 import tty
-from collections.abc import Container, Iterator
+from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Protocol, cast
@@ -41,8 +41,9 @@ SAVED = "saved"
 KEYS = {
     "h": "hint", "n": "next check", "a": "all checks", "p": "picture", "o": "page", "x": "next exercise", "q": "quit"
 }  # fmt: skip
-_UNWRITTEN, _RIGHT = "hxq", "apoxq"  # those that make sense then
+_UNWRITTEN, _RIGHT = "hxq", "hapoxq"  # those that make sense then
 _LEAST_ROWS, _MOST_ROWS = 10, 400
+_MOST_PRINTED = 8  # lines of what the learner's code printed, where checks are left
 _QUIT = ("q", "\x03", "\x04")
 _URGENT = (SAVED, "n", "a", "x", *_QUIT)  # a grading is stopped for these; the others wait until it is done
 
@@ -95,6 +96,9 @@ class Watcher:
     page: live.Page = field(default_factory=live.Page)
     pictures: Pictures = field(default_factory=lambda: Pictures(Console(highlight=False)))
     seed: int = field(default_factory=lambda: random.SystemRandom().randrange(2**31))
+    ending: Callable[[str, Path], None] = lesson.print_ending  # what is told below full marks
+    _offered: Container[str] = _UNWRITTEN  # the keys that were named last
+    _pictured: bool = False  # the picture alone is on the screen
     _over: set[str] = field(default_factory=set)  # checks that failed, and that the learner leaves for later
     _last: tuple[Verdict, Submission] | None = None
     _lines: _Counted = field(default_factory=_Counted)
@@ -112,6 +116,7 @@ class Watcher:
                     return going
             except BadRequest as error:
                 self.console.print(f"[yellow]{escape(str(error))}[/]")
+                self._keys(self._offered)
             event = self.events.get()
         return None
 
@@ -119,7 +124,9 @@ class Watcher:
         exercise = registry.find(self.name)
         if event == SAVED:
             self._over.clear()
-            self._grade(exercise)
+            self._grade(exercise, again=False)
+        elif event not in self._offered:
+            self._keys(self._offered)
         elif event == "n" and self._last is not None:
             self._over |= {check.name for check in self._last[0].checks if check.status != "pass"}
             self._grade(exercise)
@@ -129,26 +136,36 @@ class Watcher:
         elif event == "h":
             had = progress.hints_given(self.name)
             lesson.print_hint(self.name, again=had >= len(lesson.hints(self.name)) > 0)
+            self._keys(self._offered)
         elif event == "p":
-            self._picture()
+            self._picture() if not self._pictured else self._told_again(exercise)
         elif event == "o" and self._last is not None:
             self._write()
         elif event == "x":
             return _after(self.name)
         return None
 
-    def _grade(self, exercise: Exercise) -> None:
-        """Grade what the file holds now, and say what came of it. Raises BadRequest where it is no submission."""
+    def _begin(self) -> None:
+        """A new screen."""
         if self.console.is_terminal:
             self.console.clear()
-        self._lines.lines = 0
+        self._lines.lines, self._pictured = 0, False
         self.console.print(f"[dim]{time.strftime('%H:%M:%S')}  {escape(own.shown(self.file))}[/]")
+
+    def _grade(self, exercise: Exercise, again: bool = True) -> None:
+        """Grade what the file holds now, and say what came of it; `again` where it holds the same as the last time.
+        Raises BadRequest where it is no submission."""
+        self._begin()
+        last, self._last, self._offered = self._last, None, _UNWRITTEN  # where nothing can be graded
         handed_in = submission.read(self.file, exercise.function_names)
         if which.is_stub(self.name, handed_in):
+            lab = f" (`rankup lab {self.name}` opens it)" if self.file.suffix == ".ipynb" else ""
             self.console.print(
-                f"{self.name} is not written yet. Write it in your editor. It is graded each time you save."
+                f"{self.name} is not written yet. Write it in {escape(own.shown(self.file))}{lab}. It is graded each "
+                "time you save."
             )
             return self._keys(_UNWRITTEN)
+        self._last, self._offered = last, tuple(KEYS)
         failed: Container[str] = ()
         with contextlib.suppress(BadRequest):  # grading goes on where nothing can be remembered
             failed = progress.failed(self.name)
@@ -157,18 +174,40 @@ class Watcher:
         if verdict is None:
             return None
         self._last = verdict, handed_in
-        whole = len(verdict.checks) == len(first)
-        grading.remember(verdict, whole)
+        grading.remember(verdict, len(verdict.checks) == len(first), again)
         if self.page.url:
             self._write()
-        if verdict.passed and whole:
-            lesson.print_ending(self.name, self.file)
-            return self._keys(_RIGHT)
-        if not whole:
-            self._show(self._drawn(self.console.height - self._lines.lines - 3))
+        return self._below(verdict, len(first) - len(verdict.checks))
+
+    def _below(self, verdict: Verdict, left: int) -> None:
+        """What is told below the checks, of which so many are left."""
+        told = TerminalReport()
+        told.console = self.console
+        if left:
+            told.printed(verdict, _MOST_PRINTED)
+            self.console.print(f"\n{says.counted(left, 'check')} not graded yet ({verdict.seconds:.1f} s)")
+        else:
+            told.summary(verdict)
         if not verdict.passed:
-            lesson.print_offer(self.name)
+            self._show(self._drawn(self.console.height - self._lines.lines - 3))
+        if verdict.passed and not left:
+            self.ending(self.name, self.file)
+            full = f"{verdict.points:g} of {verdict.max_points:g} points"  # again: it may be off the screen
+            self.console.print(f"\n[bold green]Full marks: {full}.[/]")
+            return self._keys(_RIGHT)
+        lesson.print_offer(self.name, "h")
         return self._keys()
+
+    def _told_again(self, exercise: Exercise) -> None:
+        """What was graded last, instead of its picture alone."""
+        assert self._last is not None
+        self._begin()
+        verdict, _ = self._last
+        told = TerminalReport()
+        told.console = self.console
+        for result in verdict.checks:
+            told.check(result)
+        self._below(verdict, len(exercise.checks) - len(verdict.checks))
 
     def _verdict(self, exercise: Exercise, handed_in: Submission) -> Verdict | None:
         """As far as it goes; None where something else is asked for meanwhile."""
@@ -192,37 +231,47 @@ class Watcher:
             if self.events.urgent():
                 return None
             verdict = Verdict(self.name, tuple(results), self.seed, time.monotonic() - began, ())
-        left = len(exercise.checks) - len(results)
-        if left:
-            self.console.print(f"\n{says.counted(left, 'check')} not graded yet ({verdict.seconds:.1f} s)")
-        else:
-            told.summary(verdict)
         return verdict
 
     def _drawn(self, rows: int) -> RenderableType | None:
-        """The picture of the run that failed, or else of the last one that passed, if it fits."""
+        """The picture of the run that failed, or else one of a check that passed, if it fits."""
         if self._last is None or rows < _LEAST_ROWS:
             return None
-        checks = self._last[0].checks
-        drawn = [check.diagram for check in checks if check.diagram and check.status != "pass"]
-        svg = next(iter(drawn), None) or next((check.diagram for check in reversed(checks) if check.diagram), None)
-        return self.pictures.of(svg, rows) if svg else None
+        drawn = (self.pictures.of(svg, rows) for svg in self._svgs())
+        return next((each for each in drawn if each is not None), None)
+
+    def _svgs(self) -> list[str]:
+        """The pictures to choose from."""
+        assert self._last is not None
+        failed = self._last[0].first_failure
+        graded = {check.name: check for check in self._last[0].checks}
+        ordered = [graded[check.name] for check in registry.find(self.name).checks if check.name in graded]
+        return [check.diagram for check in ([failed] if failed and failed.diagram else ordered) if check.diagram]
 
     def _picture(self) -> None:
         """The picture alone: of one screen if it fits, as long as it needs to be otherwise."""
         drawn = self._drawn(self.console.height - 3) or self._drawn(_MOST_ROWS)
         if drawn is None:
-            raise BadRequest("there is no picture that fits this terminal. Press o for the page")
+            needs = min(map(self.pictures.least, self._svgs()))
+            if needs > self.console.width:
+                told = f"the picture needs {needs} columns, and this terminal has {self.console.width}"
+                raise BadRequest(f"{told}. Press o for the page")
+            raise BadRequest("the picture does not fit this terminal. Press o for the page")
         self.console.clear()
         self._show(drawn)
-        self._keys()
+        self._pictured = True
+        self._keys(self._offered)
 
     def _show(self, drawn: RenderableType | None) -> None:
         if drawn is not None:
             self.console.print(drawn, no_wrap=True)
 
     def _keys(self, keys: Container[str] = (*KEYS,)) -> None:
-        names = "  ".join(f"[bold]{key}[/] {what}" for key, what in KEYS.items() if key in keys)
+        told = KEYS | ({"p": "back"} if self._pictured else {})
+        if self._last is None or not any(check.diagram for check in self._last[0].checks):
+            del told["p"]
+        self._offered = [key for key in told if key in keys]
+        names = "  ".join(f"[bold]{key}[/] {told[key]}" for key in self._offered)
         self.console.print(f"\n[dim]{names}[/]")
 
     def _write(self) -> None:
@@ -243,17 +292,19 @@ class Watcher:
 
 
 def _after(name: str) -> str:
-    """The exercise that comes next of those without full marks. Raises BadRequest where there is none."""
-    names, best = registry.names(), progress.best()
-    place = names.index(name) + 1
-    for each in (*names[place:], *names[: place - 1]):
+    """The exercise that comes next of those without full marks, first in the same chapter. Raises BadRequest where
+    there is none."""
+    chapter, best = registry.find(name).chapter, progress.best()
+    others = [each for each in registry.catalogue() if each.name != name]
+    for each in (found.name for found in sorted(others, key=lambda found: found.chapter < chapter)):
         if each not in best or best[each].points < best[each].max_points:
             return each
     raise BadRequest("you have full marks in every other exercise")
 
 
-def watch(name: str, file: Path, engines: Engines) -> None:
-    """Grade `file` now, and whenever it is saved, until the learner quits. Raises BadRequest for what is no file."""
+def watch(name: str, file: Path, engines: Engines, ending: Callable[[str, Path], None] = lesson.print_ending) -> None:
+    """Grade `file` now, and whenever it is saved, until the learner quits; `ending` is told below full marks. Raises
+    BadRequest for what is no file."""
     if not file.is_file():
         submission.read(file, ["f"])  # says what is wrong with it
     events, page, pictures = _Happened(), live.Page(), Pictures.on(Console(highlight=False))
@@ -261,7 +312,7 @@ def watch(name: str, file: Path, engines: Engines) -> None:
         going: str | None = name
         while going is not None:
             with _saves(file, events):
-                going = Watcher(going, file, engines, events, page, pictures).run()
+                going = Watcher(going, file, engines, events, page, pictures, ending=ending).run()
             if going is not None:
                 file = own.place(going)
                 if not file.exists():

@@ -386,7 +386,10 @@ class Cluster:
     def _raised(self, told: dict[str, Any]) -> Lost:
         error = Raised.read(told)
         when = ", when it was loaded" if error.stage == "load" else ", in run()"
-        return self._lost(*endings.raised(error, self.file, self.source.quote(error.line), when), error.line)
+        kind, text = endings.raised(error, self.file, self.source.quote(error.line), when)
+        if error.stage == "call" and self.job.label:
+            text += f' This happened in the job "{self.job.label}".'
+        return self._lost(kind, text, error.line)
 
 
 def _hashable(key: Any) -> Any:

@@ -97,6 +97,9 @@ class Boxed:
             self.loaded = True
         except Lost as lost:
             self.lost, self.problems = lost, {}
+        except BaseException:
+            self.close()  # nobody has it yet who could
+            raise
 
     # ---- what is asked
 

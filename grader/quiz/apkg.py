@@ -98,5 +98,5 @@ def _pictures(cards: Sequence[Card], folder: Path, room: Path) -> list[str]:
             try:
                 shutil.copyfile(source, copy)
             except OSError as error:
-                raise DeckError(f"{source}: cannot be read: {error.strerror}") from None
+                raise DeckError(f"{source}: cannot be copied to {room}: {error.strerror}") from None
     return [str(room / name) for name in copies]

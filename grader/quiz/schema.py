@@ -79,4 +79,5 @@ def said(file: Path) -> Iterator[None]:
     try:
         yield
     except (OSError, sqlite3.Error, ValueError) as error:
-        raise DeckError(f"{file}: your progress cannot be read or written: {error}") from None
+        told = f"{file}: your progress cannot be read or written: {getattr(error, 'strerror', None) or error}"
+        raise DeckError(f"{told}. RANKUP_DATA can name another folder") from None

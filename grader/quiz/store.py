@@ -14,11 +14,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from grader.quiz import exchange
 from grader.quiz.schedule import Memory, due_by, recall, review
 from grader.quiz.schema import VERSION, path, prepare, said, transaction
+
+if TYPE_CHECKING:
+    from grader.quiz import exchange
 
 __all__ = ["NEW_A_DAY", "VERSION", "Answer", "Store", "local_day", "opened", "path"]
 
@@ -170,11 +172,15 @@ class Store:
     def export(self) -> dict[str, Any]:
         """All progress, as JSON holds it."""
         with said(self._file), transaction(self._connection):  # of one moment
+            from grader.quiz import exchange  # and with it pydantic
+
             return exchange.export(self._connection)
 
     def merge(self, progress: exchange.Progress) -> None:
         """Unite other progress with this one. For each card the memory with the later last review wins."""
         with self._writing():
+            from grader.quiz import exchange
+
             exchange.merge(self._connection, progress)
 
     def _recalled(self, text: str) -> Memory:

@@ -219,7 +219,7 @@ class Run:
     rank that broke. `loaded` says whether anything could be called. `unseen` names what communicated on real
     processes without being recorded, and `sent` is what the kernel counted there in the last call, in bytes by rank,
     headers included (empty where it was not asked). `written` is what a program wrote into its
-    folder in the box, which is gone.
+    folder in the box, which is gone. `doubtful`: it ended in a way that may be the machine's doing, too.
     """
 
     ranks: int
@@ -236,6 +236,7 @@ class Run:
     unseen: str = ""
     sent: tuple[int, ...] = ()
     written: tuple[str, ...] = ()
+    doubtful: bool = False
 
     @property
     def finished(self) -> bool:

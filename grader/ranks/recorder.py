@@ -32,6 +32,7 @@ from grader.trace.events import (
     DTYPE_SHIFT,
     DTYPES,
     GROUP_BITS,
+    IN_BACKWARD,
     RECV,
     RECV_ANY,
     REDUCTION_SHIFT,
@@ -74,6 +75,14 @@ _REDUCTION_CODES = {name: code << REDUCTION_SHIFT for code, name in enumerate(RE
 def info_of(dtype: torch.dtype, reduction: str | None = None) -> int:
     """What the trace keeps of an operation's data type and reduction."""
     return _DTYPE_CODES.get(dtype, 0) | _REDUCTION_CODES.get(reduction or "", 0)
+
+
+_backward_pass = torch._C._current_graph_task_id  # -1 outside of one; bound before a program could put another here
+
+
+def in_backward() -> int:
+    """What the trace keeps of whether autograd runs a backward pass, on the thread that asks."""
+    return IN_BACKWARD if _backward_pass() >= 0 else 0
 
 
 def line_in(file: str) -> int:
@@ -245,7 +254,7 @@ class Recorder:
         line = self.line()
         with self._lock:
             number, self._count = self._count, self._count + 1
-            self._record(frames.POST, kind, line, peer, tag, number, size, info)
+            self._record(frames.POST, kind, line, peer, tag, number, size, info | in_backward())
             if tensor is None:  # a collective: gloo may abort the process for what does not fit
                 self._flush()
         try:

@@ -21,7 +21,7 @@ from grader.sandbox import frames
 from grader.sandbox.client import Gone, Overdue, Patience, line_in
 from grader.sandbox.folder import Folder
 from grader.sandbox.limits import BoxLimits
-from grader.sandbox.warm import Box, Warm
+from grader.sandbox.warm import Box, Unwatched, Warm
 
 LATEST_TRACE_SECONDS = 3.0  # how long to wait for the trace of a run that does not end
 LATEST = 1e9  # virtual seconds
@@ -51,6 +51,7 @@ class Session:
         self.beside: Box | None = None  # of real processes, that whoever has the session waits for
         self._room = 0
         self.threads = False  # whether its program was found to need them
+        self.interrupted = False
 
     def box(self, limits: BoxLimits, ranks: int, imported: Sequence[str], folder: Folder | None = None) -> Box:
         """The box, anew if it has no room for so many ranks, which are a thread each. A session's programs are all of
@@ -63,6 +64,7 @@ class Session:
 
     def interrupt(self) -> None:
         """From another thread: end what is waited for, as though it had ended itself."""
+        self.interrupted = True
         for box in (self._box, self.beside):
             if box is not None:
                 box.kill()
@@ -131,6 +133,8 @@ class SimWorld(World):
         try:
             rest = self.client.wait(0, patience, turns=turns)
         except Gone as gone:
+            if not self.client.kept:
+                raise Unwatched("the process that watches the sandbox ended") from None
             raise Broken(blame.died(self._rank_in(0), gone.status, account.trace, account.source), "crashed") from None
         except Overdue as overdue:
             how = str(overdue)

@@ -17,7 +17,7 @@ from grader.ranks.program import Call, CallResult, Ending, Limits, Program, Run,
 from grader.ranks.traffic import Traffic
 from grader.sandbox import frames
 from grader.sandbox.client import NONSENSE, TICK_SECONDS, Beyond, Client, Moment, Patience, line_in
-from grader.sandbox.warm import Box
+from grader.sandbox.warm import Box, Unwatched
 from grader.verdict import Diagnosis
 
 LOG = logging.getLogger(__name__)
@@ -40,6 +40,7 @@ class World(ABC):
         )
         self.finished: list[CallResult] = []
         self.loaded = False
+        self.doubtful = False
         self.sent: tuple[int, ...] = ()  # bytes in the last call, by the kernel's count
         self._said_before = [0] * ranks, [0] * ranks  # bytes on stdout and stderr when the call began
 
@@ -68,8 +69,10 @@ class World(ABC):
         """Have everything been told that the ranks have recorded."""
 
     def live(self, calls: Sequence[Call]) -> Run:
-        """From the program to the result of the last call, or of one that does not finish."""
+        """From the program to the result of the last call, or of one that does not finish. Raises Unwatched."""
         account, ending = self.account, self._lived(calls)
+        # the kernel has this error for a machine without room, too
+        full = any(rank.raised is not None and rank.raised.why == "processes" for rank in account.ranks)
         printed = self.client.printed
         return Run(
             self.size, ending, tuple(self.finished), account.trace, tuple(tidy(account.diagnoses)),
@@ -78,7 +81,7 @@ class World(ABC):
             tuple(account.ring),
             tuple((number, word) for number, rank in enumerate(account.ranks) if (word := rank.mark)),
             self.loaded, self._said(), account.unseen, self.sent,
-            self.client.box.written(),
+            self.client.box.written(), self.doubtful or full,
         )  # fmt: skip
 
     def _said(self) -> Said:
@@ -251,9 +254,9 @@ class RealWorld(World):
 
     def _traffic(self) -> Traffic | None:
         """What the kernel has counted up to now in this box's network; None where others share it."""
-        told = self.client.traffic(self.limits.idle_seconds)
+        told = self.client.traffic()
         self._note_ends()
-        if told is None or told["carried"] is None:
+        if told["carried"] is None:
             return None
         return Traffic(told["carried"], tuple(told["received"]), tuple(told["sent"]))
 
@@ -269,10 +272,10 @@ class RealWorld(World):
             self.sent = sent if min(sent, default=-1) >= 0 else ()  # sockets that were closed took their counts along
             return
         if self._traffic_before is None:
-            how = "has network traffic that can no longer be measured, so its messages cannot be checked"
-            raise Broken(self.account.violation(how), "crashed")
+            raise Unwatched("the network of the sandbox can no longer be measured")
         found = traffic.contradiction(self._traffic_before.since(before), self.account.trace)
         if found:
+            self.doubtful = True
             raise Broken(blame.not_what_was_carried(found, self.account.source), "crashed")
 
     def _until_settled(self, good: str, cpu_seconds: float) -> None:
@@ -302,8 +305,7 @@ class RealWorld(World):
 
     def _note_ends(self) -> None:
         if not self.client.kept and not all(rank.over for rank in self.account.ranks):
-            how = "lost the process that watches its ranks. Do not end processes that you did not start"
-            raise Broken(self.account.violation(how), "crashed")
+            raise Unwatched("the process that watches the sandbox ended")
         for number in self.client.status.keys() - self._ended:
             self._ended.add(number)
             self.account.end(number, self.client.status[number])

@@ -18,11 +18,12 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from grader.sandbox import frames
-from grader.sandbox.warm import Box
+from grader.sandbox.warm import Box, Unwatched
 
 # what reading an answer that no process of ours gives can raise
 NONSENSE = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, RecursionError)
 TICK_SECONDS = 0.1  # between two looks at what an answer has taken
+LOOKS_FOR_TRAFFIC = 600  # counted, not timed: where the whole machine stood still, no time was given to the keeper
 STACK_SECONDS = 0.5
 MOST_BYTES = 2**29  # that a box may send before the next question
 Heard = Callable[[int, str, bytes], None]
@@ -236,15 +237,18 @@ class Client:
                 self.box.keeper.put(b"look")
         return self._stand_still or not self.kept
 
-    def traffic(self, seconds: float) -> dict[str, Any] | None:
-        """What the keeper says of the box's network, if it does within so many seconds."""
+    def traffic(self) -> dict[str, Any]:
+        """What the keeper says of the box's network. Raises Unwatched where it does not say anything."""
         self._carried.clear()
         with contextlib.suppress(OSError):
             self.box.keeper.put(b"traffic")
-        deadline = time.monotonic() + seconds
-        while not self._carried and self.kept and time.monotonic() < deadline:
+        for _ in range(LOOKS_FOR_TRAFFIC):
+            if self._carried:
+                return self._carried[0]
+            if not self.kept:
+                raise Unwatched("the process that watches the sandbox ended")
             self.read(TICK_SECONDS)
-        return self._carried[0] if self._carried else None
+        raise Unwatched("the process that watches the sandbox did not answer")
 
     def line(self, find: Callable[[str], int | None], number: int = 0) -> int | None:
         """Where a process is now: what `find` finds in its own stack dump, if it does soon."""

@@ -114,10 +114,10 @@ class _Keeper:
         watch.register(self.box, selectors.EVENT_READ)
         next_tick = time.monotonic() + TICK_SECONDS
         while True:
-            for key, _ in watch.select(max(0.0, next_tick - time.monotonic())):
-                going = self._boss_says() if key.fileobj is self.boss else self._box_says()
-                if not going:
-                    return
+            ready = {key.fileobj for key, _ in watch.select(max(0.0, next_tick - time.monotonic()))}
+            # the box first: to answer the boss may take what made the box ready, and to take it again would block
+            if (self.box in ready and not self._box_says()) or (self.boss in ready and not self._boss_says()):
+                return
             if time.monotonic() >= next_tick:
                 if self.pids and not self._look():
                     return

@@ -7,7 +7,6 @@ import fcntl
 import json
 import os
 import shutil
-import signal
 import socket
 import subprocess
 import tempfile
@@ -16,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 
-from grader.sandbox import LINUX, bwrap, modes, packets
+from grader.sandbox import LINUX, bwrap, modes, packets, supervise
 from grader.sandbox.folder import Folder, hold, written
 from grader.sandbox.host import MAX_RANKS, REFUSED
 from grader.sandbox.limits import BoxLimits
@@ -27,6 +26,10 @@ NUMBER_BYTES = 8  # a note begins with a number, and goes on with text
 
 class BoxFailed(Exception):  # noqa: N818 - reads as what happened
     """The warm host did not start, or ended while it was needed."""
+
+
+class Unwatched(BoxFailed):
+    """A box's keeper ended, or did not answer: what was done in the box cannot be judged, whoever is to blame."""
 
 
 @dataclass
@@ -215,11 +218,11 @@ class Warm:
         self._closed = True
         self._control.close()
         if not self._ready:
-            self._process.kill()  # still importing, and nothing is below it yet
+            supervise.kill_tree(self._process.pid)  # still importing; bwrap alone would leave one that waits for it
         try:
             self._process.wait(timeout=5)
         except subprocess.TimeoutExpired:
-            self._process.send_signal(signal.SIGKILL)
+            supervise.kill_tree(self._process.pid)
             self._process.wait()
         self._errors.close()
 

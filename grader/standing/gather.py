@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
 
-from grader import catalog, exercise, progress, reading, registry
+from grader import progress
 from grader.quiz.deck import DeckError
-from grader.quiz.folder import load_all, load_folder
-from grader.quiz.interview.task import Interview, interview_from
 from grader.quiz.store import opened
+from grader.standing.known import Known, Task, known
 from grader.submission import BadRequest
+
+if TYPE_CHECKING:
+    from grader.quiz.interview.task import Interview
 
 
 @dataclass(frozen=True)
@@ -99,24 +102,24 @@ class Standing:
 def gather(now: datetime | None = None) -> Standing:
     """Read all of it. Raises BadRequest if something that is remembered cannot be read."""
     now = now or datetime.now(UTC)
-    decks, waited, interviews = _cards(now)
+    course = _course()
+    decks, waited, interviews = _cards(course, now)
     best, read = progress.best(), progress.read()
-    practised = {topic.id: topic.exercise for topic in catalog.topics()}
-    chapters = {topic.id: topic.chapter for topic in catalog.topics()}
+    practised = {topic: exercise for topic, _, exercise in course.topics}
+    chapters = {topic: chapter for topic, chapter, _ in course.topics}
     asked = _asked(interviews)
     exercises: dict[str, list[Practice]] = {}
     order = {name: number for number, name in enumerate(dict.fromkeys(practised.values()))}
     # as the chapters' topics need them, and what no topic names at the end
-    for found in sorted(registry.catalogue(), key=lambda each: order.get(each.name, len(order))):
+    for found in sorted(course.exercises, key=lambda each: order.get(each.name, len(order))):
         exercises.setdefault(found.chapter, []).append(_practice(found, best.get(found.name), practised))
     parts = []
-    for chapter in catalog.chapters():
-        notebook = catalog.chapter_notebook(chapter.id)
-        cells = reading.cells(notebook) if notebook else []
+    for chapter in course.chapters:
+        cells = chapter.cells or []
         done = read[chapter.id].digests if chapter.id in read else frozenset()
         topics_here = {topic: score for topic, score in asked.items() if chapters.get(topic) == chapter.id}
         parts.append(
-            Part(chapter.id, chapter.title, notebook is not None, len(cells), sum(cell in done for cell in cells),
+            Part(chapter.id, chapter.title, chapter.cells is not None, len(cells), sum(cell in done for cell in cells),
                  tuple(exercises.get(chapter.id, ())), decks.get(chapter.id, Cards(0)),
                  sum(topics_here.values(), Asked()), topics_here)
         )  # fmt: skip
@@ -124,31 +127,42 @@ def gather(now: datetime | None = None) -> Standing:
     return Standing(tuple(parts), now, last, waited)
 
 
-def _practice(found: exercise.Exercise, known: progress.Best | None, practised: Mapping[str, str | None]) -> Practice:
+def _practice(found: Task, known: progress.Best | None, practised: Mapping[str, str | None]) -> Practice:
     topics = tuple(topic for topic, name in practised.items() if name == found.name)
     points, attempts = (known.points, known.attempts) if known else (None, 0)
     return Practice(found.name, found.title, found.minutes, found.max_points, points, attempts, topics)
 
 
-def _cards(now: datetime) -> tuple[dict[str, Cards], float, list[Interview]]:
+def _course() -> Known:
+    try:
+        return known()
+    except DeckError as error:
+        raise BadRequest(str(error)) from None
+
+
+def _cards(course: Known, now: datetime) -> tuple[dict[str, Cards], float, list[Interview]]:
     """The cards of each deck, the days that the longest waiting one has been due, and the interviews."""
     try:
-        try:
-            decks = load_all(catalog.cards())
-        except DeckError:  # in a deck of the learner's own, perhaps: the quiz says what is wrong there
-            decks = load_folder(catalog.cards())
         with opened() as store:
             memories, aside = store.memories(), store.set_aside(now)
-            interviews = [interview_from(each) for each in store.interviews()]
+            interviews = _interviews(store.interviews())
     except DeckError as error:
         raise BadRequest(str(error)) from None
     found, waits = {}, [0.0]
-    for deck in decks:
-        known = {card.id: memories[card.id] for card in deck.cards if card.id in memories}
-        due = [memory for card, memory in known.items() if memory.is_due(now) and card not in aside]
+    for deck, cards in course.decks.items():
+        seen = {card: memories[card] for card in cards if card in memories}
+        due = [memory for card, memory in seen.items() if memory.is_due(now) and card not in aside]
         waits += [(now - memory.due).total_seconds() / 86_400 for memory in due]
-        found[deck.id] = Cards(len(deck.cards), len(known), len(due))
+        found[deck] = Cards(len(cards), len(seen), len(due))
     return found, max(waits), interviews
+
+
+def _interviews(kept: Sequence[Mapping[str, Any]]) -> list[Interview]:
+    if not kept:
+        return []
+    from grader.quiz.interview.task import interview_from  # and with it pydantic
+
+    return [interview_from(each) for each in kept]
 
 
 def _asked(interviews: Iterable[Interview]) -> dict[str, Asked]:

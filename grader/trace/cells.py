@@ -44,6 +44,11 @@ class _Word:
     legend: bool = False
 
 
+def least(svg: str) -> int:
+    """How many columns the picture needs."""
+    return math.ceil(float(ElementTree.fromstring(svg).get("width", "0")) / WIDEST)
+
+
 def text(svg: str, columns: int, rows: int) -> Text | None:
     """The picture in at most so many columns and rows; None where it would not be readable in so few."""
     svg = moments.still(svg)

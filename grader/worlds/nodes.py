@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -112,4 +113,5 @@ class _Both:
         return part.output(picture)
 
     def close(self) -> None:
-        self.clusters.close()
+        with contextlib.closing(self.clusters):
+            self.ranks.close()

@@ -158,6 +158,7 @@ class RankBench:
         self._failed: dict[Case, Run] = {}
         self._endless: dict[str, list[Run]] = defaultdict(list)  # by engine
         self._beyond: dict[Case, str] = {}  # what cannot be judged, and why
+        self._compared: dict[Case, Lost | None] = {}  # with its twin
 
     @property
     def engines(self) -> tuple[str, ...]:
@@ -200,11 +201,11 @@ class RankBench:
     def close(self) -> None:
         """End everything that still runs."""
         self._left.clear()
-        for session in list(self._sessions):
-            session.interrupt()
-        for helper in self._helpers:
-            helper.join()
-        self._own.close()
+        with self._own:
+            for session in list(self._sessions):
+                session.interrupt()
+            for helper in self._helpers:
+                helper.join()
 
     def _own_session(self) -> Session | None:
         """One for all runs of the check that is alone, and for those that explain a wrong one."""
@@ -279,31 +280,49 @@ class RankBench:
                     continue
                 if case in self._failed:
                     run = self._failed[case]
-                    raise Lost(run.diagnoses[0], Outcome(case, None, run))
+                    raise Lost(self._in_its_case(case, run), Outcome(case, None, run))
                 outcome = self._done[case]
                 assert outcome.result is not None
-                if case in self._twins:
-                    self._compare(case, outcome.result)
+                different = self._different(case)
                 judged = True
-                yield case, outcome.result
+                yield case, outcome.result  # what is wrong on simulated ranks, too, is no difference between them
+                if different is not None:
+                    raise different
         if not judged:
             raise self._not_run(group)
 
-    def _compare(self, case: Case, simulated: CallResult) -> None:
-        """Raise Lost where a simulated call's twin on real processes did otherwise."""
-        twin = self._twins[case]
+    def _in_its_case(self, case: Case, run: Run) -> Diagnosis:
+        """Why a call did not finish; of a crash also which call it was."""
+        found = run.diagnoses[0]
+        if found.kind != "crash" or not run.loaded or case.faults or case in self._done:
+            return found  # it was loaded, was asked to fail, or ended after its last call
+        return replace(found, message=f'{found.message} This happened in the case "{case.label}".')
+
+    def _different(self, case: Case) -> Lost | None:
+        """What is lost where a simulated call's twin on real processes did otherwise."""
+        if case in self._twins and case not in self._compared:
+            self._compared[case] = self._compare(case, self._twins[case])
+        return self._compared.get(case)
+
+    def _compare(self, case: Case, twin: Case) -> Lost | None:
         self._wait(twin.world)
         if twin not in self._done and twin not in self._failed:
             self._now([twin])
         if twin in self._failed:
             run = self._failed[twin]
-            found = run.diagnoses[0]
-            raise Lost(replace(found, message=f"On real processes: {found.message}"), Outcome(twin, None, run))
-        real = self._done[twin]
+            found = self._in_its_case(twin, run)
+            return Lost(replace(found, message=f"On real processes: {found.message}"), Outcome(twin, None, run))
+        simulated, real, file = self._done[case].result, self._done[twin], self.program.file
+        assert simulated is not None
         assert real.result is not None
-        found_different = twins.difference(case, simulated, real.result, self.program.file)
-        if found_different:
-            raise Lost(found_different, real)
+        different = twins.difference(case, simulated, real.result, file)
+        if different is not None and different.kind == "sandbox_violation":
+            again = self._machine.run(
+                twin.engine, self.program, twin.ranks, [twin.call], self._told_seed, self.limits, twin.network
+            )
+            if again.finished and twins.difference(twin, real.result, again.calls[0], file):
+                different = twins.never_the_same(case, file)
+        return Lost(different, real) if different is not None else None
 
     def _not_run(self, group: str) -> Unable:
         why = next((why for case, why in self._beyond.items() if case.group == group), "")
@@ -329,6 +348,9 @@ class RankBench:
         cases = [case for case in self._done if case.group == group and case not in self._twins.values()]
         if not cases:
             raise self._not_run(group)
+        for different in map(self._different, cases):  # a judge may not have come to the end of the calls
+            if different is not None:
+                raise different
         return self._done[min(cases, key=lambda case: (abs(case.ranks - ranks), not case.telling))]
 
     def _run(self, cases: Sequence[Case], session: Session | None = None) -> Run | None:

@@ -89,6 +89,17 @@ def difference(case: Case, simulated: CallResult, real: CallResult, file: str) -
     return None
 
 
+def never_the_same(case: Case, file: str) -> Diagnosis:
+    """What is said of a call that does not do the same twice even on real processes."""
+    return Diagnosis(
+        "nondeterministic",
+        f"With {case.label}: the same call, made twice on real processes, did not do the same. The same inputs must "
+        "give the same messages and the same result. Fill every tensor that torch.empty makes before you read it, and "
+        "do not let results depend on time.",
+        None, file,
+    )  # fmt: skip
+
+
 def _sent(result: CallResult, rank: int) -> dict[int, list[int]]:
     """The sizes of what a rank sent, by whom it was sent to."""
     found: dict[int, list[int]] = {}

@@ -70,8 +70,6 @@ def test_what_a_chapter_tells_to_read_is_among_the_sources_and_says_where(path: 
 
 def test_the_sources_are_sorted_by_name() -> None:
     papers, manuals = (re.findall(r"^- ([^:]+):", part, re.M) for part in SOURCES.split("\n## ")[1:])
-    surnames = [
-        re.sub(r"^([A-Z]\.[ -]?)+(van )?", "", who.split(",")[0].split(" and ")[0]).casefold() for who in papers
-    ]
+    surnames = [re.sub(r"^([A-Z]\.[ -]?)+(van )?", "", re.split(",| and | et al", who)[0]).casefold() for who in papers]
     assert surnames == sorted(surnames)
     assert manuals == sorted(manuals, key=str.casefold)

@@ -5,18 +5,20 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from grader.authoring import verdicts, wrong
 from grader.exercise import Draw, Grading
-from grader.grading import grade
+from grader.grading import grade, only
 from grader.lost import Lost
 from grader.ranks import faults
 from grader.ranks.engines import Engines
 from grader.ranks.program import Function, Strided
 from grader.registry import find
+from grader.sandbox.warm import Box, Warm
 from grader.submission import Submission
 from grader.verdict import CheckResult
 from grader.worlds.cases import Case
@@ -149,3 +151,52 @@ def test_a_grading_that_is_stopped_runs_nothing_any_more(engines: Engines) -> No
     with pytest.raises(TimeoutError):
         grade(find("ring_all_reduce"), Submission(source, "a.py"), engines, 1, on_check=enough)
     assert threading.active_count() == before
+
+
+@pytest.mark.parametrize(
+    ("name", "check"), [("ring_all_reduce", "any_length"), ("quorum_store", "budget"), ("vector_clocks", "compare")]
+)
+def test_when_a_grading_is_over_so_are_its_boxes(
+    engines: Engines, monkeypatch: pytest.MonkeyPatch, name: str, check: str
+) -> None:
+    made: list[Box] = []
+    make = Warm.box
+
+    def box(self: Warm, *args: Any, **kwargs: Any) -> Box:
+        made.append(make(self, *args, **kwargs))
+        return made[-1]
+
+    exercise = only(find(name), check)
+    begin, opened = type(exercise.world).open, list[Any]()
+
+    def kept(self: Any, grading: Grading) -> Any:
+        opened.append(begin(self, grading))  # or what is thrown away may end them, some time or other
+        return opened[-1]
+
+    monkeypatch.setattr(Warm, "box", box)
+    monkeypatch.setattr(type(exercise.world), "open", kept)
+    verdict = grade(exercise, verdicts.handed_in(name, wrong.REFERENCE), engines, 1)
+    assert made
+    assert verdict.check(check).status == "pass"
+    assert not [each for each in made if each.frames]
+
+
+@pytest.mark.parametrize(
+    ("name", "check", "source", "end"),
+    [
+        ("gossip_crdt", "counters", "class GCounter:\n    pass\n", ' This happened in the case "GCounter".'),
+        (
+            "mapreduce",
+            "right",
+            "def run(*_):\n    1 / 0\n",
+            ' This happened in the job "Word count, 6 splits, 3 workers".',
+        ),
+        ("collectives", "barrier", "1 / 0\n", "(line 1: `1 / 0`)."),
+    ],
+    ids=["a call", "a job", "while it was loaded"],
+)
+def test_a_crash_says_in_which_case_it_happened(engines: Engines, name: str, check: str, source: str, end: str) -> None:
+    verdict = grade(only(find(name), check), Submission(source, "a.py"), engines, 1)
+    found = verdict.check(check).diagnosis
+    assert found is not None
+    assert found.message.endswith(end), found.message

@@ -14,7 +14,7 @@ from grader.worlds.twins import twins
 RING = (Path(__file__).parents[2] / "demo" / "submissions" / "ada.py").read_text()
 # real ranks run in the main thread, simulated ones do not
 PEEK = """
-import gc, threading
+import gc, threading, time
 honest = ring_all_reduce
 def ring_all_reduce(tensor):
     if threading.current_thread() is threading.main_thread():
@@ -26,6 +26,7 @@ REALLY = {
     "comes to another result": ("[honest(tensor), tensor.mul_(2)][0]", "sandbox_violation"),
     "does not end": ("dist.recv(tensor, (dist.get_rank() + 1) % dist.get_world_size())", "deadlock"),
     "raises": ("1 / 0", "crash"),
+    "never does the same": ("[honest(tensor), tensor.add_(time.monotonic_ns())][0]", "nondeterministic"),
 }
 OTHER = """
 def other(tensor):
@@ -59,3 +60,18 @@ def test_every_group_with_a_small_world_has_one_twin() -> None:
     assert {case.group for case in made} == groups
     assert all(twin.engine == "gloo" and twin.arguments == case.arguments for case, twin in made.items())
     assert made.keys() == twins(cases, 1).keys()
+
+
+WRONG_IN_ITS_OWN_WAY = """
+def ring_all_reduce(tensor):
+    honest(tensor)
+    if dist.get_world_size() > 4:
+        tensor.fill_(threading.current_thread() is threading.main_thread())
+"""
+
+
+@pytest.mark.heavy
+def test_what_is_wrong_on_simulated_ranks_is_said_first(engines: Engines) -> None:
+    exercise = grading.only(registry.find("ring_all_reduce"), "sum")
+    verdict = grading.grade(exercise, Submission(f"{RING}{PEEK}{WRONG_IN_ITS_OWN_WAY}", "a.py"), engines, 3)
+    assert [check.diagnosis and check.diagnosis.kind for check in verdict.checks] == ["wrong_result"]

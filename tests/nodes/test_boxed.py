@@ -13,13 +13,15 @@ from often import often
 from grader.lost import Lost
 from grader.nodes.actors import Local
 from grader.nodes.bench import NodeBench
-from grader.nodes.boxed import Code
+from grader.nodes.boxed import Boxed, Code
 from grader.nodes.boxes import Boxes, World, world
 from grader.nodes.clients import Ask, Client
 from grader.nodes.explorer import Model
 from grader.nodes.plan import Plan, play
 from grader.nodes.sim import Simulation, cluster
 from grader.ranks.engines import Engines
+from grader.sandbox import client
+from grader.sandbox.warm import Box
 from grader.submission import Submission
 from tests.nodes import clusters
 from tests.nodes.clusters import Gossip
@@ -203,3 +205,16 @@ def test_a_run_must_come_out_the_same_in_several_processes(engines: Engines, mor
         except Lost as violation:
             found = violation.diagnosis.kind
     assert found == kind if kind is None else found in kind.split(" or ")
+
+
+def test_a_box_that_nobody_gets_is_ended(engines: Engines, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Box] = []
+
+    def no_answer(self: client.Client, *_: object) -> None:
+        made.append(self.box)
+        raise InterruptedError
+
+    monkeypatch.setattr(client.Client, "wait", no_answer)
+    with pytest.raises(InterruptedError):
+        Boxed(engines.warm, Code(HEAD, "mine.py", ("S",)))
+    assert [box.frames for box in made] == [[]]

@@ -7,7 +7,10 @@ import pytest
 from grader.classroom import running
 from grader.ranks.engines import Engines
 from grader.ranks.program import Function, Program, Run, same_for_all
-from grader.ranks.traffic import Traffic, contradiction
+from grader.ranks.traffic import Contradiction, Traffic, contradiction
+from grader.sandbox import client
+from grader.sandbox.client import Client
+from grader.sandbox.warm import BoxFailed, Unwatched
 from grader.trace.events import RECV, SEND, Operation, Step, Trace
 
 SIZE = 2**20
@@ -100,6 +103,47 @@ def test_the_kernel_sees_what_is_not_recorded(engines: Engines, body: str, endin
     if ending == "crashed":
         assert run.diagnoses[0].kind == "sandbox_violation"
         assert "went over the network" in run.diagnoses[0].message
+
+
+def honest(engines: Engines) -> Run:
+    if engines.warm.mode != "full":
+        pytest.skip("without full isolation others share the network, and its counters say nothing")
+    return engines.run("gloo", Program.of(HEAD + HONEST, "learner.py", "f", (), p2p_only=True), 2, [same_for_all(2)])
+
+
+@pytest.mark.parametrize(("times", "ending"), [(1, "finished"), (2, "crashed")])
+def test_nobody_is_accused_by_counters_that_do_not_fit_once(
+    engines: Engines, monkeypatch: pytest.MonkeyPatch, times: int, ending: str
+) -> None:
+    odd: list[Contradiction | None] = [Contradiction(0, 1, 2)] * times
+    monkeypatch.setattr("grader.ranks.traffic.contradiction", lambda *_: odd.pop() if odd else None)
+    run = honest(engines)
+    assert (run.ending, odd) == (ending, [])
+    assert [found.kind for found in run.diagnoses] == ["sandbox_violation"] * (ending == "crashed")
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_nobody_is_accused_by_a_keeper_that_says_nothing(
+    engines: Engines, monkeypatch: pytest.MonkeyPatch, times: int
+) -> None:
+    put, silent = Client.traffic, [b"look"] * times  # which it answers with something else
+
+    def asked(self: Client) -> object:
+        if not silent:
+            return put(self)
+        with monkeypatch.context() as patch:
+            patch.setattr(client, "LOOKS_FOR_TRAFFIC", 3)
+            patch.setattr(self.box.keeper, "put", lambda _: silent.pop())
+            return put(self)
+
+    monkeypatch.setattr(Client, "traffic", asked)
+    if times == 1:
+        assert honest(engines).finished
+    else:
+        with pytest.raises(Unwatched, match="did not answer"):
+            honest(engines)
+    assert issubclass(Unwatched, BoxFailed), "which says that nothing was graded"
+    assert not silent
 
 
 DDP = """

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import textwrap
+
 import pytest
 from often import often
 from test_equality import PATIENT, close
 
 from grader.ranks.engines import Engines
-from grader.ranks.program import Call, Function, Program
+from grader.ranks.program import Call, Program
 
 HEAD = """
 import torch, torch.distributed as dist
@@ -208,23 +210,19 @@ PROGRAMS = {
 }  # fmt: skip
 
 
-def program() -> Program:
-    import textwrap
-
-    parts = [HEAD]
-    for name, body in PROGRAMS.items():
-        parts.append(f"def {name}():\n{textwrap.indent(textwrap.dedent(body), '    ')}\n")
-    return Program("\n".join(parts), "learner.py", tuple(Function(name) for name in PROGRAMS))
-
-
-@pytest.mark.parametrize("name", often(list(PROGRAMS), "ddp"))
-def test_training_is_the_same_on_both(engines: Engines, name: str) -> None:
-    ranks = 4
-    calls = [Call(((),) * ranks, name)]
-    simulated = engines.run("sim", program(), ranks, calls, 1, PATIENT)
+def same_on_both(engines: Engines, head: str, programs: dict[str, str], name: str) -> None:
+    """What a program returns is the same on four simulated ranks and on four real processes."""
+    ranks, body = 4, textwrap.indent(textwrap.dedent(programs[name]), "    ")
+    program, calls = Program.of(f"{head}\ndef main():\n{body}\n", "learner.py", "main"), [Call(((),) * ranks)]
+    simulated = engines.run("sim", program, ranks, calls, 1, PATIENT, strictly=True)
     assert simulated.finished, (simulated.diagnoses, simulated.stderr[0][-3000:])
-    real = engines.run("gloo", program(), ranks, calls, 1, PATIENT)
+    real = engines.run("gloo", program, ranks, calls, 1, PATIENT)
     assert real.finished, (real.diagnoses, real.stderr[0][-3000:])
     for rank in range(ranks):
         a, b = simulated.calls[0].returned[rank], real.calls[0].returned[rank]
         assert close(a, b), f"rank {rank}: {a} != {b}"
+
+
+@pytest.mark.parametrize("name", often(list(PROGRAMS), "ddp"))
+def test_training_is_the_same_on_both(engines: Engines, name: str) -> None:
+    same_on_both(engines, HEAD, PROGRAMS, name)

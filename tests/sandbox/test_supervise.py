@@ -12,7 +12,7 @@ from contextlib import contextmanager
 import pytest
 from forked import in_child
 
-from grader.sandbox import supervise
+from grader.sandbox import bwrap, supervise
 from grader.sandbox.supervise import kill_tree, tree
 
 DAEMONS = """
@@ -147,3 +147,28 @@ def test_kill_tree_leaves_nothing() -> None:
         assert os.read(read, 1) == b"", "the pipe is closed: nobody who could write to it is left"
         assert tree(process.pid) == []
         kill_tree(process.pid)
+
+
+CLOSED_AT_ONCE = """
+import psutil
+from grader.ranks import WORKER
+from grader.sandbox import bwrap, supervise
+from grader.sandbox.warm import Warm
+
+supervise.become_subreaper()
+for _ in range(5):
+    warm = Warm(WORKER)
+    while len(supervise.tree(warm._process.pid)) < 2:  # bwrap has forked, and its child waits for a word from it
+        pass
+    warm.close()
+print([pid for pid in supervise.children() if psutil.Process(pid).status() != psutil.STATUS_ZOMBIE])
+supervise.end_descendants()
+"""
+
+
+@pytest.mark.skipif(bwrap.program() is None, reason="bubblewrap is not here")
+def test_a_host_that_is_closed_while_it_starts_leaves_nothing() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", CLOSED_AT_ONCE], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout == "[]\n"

@@ -103,7 +103,7 @@ def _with_its_call(loss: Lost) -> Lost:
     if loss.picture is None or loss.picture.result or loss.diagnosis.kind not in BROKEN_OFF:
         return loss
     case = loss.picture.case
-    message = f"{loss.diagnosis.message} The call was `{call(case.function, case.arguments[0])}`."
+    message = f"{loss.picture.run.diagnoses[0].message} The call was `{call(case.function, case.arguments[0])}`."
     return Lost(replace(loss.diagnosis, message=message), loss.picture)
 
 

@@ -44,6 +44,8 @@ def _conflict(bench: NodeBench) -> Story:
     shown = bench.hold(meeting, judge, plans.slowly)
     bench.hold((plans.refused(rng, seed) for seed in bench.seeds("refused", 2)), judge, plans.slowly)
     bench.hold((plans.crowd(rng, rng.choice((2, 3)), seed) for seed in seeds[7:]), judge)
+    bench.hold((plans.outvoted(rng, seed) for seed in bench.seeds("outvoted", 1)), judge, plans.slowly)
+    bench.hold((plans.no_then_yes(rng, seed) for seed in bench.seeds("no, then yes", 1)), judge, plans.yes_after_no)
     return shown
 
 
@@ -91,7 +93,11 @@ def _durable(bench: NodeBench) -> Story:
                 rng.setstate(state)  # the same run up to the cut
                 yield plans.power_cut(rng, count, seed, (time + 1e-6,))
 
-    return bench.hold(drawn(), _always)
+    shown = bench.hold(drawn(), _always)
+    cuts = zip((1.03, 1.13), bench.seeds("slowly", 2), strict=True)
+    slowly = (plans.power_cut(bench.rng("slowly"), 3, seed, (cut,), slow=True) for cut, seed in cuts)
+    bench.hold(slowly, _always, plans.slowly)
+    return shown
 
 
 def _termination(bench: NodeBench) -> Story:
@@ -123,6 +129,10 @@ def _termination(bench: NodeBench) -> Story:
     refused = _coordinator_crashes(bench, "refused", plans.refused_and_crashed, (1.012, 1.1), 3.0)
     bench.hold(refused, _ends, plans.slowly)
     bench.hold(_coordinator_crashes(bench, "given up", plans.given_up, (1.0, plans.GIVEN_UP), plans.GIVEN_UP), _ends)
+    down = (plans.given_up(bench.rng("one of three"), seed, count=3) for seed in bench.seeds("one of three", 1))
+    bench.hold(down, _ends)
+    no_first = (plans.no_then_yes(bench.rng("no first"), seed) for seed in bench.seeds("no first", 1))
+    bench.hold(no_first, _ends, plans.yes_after_no)  # what is decided stays decided, also where nobody crashes
     return shown
 
 
@@ -134,6 +144,10 @@ def _network(bench: NodeBench) -> Story:
     bench.hold(late, _ends, plans.with_late_copies)
     again = (plans.yes_again(rng, seed) for seed in bench.seeds("a yes again", 2))
     bench.hold(again, _always, plans.three_times)
+    late_or_lost = (
+        make(rng, seed) for make in (plans.unheard, plans.votes_too_late) for seed in bench.seeds("given up", 1)
+    )
+    bench.hold(late_or_lost, _ends, plans.until_given_up)
     models.explore(bench, models.one(2, timers=1, copies=1), MOST_STATES // 4)
     return shown
 

@@ -115,6 +115,54 @@ def refused(rng: random.Random, seed: int) -> Plan:
     return Plan(members(rng, names(4)), asks, (), FAST, seed, until=19.0, label=label)
 
 
+def outvoted(rng: random.Random, seed: int) -> Plan:
+    """Two of three participants have long voted yes, when the third, which another transaction waits for, votes no. What
+    the two have is read meanwhile."""
+    near, slow, third, fourth = rng.sample(names(4), 4)
+    one, two = named(rng, "first", "second")
+    asks = {
+        "alice": (begin(one, {near: {"x": "first"}, slow: {"x": "first"}}, 1.0),),
+        "bob": (
+            begin(two, {slow: {"x": "second", "v": "second"}, third: {"x": "second"}, fourth: {"x": "second"}}, 1.02),
+        ),
+        "carol": (*reads((third, fourth), ("x",), 1.06), *reads((near, slow, third, fourth), ("x", "v"), 8.0)),
+    }
+    label = f"Messages to and from {slow} take 49 ms, others 1 to 5 ms; no faults."
+    return Plan(members(rng, names(4)), asks, (), FAST, seed, until=11.0, label=label)
+
+
+def no_then_yes(rng: random.Random, seed: int) -> Plan:
+    """One participant votes no at once, and another one yes soon after, before the first has confirmed anything."""
+    near, slow, third = rng.sample(names(3), 3)
+    one, two = named(rng, "first", "second")
+    asks = {
+        "alice": (begin(one, {near: {"x": "first"}, slow: {"x": "first"}}, 1.0),),
+        "bob": (begin(two, {near: {"x": "second", "v": "second"}, third: {"x": "second"}}, 1.02),),
+        "carol": reads((near, slow, third), ("x", "v"), 8.0),
+    }
+    label = f"Messages to and from {slow} take 49 ms, those from {third} to {COORDINATOR} 15 ms, and those from {near} to {COORDINATOR} 49 ms after its second vote; no faults."
+    return Plan(members(rng, names(3)), asks, (), FAST, seed, until=11.0, label=label)
+
+
+def yes_after_no(played: Played) -> None:
+    """What the label of `no_then_yes` says of messages."""
+    slow, third, near = (played.plan.label.split("from ")[place].partition(" ")[0] for place in (1, 2, 3))
+    voted = False
+
+    def route(sent: Sent) -> list[float] | None:
+        nonlocal voted
+        if slow in (sent.src, sent.dst):
+            return [0.049]
+        if (sent.src, sent.dst) == (third, COORDINATOR):
+            return [0.015]
+        if (sent.src, sent.dst) == (near, COORDINATOR) and sent.sent > 1.02:
+            voted, before = True, voted
+            return [0.049 if before else 0.002]
+        return None
+
+    played.sim.route = route
+
+
 def refused_and_crashed(rng: random.Random, seed: int, mishaps: tuple[Mishap, ...] = ()) -> Plan:
     """One transaction is refused, because another one that takes longer holds its key. The coordinator may crash after
     any of its sends and writes meanwhile; when it is back, the key is free."""
@@ -129,22 +177,22 @@ def refused_and_crashed(rng: random.Random, seed: int, mishaps: tuple[Mishap, ..
     return Plan(members(rng, names(3)), asks, mishaps, FAST, seed, until=3.0 + 2 * DECIDED, label=label)
 
 
-def given_up(rng: random.Random, seed: int, mishaps: tuple[Mishap, ...] = ()) -> Plan:
+def given_up(rng: random.Random, seed: int, mishaps: tuple[Mishap, ...] = (), count: int = 2) -> Plan:
     """A participant is down, so that the coordinator gives up. It may crash after any of its sends and writes; when it is
     back, the participant is there."""
-    nodes = names(2)
+    nodes = names(count)
     [one] = named(rng, "first")
     asks = {
         "alice": (begin(one, {node: {"x": "first"} for node in nodes}, 1.0),),
         "carol": reads(nodes, ("x",), GIVEN_UP + DECIDED + 1),
     }
-    label = "; ".join(filter(None, (f"{nodes[1]} is down until {GIVEN_UP:g} s", _label(mishaps))))
-    down = Mishap("crash", 0.9, GIVEN_UP, ((nodes[1],),))
+    label = "; ".join(filter(None, (f"{nodes[-1]} is down until {GIVEN_UP:g} s", _label(mishaps))))
+    down = Mishap("crash", 0.9, GIVEN_UP, ((nodes[-1],),))
     return Plan(members(rng, nodes), asks, (down, *mishaps), FAST, seed, until=GIVEN_UP + 2 * DECIDED, label=label)
 
 
 def slowly(played: Played) -> None:
-    """What the label of `meet`, `refused` and `refused_and_crashed` says of messages."""
+    """What the labels of plans say of messages to and from one node."""
     label = played.plan.label
     slow = label.partition("from ")[2].partition(" ")[0]
     if slow.startswith("n"):
@@ -202,8 +250,9 @@ def crash_again(node: str, effects: int) -> Mishap:
     return Mishap("crash", 3.0, 5.0, ((node,),), effects)
 
 
-def power_cut(rng: random.Random, count: int, seed: int, cuts: Sequence[float]) -> Plan:
-    """Three transactions; all nodes lose power at once, at these times, for a second; and once more before the end."""
+def power_cut(rng: random.Random, count: int, seed: int, cuts: Sequence[float], slow: bool = False) -> Plan:
+    """Three transactions; all nodes lose power at once, at these times, for a second; and once more before the end. With
+    `slow` the last one is 49 ms away: it is asked when the others have answered, and told when they have confirmed."""
     nodes = names(count)
     one, two, three = named(rng, "first", "second", "third")
     back = max(cuts) + 1
@@ -221,7 +270,10 @@ def power_cut(rng: random.Random, count: int, seed: int, cuts: Sequence[float]) 
     mishaps = tuple(Mishap("crash", cut, cut + 1, everyone) for cut in (*cuts, again))
     until = again + DECIDED + 5
     label = f"All nodes lose power at {', '.join(f'{m.at:.2f}' for m in mishaps)} s, for a second."
-    return Plan(members(rng, nodes), asks, mishaps, seed=seed, until=until, label=label)
+    if not slow:
+        return Plan(members(rng, nodes), asks, mishaps, seed=seed, until=until, label=label)
+    label = f"Messages to and from {nodes[-1]} take 49 ms, others 1 to 5 ms. {label}"
+    return Plan(members(rng, nodes), asks, mishaps, FAST, seed, until=until, label=label)
 
 
 # ---- cut off after the vote
@@ -345,6 +397,47 @@ def three_times(played: Played) -> None:
         if (sent.src, sent.dst) == (near, COORDINATOR):
             return [0.002, 0.003, 0.004]
         return [0.049] if slow in (sent.src, sent.dst) else None
+
+    played.sim.route = route
+
+
+def unheard(rng: random.Random, seed: int) -> Plan:
+    """Nothing reaches one of three participants, so that the coordinator has to give up. What the others have is read
+    before it does."""
+    nodes = names(3)
+    [one] = named(rng, "first")
+    asks = {
+        "alice": (begin(one, {node: {"x": "first"} for node in nodes}, 1.0),),
+        "carol": (*reads(nodes[:2], ("x",), 1.2), *reads(nodes, ("x",), GIVEN_UP + DECIDED + 1)),
+    }
+    label = f"Until {GIVEN_UP:g} s nothing that is sent to {nodes[-1]} arrives."
+    until = GIVEN_UP + 2 * DECIDED
+    return Plan(members(rng, nodes), asks, (), FAST, seed, healed=GIVEN_UP, until=until, label=label)
+
+
+def votes_too_late(rng: random.Random, seed: int) -> Plan:
+    """All votes, and all that participants confirm, come two seconds late."""
+    nodes = names(2)
+    [one] = named(rng, "first")
+    healed = GIVEN_UP + 2.5
+    asks = {
+        "alice": (begin(one, {node: {"x": "first"} for node in nodes}, 1.0),),
+        "carol": reads(nodes, ("x",), healed + DECIDED + 1),
+    }
+    label = f"Until {GIVEN_UP:g} s what participants tell {COORDINATOR} takes 2 s."
+    return Plan(members(rng, nodes), asks, (), FAST, seed, healed=healed, until=healed + 2 * DECIDED, label=label)
+
+
+def until_given_up(played: Played) -> None:
+    """What the labels of `unheard` and `votes_too_late` say of messages."""
+    late, deaf = played.plan.label.endswith("takes 2 s."), played.plan.members[-1].name
+
+    def route(sent: Sent) -> list[float] | None:
+        if sent.sent >= GIVEN_UP:
+            return None
+        if late:
+            return [2.0 + len(sent.src) / 1e4] if sent.dst == COORDINATOR else None
+        return [] if sent.dst == deaf else None
 
     played.sim.route = route
 

@@ -74,8 +74,8 @@ class Rays:
 
     def _started(self) -> Client:
         client = Client(self._warm.box(1, LIMITS), 10.0, STDOUT_BYTES)
-        client.post(0, {"program": "ray", "cpus": CPUS, "store_bytes": STORE_BYTES})
         try:
+            client.post(0, {"program": "ray", "cpus": CPUS, "store_bytes": STORE_BYTES})
             told = client.wait(0, Patience(wall=START_SECONDS)).header
             why = "" if told.get("event") == "up" else plain(told.get("text", ""), 300) or "no reason was given"
         except NoAnswer as none:

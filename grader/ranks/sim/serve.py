@@ -30,6 +30,7 @@ from grader.ranks import learner, model, watch
 from grader.ranks.endless import RANK_BITS
 from grader.ranks.faults import Fault
 from grader.ranks.network import Network
+from grader.ranks.sim.apart import Handlers, save_in_turn
 from grader.ranks.sim.context import Context
 from grader.ranks.sim.group import OfThread, install
 from grader.ranks.sim.mishaps import Mishaps
@@ -99,6 +100,7 @@ def world(start: dict[str, Any], channel: frames.Channel, tell: Tell) -> dict[st
         lambda seconds, name: scheduler.compute(seconds, context.line(), name),
         lambda: scheduler.current.data["ledger"],
     )
+    save_in_turn()
     _virtual_clock(scheduler, context.progress)
     signal.signal(TRACE_SIGNAL, lambda *_: _tell_out_of_turn(scheduler, tell))
     learner.take_over_groups(lambda: begin_group(scheduler), start["own_group"])
@@ -316,6 +318,7 @@ def _switcher(start: dict[str, Any], tell: Tell) -> Callable[[Rank, Rank], None]
     environment = "environ" in start["source"] or "getenv" in start["source"]
     learner.settle_in(start, 0, tell)
     learner.be_rank(0)
+    handlers = Handlers()
     modules = Modules(start["place"], start["source"]) if start["place"] is not None else None
 
     def switch(before: Rank, after: Rank) -> None:
@@ -326,6 +329,7 @@ def _switcher(start: dict[str, Any], tell: Tell) -> Callable[[Rank, Rank], None]
                 per_rank = environment = True
         pack_into(running, 0, after.number | next(turns) << RANK_BITS if watched else after.number)
         c10d._world = after.data["world"]
+        handlers.swap(before.data, after.data)
         if per_rank and before is not after:
             before.data["random"] = (torch.get_rng_state(), random.getstate())
             if "random" in after.data:
