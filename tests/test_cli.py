@@ -47,6 +47,11 @@ BAD_REQUESTS = {
     ),
     "a seed that is none": (["grade", "ring_all_reduce", "a.py", "--seed", "x"], b"", "seed"),
     "a page nowhere": (["grade", "ring_all_reduce", "a.py", "--html", "no/such/a.html"], b"", "no such folder"),
+    "a device that is not here": (
+        ["grade", "ring_all_reduce", "a.py", "--device", "cuda"],
+        b"x = 1",
+        "this machine has no NVIDIA GPU",
+    ),
     "a run of nothing": (["run", "no.py", "--ranks", "2"], None, "no such file"),
     "an option of the program's own": (["run", "--epochs", "a.py"], b"", "The own arguments of a program go after --."),
     "a network without units": (
