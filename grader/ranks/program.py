@@ -14,6 +14,7 @@ from grader.sandbox.limits import BoxLimits
 from grader.trace.events import Trace
 from grader.verdict import Diagnosis
 
+HOST = "cpu"  # torch's name of the host's memory
 Ending = Literal["finished", "deadlocked", "crashed", "left_early", "mismatched", "timed_out", "out_of_memory"]
 
 DTYPES = {
@@ -122,7 +123,9 @@ class Program:
     With `contents` the trace of simulated ranks keeps what each message carries.
     `watched`: each read and write of memory that a request still uses is looked for (see `watch`), and so is a state
     that repeats; that makes every operation slower. `counted`: what the kernel counted on real processes is kept with
-    each call. With a `place` it is not graded, and has what torchrun would give it.
+    each call. With a `place` it is not graded, and has what torchrun would give it. `flops` (FLOP/s of a rank) makes
+    matrix products of simulated ranks take virtual time. `device` is where tensors of real ranks are, and are made
+    where nothing else is said: "cuda" gives ranks the GPUs in turn. Simulated ranks have theirs in the host's memory.
     """
 
     source: str
@@ -138,6 +141,8 @@ class Program:
     watched: bool = False
     counted: bool = False
     place: Place | None = None
+    flops: float = 0.0
+    device: str = HOST
 
     @classmethod
     def of(

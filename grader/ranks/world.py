@@ -131,6 +131,7 @@ class World(ABC):
             "harness": self.program.harness,
             "banned": self.program.banned,
             "contents": self.program.contents,
+            "flops": self.program.flops,
             "seed": self.seed,
             "place": None if self.program.place is None else asdict(self.program.place),
         }
@@ -213,6 +214,7 @@ class RealWorld(World):
         self._more = {
             "engine": backend,
             "backend": backend,
+            "device": "cuda" if backend == "nccl" else program.device,
             "apart": program.apart,
             "shared_memory": not box.scratch,  # only a box with mounts of its own needs no folder outside
             "yield_to_ranks": idle_machine,

@@ -72,7 +72,7 @@ def _case(
     # The harness calls all four. The one that is named is looked for before the call.
     name = {"data": "train_step", "checkpoint": "save" if len(mesh) == 1 else "load"}.get(group, "parallelize")
     by = "resume" if other else "train"
-    return Case(group, label, arguments, name, engine, by=by, expected=job)
+    return Case(group, label, arguments, name, engine, by=by, expected=job, simulated=group == "sizes")
 
 
 def _data(generator: np.random.Generator, ranks: int, steps: int, even: bool) -> tuple[Array, Array]:
