@@ -10,11 +10,11 @@ from functools import cached_property
 SEND, RECV, RECV_ANY = 1, 2, 3
 GROUP_BITS = 32  # a message's tag here: its group's number above, the learner's tag below
 # What an operation's `info` holds: bit 0 a thread of the learner's, then the data type, then the reduction
-# (0: unknown).
+# (0: unknown), then whether autograd was in a backward pass.
 DTYPES = ("", "float32", "float64", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool",
           "complex64", "complex128")  # fmt: skip
 REDUCTIONS = ("", "SUM", "PRODUCT", "MIN", "MAX", "BAND", "BOR", "BXOR", "AVG", "PREMUL_SUM")
-DTYPE_SHIFT, REDUCTION_SHIFT = 1, 7
+DTYPE_SHIFT, REDUCTION_SHIFT, IN_BACKWARD = 1, 7, 1 << 12
 SPANS = ("compute", "killed", "slowed", "delayed", "dropped", "partitioned")  # a span's code is its place here
 _COLLECTIVES = ("all_reduce", "all_reduce_coalesced", "broadcast", "reduce", "all_gather", "all_gather_into_tensor",
                 "all_gather_coalesced", "gather", "scatter", "reduce_scatter", "reduce_scatter_tensor", "all_to_all",
@@ -63,6 +63,11 @@ class Operation:
         """What a collective does with values: "SUM", ...; empty where it has none."""
         code = self.info >> REDUCTION_SHIFT & 0x1F
         return REDUCTIONS[code] if code < len(REDUCTIONS) else ""
+
+    @property
+    def backward(self) -> bool:
+        """Whether it was posted by what autograd runs in a backward pass."""
+        return bool(self.info & IN_BACKWARD)
 
     @property
     def name(self) -> str:

@@ -38,6 +38,7 @@ EXERCISES = (
     "collectives",
     "cost_model",
     "hierarchical_all_reduce",
+    "mesh_transformer",
     "quantized_all_reduce",
     "checkpoint",
     "cap_store",
@@ -46,6 +47,7 @@ EXERCISES = (
     "spark_rdd",
     "optuna_shared",
     "serve_checkpoint",
+    "ring_attention",
     "expert_parallel",
     "zero_bubble",
 )

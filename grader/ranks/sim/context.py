@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 import torch
 import torch.distributed as dist
 
-from grader.ranks.recorder import ForbiddenCall, info_of, line_in
+from grader.ranks.recorder import ForbiddenCall, in_backward, info_of, line_in
 from grader.ranks.sim import collectives
 from grader.ranks.sim.operations import Group, Meeting, Op
 from grader.ranks.sim.progress import Progress
@@ -248,7 +248,7 @@ class Context:
             for other in mine.values():
                 if other.kind == SEND and begin < other.memory[1] and other.memory[0] < end:
                     self.race("received_into", other, line)
-        op = scheduler.post(kind, peer, tag, size, line, info_of(tensor.dtype) if tracing else 0)
+        op = scheduler.post(kind, peer, tag, size, line, info_of(tensor.dtype) | in_backward() if tracing else 0)
         op.target, op.memory = tensor, (begin, end)
         if kind == SEND:
             op.payload = _bytes_at(begin, size)
@@ -265,7 +265,9 @@ class Context:
         if part.name != "new_group":
             self.forbid(part.name)
         kind, root = COLLECTIVE_CODES[part.name], group.ranks[part.root] if part.root >= 0 else -1
-        op = self.scheduler.join(group, kind, part.name, root, part.size, self.line(), part.info, part.agree)
+        op = self.scheduler.join(
+            group, kind, part.name, root, part.size, self.line(), part.info | in_backward(), part.agree
+        )
         op.payload = part
         self.open[op.rank][op.number] = op
         if self.watches:

@@ -30,11 +30,13 @@ from grader.ranks import learner, model, watch
 from grader.ranks.endless import RANK_BITS
 from grader.ranks.faults import Fault
 from grader.ranks.network import Network
+from grader.ranks.sim.apart import Handlers, save_in_turn
 from grader.ranks.sim.context import Context
 from grader.ranks.sim.group import OfThread, install
 from grader.ranks.sim.mishaps import Mishaps
 from grader.ranks.sim.modules import Modules
 from grader.ranks.sim.operations import Killed, Rank
+from grader.ranks.sim.products import Products
 from grader.ranks.sim.progress import Progress
 from grader.ranks.sim.scheduler import Scheduler
 from grader.ranks.sim.turns import Greenlets, Threads, Turns
@@ -98,6 +100,7 @@ def world(start: dict[str, Any], channel: frames.Channel, tell: Tell) -> dict[st
         lambda seconds, name: scheduler.compute(seconds, context.line(), name),
         lambda: scheduler.current.data["ledger"],
     )
+    save_in_turn()
     _virtual_clock(scheduler, context.progress)
     signal.signal(TRACE_SIGNAL, lambda *_: _tell_out_of_turn(scheduler, tell))
     learner.take_over_groups(lambda: begin_group(scheduler), start["own_group"])
@@ -111,7 +114,13 @@ def world(start: dict[str, Any], channel: frames.Channel, tell: Tell) -> dict[st
     scheduler.on_switch = _switcher(start, tell)
     _Printed.scheduler = scheduler
     sys.stdout, sys.stderr = _Printed("stdout", tell), _Printed("stderr", tell)
-    scheduler.run(lambda rank: _load(rank, start, context))
+    takes = functools.partial(Products, 1 / start["flops"]) if start["flops"] else contextlib.nullcontext
+
+    def load(rank: Rank) -> dict[str, str]:
+        with takes():
+            return _load(rank, start, context)
+
+    scheduler.run(load)
     problems: dict[str, str] = next(
         (rank.outcome for rank in scheduler.ranks if rank.state == "returned" and rank.outcome), {}
     )
@@ -126,7 +135,7 @@ def world(start: dict[str, Any], channel: frames.Channel, tell: Tell) -> dict[st
         seen = [learner.as_the_caller_sees(given) for given in arguments]
         for rank in scheduler.ranks:
             rank.data["ledger"] = model.Ledger()
-        scheduler.run(_caller(call.header, arguments, context))
+        scheduler.run(_caller(call.header, arguments, context, takes))
         _note_faults(scheduler)
         _report(scheduler, context, tell, {}, seen)
     if call is not None and all(rank.state == "returned" for rank in scheduler.ranks):
@@ -143,7 +152,7 @@ def world(start: dict[str, Any], channel: frames.Channel, tell: Tell) -> dict[st
 def _turns(start: dict[str, Any], tell: Tell) -> Turns:
     """Many ranks are greenlets, unless that was tried and the program cannot bear it."""
     c10d._register_process_group, c10d._unregister_process_group = _register, _unregister
-    if start["threads"] or start["watched"] or start["world"] < MANY:
+    if start["threads"] or start["watched"] or start["flops"] or start["world"] < MANY:
         return Threads()
 
     def cannot(why: str) -> NoReturn:
@@ -238,17 +247,20 @@ def _virtual_clock(scheduler: Scheduler, progress: Progress | None) -> None:
     time.monotonic = time.perf_counter = clock
 
 
-def _caller(header: dict[str, Any], arguments: list[list[Any]], context: Context) -> Callable[[Rank], Any]:
+def _caller(
+    header: dict[str, Any], arguments: list[list[Any]], context: Context, takes: Callable[[], Any]
+) -> Callable[[Rank], Any]:
     def call(rank: Rank) -> Any:
         try:
-            returned = learner.called(rank.data["functions"], header)(*arguments[rank.number])
+            with takes():
+                returned = learner.called(rank.data["functions"], header)(*arguments[rank.number])
+                context.close_call(rank.number)
+                return returned
         except Killed:
             raise
         except BaseException as error:
             learner.print_traceback(error)
             raise
-        context.close_call(rank.number)
-        return returned
 
     return call
 
@@ -306,6 +318,7 @@ def _switcher(start: dict[str, Any], tell: Tell) -> Callable[[Rank, Rank], None]
     environment = "environ" in start["source"] or "getenv" in start["source"]
     learner.settle_in(start, 0, tell)
     learner.be_rank(0)
+    handlers = Handlers()
     modules = Modules(start["place"], start["source"]) if start["place"] is not None else None
 
     def switch(before: Rank, after: Rank) -> None:
@@ -316,6 +329,7 @@ def _switcher(start: dict[str, Any], tell: Tell) -> Callable[[Rank, Rank], None]
                 per_rank = environment = True
         pack_into(running, 0, after.number | next(turns) << RANK_BITS if watched else after.number)
         c10d._world = after.data["world"]
+        handlers.swap(before.data, after.data)
         if per_rank and before is not after:
             before.data["random"] = (torch.get_rng_state(), random.getstate())
             if "random" in after.data:
