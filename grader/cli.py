@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import json
 import os
 import signal
@@ -519,6 +520,12 @@ def main() -> None:
     sys.exit(command())
 
 
+@functools.cache
+def parser() -> Any:
+    """What reads the command line and does what it says, a command of typer's; the service has it made beforehand."""
+    return typer.main.get_command(app)
+
+
 def command(warm: Warm | None = None) -> int:
     """The exit status of the command that sys.argv asks for, done with a warm host, or with one of its own."""
     global _ahead
@@ -528,7 +535,7 @@ def command(warm: Warm | None = None) -> int:
     if sys.argv[1:2] == ["help"]:
         sys.argv[1:] = [*sys.argv[2:], "--help"]
     try:
-        status = app(standalone_mode=False) or 0
+        status = parser()(standalone_mode=False) or 0
     except BadRequest as error:
         print(says.wrapped(f"rankup: {error}", sys.stderr), file=sys.stderr)
     except typer.Exit as error:

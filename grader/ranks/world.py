@@ -175,6 +175,7 @@ class World(ABC):
                 finish,
                 tuple(peak if isinstance(peak, int) and peak >= 0 else 0 for peak in peaks),
                 self._said(),
+                self.sent,
             )
         )
 
@@ -239,7 +240,8 @@ class RealWorld(World):
             self.client.post(rank, header)
         self._until_settled("loaded", self.limits.load_cpu_seconds)
         self._check_loaded()
-        self._traffic_before = self._traffic() if self.program.p2p_only or self.program.watched else None
+        asks = self.program.p2p_only or self.program.watched or self.program.counted
+        self._traffic_before = self._traffic() if asks else None
 
     def _call(self, call: Call) -> None:
         function = self._begin_call(call)

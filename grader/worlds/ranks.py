@@ -64,7 +64,8 @@ class Ranks:
 
     `p2p_only` forbids collectives, `banned` are dotted names of what must not be used, and modules in `imported` are
     slow to import and there before the submission. `in_box` is a module of the exercise's own whose functions call the
-    learner's where data alone cannot (see `ranks.harness`).
+    learner's where data alone cannot (see `ranks.harness`). `counted`: judges need what the kernel counted of real
+    calls.
     """
 
     functions: tuple[Function, ...]
@@ -74,6 +75,7 @@ class Ranks:
     in_box: Path | None = None
     banned: tuple[str, ...] = ()
     imported: tuple[str, ...] = ()
+    counted: bool = False
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -87,7 +89,7 @@ class Ranks:
         """What the ranks run."""
         return Program(
             submission.source, submission.name, self.functions, self.p2p_only,
-            harness=self.harness, banned=self.banned, imported=self.imported,
+            harness=self.harness, banned=self.banned, imported=self.imported, counted=self.counted,
         )  # fmt: skip
 
     @property

@@ -42,7 +42,7 @@ def cases(draw: Draw) -> Iterator[Case]:
         yield _case(draw, group, mesh)
     for mesh in (REPLICAS, SHARDS):
         yield _case(draw, "masks", mesh, steps=4, even=False)
-    for mesh in (TENSOR, SHARDS, SHARDED_TENSOR):
+    for mesh in (TENSOR, SHARDS, SHARDED_TENSOR, HYBRID):
         yield _case(draw, "sizes", mesh, steps=1, adam=True, lr=0.01, layers=2)
     for mesh, other in ((REPLICAS, HALVES), (SHARDS, SHARDED_TENSOR), (SHARDED_TENSOR, SHARDS)):
         yield _case(draw, "checkpoint", mesh, other, steps=2, adam=True, lr=0.04)
