@@ -47,6 +47,7 @@ EXERCISES = (
     "spark_rdd",
     "optuna_shared",
     "serve_checkpoint",
+    "ring_attention",
     "expert_parallel",
     "zero_bubble",
 )
