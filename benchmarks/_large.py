@@ -3,12 +3,18 @@
 Experts: the layer as torchtitan has it, with torch's functional all-to-all, which autograd sees, and one grouped matrix
 product for all experts of a rank. Its experts' weights are those of ours, stacked.
 
-Mesh: the exercise's answer calls torch's own tools in torchtitan's order, parallelize_module and then fully_shard. So it
-is next to DistributedDataParallel, on the same ranks and with the same tokens: what does a layout cost in time and bytes?
+Attention: torch's context_parallel does not run on a CPU. It knows the attention kernels of GPUs; for the CPU's, torch
+2.13 says that the operator "does not have a sharding strategy registered". The two loops inside of it, which send K and
+V around and compute meanwhile, do run here if they are given the CPU's kernel. The other counterpart gathers all K and
+V on every rank first, and needs public functions alone.
+
+Mesh: the exercise's answer calls torch's own tools in torchtitan's order, parallelize_module and then fully_shard. So
+it is next to DistributedDataParallel, on the same ranks and with the same tokens.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -16,11 +22,13 @@ import torch.distributed as dist
 from _pairs import WIDTH, Side, trained
 from torch import Tensor, nn
 from torch.distributed import _functional_collectives as collectives
+from torch.distributed.tensor.experimental._context_parallel import _attention as context_parallel
 from torch.nn import functional
 
 EXPERTS, CHOICES, TOKENS = 8, 2, 256  # tokens of a rank
 VOCABULARY, MODEL_WIDTH, HEADS, DEEP, SEQUENCES, LENGTH = 512, 256, 8, 4, 8, 64
 MESH_RATE = 0.3
+ATTENDED = 1024  # positions of the sequence that attention is for, on all ranks together
 
 
 class _Expert(nn.Module):
@@ -132,3 +140,76 @@ def mesh_transformer(module: Any) -> tuple[Side, Side]:
         ),
         Side(step, lambda: [value for _, value in sorted(theirs.module.named_parameters())]),
     )
+
+
+class _TorchRing(torch.autograd.Function):
+    """The loops inside of context_parallel, with the CPU's attention kernel."""
+
+    @staticmethod
+    def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        kernel = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default
+        out, logsumexp = context_parallel._templated_ring_attention(
+            dist.group.WORLD, 2, kernel, q, k, v, is_causal=True, dropout_p=0.0
+        )
+        ctx.save_for_backward(q, k, v, out, logsumexp)
+        found: Tensor = out
+        return found
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, ...]:
+        kernel = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward.default
+        found: tuple[Tensor, ...] = context_parallel._templated_ring_attention_backward(
+            dist.group.WORLD, 2, kernel, grad, "grad_out", *ctx.saved_tensors, is_causal=True, dropout_p=0.0
+        )
+        return found
+
+
+def _torch_ring(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    context_parallel.set_rotate_method("alltoall")
+    found: Tensor = _TorchRing.apply(q, k, v)
+    return found
+
+
+def _gathered(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """All keys and values on every rank. Each half of the queries is called with the keys that come before its end."""
+    rank, ranks, half = dist.get_rank(), dist.get_world_size(), q.shape[2] // 2
+    both = collectives.all_gather_tensor_autograd(torch.stack([k, v]), 0, dist.group.WORLD).chunk(ranks)
+    halves = [part.chunk(2, dim=3) for part in both]
+    keys, values = torch.cat([first for first, _ in halves] + [last for _, last in reversed(halves)], dim=3)
+    outs = []
+    for place, queries in zip((rank, 2 * ranks - 1 - rank), q.chunk(2, dim=2), strict=True):
+        end = (place + 1) * half
+        mask = torch.ones(half, end, dtype=torch.bool).tril(end - half)
+        outs.append(
+            functional.scaled_dot_product_attention(queries, keys[:, :, :end], values[:, :, :end], attn_mask=mask)
+        )
+    return torch.cat(outs, dim=2)
+
+
+def ring_attention(library: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Callable[[Any], tuple[Side, Side]]:
+    """A causal pass forward and one backward, on shards of two chunks each, as both cut the sequence."""
+
+    def make(module: Any) -> tuple[Side, Side]:
+        rank, ranks = dist.get_rank(), dist.get_world_size()
+        drawn = torch.randn(4, 1, HEADS, ATTENDED, WIDTH // HEADS, generator=torch.Generator().manual_seed(1))
+        *shards, weights = (module.split(each, ranks)[rank] for each in drawn)
+
+        def side(attention: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Side:
+            given = [shard.clone().requires_grad_() for shard in shards]
+            results = [torch.zeros_like(each) for each in (*given, weights)]
+
+            def step() -> float:
+                out = attention(*given)
+                loss = (out * weights).sum()
+                results[:] = [*torch.autograd.grad(loss, given), out.detach()]
+                return float(loss.detach())
+
+            return Side(step, lambda: results)
+
+        return side(lambda q, k, v: module.ring_attention(q, k, v, True)), side(library)
+
+    return make
+
+
+against_torch_ring = ring_attention(_torch_ring)
+against_all_gather = ring_attention(_gathered)

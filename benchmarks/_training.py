@@ -50,6 +50,8 @@ PAIRS = (
     Pair("run_1f1b", "pipeline", "Schedule1F1B", _pairs.pipeline("run_1f1b", "Schedule1F1B")),
     Pair("run_zb_h1", "zero_bubble", _ZB, _pairs.pipeline("run_zb_h1", _ZB, split=True)),
     Pair("expert_parallel", "expert_parallel", "all_to_all and grouped_mm", _large.expert_parallel),
+    Pair("ring_attention", "ring_attention", "context_parallel's own loops", _large.against_torch_ring),
+    Pair("ring_attention", "ring_attention", "all_gather, then attention", _large.against_all_gather, same=False),
     Pair("mesh_transformer", "mesh_transformer", "DistributedDataParallel", _large.mesh_transformer, same=False),
 )
 
