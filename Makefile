@@ -28,8 +28,8 @@ test-heavy: $(READY) ## run only the tests that take long
 mutants: $(READY) ## run every mutant (wrong solution) against its exercise
 	@RANKUP_WHOLE=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -k a_wrong_submission_is_caught -m "not gpu" tests/exercises
 
-test-gpu: $(READY) ## run the tests that need an NVIDIA GPU
-	@$(BIN)/python -m pytest -m gpu
+test-gpu: $(READY) ## run the tests that need an NVIDIA GPU, grade every exercise of ranks there, and write docs/gpu.md
+	@$(BIN)/python -m tools.gpu
 
 test-browser: $(READY) ## go through JupyterLab as a learner and a teacher, in a real browser; pictures in build/browser (needs Chromium)
 	@nice $(BIN)/python -m pytest -m browser -rs tests/browser

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import json
 import os
 import signal
@@ -96,6 +97,9 @@ def grade(
     exercise: EXERCISE,
     file: FILE = None,
     engine: Annotated[str, typer.Option(help="auto, sim, gloo, nccl or all.")] = "auto",
+    device: Annotated[
+        str, typer.Option(help="cpu or cuda: where tensors are, in exercises of ranks. cuda needs a GPU.")
+    ] = "cpu",
     seed: Annotated[int | None, typer.Option(min=0, help="Draw the inputs from this seed.")] = None,
     check: Annotated[list[str] | None, typer.Option(help="Grade only this check (repeatable).")] = None,
     only_failed: Annotated[
@@ -118,7 +122,7 @@ def grade(
     checks = [*(check or ()), *(which.failed_last(exercise) if only_failed else ())]
     try:
         verdict, handed_in = grading.grade_file(
-            exercise, file, engine, seed, not as_json, _ahead, schedule, html is None, checks
+            exercise, file, engine, seed, not as_json, _ahead, schedule, html is None, checks, device
         )
     except grading.NotWritten as nothing:
         print(says.wrapped(str(nothing), sys.stdout))
@@ -209,6 +213,13 @@ def run(
             "time counts rounds)."
         ),
     ] = "",
+    machine: Annotated[
+        str,
+        typer.Option(
+            help="The name of a machine, 8xh100 or nvl72: matrix products take virtual time by their FLOPs, and the "
+            "network is the machine's, unless --network names another."
+        ),
+    ] = "",
     fault: Annotated[
         list[str] | None, typer.Option(help="Inject a fault: kill:2@op=5, slow:2x4, drop:0-1@op=3, ... (repeatable).")
     ] = None,
@@ -247,7 +258,9 @@ def run(
         from grader.ranks.engines import Engines
 
         engines = Engines(host)
-        done = running.run_named(engines, program, ranks, engine, network, tuple(fault or ()), seed, cpu, heard)
+        done = running.run_named(
+            engines, program, ranks, engine, network, tuple(fault or ()), seed, cpu, heard, machine
+        )
     if trace is not None:
         running.write_whole(trace, done.picture(trace.suffix))
     if as_json:
@@ -507,6 +520,12 @@ def main() -> None:
     sys.exit(command())
 
 
+@functools.cache
+def parser() -> Any:
+    """What reads the command line and does what it says, a command of typer's; the service has it made beforehand."""
+    return typer.main.get_command(app)
+
+
 def command(warm: Warm | None = None) -> int:
     """The exit status of the command that sys.argv asks for, done with a warm host, or with one of its own."""
     global _ahead
@@ -516,7 +535,7 @@ def command(warm: Warm | None = None) -> int:
     if sys.argv[1:2] == ["help"]:
         sys.argv[1:] = [*sys.argv[2:], "--help"]
     try:
-        status = app(standalone_mode=False) or 0
+        status = parser()(standalone_mode=False) or 0
     except BadRequest as error:
         print(says.wrapped(f"rankup: {error}", sys.stderr), file=sys.stderr)
     except typer.Exit as error:

@@ -165,8 +165,13 @@ def _server(name: str) -> Finding:
 
 
 def _gpus() -> Finding:
-    from grader.ranks.engines import gpus
+    from grader.ranks.engines import gpus, without_cuda
 
-    if gpus():
-        return Finding("gpus", "ok", f"{gpus()} NVIDIA")
-    return Finding("gpus", "optional", "none", "everything runs on gloo; only NCCL needs GPUs, one for each rank")
+    if not gpus():
+        needs = "everything runs without one; only --device cuda needs a GPU, and NCCL one for each rank"
+        return Finding("gpus", "optional", "none", needs)
+    why = without_cuda()
+    if why:
+        return Finding("gpus", "optional", f"{gpus()} NVIDIA, but {why}",
+                       "--device cuda and NCCL need a torch with CUDA, see pytorch.org/get-started")  # fmt: skip
+    return Finding("gpus", "ok", f"{gpus()} NVIDIA")

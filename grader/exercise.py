@@ -13,6 +13,7 @@ from typing import Any, Literal, Protocol, TypeVar
 import numpy as np
 
 from grader.ranks.engines import Engines
+from grader.ranks.program import HOST
 from grader.submission import Submission
 from grader.verdict import Diagnosis
 
@@ -24,8 +25,9 @@ Cost = Literal["second", "seconds", "tens of seconds", "minute"]
 class Grading:
     """What a world is opened for: one submission, the machine's engines, and the seed of everything that is drawn.
 
-    `engine` is auto, or the one that all ranks are to be run on. `replayed` is a schedule that was kept: what it was
-    found by is played by it alone. With `alone` one check judges: what it does not ask for need not be run ahead.
+    `engine` is auto, or the one that all ranks are to be run on; `device` is where the tensors of real ranks are.
+    `replayed` is a schedule that was kept: what it was found by is played by it alone. With `alone` one check judges:
+    what it does not ask for need not be run ahead.
     """
 
     submission: Submission
@@ -34,6 +36,7 @@ class Grading:
     engine: str = "auto"
     replayed: dict[str, Any] | None = None
     alone: bool = False
+    device: str = HOST
 
 
 class Opened(Protocol):

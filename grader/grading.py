@@ -18,6 +18,7 @@ from grader import tally
 from grader.exercise import Check, Exercise, Grading, Opened
 from grader.lost import Lost, Unable
 from grader.ranks.engines import Engines
+from grader.ranks.program import HOST
 from grader.sandbox.warm import BoxFailed
 from grader.submission import BadRequest, Submission
 from grader.trace import diagram, gantt, storyboard
@@ -35,10 +36,12 @@ def grade(
     engine: str = "auto",
     on_check: Callable[[CheckResult], None] = lambda _: None,
     replayed: dict[str, Any] | None = None,
+    device: str = HOST,
 ) -> Verdict:
     """Grade one submission: every check of the exercise, with inputs drawn from `seed`.
 
-    `replayed` is a schedule of nodes that was kept: what it was found by is played by it alone.
+    `replayed` is a schedule of nodes that was kept: what it was found by is played by it alone. With another `device`
+    than the host's memory, ranks are real wherever a check can do without the simulator, and their tensors are there.
 
     Decided here, outside the learner's processes, and fails closed: what cannot be judged gives no points, and a judge
     that raises what it should not ends its own check alone, as an error.
@@ -46,7 +49,7 @@ def grade(
     started = time.monotonic()
     seed = random.SystemRandom().randrange(2**31) if seed is None else seed
     results: list[CheckResult] = []
-    grading = Grading(submission, engines, seed, engine, replayed, len(exercise.checks) == 1)
+    grading = Grading(submission, engines, seed, engine, replayed, len(exercise.checks) == 1, device)
     with contextlib.closing(exercise.world.open(grading)) as world:
         for result in _results(exercise, world, submission):
             results.append(result)

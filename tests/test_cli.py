@@ -47,6 +47,11 @@ BAD_REQUESTS = {
     ),
     "a seed that is none": (["grade", "ring_all_reduce", "a.py", "--seed", "x"], b"", "seed"),
     "a page nowhere": (["grade", "ring_all_reduce", "a.py", "--html", "no/such/a.html"], b"", "no such folder"),
+    "a device that is not here": (
+        ["grade", "ring_all_reduce", "a.py", "--device", "cuda"],
+        b"x = 1",
+        "this machine has no NVIDIA GPU",
+    ),
     "a run of nothing": (["run", "no.py", "--ranks", "2"], None, "no such file"),
     "an option of the program's own": (["run", "--epochs", "a.py"], b"", "The own arguments of a program go after --."),
     "a network without units": (
@@ -59,6 +64,11 @@ BAD_REQUESTS = {
     "a trace of no kind": (["run", "--ranks=2", "a.py", "--trace", "a.gif"], b"def main(): pass", ".svg, .html, .json"),
     "a trace nowhere": (["run", "--ranks=2", "a.py", "--trace", "no/a.svg"], b"def main(): pass", "no such folder"),
     "a network that is none": (["run", "--ranks=2", "a.py", "--network", "lan"], b"def main(): pass", "'lan'"),
+    "a machine that is none": (
+        ["run", "--ranks=2", "a.py", "--machine", "lan"],
+        b"def main(): pass",
+        "write 8xh100 or nvl72",
+    ),
     "a fault that is none": (["run", "--ranks=2", "a.py", "--fault", "burn:1"], b"def main(): pass", "'burn'"),
     "a fault on real processes": (
         ["run", "--ranks=2", "a.py", "--fault", "kill:1@op=1", "--engine", "gloo"],

@@ -36,7 +36,7 @@ IN_THE_BOX = {
     *("ranks/lives/life.py", "ranks/lives/director.py"),
     *("ranks/worker.py", "ranks/learner.py"),
     *("ranks/recorder.py", "ranks/watch.py"),
-    *(f"ranks/sim/{name}.py" for name in ("serve", "group", "world", "context", "collectives")),
+    *(f"ranks/sim/{name}.py" for name in ("serve", "group", "world", "context", "collectives", "products")),
     *(str(path.relative_to(PACKAGE)) for path in (PACKAGE / "exercises").glob("*/*in_box.py")),  # text for it
 }
 UNPICKLE = {"jobs/host.py"}  # in the box, for the processes there among themselves

@@ -11,18 +11,20 @@ from grader.classroom.pages import reading
 from grader.exercise import Exercise
 from grader.grading import grade
 from grader.ranks.engines import Engines
+from grader.ranks.program import HOST
 from grader.submission import Submission
 from grader.verdict import Verdict
 
 Show = Callable[[str], None]
 
 
-def problems(name: str, show: Show = lambda said: None) -> Iterator[str]:
-    """What is wrong with an exercise, a sentence each. Grades all its submissions; `show` is told of each."""
+def problems(name: str, show: Show = lambda said: None, device: str = HOST) -> Iterator[str]:
+    """What is wrong with an exercise, a sentence each. Grades all its submissions, and `show` is told of each;
+    tensors of ranks are on the `device`."""
     exercise = registry.find(name)
     yield from written(exercise)
     with Engines() as engines:
-        yield from _graded(exercise, engines, show)
+        yield from _graded(exercise, engines, show, device)
 
 
 def written(exercise: Exercise) -> Iterator[str]:
@@ -55,12 +57,12 @@ def _in_the_course(exercise: Exercise) -> Iterator[str]:
         yield f"{chapter.name} does not link to the exercise: add a link to {link} under Practise"
 
 
-def _graded(exercise: Exercise, engines: Engines, show: Show) -> Iterator[str]:
+def _graded(exercise: Exercise, engines: Engines, show: Show, device: str) -> Iterator[str]:
     name = exercise.name
 
     def verdict(called: str, handed_in: Submission) -> Verdict:
         show(called)
-        return grade(exercise, handed_in, engines, verdicts.SEED)
+        return grade(exercise, handed_in, engines, verdicts.SEED, device=device)
 
     stub = submission.read(sync.released_notebook(catalog.solution_notebook(name)), exercise.function_names)
     for check in verdict("the unsolved notebook", stub).checks:

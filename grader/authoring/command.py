@@ -110,10 +110,19 @@ def new(
 
 
 @app.command()
-def check(name: Annotated[str, typer.Argument(help="The exercise.")]) -> int:
+def check(
+    name: Annotated[str, typer.Argument(help="The exercise.")],
+    device: Annotated[
+        str, typer.Option(help="cpu or cuda: where tensors are, in exercises of ranks. cuda needs a GPU.")
+    ] = "cpu",
+) -> int:
     """Say what is wrong with an exercise."""
+    from grader import registry
     from grader.authoring import check
+    from grader.classroom import devices
 
-    found = list(check.problems(name, lambda said: print(f"grading {said}", flush=True)))
+    devices.refuse(device)
+    devices.refuse_world(device, registry.find(name))
+    found = list(check.problems(name, lambda said: print(f"grading {said}", flush=True), device))
     print("\n".join(found or [f"{name} is whole"]))
     return int(bool(found))

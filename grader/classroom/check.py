@@ -123,20 +123,24 @@ def play(
     engine: str = "auto",
     network: str = "",
     faults: Sequence[str] = (),
+    machine: str = "",
 ) -> Played:
     """Run `function` on `ranks` ranks and draw what happened.
 
     `tensors(rank)` gives each rank's one argument (a tensor or array), `arguments(rank)` all of several; without either
     the function is called without any. `engine` is "sim" (simulated ranks, virtual time), "gloo" (real processes),
-    "nccl" or "auto" (simulated, unless that cannot be). `network` and `faults` are what `rankup run` takes. Raises
-    BadRequest where that cannot be done.
+    "nccl" or "auto" (simulated, unless that cannot be). `network` and `faults` are what `rankup run` takes. On a
+    `machine` ("8xh100" or "nvl72") matrix products take virtual time, too: 2 m n k FLOPs at the 400 or 1,000 TFLOP/s
+    that the course assumes of a GPU (chapter 01); its network is the machine's. Raises BadRequest where that cannot be
+    done.
     """
     given = None
     if tensors is not None or arguments is not None:
         each = arguments or (lambda rank: (tensors(rank),) if tensors is not None else ())
         given = [[_sendable(value) for value in each(rank)] for rank in range(ranks)]
     request = {"play": function.__name__, "source": _source(function), "ranks": ranks, "arguments": given,
-               "engine": engine, "network": network, "faults": list(faults), "seed": seed}  # fmt: skip
+               "engine": engine, "network": network, "faults": list(faults), "seed": seed,
+               "machine": machine}  # fmt: skip
     return Played(**_service().ask(request))
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from grader.classroom.output import MOST_BYTES, Output
 from grader.classroom.programs import Named
-from grader.ranks import faults, network
+from grader.ranks import faults, machine, network
 from grader.ranks.blame.limits import REASONS
 from grader.ranks.engines import ENGINES, MOST_PROCESSES, Engines, Unsupported
 from grader.ranks.network import ROUNDS, BadNetwork, Network
@@ -62,8 +62,9 @@ PICTURES = (".svg", ".html", ".json")
 class Wanted:
     """What is to be run: a function of a submission, on how many ranks, with which arguments, and where.
 
-    `network` and `faults` are texts as `grader.ranks.network.parse` and `grader.ranks.faults.parse` take them. `place`
-    is that of a program of the user's own, `called` what its title says, `output` what hears it.
+    `network`, `faults` and `machine` are texts as the functions `parse` of these modules of `grader.ranks` take them; a
+    machine has its own network, unless one is named. `place` is that of a program of the user's own, `called` what its
+    title says, `output` what hears it.
     """
 
     submission: Submission
@@ -78,6 +79,12 @@ class Wanted:
     place: Place | None = None
     called: str = ""
     output: Output | None = None
+    machine: str = ""
+
+    @property
+    def virtual(self) -> bool:
+        """Whether it asks for something that only simulated ranks have."""
+        return bool(self.machine or self.network or self.faults)
 
 
 @dataclass(frozen=True)
@@ -179,18 +186,19 @@ def run(engines: Engines, wanted: Wanted) -> Ran:
     if wanted.engine not in ENGINES:
         raise BadRequest(f"no engine is called {wanted.engine!r}; choose from {', '.join(ENGINES)}")
     try:
-        wires = network.parse(wanted.network) if wanted.network else ROUNDS
+        on = machine.parse(wanted.machine) if wanted.machine else None
+        wires = network.parse(wanted.network) if wanted.network else on.network if on else ROUNDS
         befalls = [faults.parse(text, wanted.ranks) for text in wanted.faults]
     except BadNetwork as error:
         raise BadRequest(str(error)) from None
     engine = "sim" if wanted.engine == "auto" else wanted.engine
-    if engine != "sim" and (wanted.network or befalls):
-        raise BadRequest(f"a network or a fault can only be simulated: use the engine sim, not {engine}")
+    if engine != "sim" and wanted.virtual:
+        raise BadRequest(f"a machine, a network or a fault can only be simulated: use the engine sim, not {engine}")
     if engine == "gloo" and wanted.ranks > MOST_PROCESSES:
         raise BadRequest(f"gloo runs at most {MOST_PROCESSES} ranks here; --engine sim runs {wanted.ranks}")
     program = Program(
         wanted.submission.source, wanted.submission.name, (Function(wanted.function),), own_group=True, watched=True,
-        place=wanted.place,
+        place=wanted.place, flops=on.sustained if on else 0.0,
     )  # fmt: skip
     seed = random.SystemRandom().randrange(2**31) if wanted.seed is None else wanted.seed
     calls = [Call(wanted.arguments or ((),) * wanted.ranks)]
@@ -220,7 +228,7 @@ def _run(
             engine, program, wanted.ranks, calls, seed, wanted.limits, wires, faults=befalls, strictly=True
         )
     except NeedsProcesses as error:
-        if wanted.engine != "auto" or wanted.network or befalls or wanted.ranks > MOST_PROCESSES:
+        if wanted.engine != "auto" or wanted.virtual or wanted.ranks > MOST_PROCESSES:
             raise NeedsProcesses(f"{program.file} cannot be simulated: {error}") from None
         engine = "gloo"
         if output is not None:
@@ -232,13 +240,13 @@ def _run(
 
 def run_named(
     engines: Engines, program: Named, ranks: int, engine: str = "auto", wires: str = "", befalls: tuple[str, ...] = (),
-    seed: int | None = None, cpu_seconds: float = CPU_SECONDS, output: Output | None = None,
+    seed: int | None = None, cpu_seconds: float = CPU_SECONDS, output: Output | None = None, on: str = "",
 ) -> Ran:  # fmt: skip
     """Run a program of the user's own. Raises BadRequest for what cannot be run."""
     limits = limited(cpu_seconds, ranks)  # it is the user's own: processes of it may talk, and it may print much
     limits = replace(limits, stdout_bytes=MOST_BYTES, box=replace(limits.box, unix_sockets=True))
     wanted = Wanted(program.submission, program.function, ranks, None, engine, wires, befalls, seed, limits,
-                    program.place, program.title, output)  # fmt: skip
+                    program.place, program.title, output, on)  # fmt: skip
     try:
         ran = run(engines, wanted)
     except NotShown as why:

@@ -5,7 +5,8 @@
 One JSON object a line on stdin, one line as the answer on stdout. Ends, with every process it started, at the end of
 stdin, in the middle of a grading too: nobody is there any more to be told.
 {"grade": exercise or function, "cells": texts, "seed"} -> a verdict as `Verdict.report_json` gives it;
-{"play": function, "source", "ranks", "arguments", "engine", "network", "faults", "seed"} -> what one run left
+{"play": function, "source", "ranks", "arguments", "engine", "network", "faults", "seed",
+"machine" or none} -> what one run left
 (see `_play`);
 {"error": sentence} where a request cannot be served. Whoever asks may be hostile: requests are plain data, never code.
 """
@@ -176,7 +177,7 @@ def _play(request: dict[str, Any], service: Service, limits: Limits) -> dict[str
     submission = Submission(_text(request, "source"), FILE)
     wanted = running.Wanted(
         submission, _text(request, "play"), int(request["ranks"]), arguments, request["engine"], request["network"],
-        tuple(request["faults"]), _seed(request), limits,
+        tuple(request["faults"]), _seed(request), limits, machine=str(request.get("machine", "")),
     )  # fmt: skip
     ran = running.run(service.engines, wanted)
     call, counts, shown = ran.call, ran.ranks(), _Values("shows")

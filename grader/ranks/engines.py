@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import importlib.metadata
 import os
 import threading
 import time
@@ -47,6 +48,14 @@ L = TypeVar("L", bound=Lent)
 def gpus() -> int:
     """How many NVIDIA GPUs this machine has."""
     return sum(device.name.removeprefix("nvidia").isdigit() for device in Path("/dev").glob("nvidia[0-9]*"))
+
+
+def without_cuda() -> str:
+    """Why tensors cannot be on a GPU here; empty if they can."""
+    if not gpus():
+        return "this machine has no NVIDIA GPU"
+    torch = importlib.metadata.version("torch")
+    return f"the installed torch ({torch}) was built without CUDA" if torch.endswith("+cpu") else ""
 
 
 def unsupported(engine: str, ranks: int) -> str:

@@ -24,6 +24,7 @@ import torch.distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
 from grader.ranks.endless import Endless
+from grader.ranks.program import HOST
 from grader.ranks.recorder import ForbiddenCall
 from grader.sandbox import program
 
@@ -42,7 +43,7 @@ _forbid: Callable[[str], None] = lambda name: None  # noqa: E731 - of the world 
 
 def tensor(description: dict[str, Any], data: bytes) -> torch.Tensor:
     dtype = getattr(torch, description["dtype"])
-    storage = torch.empty(0, dtype=dtype)
+    storage = torch.empty(0, dtype=dtype, device=HOST)
     if data:
         storage = torch.frombuffer(bytearray(data), dtype=dtype)
     return torch.as_strided(storage, description["shape"], description["stride"], description["offset"])
@@ -51,11 +52,11 @@ def tensor(description: dict[str, Any], data: bytes) -> torch.Tensor:
 def tensor_bytes(value: Any) -> tuple[dict[str, Any], bytes] | None:
     """A tensor's whole storage, and the view on it. A number of numpy's goes as a tensor without dimensions."""
     if type(value).__module__ == "numpy" and hasattr(value, "item") and not getattr(value, "shape", ()):
-        value = torch.tensor(value.item())
+        value = torch.tensor(value.item(), device=HOST)
     if not isinstance(value, torch.Tensor):
         return None
     tensor = value.detach().cpu()
-    raw = torch.empty(0, dtype=torch.uint8).set_(tensor.untyped_storage())
+    raw = torch.empty(0, dtype=torch.uint8, device=HOST).set_(tensor.untyped_storage())
     whole = raw.numel() - raw.numel() % tensor.element_size()
     description = {
         "dtype": str(tensor.dtype).removeprefix("torch."),

@@ -14,6 +14,7 @@ from grader.sandbox.limits import BoxLimits
 from grader.trace.events import Trace
 from grader.verdict import Diagnosis
 
+HOST = "cpu"  # torch's name of the host's memory
 Ending = Literal["finished", "deadlocked", "crashed", "left_early", "mismatched", "timed_out", "out_of_memory"]
 
 DTYPES = {
@@ -121,8 +122,10 @@ class Program:
     does not load the program; its harness makes processes that do (see `lives`), and every call is the harness's.
     With `contents` the trace of simulated ranks keeps what each message carries.
     `watched`: each read and write of memory that a request still uses is looked for (see `watch`), and so is a state
-    that repeats; that makes every operation slower. With a `place` it is not graded, and has what
-    torchrun would give it.
+    that repeats; that makes every operation slower. `counted`: what the kernel counted on real processes is kept with
+    each call. With a `place` it is not graded, and has what torchrun would give it. `flops` (FLOP/s of a rank) makes
+    matrix products of simulated ranks take virtual time. `device` is where tensors of real ranks are, and are made
+    where nothing else is said: "cuda" gives ranks the GPUs in turn. Simulated ranks have theirs in the host's memory.
     """
 
     source: str
@@ -136,7 +139,10 @@ class Program:
     apart: bool = False
     contents: bool = False
     watched: bool = False
+    counted: bool = False
     place: Place | None = None
+    flops: float = 0.0
+    device: str = HOST
 
     @classmethod
     def of(
@@ -194,7 +200,11 @@ class Said:
 
 @dataclass(frozen=True)
 class CallResult:
-    """What one finished call left: per rank the arguments as they are now and the value returned, and its trace."""
+    """What one finished call left: per rank the arguments as they are now and the value returned, and its trace.
+
+    `sent`: what the kernel counted by rank, in bytes with headers; empty unless the program is `counted`, on simulated
+    ranks, and where it cannot be told.
+    """
 
     arguments: tuple[tuple[Any, ...], ...]
     returned: tuple[Any, ...]
@@ -203,6 +213,7 @@ class CallResult:
     finish: tuple[float, ...] = ()  # virtual seconds at which each rank was done; empty on real processes
     peak_bytes: tuple[int, ...] = ()  # the most that each rank had of tensors it gave to track()
     said: Said = field(default=Said(), repr=False)
+    sent: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ from torch.distributed import distributed_c10d as c10d
 
 from grader.ranks import watch
 from grader.ranks.endless import MOST_ASKED, Endless, Series
+from grader.ranks.program import HOST
 from grader.ranks.watch import Watch
 from grader.sandbox import frames
 from grader.trace.events import (
@@ -101,10 +102,11 @@ class ForbiddenCall(BaseException):
 class _Pending:
     """An operation that was posted and not yet waited for."""
 
-    __slots__ = ("checksum", "kind", "line", "number", "peer", "ranks", "tensor", "work")
+    __slots__ = ("checksum", "host", "kind", "line", "number", "peer", "ranks", "tensor", "work")
 
     def __init__(self, number: int, kind: int, peer: int, line: int, tensor: torch.Tensor, work: Any) -> None:
         self.ranks: list[int] = []  # of the group, where any of them may be the peer
+        self.host: torch.Tensor | None = None  # in the host's memory: what is received, and then goes to a device
         self.number, self.kind, self.peer, self.line, self.tensor, self.work = number, kind, peer, line, tensor, work
         self.checksum = _checksum(tensor) if kind == SEND else 0
 
@@ -113,9 +115,9 @@ def _checksum(tensor: torch.Tensor) -> int:
     size = tensor.numel() * tensor.element_size()
     if size == 0:
         return 0
-    flat = torch.empty(0, dtype=torch.uint8).set_(tensor.untyped_storage())
+    flat = torch.empty(0, dtype=torch.uint8, device=tensor.device).set_(tensor.untyped_storage())
     start = tensor.storage_offset() * tensor.element_size()
-    return zlib.crc32(flat[start : start + size].numpy().data)
+    return zlib.crc32(flat[start : start + size].cpu().numpy().data)
 
 
 def overlap(a: torch.Tensor, b: torch.Tensor) -> bool:
@@ -140,6 +142,7 @@ class Recorder:
         self._groups: set[int] = set()
         self.world = self.rank = 0
         self.watch: Watch | None = None
+        self.staged = False  # gloo sends and receives in the host's memory, and tensors are elsewhere
         self._asked = Series(0, 0.0)
         self._destroyed: dict[int, tuple[Any, int]] = {}  # groups, and the lines at which that was done
         self._over: deque[_Pending] = deque(maxlen=KEPT)  # messages that were waited for; of a watched program
@@ -271,6 +274,21 @@ class Recorder:
             self.watch.settle()
         return work
 
+    def on_host(self, tensors: list[torch.Tensor], send: bool) -> list[torch.Tensor]:
+        """What gloo is given for a message of these tensors: copies in the host's memory, if they are elsewhere."""
+        if not self.staged or not all(tensor.is_contiguous() for tensor in tensors):  # gloo says what is wrong
+            return tensors
+        copies = [torch.empty_like(tensor, device=HOST) for tensor in tensors]
+        for copy, tensor in zip(copies, tensors, strict=True):
+            if send:
+                copy.copy_(tensor.detach())
+        return copies
+
+    def to_device(self, work: Any, host: torch.Tensor) -> None:
+        """Note where a receive fills the host's memory: at its end that goes to its tensor."""
+        if id(work) in self._pending and host is not self._pending[id(work)].tensor:
+            self._pending[id(work)].host = host
+
     def from_any(self, work: Any, ranks: list[int]) -> None:
         """Note of which ranks any may be the source of a receive."""
         if id(work) in self._pending:
@@ -351,6 +369,9 @@ class Recorder:
         if self.watch is not None and pending.kind in (SEND, RECV, RECV_ANY):
             self._over.append(pending)
         peer = pending.peer
+        if pending.host is not None:
+            with torch.no_grad():
+                pending.tensor.detach().copy_(pending.host)
         if pending.kind == RECV_ANY:
             peer = pending.ranks[pending.work._source_rank()]
         with self._lock:
@@ -459,16 +480,22 @@ def install(recorder: Recorder) -> None:
 
     def sending(self: Any, tensors: list[torch.Tensor], dst: int, tag: int = 0) -> Any:
         peer, full = checked(self, dst, tag, "send to")
-        return recorder.post(SEND, peer, full, tensors[0], lambda: send(self, tensors, dst, tag))
+        given = recorder.on_host(tensors, send=True)
+        return recorder.post(SEND, peer, full, tensors[0], lambda: send(self, given, dst, tag))
 
     def receiving(self: Any, tensors: list[torch.Tensor], src: int, tag: int = 0) -> Any:
         peer, full = checked(self, src, tag, "receive from")
-        return recorder.post(RECV, peer, full, tensors[0], lambda: recv(self, tensors, src, tag))
+        given = recorder.on_host(tensors, send=False)
+        work = recorder.post(RECV, peer, full, tensors[0], lambda: recv(self, given, src, tag))
+        recorder.to_device(work, given[0])
+        return work
 
     def receiving_any(self: Any, tensors: list[torch.Tensor], tag: int = 0) -> Any:
         number, ranks = recorder.group(self)
         full = (number << GROUP_BITS) + tag
-        work = recorder.post(RECV_ANY, -1, full, tensors[0], lambda: recv_any(self, tensors, tag))
+        given = recorder.on_host(tensors, send=False)
+        work = recorder.post(RECV_ANY, -1, full, tensors[0], lambda: recv_any(self, given, tag))
+        recorder.to_device(work, given[0])
         recorder.from_any(work, ranks)
         return work
 

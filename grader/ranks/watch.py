@@ -132,9 +132,8 @@ class Watch(TorchDispatchMode):  # type: ignore[misc]
 
     def settle(self) -> None:
         """Be on the thread's stack of modes just while something is held. A mode of the learner's own that was there
-        before stays the last, and nothing is watched below it."""
-        size = _length()
-        if self._held and not size:
+        before stays the last, and nothing is watched below it; of `ours` are those that take virtual time."""
+        if self._held and all(getattr(_at(place), "ours", False) for place in range(_length())):
             _push_mode(self)
         elif not self._held:
             self.lift()

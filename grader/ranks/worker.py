@@ -19,6 +19,7 @@ import torch
 import torch.distributed as dist
 
 from grader.ranks import learner, lives, model
+from grader.ranks.program import HOST
 from grader.ranks.recorder import Recorder, install
 from grader.ranks.sim import serve as sim
 from grader.sandbox import frames, program
@@ -62,7 +63,7 @@ class _Rank:
 
     def __init__(self, start: dict[str, Any], channel: frames.Channel, recorder: Recorder) -> None:
         self._start, self._channel, self._recorder = start, channel, recorder
-        self._device = torch.device("cpu")
+        self._device = torch.device(start["device"])
 
     def live(self) -> int:
         start, recorder, file = self._start, self._recorder, self._start["file"]
@@ -90,10 +91,13 @@ class _Rank:
         learner.be_rank(rank)
         if start["place"] is not None:  # whoever looks on sees each line at once
             sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
-        if start["backend"] == "nccl":
-            self._device = torch.device("cuda", rank)
+        if start["device"] == "cuda":
+            self._device = torch.device("cuda", rank % torch.cuda.device_count())
             torch.cuda.set_device(self._device)
             torch.cuda.manual_seed(start["seed"])
+        if start["device"] != HOST:
+            torch.set_default_device(self._device)
+            self._recorder.staged = start["backend"] == "gloo"
         attempts = itertools.count()
         init, first = dist.init_process_group, rank == 0
         meeting = dist.HashStore()

@@ -131,6 +131,7 @@ class World(ABC):
             "harness": self.program.harness,
             "banned": self.program.banned,
             "contents": self.program.contents,
+            "flops": self.program.flops,
             "seed": self.seed,
             "place": None if self.program.place is None else asdict(self.program.place),
         }
@@ -174,6 +175,7 @@ class World(ABC):
                 finish,
                 tuple(peak if isinstance(peak, int) and peak >= 0 else 0 for peak in peaks),
                 self._said(),
+                self.sent,
             )
         )
 
@@ -212,6 +214,7 @@ class RealWorld(World):
         self._more = {
             "engine": backend,
             "backend": backend,
+            "device": "cuda" if backend == "nccl" else program.device,
             "apart": program.apart,
             "shared_memory": not box.scratch,  # only a box with mounts of its own needs no folder outside
             "yield_to_ranks": idle_machine,
@@ -237,7 +240,8 @@ class RealWorld(World):
             self.client.post(rank, header)
         self._until_settled("loaded", self.limits.load_cpu_seconds)
         self._check_loaded()
-        self._traffic_before = self._traffic() if self.program.p2p_only or self.program.watched else None
+        asks = self.program.p2p_only or self.program.watched or self.program.counted
+        self._traffic_before = self._traffic() if asks else None
 
     def _call(self, call: Call) -> None:
         function = self._begin_call(call)

@@ -21,6 +21,7 @@ class Case:
     `faults` befall its simulated ranks, and it is run nowhere else.
     `expected` is the check's own, for its judge. `telling` is whether what is special about the exercise shows in it:
     other cases are not compared with real processes.
+    `simulated`: what it measures only the simulator tells, and it is run nowhere else.
     """
 
     group: str
@@ -33,6 +34,7 @@ class Case:
     telling: bool = True
     by: str = ""
     faults: tuple[Fault, ...] = ()
+    simulated: bool = False
 
     @property
     def ranks(self) -> int:

@@ -21,7 +21,7 @@ from grader.exercise import Draw, Grading
 from grader.lost import Lost, Unable
 from grader.ranks.engines import DEFAULT_LIMITS, unsupported
 from grader.ranks.network import ROUNDS
-from grader.ranks.program import CallResult, Function, Limits, Program, Run
+from grader.ranks.program import HOST, CallResult, Function, Limits, Program, Run
 from grader.ranks.simulated import NeedsProcesses, Session
 from grader.sandbox import LINUX
 from grader.sandbox.warm import BoxFailed
@@ -36,6 +36,7 @@ LIMITS_AFTER_A_TIMEOUT = Limits(
     cpu_seconds=0.4, load_cpu_seconds=0.8, idle_seconds=1.0, silent_seconds=4.0, wall_seconds=8.0
 )
 T = TypeVar("T")
+REAL = ("nccl", "gloo")  # for tensors on GPUs: what is faster, and what needs no GPU for each rank
 MOST_TIMEOUTS = 3  # runs on one engine that never ended, after which no further one is tried there
 
 
@@ -63,7 +64,8 @@ class Ranks:
 
     `p2p_only` forbids collectives, `banned` are dotted names of what must not be used, and modules in `imported` are
     slow to import and there before the submission. `in_box` is a module of the exercise's own whose functions call the
-    learner's where data alone cannot (see `ranks.harness`).
+    learner's where data alone cannot (see `ranks.harness`). `counted`: judges need what the kernel counted of real
+    calls.
     """
 
     functions: tuple[Function, ...]
@@ -73,6 +75,7 @@ class Ranks:
     in_box: Path | None = None
     banned: tuple[str, ...] = ()
     imported: tuple[str, ...] = ()
+    counted: bool = False
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -86,7 +89,7 @@ class Ranks:
         """What the ranks run."""
         return Program(
             submission.source, submission.name, self.functions, self.p2p_only,
-            harness=self.harness, banned=self.banned, imported=self.imported,
+            harness=self.harness, banned=self.banned, imported=self.imported, counted=self.counted,
         )  # fmt: skip
 
     @property
@@ -118,20 +121,32 @@ class RankBench:
 
     def __init__(self, world: Ranks, grading: Grading) -> None:
         self._machine, self.seed = grading.machine, grading.seed
+        on_host = grading.device == HOST
         self.limits, engine, self._alone = world.limits, grading.engine, grading.alone
-        self._first_limits = world.limits
-        self.program = world.program(grading.submission)
+        if not on_host:  # where a rank's first use of its GPU takes seconds
+            self.limits = replace(
+                world.limits, cpu_seconds=60, load_cpu_seconds=60, idle_seconds=60, silent_seconds=120, wall_seconds=300
+            )
+        self._first_limits = self.limits
+        self.program = replace(world.program(grading.submission), device=grading.device)
         self._worlds: dict[Key, list[Case]] = {}
         self._told_seed = _one_way(self.seed)
         cases = world.drawn(self.seed)
         if engine == "auto" and unsupported("gloo", 1):
             engine = "sim"
-        self._twins = twins.twins(cases, self.seed) if world.p2p_only and engine == "auto" else {}
+        self._twins = twins.twins(cases, self.seed) if world.p2p_only and engine == "auto" and on_host else {}
         for case in (*self._twins.values(), *cases):
             if engine != "auto":
                 case = replace(case, engine=engine)
+            elif not on_host and case.network == ROUNDS and not case.faults and not case.simulated:
+                case = replace(
+                    case, engine=next((one for one in REAL if not unsupported(one, case.ranks)), case.engine)
+                )
             if case.engine == "sim" or (
-                case.network == ROUNDS and not case.faults and not unsupported(case.engine, case.ranks)
+                case.network == ROUNDS
+                and not case.faults
+                and not case.simulated
+                and not unsupported(case.engine, case.ranks)
             ):
                 self._worlds.setdefault(case.world, []).append(case)
         self._own = contextlib.ExitStack()

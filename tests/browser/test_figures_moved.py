@@ -17,6 +17,7 @@ from courselib.figures.collectives import all_reduces, crossing
 from courselib.figures.goodput import best_interval, first_order, parts
 from courselib.figures.pipeline import orders, played
 from courselib.figures.plans import CLUSTER, MODEL, PLAN
+from courselib.figures.routing import routed
 from courselib.figures.sharding import sharded
 from courselib.goodput import young_daly
 
@@ -68,6 +69,13 @@ def test_schedules(page: Page, schedule: str) -> None:
         ]
         told = found.seconds, found.bubble, *found.peaks
         assert (seen["seconds"], seen["bubble"], *seen["peaks"]) == pytest.approx(told, abs=1e-12)
+
+
+@pytest.mark.parametrize("made", [(64, 8, 2, 2.0, 0.0), (32, 16, 8, 4.0, 1.25), (256, 2, 1, 0.0, 1.0)])
+def test_routing(page: Page, made: tuple[int, int, int, float, float]) -> None:
+    seen = script(page, "routing", "numbers(given[0])", state(figures.routing(*made)))
+    found = asdict(routed(*made))
+    assert seen == {name: pytest.approx(value, abs=1e-9) for name, value in found.items()}
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+import torch
 
 from grader import catalog
 from grader.quiz.deck import Card
@@ -87,6 +88,45 @@ return all(torch.equal(part, weight) for part in parts)""",
         "return clip([torch.tensor([1.0 + 2.0 * (dist.get_rank() == 0)])], 1.0).item() ** 2",
         [pytest.approx(12.0)] * 4,
     ),
+    "cp-bug-positions": OnRanks(
+        "columns = k_rank * len(k) + torch.arange(len(k))",
+        "return [int(masked_scores(torch.ones(2, 1), torch.ones(2, 1), k).isinf().sum()) for k in range(4)]",
+        [[1, 4, 4, 4], [0, 1, 4, 4], [0, 0, 1, 4], [0, 0, 0, 1]],
+    ),
+    "ep-bug-group": OnRanks(
+        "dist.all_reduce(p.grad, group=same_experts if 'experts.' in name else everybody)",
+        """rank = dist.get_rank()
+pairs = [dist.new_group([0, 2]), dist.new_group([1, 3])]
+model = torch.nn.ModuleDict({name: torch.nn.Linear(1, 1, bias=False) for name in ("router", "experts")})
+for p in model.parameters():
+    p.grad = torch.full((1, 1), rank + 1.0)
+average(model, None, pairs[rank % 2])
+return [p.grad.item() for p in model.parameters()]""",
+        [[2.5, 1.0], [2.5, 1.5], [2.5, 1.0], [2.5, 1.5]],
+    ),
+    "low-bug-codes": OnRanks(
+        """parts = [torch.empty_like(codes) for _ in range(dist.get_world_size())]
+dist.all_gather(parts, codes)
+return sum(part.view(torch.float8_e4m3fn).float() for part in parts) * scale""",
+        "return all_reduce_fp8(torch.ones(1)).tolist()",
+        [[pytest.approx(4.0)]] * 4,
+    ),
+    "mesh-bug-share": OnRanks(
+        "share = mesh['dp'].get_local_rank()",
+        "return my_samples(list(range(4)), init_device_mesh('cpu', (2, 2), mesh_dim_names=('dp', 'tp')))",
+        [[0, 2], [0, 2], [1, 3], [1, 3]],
+        head="from torch.distributed.device_mesh import init_device_mesh\n",
+    ),
+    "opt-bug-muon": OnRanks(
+        """parts = [torch.empty_like(momentum_rows) for _ in range(dist.get_world_size())]
+dist.all_gather(parts, momentum_rows)
+update = orthogonal(torch.cat(parts)).chunk(len(parts))[dist.get_rank()]""",
+        """whole = torch.randn(8, 8, generator=torch.Generator().manual_seed(0))
+mine, right = whole.chunk(4)[dist.get_rank()], orthogonal(whole).chunk(4)[dist.get_rank()]
+return torch.allclose(step(torch.zeros(2, 8), mine, 1.0), -right, atol=1e-5)""",
+        [True] * 4,
+        head="def orthogonal(m):\n    u, _, v = torch.linalg.svd(m, full_matrices=False)\n    return u @ v\n",
+    ),
     "ck-bug-barrier": OnRanks(
         "pass\ndist.barrier()",
         "torch.save, os.replace = (lambda *a: None), (lambda *a: None)\n"
@@ -138,6 +178,10 @@ COUNT = (
     "(lambda a, b: (a.increment(), b.merge(a.counts), b.merge(a.counts), b.value())[-1] == 1)(Counter(1), Counter(2))"
 )
 CLOCK = type("time", (), {"monotonic": staticmethod(lambda: 5.0), "time": staticmethod(lambda: 1.7e9)})
+START = "torch.zeros(3, 4), torch.zeros(3, 1), torch.full((3, 1), -1e9)"  # output, sum, maximum
+TILES = f"""(lambda q, k, v: (lambda out, total, _: torch.allclose(out / total, torch.softmax(q @ k.T / 2, 1) @ v))(
+    *add_tile(*add_tile({START}, q, k[:2], v[:2]), q, k[2:], v[2:]))
+)(*torch.arange(36.0).sin().reshape(3, 3, 4))"""
 HERE = {
     "con-bug-gcounter": Plain("self.counts[node] = max(self.counts.get(node, 0), count)", COUNT),
     "cau-bug-compare": Plain(
@@ -146,6 +190,16 @@ HERE = {
     "gossip-bug-in-place": Plain(
         "new = [(values[r - 1] + values[r] + values[(r + 1) % n]) / 3 for r in range(n)]\nreturn new",
         "abs(sum(gossip_round([9.0, 0.0, 0.0, 0.0])) - 9) < 1e-9",
+    ),
+    "acc-bug-active": Plain("matrices = 6 * active", "mfu(1, 100, 10, 0, 0, 0, 1, 60) == 1"),
+    "flash-bug-correct": Plain("out = out * correction + weights @ v", TILES, {"torch": torch}),
+    "ep-bug-bias": Plain(
+        "weights = torch.softmax(logits.gather(1, chosen.indices), dim=1)",
+        "route(torch.zeros(1, 4), torch.arange(4.0), 2)[1].tolist() == [[0.5, 0.5]]",
+        {"torch": torch},
+    ),
+    "zb-bug-put-off": Plain(
+        "passes.append(f'W{i - stage}')", "sorted(order(2, 4, 8))[-8:] == [f'W{i}' for i in range(8)]"
     ),
     "fd-bug-wall-clock": Plain("now = time.monotonic()", "Monitor(['n'], 1.0).suspects() == []", {"time": CLOCK}),
 }

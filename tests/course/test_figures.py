@@ -6,6 +6,7 @@ import pytest
 
 from courselib.figures.collectives import all_reduces, crossing
 from courselib.figures.goodput import best_interval, parts
+from courselib.figures.routing import routed
 from courselib.figures.sharding import sharded
 from courselib.goodput import Run, simulate, young_daly
 from grader.ranks.engines import Engines
@@ -113,3 +114,11 @@ def test_sharded_states_are_those_of_the_formulas() -> None:
     part = 7 / 8 * 14e9
     assert [one.sent / part for one in found.values()] == pytest.approx([2, 2, 2, 3, 2])
     assert [one.sent / part for one in sharded(7e9, 8, "mixed", 4).values()] == pytest.approx([2, 2, 5, 12, 8])
+
+
+def test_a_skewed_router_fills_some_ranks_and_a_capacity_drops_what_they_lack_room_for() -> None:
+    even, skewed, capped = routed(64, 8, 2, 0.0, 0.0), routed(64, 8, 2, 2.0, 0.0), routed(64, 8, 2, 2.0, 1.25)
+    assert (even.useful, even.lost, skewed.lost) == pytest.approx((1, 0, 0))
+    assert sum(skewed.kept) == pytest.approx(8)
+    assert (skewed.useful, capped.useful, capped.lost) == pytest.approx((0.49, 0.68, 0.15), abs=0.005)
+    assert even.sent == even.received == 2 * 4096 * 4096 * 2 * 7 / 8

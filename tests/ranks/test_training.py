@@ -182,6 +182,31 @@ PROGRAMS = {
         from torch.distributed.pipelining import ScheduleDualPipeV
         return virtual(ScheduleDualPipeV, [rank(), 2 * dist.get_world_size() - 1 - rank()], 8)
     ''',
+    # inside the context, scaled_dot_product_attention itself is for GPUs: its ring is called with the kernels for CPUs
+    "context_parallel": '''
+        from torch.distributed.device_mesh import init_device_mesh
+        from torch.distributed.tensor.experimental import context_parallel
+        from torch.distributed.tensor.experimental._context_parallel import _attention as cp
+        mesh, ops, told = init_device_mesh("cpu", (dist.get_world_size(),)), torch.ops.aten, []
+        q, k, v, g = (torch.randn(1, 2, 4 * dist.get_world_size(), 8) for _ in range(4))
+        forward = ops._scaled_dot_product_flash_attention_for_cpu
+        backward = ops._scaled_dot_product_flash_attention_for_cpu_backward
+        with context_parallel(mesh, buffers=[q, k, v, g], buffer_seq_dims=[2] * 4):
+            for how in ("allgather", "alltoall"):
+                cp.set_rotate_method(how)
+                ring = mesh.get_group(), 2
+                out, lse, *_ = cp._templated_ring_attention(*ring, forward, q, k, v, is_causal=True)
+                grads = cp._templated_ring_attention_backward(
+                    *ring, backward, g, "grad_out", q, k, v, out, lse, is_causal=True, dropout_p=0.0)
+                told.append(cp.context_parallel_unshard(mesh, [out, *grads[:3]], [2] * 4))
+        q, k, v = (each.requires_grad_() for each in (q, k, v))
+        whole = ops.scaled_dot_product_attention(q, k, v, is_causal=True)
+        whole.backward(g)
+        for got in told:
+            for mine, wanted in zip(got, (whole, q.grad, k.grad, v.grad)):
+                torch.testing.assert_close(mine, wanted.detach())
+        return told
+    ''',
 }  # fmt: skip
 
 

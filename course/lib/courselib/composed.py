@@ -1,7 +1,8 @@
-"""The language model on a mesh: tensor parallelism by DTensor inside of FSDP2, and checkpoints that another mesh loads."""
+"""The language model on a mesh: tensor parallelism by DTensor in FSDP2, and checkpoints that another mesh loads."""
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ def by_heads(block: language.Block) -> None:
 
 
 def _cut_by_heads(block: language.Block, _: tuple[Tensor, ...]) -> None:
-    block.heads_of = lambda x: _heads(block, x)
+    block.heads_of = lambda x: _heads(block, x)  # type: ignore[method-assign]
 
 
 def _heads(block: language.Block, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -105,7 +106,9 @@ def load(model: nn.Module, optimizer: torch.optim.Optimizer, folder: str) -> Non
     """Into a model on any mesh: each rank reads the parts of each tensor that are its own now."""
     parameters, state = get_state_dict(model, optimizer)
     kept = {"model": parameters, "optimizer": state}
-    dcp.load(kept, checkpoint_id=folder, no_dist=not dist.is_initialized())
+    with warnings.catch_warnings():  # torch warns of every load on one process, also of one that says no_dist
+        warnings.filterwarnings("ignore", "torch.distributed is disabled", UserWarning)
+        dcp.load(kept, checkpoint_id=folder, no_dist=not dist.is_initialized())
     set_state_dict(model, optimizer, model_state_dict=kept["model"], optim_state_dict=kept["optimizer"])
 
 

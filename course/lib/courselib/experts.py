@@ -27,8 +27,9 @@ def dropped(load: Tensor, capacity: int) -> float:
 def balanced_by_bias(experts: int, k: int, skew: float, rate: float, steps: int, tokens: int = 2048) -> list[float]:
     """The fullest expert's load over the mean, step by step, while a bias is moved against the loads.
 
-    After each step an expert with more than the mean loses `rate`, one with less gains it (Wang et al., "Auxiliary-loss-
-    free load balancing strategy for mixture-of-experts", 2024; DeepSeek-V3 technical report, 2024, section 2.1.2).
+    After each step an expert with more than the mean loses `rate`, one with less gains it (Wang et al.,
+    "Auxiliary-loss-free load balancing strategy for mixture-of-experts", 2024; DeepSeek-V3 technical report, 2024,
+    section 2.1.2).
     """
     bias, seen = torch.zeros(experts), []
     for step in range(steps):

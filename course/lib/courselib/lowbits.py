@@ -1,7 +1,7 @@
 """Numbers in 8 and 4 bits, emulated in float32: what a value becomes, with one scale or one for each block.
 
 E2M1 has no torch dtype that casts; its 15 values are written out. Block formats: OCP Microscaling Formats (MX)
-specification 1.0, 2023, section 5; NVFP4: NVIDIA, "Pretraining Large Language Models with NVFP4", arXiv 2509.25149, 2025.
+specification 1.0, 2023, section 5; NVFP4: NVIDIA, "Pretraining Large Language Models with NVFP4", arXiv 2509.25149.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+
+from courselib.language import Transformer
 
 E2M1 = torch.tensor([0, 0.5, 1, 1.5, 2, 3, 4, 6])
 _MIDDLES = (E2M1[1:] + E2M1[:-1]) / 2
@@ -101,9 +103,11 @@ class Rounded(nn.Module):  # type: ignore[misc]
         return x + (self.kind.rounded(x.detach()) - x).detach()
 
 
-def round_blocks(model: nn.Module, kind: Format | None, outlier: float = 1.0) -> nn.Module:
+def round_blocks(model: Transformer, kind: Format | None, outlier: float = 1.0) -> Transformer:
     """The same model, with the linear layers of its blocks in `kind`; None leaves them as they are."""
-    for block in getattr(model, "blocks") if kind else ():
+    if kind is None:
+        return model
+    for block in model.blocks:
         for name, layer in [*block.named_children()]:
             if isinstance(layer, nn.Linear):
                 setattr(block, name, Rounded(layer, kind, outlier))

@@ -17,6 +17,11 @@ KINDS = {"F": "forward", "B": "backward, whole", "I": "backward, inputs", "W": "
 _LETTERS = {"FORWARD": "F", "FULL_BACKWARD": "B", "BACKWARD_INPUT": "I", "BACKWARD_WEIGHT": "W"}
 
 
+def named(act: str) -> str:
+    """A pass such as "F1" in words: its kind and, where a pipeline's two ways are told apart, the second piece."""
+    return KINDS[act[0]] + (", second piece" if act in ("F1", "I1") else "")
+
+
 class _Bare(_PipelineStageBase):  # type: ignore[misc]
     """A stage as far as a plan needs it: its number and its rank; it has no module, and no process group."""
 

@@ -64,7 +64,8 @@ def _case(
     layer = _layer(generator, n, experts, k, capacity)
     popular = (1, 2) if capacity is not None else popular
     batches = tuple(_batch(generator, layer, counts, idle, popular) for counts in tokens)
-    return Case(group, label, _arguments(layer, batches), CLASS, engine, by="train", expected=Job(layer, batches))
+    return Case(group, label, _arguments(layer, batches), CLASS, engine, by="train", expected=Job(layer, batches),
+                simulated=group == "budget")  # fmt: skip
 
 
 def _layer(generator: np.random.Generator, n: int, experts: int, k: int, capacity: int | None) -> Layer:

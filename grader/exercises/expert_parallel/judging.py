@@ -14,7 +14,7 @@ from grader import says
 from grader.exercises.common import checks, plain
 from grader.exercises.expert_parallel import moe, sending
 from grader.exercises.expert_parallel.found import Found, Judge
-from grader.exercises.expert_parallel.moe import Array, Batch
+from grader.exercises.expert_parallel.moe import Array, Batch, Layer
 from grader.lost import Lost
 from grader.worlds.cases import Case
 from grader.worlds.ranks import Outcome, RankBench
@@ -126,9 +126,13 @@ def output(bench: RankBench, case: Case, found: Found) -> None:
 
 def _why_output(found: Found, step: int, gots: list[Array | None], rank: int, token: int) -> str:
     layer, batch, right = found.layer, found.job.batches[step], found.job.right[step]
-    for mistaken, told in moe.mistakes(layer, batch):
-        if all(got is not None and _alike(got, row) for got, row in zip(gots, mistaken.outputs, strict=True)):
-            return told
+    fitting = [
+        told
+        for mistaken, told in moe.mistakes(layer, batch)
+        if all(got is not None and _alike(got, row) for got, row in zip(gots, mistaken.outputs, strict=True))
+    ]
+    if len(set(fitting)) == 1:
+        return fitting[0]
     got, row = gots[rank], right.outputs[rank][token]
     assert got is not None
     routing = moe.route(layer, batch)
@@ -147,8 +151,30 @@ def _why_output(found: Found, step: int, gots: list[Array | None], rank: int, to
             if other.any() and _alike(got[token], other) and (owner, place) != (rank, token):
                 whose = f"token {place}" if owner == rank else f"rank {owner}'s token {place}"
                 return f"This is the output of {whose}. Put the rows back in the order of the tokens."
-    chosen = (f"expert {expert} on rank {layer.owner(int(expert))}" for expert in routing.chosen[at])
-    return f"The token chooses {says.listed(chosen, 'and then')}. Follow its rows there and back."
+    return _token(layer, batch, at, got[token])
+
+
+def _token(layer: Layer, batch: Batch, at: int, got: Array) -> str:
+    """What a token's experts are, what the rule keeps of them, and what its row holds instead."""
+    routing = moe.route(layer, batch)
+    chosen = [f"expert {expert} on rank {layer.owner(int(expert))}" for expert in routing.chosen[at]]
+    told = f"The token chooses {says.listed(chosen, 'and then')}."
+    dropped = [expert for expert, kept in zip(chosen, routing.kept[at], strict=True) if not kept]
+    if layer.capacity is not None:
+        told += (
+            f" The rule drops {says.listed(dropped, 'and')} for it."
+            if dropped
+            else " The rule drops none of its pairs."
+        )
+    held = moe.shares(layer, batch, at, got)
+    if held is None:
+        return (
+            f"{told} Its output is not any weighted sum of what {'these experts give' if layer.k > 1 else 'this expert gives'} "
+            "for its own row. Check which rows the experts get, and where their outputs go."
+        )
+    now, right = (says.listed([f"{part:.3g}" for part in np.where(np.abs(each) < 1e-4, 0.0, each)]) for each in held)
+    whose, they = ("Their outputs", "They") if layer.k > 1 else ("The expert's output", "It")
+    return f"{told} {whose} count{'s' * (layer.k == 1)} {now} times in the token's output. {they} should count {right} times."
 
 
 # ---- gradients
@@ -191,9 +217,9 @@ def _why_input(found: Found, step: int, rank: int, got: Array) -> str:
         )
     if _alike(got, right.through_router[rank]):
         return (
-            "Only the part that goes through the weights is there: the rows that travel lose their connection to x. "
-            "dist.all_to_all_single has no gradient of its own: write the exchange as a torch.autograd.Function whose "
-            "backward sends the gradients back the same way."
+            "Only the part that goes through the weights is there: the path from x through the experts to the output is "
+            "cut. detach() and no_grad() cut it. So does a call like dist.all_to_all_single, which has no gradient: write "
+            "the exchange as a torch.autograd.Function whose backward sends the gradients back the same way."
         )
     alone = [moe.solve(layer, batch, moe.only(layer, batch, choice)) for choice in range(layer.k)]
     rows = [right.through_router[rank] + one.inputs[rank] - one.through_router[rank] for one in alone]

@@ -163,6 +163,21 @@ def solve(layer: Layer, batch: Batch, routing: Routing | None = None) -> Right:
     return Right(split(out), split(into + through), split(through), router, experts)
 
 
+def shares(layer: Layer, batch: Batch, token: int, got: Array) -> tuple[Array, Array] | None:
+    """How many times the outputs of a token's chosen experts a row holds, and how many times it should; None where it is
+    no such sum."""
+    routing = route(layer, batch)
+    ones = replace(routing, weights=np.ones(routing.weights.shape), kept=np.ones(routing.kept.shape, bool))
+    rows = []
+    for choice in range(layer.k):
+        alone = replace(ones, kept=ones.kept & (np.arange(layer.k) == choice))
+        rows.append(np.concatenate(solve(layer, batch, alone).outputs)[token])
+    columns = np.stack(rows, 1)
+    found = np.linalg.lstsq(columns, got, rcond=None)[0]
+    close = np.abs(columns @ found - got).max() <= 1e-4 * max(float(np.abs(got).max()), 0.1)
+    return (found, routing.weights[token] * routing.kept[token]) if close else None
+
+
 # ---- usual mistakes
 
 
@@ -177,6 +192,11 @@ def other_drops(layer: Layer, batch: Batch, routing: Routing) -> Iterator[tuple[
     each = layer.capacity
     assert each is not None
     rule = "Order an expert's pairs by (choice, rank, position), and drop the last"
+    for wrong in (each + 1, each - 1):
+        told = f"An expert takes {wrong} pairs. The capacity is {each}: exactly {each} are kept"
+        yield keep(replace(layer, capacity=wrong), batch, routing, in_order), told
+    late: Key = lambda choice, rank, position, weight: (choice, rank, -position)  # noqa: E731
+    yield keep(layer, batch, routing, late), f"Within a rank, the pairs of the last positions were kept. {rule}"
     yield np.ones(routing.kept.shape, bool), f"Nothing was dropped, but an expert takes at most {each} pairs"
     if layer.ranks > 1:
         yield (

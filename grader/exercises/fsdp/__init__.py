@@ -72,7 +72,7 @@ def _case(
     job = Job(units, given, x, y, skips=skips, **more)
     told = {name: Strided.of(value) for name, value in given.items()}
     arguments = tuple((job.told(), told, Strided.of(x[rank]), Strided.of(y[rank])) for rank in range(ranks))
-    return Case(group, label, arguments, engine=engine, by=by, expected=job)
+    return Case(group, label, arguments, engine=engine, by=by, expected=job, simulated=group in ("peak", "budget"))
 
 
 EXERCISE = Exercise(

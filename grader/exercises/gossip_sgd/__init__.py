@@ -151,7 +151,8 @@ def _train(
         for rank in range(n)
     )
     expected = Training(start, targets.astype(np.float64), RATE, period, elastic, SHAPES, frozen)
-    return Case(group, label, arguments, "local_sgd", engine, expected=expected, by="train")
+    return Case(group, label, arguments, "local_sgd", engine, expected=expected, by="train",
+                simulated=group == "periods")  # fmt: skip
 
 
 EXERCISE = Exercise(

@@ -74,7 +74,8 @@ def _case(
         )
         for mine in batches
     )  # fmt: skip
-    return Case(group, label, given, engine=engine, by="train", expected=Wanted(parameters, batches))
+    return Case(group, label, given, engine=engine, by="train", expected=Wanted(parameters, batches),
+                simulated=group == "even")  # fmt: skip
 
 
 def _micro(random: np.random.Generator, size: int, loss: str, ignored: float) -> Micro:

@@ -42,7 +42,7 @@ def cases(draw: Draw) -> Iterator[Case]:
         yield _case(draw, group, mesh)
     for mesh in (REPLICAS, SHARDS):
         yield _case(draw, "masks", mesh, steps=4, even=False)
-    for mesh in (TENSOR, SHARDS, SHARDED_TENSOR):
+    for mesh in (TENSOR, SHARDS, SHARDED_TENSOR, HYBRID):
         yield _case(draw, "sizes", mesh, steps=1, adam=True, lr=0.01, layers=2)
     for mesh, other in ((REPLICAS, HALVES), (SHARDS, SHARDED_TENSOR), (SHARDED_TENSOR, SHARDS)):
         yield _case(draw, "checkpoint", mesh, other, steps=2, adam=True, lr=0.04)
@@ -72,7 +72,7 @@ def _case(
     # The harness calls all four. The one that is named is looked for before the call.
     name = {"data": "train_step", "checkpoint": "save" if len(mesh) == 1 else "load"}.get(group, "parallelize")
     by = "resume" if other else "train"
-    return Case(group, label, arguments, name, engine, by=by, expected=job)
+    return Case(group, label, arguments, name, engine, by=by, expected=job, simulated=group == "sizes")
 
 
 def _data(generator: np.random.Generator, ranks: int, steps: int, even: bool) -> tuple[Array, Array]:

@@ -141,6 +141,24 @@ def memory(bench: RankBench, case: Case, result: CallResult) -> None:
                     f"{100 * told / job.bytes:.0f} % of the whole. {_share(job)}", rank,
                     f"at most {SLACK * job.allowed():,.0f} bytes", f"{told:,.0f} bytes",
                 )  # fmt: skip
+    _complete(bench, case, result)
+
+
+def _complete(bench: RankBench, case: Case, result: CallResult) -> None:
+    """Raise Lost where the ranks of a replica do not have the whole model together."""
+    job: Job = case.expected
+    each = case.ranks // dict(job.mesh).get("dp_replicate", 1)
+    for first in range(0, case.ranks, each):
+        ranks = range(first, first + each)
+        told = sum(plain.number(checks.field(result, rank, "held")["parameters"]) or 0 for rank in ranks)
+        if told < job.bytes:
+            raise bench.lost(
+                case, "wrong_result",
+                f"With {case.label}: {says.names(ranks)} {'is' if each == 1 else 'are'} one replica. Together they have "
+                f"parameters of {told:,.0f} bytes, and the model has {job.bytes:,} bytes. Each replica must have the whole "
+                "model. Shard over dp_shard, and not over dp_replicate.", first,
+                f"at least {job.bytes:,} bytes", f"{told:,.0f} bytes",
+            )  # fmt: skip
 
 
 def _what(name: str) -> str:

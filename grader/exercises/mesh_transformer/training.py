@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from grader import says
+
 Array = np.ndarray[Any, Any]
 Values = dict[str, Array]
 Mesh = tuple[tuple[str, int], ...]  # the dimensions that it has, in order
@@ -311,13 +313,15 @@ def mistakes(job: Job) -> Iterator[tuple[list[float], str]]:
             if sizes.get(dimension, 1) > 1 and not job.other:
                 told = f"gradients that are not reduced over {dimension}. Reduce them over all dp dimensions."
                 yield apart(job, dimension, factor), told
-    for dimension in ("dp_shard", "dp_replicate", "tp"):
-        ways = sizes.get(dimension, 1)
+    for ways in dict.fromkeys(sizes.get(dimension, 1) for dimension in _TOO_LARGE):
         if ways > 1:
-            told = f"training with gradients that are {ways} times too large. {_TOO_LARGE[dimension]}"
-            yield losses(job, factor=ways), told
-            told = f"training with gradients that are {ways} times too small: they were divided by the size of {dimension}."
-            yield losses(job, factor=1 / ways), told
+            alike = [dimension for dimension in _TOO_LARGE if sizes.get(dimension, 1) == ways]
+            told = f"training with gradients that are {ways} times too"
+            which = f"{ways} is the size of {says.listed(alike, 'and of')}"
+            advice = f"{which}: count no rank's gradient twice, and divide by each size once."
+            yield losses(job, factor=ways), f"{told} large. {_TOO_LARGE[alike[0]] if len(alike) == 1 else advice}"
+            advice = f"{which}: check by what you divide, and over which ranks you count the tokens."
+            yield losses(job, factor=1 / ways), f"{told} small. {advice}"
     if n > 1:
         yield losses(job, factor=n), f"training with gradients that are {n} times too large."
         yield losses(job, factor=1 / n), f"training with gradients that are {n} times too small."

@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from grader import says
+
 Array = np.ndarray[Any, Any]
 
 
@@ -149,6 +151,12 @@ class Given:
             for k in range(m):
                 for part in (m * right - each[k], right - each[k] / m):
                     yield part, f"The gradient of micro-batch {k} is missing. Add up the gradients of all {m}."
+        for several in range(2, m - 1):
+            for gone in (range(several), range(m - several, m)):
+                rest = m * right - each[list(gone)].sum(0)
+                for part in (rest, rest / m):
+                    whose = says.listed(gone)
+                    yield part, f"The gradients of micro-batches {whose} are missing. Add up the gradients of all {m}."
         if rank == self.plan.stages - 1:
             pairs = zip(self._passed[rank], reversed(self._goals), strict=True)
             grads = [self._loss(y, target)[1] for (_, y), target in pairs]

@@ -10,17 +10,19 @@ from grader import says
 from grader.exercises.quantized_all_reduce.cases import UNEQUAL
 from grader.exercises.quantized_all_reduce.float8 import Array, Job, at_every_hop, reference
 
+BIASED = 0.01  # of the sum, by which results are too small in magnitude and not by chance
 FEW = 8  # elements, of which it can be chance what they have in common
 E5M2 = {"mantissa": 2, "smallest": -14, "largest": 57344.0}
 
 
-def why(job: Job, rank: int, got: Array, wrong: Array) -> str:
+def why(job: Job, rank: int, got: Array, wrong: Array, contiguous: bool = True) -> str:
     """What the elements at the places `wrong` of a rank's result have in common, in sentences; empty if nothing."""
     values, right, place = got[wrong], job.total[wrong], int(wrong[0])
     if not np.isfinite(values).all():
         return _no_number(job, got, int(wrong[~np.isfinite(values)][0]))
     if np.array_equal(got, job.inputs[rank]):
-        return "The tensor is unchanged. Write the sum into the tensor that was passed in." + _rest(job)
+        copied = "" if contiguous else " It is not contiguous, so reshape(-1) and flatten() return a copy of it."
+        return "The tensor is unchanged. Write the sum into the tensor that was passed in." + (copied or _rest(job))
     if wrong.min() >= _whole(job) and np.array_equal(values, job.inputs[rank][wrong]):
         return f"From element {wrong.min()} on, the tensor still has its own values.{_rest(job)}"
     if not values.any():
@@ -33,7 +35,7 @@ def why(job: Job, rank: int, got: Array, wrong: Array) -> str:
             "256 in float8. Add float32 values, and quantize only their sum."
         )
     small = wrong[(np.abs(values) < np.abs(right)) & (values * right >= 0)]
-    return _cut(job, small, len(wrong)) if len(small) >= 0.8 * len(wrong) else ""
+    return _cut(job, got, small, len(wrong)) if len(small) >= 0.8 * len(wrong) else ""
 
 
 def _whole(job: Job) -> int:
@@ -120,8 +122,11 @@ def _is_unequal(job: Job, place: int) -> bool:
     return np.allclose(here, sorted([UNEQUAL[1], *[UNEQUAL[2]] * (len(here) - 1)]))
 
 
-def _cut(job: Job, small: Array, count: int) -> str:
+def _cut(job: Job, got: Array, small: Array, count: int) -> str:
     """Of elements that are too small in magnitude, all that are wrong or nearly."""
+    n = len(job.inputs)
+    if count < FEW and (n * np.abs(got[small] - job.total[small] / n) <= 1.2 * job.allowed[small]).all():
+        return ""  # as well an average
     share = "All wrong elements" if len(small) == count else f"{len(small)} of the {count} wrong elements"
     if len(small) >= FEW and (job.total[small] < 0).all() and (job.total > 0).any():
         return f"{share} are negative and too small in magnitude. A block's scale comes from the largest absolute value in it."
@@ -131,8 +136,8 @@ def _cut(job: Job, small: Array, count: int) -> str:
     )
 
 
-def inaccurate(job: Job, error: float) -> str:
-    """What gives a root mean square error of just this size."""
+def inaccurate(job: Job, got: Array, error: float) -> str:
+    """What gives a root mean square error of just this size, or a bias."""
     for other, words in (
         (reference(job.inputs, job.block, **E5M2), "float8_e5m2 codes, which have 2 bits of mantissa, give"),
         (at_every_hop(job.inputs, job.block), "a ring that quantizes partial sums at every hop gives"),
@@ -140,7 +145,16 @@ def inaccurate(job: Job, error: float) -> str:
         known = job.error(other)
         if abs(error / known - 1) < 0.03:
             return f"For comparison, {words} {known:.4g}."
-    return "Quantize an element at most twice: on the way to its owner, and on the way back. Add in float32."
+    lost = 1 - float(got @ job.total / (job.total @ job.total))
+    if lost > BIASED:
+        return (
+            f"On average, the results are {100 * lost:.2g} % too small in magnitude. Rounding to the nearest code has no such "
+            "bias: look for values that are truncated or cut off."
+        )
+    return (
+        "Quantize an element at most twice: on the way to its owner, and on the way back. Use float8_e4m3fn codes with a "
+        "scale for each block, and add in float32."
+    )
 
 
 def apart(job: Job, results: Sequence[Array], rank: int) -> str:

@@ -86,7 +86,8 @@ def _attend(
     arguments = tuple(told(rank) for rank in range(size.ranks))
     expected = Attention(given, causal, FAR if far else NEAR)
     telling = size.ranks == TOLD and not coded
-    return Case(group, label, arguments, "ring_attention", engine, network, expected, telling, by="attend")
+    return Case(group, label, arguments, "ring_attention", engine, network, expected, telling, by="attend",
+                simulated=coded)  # fmt: skip
 
 
 EXERCISE = Exercise(

@@ -105,7 +105,27 @@ def _wrong_cut(cut: Cut, result: CallResult, rank: int) -> str:
                 f"{what} has {moved} of {whole.shape[2]} positions wrong. Undo the order of split() bit for bit, from "
                 "the shards alone."
             )
+    double = field(result, rank, "double")
+    if (
+        not isinstance(double, Strided)
+        or double.storage.dtype != np.float64
+        or not _same(double, whole / np.float64(3))
+    ):
+        trouble = field(result, rank, "trouble")
+        came = (
+            f"raised {trouble}"
+            if isinstance(trouble, str) and trouble.isidentifier()
+            else f"is {plain.in_words(double)}, which does not hold the values of x"
+        )
+        return (
+            f"merge(split(x, {count})) of a float64 tensor {came}. Undo split() bit for bit, whatever the data type of the "
+            "shards is."
+        )
     return ""
+
+
+def _same(got: Strided, right: Array) -> bool:
+    return got.shape == right.shape and np.array_equal(got.view(), right)
 
 
 def _order(told: Any, count: int, sequence: int) -> Array | None:
@@ -134,10 +154,11 @@ def balance(bench: RankBench) -> Outcome:
         tally.note("pairs of a query and a key on a rank", float(work[worst]), SPREAD * mean, "pairs", where=case.label)
         if work[worst] <= SPREAD * mean:
             continue
-        first, last = int(order[worst].min()), int(order[worst].max())
+        ends = np.flatnonzero(np.diff(np.sort(order[worst])) > 1) + 1
+        runs = [f"{part[0]} to {part[-1]}" for part in np.split(np.sort(order[worst]), ends)]
         message = (
             f"With {case.label}: under the causal mask, the queries of shard {worst} see {work[worst]:,} keys, "
-            f"{work[worst] / mean:.2f} times the mean of {mean:,.0f}. The shard has positions {first} to {last}. A late "
+            f"{work[worst] / mean:.2f} times the mean of {mean:,.0f}. The shard has positions {says.some(runs, 4)}. A late "
             "query sees more keys than an early one, so give every rank early and late positions alike."
         )
         limit = f"at most {SPREAD:g} times the mean"
@@ -237,10 +258,10 @@ def _why(
 
     name, own, n = NAMES[what], right[what][rank], problem.size.ranks
     if not np.isfinite(got).all():
-        return _not_finite(about, places, np.asarray((~np.isfinite(got)).any((1, 2, 4))), what)
+        return _not_finite(problem, about, places, right[what], got, what)
     for made, sentence in problems.mistakes(problem, places):
         wrong = made()
-        if what < len(wrong) and near(wrong[what]):
+        if what < len(wrong) and near(wrong[what]) and not near(right[what]):
             return sentence
     for other in range(n):
         if other != rank and near(right[what][other], got[rank]):
@@ -254,17 +275,33 @@ def _why(
         return f"All of it is {factor:.4g} times what it should be."
     if near(own, got[rank]) and what == 0:
         return f"It is nearly right, and may differ by {about.tolerance:g} of the greatest magnitude. Stay in float32."
+    if all(
+        np.allclose(mine, each, 0.03, 0.03 * float(np.abs(each).max()))
+        for mine, each in zip(got, right[what], strict=True)
+    ):
+        return "Everything is nearly right, but not to float32's precision. Compute and send in float32."
+    if what == 0 and n == 1:
+        return "One rank has all keys. Check the scale, the mask and the softmax."
     if what == 0:
-        return "Check which keys each query has met, and that each of them counts once."
+        return "Check that each query meets the keys of every rank once, with their own values and the right mask."
     right_so_far = f"The output {'is' if what == 1 else 'and the gradient of q are'} right."
-    return f"{right_so_far} Check the backward pass, which starts from a different gradient on every rank."
+    starts = ", which starts from a different gradient on every rank" if n > 1 else ""
+    return f"{right_so_far} Check the backward pass{starts}."
 
 
-def _not_finite(about: Attention, places: Array | None, rows: Array, what: int) -> str:
-    """`rows[rank]` says which of a rank's positions have numbers that are not finite."""
+def _not_finite(
+    problem: Problem, about: Attention, places: Array | None, right: Array, got: Array, what: int
+) -> str:  # fmt: skip
+    """Which positions have numbers that are not finite, and what the others show of the cause."""
+    rows = np.asarray((~np.isfinite(got)).any((1, 2, 4)))
+
+    def as_in(wrong: Array) -> bool:
+        there = np.isfinite(got)
+        return bool(np.allclose(got[there], wrong[there], 0.01, 0.01 * float(np.abs(right).max())))
+
     told = f"In all, {says.counted(int(rows.sum()), 'position')} of the sequence {{}} not finite. "
     told = told.format("is" if rows.sum() == 1 else "are")
-    if places is not None and rows.sum() == 1 and places[rows][0] == 0:
+    if places is not None and rows[places == 0].any() and not as_in(right) and as_in(problem.strictly(places)[what]):
         return told + "Position 0 must see its own key: the mask is query position >= key position."
     if places is not None and about.size.ranks > 1:
         return told + (

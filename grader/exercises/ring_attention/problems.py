@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -111,6 +111,32 @@ class Problem:
         flat = places.reshape(-1)
         return np.asarray(flat[:, None] >= flat[None, :])
 
+    def strictly(self, places: Array) -> list[Array]:
+        """What `attended` gives where no query sees the key at its own position."""
+        flat = places.reshape(-1)
+        return self.attended(flat[:, None] > flat[None, :])
+
+    def filled(self, seen: Array, masked: float) -> list[Array]:
+        """The output where masked logits are a number."""
+        q, k, v, _ = self._rows
+        return [_by_rank(_softmax(np.where(seen, q @ k.swapaxes(-1, -2) * self.scale, masked)) @ v, self.size)]
+
+    def exchanged(self, seen: Array | None) -> list[Array]:
+        """The output where K and V of other ranks have changed places."""
+        q, k, v, _ = self._rows
+        own = self.owners()[:, None] == self.owners()[None, :]
+        logits = np.where(own, q @ k.swapaxes(-1, -2), q @ v.swapaxes(-1, -2)) * self.scale
+        weights = _softmax(logits if seen is None else np.where(seen, logits, -np.inf))
+        return [_by_rank((weights * own) @ v + (weights * ~own) @ k, self.size)]
+
+    def without_rows(self, seen: Array | None) -> list[Array]:
+        """What `attended` gives where the backward pass subtracts no sum of dO * O."""
+        q, k, v, grad = self._rows
+        weights, _ = self._blocks(seen, self.scale)
+        slopes = weights * (grad @ v.swapaxes(-1, -2)) * self.scale
+        found = (weights @ v, slopes @ k, slopes.swapaxes(-1, -2) @ q, weights.swapaxes(-1, -2) @ grad)
+        return [_by_rank(each, self.size) for each in found]
+
     def owners(self) -> Array:
         """Of each row of the sequence, in the order of ranks."""
         return np.repeat(np.arange(self.size.ranks), self.size.length)
@@ -121,13 +147,35 @@ class Problem:
         return [self.attended(whole & (owner == shard)[None, :])[0] for shard in range(self.size.ranks)]
 
 
+def _softmax(logits: Array) -> Array:
+    powers = np.exp(logits - logits.max(-1, keepdims=True))
+    return np.asarray(powers / powers.sum(-1, keepdims=True))
+
+
 def mistakes(problem: Problem, places: Array | None) -> Iterator[tuple[Callable[[], list[Array]], str]]:
     """What output and gradients would be by each of the usual mistakes, and the sentence that names it."""
     seen, n, length = problem.seen(places), problem.size.ranks, problem.size.length
     owner, local = problem.owners(), np.tile(np.arange(length), n)
     whole = np.ones((len(owner),) * 2, bool) if seen is None else seen
     yield lambda: problem.attended(seen, 1.0), "These values need a scale: divide the logits by sqrt(dim)."
+    size, right = problem.size, f"The right scale is 1/sqrt(dim) = {problem.scale:.3g}"
+    for told, other in (
+        ("1/dim", 1 / size.dim),
+        ("1/sqrt(heads)", size.shard[1] ** -0.5),
+        ("1/sqrt(length of the shard)", length**-0.5),
+    ):
+        if abs(other / problem.scale - 1) > 0.01:
+            yield partial(problem.attended, seen, other), f"The logits have a scale of {told} = {other:.3g}. {right}."
+    told = (
+        "The gradients of the logits are dP * P without D, the sum of dO * O of each query. Subtract D from dP first."
+    )
+    yield lambda: problem.without_rows(seen), told
     if n > 1:
+        told = (
+            "K and V of other ranks have changed places. Messages of one sender are received in the order in which they "
+            "are sent, if their tags are alike."
+        )
+        yield lambda: problem.exchanged(seen), told
         told = "These values attend to the rank's own keys only. Every query must meet the keys of all ranks."
         yield lambda: problem.attended(whole & (owner[:, None] == owner[None, :])), told
         alone = (
@@ -140,6 +188,9 @@ def mistakes(problem: Problem, places: Array | None) -> Iterator[tuple[Callable[
         lower = local[:, None] >= local[None, :]
         yield lambda: problem.attended(lower), "There is a mask here, although causal is False."
         return
+    for number in (0.0, -100.0):
+        told = "Masked logits are a finite number here, and count like other logits. Set them to -inf."
+        yield partial(problem.filled, whole, number), told
     flat = places.reshape(-1)
     yield lambda: problem.attended(None), "There is no mask here, although causal is True."
     yield lambda: problem.attended(flat[:, None] <= flat[None, :]), "The mask is the wrong way round."

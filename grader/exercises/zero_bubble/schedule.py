@@ -116,9 +116,10 @@ def _late(plan: Plan, result: CallResult, passes: list[list[Span]]) -> tuple[str
         before = [span.of_pass for span in passes[rank]].index("B")
         right = min(plan.stages - rank, plan.micro_batches)
         if before != right:
+            warm_up = f"Warm up with {_forward(right - 1)}. Then make" if right > 1 else "Without a warm-up, make"
             told = (
-                f"Rank {rank} makes {_forward(before)} before its first backward_input(). Make p - stage = {right}: "
-                f"{right - 1} to warm up, and then one forward pass and one backward_input() in turn."
+                f"Rank {rank} makes {_forward(before)} before its first backward_input(). {warm_up} one forward pass "
+                "and one backward_input() in turn."
             )
             return told, rank, passes[rank][before].line
     for rank in range(last, 0, -1):

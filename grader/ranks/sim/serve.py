@@ -36,6 +36,7 @@ from grader.ranks.sim.group import OfThread, install
 from grader.ranks.sim.mishaps import Mishaps
 from grader.ranks.sim.modules import Modules
 from grader.ranks.sim.operations import Killed, Rank
+from grader.ranks.sim.products import Products
 from grader.ranks.sim.progress import Progress
 from grader.ranks.sim.scheduler import Scheduler
 from grader.ranks.sim.turns import Greenlets, Threads, Turns
@@ -113,7 +114,13 @@ def world(start: dict[str, Any], channel: frames.Channel, tell: Tell) -> dict[st
     scheduler.on_switch = _switcher(start, tell)
     _Printed.scheduler = scheduler
     sys.stdout, sys.stderr = _Printed("stdout", tell), _Printed("stderr", tell)
-    scheduler.run(lambda rank: _load(rank, start, context))
+    takes = functools.partial(Products, 1 / start["flops"]) if start["flops"] else contextlib.nullcontext
+
+    def load(rank: Rank) -> dict[str, str]:
+        with takes():
+            return _load(rank, start, context)
+
+    scheduler.run(load)
     problems: dict[str, str] = next(
         (rank.outcome for rank in scheduler.ranks if rank.state == "returned" and rank.outcome), {}
     )
@@ -128,7 +135,7 @@ def world(start: dict[str, Any], channel: frames.Channel, tell: Tell) -> dict[st
         seen = [learner.as_the_caller_sees(given) for given in arguments]
         for rank in scheduler.ranks:
             rank.data["ledger"] = model.Ledger()
-        scheduler.run(_caller(call.header, arguments, context))
+        scheduler.run(_caller(call.header, arguments, context, takes))
         _note_faults(scheduler)
         _report(scheduler, context, tell, {}, seen)
     if call is not None and all(rank.state == "returned" for rank in scheduler.ranks):
@@ -145,7 +152,7 @@ def world(start: dict[str, Any], channel: frames.Channel, tell: Tell) -> dict[st
 def _turns(start: dict[str, Any], tell: Tell) -> Turns:
     """Many ranks are greenlets, unless that was tried and the program cannot bear it."""
     c10d._register_process_group, c10d._unregister_process_group = _register, _unregister
-    if start["threads"] or start["watched"] or start["world"] < MANY:
+    if start["threads"] or start["watched"] or start["flops"] or start["world"] < MANY:
         return Threads()
 
     def cannot(why: str) -> NoReturn:
@@ -240,17 +247,20 @@ def _virtual_clock(scheduler: Scheduler, progress: Progress | None) -> None:
     time.monotonic = time.perf_counter = clock
 
 
-def _caller(header: dict[str, Any], arguments: list[list[Any]], context: Context) -> Callable[[Rank], Any]:
+def _caller(
+    header: dict[str, Any], arguments: list[list[Any]], context: Context, takes: Callable[[], Any]
+) -> Callable[[Rank], Any]:
     def call(rank: Rank) -> Any:
         try:
-            returned = learner.called(rank.data["functions"], header)(*arguments[rank.number])
+            with takes():
+                returned = learner.called(rank.data["functions"], header)(*arguments[rank.number])
+                context.close_call(rank.number)
+                return returned
         except Killed:
             raise
         except BaseException as error:
             learner.print_traceback(error)
             raise
-        context.close_call(rank.number)
-        return returned
 
     return call
 

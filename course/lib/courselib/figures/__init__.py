@@ -13,6 +13,7 @@ from courselib.figures.latency import latency
 from courselib.figures.partition import partition
 from courselib.figures.pipeline import pipeline
 from courselib.figures.plans import plans
+from courselib.figures.routing import routing
 from courselib.figures.sharding import sharding
 from courselib.figures.staleness import staleness
 from courselib.figures.steps import election_in_terms, steps, two_phase_commit
@@ -26,6 +27,7 @@ __all__ = [
     "partition",
     "pipeline",
     "plans",
+    "routing",
     "sharding",
     "staleness",
     "steps",

@@ -19,7 +19,7 @@ function draw(state, view) {
   const found = numbers(state), work = found.matrices + found.attention, bytes = found.state + found.activations;
   const first = kit.legend(view.width, WORK.map((each) => ({ ...each, box: true })));
   const second = kit.legend(view.width, BYTES.map((each) => ({ ...each, box: true })));
-  const rowsOne = [{ name: "FLOPs", values: [found.matrices, found.attention], words: kit.si(work) }];
+  const rowsOne = [{ name: "FLOPs", values: [found.matrices, found.attention], words: kit.si(work, "FLOP") }];
   const rowsTwo = [{ name: "bytes", values: [found.state, found.activations], words: kit.si(bytes, "B") }];
   const middle = first.height + 70;
   view.paint(
@@ -33,7 +33,7 @@ function draw(state, view) {
   );
   const share = Math.round((100 * found.attention) / work);
   view.say(
-    `${kit.si(found.parameters)} parameters. Attention is ${share} % of the FLOPs. ` +
+    `${kit.si(found.parameters).replace("G", " billion").replace("M", " million")} parameters. Attention is ${share} % of the FLOPs. ` +
       `When the model answers, one token's keys and values take ${kit.si(found.cache, "B")}.`,
   );
 }

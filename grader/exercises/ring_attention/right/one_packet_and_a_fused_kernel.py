@@ -1,5 +1,8 @@
-# The kernel that F.scaled_dot_product_attention calls on a CPU, forward and backward, on each block.
-# In the backward pass one packet of K, V, dK and dV goes round, and comes home after n hops.
+"""The kernel that F.scaled_dot_product_attention calls on a CPU, forward and backward, on each block.
+
+In the backward pass one packet of K, V, dK and dV goes round, and comes home after n hops.
+"""
+
 import torch
 import torch.distributed as dist
 

@@ -1,5 +1,8 @@
-# Positions are dealt out like cards. In step s a rank's K and V go straight to rank + s, and the gradients of what it
-# got from rank - s go straight back there: no ring at all.
+"""Positions are dealt out like cards, and there is no ring.
+
+In step s a rank's K and V go straight to rank + s, and the gradients of what it got from rank - s go straight back.
+"""
+
 import math
 
 import torch

@@ -1,0 +1,34 @@
+"""Machines by name: how fast one rank multiplies matrices, and what connects the ranks. Plain data, without torch.
+
+The numbers are those of the course's table (chapter 01, "The machine of this course").
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from grader.ranks.network import PRESETS, BadNetwork, Network
+
+
+@dataclass(frozen=True)
+class Machine:
+    """`peak` and `sustained` are FLOP/s of one rank's GPU in dense bf16; `network` is the preset of the same name."""
+
+    peak: float
+    sustained: float
+    network: Network
+
+
+# Peaks: NVIDIA's data sheets. Sustained: the course's assumption for a whole run, 40 % of the peak; Llama 3 had 380 to
+# 430 TFLOP/s on H100 (Dubey et al. 2024, table 4).
+MACHINES = {
+    "8xh100": Machine(989e12, 400e12, PRESETS["8xh100"][0]),  # DGX H100
+    "nvl72": Machine(2500e12, 1000e12, PRESETS["nvl72"][0]),  # GB200 NVL72: 360 PFLOP/s with sparsity; half is dense
+}
+
+
+def parse(name: str) -> Machine:
+    """The machine of that name. Raises BadNetwork with a sentence."""
+    if name not in MACHINES:
+        raise BadNetwork(f"no machine is called {name!r}; write {' or '.join(MACHINES)}")
+    return MACHINES[name]

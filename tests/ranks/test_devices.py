@@ -1,0 +1,83 @@
+"""Tensors of ranks elsewhere than in the host's memory, as far as that shows without a GPU.
+
+The device "cpu:0" is one that is not called "cpu": ranks there do all that they do on a GPU, and only its memory is the
+host's own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from test_equality import PATIENT
+
+from grader.authoring import wrong
+from grader.classroom import devices
+from grader.ranks.engines import Engines
+from grader.ranks.program import Program, same_for_all
+from grader.registry import find
+from grader.submission import BadRequest
+from tools import gpu
+
+ELSEWHERE = "cpu:0"
+TEXT = """
+import torch, torch.distributed as dist
+def f(x):
+    r, n = dist.get_rank(), dist.get_world_size()
+    came, anybody, wide = torch.zeros(3), torch.zeros(3), torch.arange(6.0).view(3, 2)
+    ops = [dist.P2POp(dist.isend, x, (r + 1) % n), dist.P2POp(dist.irecv, came, (r - 1) % n)]
+    for work in dist.batch_isend_irecv(ops): work.wait()
+    sent = dist.isend(came, (r + 1) % n, tag=1)
+    source = dist.recv(anybody, tag=1)
+    sent.wait()
+    total, first = x.clone(), came.clone()
+    dist.all_reduce(total)
+    try:
+        dist.send(wide[:, 0], (r + 1) % n)
+    except (RuntimeError, ValueError) as error:
+        refused = str(error)
+    late = dist.isend(total, (r + 1) % n)
+    total += 1
+    dist.recv(came, (r - 1) % n)
+    late.wait()
+    return first, anybody, source, total, refused, x.device.type, torch.get_default_device().type
+"""
+
+
+def test_messages_of_other_memory_arrive_and_misuse_of_it_is_told(engines: Engines) -> None:
+    program, x = Program.of(TEXT, "learner.py", "f"), np.ones(3, np.float32)
+    runs = [
+        engines.run("gloo", each, 3, [same_for_all(3, x)], 1, PATIENT)
+        for each in (program, replace(program, device=ELSEWHERE))
+    ]
+    assert all(run.finished for run in runs), [(run.diagnoses, run.stderr) for run in runs]
+    host, elsewhere = ([[str(getattr(v, "view", lambda v=v: v)()) for v in rank] for rank in run.calls[0].returned]
+                       for run in runs)  # fmt: skip
+    assert elsewhere == host
+    assert [[found.kind, found.line] for run in runs for found in run.calls[0].diagnoses] == [["race", 20]] * 6
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("name", gpu.names())
+def test_an_exercise_of_ranks_is_judged_alike_wherever_its_tensors_are(engines: Engines, name: str) -> None:
+    [row] = gpu.rows(engines, [name], ELSEWHERE)
+    assert row.well, row.line()
+    assert "gloo" in row.engines, "or no tensor was there"
+    assert row.line() in gpu.page("a machine", [row])
+
+
+def test_an_exercise_without_ranks_has_no_tensors_on_a_device() -> None:
+    for name in ("quorum_store", "elastic_training"):
+        with pytest.raises(BadRequest, match=f"--device cuda is for exercises of ranks, and {name} is none"):
+            devices.refuse_world("cuda", find(name))
+    assert all(any(each.only for each in wrong.wrongs(name)) for name in gpu.names())
+
+
+@pytest.mark.parametrize(
+    ("device", "engine", "says"),
+    [("tpu", "auto", "no device is called 'tpu'; choose from cpu, cuda"), ("cuda", "sim", "leave out --engine sim")],
+)
+def test_a_device_that_cannot_be_is_one_sentence(device: str, engine: str, says: str) -> None:
+    with pytest.raises(BadRequest, match=says):
+        devices.refuse(device, engine)
