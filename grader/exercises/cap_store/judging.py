@@ -31,9 +31,10 @@ class View(Run):
 def told(asked: Asked) -> str:
     """ "write of 3 to x at n1"."""
     body = asked.ask.body
+    key = body["key"] if isinstance(body["key"], str) else f"key {json.dumps(body['key'])}"
     if body["type"] == "read":
-        return f"read of {body['key']} at {asked.ask.node}"
-    return f"write of {json.dumps(body['value'])} to {body['key']} at {asked.ask.node}"
+        return f"read of {key} at {asked.ask.node}"
+    return f"write of {json.dumps(body['value'])} to {key} at {asked.ask.node}"
 
 
 def _group(group: Iterable[str]) -> str:
@@ -109,7 +110,7 @@ def _unwritten(run: View, found: Unwritten) -> Diagnosis:
 def _stale(run: View, found: Conflict) -> Diagnosis:
     stale, known, first, second = found.stale, found.known, found.first, found.second
     one, other = stale.asked, known.asked
-    text = f"The {told(one)} from {at(one.sent)} to {at(stale.end)} returned {stale.value}, but before that {_ended(known)}."
+    text = f"The {told(one)} from {at(one.sent)} to {at(stale.end)} returned {stale.value}, but before this read {_ended(known)}."
     if first is not None:
         begun = f"this {known.what}" if second is known else f"the {told(second.asked)}"
         begun += f" that returned {second.value}" if second.what == "read" and second is not known else ""
@@ -121,7 +122,7 @@ def _stale(run: View, found: Conflict) -> Diagnosis:
 
 def _ended(one: Operation) -> str:
     if one.what == "write":
-        return f"{one.node} had confirmed the write of {one.value} at {at(one.end)}"
+        return f"{one.node} had confirmed the write of {one.value} to the same key at {at(one.end)}"
     return f"a read at {one.node} had returned {one.value} at {at(one.end)}"
 
 
@@ -354,8 +355,8 @@ def kept(run: View) -> Diagnosis | None:
 
 def _lost(run: View, causes: Causes, read: Operation, lost: Operation) -> Diagnosis:
     key, shown = read.asked.ask.body["key"], [lost.asked, read.asked]
-    text = f"In the end {read.node} returned {read.value} for key {key}, but {lost.node} had confirmed the write of {lost.value} "
-    text += f"(its client knew at {at(lost.end)})."
+    text = f"In the end {read.node} returned {read.value} for key {key}, but {lost.node} had confirmed the write of {lost.value}. "
+    text += f"The client had this answer at {at(lost.end)}."
     kind: Kind = "lost_or_duplicated"
     crashes = [begin for begin, _ in run.downs[lost.node] if begin >= lost.end - 0.1]
     if read.value != registers.NOTHING:

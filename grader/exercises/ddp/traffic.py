@@ -120,7 +120,7 @@ def bytes_sent(bench: RankBench) -> Outcome:
 
 def _habit(job: Job, posted: list[Operation], times: float) -> str:
     if any(op.dtype == "float64" for op in posted):
-        return " Some of it travels as float64: send gradients in their own dtype."
+        return " Some of the bytes travel as float64. Send gradients in their own dtype."
     if gather := next((op.name for op in posted if "gather" in op.name), ""):
         return f" The step calls {gather}: sum the gradients with all_reduce instead."
     frozen = sum(job.values[name].nbytes for name in job.values if job.is_frozen(name))

@@ -194,7 +194,7 @@ def cases(draw: Draw) -> Iterator[Case]:
     yield _case(draw, "gradients", "buckets of 1 byte", (ALL,) * 2, bucket=1)
     yield _case(draw, "gradients", "tied weights", (ALL,) * 3, bucket=SMALL, hidden=(24, 40, 32, 24), tied=TIED)
     yield _case(draw, "gradients", "a frozen layer", (ALL,) * 3, bucket=SMALL, frozen=FROZEN)
-    yield _case(draw, "gradients", "the bucket_bytes that is the default", (ALL,) * 4)
+    yield _case(draw, "gradients", "the default bucket_bytes", (ALL,) * 4)
     for bucket in (SMALL, None):
         yield _case(draw, "uneven", "a layer that rank 0 alone uses", (ALL, (0, 2, 3)), bucket)
         yield _case(draw, "uneven", "a layer that no rank uses", ((0, 1, 3),) * 3, bucket)
@@ -212,7 +212,7 @@ def cases(draw: Draw) -> Iterator[Case]:
     yield _case(draw, "no_sync", label, (ALL,) * 3, bucket=SMALL, steps=3, nested=True)
     frozen = ("layers.2.up", "layers.2.down")
     yield _budget(draw, 4, "buckets of 36 KiB", 36 * 2**10, frozen=frozen)
-    yield _budget(draw, 3, "the bucket_bytes that is the default", None, frozen=frozen)
+    yield _budget(draw, 3, "the default bucket_bytes", None, frozen=frozen)
     tied = {"layers.3.down": "layers.1.down"}  # 16 KiB a weight: two and a bias are more than 30 KiB
     yield _budget(draw, 4, "tied weights, buckets of 30 KiB", 30 * 2**10, tied=tied)
     yield _case(draw, "reality", "real processes", (ALL,) * 3, bucket=SMALL, engine="gloo")

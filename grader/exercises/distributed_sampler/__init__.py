@@ -135,8 +135,8 @@ def _padded_at_the_end(bench: RankBench, case: Case, job: Job, lists: Lists) -> 
     wanted = [order[place % job.size] for place in range(len(padding))]
     if padding != wanted:
         said = (
-            f"With {case.label}: the order is padded with {_short(padding)}. Repeat the order from its beginning "
-            f"instead, with {_short(wanted)}."
+            f"With {case.label}: the order is padded with {_short(padding)}. Pad it with its own beginning instead: "
+            f"{_short(wanted)}."
         )
         raise bench.lost(case, "lost_or_duplicated", said, None, _short(wanted), _short(padding))
 

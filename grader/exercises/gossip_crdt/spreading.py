@@ -279,7 +279,7 @@ def _busiest(messages: Sequence[Sent]) -> tuple[str, int, int | None, str]:
     node, count = Counter(sent.src for sent in messages).most_common(1)[0]
     lines = Counter(sent.line for sent in messages if sent.line).most_common(1)
     line = lines[0][0] if lines else None
-    return node, count, line, f" Line {line} sent the most." if line else ""
+    return node, count, line, f" The line that sent the most is {line}." if line else ""
 
 
 def too_dear(run: View, bench: NodeBench) -> Diagnosis | None:
@@ -300,13 +300,15 @@ def too_dear(run: View, bench: NodeBench) -> Diagnosis | None:
         few(run.played, [run.done[0].node, node])
         text = (
             f"One add at {run.done[0].node}, at {start:.2f} s, cost {cost:,} messages between the {nodes} nodes within "
-            f"{seconds} s. At most {most} are allowed: 2 N log2 N = {budget}"
+            f"{seconds} s. At most {most:,} are allowed: 2 N log2 N = {budget:,}"
         )
         if seconds > 2:
             text += f", and {nodes} more for every second after the first"
-        text += f". {node} alone sent {count}.{where}"
+        text += f". The busiest node is {node}, which sent {count:,}.{where}"
         if cost >= nodes * (nodes - 1):
             text += " That is enough for every node to tell every other node. Let a node tell news to a few nodes, not to all."
+        else:
+            text += " Let each node tell news to fewer nodes, or stop sooner."
         return run.wrong("too_many_messages", text, line=line, expected=f"at most {most}", got=str(cost))
     return None
 
@@ -325,7 +327,7 @@ def too_busy(run: View, quiet: float) -> Diagnosis | None:
     text = (
         f"From {quiet:.0f} s to {end:.0f} s the {nodes} nodes sent each other {len(found):,} messages, although the last "
         f"add was at {run.done[-1].sent:.2f} s. At most one message per node and second is allowed, here {most} with a "
-        f"margin. {node} alone sent {count}.{where} Stop sending what every node already knows."
+        f"margin. The busiest node is {node}, which sent {count:,}.{where} Stop sending what every node already knows."
     )
     return run.wrong("too_many_messages", text, line=line, expected=f"at most {most}", got=str(len(found)))
 

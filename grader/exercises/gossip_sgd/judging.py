@@ -170,7 +170,7 @@ def consensus(bench: RankBench, case: Case, _: CallResult, gossip: Gossip, got: 
         before = got[number - 1] if number else gossip.start.astype(np.float64)
         why = _mean_habit(gossip, number, before, now)
         if not why and 1e-10 < error < 1e-5:
-            why = "Rounding leaves about as much. Send and add the values in their dtype."
+            why = "Rounding the values on their way leaves about that much. Send and add the values in their own dtype."
         what = (
             f"With {case.label}: after {says.counted(number + 1, 'mix', 'mixes')} the ranks' distance from their mean "
             f"is {error:.3g}. It was {first:.3g} at first. The second largest singular value of the mixing matrix is "

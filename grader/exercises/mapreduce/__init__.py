@@ -135,8 +135,9 @@ def shared_out(bench: JobBench, done: Done) -> Diagnosis | None:
         tally.note("different tasks", done.different, most, "tasks", where=job.label)
     if done.different > most:
         text = (
-            f"{job.label}. {done.different} different tasks ran, at most {most} are allowed. Submit one map task for "
-            f"each of {len(job.inputs)} splits and one reduce task for each of {job.reducers} reducers."
+            f"{job.label}. {done.different} different tasks ran. At most {most} are allowed, and "
+            f"{len(job.inputs) + job.reducers} are enough: one map task for each of {len(job.inputs)} splits, and one "
+            f"reduce task for each of {job.reducers} reducers."
         )
         return found("too_many_messages", text, f"<= {most} tasks", str(done.different))
     first = done.tasks[: len(job.inputs)]  # before them, nothing can be reduced

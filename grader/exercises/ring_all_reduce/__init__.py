@@ -80,7 +80,8 @@ def _bytes(bench: RankBench) -> Outcome:
         if sent[worst] > allowed:
             what = (
                 f"With {case.label}: the sum is right, but rank {worst} sent {sent[worst]} bytes for a tensor of "
-                f"{size} bytes; a ring all-reduce needs 2(N-1)/N x {size} = {allowed}. {_habit(case, result, worst)}"
+                f"{size} bytes. A ring all-reduce sends 2(N-1) chunks of {allowed // (2 * (n - 1))} bytes, {allowed} bytes. "
+                f"{_habit(case, result, worst)}"
             )
             texts = f"at most {allowed} bytes", f"{sent[worst]} bytes"
             raise bench.lost(case, "too_many_bytes", what, worst, *texts)
@@ -124,13 +125,19 @@ def _habit(case: Case, result: CallResult, worst: int) -> str:
     row = size // tensor.shape[0]
     if len(tensor.shape) > 1 and size // n < max(messages) < size and not any(message % row for message in messages):
         return (
-            f"All its messages are whole rows of {row} bytes, and a chunk has {size // n}: cut the flat tensor, "
+            f"All messages of rank {worst} are whole rows of {row} bytes, and a chunk has {size // n}. Cut the flat tensor, "
             "tensor.contiguous().view(-1), into N chunks, not the matrix into rows."
         )
     if all(count == (n - 1) * size for count in sent):
-        return "That is N-1 whole tensors: pass chunks of numel/N round the ring, not the whole tensor."
-    if max(sent) >= (n - 1) * size and sorted(sent)[-2] <= size:
-        return "One rank gathers and sends everything: it is the bottleneck that the ring is there to avoid."
+        return "Every rank sent N-1 whole tensors. Pass chunks of numel/N round the ring instead."
+    if min(messages) >= size:
+        met = {(op.receives, op.peer) for op in result.trace.operations(worst) if op.size >= size}
+        if len(met) == 2 * (n - 1):  # from and to every other rank
+            return (
+                f"Rank {worst} receives the whole tensors of the other ranks and sends the whole sum back, so it is the "
+                "bottleneck. Pass chunks of numel/N round the ring instead."
+            )
+        return f"All messages of rank {worst} are whole tensors. Pass chunks of numel/N round the ring instead."
     return "Send each chunk once per step, N-1 steps to reduce and N-1 to gather."
 
 

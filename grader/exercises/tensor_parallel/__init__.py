@@ -165,6 +165,10 @@ class _Judge:
             others = [checks.array(found.get("output")) for found in self.found]
             if any(other is not None and other.shape == got.shape and not np.allclose(other, got) for other in others):
                 return "The ranks' outputs differ. All-reduce the partial sums of all ranks"
+        if got.dtype == np.float64 != self.wanted.parameters[0].dtype:
+            return (
+                "It is float64, but the layer and its input are float32. Compute and add up in the dtype of the input"
+            )
         return (
             _inexact(got, right)
             or "It is not the output of the unsplit layer. Check which slices of the weights this rank uses"

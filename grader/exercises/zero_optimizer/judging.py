@@ -67,11 +67,11 @@ def _wrong(bench: RankBench, case: Case, result: CallResult, right: Array, got: 
     rank = next(rank for rank, bad in enumerate(wrong) if bad[step].any())
     place = int(np.argmax(wrong[rank][step]))
     index = next(index for index, where in enumerate(plan.slices) if where.start <= place < where.stop)
-    share = f"{wrong[rank][step].sum()} of {len(given.start)} elements differ"
+    share = f"{wrong[rank][step].sum():,} of {len(given.start):,} elements differ"
     one, other = plain.apart(float(got[rank][step, place]), float(right[step, place]))
     said = (
         f"With {case.label}: after step {step + 1} of {plan.steps}, rank {rank}'s parameters are not those of the "
-        f"unsharded optimizer; {share}, first in parameter {index} {plan.shapes[index]}: {one} instead of {other}."
+        f"unsharded optimizer. {share}, the first in parameter {index} {plan.shapes[index]}: {one} instead of {other}."
     )
     state = [checks.amount(result, each, "state") for each in range(case.ranks)]
     message = f"{said} {_why(given, got, rank, state)}".strip()
@@ -87,11 +87,14 @@ def _why(given: Given, got: list[Array], rank: int, state: list[float]) -> str:
     if given.plan.stage == 2 and len(got) > 1:
         alone = np.stack([given.rows(gradients=own) for own in given.gradients])
         if np.isclose(rows, alone, rtol=1e-3, atol=1e-3).any(0).all():
-            return "Elements were stepped with one rank's own gradient: in stage 2 step() must average over the ranks."
+            return (
+                "Each element was stepped with the gradient of one rank alone. In stage 2, step() must first average the "
+                "gradients over the ranks."
+            )
     if all(np.array_equal(other[0], given.start) and np.array_equal(other[-1], other[0]) for other in got):
         return "No parameter ever changes: step() does nothing to the tensors that it was given."
     if _near(rows, np.vstack([given.start, given.rows()[:-1]])):
-        return "They are one step behind: gather the shards after the step, not before."
+        return "The parameters are one step behind. Gather the shards after the step, not before."
     unchanged, first = rows[-1] == given.start, given.rows()[0]
     if unchanged.any() and all(_near(other, rows) for other in got):
         idle = [each for each, kept in enumerate(state) if not kept]
@@ -113,7 +116,7 @@ def _why(given: Given, got: list[Array], rank: int, state: list[float]) -> str:
     if len(given.gradients) > 1 and not _near(rows[0], first) and _near(np.sort(rows[0]), np.sort(first)):
         return "The right values are in the wrong places: put each rank's shard back where it was cut from."
     if any(not _near(other, rows) for other in got):
-        return "The ranks' parameters differ: all must have the same after every step."
+        return "The ranks' parameters differ. All ranks must have the same parameters after every step."
     return ""
 
 

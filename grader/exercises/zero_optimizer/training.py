@@ -137,11 +137,14 @@ def mistakes(given: Given) -> Iterator[tuple[Array, str]]:
     plan, mean = given.plan, given.mean
     n = len(given.gradients)
     if plan.stage == 2 and n > 1:
-        said = "Those are the parameters of a step with the SUM of the ranks' gradients: divide by the number of ranks."
+        said = (
+            "The parameters were stepped with the sum of the ranks' gradients. Divide that sum by the number of ranks."
+        )
         yield given.rows(gradients=n * mean), said
     elif n > 1:
-        yield given.rows(gradients=n * mean), "The gradients, averaged already in stage 1, were summed over the ranks."
-        yield given.rows(gradients=mean / n), "The gradients, averaged already in stage 1, were divided once more."
+        said = "In stage 1 the gradients are averaged already, but they were {} once more. Step with p.grad as it is."
+        yield given.rows(gradients=n * mean), said.format("summed over the ranks")
+        yield given.rows(gradients=mean / n), said.format("divided by the number of ranks")
     gradients = mean.copy()
     if plan.discarded >= 0:
         gradients[plan.discarded] *= -2
@@ -173,12 +176,14 @@ def mistakes(given: Given) -> Iterator[tuple[Array, str]]:
         zeros = mean.copy()
         for step, index in plan.skipped:
             zeros[step, plan.slices[index]] = 0
-        said = "A parameter whose gradient is None was stepped with zeros: momentum and weight decay moved it."
+        said = (
+            "A parameter whose gradient is None was stepped with zeros, so momentum and weight decay moved it. Skip it."
+        )
         yield given.rows(replace(plan, skipped=()), zeros), said
         old = mean.copy()
         for step, index in sorted(plan.skipped):
             old[step, plan.slices[index]] = old[step - 1, plan.slices[index]]
-        said = "A parameter whose gradient is None was stepped with that of an earlier step, which was left there."
+        said = "A parameter whose gradient is None was stepped with its gradient of an earlier step. Skip it instead."
         yield given.rows(replace(plan, skipped=()), old), said
         hidden = given.rows(replace(plan, skipped=()), zeros)
         for step, index in sorted(plan.skipped):
