@@ -130,7 +130,7 @@ def play(
     `tensors(rank)` gives each rank's one argument (a tensor or array), `arguments(rank)` all of several; without either
     the function is called without any. `engine` is "sim" (simulated ranks, virtual time), "gloo" (real processes),
     "nccl" or "auto" (simulated, unless that cannot be). `network` and `faults` are what `rankup run` takes. On a
-    `machine` ("8xh100" or "nvl72") matrix products take virtual time, too: 2 m n k FLOPs at the 400 or 1,000 TFLOP/s
+    `machine` ("8xh100" or "nvl72") matrix products take virtual time, too: 2 m n k FLOPs at the 600 or 1,500 TFLOP/s
     that the course assumes of a GPU (chapter 01); its network is the machine's. Raises BadRequest where that cannot be
     done.
     """
