@@ -174,7 +174,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     BUILD.mkdir(parents=True, exist_ok=True)
     with alone() as folder:
         environ = environment(RANKUP_DATA=folder / "data", XDG_RUNTIME_DIR=folder)
-        for name in ("RANKUP_NO_SERVICE", "PYTHONPATH"):  # either does without
+        # with the first two there is no service; with the last, all of ours would be compiled for every command
+        for name in ("RANKUP_NO_SERVICE", "PYTHONPATH", "PYTHONDONTWRITEBYTECODE"):
             environ.pop(name, None)
         rows = commands(given.runs, environ) if given.runs else []
         verdicts = exercises(given.exercises, given.repeat, environ)

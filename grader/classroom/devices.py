@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from grader.exercise import Exercise
+from grader.exercise import Draw, Exercise
 from grader.ranks.engines import without_cuda
 from grader.ranks.program import HOST
 from grader.submission import BadRequest
@@ -28,9 +28,12 @@ def refuse(device: str, engine: str = "auto") -> None:
 def refuse_world(device: str, exercise: Exercise) -> None:
     """Raise BadRequest for an exercise that has no ranks whose tensors could be on a GPU."""
     if device != HOST and not on_devices(exercise):
-        raise BadRequest(f"--device {device} is for exercises of ranks, and {exercise.name} is none")
+        raise BadRequest(f"--device {device} is for exercises of several ranks, and {exercise.name} is none")
 
 
 def on_devices(exercise: Exercise) -> bool:
-    """Whether tensors of an exercise's ranks can be on a GPU: not of those that are killed and started again."""
-    return isinstance(exercise.world, Ranks) and not isinstance(exercise.world, Crashes)
+    """Whether tensors of an exercise's ranks can be on a GPU: not of those that are killed and started again, nor where
+    a single rank computes with plain numbers, in a time that is limited."""
+    world = exercise.world
+    several = isinstance(world, Ranks) and any(case.ranks > 1 for case in world.cases(Draw(1)))
+    return several and not isinstance(world, Crashes)

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from often import by_day
 from test_equality import PATIENT
 
 from grader.authoring import wrong
@@ -58,8 +59,7 @@ def test_messages_of_other_memory_arrive_and_misuse_of_it_is_told(engines: Engin
     assert [[found.kind, found.line] for run in runs for found in run.calls[0].diagnoses] == [["race", 20]] * 6
 
 
-@pytest.mark.heavy
-@pytest.mark.parametrize("name", gpu.names())
+@pytest.mark.parametrize("name", by_day(gpu.names()))
 def test_an_exercise_of_ranks_is_judged_alike_wherever_its_tensors_are(engines: Engines, name: str) -> None:
     [row] = gpu.rows(engines, [name], ELSEWHERE)
     assert row.well, row.line()
@@ -68,8 +68,8 @@ def test_an_exercise_of_ranks_is_judged_alike_wherever_its_tensors_are(engines: 
 
 
 def test_an_exercise_without_ranks_has_no_tensors_on_a_device() -> None:
-    for name in ("quorum_store", "elastic_training"):
-        with pytest.raises(BadRequest, match=f"--device cuda is for exercises of ranks, and {name} is none"):
+    for name in ("quorum_store", "elastic_training", "parallel_plan"):
+        with pytest.raises(BadRequest, match=f"--device cuda is for exercises of several ranks, and {name} is none"):
             devices.refuse_world("cuda", find(name))
     assert all(any(each.only for each in wrong.wrongs(name)) for name in gpu.names())
 
