@@ -110,7 +110,9 @@ def _unwritten(run: View, found: Unwritten) -> Diagnosis:
 def _stale(run: View, found: Conflict) -> Diagnosis:
     stale, known, first, second = found.stale, found.known, found.first, found.second
     one, other = stale.asked, known.asked
-    text = f"The {told(one)} from {at(one.sent)} to {at(stale.end)} returned {stale.value}, but before this read {_ended(known)}."
+    text = (
+        f"The {told(one)} from {at(one.sent)} to {at(stale.end)} returned {stale.value}, but earlier {_ended(known)}."
+    )
     if first is not None:
         begun = f"this {known.what}" if second is known else f"the {told(second.asked)}"
         begun += f" that returned {second.value}" if second.what == "read" and second is not known else ""

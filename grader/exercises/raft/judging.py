@@ -139,8 +139,10 @@ def _gone_or_stale(
         if again and lost:  # it came back, or was there all the time
             what = "A confirmed write is gone, or a read missed it"
             why = (
-                f"A later read, which {_answerer(again[0])} answered at {again[0].end:.3f} s, found it. A new leader must "
-                f"know what is committed before it answers a read: it first commits an entry of its own term. {why}"
+                f"A later read, which {_answerer(again[0])} answered at {again[0].end:.3f} s, found {cut(again[0].value, 40)}"
+                f"{'' if again[0].value == newest.value else ', which may be newer'}. "
+                "Check that a new leader commits an entry of its own term before it answers a read, and that no node "
+                f"removes a confirmed entry. {why}"
             )
         body, wrote, found = newest.asked.ask.body, cut(newest.value, 40), cut(read.value, 40)
         return bench.found(
