@@ -178,8 +178,8 @@ def test_a_partition_between_nodes_gives_the_uplinks_back(engines: Engines) -> N
 
 def test_an_uneven_exchange_takes_as_long_whoever_comes_last(engines: Engines) -> None:
     body = (
-        "give = [torch.zeros(8 if r else 1)] * n\ntake = [torch.zeros(1 if k == 0 else 8) for k in range(n)]\n"
-        "compute({late})\ndist.all_to_all(take, give)"
+        "size = 8 if r else 1\ngive, take = torch.zeros(n * size), torch.zeros(9)\n"
+        "compute({late})\ndist.all_to_all_single(take, give, [1, 8], [size] * n)"
     )
     first, last = (finish(simulate(engines, body.format(late=late), 2)) for late in ("r", "1 - r"))
     assert first == last
