@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from grader import cli_quiz, says
+from grader import cli_nodes, cli_quiz, says
 from grader.authoring import command as authoring
 from grader.submission import BadRequest
 
@@ -35,10 +35,8 @@ app = typer.Typer(
 )
 class_app = typer.Typer(help="Grade a whole class.", no_args_is_help=True)
 app.add_typer(class_app, name="class")
-history_app = typer.Typer(help="Check a history of what the clients of a store saw.", no_args_is_help=True)
-app.add_typer(history_app, name="history")
-nodes_app = typer.Typer(help="Run programs that speak Maelstrom's protocol.", no_args_is_help=True)
-app.add_typer(nodes_app, name="nodes")
+app.add_typer(cli_nodes.history_app, name="history")
+app.add_typer(cli_nodes.nodes_app, name="nodes")
 app.add_typer(cli_quiz.app)
 app.add_typer(authoring.app, name="exercise")
 
@@ -416,99 +414,6 @@ def grade_class(
     from grader.classroom.batch import run
 
     return run.grade_class(run.Wanted(assignment, workers, engine, address, trust, force, db, seed))
-
-
-HISTORY = (
-    'A history: one event per line, as JSON: {"process": 0, "type": "invoke", "f": "read", "value": null, "time": 5}. '
-    "type is invoke, ok, fail or info; f is read, write, cas or append. For the model kv, key is a field of its own."
-)
-
-
-@history_app.command("check")
-def check_history(
-    file: Annotated[Path, typer.Argument(help=HISTORY)],
-    model: Annotated[str, typer.Option(help="register, cas-register or kv.")],
-    consistency: Annotated[str, typer.Option(help="linearizable or sequential.")] = "linearizable",
-    html: Annotated[Path | None, typer.Option(help="Also write an HTML file with a picture of the history.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the verdict as JSON.")] = False,
-    steps: Annotated[int | None, typer.Option(min=1, help="Give up after this many search steps.")] = None,
-) -> int:
-    """Check whether an order of operations explains a history.
-
-    If none does, say why.
-    """
-    from grader.nodes.histories import report
-
-    if html is not None and not html.parent.is_dir():
-        raise BadRequest(f"{html}: no such folder: {html.parent}. Create it first")
-    judged = report.judge(file, model, consistency, steps)
-    if html is not None:
-        from grader.classroom import running
-
-        running.write_whole(html, judged.page())
-    if as_json:
-        print(json.dumps(judged.to_json()))
-    else:
-        report.print_judged(judged)
-    return 0 if judged.checked.valid is True else 1
-
-
-@nodes_app.command("run", context_settings={"allow_interspersed_args": False})
-def run_nodes(
-    workload: Annotated[str, typer.Option(help="echo, unique-ids, broadcast, g-set, g-counter, pn-counter or lin-kv.")],
-    nodes: Annotated[int, typer.Option(help="How many nodes. They are called n1, n2, ...")],
-    command: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="COMMAND", help="The command that each node runs, after --.", show_default=False),
-    ] = None,
-    nemesis: Annotated[
-        str,
-        typer.Option(
-            help="Faults, separated by commas: partition, kill, kill-all, pause. Each partition is one of halves, "
-            "isolate, bridge, ring and one-way, drawn at random. Name one of these five to get only that one."
-        ),
-    ] = "",
-    nemesis_interval: Annotated[float, typer.Option(help="About how many seconds a fault lasts.")] = 2.0,
-    rate: Annotated[float, typer.Option(help="Requests per second, over all clients.")] = 20.0,
-    time_limit: Annotated[float, typer.Option(help="For how many seconds the clients send requests.")] = 10.0,
-    latency: Annotated[float, typer.Option(help="Mean one-way latency in ms (exponentially distributed).")] = 0.0,
-    drop: Annotated[float, typer.Option(help="Probability that a message between nodes is lost.")] = 0.0,
-    duplicate: Annotated[float, typer.Option(help="Probability that a message between nodes arrives twice.")] = 0.0,
-    topology: Annotated[str, typer.Option(help="Topology for broadcast: grid, line, tree or total.")] = "grid",
-    seed: Annotated[int | None, typer.Option(min=0, help="Seed for requests, faults and the network.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.")] = False,
-    html: Annotated[Path | None, typer.Option(help="Also write an HTML file with a picture of the run.")] = None,
-    history: Annotated[Path | None, typer.Option(help="Also write all requests to this file, as JSON lines.")] = None,
-) -> int:
-    """Run a program on each node of a cluster and judge it.
-
-    Clients send requests while faults happen, and their answers are judged.
-
-    The programs run directly on this machine, with your rights and without a sandbox. Run only code that you trust.
-    Each node has a folder of its own, $NODE_DISK. The folder survives crashes of the node, but not the end of the run.
-    At the end, rankup kills all programs.
-    """
-    from grader.nodes import command as asked
-    from grader.nodes import page, report
-
-    for path in (html, history):
-        if path is not None:
-            asked.check_writable(path)
-    wanted = asked.Wanted(workload, nodes, command or (), nemesis, nemesis_interval, rate, time_limit, latency, drop,
-                          duplicate, topology, seed)  # fmt: skip
-    with report.waiting(f"requests for {time_limit:g} s, then at most 10 s until all nodes agree"):
-        outcome = asked.play(wanted)
-    if history is not None or html is not None:
-        from grader.classroom import running
-    if history is not None:
-        running.write_whole(history, "".join(json.dumps(event) + "\n" for event in outcome.events))
-    if html is not None:
-        running.write_whole(html, page.html(outcome))
-    if as_json:
-        print(json.dumps(outcome.to_json()))
-    else:
-        report.show(outcome)
-    return 0 if outcome.right else 1
 
 
 def _terminate(*_: Any) -> None:

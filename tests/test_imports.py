@@ -26,7 +26,7 @@ LAYERS = [
     {"classroom"},
     {"authoring"},
     {"standing"},
-    {"cli_quiz"},
+    {"cli_quiz", "cli_nodes"},
     {"cli", "__init__"},
     {"daemon"},
 ]
@@ -35,7 +35,7 @@ ABOVE_QUIZ = ("cli_quiz", "standing")
 IN_THE_BOX = {
     *("ranks/lives/life.py", "ranks/lives/director.py"),
     *("ranks/worker.py", "ranks/learner.py"),
-    *("ranks/recorder.py", "ranks/watch.py"),
+    *("ranks/recorder.py", "ranks/called.py", "ranks/watch.py"),
     *(f"ranks/sim/{name}.py" for name in ("serve", "group", "world", "context", "collectives", "products")),
     *(str(path.relative_to(PACKAGE)) for path in (PACKAGE / "exercises").glob("*/*in_box.py")),  # text for it
 }

@@ -12,7 +12,7 @@ from grader.exercise import Exercise
 from grader.registry import SHARED, folders
 
 # what decides nothing
-APART = {"_data", "quiz", "standing", "pages", "cli", "cli_quiz", "doctor", "progress", "reading"}
+APART = {"_data", "quiz", "standing", "pages", "cli", "cli_nodes", "cli_quiz", "doctor", "progress", "reading"}
 
 
 @cache

@@ -8,7 +8,7 @@ An attack is a file in tests/attacks/<exercise>/ that begins with a docstring: a
     paid: yes               only where it must not get less either
     ends: KIND, KIND        the kinds that lost checks may have; `none` where nothing is to be lost, `any` where what
                             happens depends on how much of a box there is
-    uses: NAME, NAME        files of tests/attacks/snippets that are put before it
+    uses: NAME, NAME        files of tests/attacks/snippets that are put before it; `reference`: the exercise's solution
     file: NAME              the name under which it is handed in, where that is part of the attack
     heavy: yes              it takes long: only `make test-all` runs it
 
@@ -28,6 +28,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from grader.authoring import wrong
 from grader.submission import Submission
 from grader.verdict import KINDS
 
@@ -98,11 +99,16 @@ class Attack:
 
     def submission(self, words: Mapping[str, str]) -> Submission:
         """What is handed in: snippets, then the attack, with `words` in place of what stands between @ signs."""
-        parts = [(SNIPPETS / f"{name}.py").read_text() for name in self.uses]
+        parts = [self._put_before(name) for name in self.uses]
         text = "\n\n".join([*parts, self.text])
         for word, value in words.items():
             text = text.replace(f"@{word}@", value)
         return Submission(text, self.file)
+
+    def _put_before(self, name: str) -> str:
+        if name == wrong.REFERENCE:
+            return wrong.reference(self.exercise).source
+        return (SNIPPETS / f"{name}.py").read_text()
 
 
 def read(path: Path) -> Attack:

@@ -139,7 +139,7 @@ def test_there_are_attacks_of_every_family() -> None:
 
 def test_every_snippet_is_used() -> None:
     used = {name for attack in ATTACKS for name in attack.uses}
-    assert used == {path.stem for path in (HERE / "snippets").glob("*.py")}
+    assert used - {wrong.REFERENCE} == {path.stem for path in (HERE / "snippets").glob("*.py")}
 
 
 GOOD = '"""Says yes.\n\nfamily: bombs\ntries: harm\nearned: 0\nends: timeout, crash\n"""\n'

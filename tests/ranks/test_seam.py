@@ -33,7 +33,7 @@ def answers() -> dict[str, str]:
 import importlib, inspect, torch
 from torch.distributed import distributed_c10d as c10d
 from torch._C._distributed_c10d import ProcessGroup
-from grader.ranks.recorder import COLLECTIVES
+from grader.ranks.called import COLLECTIVES
 from grader.ranks.sim import world
 world.check()
 missing = [f"{{m}}.{{n}}" for m, names in {SEAM!r}.items() for n in names

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +23,7 @@ def by_heads(block: language.Block) -> None:
     """Order the rows of Q, K and V head by head, so that a slice of rows has whole heads with their Q, K and V."""
     rows = block.qkv.weight.detach()
     block.qkv.weight = nn.Parameter(rows.unflatten(0, (3, block.heads, -1)).transpose(0, 1).flatten(0, 2).clone())
-    block.register_forward_pre_hook(_cut_by_heads)
-
-
-def _cut_by_heads(block: language.Block, _: tuple[Tensor, ...]) -> None:
-    block.heads_of = lambda x: _heads(block, x)  # type: ignore[method-assign]
+    block.heads_of = partial(_heads, block)  # type: ignore[method-assign]
 
 
 def _heads(block: language.Block, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -182,38 +182,37 @@ def shares(layer: Layer, batch: Batch, token: int, got: Array) -> tuple[Array, A
 
 
 def other_drops(layer: Layer, batch: Batch, routing: Routing) -> Iterator[tuple[Array, str]]:
-    """What would be kept by each of the usual mistakes, and the sentence that names it."""
-    last: Key = lambda choice, rank, position, weight: (-choice, -rank, -position)  # noqa: E731
-    by_token: Key = lambda choice, rank, position, weight: (rank, position, choice)  # noqa: E731
-    by_place: Key = lambda choice, rank, position, weight: (choice, position, rank)  # noqa: E731
-    by_weight: Key = lambda choice, rank, position, weight: (-weight, rank, position)  # noqa: E731
-    of_rank: Key = lambda choice, rank, position, weight: (rank,)  # noqa: E731
-    of_choice: Key = lambda choice, rank, position, weight: (choice,)  # noqa: E731
+    """What would be kept by each of the usual mistakes, and the sentence that names it.
+
+    In keys c, r, p and w are a pair's choice, rank, position and weight.
+    """
     each = layer.capacity
     assert each is not None
+
+    def kept(key: Key, within: Key | None = None, capacity: int = each) -> Array:
+        return keep(replace(layer, capacity=capacity), batch, routing, key, within)
+
     rule = "Order an expert's pairs by (choice, rank, position), and drop the last"
     for wrong in (each + 1, each - 1):
         told = f"An expert takes {wrong} pairs. The capacity is {each}: exactly {each} are kept"
-        yield keep(replace(layer, capacity=wrong), batch, routing, in_order), told
-    late: Key = lambda choice, rank, position, weight: (choice, rank, -position)  # noqa: E731
-    yield keep(layer, batch, routing, late), f"Within a rank, the pairs of the last positions were kept. {rule}"
+        yield kept(in_order, capacity=wrong), told
+    told = f"Within a rank, the pairs of the last positions were kept. {rule}"
+    yield kept(lambda c, r, p, w: (c, r, -p)), told
     yield np.ones(routing.kept.shape, bool), f"Nothing was dropped, but an expert takes at most {each} pairs"
     if layer.ranks > 1:
-        yield (
-            keep(layer, batch, routing, in_order, of_rank),
-            f"Every rank's pairs were counted apart. The capacity {each} is for the pairs of all ranks together",
-        )
-        share = replace(layer, capacity=each // layer.ranks)
-        told = f"Every rank was given {each // layer.ranks} of the {each} places. A rank may use more than its share"
-        yield keep(share, batch, routing, in_order, of_rank), told
-        yield keep(layer, batch, routing, by_place), f"Position was compared before rank. {rule}"
-    yield keep(layer, batch, routing, last), f"The first pairs were dropped and the last kept. {rule}"
+        told = f"Every rank's pairs were counted apart. The capacity {each} is for the pairs of all ranks together"
+        yield kept(in_order, lambda c, r, p, w: (r,)), told
+        share = each // layer.ranks
+        told = f"Every rank was given {share} of the {each} places. A rank may use more than its share"
+        yield kept(in_order, lambda c, r, p, w: (r,), share), told
+        yield kept(lambda c, r, p, w: (c, p, r)), f"Position was compared before rank. {rule}"
+    yield kept(lambda c, r, p, w: (-c, -r, -p)), f"The first pairs were dropped and the last kept. {rule}"
     if layer.k > 1:
         told = f"A token's second choice took the place of a later token's first choice. {rule}"
-        yield keep(layer, batch, routing, by_token), told
+        yield kept(lambda c, r, p, w: (r, p, c)), told
         told = f"Every choice had its own {each} places. The capacity is for the pairs of all choices together"
-        yield keep(layer, batch, routing, in_order, of_choice), told
-        yield keep(layer, batch, routing, by_weight), f"The pairs of the largest weight were kept. {rule}"
+        yield kept(in_order, lambda c, r, p, w: (c,)), told
+        yield kept(lambda c, r, p, w: (-w, r, p)), f"The pairs of the largest weight were kept. {rule}"
 
 
 def mistakes(layer: Layer, batch: Batch) -> Iterator[tuple[Right, str]]:

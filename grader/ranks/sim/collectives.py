@@ -12,7 +12,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from grader.ranks.recorder import info_of
+from grader.ranks.called import info_of
 from grader.ranks.sim.operations import Meeting
 
 Tensors = Sequence[torch.Tensor]

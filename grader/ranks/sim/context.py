@@ -12,7 +12,8 @@ from typing import Any, NoReturn
 import torch
 import torch.distributed as dist
 
-from grader.ranks.recorder import ForbiddenCall, in_backward, info_of, line_in
+from grader.ranks.called import info_of
+from grader.ranks.recorder import ForbiddenCall, in_backward, line_in
 from grader.ranks.sim import collectives
 from grader.ranks.sim.operations import Group, Meeting, Op
 from grader.ranks.sim.progress import Progress

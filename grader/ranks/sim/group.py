@@ -18,7 +18,7 @@ import torch.distributed.nn.functional  # before any rank: its default group is 
 from torch.distributed import distributed_c10d as c10d
 from torch.overrides import has_torch_function_unary
 
-from grader.ranks.recorder import COLLECTIVES
+from grader.ranks.called import COLLECTIVES
 from grader.ranks.sim.collectives import Part, Tensors, flat, is_dense, reduction_name
 from grader.ranks.sim.context import Context, SimMessage, SimWork
 from grader.trace.events import GROUP_BITS, RECV, RECV_ANY, SEND
