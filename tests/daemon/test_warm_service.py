@@ -156,6 +156,7 @@ def test_a_service_that_is_killed_is_said_in_one_sentence_and_the_next_command_w
     assert learner.done("grade", NAME, "mine.py")[0] == 0
 
 
+@pytest.mark.heavy
 def test_one_that_does_not_answer_is_replaced(learner: Learner) -> None:
     learner.verdict()
     service = learner.service()
@@ -204,6 +205,7 @@ def test_many_at_once_are_all_done(learner: Learner) -> None:
     assert learner.service()
 
 
+@pytest.mark.heavy
 def test_a_service_without_its_socket_ends(learner: Learner) -> None:
     learner.verdict()
     service = learner.service()
