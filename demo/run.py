@@ -100,7 +100,7 @@ def first_reason(learner: str) -> tuple[str, str]:
 
 
 def table(learners: list[str]) -> Table:
-    """Who, points, kind, and the first two sentences of what happened."""
+    """Who, points, kind, and what happened."""
     rows = Table(box=None, pad_edge=False)
     for column in ("who", "points", "kind", "what happened"):
         rows.add_column(column, justify="right" if column == "points" else "left", overflow="fold")
@@ -108,8 +108,7 @@ def table(learners: list[str]) -> Table:
         for learner in learners:
             submission = book.find_submission_notebook(NOTEBOOK, ASSIGNMENT, learner)
             kind, sentence = first_reason(learner)
-            first = " ".join(re.split(r"(?<=\.) ", sentence)[:2])
-            rows.add_row(learner, f"{submission.score:g}/{submission.max_score:g}", kind, escape(first))
+            rows.add_row(learner, f"{submission.score:g}/{submission.max_score:g}", kind, escape(sentence))
     return rows
 
 

@@ -72,7 +72,7 @@ for step in range(first, steps):
         since = time.time()
 told = {
     "loss": language.held_out(model),
-    "state": language.state_bytes(model, optimizer),
+    "state": language.state_bytes(optimizer),
     "activations": language.activation_bytes(model, x, y),
 }
 (folder / f"result-{rank}.json").write_text(json.dumps(told))

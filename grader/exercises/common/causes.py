@@ -284,8 +284,8 @@ def _unfinished(held: Held, parts: Parts) -> Cause | None:
                 lines = [held.source.quote(line) for line in (message.line, after.sent_line)]
                 text = (
                     f"Rank {rank} has all it needs to finish {what} when it has received it{lines[0]}, and then sends "
-                    f"{parts.exact(other)}, with {_values(after.holds.max(0))} only{lines[1]}. Only finished parts are to "
-                    "be sent from there on"
+                    f"{parts.exact(other)}, with {_values(after.holds.max(0))} only{lines[1]}. From there on, send "
+                    "only finished parts"
                 )
                 return Cause(text, after.sent_line)
     if all(has) and all(_one_part(held, rank) for rank in range(held.ranks)):
