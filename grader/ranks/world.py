@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from grader.ranks import blame, endings, traffic
+from grader.ranks import blame, endings, needs, traffic
 from grader.ranks.account import Account, Broken, tidy
 from grader.ranks.faults import Fault
 from grader.ranks.program import Call, CallResult, Ending, Limits, Program, Run, Said, from_bytes, to_bytes
@@ -156,8 +156,10 @@ class World(ABC):
         printed = self.client.printed
         self._said_before = printed.lengths("stdout"), printed.lengths("stderr")
         function = call.function or next((function.name for function in self.program.functions), "")
-        if function in self.account.problems:
-            raise self._missing(function)
+        called = {function} | (needs.of_submission(self.program.harness, call.by) if call.by else set())
+        for each in self.program.functions:
+            if each.name in called and each.name in self.account.problems:
+                raise self._missing(each.name)
         return function
 
     def _finish_call(

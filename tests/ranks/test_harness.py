@@ -98,3 +98,12 @@ def test_a_harness_reaches_every_function_of_the_submission(engines: Engines, en
     given, received = run.calls[0].returned
     assert given is None
     assert received.view().tolist() == [[2, 2, 2]] * 2
+
+
+@pytest.mark.parametrize("engine", ["sim", "gloo"])
+def test_a_function_that_only_the_harness_calls_may_be_missing_too(engines: Engines, engine: str) -> None:
+    source = "def give(x):\n    raise SystemExit('never called')\n"
+    program = Program(source, "a.py", (Function("give"), Function("receive", ("x",))), harness=HARNESS)
+    run = engines.run(engine, program, 2, [Call(GIVEN, "give", "two_sides")], 1, LIMITS)
+    assert run.diagnoses[0].kind == "missing_function"
+    assert run.diagnoses[0].message == "a.py does not define receive. Define receive(x)."
