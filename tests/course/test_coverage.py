@@ -37,8 +37,7 @@ def section(topic: dict[str, Any]) -> chapters.Section:
 @each_chapter
 def test_a_chapter_is_written_under_its_title(chapter: dict[str, str]) -> None:
     path = catalog.chapter_notebook(chapter["id"])
-    if path is None:
-        pytest.skip(f"chapter {chapter['id']} is not written yet")
+    assert path is not None
     assert chapters.headings(path)[0] == f"{chapter['id']} · {chapter['title']}"
 
 
@@ -92,8 +91,7 @@ def test_a_topics_exercise_is_there(topic: dict[str, Any]) -> None:
 @pytest.mark.parametrize("name", registry.names())
 def test_an_exercise_is_named_where_its_chapter_says_what_to_practise(name: str) -> None:
     path = catalog.chapter_notebook(registry.find(name).chapter)
-    if path is None:
-        pytest.skip(f"chapter {registry.find(name).chapter} is not written yet")
+    assert path is not None
     assert f"(../exercises/{path.stem}/{name}.ipynb)" in chapters.part(path, "Practise")
 
 
@@ -123,7 +121,7 @@ def test_a_question_has_an_answer_points_to_listen_for_and_follow_ups(question: 
 
 
 @each_question
-def test_a_question_stands_in_chapter_15_with_its_answer(question: dict[str, Any]) -> None:
+def test_a_question_stands_in_chapter_20_with_its_answer(question: dict[str, Any]) -> None:
     path = catalog.chapter_notebook("20")
     assert path is not None
     assert question["q"] in chapters.headings(path)
