@@ -173,7 +173,7 @@ def f():
 def found(engines: Engines, body: str, befalls: tuple[str, ...] = (), ranks: int = 2, **more: Any) -> Run:
     """A run of a body, and that it ended as any must."""
     source = BODY + textwrap.indent(body, "    ")
-    fuzzed = Fuzzed(1, source, ranks, more.pop("calls", 1), ROUNDS, befalls, ("by hand",))
+    fuzzed = Fuzzed(more.pop("seed", 1), source, ranks, more.pop("calls", 1), ROUNDS, befalls, ("by hand",))
     ended = run(engines, fuzzed, **more)
     check_the_end(fuzzed, ended)
     return ended
@@ -223,6 +223,28 @@ def test_a_receive_from_any_in_a_group_does_not_mind_who_is_gone_elsewhere(engin
         "if r == 1: dist.recv(x, group=g)"
     )
     assert found(engines, body, ("kill:2@t=0.5",), 3).finished
+
+
+@pytest.mark.parametrize("seed", range(1, 9))  # the kill and the message come at one time, in either order
+def test_a_receive_from_any_may_find_its_message_as_it_is_told_of_a_rank_that_is_gone(
+    engines: Engines, seed: int
+) -> None:
+    body = """
+if r == 1: compute(5)
+if r == 2: compute(1); dist.send(x, 0)
+if r: return
+lost, seen = dist.isend(torch.zeros(4), 1), []
+for _ in range(2):
+    got = dist.irecv(torch.zeros(4))
+    try: got.wait(); seen.append("message")
+    except RuntimeError: seen.append("gone")
+for failed in (lost, *([got] if seen[1] == "gone" else [])):  # and so it says if one waits again
+    try: failed.wait(); seen.append("no error")
+    except RuntimeError: pass
+return sorted(seen)"""
+    ended = found(engines, body, ("kill:1@t=1",), 3, seed=seed)
+    assert ended.finished, ended.diagnoses
+    assert returned(ended)[0] == ["gone", "message"]
 
 
 def test_a_lost_message_that_any_receive_waits_for_is_named(engines: Engines) -> None:

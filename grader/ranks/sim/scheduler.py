@@ -205,15 +205,13 @@ class Scheduler(Baton):
         rank = self.current
         if self.tracing:
             self._record(frames.WAIT, op, line)
-        if op.end is None or op.end > rank.clock:
-            if self.mishaps is None or not self._hopeless(op, self.mishaps):
-                rank.blocked = op
-                self._give_way(rank)
-            if op.end is None:
-                assert self.mishaps is not None
+        while op.end is None or op.end > rank.clock:  # a receive can find its message after a kill has woken the rank
+            if op.end is None and self.mishaps is not None and self._hopeless(op, self.mishaps):
                 if self.tracing:
                     self._record(frames.FAILED, op, 0)
                 raise PeerGone(f"Connection closed by peer: rank {self._mourn(op, self.mishaps)} is gone")
+            rank.blocked = op
+            self._give_way(rank)
         op.done = True
         if self.tracing:
             self._record_done(rank, op)
@@ -299,19 +297,18 @@ class Scheduler(Baton):
         if op.meeting is not None:
             return any(rank in mishaps.gone and rank not in op.meeting.ops for rank in op.meeting.group.ranks)
         if op.kind == RECV_ANY and op.partner is None:  # told of each rank of its group that is gone, once
-            return bool(self._unmourned(op, mishaps))
+            return op.peer >= 0 or bool(self._unmourned(op, mishaps))
         return op.end is None and op.partner is None and op.peer in mishaps.gone
 
     def _mourn(self, op: Op, mishaps: Mishaps) -> int:
         """The rank that is gone and for which `op` waits; a receive from any source that fails is taken back."""
         if op.meeting is not None:
             return min(mishaps.gone & set(op.meeting.group.ranks) - set(op.meeting.ops))
-        if op.kind != RECV_ANY:
-            return op.peer
-        gone = min(self._unmourned(op, mishaps))
-        self.ranks[op.rank].mourned.add(gone)
-        self._receives[-1, op.rank, op.tag].remove(op)
-        return gone
+        if op.peer < 0:
+            op.peer = min(self._unmourned(op, mishaps))  # for whom it failed, if it is waited for again
+            self.ranks[op.rank].mourned.add(op.peer)
+            self._receives[-1, op.rank, op.tag].remove(op)
+        return op.peer
 
     def _unmourned(self, op: Op, mishaps: Mishaps) -> set[int]:
         members = self.groups[op.tag >> GROUP_BITS].ranks
