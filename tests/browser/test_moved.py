@@ -13,7 +13,9 @@ from playwright.sync_api import Page, expect
 
 from courselib import batching, figures
 from courselib.figures.partition import REQUESTS, answered
+from courselib.figures.rollouts import played
 from courselib.figures.staleness import trained
+from courselib.rollouts import lengths
 
 Shown = Callable[[Any, str], Page]
 
@@ -48,6 +50,17 @@ def test_losses_are_those_of_python(page: Page, workers: int, way: int, rate: fl
     assert [excess for _, excess in seen] == pytest.approx([excess for _, excess in run], rel=1e-6, abs=1e-9)
 
 
+@pytest.mark.parametrize(
+    ("ahead", "generators", "seconds", "spread"), [(0, 4, 0.5, 0.8), (1, 3, 4, 0.0), (1000, 8, 2, 1.1)]
+)
+def test_generators_wait_as_in_python(page: Page, ahead: int, generators: int, seconds: float, spread: float) -> None:
+    made = state(figures.rollouts(ahead, generators=generators, seconds=seconds, spread=spread))
+    seen = script(page, "rollouts", "numbers(given[0])", made)
+    run = played([round(each, 4) for each in lengths(400, spread)], generators, ahead, seconds)
+    assert (seen["end"], seen["oldest"]) == (pytest.approx(run.end), max(run.ages))
+    assert (seen["generators"], seen["trainer"]) == (pytest.approx(run.generators_idle), pytest.approx(run.idle(1)))
+
+
 @pytest.mark.parametrize("mode", ["CP", "AP", "followers"])
 def test_requests_end_as_in_the_store(page: Page, mode: str) -> None:
     made = state(figures.partition(mode))
@@ -79,6 +92,15 @@ def test_staleness_is_moved_by_keys(moved: Shown) -> None:
     expect(page.get_by_role("row", name="age of each gradient")).to_contain_text("15 updates")
     page.get_by_label("divide the rate").check()
     expect(page.locator(".said")).to_contain_text("The rate of each update is 0.155 times")
+
+
+def test_generators_are_moved_by_keys(moved: Shown) -> None:
+    page = moved(figures.rollouts(), "rollouts")
+    expect(page.get_by_role("row", name="oldest sample")).to_contain_text("3 versions")
+    page.get_by_label("batches ahead").focus()
+    page.keyboard.press("Home")
+    expect(page.get_by_role("row", name="oldest sample")).to_contain_text("0 versions")
+    expect(page.locator(".said")).to_contain_text("Generators idle 43 %")
 
 
 def test_the_partition_is_moved_by_keys_and_dragged(moved: Shown) -> None:

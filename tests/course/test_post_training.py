@@ -8,7 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from courselib import grpo, rollouts
+from courselib.figures.rollouts import BATCH, STEPS, played
 from courselib.rollouts import Fleet
+from grader.ranks.engines import Engines
+from grader.ranks.network import Network
+from grader.ranks.program import Limits, Program, same_for_all
 
 
 def test_log_probabilities_of_what_was_generated_are_those_that_it_was_drawn_with() -> None:
@@ -46,3 +50,21 @@ def test_a_fleets_idle_time_counts_up_to_the_last_step() -> None:
     assert told.idle(1) == 0.5
     assert told.generators_idle == 0.25
     assert list(told.rows) == ["trainer", "generator 1"]
+
+
+@pytest.mark.parametrize(("ahead", "seconds"), [(0, 0.5), (1, 0.5), (2, 4.0), (1000, 4.0)])
+def test_the_figures_fleet_is_that_of_simulated_ranks(engines: Engines, ahead: int, seconds: float) -> None:
+    durations = rollouts.lengths(400)
+    source = (
+        "import torch.distributed as dist\nfrom courselib import rollouts\n\n\ndef fleet(*given):\n"
+        "    durations, steps, batch, ahead, seconds = given\n    if dist.get_rank() == 0:\n"
+        "        return rollouts.control(int(steps), int(batch), int(ahead))\n"
+        "    return rollouts.train(seconds) if dist.get_rank() == 1 else rollouts.generate(durations)\n"
+    )
+    call = same_for_all(6, durations, STEPS, BATCH, ahead, seconds)
+    program = Program.of(source, "a cell", "fleet")
+    run = engines.run("sim", program, 6, [call], 1, Limits(), Network(alpha=0.0, beta=0.0)).calls[0]
+    told, drawn = rollouts.fleet(run), played(durations, 4, ahead, seconds)
+    assert told.end == pytest.approx(drawn.end)
+    assert list(told.ages) == list(drawn.ages)
+    assert told.generators_idle == pytest.approx(drawn.generators_idle)

@@ -13,6 +13,7 @@ from courselib.figures.latency import latency
 from courselib.figures.partition import partition
 from courselib.figures.pipeline import pipeline
 from courselib.figures.plans import plans
+from courselib.figures.rollouts import rollouts
 from courselib.figures.routing import routing
 from courselib.figures.sharding import sharding
 from courselib.figures.staleness import staleness
@@ -27,6 +28,7 @@ __all__ = [
     "partition",
     "pipeline",
     "plans",
+    "rollouts",
     "routing",
     "sharding",
     "staleness",
