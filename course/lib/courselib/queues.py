@@ -49,8 +49,12 @@ class Schedule:
         rows: dict[str, list[Box]] = {f"node {number}": [] for number in range(self.nodes)}
         for job, (began, nodes) in self.started.items():
             for number in nodes:
-                rows[f"node {number}"].append((began, began + job.hours, job.name, f"{job.nodes} nodes"))
+                rows[f"node {number}"].append((began, began + job.hours, job.name, says(job.nodes)))
         return {name: sorted(boxes) for name, boxes in rows.items()}
+
+
+def says(nodes: int) -> str:
+    return "1 node" if nodes == 1 else f"{nodes} nodes"
 
 
 def scheduled(jobs: Sequence[Job], nodes: int, policy: Policy) -> Schedule:
