@@ -14,12 +14,15 @@ from courselib.figures.partition import partition
 from courselib.figures.pipeline import pipeline
 from courselib.figures.plans import plans
 from courselib.figures.routing import routing
+from courselib.figures.serving import batches, caches, roofline
 from courselib.figures.sharding import sharding
 from courselib.figures.staleness import staleness
 from courselib.figures.steps import election_in_terms, steps, two_phase_commit
 
 __all__ = [
     "accounting",
+    "batches",
+    "caches",
     "collectives",
     "election_in_terms",
     "goodput",
@@ -27,6 +30,7 @@ __all__ = [
     "partition",
     "pipeline",
     "plans",
+    "roofline",
     "routing",
     "sharding",
     "staleness",
