@@ -262,3 +262,16 @@ def test_a_plan_is_moved_by_keys(show: Callable[[Any, str], Page]) -> None:
     expect(said).to_contain_text("Not legal: tp × pp = 40 does not divide the 256 devices.")
     page.get_by_role("button", name="Take the best plan").press("Enter")
     expect(said).to_contain_text("Yours, dp 32: 7.78 s and 59.2 GB, 0 % more than the best.")
+
+
+def test_serving_is_moved_by_keys(show: Callable[[Any, str], Page]) -> None:
+    page = show(figures.batches(), "batches")
+    said = page.locator(".said")
+    expect(said).to_contain_text("The largest batch within the goal is 147. 162 sequences fit")
+    page.get_by_label("goal, time per token").focus()
+    page.keyboard.press("ArrowRight")
+    expect(said).to_contain_text("162 sequences fit into the memory, so the memory ends the growth")
+    page = show(figures.roofline(), "roofline")
+    expect(page.locator(".said")).to_contain_text("The roofs cross at 295.")
+    page = show(figures.caches(), "caches")
+    expect(page.locator(".said")).to_contain_text("8.0 times less than plain attention, MLA 28.4 times less")

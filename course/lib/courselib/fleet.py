@@ -85,7 +85,7 @@ class Run:
         width = until / 150
         failed = [each for each in self.seen if each.how != OK and each.ended < until - width]
         rows["errors"] = [(each.ended, each.ended + width, "", "a client sees an error") for each in failed[::4]]
-        kinds = ("alive", "dead or loading", "sends to both", "sends to one", "a client sees an error")
+        kinds = ("alive", "dead or loading", "sends to both", "", "sends to one", "a client sees an error")
         return timeline(title, rows, until=until, kinds=kinds)
 
 

@@ -23,12 +23,13 @@ LONGEST = 8192  # tokens of a prompt
 
 @dataclass(frozen=True)
 class Request:
-    """When it comes, in seconds; tokens of its prompt and of its answer; whose it is."""
+    """When it comes, in seconds; tokens of its prompt and of its answer; whose it is; prompt tokens that the cache has."""
 
     came: float
     prompt: int
     answer: int
     tenant: str = ""
+    cached: int = 0
 
 
 @dataclass(frozen=True)
@@ -168,7 +169,8 @@ def serve(requests: Sequence[Request], rule: Rule, seconds_of: Callable[[int, fl
 class _Server:
     def __init__(self, requests: Sequence[Request], rule: Rule, seconds_of: Callable[[int, float], float]) -> None:
         self.rule, self.seconds_of = rule, seconds_of
-        self.all = [_State(each, number) for number, each in enumerate(sorted(requests, key=lambda one: one.came))]
+        ordered = sorted(requests, key=lambda one: one.came)
+        self.all = [_State(each, number, read=each.cached) for number, each in enumerate(ordered)]
         self.coming, self.waiting, self.running = deque(self.all), list[_State](), list[_State]()
         self.now, self.preempted, self.served = 0.0, 0, Counter[str]()
         self.boxes: list[tuple[int, float, float, int, str]] = []
@@ -260,3 +262,33 @@ class _Server:
                 return
         self.last[each.slot] = len(self.boxes)
         self.boxes.append((each.slot, self.now, end, each.number, what))
+
+
+def apart(requests: Sequence[Request], rule: Rule, seconds_of: Callable[[int, float], float], transfer: float) -> Run:
+    """Prefill and decode on a server each: a prompt's keys and values take `transfer` seconds a token to the decoder.
+
+    One link carries one prompt after the other. A layer's part is sent when it is computed, so most of it travels while
+    later layers are; the last of 80 layers comes behind. The run's boxes and steps are the decoder's.
+    """
+    firsts = serve([Request(each.came, each.prompt, 1, each.tenant) for each in requests], rule, seconds_of)
+    there, free = list[Request](), 0.0
+    for each, times in zip(requests, firsts.times, strict=True):
+        began = max(free, times[0] - seconds_of(each.prompt, each.prompt))
+        free = max(began + transfer * each.prompt, times[0] + transfer * each.prompt / 80)
+        there.append(Request(free, each.prompt + 1, each.answer - 1, each.tenant, each.prompt))
+    longer = [number for number, each in enumerate(requests) if each.answer > 1]
+    order = sorted(longer, key=lambda number: there[number].came)
+    rest = serve([there[number] for number in order], rule, seconds_of)
+    times = [list(each) for each in firsts.times]
+    for number, more in zip(order, rest.times, strict=True):
+        times[number] += more
+    return Run(requests, times, rest.boxes, rest.running, rest.preempted, rest.rows)
+
+
+def spread(requests: Sequence[Request], replicas: int, rule: Rule, seconds_of: Callable[[int, float], float]) -> Run:
+    """Replicas that get the requests in turn and do all of it; the run has the boxes and steps of none."""
+    runs = [serve(requests[first::replicas], rule, seconds_of) for first in range(replicas)]
+    both = [pair for run in runs for pair in zip(run.requests, run.times, strict=True)]
+    both.sort(key=lambda pair: pair[0].came)
+    rows = (sum(run.rows[0] for run in runs), sum(run.rows[1] for run in runs))
+    return Run([one for one, _ in both], [times for _, times in both], (), (), sum(r.preempted for r in runs), rows)

@@ -40,8 +40,10 @@ function draw(state, view) {
   const across = { low: 1, high: 4096, log: true, unit: "", label: "sequences in a batch", ticks: kit.powers(0, 12, 2).filter((_, at) => at % 2 === 0) };
   const one = kit.frame(view.width, 230, across, { low: 1e-4, high: 2, log: true, unit: "s", label: "time per token" });
   const two = kit.frame(view.width, 460, across, { low: 10, high: 2e6, log: true, unit: "", label: "tokens a second" }, 230);
-  const curve = (axes, name, colour) => kit.line(points.filter((each) => each.fits).map((each) => [axes.x(each.batch), axes.y(each[name])]), colour) +
-    kit.line(points.filter((each) => !each.fits).map((each) => [axes.x(each.batch), axes.y(each[name])]), colour, "2 4", 1.5);
+  const fitting = found.fits ? [...points.filter((each) => each.batch < found.fits), point(state, Math.min(found.fits, 4096))] : [];
+  const along = (axes, name, some) => some.map((each) => [axes.x(each.batch), axes.y(each[name])]);
+  const curve = (axes, name, colour) =>
+    kit.line(along(axes, name, points), colour, "2 4", 1.5) + (fitting.length ? kit.line(along(axes, name, fitting), colour) : "");
   const level = one.y(state.tpot);
   view.paint(
     one.svg + two.svg + curve(one, "tpot", "c0") + curve(two, "rate", "c2") +

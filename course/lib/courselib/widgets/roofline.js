@@ -21,7 +21,7 @@ function numbers({ model, machine, prompt, batch, context }) {
 function draw(state, view) {
   const found = numbers(state), { flops, bandwidth } = MACHINES[state.machine];
   const across = { low: 1, high: 2e4, log: true, unit: "", label: "FLOPs a byte" };
-  const up = { low: 1e12, high: 5e15, log: true, unit: "FLOP/s", label: "one GPU, at most" };
+  const up = { low: 1e12, high: 5e15, log: true, unit: "", label: "FLOP/s of one GPU, at most" };
   const axes = kit.frame(view.width, 330, across, up);
   const at = (x) => [axes.x(x), axes.y(Math.min(flops, x * bandwidth))];
   const points = [["prefill", found.prefill, "c0"], ["decode", found.decode, "c1"]].map(([name, [x, y], colour]) => {
