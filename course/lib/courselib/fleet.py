@@ -1,7 +1,7 @@
 """Replicas behind a balancer, in virtual time: one is killed under load, and who sees an error, and for how long.
 
-    run = serve(Fleet(retries=1), load=40.0, kill=5.0)
-    run.errors, run.picture("...")
+run = serve(Fleet(retries=1), load=40.0, kill=5.0)
+run.errors, run.picture("...")
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ import torch.distributed as dist
 
 from courselib.steps import Recorder
 
+
 def separate(parts: int, layers: int = 4) -> list[list[Any]]:
     """Rank 0 prefills three prompts, rank 1 decodes. A prompt's cache travels in so many parts; what each rank did."""
     return _prefills(parts, layers) if dist.get_rank() == 0 else _decodes(parts, layers)

@@ -1,7 +1,7 @@
 """Where keys and values are kept: contiguous, in blocks, in shared blocks; and a cache of prefixes that evicts.
 
-    held(uses(40), at=3.0, longest=2048)          # positions that three kinds of cache keep at this time
-    routed(turns(30), blocks=400).hits            # the share of prompt blocks that a prefix cache had
+held(uses(40), at=3.0, longest=2048)          # positions that three kinds of cache keep at this time
+routed(turns(30), blocks=400).hits            # the share of prompt blocks that a prefix cache had
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Draft and verify, enumerated exactly, and what a round brings on a named machine.
 
-    target = chain({"": {"a": F(1, 2), ...}, "a": {...}})
-    joint(target, draft, k=2, length=2)      # the distribution of the first two tokens, as fractions
+target = chain({"": {"a": F(1, 2), ...}, "a": {...}})
+joint(target, draft, k=2, length=2)      # the distribution of the first two tokens, as fractions
 """
 
 from __future__ import annotations
