@@ -56,8 +56,7 @@ spec:
     [
         ("", "", []),
         ("/ready", "/health", ["same path"]),
-        ("      - startupProbe: {httpGet: {path: /health}, periodSeconds: 10, failureThreshold: 30}\n        l", "      - l",
-         ["kills the container after 15 s"]),
+        ("startupProbe", "lifecycle", ["kills the container after 15 s"]),
         ("failureThreshold: 30", "failureThreshold: 3", ["gives up after 30 s"]),
         ("        readinessProbe: {httpGet: {path: /ready}}\n", "", ["no readiness probe"]),
         ("      terminationGracePeriodSeconds: 90\n", "", ["has 30 s"]),

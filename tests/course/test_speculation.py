@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fractions import Fraction as F
+from fractions import Fraction
 
 import pytest
 import torch
@@ -13,11 +13,15 @@ from courselib.speculation import Chances, alone, joint, residual, speed_up, tok
 
 
 def target(text: str) -> Chances:
-    return {"a": F(1, 3), "b": F(2, 3)} if text.count("a") % 2 else {"a": F(3, 4), "b": F(1, 4)}
+    return (
+        {"a": Fraction(1, 3), "b": Fraction(2, 3)}
+        if text.count("a") % 2
+        else {"a": Fraction(3, 4), "b": Fraction(1, 4)}
+    )
 
 
 def draft(text: str) -> Chances:
-    return {"a": F(0), "b": F(1)} if len(text) % 2 else {"a": F(1, 2), "b": F(1, 2)}
+    return {"a": Fraction(0), "b": Fraction(1)} if len(text) % 2 else {"a": Fraction(1, 2), "b": Fraction(1, 2)}
 
 
 @pytest.mark.parametrize("k", [0, 1, 2, 3])
@@ -32,7 +36,10 @@ def test_drawn_from_p_after_a_refusal_it_is_not() -> None:
 
 
 def test_the_residual_is_what_p_has_more() -> None:
-    assert residual({"a": F(1, 2), "b": F(1, 2)}, {"a": F(1, 4), "b": F(3, 4)}) == {"a": 1, "b": 0}
+    assert residual({"a": Fraction(1, 2), "b": Fraction(1, 2)}, {"a": Fraction(1, 4), "b": Fraction(3, 4)}) == {
+        "a": 1,
+        "b": 0,
+    }
 
 
 def test_tokens_of_a_round() -> None:

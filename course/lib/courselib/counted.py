@@ -20,7 +20,7 @@ _SIZES: dict[Any, Callable[..., tuple[int, Sequence[Any]]]] = {
 }
 
 
-class Products(TorchDispatchMode):
+class Products(TorchDispatchMode):  # type: ignore[misc]
     """Counts each product's FLOPs, and the bytes of both operands and of the result, as if no cache kept any."""
 
     def __init__(self) -> None:

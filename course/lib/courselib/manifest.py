@@ -54,7 +54,7 @@ def _probes(container: dict[str, Any], loading: float) -> Iterator[str]:
         yield f"The startup probe gives up after {patience(startup):g} s. Loading takes {loading:g} s."
     if live is not None and ready is not None and _path(live) == _path(ready):
         yield (
-            f"Liveness and readiness ask the same path, {_path(live)}. A replica that only is not ready would be killed."
+            f"Liveness and readiness ask the same path, {_path(live)}. A replica that is only not ready yet is killed."
         )
 
 

@@ -13,6 +13,7 @@ import random
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from courselib.svg import Plot
 from courselib.timeline import Box, timeline
@@ -23,7 +24,7 @@ LONGEST = 8192  # tokens of a prompt
 
 @dataclass(frozen=True)
 class Request:
-    """When it comes, in seconds; tokens of its prompt and of its answer; whose it is; prompt tokens that the cache has."""
+    """When it comes, in seconds; tokens of its prompt and of its answer; whose it is; tokens that the cache has."""
 
     came: float
     prompt: int
@@ -115,7 +116,7 @@ class Run:
 
     def gap(self, share: float) -> float:
         """The time between two tokens of a request that this share of all such times did not exceed."""
-        pairs = [(a, b) for times in self.times for a, b in zip(times, times[1:], strict=False)]
+        pairs = [(a, b) for times in self.times for a, b in pairwise(times)]
         return percentile([b - a for a, b in pairs], share)
 
     def good(self, first: float, each: float) -> float:
@@ -279,10 +280,10 @@ def apart(requests: Sequence[Request], rule: Rule, seconds_of: Callable[[int, fl
     longer = [number for number, each in enumerate(requests) if each.answer > 1]
     order = sorted(longer, key=lambda number: there[number].came)
     rest = serve([there[number] for number in order], rule, seconds_of)
-    times = [list(each) for each in firsts.times]
+    every = [list(each) for each in firsts.times]
     for number, more in zip(order, rest.times, strict=True):
-        times[number] += more
-    return Run(requests, times, rest.boxes, rest.running, rest.preempted, rest.rows)
+        every[number] += more
+    return Run(requests, every, rest.boxes, rest.running, rest.preempted, rest.rows)
 
 
 def spread(requests: Sequence[Request], replicas: int, rule: Rule, seconds_of: Callable[[int, float], float]) -> Run:

@@ -1,4 +1,4 @@
-"""Serving a language model: the roofline of prefill and decode, batch size against a goal, and who fits in the cache."""
+"""Serving a language model: the roofline of prefill and decode, batch size against a goal, and room in the cache."""
 
 from __future__ import annotations
 
