@@ -18,6 +18,7 @@ from courselib.figures.goodput import best_interval, first_order, parts
 from courselib.figures.pipeline import orders, played
 from courselib.figures.plans import CLUSTER, MODEL, PLAN
 from courselib.figures.routing import routed
+from courselib.figures.serving import cached, goal, roofs
 from courselib.figures.sharding import sharded
 from courselib.goodput import young_daly
 
@@ -94,6 +95,30 @@ def test_sharded_states(page: Page, parameters: float, ranks: int, micro_batches
 def test_a_transformer_accounted(page: Page, hidden: int, layers: int, sequence: int, batch: int) -> None:
     seen = script(page, "accounting", "numbers(given[0])", state(figures.accounting(hidden, layers, sequence, batch)))
     assert seen == pytest.approx(asdict(accounted(layers, hidden, sequence, batch)))
+
+
+@pytest.mark.parametrize("made", [("70B", "8xh100", 2048, 32, 2048), ("8B", "nvl72", 16, 1, 131072)])
+def test_rooflines(page: Page, made: tuple[str, str, int, int, int]) -> None:
+    seen = script(page, "roofline", "numbers(given[0])", state(figures.roofline(*made)))
+    assert seen == {name: pytest.approx(value) for name, value in asdict(roofs(*made)).items()}
+
+
+@pytest.mark.parametrize(
+    "made",
+    [("70B", "8xh100", 8192, 32, 0.02), ("405B", "nvl72", 131072, 1024, 0.05), ("405B", "8xh100", 2048, 1, 0.2),
+     ("8B", "8xh100", 512, 4096, 0.05)],
+)  # fmt: skip
+def test_batches_within_a_goal(page: Page, made: tuple[str, str, int, int, float]) -> None:
+    seen, found = script(page, "batches", "numbers(given[0])", state(figures.batches(*made))), goal(*made)
+    assert seen["now"] == pytest.approx(asdict(found.now))
+    assert seen["best"] == (pytest.approx(asdict(found.best)) if found.best else None)
+    assert seen["fits"] == found.fits
+
+
+@pytest.mark.parametrize("made", [(80, 64, 8, 128, 8192, 400e9), (61, 128, 1, 192, 1 << 20, 10e9)])
+def test_sequences_in_the_cache(page: Page, made: tuple[int, int, int, int, int, float]) -> None:
+    seen = script(page, "caches", "numbers(given[0])", state(figures.caches(*made)))
+    assert seen == {kind: pytest.approx(value) for kind, value in cached(*made).items()}
 
 
 @pytest.mark.parametrize(
@@ -237,3 +262,16 @@ def test_a_plan_is_moved_by_keys(show: Callable[[Any, str], Page]) -> None:
     expect(said).to_contain_text("Not legal: tp × pp = 40 does not divide the 256 devices.")
     page.get_by_role("button", name="Take the best plan").press("Enter")
     expect(said).to_contain_text("Yours, dp 32: 7.78 s and 59.2 GB, 0 % more than the best.")
+
+
+def test_serving_is_moved_by_keys(show: Callable[[Any, str], Page]) -> None:
+    page = show(figures.batches(), "batches")
+    said = page.locator(".said")
+    expect(said).to_contain_text("The largest batch within the goal is 147. 162 sequences fit")
+    page.get_by_label("goal, time per token").focus()
+    page.keyboard.press("ArrowRight")
+    expect(said).to_contain_text("162 sequences fit into the memory, so the memory ends the growth")
+    page = show(figures.roofline(), "roofline")
+    expect(page.locator(".said")).to_contain_text("The roofs cross at 295.")
+    page = show(figures.caches(), "caches")
+    expect(page.locator(".said")).to_contain_text("8.0 times less than plain attention, MLA 28.4 times less")

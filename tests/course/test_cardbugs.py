@@ -182,6 +182,7 @@ START = "torch.zeros(3, 4), torch.zeros(3, 1), torch.full((3, 1), -1e9)"  # outp
 TILES = f"""(lambda q, k, v: (lambda out, total, _: torch.allclose(out / total, torch.softmax(q @ k.T / 2, 1) @ v))(
     *add_tile(*add_tile({START}, q, k[:2], v[:2]), q, k[2:], v[2:]))
 )(*torch.arange(36.0).sin().reshape(3, 3, 4))"""
+FREED = "(lambda free: (drop([3, 4], {3: 2, 4: 1}, free), free == [4])[1])([])"
 HERE = {
     "con-bug-gcounter": Plain("self.counts[node] = max(self.counts.get(node, 0), count)", COUNT),
     "cau-bug-compare": Plain(
@@ -197,6 +198,18 @@ HERE = {
         "weights = torch.softmax(logits.gather(1, chosen.indices), dim=1)",
         "route(torch.zeros(1, 4), torch.arange(4.0), 2)[1].tolist() == [[0.5, 0.5]]",
         {"torch": torch},
+    ),
+    "ia-bug-heads": Plain(
+        "a_token = 2 * layers * kv_heads * head * itemsize", "cache_bytes(80, 64, 8, 128, 1) == 327_680"
+    ),
+    "cb-bug-order": Plain(
+        "order = [*((name, 1) for name in writing), *reading.items()]",
+        "plan(['a', 'b'], {'c': 900}, 512) == {'a': 1, 'b': 1, 'c': 510}",
+    ),
+    "pk-bug-free": Plain("if users[block] == 0:", FREED),
+    "sp-bug-residual": Plain(
+        "rest = [max(0.0, a - b) for a, b in zip(p, q)]",
+        "next_token([0.5, 0.25, 0.25], [0.25, 0.75, 0.0], 1, lambda: 0.5) == 2",
     ),
     "zb-bug-put-off": Plain(
         "passes.append(f'W{i - stage}')", "sorted(order(2, 4, 8))[-8:] == [f'W{i}' for i in range(8)]"

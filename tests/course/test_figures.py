@@ -7,6 +7,7 @@ import pytest
 from courselib.figures.collectives import all_reduces, crossing
 from courselib.figures.goodput import best_interval, parts
 from courselib.figures.routing import routed
+from courselib.figures.serving import cached, goal, roofs
 from courselib.figures.sharding import sharded
 from courselib.goodput import Run, simulate, young_daly
 from grader.ranks.engines import Engines
@@ -122,3 +123,16 @@ def test_a_skewed_router_fills_some_ranks_and_a_capacity_drops_what_they_lack_ro
     assert sum(skewed.kept) == pytest.approx(8)
     assert (skewed.useful, capped.useful, capped.lost) == pytest.approx((0.49, 0.68, 0.15), abs=0.005)
     assert even.sent == even.received == 2 * 4096 * 4096 * 2 * 7 / 8
+
+
+def test_what_the_figures_of_serving_say_in_words() -> None:
+    within, loose = goal("70B", "8xh100", 8192, 1, 0.02), goal("70B", "8xh100", 8192, 1, 0.05)
+    assert within.best
+    assert loose.best
+    assert (within.best.batch, loose.best.batch, loose.fits) == (147, 162, 162)
+    assert within.best.rate / within.now.rate == pytest.approx(39, abs=0.5)
+    assert (within.best.dollars, within.now.dollars) == pytest.approx((0.75, 29.6), rel=0.01)
+    assert roofs("70B", "8xh100", 2048, 4096, 8192).decode[0] < 60
+    found = cached(80, 64, 8, 128, 8192, 400e9)
+    assert found["MLA"][0] / (found["GQA"][0] / 8) == 2.25
+    assert cached(80, 128, 8, 128, 8192, 400e9)["MLA"] == found["MLA"]

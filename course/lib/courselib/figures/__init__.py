@@ -15,12 +15,15 @@ from courselib.figures.pipeline import pipeline
 from courselib.figures.plans import plans
 from courselib.figures.rollouts import rollouts
 from courselib.figures.routing import routing
+from courselib.figures.serving import batches, caches, roofline
 from courselib.figures.sharding import sharding
 from courselib.figures.staleness import staleness
 from courselib.figures.steps import election_in_terms, steps, two_phase_commit
 
 __all__ = [
     "accounting",
+    "batches",
+    "caches",
     "collectives",
     "election_in_terms",
     "goodput",
@@ -29,6 +32,7 @@ __all__ = [
     "pipeline",
     "plans",
     "rollouts",
+    "roofline",
     "routing",
     "sharding",
     "staleness",
