@@ -1,5 +1,5 @@
-"""Speculative decoding on two small models of a play: what each round drafted, what was kept, and how often the large one
-was called.
+"""Speculative decoding on two small models of a play: what each round drafted, what was kept, and how often the large
+one was called.
 
 Each model predicts the next byte from the bytes before it, by counting what followed them in the text.
 """

@@ -31,11 +31,10 @@ EXERCISE = Exercise(
         in_box=IN_BOX,
     ),
     checks=(
-        Check("short", "Few tokens, probabilities in quarters: exactly the target's distribution", 5,
+        Check("short", "Few tokens, probabilities in quarters: exactly the target's distribution", 6,
               judging.distribution("short")),
-        Check("long", "Several rounds or drafts, in halves: exactly the target's distribution", 4,
+        Check("long", "Several rounds or drafts, in halves: exactly the target's distribution", 5,
               judging.distribution("long")),
-        Check("accepted", "Drafts are accepted as often as the rule allows", 2, judging.accepted),
         Check("agreeing", "A draft that agrees: k + 1 tokens for each call of the target", 3, judging.calls("agreeing")),
         Check("wrong", "A draft that is wrong now and then, or always", 3, judging.calls("wrong")),
         Check("budget", "At most k drafts and 2k + 1 random numbers a round", 2, judging.budget),

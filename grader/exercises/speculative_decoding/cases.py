@@ -14,7 +14,8 @@ from grader.exercises.speculative_decoding.tables import Row, Table, Tokens, tab
 from grader.ranks.program import Strided
 from grader.worlds.cases import Case
 
-GRIDS = ((4, 1, 1), (4, 1, 2), (4, 2, 1), (2, 1, 3), (2, 2, 2), (2, 3, 2))  # L, k, new tokens
+# L, k, new tokens, and how many pairs of models: fewer where there are many ways that a run can go
+GRIDS = ((4, 1, 1, 3), (4, 1, 2, 3), (4, 2, 1, 3), (2, 1, 3, 3), (2, 2, 2, 3), (2, 3, 2, 1))
 # k, new tokens, and every how many-th token the draft has wrong (0: none)
 AGREEING = ((1, 7, 0), (2, 9, 0), (3, 8, 0), (5, 17, 0), (4, 3, 0), (3, 13, 4), (1, 8, 2))
 WRONG = ((1, 6, 1), (3, 7, 1), (2, 9, 2), (3, 11, 3), (4, 12, 4), (4, 9, 2), (5, 10, 3))
@@ -56,8 +57,8 @@ _ORDINALS = {2: "second", 3: "third", 4: "fourth"}
 
 def cases(draw: Draw) -> Iterator[Case]:
     """One case is every way of one call on a grid, or one run with one-hot rows."""
-    for levels, k, new in GRIDS:
-        for number, table in enumerate(tables(draw, levels, k, new), 1):
+    for levels, k, new, count in GRIDS:
+        for number, table in enumerate(tables(draw, levels, k, new, count), 1):
             label = f"k = {k}, {_tokens(new)}, models {number}"
             arguments = (
                 levels, list(table.prompt), new, k, _rows(table, table.target), _rows(table, table.draft), None,

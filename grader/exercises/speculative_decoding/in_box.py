@@ -17,7 +17,7 @@ import torch
 
 Row = Any  # float64 [vocabulary]
 Next = Callable[[tuple[int, ...]], tuple[Row, Row]]  # the target's and the draft's row after a context
-MOST_RUNS = 20_000
+MOST_WAYS = 14  # powers of 2
 MOST_TOKENS = 1000
 
 
@@ -82,9 +82,11 @@ def outcomes(
     """
     p, q = np.asarray(target), np.asarray(draft)
     models = Models(_rows(prompt, p, q), (4 + k) * (new + k) * 4)
+    # More than are allowed, so that it can be seen what becomes of them.
+    most = min((3 * k + 1) * new, MOST_WAYS // (levels // 2))
     runs, prefix = [], list(only or [])
-    while len(runs) < MOST_RUNS:
-        numbers = Numbers(levels, prefix, (2 * k + 1) * new)
+    while True:
+        numbers = Numbers(levels, prefix, most)
         runs.append(_run(generate, models, numbers, prompt, new, k))
         digits = list(numbers.digits)
         if only is not None or runs[-1]["over"] or len(digits) < len(prefix):
@@ -95,7 +97,7 @@ def outcomes(
             break
         prefix = [*digits[:-1], digits[-1] + 1]
     calls = [[who, *tokens] for who, tokens in models.calls] if only is not None else []
-    again = _run(generate, models, Numbers(levels, [], (2 * k + 1) * new), prompt, new, k) if only is None else runs[0]
+    again = _run(generate, models, Numbers(levels, [], most), prompt, new, k) if only is None else runs[0]
     steady = again == runs[0] and len(runs[-1]["digits"]) >= len(prefix)
     return {"runs": [_packed(run) for run in runs], "steady": steady, "calls": calls, "others": _others()}
 

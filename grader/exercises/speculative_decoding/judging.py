@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 from grader import says, tally
-from grader.exercises.common.checks import not_judged
 from grader.exercises.speculative_decoding import runs as runs
 from grader.exercises.speculative_decoding.cases import Text
 from grader.exercises.speculative_decoding.runs import Call, Run
-from grader.exercises.speculative_decoding.tables import MISTAKES, Spread, Table, Tokens, Way
+from grader.exercises.speculative_decoding.tables import MISTAKES, SAME, Spread, Table, Tokens
 from grader.lost import Lost
 from grader.trace.gantt import Chart
 from grader.verdict import Kind
 from grader.worlds.cases import Case
 from grader.worlds.ranks import RankBench
-
-SAME = Way(accept="p")  # accepts a draft as often as one that the target draws, too
 
 
 @dataclass(frozen=True)
@@ -46,6 +45,15 @@ class Tried:
     def prompt(self) -> Tokens:
         prompt: Tokens = self.case.expected.prompt
         return prompt
+
+    def output(self, run: Run) -> Tokens | None:
+        """The new tokens of a run; None where it returned too few."""
+        return run.output(self.prompt, self.new, self.repeats)
+
+    @cached_property
+    def repeats(self) -> bool:
+        """Whether each run returned the prompt before the new tokens."""
+        return all(run.repeats(self.prompt, self.new) for run in self.runs)
 
     @property
     def new(self) -> int:
@@ -75,10 +83,6 @@ def _lost(
     return Lost(loss.diagnosis, picture or loss.picture)
 
 
-def _unjudged(loss: Lost, because: str) -> Lost:
-    return Lost(not_judged(loss.diagnosis, because), loss.picture)
-
-
 # ---- the list that is returned
 
 
@@ -100,7 +104,7 @@ def _raise_malformed(bench: RankBench, tried: Tried, run: Run) -> None:
     assert tokens is not None
     if len(tokens) != tried.new:
         text = f"generate returned {says.counted(len(tokens), 'token')} instead of {tried.new}."
-        if tokens[: len(tried.prompt)] == tried.prompt and len(tokens) == len(tried.prompt) + tried.new:
+        if tried.repeats:
             text += " The list begins with the prompt. Return the new tokens alone."
         elif len(tokens) > tried.new:
             text += " A round can give more tokens than are still missing. Cut the list at max_new_tokens."
@@ -117,7 +121,7 @@ def _whole(bench: RankBench, tried: Tried) -> None:
     for run in tried.runs:
         if run.over:
             raise _overrun(bench, tried, run)
-        if run.output(tried.prompt, tried.new) is None:
+        if tried.output(run) is None:
             got = run.kind or says.counted(len(run.tokens or ()), "token")
             text = f"Not judged, because generate returned {got} instead of a list of {says.counted(tried.new, 'int')}."
             raise _lost(bench, tried, "wrong_result", text, f"a list of {says.counted(tried.new, 'int')}", got)
@@ -127,10 +131,10 @@ def _overrun(bench: RankBench, tried: Tried, run: Run) -> Lost:
     if run.over == "numbers":
         most = (2 * tried.k + 1) * tried.new
         text = (
-            f"generate drew more than {says.counted(most, 'random number')}. It needs at most {tried.new} rounds, and a "
-            f"round draws at most 2 k + 1 = {2 * tried.k + 1} numbers: one for each draft, one to accept or refuse each "
-            "draft, and one for the last token. If your code draws again and again until something fits, draw once, from "
-            "norm(max(0, p - q))."
+            f"generate was stopped after {says.counted(len(run.digits), 'random number')}. It needs at most "
+            f"{says.counted(tried.new, 'round')}, and a round draws at most 2 k + 1 = {2 * tried.k + 1} numbers: one for each "
+            "draft, one to accept or refuse each draft, and one for the last token. Does your code draw again until a token "
+            "fits? Draw once, from norm(max(0, p - q))."
         )
         return _lost(bench, tried, "too_many_rounds", text, f"at most {most}", "more", _chart(tried, run))
     text = (
@@ -144,23 +148,33 @@ def _overrun(bench: RankBench, tried: Tried, run: Run) -> Lost:
 
 
 def distribution(group: str) -> Callable[[RankBench], Any]:
-    """The outputs have exactly the target's distribution."""
+    """The outputs have exactly the target's distribution, and no more drafts are refused than must be."""
 
     def judge(bench: RankBench) -> Any:
         every = list(_tried(bench, group))
-        for tried in every:
+        whole = [tried for tried in every if not any(run.over for run in tried.runs)]
+        for tried in whole:
             _whole(bench, tried)
             _raise_unsteady(bench, tried)
-        for tried in every:
+        for tried in whole:
             if _got(tried) != tried.table.right():
-                raise _wrong_distribution(bench, tried, every)
+                raise _wrong_distribution(bench, tried, whole)
+        for tried in every:
+            _whole(bench, tried)
+        _raise_refusing(bench, every)
         return _picture(bench, group)
 
     return judge
 
 
 def _got(tried: Tried) -> Spread:
-    return runs.spread(tried.runs, tried.table.levels, tried.prompt, tried.new)
+    """The outputs and the probability of each. Exact, because levels are a power of 2."""
+    found: Spread = {}
+    for run in tried.runs:
+        tokens = tried.output(run)
+        assert tokens is not None
+        found[tokens] = found.get(tokens, 0.0) + float(tried.table.levels) ** -len(run.digits)
+    return found
 
 
 def _raise_unsteady(bench: RankBench, tried: Tried) -> None:
@@ -182,8 +196,7 @@ def _wrong_distribution(bench: RankBench, tried: Tried, every: Sequence[Tried]) 
     shares = [sum(mass for tokens, mass in spread.items() if tokens[: len(before) + 1] == (*before, token)) / given
               for spread in (got, right)]  # fmt: skip
     mine, wanted = (str(Fraction(share).limit_denominator(2**40)) for share in shares)
-    place = f"token {len(before) + 1} of the output"
-    text = f"{place} has another distribution than the target's. "
+    text = f"output[{len(before)}] does not have the target's distribution. "
     text += (
         f"After {_tokens(table.prompt)}{f' and the output {_tokens(before)}' if before else ''} the target's row is "
     )
@@ -193,7 +206,7 @@ def _wrong_distribution(bench: RankBench, tried: Tried, every: Sequence[Tried]) 
     )
     loss = _lost(bench, tried, "wrong_result", text, f"token {token} with probability {wanted}", mine)
     calls = _replayed(bench, tried, (*before, token) if shares[0] > shares[1] else before)
-    because = _cause(every, tried, calls[0] if calls else ())
+    because = _cause(bench, every, tried, calls[0] if calls else ())
     picture = runs.chart(*calls) if calls else loss.picture
     return Lost(replace(loss.diagnosis, message=loss.diagnosis.message + because), picture)
 
@@ -219,17 +232,16 @@ def _tokens(tokens: Tokens) -> str:
     return f"[{', '.join(map(str, tokens))}]"
 
 
-def _cause(every: Sequence[Tried], tried: Tried, calls: Sequence[Call]) -> str:
+def _cause(bench: RankBench, every: Sequence[Tried], tried: Tried, calls: Sequence[Call]) -> str:
     """What the runs show of the reason, and what to do."""
     if tried.others:
         return (
             f"Your code also used random numbers of {says.listed(tried.others)}. Use no other random numbers than those of "
             "rng.random()."
         )
-    for mistake, (what, advice) in MISTAKES.items():
-        for way in (mistake, replace(mistake, short=True)):
-            if all(_got(each) == each.table.written(way) for each in every):
-                return f"All {len(every)} distributions of this check are exactly as if {what}. {advice}"
+    named = _mistake(bench, every)
+    if named:
+        return named
     lost = next((call for call in calls if call.tokens[: len(tried.prompt)] != tried.prompt), None)
     if lost is not None:
         return (
@@ -242,9 +254,32 @@ def _cause(every: Sequence[Tried], tried: Tried, calls: Sequence[Call]) -> str:
     )
 
 
+def _mistake(bench: RankBench, every: Sequence[Tried]) -> str:
+    """The mistake that gives exactly these distributions, and those of the other check; "" where there is none or more
+    than one."""
+    others: list[Tried] = []
+    with contextlib.suppress(Lost):  # they are another check's matter
+        others += [each for each in _tried(bench, "short", "long") if all(each.output(run) for run in each.runs)]
+    tables = [each for each in others or every if _known_tokens(each)]
+    found = {
+        said: mistake
+        for mistake, said in MISTAKES.items()
+        for way in (mistake, replace(mistake, short=True))
+        if all(_got(each) == each.table.written(way) for each in tables)
+    }
+    if len(found) != 1 or not tables:
+        return ""
+    what, advice = next(iter(found))
+    return f"The distributions of all {len(tables)} pairs of models are exactly as if {what}. {advice}"
+
+
+def _known_tokens(tried: Tried) -> bool:
+    return all(0 <= token < tried.table.vocabulary for run in tried.runs for token in tried.output(run) or ())
+
+
 def _replayed(bench: RankBench, tried: Tried, beginning: Tokens) -> tuple[tuple[Call, ...], Tokens, Tokens] | None:
     """The calls, prompt and output of a run whose output begins so, made once more to be shown."""
-    suited = [run for run in tried.runs if (run.output(tried.prompt, tried.new) or ())[: len(beginning)] == beginning]
+    suited = [run for run in tried.runs if (tried.output(run) or ())[: len(beginning)] == beginning]
     if not suited:
         return None
     run = max(suited, key=lambda run: (len(run.digits), run.digits))
@@ -253,39 +288,41 @@ def _replayed(bench: RankBench, tried: Tried, beginning: Tokens) -> tuple[tuple[
     if not again:
         return None
     told = again[0].returned[0]
-    output = Run.of(told["runs"][0]).output(tried.prompt, tried.new)
+    output = tried.output(Run.of(told["runs"][0]))
     return None if output is None else (tuple(map(Call.of, told["calls"])), tried.prompt, output)
 
 
 # ---- counts
 
 
-def accepted(bench: RankBench) -> Any:
-    """In the mean over all ways, the target is called as rarely as the rule allows."""
-    every = [tried for tried in _tried(bench, "long") if tried.new <= tried.k]
-    for tried in every:
-        _whole(bench, tried)
-        _raise_unsteady(bench, tried)
-        if _got(tried) != tried.table.right():
-            raise _unjudged(_wrong_distribution(bench, tried, every), "the distribution is wrong")
+def _raise_refusing(bench: RankBench, every: Sequence[Tried]) -> None:
+    """Raise Lost where too many drafts are refused: in the mean over all ways, the target is called more often than the
+    rule needs. Only where an additional token after all drafts is of no use: that is another check's matter."""
     for tried in every:
         most, mine = tried.table.rounds(), _mean(tried)
+        if tried.new > tried.k or tried.new == 1:
+            continue
         tally.note("mean calls of the target", mine, most, "calls", where=tried.case.label)
         if mine <= most:
             continue
         text = (
-            f"Over all random numbers, your function calls target {_number(mine)} times in the mean, and the rule needs "
-            f"{_number(most)} calls. The output has the right distribution, but too many drafts are refused. "
+            "the output has the right distribution, but the target is called too often. On average over all random numbers, "
+            f"your function calls target {_number(mine)} times, and the rule needs {_number(most)}. "
         )
-        if all(_mean(each) == each.table.rounds(SAME) for each in every):
+        if all(_mean(each) == each.table.rounds(SAME) for each in every if 1 < each.new <= each.k):
             text += (
-                "They are accepted exactly as often as a token that is drawn from p happens to be the draft. Accept a draft "
-                "with probability min(1, p[x] / q[x]) instead."
+                "Your drafts are accepted exactly as often as a token that is drawn from p happens to be the draft. "
+                "Compare a random number with p[x] / q[x] instead."
             )
         else:
-            text += "Draw each draft from draft's last row, and accept it with probability min(1, p[x] / q[x])."
+            worst = max(run.target for run in tried.runs)
+            text += "Does draft get the whole context? Is a draft accepted with probability min(1, p[x] / q[x])?"
+            if worst > tried.new:
+                text = (
+                    f"one run called target {worst} times for {says.counted(tried.new, 'token')}. Call it once a round, on the "
+                    "context and all drafts. Each round gives at least one token."
+                )
         raise _lost(bench, tried, "too_many_rounds", text, f"{_number(most)} calls", _number(mine))
-    return _picture(bench, "agreeing")
 
 
 def _mean(tried: Tried) -> float:
@@ -304,7 +341,7 @@ def calls(group: str) -> Callable[[RankBench], Any]:
         for tried in _tried(bench, group):
             run, text = tried.runs[0], tried.text
             _whole(bench, tried)
-            output = run.output(tried.prompt, tried.new)
+            output = tried.output(run)
             assert output is not None
             if output != text.output:
                 raise _other_text(bench, tried, output)
@@ -320,8 +357,8 @@ def calls(group: str) -> Callable[[RankBench], Any]:
 def _other_text(bench: RankBench, tried: Tried, output: Tokens) -> Lost:
     at = next(at for at, token in enumerate(output) if token != tried.text.output[at])
     text = (
-        f"Not judged, because the output is not the target's text. All rows of the target are one-hot here, and token "
-        f"{at + 1} must be {tried.text.output[at]}, but is {output[at]}."
+        "Not judged, because the output is not the target's text. Each row of the target gives one token probability 1 here: "
+        f"output[{at}] must be {tried.text.output[at]}, but is {output[at]}."
     )
     stray = _stray(tried, output)
     if at < len(output) and _refused(tried, output, at):
@@ -343,8 +380,8 @@ def _too_many(bench: RankBench, tried: Tried, output: Tokens) -> Lost:
     run, text = tried.runs[0], tried.text
     gives = -(-tried.new // text.most)
     said = (
-        f"your function called target {run.target} times for {says.counted(tried.new, 'token')}, and {text.most} "
-        f"{'call is' if text.most == 1 else 'calls are'} enough: "
+        f"your function called target {run.target} times for {says.counted(tried.new, 'token')}. {text.most} "
+        f"{'call is' if text.most == 1 else 'calls are'} enough, because "
     )
     if text.misses == 0 or text.misses > tried.k:
         said += f"every round can have {tried.k} accepted {'draft' if tried.k == 1 else 'drafts'} and one more token. "
@@ -366,8 +403,8 @@ def _why(tried: Tried, output: Tokens, gives: int) -> str:
     for number, one in enumerate(found[:-1], 1):
         if len(one.gave) == one.accepted == len(one.drafts) > 0:
             return (
-                f"Round {number} accepted all its {says.counted(len(one.drafts), 'draft')} and gave no further token. The "
-                "target's last row is already there: draw one more token from it."
+                f"Round {number} had {says.counted(len(one.drafts), 'draft')}, accepted {'it' if one.accepted == 1 else 'all'}, "
+                "and gave no further token. The target's last row is already there: draw one more token from it."
             )
         if not one.gave:
             return (
@@ -377,6 +414,8 @@ def _why(tried: Tried, output: Tokens, gives: int) -> str:
         if len(one.gave) == 1 and one.drafts and one.accepted == 1 < len(one.drafts):
             return f"Round {number} gave one token although more drafts are right. Go on until the first refusal."
     drafts = max((len(one.drafts) for one in found), default=0)
+    if not drafts:
+        return f"No call of target had a draft. Make k = {tried.k} in each round."
     if drafts < tried.k and tried.new > drafts + 1:
         return (
             f"No round had more than {says.counted(drafts, 'draft')}, and k is {tried.k}. Make k drafts in each round."
@@ -410,8 +449,8 @@ def _stray(tried: Tried, output: Tokens) -> str:
         there = f"prompt and output have {known[at]}"
         refused = ", a draft that was refused before" if (at, call.tokens[at]) in drafted else ""
         return (
-            f" In round {asked + 1} draft got {call.tokens[at]} at index {at}{refused}, where {there}. After a refusal, begin "
-            "the next round with the prompt and the tokens that were decided."
+            f" In round {asked + 1} draft got the token {call.tokens[at]} at index {at}{refused}, where {there}. Begin each "
+            "round with the prompt and the tokens that were decided."
         )
     return ""
 
@@ -460,7 +499,7 @@ def _raise_over_budget(bench: RankBench, tried: Tried, run: Run) -> None:
 
 def _chart(tried: Tried, run: Run) -> Chart | None:
     """The rounds of a run whose calls are known."""
-    output = run.output(tried.prompt, tried.new)
+    output = tried.output(run)
     return runs.chart(tried.calls, tried.prompt, output) if tried.calls and output is not None else None
 
 

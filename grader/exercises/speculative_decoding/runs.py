@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from grader.exercises.speculative_decoding.tables import Spread, Tokens
+from grader.exercises.speculative_decoding.tables import Tokens
 from grader.trace.gantt import Bar, Chart
 
 
@@ -37,14 +37,17 @@ class Run:
         digits, tokens, kind, over, kept, *counts = told
         return cls(tuple(digits), None if tokens is None else tuple(tokens), str(kind), str(over), bool(kept), *counts)
 
-    def output(self, prompt: Tokens, new: int) -> Tokens | None:
-        """Its first `new` tokens, also where it returned the prompt before them; None where there are not so many."""
+    def repeats(self, prompt: Tokens, new: int) -> bool:
+        """Whether it returned the prompt before the new tokens."""
+        tokens = self.tokens or ()
+        return len(tokens) == len(prompt) + new and tokens[: len(prompt)] == prompt
+
+    def output(self, prompt: Tokens, new: int, repeats: bool = False) -> Tokens | None:
+        """Its first `new` tokens, without the prompt where it `repeats` that; None where there are not so many."""
         tokens = self.tokens
         if tokens is None or len(tokens) < new:
             return None
-        if len(tokens) == len(prompt) + new and tokens[: len(prompt)] == prompt:
-            tokens = tokens[len(prompt) :]
-        return tokens[:new]
+        return tokens[len(prompt) :] if repeats else tokens[:new]
 
 
 @dataclass(frozen=True)
@@ -57,16 +60,6 @@ class Call:
     @classmethod
     def of(cls, told: Sequence[Any]) -> Call:
         return cls(str(told[0]), tuple(told[1:]))
-
-
-def spread(runs: Sequence[Run], levels: int, prompt: Tokens, new: int) -> Spread:
-    """The outputs and the probability of each. Exact: powers of 1/levels, which is a power of 1/2."""
-    found: Spread = {}
-    for run in runs:
-        tokens = run.output(prompt, new)
-        assert tokens is not None
-        found[tokens] = found.get(tokens, 0.0) + float(levels) ** -len(run.digits)
-    return found
 
 
 @dataclass(frozen=True)
@@ -84,14 +77,14 @@ def rounds(calls: Sequence[Call], prompt: Tokens, output: Tokens) -> list[Round]
     """The rounds of a run that returned `output`, as its calls show them."""
     whole = (*prompt, *output)
     asked: list[tuple[int, Tokens]] = []  # of each call of the target: where drafts begin, and its tokens
-    drafting: int | None = None
+    drafting: list[int] = []  # the tokens of each call of the draft since the target's last
     for call in calls:
         if call.who == "draft":
-            drafting = len(call.tokens) if drafting is None else drafting
-        else:
-            begin = len(call.tokens) if drafting is None else min(drafting, len(call.tokens))
-            asked.append((begin, call.tokens))
-            drafting = None
+            drafting.append(len(call.tokens))
+            continue
+        begin = len(call.tokens) - len(drafting)  # where each call gave a draft; one may have been made for nothing
+        asked.append((min(max([begin, *drafting[:1]]), len(call.tokens)), call.tokens))
+        drafting = []
     found = []
     for number, (begin, tokens) in enumerate(asked):
         end = asked[number + 1][0] if number + 1 < len(asked) else len(whole)

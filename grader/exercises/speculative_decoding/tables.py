@@ -43,6 +43,7 @@ class Way:
 
 
 RIGHT = Way()
+SAME = Way(accept="p")  # accepts a draft as often as the target draws the same token
 MISTAKES = {  # what the outputs are distributed like, and what to do
     Way(accept="greater"): ("a draft is accepted exactly where p > q", "Accept it with probability min(1, p[x] / q[x])."),
     Way(accept="at_least"): ("a draft is accepted exactly where p >= q", "Accept it with probability min(1, p[x] / q[x])."),
@@ -68,6 +69,18 @@ MISTAKES = {  # what the outputs are distributed like, and what to do
                                "probabilities norm(max(0, p - q))."),
     Way(refused="likeliest of p"): ("the token after a refusal is the target's likeliest", "Draw it from "
                                     "norm(max(0, p - q))."),
+    Way(refused="kept with one more"): (
+        "the refused draft stays in the output before the token that replaces it",
+        "Leave it out. Draw a token from norm(max(0, p - q)) in its place.",
+    ),
+    Way(refused="same number"): (
+        "the random number that refuses a draft also draws the token after it",
+        "Draw a new number: the old one is known to be at least p[x] / q[x].",
+    ),
+    Way(bonus="own"): (
+        "the token after all accepted drafts is drawn from the row that the last draft was drawn from",
+        "Draw it from the target's last row.",
+    ),
     Way(refused="kept"): ("the refused draft stays in the output", "Leave it out. Draw a token from norm(max(0, p - q)) in "
                           "its place."),
     Way(row=-1): ("each draft is judged by the target's row before the right one", "Row i of target(tokens) is the "
@@ -162,8 +175,9 @@ class Table:
                 going: Spread = {}
                 for tokens, share in running.items():
                     _add(going, (*tokens, x), share * accepted)
-                    for y, part in enumerate(self._after_refusal(way.refused, p, q, x)):
-                        _add(going if way.goes_on else ended, (*tokens, y), share * (1 - accepted) * part)
+                    for y, part in enumerate(self._after_refusal(way.refused, p, q, x, accepted)):
+                        after = (*tokens, x, y) if way.refused == "kept with one more" else (*tokens, y)
+                        _add(going if way.goes_on else ended, after, share * (1 - accepted) * part)
                 running = going
                 for tokens, share in ended.items():
                     _add(found, tokens, share)
@@ -191,7 +205,7 @@ class Table:
         }[accept]  # fmt: skip
         return sum(digit + 0.5 < ratio * self.levels for digit in range(self.levels)) / self.levels
 
-    def _after_refusal(self, refused: str, p: Row, q: Row, x: int) -> list[float]:
+    def _after_refusal(self, refused: str, p: Row, q: Row, x: int, accepted: float) -> list[float]:
         """The probability of each token after the refusal of x."""
         more = [max(0, a - b) for a, b in zip(p, q, strict=True)]
         match refused:
@@ -203,8 +217,10 @@ class Table:
                 return _likeliest(p)
             case "raw":
                 return self._picked(more, self.levels)
+            case "same number":
+                return self._picked(more, above=accepted)
         weights = {
-            "residual": more, "target": p, "draft": q, "without": [*p[:x], 0, *p[x + 1 :]], "even": [a > 0 for a in more],
+            "residual": more, "kept with one more": more, "target": p, "draft": q, "without": [*p[:x], 0, *p[x + 1 :]], "even": [a > 0 for a in more],
             "absolute": [abs(a - b) for a, b in zip(p, q, strict=True)],
             "reversed": [max(0, b - a) for a, b in zip(p, q, strict=True)],
         }[refused]  # fmt: skip
@@ -213,16 +229,19 @@ class Table:
     def _bonus(self, context: Tokens, drafts: int, way: Way) -> list[float]:
         if way.bonus == "draft":
             return self._picked(self.row(self.draft, context))
+        if way.bonus == "own":
+            return self._picked(self.row(self.draft, context, 1 if drafts else 0))
         p = self.row(self.target, context, 1 if way.bonus == "before" and drafts else 0)
         return _likeliest(p) if way.bonus == "likeliest" else self._picked(p)
 
-    def _picked(self, weights: Sequence[float], whole: float = 0.0) -> list[float]:
-        """The probability of each token, drawn by cumulative sums with numbers on the grid; what is left is the last
-        token's."""
+    def _picked(self, weights: Sequence[float], whole: float = 0.0, above: float = 0.0) -> list[float]:
+        """The probability of each token, drawn by cumulative sums with numbers on the grid that are greater than `above`;
+        what is left is the last token's."""
         ends = list(itertools.accumulate(weight / (whole or sum(weights) or 1) for weight in weights))
         ends[-1] = 1.0
-        below = [sum(digit + 0.5 < end * self.levels for digit in range(self.levels)) for end in ends]
-        return [(end - begin) / self.levels for begin, end in itertools.pairwise([0, *below])]
+        digits = [digit + 0.5 for digit in range(self.levels) if digit + 0.5 > above * self.levels]
+        below = [sum(digit < end * self.levels for digit in digits) for end in ends]
+        return [(end - begin) / max(1, len(digits)) for begin, end in itertools.pairwise([0, *below])]
 
 
 def _add(spread: Spread, tokens: Tokens, mass: float) -> None:
@@ -238,28 +257,50 @@ def _likeliest(weights: Sequence[float]) -> list[float]:
 # ---- drawing them
 
 
-def tables(draw: Draw, levels: int, k: int, new: int) -> list[Table]:
-    """Some tables, so that every mistake that can show on this grid shows in one of them."""
+def tables(draw: Draw, levels: int, k: int, new: int, count: int) -> list[Table]:
+    """So many tables, so that every mistake that can show on this grid shows in one of them."""
     generator = draw.generator(f"tables {levels} {k} {new}")
     vocabulary = 4 if levels == 4 else 3
     while True:
         found = []
-        for number in range(3):
-            prompt = tuple(int(token) for token in generator.integers(0, vocabulary, 1 + number))
-            rows = {context: _pair(generator, levels, vocabulary) for context in contexts(vocabulary, new + k)}
-            target, draft = ({context: pair[which] for context, pair in rows.items()} for which in (0, 1))
+        for number in range(count):
+            prompt = tuple(int(token) for token in generator.integers(0, vocabulary, 1 + number + k // 3))
+            after = list(contexts(vocabulary, new + k))
+            target, draft = (
+                {context: rows[int(generator.integers(len(rows)))] for context in after}
+                for rows in _rows(generator, levels, vocabulary)
+            )
             found.append(Table(levels, prompt, new, k, target, draft))
-        right = [each.right() for each in found]
-        if all(any(each.written(way) != spread for each, spread in zip(found, right, strict=True))
-               for way in telling(levels, k, new)):  # fmt: skip
+        if _told_apart(found):
             return found
 
 
-def _pair(generator: np.random.Generator, levels: int, vocabulary: int) -> tuple[Row, Row]:
-    """Rows of the target and the draft; mostly such as refuse some drafts and accept others."""
+def _told_apart(found: Sequence[Table]) -> bool:
+    levels, k, new = found[0].levels, found[0].k, found[0].new
+    if new == k > 1 and all(each.rounds(SAME) == each.rounds() for each in found):
+        return False
+    right = [each.right() for each in found]
+    return all(
+        any(each.written(way) != spread for each, spread in zip(found, right, strict=True))
+        for way in telling(levels, k, new)
+    )
+
+
+def _rows(generator: np.random.Generator, levels: int, vocabulary: int) -> tuple[list[Row], list[Row]]:
+    """Rows of a target and of a draft. Each of these with each of those is on the grid, so that drafts from a wrong
+    context, which are no worse than others, leave the distribution as it is."""
     kinds = _pairs(levels, vocabulary)
-    pairs = kinds[int(generator.choice(len(kinds), p=(0.6, 0.2, 0.2)))]
-    return pairs[int(generator.integers(len(pairs)))]
+    target: list[Row] = []
+    draft: list[Row] = []
+    for number in range(40):
+        pairs = kinds[number % len(kinds)]
+        p, q = pairs[int(generator.integers(len(pairs)))]
+        if all(_on_the_grid(p, other, levels) for other in draft) and all(
+            _on_the_grid(each, q, levels) for each in target
+        ):
+            target.append(p)
+            draft.append(q)
+    return target, draft
 
 
 def contexts(vocabulary: int, most: int) -> Iterator[Tokens]:
@@ -269,11 +310,13 @@ def contexts(vocabulary: int, most: int) -> Iterator[Tokens]:
 
 
 def telling(levels: int, k: int, new: int) -> list[Way]:
-    """The mistakes that can be seen on this grid."""
+    """The mistakes that are to be seen on this grid: all that can be, but of long rounds those about several drafts."""
     hidden = {way for way in MISTAKES if new <= k and way.bonus != "target"}
     hidden |= {way for way in MISTAKES if min(new, k) == 1 and way.blind}
-    hidden |= {way for way in MISTAKES if new == 1 and way.goes_on}
-    hidden |= {way for way in MISTAKES if levels == 2 and way.refused == "even"}
+    hidden |= {way for way in MISTAKES if new == 1 and (way.goes_on or way.refused == "kept with one more")}
+    hidden |= {way for way in MISTAKES if levels == 2 and way.refused in ("even", "same number")}
+    if k > 2:
+        hidden |= {way for way in MISTAKES if not (way.blind or way.goes_on or way.row)}
     return [way for way in MISTAKES if way not in hidden]
 
 
