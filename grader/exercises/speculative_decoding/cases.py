@@ -42,6 +42,13 @@ class Text:
         gives = self.k + 1 if self.misses == 0 else min(self.misses, self.k + 1)
         return -(-self.new // gives)
 
+    def draft(self, context: Tokens) -> int | None:
+        """The draft's token after the beginning of the text that `context` is; None for any other context."""
+        whole, at = (*self.prompt, *self.text), len(context) - len(self.prompt)
+        if at < 0 or context != whole[: len(context)] or len(context) == len(whole):
+            return None
+        return whole[len(context)] + (self.misses > 0 and (at + 1) % self.misses == 0)
+
     @property
     def words(self) -> str:
         """What the draft does."""

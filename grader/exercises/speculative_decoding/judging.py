@@ -349,9 +349,34 @@ def calls(group: str) -> Callable[[RankBench], Any]:
                        of="plain decoding")  # fmt: skip
             if run.target > text.most:
                 raise _too_many(bench, tried, output)
+            _raise_unasked(bench, tried, output)
         return _picture(bench, group)
 
     return judge
+
+
+def _raise_unasked(bench: RankBench, tried: Tried, output: Tokens) -> None:
+    """Raise Lost where a draft is none of draft's, or a token of the output comes from no call of the target: there are few
+    calls then because the models were looked into in another way."""
+    whole, decided = (*tried.prompt, *output), len(tried.prompt)
+    for number, one in enumerate(runs.rounds(tried.calls, tried.prompt, output), 1):
+        for at, token in enumerate(one.drafts):
+            wanted = tried.text.draft((*whole[: one.begin], *one.drafts[:at]))
+            if wanted not in (None, token):
+                text = (
+                    f"call {number} of target has the token {token} at index {one.begin + at}, where draft gives {wanted} "
+                    "with probability 1. Draw each draft from the last row of draft."
+                )
+                raise _lost(bench, tried, "wrong_result", text, f"the draft {wanted}", f"{token}")
+        if one.begin > decided or len(one.drafts) > tried.k:
+            break
+        decided = max(decided, one.begin + one.accepted + 1)
+    if decided < len(whole):
+        text = (
+            f"output[{decided - len(tried.prompt)}] is right, but no call of target gave its row. Each round gives the "
+            "accepted drafts, at most k, and one more token, all from the rows of one call of target."
+        )
+        raise _lost(bench, tried, "sandbox_violation", text)
 
 
 def _other_text(bench: RankBench, tried: Tried, output: Tokens) -> Lost:

@@ -25,7 +25,7 @@ Spread = dict[Tokens, float]  # outputs, and the probability of each
 class Way:
     """How drafts are accepted and refused. The right way, with one thing changed for a mistake.
 
-    accept: by p/q (ratio), q/p (inverse), p, where p > q (greater), where p >= q (at_least), where p > 0 (possible), or
+    accept: by p/q (ratio), the product of those so far (product), q/p (inverse), p, where p > q (greater), where p >= q (at_least), where p > 0 (possible), or
     all. refused: whence the token after a refusal. row, bonus: how many rows behind the right one p is looked up for a
     draft, and for the token after all drafts ("draft": drawn from the draft's row). greedy: drafts are the likeliest
     tokens. blind: every draft of a round is drawn from the row after the context, but judged by its own. goes_on: drafts behind a refused one
@@ -53,6 +53,10 @@ MISTAKES = {  # what the outputs are distributed like, and what to do
                             "over the draft's."),
     Way(accept="possible"): ("a draft is accepted wherever p[x] > 0", "Accept it with probability min(1, p[x] / q[x])."),
     Way(accept="all"): ("every draft is accepted", "Accept it with probability min(1, p[x] / q[x])."),
+    Way(accept="product"): (
+        "a draft is accepted with the product of the ratios p/q of all drafts so far",
+        "The earlier drafts have been accepted already. Use this draft's own ratio alone.",
+    ),
     Way(refused="target"): ("the token after a refusal is drawn from p itself", "Draw it from norm(max(0, p - q)). "
                             "Accepted drafts have already given each token min(p, q)."),
     Way(refused="draft"): ("the token after a refusal is drawn from q again", "Draw it from norm(max(0, p - q))."),
@@ -166,11 +170,13 @@ class Table:
         found: Spread = {}
         for drafted, mass in self._drafted(before, drafts, way).items():
             running: Spread = {(): mass}  # tokens of rounds that have not ended
+            product = 1.0  # of the ratios so far
             for at, x in enumerate(drafted):
                 context = (*before, *drafted[:at])
                 p = self.row(self.target, (*context, x) if way.row > 0 else context, max(0, -way.row))
                 q = self.row(self.draft, context)
-                accepted = self._chance(way.accept, p[x], q[x])
+                product *= p[x] / q[x] if q[x] else 1.0
+                accepted = self._chance(way.accept, p[x], q[x], product)
                 ended: Spread = {}
                 going: Spread = {}
                 for tokens, share in running.items():
@@ -197,9 +203,10 @@ class Table:
             found = longer
         return found
 
-    def _chance(self, accept: str, p: int, q: int) -> float:
+    def _chance(self, accept: str, p: int, q: int, product: float) -> float:
         """The probability to accept, as numbers on the grid give it."""
         ratio = {
+            "product": product,
             "ratio": p / q if q else p > 0, "p": p / self.levels, "inverse": q / p if p else 1, "greater": p > q,
             "at_least": p >= q, "possible": p > 0, "all": 1.0,
         }[accept]  # fmt: skip
@@ -312,7 +319,7 @@ def contexts(vocabulary: int, most: int) -> Iterator[Tokens]:
 def telling(levels: int, k: int, new: int) -> list[Way]:
     """The mistakes that are to be seen on this grid: all that can be, but of long rounds those about several drafts."""
     hidden = {way for way in MISTAKES if new <= k and way.bonus != "target"}
-    hidden |= {way for way in MISTAKES if min(new, k) == 1 and way.blind}
+    hidden |= {way for way in MISTAKES if min(new, k) == 1 and (way.blind or way.accept == "product")}
     hidden |= {way for way in MISTAKES if new == 1 and (way.goes_on or way.refused == "kept with one more")}
     hidden |= {way for way in MISTAKES if levels == 2 and way.refused in ("even", "same number")}
     if k > 2:
