@@ -296,15 +296,23 @@ def _replayed(bench: RankBench, tried: Tried, beginning: Tokens) -> tuple[tuple[
 
 
 def _raise_refusing(bench: RankBench, every: Sequence[Tried]) -> None:
-    """Raise Lost where too many drafts are refused: in the mean over all ways, the target is called more often than the
-    rule needs. Only where an additional token after all drafts is of no use: that is another check's matter."""
+    """Raise Lost where, in the mean over all ways, the target is called more often than the rule needs, or less often than
+    any can. Only where an additional token after all drafts is of no use: that is another check's matter. For two tokens
+    one call is enough if the first is the draft x, drawn from q: at most with probability sum(min(p, q))."""
     for tried in every:
         most, mine = tried.table.rounds(), _mean(tried)
         if tried.new > tried.k or tried.new == 1:
             continue
         tally.note("mean calls of the target", mine, most, "calls", where=tried.case.label)
-        if mine <= most:
+        if mine == most:
             continue
+        if mine < most:
+            text = (
+                f"on average over all random numbers, your function calls target {_number(mine)} times. With drafts that are "
+                f"drawn from the rows of draft, no rule needs fewer than {_number(most)} calls. Draw each draft from the last "
+                "row of draft, and take the target's rows only from calls of target."
+            )
+            raise _lost(bench, tried, "wrong_result", text, f"{_number(most)} calls", _number(mine))
         text = (
             "the output has the right distribution, but the target is called too often. On average over all random numbers, "
             f"your function calls target {_number(mine)} times, and the rule needs {_number(most)}. "
