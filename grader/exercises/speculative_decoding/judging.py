@@ -346,6 +346,7 @@ def calls(group: str) -> Callable[[RankBench], Any]:
     """With one-hot rows, the target is called at most as often as the rule needs."""
 
     def judge(bench: RankBench) -> Any:
+        right: list[tuple[Tried, Tokens]] = []
         for tried in _tried(bench, group):
             run, text = tried.runs[0], tried.text
             _whole(bench, tried)
@@ -357,6 +358,8 @@ def calls(group: str) -> Callable[[RankBench], Any]:
                        of="plain decoding")  # fmt: skip
             if run.target > text.most:
                 raise _too_many(bench, tried, output)
+            right.append((tried, output))
+        for tried, output in right:
             _raise_unasked(bench, tried, output)
         return _picture(bench, group)
 
@@ -373,7 +376,7 @@ def _raise_unasked(bench: RankBench, tried: Tried, output: Tokens) -> None:
             if wanted not in (None, token):
                 text = (
                     f"call {number} of target has the token {token} at index {one.begin + at}, where draft gives {wanted} "
-                    "with probability 1. Draw each draft from the last row of draft."
+                    f"with probability 1. Draw each draft from the last row of draft.{_stray(tried, output)}"
                 )
                 raise _lost(bench, tried, "wrong_result", text, f"the draft {wanted}", f"{token}")
         if one.begin > decided or len(one.drafts) > tried.k:
