@@ -64,8 +64,8 @@ def ask_once(port: int, method: str, path: str, body: bytes = b"", patience: flo
 class Balancer:
     """Hands requests to `replicas` (ports, by name). Without `probes` it takes all of them for ready.
 
-    A replica counts as ready after one good answer of /ready, and as not ready after `failures` bad ones in a row; it is
-    asked every `period` seconds.
+    A replica counts as ready after one good answer of /ready, and as not ready after `failures` bad ones in a row. It
+    is asked every `period` seconds.
     """
 
     replicas: dict[str, int]

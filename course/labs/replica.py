@@ -3,9 +3,9 @@
     python replica.py PORT_FILE MODEL cut|close|drain [DRAIN_SECONDS]
 
 listens on a free port of the loopback interface and writes its number to PORT_FILE. MODEL is a matrix as NumPy saves
-it, and may come later. At SIGTERM: `cut` ends at once, as a program without a handler does; `close` is what uvicorn does
-by itself, it listens no more and finishes the requests that it has; `drain` first says at /ready that it is not ready,
-goes on for so many seconds, and then closes.
+it, and may come later. At SIGTERM: `cut` ends at once, as a program without a handler does; `close` is what uvicorn
+does by itself: it listens no more, and finishes the requests that it has; `drain` first says at /ready that it is not
+ready, goes on for so many seconds, and then closes.
 """
 
 from __future__ import annotations
