@@ -51,6 +51,7 @@ EXERCISES = (
     "ring_attention",
     "expert_parallel",
     "zero_bubble",
+    "speculative_decoding",
 )
 FAMILIES = (
     "forged_frames",

@@ -1,0 +1,43 @@
+"""generate: speculative decoding, whose outputs have exactly the target's distribution.
+
+Leviathan et al. 2023, "Fast Inference from Transformers via Speculative Decoding", algorithm 1 and appendix A.1; Chen et
+al. 2023, "Accelerating Large Language Model Decoding with Speculative Sampling". Nothing is estimated: on models whose
+probabilities are multiples of 1/2 or 1/4 every way that a run can go is tried, and the outputs' distribution is compared
+with the target's number by number.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from grader.exercise import Check, Exercise
+from grader.exercises.speculative_decoding import judging
+from grader.exercises.speculative_decoding.cases import cases
+from grader.ranks.program import Function, Limits
+from grader.worlds.ranks import Ranks
+
+IN_BOX = Path(__file__).with_name("in_box.py")
+
+EXERCISE = Exercise(
+    name="speculative_decoding",
+    chapter="17",
+    title="Speculative decoding",
+    minutes=60,
+    difficulty=2,
+    world=Ranks(
+        (Function("generate", ("target", "draft", "prompt", "max_new_tokens", "k", "rng")),),
+        cases,
+        limits=Limits(cpu_seconds=20, idle_seconds=15, silent_seconds=40, wall_seconds=60),
+        in_box=IN_BOX,
+    ),
+    checks=(
+        Check("short", "Few tokens, probabilities in quarters: exactly the target's distribution", 6,
+              judging.distribution("short")),
+        Check("long", "Several rounds or drafts, in halves: exactly the target's distribution", 5,
+              judging.distribution("long")),
+        Check("agreeing", "A draft that agrees: k + 1 tokens for each call of the target", 3, judging.calls("agreeing")),
+        Check("wrong", "A draft that is wrong now and then, or always", 3, judging.calls("wrong")),
+        Check("budget", "At most k drafts and 2k + 1 random numbers a round", 2, judging.budget),
+        Check("length", "A list of exactly max_new_tokens ints", 1, judging.lengths),
+    ),
+)  # fmt: skip
