@@ -63,6 +63,8 @@ class Scheduler(Baton):
             seconds *= self.mishaps.slowness(rank.number)
         since, rank.clock = rank.clock, rank.clock + seconds
         self.span(COMPUTE, rank, since, rank.clock, line, name=name)
+        if name and self.mishaps is not None and self.mishaps.dies_computing(rank.number):
+            self._call_at((since + rank.clock) / 2, functools.partial(self._kill, rank))
         self._make_ready(rank)
         self._give_way(rank)
 
@@ -266,7 +268,7 @@ class Scheduler(Baton):
     def _set_kills(self, mishaps: Mishaps) -> None:
         mishaps.begin()
         for fault in mishaps.kills.values():
-            if not fault.op:
+            if not fault.op and not fault.compute:
                 self._call_at(fault.since, functools.partial(self._kill, self.ranks[fault.rank]))
 
     def _kill(self, rank: Rank, time: float, unwinds: bool = False) -> None:
