@@ -33,6 +33,9 @@ def _network(share: float) -> Network:
     return Network(alpha=LAYER / 100, beta=share * LAYER / TOKEN_BYTES)
 
 
+DEATHS = tuple(f"death {number}" for number in range(1, 8))  # a group each: one that goes wrong hides no other
+SPREAD = DEATHS[3], DEATHS[4], DEATHS[6]  # in which several prefillers and decoders share what is lost
+WITHOUT = "tokens", "bytes", "busy"  # groups of cases in which nobody dies
 SLOW, FAST = _network(0.6), _network(0.1)
 
 
@@ -41,7 +44,9 @@ def cases(draw: Draw) -> Iterator[Case]:
     decide there who gets what, so messages may differ."""
     quick, long = 0.02, 0.3
 
-    def plan(prefillers: int, decoders: int, lengths: tuple[int, ...], layers: int, *decode: float, **more: int) -> Plan:
+    def plan(
+        prefillers: int, decoders: int, lengths: tuple[int, ...], layers: int, *decode: float, **more: int
+    ) -> Plan:
         times = decode if len(decode) == decoders else decode * decoders
         return Plan(prefillers, decoders, lengths, layers, LAYER, times, **more)
 
@@ -59,13 +64,17 @@ def cases(draw: Draw) -> Iterator[Case]:
     yield _case(draw, "busy", plan(2, 3, (6, 9, 4, 7, 5, 8, 6, 7, 9, 4, 5, 6), 3, 0.004, 2.0, 0.004), FAST)
     yield _case(draw, "busy", plan(3, 2, (6, 9, 4, 7, 5, 8), 3, 0.004, 2.0), FAST)
     lengths = (6, 9, 4, 7, 5, 8)
-    yield _case(draw, "death", plan(1, 2, lengths, 2, 0.005, killed=1, during=1), FAST)
-    yield _case(draw, "death", plan(1, 3, lengths, 2, long, quick, quick, killed=1, during=2), FAST)
-    yield _case(draw, "death", plan(2, 2, (7, 5), 3, long, killed=3, during=1), FAST)
-    yield _case(draw, "death", plan(2, 3, lengths, 3, long, killed=2, during=1), FAST)
-    yield _case(draw, "death", plan(2, 3, lengths, 3, long, killed=4, during=2), FAST)
-    yield _case(draw, "death", plan(3, 2, lengths, 3, long, quick, killed=4, during=3), FAST)
-    yield _case(draw, "death", plan(3, 3, lengths, 2, 0.001, long, long, killed=3, during=2), FAST)
+    deaths = (
+        plan(1, 2, lengths, 2, 0.005, killed=1, during=1),  # long before the last prefill
+        plan(1, 3, lengths, 2, long, quick, quick, killed=1, during=2),  # all else was decoded long ago
+        plan(2, 2, (7, 5), 3, long, killed=3, during=1),  # its only one
+        plan(2, 3, lengths, 3, long, killed=2, during=1),  # sends to it are pending
+        plan(2, 3, lengths, 3, long, killed=4, during=2),  # the prefillers have nothing more to do
+        plan(3, 2, lengths, 3, long, quick, killed=4, during=3),  # it is done before the others
+        plan(3, 3, lengths, 2, 0.001, long, long, killed=3, during=2),  # the others decode their first one
+    )
+    for group, each in zip(DEATHS, deaths, strict=True):
+        yield _case(draw, group, each, FAST)
     yield _case(draw, "real", Plan(2, 2, (5, 8, 3, 6, 9), 3, 0.0, (0.0, 0.0)), ROUNDS, "gloo")
     yield _case(draw, "real", Plan(1, 3, (7, 4, 6), 2, 0.0, (0.0, 0.0, 0.0)), ROUNDS, "gloo")
 
@@ -106,13 +115,15 @@ EXERCISE = Exercise(
     ),
     checks=(
         Check("tokens", "Each request's tokens are those of the model alone", 4, checks.right(served, "tokens")),
-        Check("balance", "Each request is prefilled once, and the work is shared evenly", 3, judging.balance),
+        Check("balance", "Each request is prefilled once, and the work is shared evenly", 3, judging.balance(*WITHOUT)),
         Check("bytes", "Each cache is sent once, and little else", 3, judging.sizes),
         Check("overlap", "A layer's cache is on its way while the next is computed", 4, judging.overlap),
         Check("busy", "A busy decoder does not hold up a prefiller", 4, judging.busy),
-        Check("death", "A decoder dies, and all requests are decoded by the others", 6, judging.death),
-        Check("shared_out", "Only the dead rank's requests are done again, shared evenly", 3, judging.shared_out),
-        Check("waited", "Every request is waited for", 2, judging.waited("tokens", "busy", "death")),
+        Check("death", "A decoder dies, and all requests are decoded by the others", 6, judging.death(*DEATHS)),
+        Check(
+            "shared_out", "Only the dead rank's requests are done again, shared evenly", 3, judging.shared_out(*SPREAD)
+        ),
+        Check("waited", "Every request is waited for", 2, judging.waited(*WITHOUT, *DEATHS)),
         Check("real", "On four real processes", 2, checks.right(served, "real")),
     ),
 )

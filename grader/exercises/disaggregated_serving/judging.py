@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Sequence
+from dataclasses import replace
 
 from grader import tally
 from grader.exercises.common import checks
 from grader.exercises.disaggregated_serving.given import Given, Plan
-from grader.exercises.disaggregated_serving.served import WRONG, NANOSECONDS, Pass, Served, raced, served
+from grader.exercises.disaggregated_serving.served import NANOSECONDS, WRONG, Pass, Served, raced, right_ones, served
 from grader.lost import Lost
 from grader.ranks.program import CallResult
 from grader.says import counted, listed
@@ -25,16 +25,19 @@ IDLE = 1.1  # of the time that a prefiller computes
 # ---- who does what
 
 
-def balance(bench: RankBench) -> Outcome:
+def balance(*groups: str) -> checks.Judge:
     """Each request is prefilled once, and the numbers of requests differ by at most one."""
-    for group in ("tokens", "bytes", "busy"):
-        for case, _, found in checks.if_right(served(bench, group), WRONG):
+
+    def judge(bench: RankBench) -> Outcome:
+        for case, _, found in right_ones(bench, groups):
             _prefilled_once(bench, case, found)
             plan: Plan = case.expected.plan
             began = Counter(rank for rank, _ in {(each.rank, each.request) for each in found.prefills})
             _even(bench, case, "prefiller", {rank: began[rank] for rank in plan.prefilling})
             _even(bench, case, "decoder", {rank: len(tokens) for rank, tokens in found.returned.items()})
-    return bench.picture("tokens")
+        return bench.picture(groups[0])
+
+    return judge
 
 
 def _prefilled_once(bench: RankBench, case: Case, found: Served) -> None:
@@ -201,7 +204,7 @@ def _waited_for(result: CallResult, rank: int, since: float, until: float) -> tu
     waits = [
         op
         for op in result.trace.operations(rank)
-        if 0 <= op.waited and op.waited < until * NANOSECONDS - 1 and op.resumed > since * NANOSECONDS + 1
+        if op.waited >= 0 and op.waited < until * NANOSECONDS - 1 and op.resumed > since * NANOSECONDS + 1
     ]
     if not waits:
         return "", 0
@@ -215,8 +218,7 @@ def _ms(seconds: float) -> str:
 
 
 def _at(loss: Lost, line: int) -> Lost:
-    from dataclasses import replace
-
+    """A loss that is about one of the learner's lines."""
     return Lost(replace(loss.diagnosis, line=line or None), loss.picture)
 
 
@@ -234,15 +236,23 @@ def busy(bench: RankBench, case: Case, result: CallResult, found: Served) -> Non
             continue
         upto = mine[: others[-1] + 1]
         work, ended = sum(each.until - each.since for each in upto), upto[-1].until
-        tally.note("the last prefill of the others' requests ends", 1e3 * ended, 1e3 * IDLE * work, "ms", where=case.label)
+        tally.note(
+            "the last prefill of the others' requests ends", 1e3 * ended, 1e3 * IDLE * work, "ms", where=case.label
+        )
         if ended <= IDLE * work:
             continue
         begins = [0.0, *(each.until for each in upto)]
         gaps = [(each.since - before, before, each) for before, each in zip(begins, upto, strict=False)]
         _, before, after = max(gaps, key=lambda gap: gap[0])
         told, line = _waited_for(result, rank, before, after.since)
-        decoding = next((d for d in found.decodes if d.rank == slow and d.since < after.since and d.until > before), None)
-        doing = f"Rank {slow} decoded request {decoding.request} until {_ms(decoding.until)} meanwhile. " if decoding else ""
+        decoding = next(
+            (d for d in found.decodes if d.rank == slow and d.since < after.since and d.until > before), None
+        )
+        doing = (
+            f"Rank {slow} decoded request {decoding.request} until {_ms(decoding.until)} meanwhile. "
+            if decoding
+            else ""
+        )
         message = (
             f"With {case.label}: rank {rank} computed nothing from {_ms(before)} to {_ms(after.since)}, before layer "
             f"{after.layer} of request {after.request}, which belongs to rank {found.owner(after.request)}. {told}"
@@ -255,24 +265,42 @@ def busy(bench: RankBench, case: Case, result: CallResult, found: Served) -> Non
 # ---- after a death
 
 
-@checks.judged(served, "death")
-def death(bench: RankBench, case: Case, _: CallResult, found: Served) -> None:
-    """What `served` looks at: all requests are returned, once, by living decoders."""
+def death(*groups: str) -> checks.Judge:
+    """All requests are returned, once, by living decoders, wherever one dies."""
+
+    def judge(bench: RankBench) -> Outcome:
+        for group in groups:
+            for _ in served(bench, group):
+                pass
+        return bench.picture(groups[0])
+
+    return judge
 
 
-@checks.judged(served, "death", "the tokens after a death are wrong")
-def shared_out(bench: RankBench, case: Case, result: CallResult, found: Served) -> None:
+def shared_out(*groups: str) -> checks.Judge:
     """The requests of the dead are spread evenly, prefilled at most once more, and nothing else is sent again."""
+
+    def judge(bench: RankBench) -> Outcome:
+        seen = ""
+        for case, result, found in right_ones(bench, groups, "the tokens are wrong wherever a decoder dies"):
+            _shared_out(bench, case, result, found)
+            seen = seen or case.group
+        return bench.picture(seen)
+
+    return judge
+
+
+def _shared_out(bench: RankBench, case: Case, result: CallResult, found: Served) -> None:
     given: Given = case.expected
     plan = given.plan
     _even(bench, case, "decoder", {rank: len(tokens) for rank, tokens in found.returned.items()})
     share = len(given.requests) // plan.decoders
-    twice = Counter(each.request for each in found.prefills if each.layer == 0)
-    again = sum(many - 1 for many in twice.values())
+    times = Counter(each.request for each in found.prefills if each.layer == 0)
+    again = sum(many - 1 for many in times.values())
     if again > share:
         message = (
-            f"With {case.label}: {counted(again, 'prefill')} came on top of one for each request. Rank {plan.killed} "
-            f"had {counted(share, 'request')}. Only these need another prefill: all others keep their decoder."
+            f"With {case.label}: prefillers prefilled {counted(again, 'request')} again. Rank {plan.killed} had only "
+            f"{counted(share, 'request')}. Every other request keeps its decoder and its caches: do not do it again."
         )
         raise bench.lost(case, "too_slow", message, None, f"at most {share}", str(again))
     _sent(bench, case, result, found, HEADERS * plan.layers * (len(given.requests) + share))
@@ -285,11 +313,11 @@ def waited(*groups: str) -> checks.Judge:
     """Every request is waited for, or has failed."""
 
     def judge(bench: RankBench) -> Outcome:
-        for group in groups:
-            for case, result, _ in checks.if_right(served(bench, group), WRONG):
-                noticed: Sequence[object] = raced(case, result)
-                if noticed:
-                    raise Lost(raced(case, result)[0], bench.outcome(case))
-        return bench.picture(groups[0])
+        seen = ""
+        for case, result, _ in right_ones(bench, groups):
+            if found := raced(case, result):
+                raise Lost(found[0], bench.outcome(case))
+            seen = seen or case.group
+        return bench.picture(seen)
 
     return judge

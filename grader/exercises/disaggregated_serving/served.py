@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -83,6 +83,24 @@ def served(bench: RankBench, group: str) -> Iterator[tuple[Case, CallResult, Ser
         raise _of_a_death(loss) from None
 
 
+def right_ones(
+    bench: RankBench, groups: Sequence[str], because: str = WRONG
+) -> Iterator[tuple[Case, CallResult, Served]]:
+    """The calls of those of `groups` in which all is as it must be. Raises Lost if it is so in none of them."""
+    losses = []
+    for group in groups:
+        try:
+            found = list(served(bench, group))
+        except Lost as loss:
+            losses.append(loss)
+        else:
+            yield from found
+    if len(losses) == len(groups):
+        first = losses[0]
+        told = checks.not_judged(first.diagnosis, because)
+        raise Lost(told, first.picture, first.schedule, first.broke)
+
+
 def raced(case: Case, result: CallResult) -> tuple[Diagnosis, ...]:
     """What was noticed of buffers and requests. A request to or from a rank that died has failed: nobody need wait."""
     plan: Plan = case.expected.plan
@@ -103,6 +121,9 @@ def _of_a_death(loss: Lost) -> Lost:
         " From then on, a receive from it, a send to it and a wait on such a request raise RuntimeError. So does each "
         "rank's next receive from any source, once. Catch the error, and have living decoders decode all requests of "
         "the dead one."
+        if " raised " in after
+        else " Let no rank return while another one still sends to it or waits for it: first, all requests must be "
+        "decoded on living ranks, and all messages received."
     )
     return Lost(replace(loss.diagnosis, message=told + advice), loss.picture)
 

@@ -61,10 +61,12 @@ class Scheduler(Baton):
             raise ValueError(f"a rank can compute or sleep for 0 to {LONGEST:g} seconds, not for {seconds}")
         if self.mishaps is not None:
             seconds *= self.mishaps.slowness(rank.number)
-        since, rank.clock = rank.clock, rank.clock + seconds
-        self.span(COMPUTE, rank, since, rank.clock, line, name=name)
+        since, until = rank.clock, rank.clock + seconds
         if name and self.mishaps is not None and self.mishaps.dies_computing(rank.number):
-            self._call_at((since + rank.clock) / 2, functools.partial(self._kill, rank))
+            until -= seconds / 2
+            self._call_at(until, functools.partial(self._kill, rank))
+        rank.clock = since + seconds
+        self.span(COMPUTE, rank, since, until, line, name=name)
         self._make_ready(rank)
         self._give_way(rank)
 
