@@ -13,7 +13,7 @@ from pathlib import Path
 from grader.exercise import Check, Draw, Exercise
 from grader.exercises.common import checks
 from grader.exercises.disaggregated_serving import judging
-from grader.exercises.disaggregated_serving.given import HEADS, Given, Plan, given
+from grader.exercises.disaggregated_serving.given import HEADS, Given, Plan, drawn
 from grader.exercises.disaggregated_serving.served import served
 from grader.ranks import faults
 from grader.ranks.network import ROUNDS, Network
@@ -85,7 +85,7 @@ def _case(draw: Draw, group: str, plan: Plan, network: Network, engine: str = "s
         f"{counted(plan.prefillers, 'prefiller')}, {counted(plan.decoders, 'decoder')} and "
         f"{counted(len(plan.lengths), 'request')}"
     )
-    found: Given = given(plan, draw, f"{group} {plan}")
+    found: Given = drawn(plan, draw, f"{group} {plan}")
     told = {"prefillers": plan.prefillers, "heads": HEADS, "layer": plan.layer}
     answers = {str(key): [len(each.prompt), len(each.tokens)] for key, each in found.requests.items()}
     prefills = {**told, "prefills": True, "requests": [[key, each.prompt] for key, each in found.requests.items()]}

@@ -84,7 +84,7 @@ class Given:
         return sum(request.cache_bytes * self.plan.layers for request in self.requests.values())
 
 
-def given(plan: Plan, draw: Draw, name: str) -> Given:
+def drawn(plan: Plan, draw: Draw, name: str) -> Given:
     """Fresh weights and requests: ids in no order, no two prompts and no two answers the same.
 
     All ids leave the same rest when they are divided by 2, 3, 4 or 6, so that whoever deals requests out by id, and not
@@ -94,7 +94,7 @@ def given(plan: Plan, draw: Draw, name: str) -> Given:
     scale = plan.width**-0.5
     embed = rng.normal(0, 1, (2, VOCABULARY + 1, plan.width)).astype(np.float32)
     positions = rng.normal(0, 0.5, (max(plan.lengths) + plan.new, plan.width)).astype(np.float32)
-    gains = np.array([1.5, 1.5, 1.5, 2.0, 1.5, 1.5])[:, None, None] * scale
+    gains = np.array([3.0, 3.0, 1.5, 2.0, 1.5, 1.5])[:, None, None] * scale  # sharp attention, also over long prompts
     weights = (rng.normal(0, 1, (plan.layers, 6, plan.width, plan.width)) * gains).astype(np.float32)
     parts = embed.astype(np.float64), positions.astype(np.float64), weights.astype(np.float64)
     ids = (rng.integers(12) + 12 * rng.permutation(np.arange(1, 83))[: len(plan.lengths)]).tolist()
