@@ -33,7 +33,7 @@ def _network(share: float) -> Network:
     return Network(alpha=LAYER / 100, beta=share * LAYER / TOKEN_BYTES)
 
 
-DEATHS = tuple(f"death {number}" for number in range(1, 8))  # a group each: one that goes wrong hides no other
+DEATHS = tuple(f"death {number}" for number in range(1, 9))  # a group each: one that goes wrong hides no other
 SPREAD = DEATHS[3], DEATHS[4], DEATHS[6]  # in which several prefillers and decoders share what is lost
 WITHOUT = "tokens", "bytes", "busy"  # groups of cases in which nobody dies
 SLOW, FAST = _network(0.6), _network(0.1)
@@ -72,6 +72,7 @@ def cases(draw: Draw) -> Iterator[Case]:
         plan(2, 3, lengths, 3, long, killed=4, during=2),  # the prefillers have nothing more to do
         plan(3, 2, lengths, 3, long, quick, killed=4, during=3),  # it is done before the others
         plan(3, 3, lengths, 2, 0.001, long, long, killed=3, during=2),  # the others decode their first one
+        plan(2, 3, (4, 60, 3, 80, 5, 70), 3, 0.002, killed=4, during=1),  # a prefiller is late to hear of it
     )
     for group, each in zip(DEATHS, deaths, strict=True):
         yield _case(draw, group, each, FAST)

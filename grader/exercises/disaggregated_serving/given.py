@@ -91,6 +91,15 @@ def drawn(plan: Plan, draw: Draw, name: str) -> Given:
     by place, gives all of them to one rank.
     """
     rng = draw.generator(name)
+    for _ in range(MOST_DRAWS):
+        found = _drawn(plan, rng)
+        if found is not None:
+            return found
+    raise RuntimeError("no model has answers that float32 is sure of")
+
+
+def _drawn(plan: Plan, rng: np.random.Generator) -> Given | None:
+    """One model with its requests; None where some prompt's choices are too close, whatever its tokens are."""
     scale = plan.width**-0.5
     embed = rng.normal(0, 1, (2, VOCABULARY + 1, plan.width)).astype(np.float32)
     positions = rng.normal(0, 0.5, (max(plan.lengths) + plan.new, plan.width)).astype(np.float32)
@@ -100,17 +109,16 @@ def drawn(plan: Plan, draw: Draw, name: str) -> Given:
     ids = (rng.integers(12) + 12 * rng.permutation(np.arange(1, 83))[: len(plan.lengths)]).tolist()
     requests: dict[int, Request] = {}
     for place, (request, length) in enumerate(zip(ids, plan.lengths, strict=True)):
-        for _ in range(MOST_DRAWS):
+        for _ in range(MOST_DRAWS // 10):
             prompt = tuple(rng.integers(0, VOCABULARY, length).tolist())
             caches = tuple(prefilled(*parts, prompt))
             tokens, margin = decoded(*parts, caches, plan.new - place % 2)
-            other = [*requests.values()]
-            fresh = all(prompt != each.prompt and tokens[:3] != each.tokens[:3] for each in other)
+            fresh = all(prompt != each.prompt and tokens[:3] != each.tokens[:3] for each in requests.values())
             if fresh and margin > MARGIN:
+                requests[request] = Request(prompt, tokens, caches)
                 break
         else:
-            raise RuntimeError(f"no prompt of {length} tokens has an answer that float32 is sure of")
-        requests[request] = Request(prompt, tokens, caches)
+            return None
     return Given(plan, requests, embed, positions, weights)
 
 

@@ -70,7 +70,7 @@ def served(bench: RankBench, group: str) -> Iterator[tuple[Case, CallResult, Ser
             try:
                 found = _found(bench, case, result)
                 _killed_there(bench, case, found)
-                _caches(bench, case, found)
+                _caches(bench, case, result, found)
                 _each_once(bench, case, found)
                 _tokens(bench, case, found)
                 _arrived(bench, case, result, found)
@@ -97,6 +97,8 @@ def right_ones(
             yield from found
     if len(losses) == len(groups):
         first = losses[0]
+        if first.diagnosis.kind not in ("wrong_result", "lost_or_duplicated"):
+            raise first
         told = checks.not_judged(first.diagnosis, because)
         raise Lost(told, first.picture, first.schedule, first.broke)
 
@@ -117,14 +119,19 @@ def _of_a_death(loss: Lost) -> Lost:
     plan: Plan = case.expected.plan
     after = loss.diagnosis.message.removeprefix(ASKED).split(". ", 1)[-1]
     told = f"With {case.label}: rank {plan.killed} was killed inside its model.decode() number {plan.during}. {after}"
-    advice = (
-        " From then on, a receive from it, a send to it and a wait on such a request raise RuntimeError. So does each "
-        "rank's next receive from any source, once. Catch the error, and have living decoders decode all requests of "
-        "the dead one."
-        if " raised " in after
-        else " Let no rank return while another one still sends to it or waits for it: first, all requests must be "
-        "decoded on living ranks, and all messages received."
-    )
+    if "PeerGone" in after:
+        advice = (
+            " From its death on, a receive from it, a send to it and a wait on such a request raise RuntimeError. So "
+            "does each rank's next receive from any source, once. Catch the error, and have living decoders decode all "
+            "requests of the dead one."
+        )
+    elif " raised " in after:
+        advice = " This happens only where a decoder dies."
+    else:
+        advice = (
+            " Find out who should have sent the message that each of these ranks waits for. Ranks may return only when "
+            "living ranks have decoded all requests, and nobody still sends to them or waits for them."
+        )
     return Lost(replace(loss.diagnosis, message=told + advice), loss.picture)
 
 
@@ -206,7 +213,7 @@ def _killed_there(bench: RankBench, case: Case, found: Served) -> None:
         raise bench.lost(case, "wrong_result", message, plan.killed, counted(share, "request"), str(began))
 
 
-def _caches(bench: RankBench, case: Case, found: Served) -> None:
+def _caches(bench: RankBench, case: Case, result: CallResult, found: Served) -> None:
     """Raise Lost at the first cache that a living decoder decoded from and that is not the one of that layer."""
     given: Given = case.expected
     for rank, decoded in found.seen.items():
@@ -216,12 +223,27 @@ def _caches(bench: RankBench, case: Case, found: Served) -> None:
                 continue
             wrong = [i for i, (got, own) in enumerate(zip(caches, right.caches, strict=False)) if not near(got, own)]
             if wrong:
-                layers = f"layer{'s' * (len(wrong) > 1)} {listed(wrong)}"
-                message = (
-                    f"With {case.label}: rank {rank} called model.decode({request}, caches), and the cache of {layers} "
-                    f"is wrong. {_what(given, request, wrong, caches)}"
-                )
+                many = f"caches of layers {listed(wrong)} are" if len(wrong) > 1 else f"cache of layer {wrong[0]} is"
+                what = _open_receives(result, found, rank, request, right) or _what(given, request, wrong, caches)
+                message = f"With {case.label}: rank {rank} called model.decode({request}, caches), and the {many} wrong. {what}"
                 raise bench.lost(case, "wrong_result", message, rank, "the values of prefill_layer()", "others")
+
+
+def _open_receives(result: CallResult, found: Served, rank: int, request: int, right: Request) -> str:
+    """What is said where receives of such a cache were open when a rank decoded: what the buffers held is luck."""
+    began = next((each.since for each in found.decodes if (each.rank, each.request) == (rank, request)), -1.0)
+    receives = [op for op in result.trace.operations(rank) if op.receives and op.size == right.cache_bytes]
+    early = [
+        op
+        for op in receives
+        if op.posted <= began * NANOSECONDS and (op.waited < 0 or op.waited >= began * NANOSECONDS)
+    ]
+    if not early:
+        return ""
+    return (
+        f"When it did, it had not waited for {counted(len(early), 'receive')} of such a cache. The buffers may hold "
+        "anything until wait() returns. Wait for the receives of all layers first."
+    )
 
 
 def near(got: Array, right: Array, much: float = NEAR) -> bool:
@@ -241,6 +263,11 @@ def _what(given: Given, request: int, wrong: list[int], caches: list[Array]) -> 
                 f"All caches are those of request {other}. Send the request's id along with its caches, and keep the "
                 "two together on the decoder."
             )
+    if len(caches) > 1 and all(near(one, caches[0]) for one in caches[1:]):
+        return (
+            f"All {len(caches)} caches hold the same values. Give the cache of each layer a buffer of its own, and do not "
+            "receive into it again before model.decode()."
+        )
     for j, cache in enumerate(own.caches):
         if near(got, cache):
             return (
