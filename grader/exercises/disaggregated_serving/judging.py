@@ -9,7 +9,7 @@ from dataclasses import replace
 from grader import tally
 from grader.exercises.common import checks
 from grader.exercises.disaggregated_serving.given import Given, Plan
-from grader.exercises.disaggregated_serving.served import NANOSECONDS, WRONG, Pass, Served, raced, right_ones, served
+from grader.exercises.disaggregated_serving.served import NANOSECONDS, WRONG, Served, raced, right_ones, served
 from grader.lost import Lost
 from grader.ranks.program import CallResult
 from grader.says import counted, listed
@@ -43,7 +43,7 @@ def balance(*groups: str) -> checks.Judge:
 def _prefilled_once(bench: RankBench, case: Case, found: Served) -> None:
     """Raise Lost unless each layer of each request was computed once."""
     given: Given = case.expected
-    times = Counter((each.request, each.layer) for each in found.prefills if _long_enough(given, each))
+    times = Counter((each.request, each.layer) for each in found.prefills)
     for request in given.requests:
         for layer in range(given.plan.layers):
             many = times[request, layer]
@@ -64,12 +64,25 @@ def _prefilled_once(bench: RankBench, case: Case, found: Served) -> None:
             raise bench.lost(case, "sandbox_violation", message, None, "once", "never")
 
 
-def _long_enough(given: Given, each: Pass) -> bool:
-    """Whether a pass took as long as it does: what took less was none of the model's."""
-    plan = given.plan
-    if each.layer < 0:
-        return each.until - each.since >= 0.99 * plan.decode[each.rank - plan.prefillers]
-    return each.until - each.since >= 0.99 * plan.layer * len(given.requests[each.request].prompt)
+def _decoded_once(bench: RankBench, case: Case, found: Served) -> None:
+    """Raise Lost unless each request was decoded once, by the rank that returned it."""
+    given: Given = case.expected
+    for request in given.requests:
+        ranks = [each.rank for each in found.decodes if each.request == request]
+        owner = found.owner(request)
+        if ranks == [owner]:
+            continue
+        if owner in ranks:
+            message = (
+                f"With {case.label}: request {request} was decoded {len(ranks)} times, by ranks {listed(ranks)}. Call "
+                "model.decode() once for each request."
+            )
+            raise bench.lost(case, "lost_or_duplicated", message, ranks[-1], "once", f"{len(ranks)} times")
+        message = (
+            f"With {case.label}: rank {owner} returned request {request}, but model.decode() took no time there. Get the "
+            "tokens from model.decode()."
+        )
+        raise bench.lost(case, "sandbox_violation", message, owner, "once", "never")
 
 
 def _even(bench: RankBench, case: Case, what: str, numbers: dict[int, int]) -> None:
@@ -137,12 +150,13 @@ def overlap(bench: RankBench, case: Case, result: CallResult, found: Served) -> 
     given: Given = case.expected
     plan = given.plan
     _prefilled_once(bench, case, found)
+    _decoded_once(bench, case, found)
     for request, each in given.requests.items():
         computing = plan.layers * plan.layer * len(each.prompt)
         transfer = case.network.cost(0, 1, each.cache_bytes)
         most = LATE * (computing + transfer)
         rank = found.owner(request)
-        began = next(one.since for one in found.decodes if one.request == request and one.rank == rank)
+        began = next(one.since for one in found.decodes if one.request == request)
         whole = computing + plan.layers * transfer
         tally.note("model.decode() begins", 1e3 * began, 1e3 * most, "ms", where=case.label,
                    reference=1e3 * whole, of="without overlap")  # fmt: skip
