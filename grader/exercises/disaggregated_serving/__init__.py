@@ -116,7 +116,12 @@ EXERCISE = Exercise(
     ),
     checks=(
         Check("tokens", "Each request's tokens are those of the model alone", 4, checks.right(served, "tokens")),
-        Check("balance", "Each request is prefilled once, and the work is shared evenly", 3, judging.balance(*WITHOUT)),
+        Check(
+            "balance",
+            "Each request is prefilled and decoded once, and the work is shared evenly",
+            3,
+            judging.balance(*WITHOUT),
+        ),
         Check("bytes", "Each cache is sent once, and little else", 3, judging.sizes),
         Check("overlap", "A layer's cache is on its way while the next is computed", 4, judging.overlap),
         Check("busy", "A busy decoder does not hold up a prefiller", 4, judging.busy),

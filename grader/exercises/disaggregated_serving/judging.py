@@ -12,7 +12,7 @@ from grader.exercises.disaggregated_serving.given import Given, Plan
 from grader.exercises.disaggregated_serving.served import NANOSECONDS, WRONG, Served, raced, right_ones, served
 from grader.lost import Lost
 from grader.ranks.program import CallResult
-from grader.says import counted, listed
+from grader.says import counted, listed, names
 from grader.trace.events import SEND, Operation
 from grader.worlds.cases import Case
 from grader.worlds.ranks import Outcome, RankBench
@@ -26,11 +26,12 @@ IDLE = 1.1  # of the time that a prefiller computes
 
 
 def balance(*groups: str) -> checks.Judge:
-    """Each request is prefilled once, and the numbers of requests differ by at most one."""
+    """Each request is prefilled and decoded once, and the numbers of requests differ by at most one."""
 
     def judge(bench: RankBench) -> Outcome:
         for case, _, found in right_ones(bench, groups):
             _prefilled_once(bench, case, found)
+            _decoded_once(bench, case, found)
             plan: Plan = case.expected.plan
             began = Counter(rank for rank, _ in {(each.rank, each.request) for each in found.prefills})
             _even(bench, case, "prefiller", {rank: began[rank] for rank in plan.prefilling})
@@ -74,8 +75,8 @@ def _decoded_once(bench: RankBench, case: Case, found: Served) -> None:
             continue
         if owner in ranks:
             message = (
-                f"With {case.label}: request {request} was decoded {len(ranks)} times, by ranks {listed(ranks)}. Call "
-                "model.decode() once for each request."
+                f"With {case.label}: request {request} was decoded {len(ranks)} times, by {names(sorted({*ranks}))}. "
+                "Call model.decode() once for each request."
             )
             raise bench.lost(case, "lost_or_duplicated", message, ranks[-1], "once", f"{len(ranks)} times")
         message = (
@@ -183,10 +184,13 @@ def _held_up(case: Case, result: CallResult, found: Served, request: int, rank: 
     if mine[0].since > given.plan.layer:
         return f"Rank {source} begins to prefill it only at {_ms(mine[0].since)}.", 0
     size = given.requests[request].cache_bytes
-    sends = [op for op in result.trace.operations(source) if op.kind == SEND and op.peer == rank and op.size >= size]
+    sends = [op for op in result.trace.operations(source) if op.kind == SEND and op.peer == rank and op.size > HEADERS]
     first = next(iter(sends), None)
     if first is None:
-        return "The caches went another way than from the prefiller to this decoder. Send them straight there.", 0
+        return (
+            f"Rank {source} prefilled it, but did not send its caches to rank {rank} itself. Send them straight there.",
+            0,
+        )
     if first.posted / NANOSECONDS >= last.until:
         return (
             f"Rank {source} had the cache of layer 0 at {_ms(layers[0].until)}, but sent it only at "
@@ -203,6 +207,11 @@ def _held_up(case: Case, result: CallResult, found: Served, request: int, rank: 
                 line,
             )
     late = max(sends, key=lambda op: op.posted)
+    if late.size > size:
+        return (
+            f"Rank {source} sent {late.size:,} bytes for a cache of {size:,} bytes. Send the float32 cache alone.",
+            late.line,
+        )
     if late.started >= 0 and late.started > late.posted + 1e-3 * NANOSECONDS:
         return (
             f"Rank {source} posted its last send to rank {rank} at {_ms(late.posted / NANOSECONDS)}, but it began to "

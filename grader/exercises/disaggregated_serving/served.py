@@ -401,9 +401,12 @@ def _arrived(bench: RankBench, case: Case, result: CallResult, found: Served) ->
         if receive.rank in came and receive.done:
             came[receive.rank].append((receive.resumed, send.size))
     for rank, requests in found.returned.items():
-        least, order = 0, [each for each in found.decodes if each.rank == rank and each.request in requests]
-        ends = [(each.request, each.since * NANOSECONDS + 1) for each in order] if result.trace.virtual else []
-        for request, until in ends or [(request, math.inf) for request in requests]:
+        began = dict.fromkeys(requests, math.inf)
+        for each in reversed(found.decodes if result.trace.virtual else []):
+            if each.rank == rank and each.request in requests:
+                began[each.request] = each.since * NANOSECONDS + 1  # at first
+        least = 0
+        for request, until in sorted(began.items(), key=lambda pair: pair[1]):
             least += given.requests[request].cache_bytes * given.plan.layers
             there = sum(size for when, size in came[rank] if when <= until)
             if there < least:
