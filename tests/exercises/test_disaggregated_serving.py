@@ -13,8 +13,9 @@ import torch
 from grader.authoring import verdicts, wrong
 from grader.exercise import Draw, Grading
 from grader.exercises.disaggregated_serving import DEATHS, IN_BOX, served
+from grader.exercises.disaggregated_serving.caches import near, what
 from grader.exercises.disaggregated_serving.given import HEADS, Array, Given, Plan, drawn
-from grader.exercises.disaggregated_serving.served import NANOSECONDS, Served, _what, near
+from grader.exercises.disaggregated_serving.served import NANOSECONDS, Served
 from grader.ranks.engines import Engines
 from grader.ranks.program import CallResult
 from grader.registry import find
@@ -91,7 +92,7 @@ def test_a_wrong_cache_is_named(change: Callable[[list[Array]], list[Array]], sa
     right = GIVEN.requests[FIRST].caches
     got = change(list(right))
     bad = [i for i, (one, own) in enumerate(zip(got, right, strict=True)) if not near(one, own)]
-    assert says in _what(GIVEN, FIRST, bad, got)
+    assert says in what(GIVEN, FIRST, bad, got)
 
 
 def at_death(case: Case, result: CallResult, found: Served) -> set[str]:
@@ -110,7 +111,7 @@ def at_death(case: Case, result: CallResult, found: Served) -> set[str]:
         "others decode their first": all(each.until * NANOSECONDS > died for each in others),
         "one hears late": max(lasts) > 2 * min(lasts),
     }
-    return {what for what, holds in so.items() if holds}
+    return {each for each, holds in so.items() if holds}
 
 
 MEANT = {
