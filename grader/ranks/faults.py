@@ -1,6 +1,7 @@
 """Faults that befall simulated ranks and links. Plain data, without torch.
 
 kill:2@op=5          rank 2 is gone when it begins its 5th operation (counted from 1)
+kill:2@compute=3     ... halfway through its 3rd compute() that has a name
 kill:2@t=10ms        ... at that virtual time; `,silent`: its peers see nothing instead of a closed connection
 slow:2x4             everything that rank 2 computes and sends takes 4 times as long
 slow:0-1x10          so does every message from rank 0 to rank 1
@@ -26,8 +27,9 @@ KINDS = ("kill", "slow", "delay", "drop", "partition")
 class Fault:
     """One fault. `rank` is the rank, or a link's source where `peer` >= 0.
 
-    `op` is the operation or message it befalls, counted from 1 (0: not by count); `since` and `until` are virtual
-    seconds; `seconds` is a delay, `factor` a slow-down. `sides` are a partition's.
+    `op` is the operation or message it befalls, and `compute` the named compute() that a kill does, counted from 1
+    (0: not by count); `since` and `until` are virtual seconds; `seconds` is a delay, `factor` a slow-down. `sides` are
+    a partition's.
     """
 
     kind: str
@@ -40,6 +42,7 @@ class Fault:
     factor: float = 1.0
     silent: bool = False
     sides: tuple[tuple[int, ...], ...] = ()
+    compute: int = 0
 
     def to_json(self) -> dict[str, Any]:
         return {**asdict(self), "until": None if self.until == math.inf else self.until}
@@ -52,9 +55,8 @@ class Fault:
     def told(self) -> str:
         """What happened, for people: "rank 2 was killed at its operation 5"."""
         if self.kind == "kill":
-            return f"rank {self.rank} was killed " + (
-                f"at its operation {self.op}" if self.op else f"at {self.since:g} s"
-            )
+            when = f"at its operation {self.op}" if self.op else f"at {self.since:g} s"
+            return f"rank {self.rank} was killed " + (f"in its compute() {self.compute}" if self.compute else when)
         if self.kind == "partition":
             sides = " from ".join(f"rank{'s' * (len(side) > 1)} {', '.join(map(str, side))}" for side in self.sides)
             until = " on" if self.until == math.inf else f" to {self.until:g} s"
@@ -77,14 +79,14 @@ def kills(faults: Sequence[Fault]) -> dict[int, Fault]:
 
 
 _PATTERNS = {
-    "kill": r"(?P<rank>\d+)@(?:op=(?P<op>\d+)|t=(?P<since>[^,]+))(?P<silent>,silent)?",
+    "kill": r"(?P<rank>\d+)@(?:op=(?P<op>\d+)|compute=(?P<compute>\d+)|t=(?P<since>[^,]+))(?P<silent>,silent)?",
     "slow": r"(?P<rank>\d+)(?:-(?P<peer>\d+))?x(?P<factor>[0-9.]+)",
     "delay": r"(?P<rank>\d+)-(?P<peer>\d+)=(?P<seconds>[^@]+)(?:@op=(?P<op>\d+))?",
     "drop": r"(?P<rank>\d+)-(?P<peer>\d+)(?:@op=(?P<op>\d+))?",
     "partition": r"(?P<left>\d+(?:,\d+)*)\|(?P<right>\d+(?:,\d+)*)(?:@t=(?P<since>.+?)(?:\.\.(?P<until>.+))?)?",
 }
 _EXAMPLES = {
-    "kill": "kill:2@op=5 or kill:2@t=10ms",
+    "kill": "kill:2@op=5, kill:2@compute=3 or kill:2@t=10ms",
     "slow": "slow:2x4 or slow:0-1x10",
     "delay": "delay:0-1=5ms or delay:0-1=5ms@op=3",
     "drop": "drop:0-1 or drop:0-1@op=3",
@@ -106,6 +108,7 @@ def parse(text: str, ranks: int) -> Fault:
         rank=int(told.get("rank", -1)),
         peer=int(told.get("peer", -1)),
         op=int(told.get("op", 0)),
+        compute=int(told.get("compute", 0)),
         since=seconds(told["since"]) if "since" in told else 0.0,
         until=seconds(told["until"]) if "until" in told else math.inf,
         seconds=seconds(told["seconds"]) if "seconds" in told else 0.0,

@@ -99,6 +99,16 @@ KILLED = {
         "if r == 0: compute(10); dist.send(x, 1)\nelse: dist.recv(x, 0)", "kill:0@t=5", "crashed",
         "rank 0 was killed at 5 s",
     ),
+    "in what it computes, halfway, and what has no name does not count": (
+        "if r == 0: compute(9); compute(2, 'A'); compute(2, 'B'); dist.send(x, 1)\nelse:\n"
+        "    try: dist.recv(x, 0)\n    except RuntimeError: assert time.time() % 100 == 12; raise",
+        "kill:0@compute=2", "crashed", "rank 0 was killed in its compute() 2. Rank 1 raised PeerGone",
+    ),
+    "what it had not begun to send comes from nobody": (
+        "if r == 0: w = dist.isend(x, 1); compute(2, 'A'); w.wait()\nelse:\n    compute(5)\n"
+        "    try: dist.recv(x)\n    except RuntimeError: dist.recv(x)",
+        "kill:0@compute=1", "crashed", "Rank 1 waits for a message from any rank",
+    ),
     "in a collective": (
         "dist.all_reduce(x); dist.all_reduce(x)", "kill:1@op=2", "crashed", "Rank 0 raised PeerGone: Connection closed",
     ),

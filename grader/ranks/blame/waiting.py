@@ -18,11 +18,16 @@ def stuck(trace: Trace, blocked: Mapping[int, Operation], over: Collection[int])
     A rank is stuck if its operation has met no counterpart and every rank that could post one is stuck or over.
     """
     lost = trace.lost
+    killed = {span.rank for span in trace.spans if span.what == "killed"}  # and what they had not begun to send
     met = {id(op) for pair in match(trace.all_operations()) for op in pair}
     sends_to = {
         (op.peer, op.tag)
         for op in trace.all_operations()
-        if op.kind == SEND and not op.done and id(op) not in met and (op.rank, op.peer, op.posted) not in lost
+        if op.kind == SEND
+        and not op.done
+        and op.rank not in killed
+        and id(op) not in met
+        and (op.rank, op.peer, op.posted) not in lost
     }
     waiting: dict[int, set[int]] = {}
     together = {id(part): found for found in trace.collectives for part in found}

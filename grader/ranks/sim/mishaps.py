@@ -22,17 +22,25 @@ class Mishaps:
         self._lost = [fault for fault in faults if fault.kind == "drop"]
         self._partitions = [fault for fault in faults if fault.kind == "partition"]
         self._sent: dict[tuple[int, int], int] = defaultdict(int)
+        self._computed: dict[int, int] = defaultdict(int)
         self.gone: set[int] = set()  # killed, and their peers see a closed connection
 
     def begin(self) -> None:
         """A new call begins."""
         self._sent.clear()
+        self._computed.clear()
         self.gone.clear()
 
     def dies_at_operation(self, rank: int, number: int) -> bool:
         """Whether a rank is killed as it begins its operation `number`, counted from 1."""
         fault = self.kills.get(rank)
         return fault is not None and fault.op == number
+
+    def dies_computing(self, rank: int) -> bool:
+        """A rank begins a compute() that has a name. Returns whether it is killed in it."""
+        self._computed[rank] += 1
+        fault = self.kills.get(rank)
+        return fault is not None and fault.compute == self._computed[rank]
 
     def slowness(self, rank: int, peer: int = -1) -> float:
         """How many times as long a rank takes, or a message from it to `peer`."""

@@ -61,8 +61,12 @@ class Scheduler(Baton):
             raise ValueError(f"a rank can compute or sleep for 0 to {LONGEST:g} seconds, not for {seconds}")
         if self.mishaps is not None:
             seconds *= self.mishaps.slowness(rank.number)
-        since, rank.clock = rank.clock, rank.clock + seconds
-        self.span(COMPUTE, rank, since, rank.clock, line, name=name)
+        since, until = rank.clock, rank.clock + seconds
+        if name and self.mishaps is not None and self.mishaps.dies_computing(rank.number):
+            until -= seconds / 2
+            self._call_at(until, functools.partial(self._kill, rank))
+        rank.clock = since + seconds
+        self.span(COMPUTE, rank, since, until, line, name=name)
         self._make_ready(rank)
         self._give_way(rank)
 
@@ -266,7 +270,7 @@ class Scheduler(Baton):
     def _set_kills(self, mishaps: Mishaps) -> None:
         mishaps.begin()
         for fault in mishaps.kills.values():
-            if not fault.op:
+            if not fault.op and not fault.compute:
                 self._call_at(fault.since, functools.partial(self._kill, self.ranks[fault.rank]))
 
     def _kill(self, rank: Rank, time: float, unwinds: bool = False) -> None:
