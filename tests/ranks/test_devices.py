@@ -10,13 +10,16 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 from often import by_day
 from test_equality import PATIENT
 
 from grader.authoring import wrong
 from grader.classroom import devices
+from grader.ranks import learner
 from grader.ranks.engines import Engines
 from grader.ranks.program import Program, same_for_all
+from grader.ranks.worker import DrawnOnHost
 from grader.registry import find
 from grader.submission import BadRequest
 from tools import gpu
@@ -65,6 +68,20 @@ def test_an_exercise_of_ranks_is_judged_alike_wherever_its_tensors_are(engines: 
     assert row.well, row.line()
     assert "gloo" in row.engines, "or no tensor was there"
     assert row.line() in gpu.page("a machine", [row])
+
+
+def test_what_a_generator_of_the_host_draws_is_in_the_hosts_memory() -> None:
+    draw = torch.Generator().manual_seed(3)
+    with torch.device("meta"), DrawnOnHost():  # a device on which that generator cannot draw either
+        order, elsewhere = torch.randperm(5, generator=draw), torch.zeros(1)
+    assert order.tolist() == torch.randperm(5, generator=draw.manual_seed(3)).tolist()
+    assert elsewhere.is_meta
+
+
+def test_a_tensor_keeps_its_gaps_on_another_device() -> None:
+    described = {"dtype": "float32", "shape": [2, 2], "stride": [5, 2], "offset": 1}
+    there = learner.tensor(described, np.arange(9, dtype=np.float32).tobytes(), "meta")
+    assert (there.stride(), there.storage_offset(), there.is_meta) == ((5, 2), 1, True)
 
 
 def test_an_exercise_without_ranks_has_no_tensors_on_a_device() -> None:
