@@ -139,7 +139,7 @@ class _Rank:
         recorder.message({"event": "loaded", "problems": problems})
         while (call := self._channel.next()) is not None:
             arguments = frames.decode(
-                call.header["arguments"], call.blob, lambda *told: learner.tensor(*told, device=device)
+                call.header["arguments"], call.blob, lambda told, data: learner.tensor(told, data, device)
             )
             seen = learner.as_the_caller_sees(arguments)
             try:
