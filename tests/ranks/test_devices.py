@@ -6,6 +6,7 @@ host's own.
 
 from __future__ import annotations
 
+import ast
 from dataclasses import replace
 
 import numpy as np
@@ -22,6 +23,7 @@ from grader.ranks.program import Program, same_for_all
 from grader.ranks.worker import DrawnOnHost
 from grader.registry import find
 from grader.submission import BadRequest
+from grader.worlds.ranks import Ranks
 from tools import gpu
 
 ELSEWHERE = "cpu:0"
@@ -82,6 +84,36 @@ def test_a_tensor_keeps_its_gaps_on_another_device() -> None:
     described = {"dtype": "float32", "shape": [2, 2], "stride": [5, 2], "offset": 1}
     there = learner.tensor(described, np.arange(9, dtype=np.float32).tobytes(), "meta")
     assert (there.stride(), there.storage_offset(), there.is_meta) == ((5, 2), 1, True)
+
+
+# They look at memory, and are only there on simulated ranks (see `simulated` of their cases), which have the host's.
+ONLY_SIMULATED = {("fsdp", "_Watch"), ("ring_attention", "_Memory")}
+
+
+def of_the_host(text: str) -> set[str]:
+    """Top-level names in which an exercise's module reads a tensor as memory of the host that it may not be, or names
+    the host as a device: .numpy() of what cpu() did not copy, addresses, "cpu"."""
+    found = set()
+    for part in ast.parse(text).body:
+        copied = {each.targets[0].id for each in ast.walk(part) if isinstance(each, ast.Assign)
+                  and ".cpu()" in ast.unparse(each.value) and isinstance(each.targets[0], ast.Name)}  # fmt: skip
+        for node in ast.walk(part):
+            call = ast.unparse(node) if isinstance(node, ast.Call) else ""
+            of_host = call.endswith(".cpu().numpy()") or any(f"({name}." in call for name in copied)
+            if (call.endswith(".numpy()") or call.startswith("ctypes.string_at(")) and not of_host:
+                found.add(getattr(part, "name", ""))
+            if isinstance(node, ast.Call) and any(ast.unparse(given) == "'cpu'" for given in node.args):
+                found.add(getattr(part, "name", ""))
+    return found
+
+
+def test_exercises_do_not_read_a_devices_memory_as_the_hosts() -> None:
+    found = set()
+    for name in gpu.names():
+        world = find(name).world
+        assert isinstance(world, Ranks)
+        found |= {(name, part) for part in of_the_host(world.harness)}
+    assert found == ONLY_SIMULATED
 
 
 def test_an_exercise_without_ranks_has_no_tensors_on_a_device() -> None:
