@@ -25,6 +25,16 @@ _TABLES = (
     "CREATE TABLE IF NOT EXISTS prediction (card TEXT PRIMARY KEY, chapter TEXT, true INTEGER, at TEXT)",
 )
 
+# The steps from one version of the database to the next; its user_version counts those made. Steps are only added.
+_STEPS = (
+    # the interview was chapter 15 and is chapter 20: what was run of it goes along; a later chapter 15 begins unread
+    (
+        "UPDATE OR IGNORE cell SET chapter = '20' WHERE chapter = '15'",
+        "DELETE FROM cell WHERE chapter = '15'",
+        "UPDATE prediction SET chapter = '20' WHERE chapter = '15'",
+    ),
+)
+
 _CAUSE = "SELECT cause, times FROM cause WHERE exercise = ?"
 
 
@@ -62,6 +72,7 @@ def _database() -> Iterator[sqlite3.Connection]:
             with connection:
                 for table in _TABLES:
                     connection.execute(table)
+                _bring_up_to_date(connection)
                 yield connection
         finally:
             connection.close()
@@ -69,6 +80,20 @@ def _database() -> Iterator[sqlite3.Connection]:
         why = getattr(error, "strerror", None) or error
         told = f"{file}: your progress cannot be read or written: {why}"
         raise BadRequest(f"{told}. RANKUP_DATA can name another folder") from None
+
+
+def _bring_up_to_date(database: sqlite3.Connection) -> None:
+    """Make the steps that a database of an older rankup has not seen, each once."""
+    (made,) = database.execute("PRAGMA user_version").fetchone()
+    if made >= len(_STEPS):
+        return
+    if not database.in_transaction:
+        database.execute("BEGIN IMMEDIATE")  # of two programs that begin at once the second finds it done
+        (made,) = database.execute("PRAGMA user_version").fetchone()
+    for step in _STEPS[made:]:
+        for statement in step:
+            database.execute(statement)
+    database.execute(f"PRAGMA user_version = {max(made, len(_STEPS))}")
 
 
 def record_checks(verdict: Verdict, again: bool = False) -> None:

@@ -41,12 +41,13 @@ _forbid: Callable[[str], None] = lambda name: None  # noqa: E731 - of the world 
 # ---- values
 
 
-def tensor(description: dict[str, Any], data: bytes) -> torch.Tensor:
+def tensor(description: dict[str, Any], data: bytes, device: torch.device | str = HOST) -> torch.Tensor:
+    """A tensor of this storage, with its gaps, wherever it is to be: to(device) would close them."""
     dtype = getattr(torch, description["dtype"])
     storage = torch.empty(0, dtype=dtype, device=HOST)
     if data:
         storage = torch.frombuffer(bytearray(data), dtype=dtype)
-    return torch.as_strided(storage, description["shape"], description["stride"], description["offset"])
+    return torch.as_strided(storage.to(device), description["shape"], description["stride"], description["offset"])
 
 
 def tensor_bytes(value: Any) -> tuple[dict[str, Any], bytes] | None:
@@ -55,8 +56,8 @@ def tensor_bytes(value: Any) -> tuple[dict[str, Any], bytes] | None:
         value = torch.tensor(value.item(), device=HOST)
     if not isinstance(value, torch.Tensor):
         return None
-    tensor = value.detach().cpu()
-    raw = torch.empty(0, dtype=torch.uint8, device=HOST).set_(tensor.untyped_storage())
+    tensor = value.detach()
+    raw = torch.empty(0, dtype=torch.uint8, device=HOST).set_(tensor.untyped_storage().cpu())  # cpu(): itself, if there
     whole = raw.numel() - raw.numel() % tensor.element_size()
     description = {
         "dtype": str(tensor.dtype).removeprefix("torch."),

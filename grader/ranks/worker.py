@@ -17,6 +17,8 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch.overrides import TorchFunctionMode
+from torch.utils._device import _device_constructors
 
 from grader.ranks import learner, lives, model
 from grader.ranks.program import HOST
@@ -58,6 +60,18 @@ def _let_gloo_yield() -> None:
                 os.sched_setscheduler(int(task), os.SCHED_IDLE, os.sched_param(0))
 
 
+class DrawnOnHost(TorchFunctionMode):  # type: ignore[misc]
+    """Under a default device: what a generator of the host draws is made in the host's memory, as without one. torch
+    would look for it on the default device, where that generator cannot draw, and raise."""
+
+    def __torch_function__(self, func: Any, classes: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        generator = kwargs.get("generator")
+        if generator is not None and kwargs.get("device") is None and func in _device_constructors():
+            kwargs = {**kwargs, "device": generator.device}
+        return func(*args, **kwargs)
+
+
 class _Rank:
     """This process as one rank: from the program to its results, until there is no further call."""
 
@@ -97,6 +111,7 @@ class _Rank:
             torch.cuda.manual_seed(start["seed"])
         if start["device"] != HOST:
             torch.set_default_device(self._device)
+            DrawnOnHost().__enter__()
             self._recorder.staged = start["backend"] == "gloo"
         attempts = itertools.count()
         init, first = dist.init_process_group, rank == 0
@@ -124,7 +139,7 @@ class _Rank:
         recorder.message({"event": "loaded", "problems": problems})
         while (call := self._channel.next()) is not None:
             arguments = frames.decode(
-                call.header["arguments"], call.blob, lambda *told: learner.tensor(*told).to(device)
+                call.header["arguments"], call.blob, lambda told, data: learner.tensor(told, data, device)
             )
             seen = learner.as_the_caller_sees(arguments)
             try:

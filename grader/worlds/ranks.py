@@ -237,6 +237,24 @@ class RankBench:
         self._asked_in_vain = not run.finished
         return run.calls if run.finished else ()
 
+    def raced(self, case: Case) -> Diagnosis | None:
+        """What touches a buffer before its request is waited for, when `case` is made again and each read and write is
+        watched. It is to explain a wrong result, as `again` is; None where nothing does, or nothing can be told."""
+        session = self._own_session()
+        if self._asked_in_vain or session is None:
+            return None
+        network = case.network if case.engine == "sim" else ROUNDS
+        program, limits = replace(self.program, watched=True), self._first_limits
+        try:
+            run = self._machine.run(
+                "sim", program, case.ranks, [case.call], self._told_seed, limits, network, session, strictly=True
+            )
+        except (NeedsProcesses, BoxFailed):
+            self._asked_in_vain = True
+            return None
+        found = [each for call in run.calls for each in call.diagnoses]
+        return next((each for each in found if each.kind == "race"), None)
+
     def _work_off(self, take: Callable[[], Key], session: Session | None) -> None:
         """Run the worlds that are left."""
         with contextlib.ExitStack() as stack:

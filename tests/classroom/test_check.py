@@ -31,6 +31,10 @@ def executed() -> list[list[dict[str, object]]]:
         "something_else",
         "def hello():\n    import torch.distributed as dist\n    return dist.get_rank()",
         "play(hello, ranks=2).returned",
+        "from grader import check\n" + (SUBMISSIONS / "chen.py").read_text(),
+        'check(ring_all_reduce, "sum")',
+        "from grader import check\n" + (SUBMISSIONS / "chen.py").read_text() + '\ncheck(ring_all_reduce, "sum")\n',
+        (SUBMISSIONS / "chen.py").read_text() + '\ncheck(ring_all_reduce, "sum")\n',
     ]
     notebook = new_notebook(cells=[new_code_cell(source) for source in sources])
     NotebookClient(notebook, allow_errors=True, timeout=120, kernel_name="python3").execute()
@@ -70,6 +74,13 @@ def test_a_solution_that_defines_nothing_is_explained_and_still_fails(executed: 
     shown, error = executed[8]
     assert "<code>syntax_error</code>" in shown["data"]["text/html"]
     assert error["ename"] == "NameError"
+
+
+def test_a_cell_that_is_graded_may_import_check_and_not_call_it(executed: list[list[dict[str, object]]]) -> None:
+    assert executed[13][0]["data"]["text/plain"] == "4.0"
+    for cell, words in ((14, "Call check() in another cell"), (15, "are for the notebook&#x27;s other cells")):
+        [result] = executed[cell]
+        assert words in result["data"]["text/html"]
 
 
 def test_other_name_errors_are_left_alone(executed: list[list[dict[str, object]]]) -> None:

@@ -29,6 +29,18 @@ RING: list[Row] = [
     ("wrong_chunk_in_gather", "sum", ("then sends chunk 0, with rank 0's values only",)),
     ("replaces_instead_of_adding", "sum", ("without its own values",)),
     ("counted_twice", "sum", ("Rank 0 counts its own values twice before it receives anything",)),
+    (
+        "adds_before_the_wait",
+        "sum",
+        ("Rank 0 read a buffer", "that its irecv from rank 1", "Call wait() on that request"),
+    ),
+    (
+        "adds_outside_of_the_tensor",
+        "sum",
+        ("Rank 0 sends the finished chunk 1 to rank 1", "x = x + y makes a new tensor"),
+    ),
+    ("polls_is_completed", "sum", ("asked 100,001 times in a row", "Call wait() on that request.")),
+    ("reshape_of_a_slice", "any_layout", ("do not lie next to each other in memory", "x.contiguous()")),
     ("reduces_to_rank_0", "sum", ("No message brings rank 1 the finished element 0",)),
     ("float32_on_the_wire", "sum", ("what float32 cannot hold", "24 bits")),
     ("int64_through_float32", "any_length", ("what float32 cannot hold", "Keep int64")),

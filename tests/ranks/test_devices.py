@@ -6,19 +6,24 @@ host's own.
 
 from __future__ import annotations
 
+import ast
 from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 from often import by_day
 from test_equality import PATIENT
 
 from grader.authoring import wrong
 from grader.classroom import devices
+from grader.ranks import learner
 from grader.ranks.engines import Engines
 from grader.ranks.program import Program, same_for_all
+from grader.ranks.worker import DrawnOnHost
 from grader.registry import find
 from grader.submission import BadRequest
+from grader.worlds.ranks import Ranks
 from tools import gpu
 
 ELSEWHERE = "cpu:0"
@@ -65,6 +70,50 @@ def test_an_exercise_of_ranks_is_judged_alike_wherever_its_tensors_are(engines: 
     assert row.well, row.line()
     assert "gloo" in row.engines, "or no tensor was there"
     assert row.line() in gpu.page("a machine", [row])
+
+
+def test_what_a_generator_of_the_host_draws_is_in_the_hosts_memory() -> None:
+    draw = torch.Generator().manual_seed(3)
+    with torch.device("meta"), DrawnOnHost():  # a device on which that generator cannot draw either
+        order, elsewhere = torch.randperm(5, generator=draw), torch.zeros(1)
+    assert order.tolist() == torch.randperm(5, generator=draw.manual_seed(3)).tolist()
+    assert elsewhere.is_meta
+
+
+def test_a_tensor_keeps_its_gaps_on_another_device() -> None:
+    described = {"dtype": "float32", "shape": [2, 2], "stride": [5, 2], "offset": 1}
+    there = learner.tensor(described, np.arange(9, dtype=np.float32).tobytes(), "meta")
+    assert (there.stride(), there.storage_offset(), there.is_meta) == ((5, 2), 1, True)
+
+
+# They look at memory, and are only there on simulated ranks (see `simulated` of their cases), which have the host's.
+ONLY_SIMULATED = {("fsdp", "_Watch"), ("ring_attention", "_Memory")}
+
+
+def of_the_host(text: str) -> set[str]:
+    """Top-level names in which an exercise's module reads a tensor as memory of the host that it may not be, or names
+    the host as a device: .numpy() of what cpu() did not copy, addresses, "cpu"."""
+    found = set()
+    for part in ast.parse(text).body:
+        copied = {each.targets[0].id for each in ast.walk(part) if isinstance(each, ast.Assign)
+                  and ".cpu()" in ast.unparse(each.value) and isinstance(each.targets[0], ast.Name)}  # fmt: skip
+        for node in ast.walk(part):
+            call = ast.unparse(node) if isinstance(node, ast.Call) else ""
+            of_host = call.endswith(".cpu().numpy()") or any(f"({name}." in call for name in copied)
+            if (call.endswith(".numpy()") or call.startswith("ctypes.string_at(")) and not of_host:
+                found.add(getattr(part, "name", ""))
+            if isinstance(node, ast.Call) and any(ast.unparse(given) == "'cpu'" for given in node.args):
+                found.add(getattr(part, "name", ""))
+    return found
+
+
+def test_exercises_do_not_read_a_devices_memory_as_the_hosts() -> None:
+    found = set()
+    for name in gpu.names():
+        world = find(name).world
+        assert isinstance(world, Ranks)
+        found |= {(name, part) for part in of_the_host(world.harness)}
+    assert found == ONLY_SIMULATED
 
 
 def test_an_exercise_without_ranks_has_no_tensors_on_a_device() -> None:

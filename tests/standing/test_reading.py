@@ -48,6 +48,29 @@ def test_other_notebooks_are_nobodys_business(path: str | None, monkeypatch: pyt
     assert progress.read() == {}
 
 
+@pytest.mark.usefixtures("kept")
+def test_what_was_read_of_the_interview_follows_it_to_its_new_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    steps = progress._STEPS
+    monkeypatch.setattr(progress, "_STEPS", ())
+    for chapter, cell in (("15", "a"), ("15", "b"), ("20", "b"), ("14", "c")):
+        progress.record_cell(chapter, cell)  # as the rankup before wrote it, when the interview was chapter 15
+    progress.record_prediction("predict-open", "15", True)
+    monkeypatch.setattr(progress, "_STEPS", steps)
+    found = progress.read()
+    assert {chapter: set(read.digests) for chapter, read in found.items()} == {"14": {"c"}, "20": {"a", "b"}}
+    assert progress.predictions() == {"20": (1, 1)}
+
+
+@pytest.mark.usefixtures("kept")
+def test_a_new_chapter_15_keeps_what_was_read_of_it() -> None:
+    progress.record_cell("20", "a")
+    progress.record_cell("15", "b")
+    progress.record_prediction("predict-new", "15", False)
+    found = progress.read()
+    assert {chapter: set(read.digests) for chapter, read in found.items()} == {"15": {"b"}, "20": {"a"}}
+    assert progress.predictions() == {"15": (1, 0)}
+
+
 @pytest.mark.parametrize(
     ("path", "chapter"),
     [("06-collectives.ipynb", "06"), ("/a/course/00-start-here.ipynb", "00"), ("06.ipynb", None),

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
+
+from courselib.svg import Plot
+from courselib.timeline import timeline
 
 
 def contiguous(seq: int, ranks: int) -> list[Tensor]:
@@ -31,3 +36,11 @@ def hops(positions: list[Tensor]) -> list[list[int]]:
     """For each rank, the pairs of each hop of a ring: at hop j, rank r has the keys of rank r - j."""
     n = len(positions)
     return [[pairs(positions[r], positions[(r - hop) % n]) for hop in range(n)] for r in range(n)]
+
+
+def picture(title: str, run: Any, until: float) -> Plot:
+    """Each rank's boxes of computing, as a run returned them, on an axis that ends `until`; prints how long it took."""
+    rows = {f"rank {r}": [box for box in boxes if box[1] > box[0]] for r, boxes in enumerate(run.returned)}
+    busy = [sum(to - since for since, to, *_ in boxes) for boxes in run.returned]
+    print(f"{title}: {run.seconds:.2f} s; the ranks compute {', '.join(f'{b:.2f}' for b in busy)} s")
+    return timeline(title, rows, until=until)

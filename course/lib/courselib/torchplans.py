@@ -11,6 +11,9 @@ from typing import Any
 from torch.distributed.pipelining.schedules import _Action, get_schedule_class
 from torch.distributed.pipelining.stage import _PipelineStageBase
 
+from courselib.svg import Plot
+from courselib.timeline import timeline
+
 Act = list[Any]  # [name, kind, chunk, micro-batch, seconds, from where, to where]
 KINDS = {"F": "forward", "B": "backward, whole", "I": "backward, inputs", "W": "backward, weights"}
 
@@ -100,3 +103,25 @@ def most_alive(rows: Sequence[Sequence[Act]]) -> list[int]:
             peak = max(peak, alive)
         most.append(peak)
     return most
+
+
+def acts_of(order: Sequence[str], stage: int, stages: int = 4) -> list[Act]:
+    """The acts of one stage a rank, for `run_plan`, of names such as "F0", "B0" (of inputs), "W0". Each takes 1 s."""
+    acts: list[Act] = []
+    for name in order:
+        kind, batch = ("I" if name[0] == "B" else name[0]), int(name[1:])
+        before, after = (stage - 1, stage + 1) if kind == "F" else (stage + 1, stage - 1)
+        tag = 2 * batch + (kind == "F")
+        comes = [before, tag] if kind != "W" and 0 <= before < stages else []
+        goes = [after, tag] if kind != "W" and 0 <= after < stages else []
+        acts.append([name, kind, 0, "", 1.0, comes, goes])
+    return acts
+
+
+def picture(title: str, run: Any) -> Plot:
+    """What `run_plan` returned on each rank, as a row of its passes."""
+    rows = {
+        f"rank {r}": [(since, until, label, named(kind)) for since, until, label, kind in boxes]
+        for r, boxes in enumerate(run.returned)
+    }
+    return timeline(title, rows)

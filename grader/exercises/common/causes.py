@@ -143,6 +143,7 @@ def cause(held: Held, parts: Parts, rank: int, element: int) -> Cause | None:
         return _twice(held, parts, rank, element)
     return (
         _overwritten(held, parts, rank, element)
+        or _elsewhere_summed(held, parts, rank, element)
         or _unfinished(held, parts)
         or _not_added(held, parts)
         or _never(held, parts, rank, element)
@@ -297,6 +298,26 @@ def _one_part(held: Held, rank: int) -> bool:
     """Whether a rank has finished one part of the tensor, of as many as there are ranks."""
     count = sum(map(finished, held.after[rank]))
     return 0 < count <= -(-int(held.after.shape[1]) // held.ranks)
+
+
+def _elsewhere_summed(held: Held, parts: Parts, rank: int, element: int) -> Cause | None:
+    """A rank that sends the finished element, which nobody sent it, and does not have it in its own tensor."""
+
+    def whole(message: Message) -> bool:
+        assert message.holds is not None
+        return any(finished(counts) and places(counts) == [element] for counts in message.holds)
+
+    if any(whole(message) for message in held.got(rank)):
+        return None
+    sent = next((message for message in held.sent(rank) if whole(message)), None)
+    if sent is None:
+        return None
+    text = (
+        f"Rank {rank} sends the finished {parts.name([element])} to rank {sent.receiver}{held.source.quote(sent.sent_line)}, "
+        "but its own tensor does not hold it. Write the sum into the tensor that was passed in. x += y changes the tensor "
+        "x; x = x + y makes a new tensor and leaves the old one as it was"
+    )
+    return Cause(text, sent.sent_line)
 
 
 def _not_added(held: Held, parts: Parts) -> Cause | None:

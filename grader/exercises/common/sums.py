@@ -93,6 +93,17 @@ def seen(bench: RankBench, case: Case, result: CallResult) -> Callable[[], Held 
     return lambda: None if result.diagnoses else held.look(bench, case, result)
 
 
+def too_early(bench: RankBench, case: Case, explain: Explain = cause) -> Explain:
+    """What says why a sum is wrong: a buffer that was used before its request was waited for, else what `explain` finds.
+    Values that came too late are no more to be seen in what messages hold."""
+
+    def told(held: Held, parts: Parts, rank: int, element: int) -> Cause | None:
+        race = bench.raced(case)
+        return Cause(race.message.rstrip("."), race.line or 0) if race else explain(held, parts, rank, element)
+
+    return told
+
+
 def judge(
     case: Case,
     result: CallResult,

@@ -40,7 +40,7 @@ def judge(bench: RankBench, case: Case, result: CallResult) -> Diagnosis | None:
     look, file = sums.seen(bench, case, result), bench.program.file
     if degenerate(case):
         return sums.judge(case, result, file, look)
-    explain = partial(_cause, ranks_per_node(case))
+    explain = sums.too_early(bench, case, partial(_cause, ranks_per_node(case)))
     return sums.judge(case, result, file, look, explain, partial(_known, case, result))
 
 

@@ -74,7 +74,7 @@ def _model(spec: dict[str, Any], values: dict[str, torch.Tensor]) -> Transformer
 
 
 def _mesh(sizes: dict[str, int]) -> DeviceMesh:
-    return init_device_mesh("cpu", tuple(sizes.values()), mesh_dim_names=tuple(sizes))
+    return init_device_mesh(torch.get_default_device().type, tuple(sizes.values()), mesh_dim_names=tuple(sizes))
 
 
 def _laid_out(spec: dict[str, Any], values: dict[str, torch.Tensor], mesh: str) -> Any:

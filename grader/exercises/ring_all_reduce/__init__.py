@@ -53,8 +53,8 @@ def _values(bench: RankBench, group: str) -> Iterator[tuple[Case, CallResult]]:
     """The calls of `group`, each found right. Raises Lost at the first that is not: a budget that a wrong sum keeps
     is worth nothing."""
     for case, result in bench.calls(group):
-        look = sums.seen(bench, case, result)
-        wrong = checks.forbidden(result) or sums.judge(case, result, bench.program.file, look)
+        look, why = sums.seen(bench, case, result), sums.too_early(bench, case)
+        wrong = checks.forbidden(result) or sums.judge(case, result, bench.program.file, look, why)
         if found := checks.blamed(wrong, result, counted="the sum" if group in ("budget", "time") else ""):
             raise Lost(found, bench.outcome(case))
         yield case, result

@@ -134,7 +134,7 @@ def _held(before: list[int], parameters: list[Any], watch: _Watch | None, row: t
     now = [parameter.grad.untyped_storage() for parameter in parameters if parameter.grad is not None]
     held = {storage._cdata: storage.nbytes() for storage in (*alive, *now) if storage is not None}
     apart = {row.untyped_storage()._cdata, *held}
-    return int(sum(held.values()) + (watch.holding(row.numpy(), apart) if watch else 0))
+    return int(sum(held.values()) + (watch.holding(row.cpu().numpy(), apart) if watch else 0))
 
 
 class _Watch(TorchDispatchMode):  # type: ignore[misc]
@@ -162,7 +162,8 @@ class _Watch(TorchDispatchMode):  # type: ignore[misc]
                 torch.UntypedStorage._free_weak_ref(handle)
                 del self.handles[key]
             elif key not in apart and (size := storage.nbytes()) and storage.data_ptr():
-                found = np.frombuffer(ctypes.string_at(storage.data_ptr(), size), np.float32, size // 4)
+                here = storage.cpu()  # the storage itself, unless a GPU has it
+                found = np.frombuffer(ctypes.string_at(here.data_ptr(), size), np.float32, size // 4)
                 places = np.minimum(np.searchsorted(known, found), len(known) - 1)
                 total += 4 * int((known[places] == found).sum())
         return total

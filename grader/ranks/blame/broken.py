@@ -15,6 +15,8 @@ from grader.trace.events import Trace, match
 from grader.verdict import Diagnosis, Kind
 
 UNKNOWN_TYPE = "Invalid scalar type"  # so says gloo
+FOR_NOTEBOOKS = tuple(f"name '{name}' is not defined" for name in ("check", "play"))
+GAPS = ("input tensor has to be contiguous", "Tensors must be contiguous")  # so says gloo, of messages and collectives
 ENDINGS: dict[str, Ending] = {"out_of_memory": "out_of_memory", "left_early": "left_early", "deadlock": "deadlocked"}
 
 
@@ -47,6 +49,15 @@ def raised(rank: int, error: Raised, world: int, source: Source, others: int) ->
         reason = (
             " Gloo's collectives take only bool, uint8, int8, int32, int64, float16, bfloat16, float32 and float64. "
             "Pass the bytes of any other type as tensor.view(torch.uint8)."
+        )
+    elif error.text in FOR_NOTEBOOKS:
+        reason = (
+            " check() and play() are for the notebook's other cells. Call them there, not in the cell that is graded."
+        )
+    elif error.text.startswith(GAPS):
+        reason = (
+            " The elements of this tensor do not lie next to each other in memory, and gloo sends and receives only "
+            "tensors whose elements do. Pass x.contiguous(), a copy in which they do, and copy what you receive back."
         )
     return Diagnosis(
         kind,

@@ -98,8 +98,8 @@ class SimMessage:
         return True
 
     def is_completed(self) -> bool:
-        if self._context.progress is not None and not self._op.done:
-            self._context.progress.asked(self._op)
+        if not self._op.done:
+            self._context.asks.asked(self._op)
         return self._op.done  # as gloo's: one has to wait
 
     is_success = is_completed
@@ -178,7 +178,8 @@ class Context:
         self.scheduler, self.file, self.p2p_only, self.tell = scheduler, file, p2p_only, tell
         self._contents = contents
         self.watches = [Watch(file, self.line, self.race) for _ in scheduler.ranks] if watched else []
-        self.progress = Progress(scheduler, self.line, tell) if watched else None
+        self.asks = Progress(scheduler, self.line, tell)  # of every run: who only asks whether a message is over
+        self.progress = self.asks if watched else None
         self.open: list[dict[int, Op]] = [{} for _ in scheduler.ranks]
         self.futures: list[list[SimFuture]] = [[] for _ in scheduler.ranks]
         self._groups: dict[tuple[str, Sequence[int]], Group] = {}
