@@ -346,9 +346,11 @@ def _never(held: Held, parts: Parts, rank: int, element: int) -> Cause | None:
             quote = held.source.quote(message.line)
             text = f"Rank {rank} receives {what} finished, from rank {message.sender}{quote}, and does not keep it"
             return Cause(text, message.line)
-    if message := _sent_finished(held, rank, element):
-        assert message.holds is not None
-        sent, quote = parts.exact(places(message.holds)), held.source.quote(message.sent_line)
-        text = f"Rank {rank} sends {sent} finished to rank {message.receiver}{quote}, and does not write that into its own tensor"
-        return Cause(text, message.sent_line)
+    if sent := _sent_finished(held, rank, element):
+        assert sent.holds is not None
+        where, quote = parts.exact(places(sent.holds)), held.source.quote(sent.sent_line)
+        text = (
+            f"Rank {rank} sends {where} finished to rank {sent.receiver}{quote}, and does not write that into its own"
+        )
+        return Cause(f"{text} tensor", sent.sent_line)
     return Cause(f"No message brings rank {rank} the finished {what}")
