@@ -76,4 +76,6 @@ $(READY): pyproject.toml constraints.txt
 	@echo "Setting up .venv (the first time: 3 GB and a minute or two)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@$(BIN)/python -m pip install --constraint constraints.txt --editable '.[dev]' | grep -v '^Requirement already' || true
+	@# Boxes may not write what Python compiles there. Of a file that changed later, Python sees it by its time and size.
+	@$(BIN)/python -m compileall -q -x /right/ grader course/lib
 	@$(BIN)/python -c 'import grader, torch, nbgrader' && touch $@

@@ -322,13 +322,14 @@ def doctor(
 def start(
     exercise: EXERCISE,
     fresh: Annotated[bool, typer.Option("--fresh", help="Start over. Your current copy is kept as a backup.")] = False,
+    here: Annotated[bool, typer.Option("--here", help="Use work/ of this folder, wherever other copies are.")] = False,
 ) -> int:
-    """Put your own copy of an exercise's notebook under work/."""
+    """Put your own copy of an exercise's notebook next to your others, under work/ (the first time: of this folder)."""
     from grader.classroom import own
     from grader.registry import find
 
     name = find(exercise).name
-    print(says.wrapped(own.next_steps(own.start(name, fresh), name), sys.stdout))
+    print(says.wrapped(own.next_steps(own.start(name, fresh, here), name), sys.stdout))
     return 0
 
 

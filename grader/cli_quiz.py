@@ -118,14 +118,18 @@ def interview(
     speak: Annotated[
         bool, typer.Option("--speak", help="Answer each question aloud in 90 seconds; a bell rings at their end.")
     ] = False,
-    out: Annotated[Path, typer.Option(help="The folder for the report.")] = Path("work", "interviews"),
+    out: Annotated[
+        Path | None, typer.Option(help="The folder for the report (default: interviews/ next to your exercises).")
+    ] = None,
     plain: Annotated[bool, typer.Option("--plain", help="Use plain lines, even on a terminal.")] = False,
 ) -> int:
     """Take a mock interview, with a clock, rubrics and a report."""
+    from grader.classroom import own
     from grader.quiz.interview import session
 
     with _told():
-        wanted = session.Request(level, minutes, tuple(map(_chapter, topic or ())), design, seed, out, plain, speak)
+        into = out or own.home() / own.FOLDER / "interviews"
+        wanted = session.Request(level, minutes, tuple(map(_chapter, topic or ())), design, seed, into, plain, speak)
         return session.run(_course(), wanted)
 
 

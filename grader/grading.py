@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import random
 import time
 import traceback
@@ -27,6 +28,8 @@ from grader.trace.story import Story
 from grader.verdict import CheckResult, Diagnosis, Measured, Verdict
 from grader.worlds.ranks import Outcome
 
+SURVIVORS = 100_000  # objects more than before, after which garbage is looked for
+
 
 def grade(
     exercise: Exercise,
@@ -50,12 +53,23 @@ def grade(
     seed = random.SystemRandom().randrange(2**31) if seed is None else seed
     results: list[CheckResult] = []
     grading = Grading(submission, engines, seed, engine, replayed, len(exercise.checks) == 1, device)
-    with contextlib.closing(exercise.world.open(grading)) as world:
+    with _collected_rarely(), contextlib.closing(exercise.world.open(grading)) as world:
         for result in _results(exercise, world, submission):
             results.append(result)
             on_check(result)
         names = world.engines
     return Verdict(exercise.name, tuple(results), seed, time.monotonic() - started, names)
+
+
+@contextlib.contextmanager
+def _collected_rarely() -> Iterator[None]:
+    """A run is thousands of small objects, and hardly any in cycles: each look for those takes more than it frees."""
+    before = gc.get_threshold()
+    gc.set_threshold(max(before[0], SURVIVORS), *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
 
 
 def only(exercise: Exercise, *names: str) -> Exercise:

@@ -42,3 +42,15 @@ def test_works_side_by_side_each_keep_their_own() -> None:
         return set(noted)
 
     assert list(boxes.together([lambda: check(1), lambda: check(5)])) == [{"part 1", "part 2"}, {"part 5", "part 6"}]
+
+
+def test_what_was_collected_apart_is_noted_as_runs_in_their_order() -> None:
+    runs = []
+    for where, yours in (("first", 9), ("second", 4)):
+        with tally.collected() as apart:
+            tally.note("bytes", yours, 10, "bytes", where=where)
+        runs.append(apart)
+    with tally.collected() as noted:
+        for apart in runs:
+            tally.note_again(apart)
+    assert noted == {"bytes": Measured("bytes", 4, 10, "bytes", "second")}

@@ -80,4 +80,5 @@ def _unpacked(course: Path, into: Path) -> Path:
                 shutil.copyfile(path, target)
     except OSError as error:
         raise BadRequest(f"{into}: cannot be written: {error.strerror}") from None
+    own.remember(into.parent)
     return into

@@ -1,7 +1,8 @@
-"""The learner's own copies of exercises, under work/: an update of the course never writes over them."""
+"""The learner's own copies of exercises, all under one work/: an update of the course never writes over them."""
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 from dataclasses import dataclass
@@ -9,13 +10,14 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from grader import catalog
+from grader import catalog, progress, registry
 from grader.submission import BadRequest
 
 if TYPE_CHECKING:
     from nbformat import NotebookNode
 
 FOLDER = "work"
+_HOME = "home"  # a file next to the learner's progress, which names the folder that was last begun in
 MARK = "rankup"  # in the metadata of a copy: which exercise it is of, and a hash of what it was copied from
 
 
@@ -28,26 +30,55 @@ class Started:
 
 
 def home() -> Path:
-    """The learner's folder, which holds work/: the checkout, for whoever works in it, or else the present folder."""
+    """The learner's folder, which holds work/: the checkout, for those who are in it; else the present folder or the
+    nearest above it with copies; else the one that was last begun in, or the checkout, if it has copies; else the
+    present folder. So, once there is a copy, it does not depend on where a command is typed."""
     root, here = catalog.root(), Path.cwd()
-    return root if catalog.is_checkout() and here.is_relative_to(root) else here
+    if catalog.is_checkout() and here.is_relative_to(root):
+        return root
+    used = next(filter(_is_used, [here, *here.parents, *_last()]), None)
+    return used or (root if catalog.is_checkout() and _has_copies(root) else here)
 
 
-def place(exercise: str) -> Path:
-    """Where the learner's copy of an exercise is, or would be: here, or in the checkout where only that has one."""
+def _has_copies(folder: Path) -> bool:
+    return any(path.stem in registry.folders() for path in (folder / FOLDER).glob("*/*.ipynb"))
+
+
+def _is_used(folder: Path) -> bool:
+    """Whether there are copies of exercises, or chapters that `rankup lab` put there."""
+    return _has_copies(folder) or (folder / "course" / "00-start-here.ipynb").is_file()
+
+
+def _last() -> list[Path]:
+    """Where a copy was started, or chapters were put, last; none if that is not known."""
+    try:
+        return [Path((progress.data_folder() / _HOME).read_text(encoding="utf-8"))]
+    except (OSError, ValueError):
+        return []
+
+
+def remember(folder: Path) -> None:
+    """That this is the learner's folder from now on, also for commands that are typed elsewhere."""
+    with contextlib.suppress(OSError):  # nothing can be remembered: copies are then looked for from the present folder
+        file = progress.data_folder() / _HOME
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(str(folder), encoding="utf-8")
+
+
+def place(exercise: str, root: Path | None = None) -> Path:
+    """Where the learner's copy of an exercise is, or would be; `root` holds work/, home() if left out."""
     source = catalog.exercise_notebook(exercise)
-    path = Path(FOLDER, source.parent.name, source.name)
-    here, there = home() / path, catalog.root() / path
-    return there if catalog.is_checkout() and there.exists() and not here.exists() else here
+    return (root or home()) / FOLDER / source.parent.name / source.name
 
 
-def start(exercise: str, fresh: bool = False) -> Started:
+def start(exercise: str, fresh: bool = False, here: bool = False) -> Started:
     """Copy the released notebook of an exercise to its place under work/, and never over anything.
 
-    `fresh` keeps the copy that is there aside, under a numbered name. Raises BadRequest where one is there, or where
-    nothing can be written.
+    `fresh` keeps the copy that is there aside, under a numbered name; `here` is for the present folder, wherever other
+    copies are. Raises BadRequest where one is there, or where nothing can be written.
     """
-    source, path = catalog.exercise_notebook(exercise), place(exercise)
+    root = Path.cwd() if here else home()
+    source, path = catalog.exercise_notebook(exercise), place(exercise, root)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         aside = _put_aside(path) if fresh and path.exists() else None
@@ -57,6 +88,7 @@ def start(exercise: str, fresh: bool = False) -> Started:
         raise BadRequest(_there_already(exercise, path)) from None
     except OSError as error:
         raise BadRequest(f"{shown(path)}: cannot be written: {error.strerror}") from None
+    remember(root)
     return Started(path, aside)
 
 
@@ -69,8 +101,11 @@ def shown(path: Path) -> str:
 def next_steps(started: Started, exercise: str) -> str:
     """What to tell a learner who has started an exercise."""
     kept = f"Your previous copy is kept as {shown(started.aside)}.\n" if started.aside else ""
+    away = not started.path.is_relative_to(Path.cwd())
+    why = f"Your other copies are there, too. `rankup start {exercise} --here` makes one in this folder.\n"
     return (
         f"{kept}{shown(started.path)} is your own copy. Updates of the course do not change it.\n"
+        f"{why if away else ''}"
         f"  rankup lab {exercise}      opens it in JupyterLab\n"
         f"  rankup watch {exercise}    grades it each time you save\n"
         f"  rankup grade {exercise}    grades it once"

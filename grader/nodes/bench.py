@@ -10,6 +10,7 @@ from functools import partial
 from itertools import islice
 from typing import Any, TypeVar
 
+from grader import tally
 from grader.lost import Lost, Unable
 from grader.nodes.boxed import Code
 from grader.nodes.boxes import Boxes, World
@@ -20,11 +21,11 @@ from grader.nodes.shown import story
 from grader.sandbox.warm import Warm
 from grader.submission import Source, Submission
 from grader.trace.story import Story
-from grader.verdict import Diagnosis, Kind
+from grader.verdict import Diagnosis, Kind, Measured
 
 MOST_EVENTS = 10_000  # that are simulated to make one plan smaller
 MOST_STATES = 60_000  # of one search
-ABREAST = 4  # plans of a check that are carried out side by side
+ABREAST = 32  # plans of a check that are carried out side by side: one request to the box serves all of them
 PROCESSES = 3  # in which a run is made again
 AGAIN = 4  # beside the first run of each check, one of so many is made again
 SHOWN_STEPS = 12  # of a random walk, for a picture where nothing is wrong
@@ -119,7 +120,8 @@ class NodeBench:
         for some in _batches(plans, ABREAST):
             again = [self._is_made_again() for _ in some]
             works = [partial(self._judged, *one, judge, prepare) for one in zip(some, again, strict=True)]
-            for plan, (wrong, told) in zip(some, self.together(works), strict=True):
+            for plan, (wrong, told, noted) in zip(some, self.together(works), strict=True):
+                tally.note_again(noted)
                 if wrong is not None:
                     raise self._smallest(plan, wrong, told, judge, prepare, tries)
                 label = label if first else plan.label
@@ -133,16 +135,20 @@ class NodeBench:
         chosen, self._compared = not self._compared or not self._again.randrange(AGAIN), True
         return chosen
 
-    def _judged(self, plan: Plan, again: bool, judge: Judge, prepare: Prepare) -> tuple[Diagnosis | None, Story | None]:
-        try:
-            played = self.play(plan, prepare)
-            wrong = judge(played)
-        except Lost as lost:
-            self._broke = self._broke or lost.broke
-            return lost.diagnosis, lost.picture
-        if wrong is None and again:
-            wrong = self._differs(plan, prepare, played.sim.digest)
-        return wrong, played.sim.story
+    def _judged(
+        self, plan: Plan, again: bool, judge: Judge, prepare: Prepare
+    ) -> tuple[Diagnosis | None, Story | None, dict[str, Measured]]:
+        """What is wrong, the run's story, and what was measured: which run ends first is no matter of its order."""
+        with tally.collected() as noted:
+            try:
+                played = self.play(plan, prepare)
+                wrong = judge(played)
+            except Lost as lost:
+                self._broke = self._broke or lost.broke
+                return lost.diagnosis, lost.picture, noted
+            if wrong is None and again:
+                wrong = self._differs(plan, prepare, played.sim.digest)
+        return wrong, played.sim.story, noted
 
     def _differs(self, plan: Plan, prepare: Prepare, digest: str) -> Diagnosis | None:
         """What is wrong where a run comes out otherwise when it is made again, with the nodes in several processes:
@@ -171,7 +177,7 @@ class NodeBench:
             nonlocal best, left
             if left <= 0:
                 return False
-            again, seen = self._judged(candidate, False, judge, prepare)
+            again, seen, _ = self._judged(candidate, False, judge, prepare)
             left -= 1 if seen is None else len(seen.sent) + len(seen.events)
             if again is None or again.kind != wrong.kind:
                 return False
@@ -277,6 +283,17 @@ class NodeBench:
 
 
 def _batches(plans: Iterable[Plan], size: int) -> Iterator[list[Plan]]:
+    """So many at a time. Where drawing one raises Lost, those before it come first."""
     left = iter(plans)
-    while some := list(islice(left, size)):
+    while True:
+        some: list[Plan] = []
+        try:
+            for plan in islice(left, size):
+                some.append(plan)
+        except Lost:
+            if some:
+                yield some
+            raise
+        if not some:
+            return
         yield some

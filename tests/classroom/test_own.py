@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from grader import catalog
-from grader.classroom import lab, own
+from grader.classroom import lab, own, which
 from grader.submission import BadRequest
 
 NAME = "ring_all_reduce"
@@ -27,6 +27,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for folder in ("course", "exercises/06-collectives"):
         shutil.copytree(catalog.root() / folder, package / "_data" / folder)
     monkeypatch.setattr(catalog, "_PACKAGE", package)
+    monkeypatch.setenv("RANKUP_DATA", str(tmp_path / "data"))
     home = tmp_path / "home"
     home.mkdir()
     monkeypatch.chdir(home)
@@ -89,7 +90,51 @@ def test_a_copy_is_the_released_notebook_but_for_its_mark(installed: Path) -> No
     assert copy == released
 
 
+def test_copies_are_found_and_started_from_anywhere(
+    installed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home, below, elsewhere = tmp_path / "home", tmp_path / "home" / "notes" / "monday", tmp_path / "elsewhere"
+    (tmp_path / "work" / "mine").mkdir(parents=True)
+    (tmp_path / "work" / "mine" / "letters.ipynb").touch()  # a folder work/, but without exercises
+    assert "here" not in own.next_steps(own.start(NAME), NAME)
+    for folder in (below, elsewhere):
+        folder.mkdir(parents=True)
+        monkeypatch.chdir(folder)
+        assert own.home() == home
+        with pytest.raises(BadRequest, match=f"{home / COPY} is there already"):
+            own.start(NAME)
+        assert which.meant(NAME, None) == (NAME, home / COPY)
+        assert not list(folder.iterdir())
+    other = own.start("collectives")
+    assert other.path == home / COPY.with_stem("collectives")
+    assert "`rankup start collectives --here` makes one in this folder" in own.next_steps(other, "collectives")
+
+    assert own.start(NAME, here=True).path == elsewhere / COPY
+    monkeypatch.chdir(tmp_path)
+    assert own.home() == elsewhere, "the last one begun in"
+    monkeypatch.chdir(below)
+    assert own.home() == home, "the nearest above"
+    shutil.rmtree(elsewhere / "work")
+    monkeypatch.chdir(elsewhere)
+    assert own.start(NAME).path == elsewhere / COPY, "what was begun in holds no copies any more"
+
+
+def test_chapters_are_unpacked_once(
+    installed: Path, opened: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(SystemExit):
+        lab.open_lab("06")
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    with pytest.raises(SystemExit):
+        lab.open_lab("06")
+    assert f"--ServerApp.root_dir={tmp_path / 'home'}" in opened[-5:]
+    assert not list(elsewhere.iterdir())
+
+
 def test_in_a_checkout_work_is_beside_the_course(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("RANKUP_DATA", str(tmp_path / "data"))
     monkeypatch.chdir(catalog.root() / "course")
     assert own.place(NAME) == catalog.root() / COPY
     monkeypatch.chdir(tmp_path)
@@ -146,6 +191,7 @@ def test_a_copy_in_the_checkout_is_found_from_elsewhere(tmp_path: Path, monkeypa
     monkeypatch.setattr(catalog, "exercise_notebook", lambda _: notebook)
     monkeypatch.setattr(catalog, "is_checkout", lambda: True)
     monkeypatch.setattr(catalog, "root", lambda: checkout)
+    monkeypatch.setenv("RANKUP_DATA", str(tmp_path / "data"))
     monkeypatch.chdir(tmp_path)
     assert own.place(NAME) == tmp_path / COPY, "there is none yet"
     (checkout / COPY).parent.mkdir(parents=True)

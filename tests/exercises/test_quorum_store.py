@@ -10,6 +10,7 @@ from grader.grading import grade, only
 from grader.nodes.explorer import View
 from grader.ranks.engines import Engines
 from grader.registry import find
+from grader.trace.story import Sent
 
 EXERCISE = find("quorum_store")
 ASKS = {"c1": (plans.write("n1", 1),), "c2": (plans.read("n2"), plans.read("n3"))}
@@ -69,3 +70,11 @@ def test_where_quorums_do_not_meet_the_stale_read_is_shown(engines: Engines) -> 
     shown = grade(only(EXERCISE, "exact"), wrong.reference("quorum_store"), engines, 1).checks[0]
     assert shown.status == "pass"
     assert "a stale read, as expected" in (shown.diagram or "")
+
+
+def test_what_may_be_an_answer_is_no_sign_that_a_node_went_on() -> None:
+    """n1 asks n2 and n3, n3 asks n1 meanwhile, and n1 answers it before n2's answer is there: no second round yet."""
+    told = {("n2", "get"): 1.0, ("n3", "get"): 1.0, ("n3", "answer"): 1.04, ("n2", "put"): 1.06, ("n3", "put"): 1.06}
+    heard = [Sent(1, "n3", "n1", {}, 1.02, arrived=1.04), Sent(2, "n2", "n1", {}, 1.03, arrived=1.06)]
+    assert judging._rounds(told, heard) == [1.0, 1.04, 1.06]
+    assert judging._rounds(told, heard, surely=True) == [1.0, 1.06]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from random import Random
 
 from grader.exercise import Check, Exercise
 from grader.exercises.cap_store import judging as right
@@ -21,12 +22,17 @@ from grader.worlds.nodes import Nodes
 
 def _disturbed(bench: NodeBench) -> Iterator[Plan]:
     rng = bench.rng("half done")
-    for size, seed in zip((3, 5) * 5, bench.seeds("half done", 10), strict=True):
-        pilot = plans.half_done(rng, size, seed)
-        yield plans.interrupted(rng, pilot, bench.play(pilot).sim.story.sent)
-    for size, seed in zip((3, 5, 3), bench.seeds("seen once", 3), strict=True):
-        pilot = plans.half_done(rng, size, seed)
-        yield plans.seen_once(rng, pilot, bench.play(pilot).sim.story.sent)
+    sizes = [(plans.interrupted, size) for size in (3, 5) * 5] + [(plans.seen_once, size) for size in (3, 5, 3)]
+    drawn = []
+    for (cut, size), seed in zip(sizes, bench.seeds("half done", 10) + bench.seeds("seen once", 3), strict=True):
+        pilot, state = plans.half_done(rng, size, seed), rng.getstate()
+        cut(rng, pilot, ())  # draws as much whatever was sent: so all pilots are there before the first is played
+        drawn.append((cut, pilot, state))
+    played = bench.together([partial(bench.play, pilot) for _, pilot, _ in drawn])
+    for (cut, pilot, state), run in zip(drawn, played, strict=True):
+        own = Random()
+        own.setstate(state)
+        yield cut(own, pilot, run.sim.story.sent)
     for size, seed in zip((3, 5) * 3, bench.seeds("together", 6), strict=True):
         yield plans.together(rng, size, seed)
     yield from each("linearizable", plans.at_random, (3, 5) * 2)(bench)

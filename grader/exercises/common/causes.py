@@ -321,7 +321,7 @@ def _elsewhere_summed(held: Held, parts: Parts, rank: int, element: int) -> Caus
 
 
 def _not_added(held: Held, parts: Parts) -> Cause | None:
-    """A part that was received and sent on without what it was to be added to, or without having been added."""
+    """A part that was received and sent on without what it was to be added to, or without what came in."""
     whole = held.after.shape[1]
     for message in held.messages:
         if message.holds is None or len(message.holds) == whole:
@@ -332,14 +332,24 @@ def _not_added(held: Held, parts: Parts) -> Cause | None:
             for got in reversed(held.got(rank, message.left)):
                 assert got.holds is not None
                 part = next((each for each in got.holds if len(place) == 1 and places(each) == place), None)
-                if part is None or finished(part):
+                if part is None or finished(part) or _sent_finished(held, rank, place[0], message.left):
                     continue
                 lines = [held.source.quote(line) for line in (got.line, message.sent_line)]
-                text = f"Rank {rank} receives {what} from rank {got.sender}{lines[0]} and then sends {what}{lines[1]} "
+                came = parts.exact(places(got.holds))
+                text = f"Rank {rank} receives {came} from rank {got.sender}{lines[0]} and then sends {what}{lines[1]} "
                 if counts[rank].any() and not (part <= counts).all():
-                    return Cause(f"{text}without having added it", got.line)
+                    return Cause(f"{text}without {_values(part - np.minimum(part, counts))} in it", got.line)
                 if not counts[rank].any() and (part == counts).all():
                     return Cause(f"{text}without its own values", got.line)
+    return None
+
+
+def _sent_finished(held: Held, rank: int, element: int, before: int = END) -> Message | None:
+    """The first message in which `rank` sent that element finished."""
+    for message in held.sent(rank):
+        assert message.holds is not None
+        if message.left < before and any(finished(counts) and places(counts) == [element] for counts in message.holds):
+            return message
     return None
 
 
@@ -357,4 +367,11 @@ def _never(held: Held, parts: Parts, rank: int, element: int) -> Cause | None:
             quote = held.source.quote(message.line)
             text = f"Rank {rank} receives {what} finished, from rank {message.sender}{quote}, and does not keep it"
             return Cause(text, message.line)
+    if sent := _sent_finished(held, rank, element):
+        assert sent.holds is not None
+        where, quote = parts.exact(places(sent.holds)), held.source.quote(sent.sent_line)
+        text = (
+            f"Rank {rank} sends {where} finished to rank {sent.receiver}{quote}, and does not write that into its own"
+        )
+        return Cause(f"{text} tensor", sent.sent_line)
     return Cause(f"No message brings rank {rank} the finished {what}")

@@ -79,7 +79,8 @@ def _right_steps(bench: RankBench, case: Case, result: CallResult) -> None:
     else:
         (steps, parameters), last = training.trained(job), None
     for number, step in enumerate(steps):
-        wrong = answers.first_wrong(job, step, _gradients(result, number), last)
+        before = steps[number - 1] if number else None
+        wrong = answers.first_wrong(job, step, _gradients(result, number), last, before)
         if wrong:
             when = f", step {number + 1} of {len(steps)}" if len(steps) > 1 else ""
             message = f"With {case.label}{when}: {wrong.message}"

@@ -26,23 +26,26 @@ class Wrong:
     got: str
 
 
-def first_wrong(job: Job, step: Step, returned: list[dict[str, Any]], last: Step | None = None) -> Wrong | None:
+def first_wrong(
+    job: Job, step: Step, returned: list[dict[str, Any]], last: Step | None = None, before: Step | None = None
+) -> Wrong | None:
     """The first gradient that is not what it must be, or None. `last` is the last micro-batch alone, where there are
-    several."""
+    several; `before` is the step before."""
     floor = UNUSED * max(float(np.abs(mean).max()) for mean in step.mean.values() if mean is not None)
     for rank in range(len(returned)):
         for name in step.mean:
             got = [checks.array(theirs.get(name)) for theirs in returned]
-            if told := _told(job, step, rank, name, got, floor, last):
+            if told := _told(job, step, rank, name, got, floor, last, before):
                 return told
     return None
 
 
 def _told(
-    job: Job, step: Step, rank: int, name: str, of_all: list[Array | None], floor: float, last: Step | None
-) -> Wrong | None:
+    job: Job, step: Step, rank: int, name: str, of_all: list[Array | None], floor: float, last: Step | None,
+    before: Step | None,
+) -> Wrong | None:  # fmt: skip
     right, got = step.mean[name], of_all[rank]
-    users = job.users(name)
+    users = step.users(name)
     if right is None:
         if got is None:
             return None
@@ -56,6 +59,8 @@ def _told(
                 f"no rank used {name}, but rank {rank} has a gradient for it. Leave that gradient None, otherwise "
                 "weight decay and momentum move a parameter that one process would leave alone."
             )
+            if before is not None and before.mean[name] is not None:
+                said += " Ranks used it in the step before: find out anew in each step which parameters were used."
         return Wrong(said, rank, "None", _short(got))
     scale = max(float(np.abs(right).max()), floor)
     if training.close(got, right, scale):
@@ -67,7 +72,7 @@ def _told(
         else:
             said += f", although rank {rank} used {name}. Write the mean over the ranks into .grad."
         return Wrong(said, rank, _short(right), "None")
-    habits = _habits(job, step, rank, name, last, of_all)
+    habits = _habits(job, step, rank, name, last, of_all, before)
     habit = next((text for value, text in habits if training.close(got, value, scale)), "")
     if not habit and got.shape == right.shape and np.allclose(got, right, rtol=0, atol=0.02 * scale):
         habit = "nearly right. Send gradients in the model's own dtype, and let only the optimizer change parameters."
@@ -79,13 +84,13 @@ def _told(
 
 
 def _habits(
-    job: Job, step: Step, rank: int, name: str, last: Step | None, of_all: list[Array | None]
+    job: Job, step: Step, rank: int, name: str, last: Step | None, of_all: list[Array | None], before: Step | None
 ) -> Iterator[tuple[Array, str]]:
     """The values that usual mistakes give, and what to say of each."""
     n, right = job.ranks, step.mean[name]
     assert right is not None
     own = step.own[rank].get(name, np.zeros_like(right))
-    users = job.users(name)
+    users = step.users(name)
     if last is not None and last.mean[name] is None and {*users} == {r for r in range(n) if of_all[r] is not None}:
         said = (
             f"still the rank's own. No rank used {name} in the last micro-batch, but rank {rank} accumulated a "
@@ -95,6 +100,11 @@ def _habits(
     if 0 < len(users) < n:
         said = f"the mean over {says.names(users)} only. Ranks that did not use {name} count as zeros: divide by {n}."
         yield right * n / len(users), said
+    old = None if before is None else before.mean[name]
+    if old is not None and (others := [other for other in range(n) if other not in users]):
+        whose = says.names(others)
+        said = f"not the mean: it holds gradients of the step before, although {whose} did not use {name} in this one. "
+        yield right + len(others) * old, said + "Send zeros for it, in place of what the buffer still holds."
     yield own, "still the rank's own. All-reduce the gradients, and write the mean back into .grad."
     yield right * n, f"the sum over the ranks, {n} times the mean. Divide by the number of ranks."
     yield right / n, f"1/{n} of the mean. Divide by the number of ranks only once."

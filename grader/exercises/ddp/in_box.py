@@ -106,11 +106,11 @@ def train(
 ) -> dict[str, Any]:
     """The gradients of every step, and the parameters after the last; x and y are steps x batch x features."""
     module, model = _build(make, spec, values)
-    module.plan = spec["plan"]
     parameters = [parameter for parameter in module.parameters() if parameter.requires_grad]
     speed: dict[torch.Tensor, torch.Tensor] = {}
     found = []
-    for inputs, targets in zip(x, y, strict=True):
+    for number, (inputs, targets) in enumerate(zip(x, y, strict=True), 1):
+        module.plan = spec["plan"] if number == len(x) else spec["earlier"]
         compute(spec["marks"][0])
         for parameter in parameters:
             parameter.grad = None

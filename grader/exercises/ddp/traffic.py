@@ -157,8 +157,8 @@ def overlap(bench: RankBench) -> Outcome:
             )
             message = (
                 f"With {case.label}: rank {rank} begins {begins}. It must begin {before}, when the backward pass "
-                f"reaches the last layer.{carries} Begin each bucket's in a hook, as soon as its gradients are there, with "
-                "async_op=True."
+                f"reaches the last layer.{carries} Fill the buckets from the last layer's parameters on. Begin each bucket's "
+                "all-reduce in a hook, as soon as its gradients are there, with async_op=True."
             )
             raise bench.lost(case, "no_overlap", message, rank, before, when)
         tally.note("first all-reduce of the backward pass", (first - step.begin) / 1e9,

@@ -27,7 +27,7 @@ class Job:
 
     `plans[rank]` are the layers that the rank applies, in order. `tied` names a layer's linear map by the one whose
     weight it shares; `frozen` are linear maps that are not trained. Where there is `earlier`, those are the plans of
-    all batches but the last. `nested` opens a second no_sync() inside the first, around the first batch.
+    all batches but the last, of one step or of several. `nested` opens a second no_sync() inside the first, around the first batch.
     """
 
     hidden: tuple[int, ...]
@@ -58,14 +58,6 @@ class Job:
     @property
     def gradient_bytes(self) -> int:
         return sum(self.values[name].nbytes for name in self.trained)
-
-    def users(self, name: str) -> list[int]:
-        """The ranks whose forward pass uses a parameter."""
-        places = [name.rpartition(".")[0]]
-        places += [place for place, first in self.tied.items() if first == places[0]]
-        layers = {int(place.split(".")[1]) for place in places if place}
-        used = [{*plan, *(self.earlier[rank] if self.earlier else ())} for rank, plan in enumerate(self.plans)]
-        return [rank for rank in range(self.ranks) if not layers or layers & used[rank]]
 
     def plan(self, rank: int, batch: int) -> tuple[int, ...]:
         """The layers that the rank applies to a batch."""
@@ -137,6 +129,10 @@ class Step:
     own: tuple[Values, ...]
     mean: dict[str, Array | None]
 
+    def users(self, name: str) -> list[int]:
+        """The ranks whose forward pass used a parameter."""
+        return [rank for rank, own in enumerate(self.own) if name in own]
+
 
 def step_of(job: Job, values: Values, batches: Sequence[int]) -> Step:
     """The gradients of these batches of `x`, summed up on each rank."""
@@ -201,15 +197,17 @@ def cases(draw: Draw) -> Iterator[Case]:
     yield _case(draw, "uneven", "a layer that rank 1 does not use", (ALL, (0, 2, 3), ALL), SMALL)
     yield _case(draw, "uneven", "a depth of its own on each rank", ((0,), (0, 1), (0, 1, 2), ALL), SMALL)
     yield _case(draw, "uneven", "layers in another order on rank 1", (ALL, (3, 2, 1, 0)), SMALL)
+    label, last = "layers that fewer ranks use in the second step", ((0, 1, 3), (0, 3))
+    yield _case(draw, "uneven", label, last, SMALL, steps=2, earlier=(ALL,) * 2, by="train")
     one = "a layer that rank 0 alone uses, in float64"  # layer 1 fills a bucket of its own: rank 1 has none of it
     yield _case(draw, "uneven_float64", one, (ALL, (0, 2, 3)), SMALL, dtype="float64")
     label, earlier = "3 micro-batches, and layers that only the first two use", (ALL, (0, 2, 3))
-    yield _case(draw, "left_out", label, ((0, 3),) * 2, SMALL, steps=3, earlier=earlier)
+    yield _case(draw, "left_out", label, ((0, 3),) * 2, SMALL, steps=3, earlier=earlier, by="accumulate")
     for n in (2, 3):
         yield _case(draw, "training", "SGD with momentum", (ALL,) * n, bucket=SMALL, steps=4)
-    yield _case(draw, "no_sync", "3 micro-batches", (ALL,) * 2, bucket=SMALL, steps=3)
+    yield _case(draw, "no_sync", "3 micro-batches", (ALL,) * 2, bucket=SMALL, steps=3, by="accumulate")
     label = "3 micro-batches, the first in a no_sync() inside no_sync()"
-    yield _case(draw, "no_sync", label, (ALL,) * 3, bucket=SMALL, steps=3, nested=True)
+    yield _case(draw, "no_sync", label, (ALL,) * 3, bucket=SMALL, steps=3, nested=True, by="accumulate")
     frozen = ("layers.2.up", "layers.2.down")
     yield _budget(draw, 4, "buckets of 36 KiB", 36 * 2**10, frozen=frozen)
     yield _budget(draw, 3, "the default bucket_bytes", None, frozen=frozen)
@@ -228,7 +226,7 @@ def _case(
     draw: Draw, group: str, what: str, plans: tuple[tuple[int, ...], ...], bucket: int | None = None, *,
     hidden: tuple[int, ...] = HIDDEN, features: int = 16, tied: dict[str, str] | None = None,
     frozen: tuple[str, ...] = (), steps: int = 1, dtype: str = "float32", engine: str = "sim",
-    earlier: tuple[tuple[int, ...], ...] = (), nested: bool = False,
+    earlier: tuple[tuple[int, ...], ...] = (), nested: bool = False, by: str = "train",
 ) -> Case:  # fmt: skip
     """One training or accumulation; every rank has the same parameters and data of its own."""
     n, tied = len(plans), tied or {}
@@ -242,7 +240,6 @@ def _case(
     arguments = tuple(
         (_spec(job, rank, timed), _sent(values), Strided.of(job.x[rank]), Strided.of(job.y[rank])) for rank in range(n)
     )
-    by = "accumulate" if group == "no_sync" or earlier else "train"
     network = LINK if timed else ROUNDS
     return Case(group, label, arguments, by=by, engine=engine, network=network, expected=job)
 

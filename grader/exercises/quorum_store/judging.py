@@ -155,13 +155,17 @@ def _alone(story: Story, one: Served, answer: Sent) -> bool:
 @dataclass(frozen=True)
 class _Steps:
     """How a request was served: when its node first sent something to others that answers to a first round could be
-    part of (`second`, None if it never did), and who had sent it something that arrived in time, since when."""
+    part of (`second`, None if it never did), and who had sent it something that arrived in time, since when.
+
+    What goes to one node alone, in the moment in which a message came from it, may be an answer to that message or a
+    round: `second` takes it for a round, and `surely` for an answer."""
 
     story: Story
     one: Served
     answer: Sent
     quorums: dict[str, int]
     second: float | None
+    surely: float | None
     heard: list[Sent]
 
     @classmethod
@@ -177,10 +181,12 @@ class _Steps:
             if sent.dst == own and sent.src in nodes and sent.fate == "delivered" and sent.arrived is not None
             and one.came <= sent.arrived <= until
         ]  # fmt: skip
-        instants = _rounds(told, heard)
         rounds = 1 if quorums["read_quorum"] > 1 else 0
-        second = instants[rounds] if len(instants) > rounds else None
-        return cls(story, one, answer, quorums, second, heard)
+        second, surely = (
+            instants[rounds] if len(instants) > rounds else None
+            for instants in (_rounds(told, heard), _rounds(told, heard, surely=True))
+        )
+        return cls(story, one, answer, quorums, second, surely, heard)
 
     def since(self, time: float, until: float) -> tuple[list[str], list[str]]:
         """The nodes of whom something arrived until then that was sent after `time`; those of whom only older came."""
@@ -189,9 +195,10 @@ class _Steps:
         return sorted(fresh), sorted({sent.src for sent in own} - fresh)
 
 
-def _rounds(told: Mapping[tuple[str, str], float], heard: Sequence[Sent]) -> list[float]:
+def _rounds(told: Mapping[tuple[str, str], float], heard: Sequence[Sent], surely: bool = False) -> list[float]:
     """When the node sent something to others that is no answer to what one of them had asked it. An answer goes to the
-    one node alone whose message came in that moment, and which had sent it before it can have been asked itself."""
+    one node alone whose message came in that moment, and which had sent it before it can have been asked itself, unless
+    all that may be an answer is to be left out."""
     asked: dict[str, float] = {}  # whom it had sent something, since when
     for (node, _), at in told.items():
         asked[node] = min(at, asked.get(node, at))
@@ -199,7 +206,8 @@ def _rounds(told: Mapping[tuple[str, str], float], heard: Sequence[Sent]) -> lis
     for at in sorted(set(told.values())):
         nodes = {node for (node, _), then in told.items() if then == at}
         answers = len(nodes) == 1 and any(
-            sent.src in nodes and sent.arrived == at and sent.sent < asked[sent.src] + INSTANT for sent in heard
+            sent.src in nodes and sent.arrived == at and (surely or sent.sent < asked[sent.src] + INSTANT)
+            for sent in heard
         )
         if not answers:
             found.append(at)
@@ -208,7 +216,7 @@ def _rounds(told: Mapping[tuple[str, str], float], heard: Sequence[Sent]) -> lis
 
 def _too_few_asked(steps: _Steps) -> str:
     """It went on before enough replicas can have told what they hold."""
-    until = steps.answer.sent if steps.second is None else steps.second
+    until = steps.answer.sent if steps.surely is None else steps.surely
     fresh, late = steps.since(steps.one.came, until)
     needed = steps.quorums["read_quorum"]
     if 1 + len(fresh) >= needed:
