@@ -1,0 +1,42 @@
+"""The picture of a run of rollout_sync: a lane for each rank, with the versions that samples and steps are of."""
+
+from __future__ import annotations
+
+from grader.exercises.rollout_sync.history import History, Made, stretches
+from grader.trace.gantt import Bar, Became, Chart
+from grader.worlds.cases import Case
+
+WORDS: dict[Became, str] = {
+    "done": "a step, or a sample that a step uses (5 v2: prompt 5, version 2)",
+    "again": "a sample that no step uses", "died": "killed inside generate", "failed": "", "still": "outside generate",
+}  # fmt: skip
+LEAST = 0.004  # of the picture: shorter idle stretches are not seen
+
+
+def chart(case: Case, history: History) -> Chart:
+    """Trainers above, generators below them."""
+    plan = history.plan
+    names = [f"trainer {rank}" if rank < plan.trainers else f"gen. {rank}" for rank in range(plan.ranks)]
+    ends = [made.until for made in history.made if made.whole]
+    ends += [until for spans in history.spans for _, until in spans]
+    drawn = Chart(tuple(names), end=max([0.1, plan.dies_at, *ends]), subtitle=case.label, words=WORDS)
+    for trainer, spans in enumerate(history.spans):
+        for step, (since, until) in enumerate(spans):
+            drawn.bars.append(Bar(names[trainer], since, until, f"{step}\u2192{step + 1}"))
+    used = {used.made for used in history.used}
+    for made in history.made:
+        until = made.until if made.whole else plan.dies_at
+        became: Became = "died" if not made.whole else "done" if made in used else "again"
+        drawn.bars.append(Bar(names[made.rank], made.since, until, _words(made), became))
+    for rank in plan.of_generators:
+        if rank == plan.killed:
+            drawn.gone[names[rank]] = plan.dies_at
+            continue
+        for a, b in stretches(history, rank, drawn.end):
+            if b - a > LEAST * drawn.end:
+                drawn.bars.append(Bar(names[rank], a, b, "", "still"))
+    return drawn
+
+
+def _words(made: Made) -> str:
+    return f"{made.prompt} v{made.version}" if made.version >= 0 else f"{made.prompt} v?"
