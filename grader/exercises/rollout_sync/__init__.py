@@ -15,7 +15,7 @@ import numpy as np
 
 from grader.exercise import Check, Draw, Exercise
 from grader.exercises.common import checks
-from grader.exercises.rollout_sync import judging, order, timing
+from grader.exercises.rollout_sync import judging, order, params, timing
 from grader.exercises.rollout_sync.policy import COLUMNS, DEPTH, SAMPLE, Given, Plan
 from grader.ranks import faults
 from grader.ranks.network import Network
@@ -44,9 +44,9 @@ def cases(draw: Draw) -> Iterator[Case]:
     yield _case(draw, "async", 3, ((1, 10), (1, 4)), 4, 6, 1)
     yield _case(draw, "old", 1, ((1, 1.2), (9, 10), (1, 1.2)), 14, 4, 1)
     yield _case(draw, "old", 2, ((9, 10), (1, 1.2), (1, 1.3), (1, 1.2)), 14, 6, 2)
-    yield _case(draw, "idle", 1, ((1, 10), (1, 10)), 4, 8, 1)
-    yield _case(draw, "idle", 1, ((1, 2), (9, 10), (1, 3)), 4, 12, 1)
-    yield _case(draw, "idle", 2, ((2, 6), (1, 2), (8, 10)), 3, 16, 3)
+    yield _case(draw, "idle", 1, ((1, 10), (1, 10)), 5, 8, 1)
+    yield _case(draw, "idle", 1, ((1, 2), (9, 10), (1, 3)), 6, 12, 1)
+    yield _case(draw, "idle", 2, ((2, 6), (1, 2), (8, 10)), 5, 16, 3)
     yield _case(draw, "death", 1, ((1, 3), (1, 3), (1, 3)), 3, 6, 1, (3, 1, 0.5))
     yield _case(draw, "death", 1, ((2, 3), (1, 2)), 3, 4, 2, (1, 2, 7.0))
     yield _case(draw, "death", 1, ((1, 3), (1, 4), (1, 3)), 3, 6, 1, (2, 2, 500.0))
@@ -106,12 +106,12 @@ EXERCISE = Exercise(
     ),
     checks=(
         Check(
-            "final", "Every trainer returns version `steps`, and each version is the trainers' mean", 3, judging.final
+            "final", "Every trainer returns version `steps`, and each version is the trainers' mean", 3, params.final
         ),
         Check("once", "Each prompt is used exactly once, and none beyond the last is generated", 3, judging.once),
         Check("samples", "Samples and logprobs are the bits that generate returned, together", 3, judging.samples),
         Check("version", "A sample's version is that of the params it was generated with", 3, judging.version),
-        Check("sync", "max_staleness 0 is the synchronous loop", 4, judging.sync),
+        Check("sync", "max_staleness 0 is the synchronous loop", 4, params.sync),
         Check("stale", "No sample is too old; it is generated again with newer params", 4, judging.stale),
         Check("first", "A step uses the first usable samples by completion", 4, order.first),
         Check("order", "Prompts are handed out in order, those to be generated again first", 2, order.handed_out),

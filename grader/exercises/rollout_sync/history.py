@@ -122,10 +122,10 @@ class History:
         return found
 
     @cached_property
-    def last_new(self) -> float:
-        """When the last prompt id is first given to generate()."""
-        last = self.new.get(self.plan.prompts - 1)
-        return last.since if last is not None else math.inf
+    def busy_until(self) -> float:
+        """Until then there are prompts to hand out for certain: some new one is handed out later, also if generators
+        hold some in hand. Minus infinity of a run that is too short to tell."""
+        return max((made.handed for made in self.new.values()), default=-math.inf)
 
     def version_since(self, version: int) -> float:
         """By when this version is there: the step before it is over on all trainers."""

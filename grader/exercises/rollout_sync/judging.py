@@ -1,4 +1,4 @@
-"""Judges of rollout_sync's values: versions, samples, staleness, each prompt once; and of a death."""
+"""Judges of rollout_sync's samples: each prompt once, right versions, none too old; and of a death."""
 
 from __future__ import annotations
 
@@ -7,162 +7,15 @@ from collections import Counter
 import numpy as np
 
 from grader import says
-from grader.exercises.common import checks, plain
-from grader.exercises.rollout_sync import lanes, order
+from grader.exercises.common import checks
+from grader.exercises.rollout_sync import order, params
 from grader.exercises.rollout_sync.history import History, Made, Used, pairs_of_one_prompt, read
-from grader.exercises.rollout_sync.policy import NEAR, Array
+from grader.exercises.rollout_sync.lanes import lost
+from grader.exercises.rollout_sync.params import prompts
 from grader.lost import Lost
 from grader.ranks.program import CallResult
-from grader.verdict import Kind
 from grader.worlds.cases import Case
 from grader.worlds.ranks import RankBench
-
-CLOSE = 1e-6  # of params, relative to the greatest
-
-
-def lost(
-    bench: RankBench, case: Case, history: History, kind: Kind, message: str, rank: int | None = None,
-    expected: str = "", got: str = "",
-) -> Lost:  # fmt: skip
-    """What is raised, with the picture of the run."""
-    loss = bench.lost(case, kind, f"With {case.label}: {message}", rank, expected, got)
-    return Lost(loss.diagnosis, lanes.chart(case, history))
-
-
-def _apart(got: Array, right: Array) -> float:
-    return float(np.abs(got - right).max() / max(1.0, np.abs(right).max()))
-
-
-# ---- params
-
-
-def _finals(bench: RankBench, case: Case, result: CallResult, history: History) -> list[Array]:
-    """What the trainers returned. Raises Lost where that are no params."""
-    plan, found = history.plan, []
-    for trainer in range(plan.trainers):
-        returned = result.returned[trainer]
-        value = returned[0] if isinstance(returned, list) and returned else None
-        array = checks.array(value)
-        if array is None or array.shape != history.given.start.shape or not np.isfinite(array).all():
-            message = f"trainer() returned {plain.in_words(value)} on rank {trainer}. Return the params of version {plan.steps} on every trainer."
-            raise lost(bench, case, history, "wrong_result", message, trainer)
-        found.append(array.astype(np.float64))
-    return found
-
-
-def _unchanged(bench: RankBench, case: Case, result: CallResult, history: History) -> None:
-    for rank, returned in enumerate(result.returned):
-        if isinstance(returned, list) and len(returned) == 2 and returned[1] is False:
-            message = (
-                f"the argument `params` was changed on rank {rank}. Receive new versions into a tensor of your own."
-            )
-            raise lost(bench, case, history, "wrong_result", message, rank)
-
-
-def _chain(bench: RankBench, case: Case, result: CallResult, history: History) -> None:
-    """Raise Lost unless each version is the mean of what the trainers made of the one before, and all return the last."""
-    plan, given = history.plan, history.given
-    for step in range(history.done):
-        right = given.place(history.versions[step])
-        for trainer, places in enumerate(history.places):
-            if float(np.abs(places[step] - right).max()) < NEAR:
-                continue
-            message = f"in step {step}, rank {trainer} gave optimizer_step params that are not version {step}."
-            raise lost(bench, case, history, "wrong_result", f"{message} {_what(history, places[step], step)}", trainer)
-    if history.done < plan.steps:
-        message = f"optimizer_step was called {says.counted(history.done, 'time')} on the trainers, but steps is {plan.steps}."
-        raise lost(bench, case, history, "wrong_result", message, 0, f"{plan.steps} steps", f"{history.done} steps")
-    for trainer, final in enumerate(_finals(bench, case, result, history)):
-        if _apart(final, history.versions[-1]) > CLOSE:
-            message = (
-                f"rank {trainer} did not return version {plan.steps}. {_what(history, given.place(final), plan.steps)}"
-            )
-            raise lost(bench, case, history, "wrong_result", message, trainer)
-
-
-def _what(history: History, place: Array, version: int) -> str:
-    """What params at `place` are, in place of `version`, where that can be told."""
-    given, plan = history.given, history.plan
-    for number, params in enumerate(history.versions):
-        if float(np.abs(given.place(params) - place).max()) < NEAR:
-            return f"They are version {number}."
-    if version and plan.trainers > 1:
-        before = history.versions[version - 1]
-        shares = [_rows(history, version - 1, trainer) for trainer in range(plan.trainers)]
-        for trainer, share in enumerate(shares):
-            if float(np.abs(given.place(given.stepped(before, [share])) - place).max()) < NEAR:
-                return (
-                    f"They are what optimizer_step returned on rank {trainer}. The next version is the mean over the "
-                    f"{plan.trainers} trainers of what it returned."
-                )
-        both = given.place(given.stepped(before, shares)) * plan.trainers
-        if float(np.abs(both - place).max()) < NEAR:
-            return f"They are the sum over the {plan.trainers} trainers of what optimizer_step returned. Divide by {plan.trainers}."
-    return "The next version is the mean over the trainers of what optimizer_step returned, and all trainers have the same."
-
-
-def _rows(history: History, step: int, trainer: int) -> Array:
-    mine = [used for used in history.in_step(step) if used.trainer == trainer]
-    return np.array([[used.prompt, used.told, *used.sample, used.logprob] for used in mine])
-
-
-@checks.judged(read, "async")
-def final(bench: RankBench, case: Case, result: CallResult, history: History) -> None:
-    """The params of every step and the last ones."""
-    _unchanged(bench, case, result, history)
-    _chain(bench, case, result, history)
-
-
-@checks.judged(read, "sync")
-def sync(bench: RankBench, case: Case, result: CallResult, history: History) -> None:
-    """Step s uses the s-th `batch` prompts, made with version s; the params are those of the loop in one process."""
-    plan = history.plan
-    for step in range(history.done):
-        due = set(range(step * plan.batch, (step + 1) * plan.batch))
-        got = {used.prompt for used in history.in_step(step)}
-        if got != due:
-            wrong, missing = sorted(got - due), sorted(due - got)
-            message = (
-                f"step {step} used {_prompts(wrong) if wrong else 'a prompt twice'} instead of {_prompts(missing)}. With "
-                f"max_staleness 0, step s uses the prompts s * batch to (s + 1) * batch - 1: here {min(due)} to {max(due)}. Hand "
-                "out the prompts of the next step only when its version is there."
-            )
-            raise lost(bench, case, history, "wrong_result", message, 0)
-        for used in history.in_step(step):
-            if used.made is not None and used.made.version != step:
-                message = (
-                    f"in step {step}, the sample of prompt {used.prompt} was generated on rank {used.made.rank} with "
-                    f"{_of(used.made.version)}. With max_staleness 0, step {step} uses only samples of version {step}."
-                )
-                raise lost(
-                    bench,
-                    case,
-                    history,
-                    "wrong_result",
-                    message,
-                    used.made.rank,
-                    f"version {step}",
-                    _of(used.made.version),
-                )
-    right = history.given.synchronous()
-    for trainer, got in enumerate(_finals(bench, case, result, history)):
-        if (off := _apart(got, right)) > CLOSE:
-            message = (
-                f"rank {trainer}'s final params differ from the synchronous loop's by {off:.2g}, relative to the "
-                f"greatest. {_what(history, history.given.place(got), plan.steps)}"
-            )
-            raise lost(bench, case, history, "wrong_result", message, trainer, f"at most {CLOSE:g}", f"{off:.2g}")
-
-
-def _of(version: int) -> str:
-    return f"version {version}" if version >= 0 else "params that are no version"
-
-
-def _prompts(ids: list[int]) -> str:
-    return f"prompt{'s' * (len(ids) != 1)} {says.listed([str(each) for each in ids[:6]])}" + " and others" * (
-        len(ids) > 6
-    )
-
 
 # ---- prompts
 
@@ -170,10 +23,11 @@ def _prompts(ids: list[int]) -> str:
 @checks.judged(read, "async")
 def once(bench: RankBench, case: Case, _: CallResult, history: History) -> None:
     """All prompts, each once, and no other."""
-    _once(bench, case, history)
+    _beyond(bench, case, history)
+    _each_once(bench, case, history)
 
 
-def _once(bench: RankBench, case: Case, history: History) -> None:
+def _beyond(bench: RankBench, case: Case, history: History) -> None:
     plan = history.plan
     beyond = next((made for made in history.made if made.prompt >= plan.prompts), None)
     if beyond is not None:
@@ -191,24 +45,28 @@ def _once(bench: RankBench, case: Case, history: History) -> None:
             f"at most {plan.prompts - 1}",
             str(beyond.prompt),
         )
+
+
+def _each_once(bench: RankBench, case: Case, history: History) -> None:
+    plan = history.plan
     times = Counter(used.prompt for used in history.used)
     twice = sorted(prompt for prompt, count in times.items() if count > 1)
     if twice:
         steps = [f"step {used.step}" for used in history.used if used.prompt == twice[0]]
         message = (
-            f"{_prompts(twice)} {'is' if len(twice) == 1 else 'are'} used more than once: prompt {twice[0]} in "
+            f"{prompts(twice)} {'is' if len(twice) == 1 else 'are'} used more than once: prompt {twice[0]} in "
             f"{says.listed(steps)}. Each prompt is used exactly once."
         )
         raise lost(bench, case, history, "lost_or_duplicated", message, 0, "once", f"{times[twice[0]]} times")
     never = [prompt for prompt in range(plan.prompts) if prompt not in times]
     if never and history.done == plan.steps:
-        made = [each for each in history.made if each.prompt == never[0]]
+        made = history.of_prompt(never[0])
         told = (
             f"Prompt {never[0]} was generated {says.counted(len(made), 'time')}."
             if made
             else f"Prompt {never[0]} was never generated."
         )
-        message = f"no step uses {_prompts(never)}. {told} Each of the {plan.prompts} prompts is used exactly once."
+        message = f"no step uses {prompts(never)}. {told} Each of the {plan.prompts} prompts is used exactly once."
         raise lost(bench, case, history, "lost_or_duplicated", message, 0, f"{plan.prompts} prompts", f"{len(times)}")
 
 
@@ -329,7 +187,7 @@ def stale(bench: RankBench, case: Case, _: CallResult, history: History) -> None
                 f"above version {before.version}",
                 f"version {after.version}",
             )
-    _once(bench, case, history)
+    _each_once(bench, case, history)
 
 
 def _again(history: History, before: Made) -> str:
@@ -368,9 +226,12 @@ def _fresh(bench: RankBench, case: Case, history: History) -> None:
 def death(bench: RankBench, case: Case, result: CallResult, history: History) -> None:
     """All prompts are used once, in right steps; what the dead generator had finished is used, if it was fresh."""
     plan = history.plan
-    _once(bench, case, history)
-    _fresh(bench, case, history)
-    _chain(bench, case, result, history)
+    _each_once(bench, case, history)
+    if history.done < plan.steps:
+        raise params.too_few_steps(bench, case, history)
+    if params.apart(params.final_of(bench, case, result, history, 0), history.versions[-1]) > params.CLOSE:
+        message = f"rank 0 did not return version {plan.steps}. The samples of all steps are there, so the steps or their mean are wrong."
+        raise lost(bench, case, history, "wrong_result", message, 0)
     for made in history.of(plan.killed):
         if not made.whole or made.known >= plan.dies_at:
             continue

@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 from grader.exercises.rollout_sync.history import History, Made, stretches
+from grader.lost import Lost
 from grader.trace.gantt import Bar, Became, Chart
+from grader.verdict import Kind
 from grader.worlds.cases import Case
+from grader.worlds.ranks import RankBench
 
 WORDS: dict[Became, str] = {
     "done": "a step, or a sample that a step uses (5 v2: prompt 5, version 2)",
     "again": "a sample that no step uses", "died": "killed inside generate", "failed": "", "still": "outside generate",
 }  # fmt: skip
 LEAST = 0.004  # of the picture: shorter idle stretches are not seen
+
+
+def lost(
+    bench: RankBench, case: Case, history: History, kind: Kind, message: str, rank: int | None = None,
+    expected: str = "", got: str = "",
+) -> Lost:  # fmt: skip
+    """What is raised, with the picture of the run."""
+    loss = bench.lost(case, kind, f"With {case.label}: {message}", rank, expected, got)
+    return Lost(loss.diagnosis, chart(case, history))
 
 
 def chart(case: Case, history: History) -> Chart:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from grader import says
 from grader.exercises.common import checks
-from grader.exercises.rollout_sync import judging
+from grader.exercises.rollout_sync import lanes
 from grader.exercises.rollout_sync.history import IN_HAND, History, Made, read
 from grader.ranks.program import CallResult
 from grader.worlds.cases import Case
@@ -45,7 +45,7 @@ def passed_over(bench: RankBench, case: Case, history: History) -> None:
         f"at {made.known:.4g} s, {wait:.3g} s before. Its age in step {step} is {step - made.version}, so it was usable, but "
         f"{what}. Use the first `batch` usable samples in the order in which they come."
     )
-    raise judging.lost(bench, case, history, "wrong_result", message, made.rank)
+    raise lanes.lost(bench, case, history, "wrong_result", message, made.rank)
 
 
 @checks.judged(read, "old")
@@ -65,7 +65,7 @@ def _new_ones(bench: RankBench, case: Case, history: History) -> None:
                 f"rank {made.rank} generated prompt {before.prompt} at {before.since:.4g} s, and prompt {made.prompt} after it, "
                 f"at {made.since:.4g} s. Both were new. Hand out new prompts in order of their ids."
             )
-            raise judging.lost(bench, case, history, "wrong_result", message, made.rank)
+            raise lanes.lost(bench, case, history, "wrong_result", message, made.rank)
         last[made.rank] = made
     for number, made in enumerate(new):
         for late in new[number + 1 :]:
@@ -75,7 +75,7 @@ def _new_ones(bench: RankBench, case: Case, history: History) -> None:
                     f"{late.prompt} only at {late.since:.4g} s, after {says.counted(IN_HAND + 1, 'other prompt')} since then. Hand out "
                     "new prompts in order of their ids, to whichever generator is free."
                 )
-                raise judging.lost(bench, case, history, "wrong_result", message, late.rank)
+                raise lanes.lost(bench, case, history, "wrong_result", message, late.rank)
 
 
 def _again_first(bench: RankBench, case: Case, history: History) -> None:
@@ -96,4 +96,4 @@ def _again_first(bench: RankBench, case: Case, history: History) -> None:
                 f"before prompt {again.prompt}, which rank {again.rank} began again at {again.since:.4g} s. Hand out prompts that "
                 "are to be generated again before new ones."
             )
-            raise judging.lost(bench, case, history, "wrong_result", message, again.rank)
+            raise lanes.lost(bench, case, history, "wrong_result", message, again.rank)

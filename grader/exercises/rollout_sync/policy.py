@@ -99,7 +99,7 @@ def _phases(prompt: int) -> Array:
 
 def sample(place: Array, prompt: int) -> Array:
     """What generate() makes of a prompt, (SAMPLE,)."""
-    return np.sin(place + _phases(prompt)).astype(np.float32)
+    return np.asarray(np.sin(place + _phases(prompt)), np.float32)
 
 
 def logprob(place: Array, prompt: int) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from grader import says, tally
 from grader.exercises.common import checks
-from grader.exercises.rollout_sync import judging
+from grader.exercises.rollout_sync import lanes
 from grader.exercises.rollout_sync.history import NANOSECONDS, History, read, stretches
 from grader.ranks.program import CallResult
 from grader.trace.events import RECV_ANY, SEND, Operation, Trace
@@ -21,33 +21,34 @@ FACTOR, HEADERS = 1.1, 256  # of params' bytes for each version and generator; b
 
 @checks.judged(read, "idle")
 def idle(bench: RankBench, case: Case, result: CallResult, history: History) -> None:
-    """Of each generator: the time outside generate(), until the last prompt id is first given to it."""
+    """Of each generator: the time outside generate(), from its first one on and while there are prompts to hand out."""
     plan = history.plan
-    if history.last_new == float("inf"):
+    if plan.prompts - 1 not in history.new:
         message = (
             f"no generator ever generated prompt {plan.prompts - 1}, the last one. Hand out all {plan.prompts} prompts."
         )
-        raise judging.lost(bench, case, history, "lost_or_duplicated", message)
+        raise lanes.lost(bench, case, history, "lost_or_duplicated", message)
+    end = history.busy_until
     shares = {}
     for rank in plan.of_generators:
         mine = history.of(rank)
-        if not mine or mine[0].since >= history.last_new:
-            message = f"rank {rank} generated nothing before the last prompt was handed out. Give each generator prompts as soon as it is free."
-            raise judging.lost(bench, case, history, "no_overlap", message, rank)
-        window = history.last_new - mine[0].since
-        shares[rank] = sum(b - a for a, b in stretches(history, rank, history.last_new)) / window
+        if not mine or mine[0].since >= max(end, 0.0):
+            message = f"rank {rank} generated nothing before {end:.4g} s, although there were prompts to hand out. Give each generator prompts as soon as it is free."
+            raise lanes.lost(bench, case, history, "no_overlap", message, rank)
+        window = end - mine[0].since
+        shares[rank] = sum(b - a for a, b in stretches(history, rank, end)) / window
     worst = max(shares, key=lambda rank: shares[rank])
     tally.note("idle time of a generator", 100 * shares[worst], 100 * IDLE, "%", where=case.label)
     if shares[worst] <= IDLE:
         return
     since = history.of(worst)[0].since
-    a, b = max(stretches(history, worst, history.last_new), key=lambda gap: gap[1] - gap[0])
+    a, b = max(stretches(history, worst, end), key=lambda gap: gap[1] - gap[0])
     message = (
-        f"rank {worst} was outside generate for {100 * shares[worst]:.3g} % of the time from its first generate, at "
-        f"{since:.3g} s, until the last new prompt was handed out, at {history.last_new:.4g} s. At most {100 * IDLE:.0f} % is "
+        f"rank {worst} was outside generate for {100 * shares[worst]:.3g} % of the time from {since:.3g} s, "
+        f"its first generate, to {end:.4g} s. There were prompts to hand out all that time, so at most {100 * IDLE:.0f} % is "
         f"allowed. Its longest idle stretch is {a:.4g} s to {b:.4g} s. {_why(result.trace, history, worst, a, b)}"
     )
-    loss = judging.lost(
+    loss = lanes.lost(
         bench,
         case,
         history,
@@ -119,7 +120,8 @@ def sent(bench: RankBench, case: Case, result: CallResult, history: History) -> 
     """Params that trainers send generators, and all else between the two."""
     plan, trace = history.plan, result.trace
     size = history.given.start.nbytes
-    params, other, by_line = 0, 0, {}
+    params, other = 0, 0
+    by_line: dict[tuple[int, int], int] = {}
     for rank in range(plan.ranks):
         for op in trace.operations(rank):
             between = _to_the_other_half(trace, op, plan.trainers)
@@ -143,7 +145,7 @@ def sent(bench: RankBench, case: Case, result: CallResult, history: History) -> 
             f"{params / (versions * plan.generators * size):.3g} times. Send params only when they are newer than those that this "
             "generator has."
         )
-        raise judging.lost(
+        raise lanes.lost(
             bench, case, history, "too_many_bytes", message, 0, f"at most {allowed:,.0f} bytes", f"{params:,} bytes"
         )
     if other > HEADERS * generates:
@@ -154,7 +156,7 @@ def sent(bench: RankBench, case: Case, result: CallResult, history: History) -> 
             f"generate, that is {other / generates:.4g} bytes for each. At most {HEADERS} are allowed. {where}A sample and its "
             "logprob are 36 bytes. Send only what the other side needs."
         )
-        raise judging.lost(
+        raise lanes.lost(
             bench,
             case,
             history,
