@@ -49,6 +49,7 @@ def cases(draw: Draw) -> Iterator[Case]:
     yield _case(draw, "idle", 2, ((2, 6), (1, 2), (8, 10)), 5, 16, 3)
     yield _case(draw, "death", 1, ((1, 3), (1, 3), (1, 3)), 3, 6, 1, (3, 1, 0.5))
     yield _case(draw, "death", 1, ((2, 3), (1, 2)), 3, 4, 2, (1, 2, 7.0))
+    yield _case(draw, "death", 1, ((2, 3), (2, 3), (2, 3)), 2, 12, 1, (3, 2, 7.5))
     yield _case(draw, "death", 1, ((1, 3), (1, 4), (1, 3)), 3, 6, 1, (2, 2, 500.0))
     yield _case(draw, "death", 2, ((1, 3), (1, 4), (1, 3)), 3, 6, 3, (4, 2, 400.0))
     yield _case(draw, "death", 2, ((1, 3), (1, 3)), 3, 4, 0, (2, 1, 20.0))

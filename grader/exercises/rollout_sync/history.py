@@ -11,11 +11,13 @@ from functools import cached_property
 import numpy as np
 
 from grader.exercises.common import plain
+from grader.exercises.rollout_sync import unfinished
 from grader.exercises.rollout_sync.policy import COLUMNS, DEPTH, NEAR, SAMPLE, Array, Given, Plan
+from grader.lost import Lost
 from grader.ranks.program import CallResult, Strided
 from grader.trace.events import SEND
 from grader.worlds.cases import Case
-from grader.worlds.ranks import RankBench
+from grader.worlds.ranks import Outcome, RankBench
 
 NANOSECONDS = 1e9
 NOTES = 2  # the place of the notes among the harness's arguments
@@ -136,14 +138,17 @@ class History:
 
 def read(bench: RankBench, group: str) -> Iterator[tuple[Case, CallResult, History]]:
     """The finished calls of `group`, each with its history."""
-    for case, result in bench.calls(group):
-        history = of(case.expected, result)
-        if history is None:
-            message = (
-                f"With {case.label}: what was noted of the run is not what happened in it. Do not touch the records."
-            )
-            raise bench.lost(case, "sandbox_violation", message)
-        yield case, result, history
+    try:
+        for case, result in bench.calls(group):
+            history = of(case.expected, result)
+            if history is None:
+                message = f"With {case.label}: what was noted of the run is not what happened in it. Do not touch the records."
+                raise bench.lost(case, "sandbox_violation", message)
+            yield case, result, history
+    except Lost as loss:
+        if not isinstance(loss.picture, Outcome) or loss.picture.result is not None:
+            raise
+        raise unfinished.told(loss, loss.picture.case, loss.picture.run.trace) from None
 
 
 def of(given: Given, result: CallResult) -> History | None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from grader import says
 from grader.exercises.common import checks
-from grader.exercises.rollout_sync import order, params
+from grader.exercises.rollout_sync import params
 from grader.exercises.rollout_sync.history import History, Made, Used, pairs_of_one_prompt, read
 from grader.exercises.rollout_sync.lanes import lost
 from grader.exercises.rollout_sync.params import prompts
@@ -212,8 +212,8 @@ def _fresh(bench: RankBench, case: Case, history: History) -> None:
     message = (
         f"step {used.step} used prompt {used.prompt} with a sample of version {used.version}, which is {says.counted(age, 'version')} "
         f"old.{where} max_staleness is {allowed}. {says.counted(len(wrong), 'sample')} of {len(history.used)} "
-        f"{'was' if len(wrong) == 1 else 'were'} too old. Look at the age when a step takes its samples, not only when they "
-        "arrive, and generate the prompt again."
+        f"{'was' if len(wrong) == 1 else 'were'} too old. Do not use such a sample. Generate its prompt again with newer "
+        "params."
     )
     rank = used.made.rank if used.made else used.trainer
     raise lost(bench, case, history, "wrong_result", message, rank, f"at most {allowed}", str(age))
@@ -236,7 +236,7 @@ def death(bench: RankBench, case: Case, result: CallResult, history: History) ->
         if not made.whole or made.known >= plan.dies_at:
             continue
         use = next((used for used in history.used if used.prompt == made.prompt), None)
-        if use is None or use.step - made.version > plan.max_staleness:
+        if use is None or use.step != made.version:  # how old it may be is another check's
             continue
         if use.made is not None and use.made.rank != plan.killed:
             message = (
@@ -245,4 +245,3 @@ def death(bench: RankBench, case: Case, result: CallResult, history: History) ->
                 "this prompt again. Results that came before a death count."
             )
             raise lost(bench, case, history, "lost_or_duplicated", message, use.made.rank)
-    order.passed_over(bench, case, history)

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from grader.exercises.rollout_sync.history import History, Made, stretches
+from grader.exercises.rollout_sync.unfinished import WORDS, lane_names
 from grader.lost import Lost
 from grader.trace.gantt import Bar, Became, Chart
 from grader.verdict import Kind
 from grader.worlds.cases import Case
 from grader.worlds.ranks import RankBench
 
-WORDS: dict[Became, str] = {
-    "done": "a step, or a sample that a step uses (5 v2: prompt 5, version 2)",
-    "again": "a sample that no step uses", "died": "killed inside generate", "failed": "", "still": "outside generate",
-}  # fmt: skip
 LEAST = 0.004  # of the picture: shorter idle stretches are not seen
 
 
@@ -28,10 +25,10 @@ def lost(
 def chart(case: Case, history: History) -> Chart:
     """Trainers above, generators below them."""
     plan = history.plan
-    names = [f"trainer {rank}" if rank < plan.trainers else f"gen. {rank}" for rank in range(plan.ranks)]
+    names = lane_names(plan)
     ends = [made.until for made in history.made if made.whole]
     ends += [until for spans in history.spans for _, until in spans]
-    drawn = Chart(tuple(names), end=max([0.1, plan.dies_at, *ends]), subtitle=case.label, words=WORDS)
+    drawn = Chart(names, end=max([0.1, plan.dies_at, *ends]), subtitle=case.label, words=WORDS)
     for trainer, spans in enumerate(history.spans):
         for step, (since, until) in enumerate(spans):
             drawn.bars.append(Bar(names[trainer], since, until, f"{step}\u2192{step + 1}"))

@@ -25,21 +25,26 @@ def passed_over(bench: RankBench, case: Case, history: History) -> None:
     """Raise Lost where a step does so."""
     worst: tuple[float, int, Made, Made] | None = None
     for step in range(history.done):
-        used = [each.made for each in history.in_step(step) if each.made is not None]
-        last = max(used, key=lambda made: made.until, default=None)
+        used = {each.prompt: each.made for each in history.in_step(step) if each.made is not None}
+        unknown = {each.prompt for each in history.in_step(step) if each.made is None}
+        last = max(used.values(), key=lambda made: made.until, default=None)
         if last is None:
             continue
         for made in history.made:
-            usable = made.version >= 0 and 0 <= step - made.version <= history.plan.max_staleness
-            if not usable or history.first_used.get(made.prompt, history.done) <= step:
+            usable = 0 <= made.version <= step <= made.version + history.plan.max_staleness
+            if not usable or made.prompt >= history.plan.prompts or history.first_used.get(made.prompt, step) < step:
                 continue
-            if last.until - made.known > (worst[0] if worst else 0):
-                worst = last.until - made.known, step, made, last
+            if made.prompt in unknown:
+                continue
+            rival = used.get(made.prompt, last)  # the one that the step waited for in its place
+            if rival is not made and rival.until - made.known > (worst[0] if worst else 0):
+                worst = rival.until - made.known, step, made, rival
     if worst is None:
         return
     wait, step, made, last = worst
     later = history.first_used.get(made.prompt)
-    what = f"step {later} used the prompt" if later is not None else "no step used the prompt"
+    what = "no step used the prompt" if later is None else f"step {later} used the prompt"
+    what = "the prompt was generated again" if later == step else what
     message = (
         f"step {step} waited for {last.name()}, which ended at {last.until:.4g} s. Trainer 0 had received {made.name()} "
         f"at {made.known:.4g} s, {wait:.3g} s before. Its age in step {step} is {step - made.version}, so it was usable, but "

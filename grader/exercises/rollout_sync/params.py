@@ -139,9 +139,14 @@ def sync(bench: RankBench, case: Case, result: CallResult, history: History) -> 
                 )
     last, right = final_of(bench, case, result, history, 0), history.given.synchronous()
     if (off := apart(last, right)) > CLOSE:
+        other = next((used for used in history.used if used.made is None), None)
+        why = (
+            f"The sample or logprob of prompt {other.prompt} in step {other.step} is not what generate returned."
+            if other is not None
+            else _what(history, history.given.place(last), plan.steps)
+        )
         message = (
-            f"rank 0's final params differ from the synchronous loop's by {off:.2g}, relative to the greatest. "
-            f"{_what(history, history.given.place(last), plan.steps)}"
+            f"rank 0's final params differ from the synchronous loop's by {off:.2g}, relative to the greatest. {why}"
         )
         raise lost(bench, case, history, "wrong_result", message, 0, f"at most {CLOSE:g}", f"{off:.2g}")
 
