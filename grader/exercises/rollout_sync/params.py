@@ -36,7 +36,7 @@ def final_of(bench: RankBench, case: Case, result: CallResult, history: History,
     return np.asarray(array.astype(np.float64))
 
 
-def too_few_steps(bench: RankBench, case: Case, history: History) -> Lost:
+def _too_few_steps(bench: RankBench, case: Case, history: History) -> Lost:
     """What is raised where the trainers made fewer steps than they should."""
     steps = history.plan.steps
     message = f"optimizer_step was called {says.counted(history.done, 'time')} on the trainers, but steps is {steps}."
@@ -52,8 +52,9 @@ def _unchanged(bench: RankBench, case: Case, result: CallResult, history: Histor
             raise lost(bench, case, history, "wrong_result", message, rank)
 
 
-def _chain(bench: RankBench, case: Case, result: CallResult, history: History) -> None:
-    """Raise Lost unless each version is the mean of what the trainers made of the one before, and all return the last."""
+def fault(bench: RankBench, case: Case, result: CallResult, history: History, others: bool = True) -> Lost | None:
+    """What is lost unless each version is the mean of what the trainers made of the one before, and they return the last:
+    all of them, or, without the `others`, trainer 0."""
     plan, given = history.plan, history.given
     for step in range(history.done):
         right = given.place(history.versions[step])
@@ -61,16 +62,19 @@ def _chain(bench: RankBench, case: Case, result: CallResult, history: History) -
             if float(np.abs(places[step] - right).max()) < NEAR:
                 continue
             message = f"in step {step}, rank {trainer} gave optimizer_step params that are not version {step}."
-            raise lost(bench, case, history, "wrong_result", f"{message} {_what(history, places[step], step)}", trainer)
+            return lost(
+                bench, case, history, "wrong_result", f"{message} {_what(history, places[step], step)}", trainer
+            )
     if history.done < plan.steps:
-        raise too_few_steps(bench, case, history)
-    for trainer in range(plan.trainers):
+        return _too_few_steps(bench, case, history)
+    for trainer in range(plan.trainers if others else 1):
         got = final_of(bench, case, result, history, trainer)
         if apart(got, history.versions[-1]) > CLOSE:
             message = (
                 f"rank {trainer} did not return version {plan.steps}. {_what(history, given.place(got), plan.steps)}"
             )
-            raise lost(bench, case, history, "wrong_result", message, trainer)
+            return lost(bench, case, history, "wrong_result", message, trainer)
+    return None
 
 
 def _what(history: History, place: Array, version: int) -> str:
@@ -103,7 +107,9 @@ def _rows(history: History, step: int, trainer: int) -> Array:
 def final(bench: RankBench, case: Case, result: CallResult, history: History) -> None:
     """The params of every step and the last ones."""
     _unchanged(bench, case, result, history)
-    _chain(bench, case, result, history)
+    wrong = fault(bench, case, result, history)
+    if wrong is not None:
+        raise wrong
 
 
 @checks.judged(read, "sync")
@@ -125,7 +131,7 @@ def sync(bench: RankBench, case: Case, result: CallResult, history: History) -> 
             if used.made is not None and used.made.version != step:
                 message = (
                     f"in step {step}, the sample of prompt {used.prompt} was generated on rank {used.made.rank} with "
-                    f"{_of(used.made.version)}. With max_staleness 0, step {step} uses only samples of version {step}."
+                    f"{of(used.made.version)}. With max_staleness 0, step {step} uses only samples of version {step}."
                 )
                 raise lost(
                     bench,
@@ -135,23 +141,25 @@ def sync(bench: RankBench, case: Case, result: CallResult, history: History) -> 
                     message,
                     used.made.rank,
                     f"version {step}",
-                    _of(used.made.version),
+                    of(used.made.version),
                 )
+    astray = fault(bench, case, result, history, others=False)
+    if astray is not None:
+        raise astray
     last, right = final_of(bench, case, result, history, 0), history.given.synchronous()
     if (off := apart(last, right)) > CLOSE:
         other = next((used for used in history.used if used.made is None), None)
         why = (
             f"The sample or logprob of prompt {other.prompt} in step {other.step} is not what generate returned."
             if other is not None
-            else _what(history, history.given.place(last), plan.steps)
+            else ""
         )
-        message = (
-            f"rank 0's final params differ from the synchronous loop's by {off:.2g}, relative to the greatest. {why}"
-        )
+        message = f"rank 0's final params differ from the synchronous loop's by {off:.2g}, relative to the greatest. {why}".strip()
         raise lost(bench, case, history, "wrong_result", message, 0, f"at most {CLOSE:g}", f"{off:.2g}")
 
 
-def _of(version: int) -> str:
+def of(version: int) -> str:
+    """A version, for people."""
     return f"version {version}" if version >= 0 else "params that are no version"
 
 

@@ -53,7 +53,10 @@ def _facts(plan: Plan, trace: Trace) -> str:
         some = ", ".join(map(str, never[:6])) + (", ..." if len(never) > 6 else "")
         facts.append(f"{says.counted(len(never), 'prompt')} of {plan.prompts} were never given to generate: {some}.")
     elif steps < plan.steps:
-        facts.append(f"All {plan.prompts} prompts were given to generate at least once.")
+        twice = len({_prompt(span) for span in begun}) < len(begun)
+        facts.append(
+            f"All {plan.prompts} prompts were given to generate{'' if twice else ', and none of them a second time'}."
+        )
     return " ".join(facts)
 
 
