@@ -1,7 +1,7 @@
 """trainer() on ranks 0 to T - 1, generator() on the others: post-training whose two halves do not wait for each other.
 
 Generators write samples with params that may be a few versions old, and trainers take the first usable ones (Noukhovitch
-et al. 2024, "Asynchronous RLHF"; Fu et al. 2025, "AReaL", sections 4 and 5.1: samples carry the version that they were
+et al. 2024, "Asynchronous RLHF"; Fu et al. 2025, "AReaL", section 5.1: samples carry the version that they were
 generated with, and a bound holds their staleness).
 """
 

@@ -7,10 +7,9 @@ from collections import Counter
 import numpy as np
 
 from grader import says
-from grader.exercises.common import checks
 from grader.exercises.rollout_sync import params
-from grader.exercises.rollout_sync.history import History, Made, Used, pairs_of_one_prompt, read
-from grader.exercises.rollout_sync.lanes import lost
+from grader.exercises.rollout_sync.history import History, Made, Used, pairs_of_one_prompt
+from grader.exercises.rollout_sync.lanes import judged, lost
 from grader.exercises.rollout_sync.params import of, prompts
 from grader.lost import Lost
 from grader.ranks.program import CallResult
@@ -20,7 +19,7 @@ from grader.worlds.ranks import RankBench
 # ---- prompts
 
 
-@checks.judged(read, "async")
+@judged("async")
 def once(bench: RankBench, case: Case, _: CallResult, history: History) -> None:
     """All prompts, each once, and no other."""
     _beyond(bench, case, history)
@@ -73,7 +72,7 @@ def _each_once(bench: RankBench, case: Case, history: History) -> None:
 # ---- samples
 
 
-@checks.judged(read, "async")
+@judged("async")
 def samples(bench: RankBench, case: Case, _: CallResult, history: History) -> None:
     """Each sample and its logprob are what one generate() of the prompt returned."""
     for used in history.used:
@@ -140,7 +139,7 @@ def _not_generated(bench: RankBench, case: Case, history: History, used: Used) -
     return lost(bench, case, history, "wrong_result", message, used.trainer)
 
 
-@checks.judged(read, "old")
+@judged("old")
 def version(bench: RankBench, case: Case, _: CallResult, history: History) -> None:
     """The version that optimizer_step is told is that of the params of generate()."""
     for made in history.made:
@@ -167,7 +166,7 @@ def version(bench: RankBench, case: Case, _: CallResult, history: History) -> No
 # ---- staleness
 
 
-@checks.judged(read, "old")
+@judged("old")
 def stale(bench: RankBench, case: Case, _: CallResult, history: History) -> None:
     """No step uses what is too old, and what is generated again has newer params."""
     _fresh(bench, case, history)
@@ -221,7 +220,7 @@ def _fresh(bench: RankBench, case: Case, history: History) -> None:
 # ---- death
 
 
-@checks.judged(read, "death")
+@judged("death")
 def death(bench: RankBench, case: Case, result: CallResult, history: History) -> None:
     """All prompts are used once, in right steps; what the dead generator had finished is used, if it was fresh."""
     plan = history.plan

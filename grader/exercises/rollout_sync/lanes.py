@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from grader.exercises.rollout_sync.history import History, Made, stretches
+from collections.abc import Callable
+
+from grader.exercises.rollout_sync.history import History, Made, read, stretches
 from grader.exercises.rollout_sync.unfinished import WORDS, lane_names
 from grader.lost import Lost
+from grader.ranks.program import CallResult
 from grader.trace.gantt import Bar, Became, Chart
 from grader.verdict import Kind
 from grader.worlds.cases import Case
 from grader.worlds.ranks import RankBench
 
+Judge = Callable[[RankBench, Case, CallResult, History], None]
+WIDE = 0.05  # of the picture: in shorter bars there is no room for the version
 LEAST = 0.004  # of the picture: shorter idle stretches are not seen
 
 
@@ -20,6 +25,22 @@ def lost(
     """What is raised, with the picture of the run."""
     loss = bench.lost(case, kind, f"With {case.label}: {message}", rank, expected, got)
     return Lost(loss.diagnosis, chart(case, history))
+
+
+def judged(group: str) -> Callable[[Judge], Callable[[RankBench], Chart]]:
+    """Makes a check of a judge of one run: it is asked about each of `group`, and the last one is drawn if all are right."""
+
+    def made(judge: Judge) -> Callable[[RankBench], Chart]:
+        def check(bench: RankBench) -> Chart:
+            drawn = Chart(())
+            for case, result, history in read(bench, group):
+                judge(bench, case, result, history)
+                drawn = chart(case, history)
+            return drawn
+
+        return check
+
+    return made
 
 
 def chart(case: Case, history: History) -> Chart:
@@ -36,7 +57,8 @@ def chart(case: Case, history: History) -> Chart:
     for made in history.made:
         until = made.until if made.whole else plan.dies_at
         became: Became = "died" if not made.whole else "done" if made in used else "again"
-        drawn.bars.append(Bar(names[made.rank], made.since, until, _words(made), became))
+        wide = (until - made.since) / drawn.end >= WIDE
+        drawn.bars.append(Bar(names[made.rank], made.since, until, _words(made) if wide else str(made.prompt), became))
     for rank in plan.of_generators:
         if rank == plan.killed:
             drawn.gone[names[rank]] = plan.dies_at

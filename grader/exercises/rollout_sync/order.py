@@ -7,15 +7,14 @@ within bounds (`Made.known`, `Made.handed`). A run is wrong where no time within
 from __future__ import annotations
 
 from grader import says
-from grader.exercises.common import checks
 from grader.exercises.rollout_sync import lanes
-from grader.exercises.rollout_sync.history import IN_HAND, History, Made, read
+from grader.exercises.rollout_sync.history import IN_HAND, History, Made
 from grader.ranks.program import CallResult
 from grader.worlds.cases import Case
 from grader.worlds.ranks import RankBench
 
 
-@checks.judged(read, "old")
+@lanes.judged("old")
 def first(bench: RankBench, case: Case, _: CallResult, history: History) -> None:
     """No step leaves out a usable sample that trainer 0 had before another one, which the step uses, was completed."""
     passed_over(bench, case, history)
@@ -53,7 +52,7 @@ def passed_over(bench: RankBench, case: Case, history: History) -> None:
     raise lanes.lost(bench, case, history, "wrong_result", message, made.rank)
 
 
-@checks.judged(read, "old")
+@lanes.judged("old")
 def handed_out(bench: RankBench, case: Case, _: CallResult, history: History) -> None:
     """New prompts in order of their ids, and those whose sample is too old before any new one."""
     _new_ones(bench, case, history)

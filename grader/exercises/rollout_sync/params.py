@@ -6,8 +6,8 @@ import numpy as np
 
 from grader import says
 from grader.exercises.common import checks, plain
-from grader.exercises.rollout_sync.history import History, read
-from grader.exercises.rollout_sync.lanes import lost
+from grader.exercises.rollout_sync.history import History
+from grader.exercises.rollout_sync.lanes import judged, lost
 from grader.exercises.rollout_sync.policy import NEAR, Array
 from grader.lost import Lost
 from grader.ranks.program import CallResult
@@ -103,7 +103,7 @@ def _rows(history: History, step: int, trainer: int) -> Array:
     return np.array([[used.prompt, used.told, *used.sample, used.logprob] for used in mine])
 
 
-@checks.judged(read, "async")
+@judged("async")
 def final(bench: RankBench, case: Case, result: CallResult, history: History) -> None:
     """The params of every step and the last ones."""
     _unchanged(bench, case, result, history)
@@ -112,7 +112,7 @@ def final(bench: RankBench, case: Case, result: CallResult, history: History) ->
         raise wrong
 
 
-@checks.judged(read, "sync")
+@judged("sync")
 def sync(bench: RankBench, case: Case, result: CallResult, history: History) -> None:
     """Step s uses the s-th `batch` prompts, made with version s; the params are those of the loop in one process."""
     plan = history.plan

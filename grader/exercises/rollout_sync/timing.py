@@ -5,7 +5,7 @@ from __future__ import annotations
 from grader import says, tally
 from grader.exercises.common import checks
 from grader.exercises.rollout_sync import lanes
-from grader.exercises.rollout_sync.history import NANOSECONDS, History, read, stretches
+from grader.exercises.rollout_sync.history import NANOSECONDS, History, stretches
 from grader.ranks.program import CallResult
 from grader.trace.events import RECV_ANY, SEND, Operation, Trace
 from grader.worlds.cases import Case
@@ -19,7 +19,7 @@ FACTOR, HEADERS = 1.1, 256  # of params' bytes for each version and generator; b
 # ---- idle
 
 
-@checks.judged(read, "idle")
+@lanes.judged("idle")
 def idle(bench: RankBench, case: Case, result: CallResult, history: History) -> None:
     """Of each generator: the time outside generate(), from its first one on and while there are prompts to hand out."""
     plan = history.plan
@@ -115,7 +115,7 @@ def _said(op: Operation) -> str:
 # ---- bytes
 
 
-@checks.judged(read, "idle")
+@lanes.judged("idle")
 def sent(bench: RankBench, case: Case, result: CallResult, history: History) -> None:
     """Params that trainers send generators, and all else between the two."""
     plan, trace = history.plan, result.trace
