@@ -269,6 +269,11 @@ def _same(one: float, other: float) -> bool:
     return bool(np.float32(one) == np.float32(other))
 
 
+def at(seconds: float) -> str:
+    """A time, for people: "9.119 s"."""
+    return f"{round(seconds, 3):g} s"
+
+
 def stretches(history: History, rank: int, until: float) -> list[tuple[float, float]]:
     """When a generator is outside generate(), between its first one and `until`."""
     mine = [each for each in history.of(rank) if each.since < until]

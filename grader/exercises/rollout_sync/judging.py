@@ -8,7 +8,7 @@ import numpy as np
 
 from grader import says
 from grader.exercises.rollout_sync import params
-from grader.exercises.rollout_sync.history import History, Made, Used, pairs_of_one_prompt
+from grader.exercises.rollout_sync.history import History, Made, Used, at, pairs_of_one_prompt
 from grader.exercises.rollout_sync.lanes import judged, lost
 from grader.exercises.rollout_sync.params import of, prompts
 from grader.lost import Lost
@@ -88,7 +88,7 @@ def _not_generated(bench: RankBench, case: Case, history: History, used: Used) -
     if of_sample is not None and of_logprob is not None:
         message = (
             f"{label} with a sample of {of(of_sample.version)} and a logprob of {of(of_logprob.version)}. Rank "
-            f"{of_logprob.rank} generated the prompt once more at {of_logprob.since:.4g} s, with other params. Use the "
+            f"{of_logprob.rank} generated the prompt once more at {at(of_logprob.since)}, with other params. Use the "
             "logprob that generate returned together with the sample."
         )
         return lost(
@@ -155,7 +155,7 @@ def version(bench: RankBench, case: Case, _: CallResult, history: History) -> No
         assert used.made is not None
         message = (
             f"in step {used.step}, prompt {used.prompt} came with version {used.told}. Rank {used.made.rank} generated it "
-            f"from {used.made.since:.4g} s to {used.made.until:.4g} s with params of version {used.made.version}. "
+            f"from {at(used.made.since)} to {at(used.made.until)} with params of version {used.made.version}. "
             f"{says.counted(len(wrong), 'sample')} of {len(history.used)} had a wrong version. Take the version together with "
             "the params, before generate."
         )
@@ -174,7 +174,7 @@ def stale(bench: RankBench, case: Case, _: CallResult, history: History) -> None
         if 0 <= after.version <= before.version:
             message = (
                 f"prompt {after.prompt} was generated with version {before.version} on rank {before.rank}, and again with "
-                f"version {after.version} on rank {after.rank}, at {after.since:.4g} s. {_again(history, before)}"
+                f"version {after.version} on rank {after.rank}, at {at(after.since)}. {_again(history, before)}"
             )
             raise lost(
                 bench,
@@ -203,9 +203,7 @@ def _fresh(bench: RankBench, case: Case, history: History) -> None:
     used = max(wrong, key=lambda each: each.step - each.version)
     age = used.step - used.version
     where = (
-        f" Rank {used.made.rank} generated it from {used.made.since:.4g} s to {used.made.until:.4g} s."
-        if used.made
-        else ""
+        f" Rank {used.made.rank} generated it from {at(used.made.since)} to {at(used.made.until)}." if used.made else ""
     )
     message = (
         f"step {used.step} used prompt {used.prompt} with a sample of version {used.version}, which is {says.counted(age, 'version')} "
@@ -236,8 +234,8 @@ def death(bench: RankBench, case: Case, result: CallResult, history: History) ->
             continue
         if use.made is not None and use.made.rank != plan.killed:
             message = (
-                f"rank {plan.killed} finished prompt {made.prompt} at {made.until:.4g} s, and trainer 0 had its sample "
-                f"at {made.known:.4g} s. Rank {plan.killed} died at {plan.dies_at:g} s. Then rank {use.made.rank} generated "
+                f"rank {plan.killed} finished prompt {made.prompt} at {at(made.until)}, and trainer 0 had its sample "
+                f"at {at(made.known)}. Rank {plan.killed} died at {plan.dies_at:g} s. Then rank {use.made.rank} generated "
                 "this prompt again. Results that came before a death count."
             )
             raise lost(bench, case, history, "lost_or_duplicated", message, use.made.rank)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from grader import says
 from grader.exercises.rollout_sync import lanes
-from grader.exercises.rollout_sync.history import IN_HAND, History, Made
+from grader.exercises.rollout_sync.history import IN_HAND, History, Made, at
 from grader.ranks.program import CallResult
 from grader.worlds.cases import Case
 from grader.worlds.ranks import RankBench
@@ -45,8 +45,8 @@ def passed_over(bench: RankBench, case: Case, history: History) -> None:
     what = "no step used the prompt" if later is None else f"step {later} used the prompt"
     what = "the prompt was generated again" if later == step else what
     message = (
-        f"step {step} waited for {last.name()}, which ended at {last.until:.4g} s. Trainer 0 had received {made.name()} "
-        f"at {made.known:.4g} s, {wait:.3g} s before. Its age in step {step} is {step - made.version}, so it was usable, but "
+        f"step {step} waited for {last.name()}, which ended at {at(last.until)}. Trainer 0 had received {made.name()} "
+        f"at {at(made.known)}, {at(wait)} before. Its age in step {step} is {step - made.version}, so it was usable, but "
         f"{what}. Use the first `batch` usable samples in the order in which they come."
     )
     raise lanes.lost(bench, case, history, "wrong_result", message, made.rank)
@@ -66,8 +66,8 @@ def _new_ones(bench: RankBench, case: Case, history: History) -> None:
         before = last.get(made.rank)
         if before is not None and before.prompt > made.prompt:
             message = (
-                f"rank {made.rank} generated prompt {before.prompt} at {before.since:.4g} s, and prompt {made.prompt} after it, "
-                f"at {made.since:.4g} s. Both were new. Hand out new prompts in order of their ids."
+                f"rank {made.rank} generated prompt {before.prompt} at {at(before.since)}, and prompt {made.prompt} after it, "
+                f"at {at(made.since)}. Both were new. Hand out new prompts in order of their ids."
             )
             raise lanes.lost(bench, case, history, "wrong_result", message, made.rank)
         last[made.rank] = made
@@ -75,8 +75,8 @@ def _new_ones(bench: RankBench, case: Case, history: History) -> None:
         for late in new[number + 1 :]:
             if late.prompt < made.prompt and made.since < late.handed:
                 message = (
-                    f"rank {made.rank} began prompt {made.prompt} at {made.since:.4g} s. Rank {late.rank} began prompt "
-                    f"{late.prompt} only at {late.since:.4g} s, after {says.counted(IN_HAND + 1, 'other prompt')} since then. Hand out "
+                    f"rank {made.rank} began prompt {made.prompt} at {at(made.since)}. Rank {late.rank} began prompt "
+                    f"{late.prompt} only at {at(late.since)}, after {says.counted(IN_HAND + 1, 'other prompt')} since then. Hand out "
                     "new prompts in order of their ids, to whichever generator is free."
                 )
                 raise lanes.lost(bench, case, history, "wrong_result", message, late.rank)
@@ -95,9 +95,9 @@ def _again_first(bench: RankBench, case: Case, history: History) -> None:
         if between:
             first = min(between, key=lambda made: made.since)
             message = (
-                f"the sample of {old.name()} was too old from {too_old:.4g} s on, and trainer 0 had it. Still, "
-                f"{says.counted(len(between), 'new prompt')}, such as prompt {first.prompt} at {first.since:.4g} s, were handed out "
-                f"before prompt {again.prompt}, which rank {again.rank} began again at {again.since:.4g} s. Hand out prompts that "
+                f"the sample of {old.name()} was too old from {at(too_old)} on, and trainer 0 had it. Still, "
+                f"{says.counted(len(between), 'new prompt')}, such as prompt {first.prompt} at {at(first.since)}, were handed out "
+                f"before prompt {again.prompt}, which rank {again.rank} began again at {at(again.since)}. Hand out prompts that "
                 "are to be generated again before new ones."
             )
             raise lanes.lost(bench, case, history, "wrong_result", message, again.rank)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from grader import says, tally
+from grader import tally
 from grader.exercises.common import checks
 from grader.exercises.rollout_sync import lanes
-from grader.exercises.rollout_sync.history import NANOSECONDS, History, stretches
+from grader.exercises.rollout_sync.history import NANOSECONDS, History, at, stretches
 from grader.ranks.program import CallResult
 from grader.trace.events import RECV_ANY, SEND, Operation, Trace
 from grader.worlds.cases import Case
@@ -33,7 +33,7 @@ def idle(bench: RankBench, case: Case, result: CallResult, history: History) -> 
     for rank in plan.of_generators:
         mine = history.of(rank)
         if not mine or mine[0].since >= max(end, 0.0):
-            message = f"rank {rank} generated nothing before {end:.4g} s, although there were prompts to hand out. Give each generator prompts as soon as it is free."
+            message = f"rank {rank} generated nothing before {at(end)}, although there were prompts to hand out. Give each generator prompts as soon as it is free."
             raise lanes.lost(bench, case, history, "no_overlap", message, rank)
         window = end - mine[0].since
         shares[rank] = sum(b - a for a, b in stretches(history, rank, end)) / window
@@ -44,9 +44,9 @@ def idle(bench: RankBench, case: Case, result: CallResult, history: History) -> 
     since = history.of(worst)[0].since
     a, b = max(stretches(history, worst, end), key=lambda gap: gap[1] - gap[0])
     message = (
-        f"rank {worst} was outside generate for {100 * shares[worst]:.3g} % of the time from {since:.3g} s, "
-        f"its first generate, to {end:.4g} s. There were prompts to hand out all that time, so at most {100 * IDLE:.0f} % is "
-        f"allowed. Its longest idle stretch is {a:.4g} s to {b:.4g} s. {_why(result.trace, history, worst, a, b)}"
+        f"rank {worst} was outside generate for {100 * shares[worst]:.3g} % of the time from {at(since)}, "
+        f"its first generate, to {at(end)}. There were prompts to hand out all that time, so at most {100 * IDLE:.0f} % is "
+        f"allowed. Its longest idle stretch is {at(a)} to {at(b)}. {_why(result.trace, history, worst, a, b)}"
     )
     loss = lanes.lost(
         bench,
@@ -68,7 +68,7 @@ def _why(trace: Trace, history: History, rank: int, a: float, b: float) -> str:
     told = f"Rank {rank} waited in {_said(mine)}." if mine else ""
     step = next((s for s, (since, until) in enumerate(history.spans[0]) if since <= middle < until), None)
     if step is not None:
-        during = f"Meanwhile, trainer 0 was in optimizer_step of step {step}, from {history.spans[0][step][0]:.4g} s to {history.spans[0][step][1]:.4g} s."
+        during = f"Meanwhile, trainer 0 was in optimizer_step of step {step}, from {at(history.spans[0][step][0])} to {at(history.spans[0][step][1])}."
         return f"{told} {during} Let each generator have its next prompt before it begins the current one."
     if zero is None:
         return told
@@ -81,7 +81,7 @@ def _why(trace: Trace, history: History, rank: int, a: float, b: float) -> str:
         )
     if busy is not None and zero.kind != RECV_ANY:
         return (
-            f"{told} {during}. Rank {zero.peer} was inside generate of prompt {busy.prompt} until {busy.until:.4g} s. Receive "
+            f"{told} {during}. Rank {zero.peer} was inside generate of prompt {busy.prompt} until {at(busy.until)}. Receive "
             "from any source, so that nobody waits for one generator."
         )
     running = [
@@ -91,7 +91,7 @@ def _why(trace: Trace, history: History, rank: int, a: float, b: float) -> str:
     if slow is None:
         return f"{told} {during}."
     return (
-        f"{told} {during}, and rank {slow.rank} was inside generate of prompt {slow.prompt} until {slow.until:.4g} s. Do not keep a "
+        f"{told} {during}, and rank {slow.rank} was inside generate of prompt {slow.prompt} until {at(slow.until)}. Do not keep a "
         "free generator waiting for others: hand it the next prompt at once, also one of a later step."
     )
 
@@ -140,8 +140,8 @@ def sent(bench: RankBench, case: Case, result: CallResult, history: History) -> 
     allowed = FACTOR * plan.generators * size * versions
     if params > allowed:
         message = (
-            f"the trainers sent the generators {says.in_bytes(params)} of params. There are {versions} versions of "
-            f"{says.in_bytes(size)} and {plan.generators} generators, so each version went to each generator "
+            f"the trainers sent the generators {params:,} bytes of params. There are {versions} versions of "
+            f"{size:,} bytes and {plan.generators} generators, so each version went to each generator "
             f"{params / (versions * plan.generators * size):.3g} times. Send params only when they are newer than those that this "
             "generator has."
         )
@@ -150,9 +150,9 @@ def sent(bench: RankBench, case: Case, result: CallResult, history: History) -> 
         )
     if other > HEADERS * generates:
         (rank, line), most = max(by_line.items(), key=lambda each: each[1])
-        where = f"Line {line} on rank {rank} sent most of them: {says.in_bytes(most)}. " if line else ""
+        where = f"Line {line} on rank {rank} sent most of them: {most:,} bytes. " if line else ""
         message = (
-            f"apart from params, generators and trainers sent each other {says.in_bytes(other)} for {generates} calls of "
+            f"apart from params, generators and trainers sent each other {other:,} bytes for {generates} calls of "
             f"generate, that is {other / generates:.4g} bytes for each. At most {HEADERS} are allowed. {where}A sample and its "
             "logprob are 36 bytes. Send only what the other side needs."
         )
