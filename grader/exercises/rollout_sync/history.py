@@ -15,13 +15,14 @@ from grader.exercises.rollout_sync import unfinished
 from grader.exercises.rollout_sync.policy import COLUMNS, DEPTH, NEAR, SAMPLE, Array, Given, Plan
 from grader.lost import Lost
 from grader.ranks.program import CallResult, Strided
-from grader.trace.events import SEND
+from grader.trace.events import SEND, Trace
 from grader.worlds.cases import Case
 from grader.worlds.ranks import Outcome, RankBench
 
 NANOSECONDS = 1e9
 NOTES = 2  # the place of the notes among the harness's arguments
 SAMPLE_BYTES = 4 * SAMPLE  # a message with a sample is at least so long
+LEAST = 0.45  # of the params' bytes: less does not carry a version
 IN_HAND = 4  # prompts that a generator may hold before the one that is handed to it
 
 
@@ -128,6 +129,10 @@ class History:
         """Until then there are prompts to hand out for certain: some new one is handed out later, also if generators
         hold some in hand. Minus infinity of a run that is too short to tell."""
         return max((made.handed for made in self.new.values()), default=-math.inf)
+
+    def noticed(self, moment: float) -> float:
+        """By when trainer 0 has looked through its samples after a moment: when the next step that it begins is over."""
+        return next((until for since, until in self.spans[0] if since >= moment), math.inf)
 
     def version_since(self, version: int) -> float:
         """By when this version is there: the step before it is over on all trainers."""
@@ -288,3 +293,17 @@ def pairs_of_one_prompt(history: History) -> Iterator[tuple[Made, Made]]:
     """Every generate() of a prompt, and the next one of the same."""
     for prompt in sorted(history.new):
         yield from itertools.pairwise(history.of_prompt(prompt))
+
+
+def untold(history: History, trace: Trace) -> tuple[int, int, int] | None:
+    """A generator that had more new versions than messages can have brought it: its rank, how many, and the bytes that
+    it received; None if there is none. Messages of half a float32 for each parameter are believed."""
+    size = history.given.start.nbytes
+    for rank in history.plan.of_generators:
+        if any(op.collective and op.size for op in trace.operations(rank)):
+            continue
+        versions = len({made.version for made in history.of(rank) if made.version > 0})
+        received = sum(recv.size for _, recv in trace.messages if recv.rank == rank)
+        if received < LEAST * size * versions:
+            return rank, versions, received
+    return None

@@ -9,7 +9,7 @@ import numpy as np
 from grader import says
 from grader.exercises.rollout_sync import params
 from grader.exercises.rollout_sync.history import History, Made, Used, at, pairs_of_one_prompt
-from grader.exercises.rollout_sync.lanes import judged, lost
+from grader.exercises.rollout_sync.lanes import in_messages, judged, lost
 from grader.exercises.rollout_sync.params import of, prompts
 from grader.lost import Lost
 from grader.ranks.program import CallResult
@@ -140,8 +140,9 @@ def _not_generated(bench: RankBench, case: Case, history: History, used: Used) -
 
 
 @judged("old")
-def version(bench: RankBench, case: Case, _: CallResult, history: History) -> None:
+def version(bench: RankBench, case: Case, result: CallResult, history: History) -> None:
     """The version that optimizer_step is told is that of the params of generate()."""
+    in_messages(bench, case, result, history)
     for made in history.made:
         if made.version < 0:
             message = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from grader.exercises.rollout_sync.history import History, Made, read, stretches
+from grader.exercises.rollout_sync.history import History, Made, read, stretches, untold
 from grader.exercises.rollout_sync.unfinished import WORDS, lane_names
 from grader.lost import Lost
 from grader.ranks.program import CallResult
@@ -25,6 +25,18 @@ def lost(
     """What is raised, with the picture of the run."""
     loss = bench.lost(case, kind, f"With {case.label}: {message}", rank, expected, got)
     return Lost(loss.diagnosis, chart(case, history))
+
+
+def in_messages(bench: RankBench, case: Case, result: CallResult, history: History) -> None:
+    """Raise Lost where params came to a generator otherwise."""
+    found = untold(history, result.trace)
+    if found is not None:
+        rank, versions, received = found
+        message = (
+            f"rank {rank} generated with {versions} newer versions, but received only {received:,} bytes. A version has "
+            f"{history.given.start.nbytes:,} bytes. Send params in messages: ranks share no memory."
+        )
+        raise lost(bench, case, history, "sandbox_violation", message, rank)
 
 
 def judged(group: str) -> Callable[[Judge], Callable[[RankBench], Chart]]:

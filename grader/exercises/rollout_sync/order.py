@@ -90,13 +90,14 @@ def _again_first(bench: RankBench, case: Case, history: History) -> None:
         if not before:
             continue
         old = before[-1]
-        too_old = max(old.known, history.version_since(old.version + plan.max_staleness + 1))
+        too_old = history.noticed(max(old.known, history.version_since(old.version + plan.max_staleness + 1)))
         between = [made for made in new if made.handed > too_old and made.since < again.handed]
         if between:
             first = min(between, key=lambda made: made.since)
             message = (
-                f"the sample of {old.name()} was too old from {at(too_old)} on, and trainer 0 had it. Still, "
-                f"{says.counted(len(between), 'new prompt')}, such as prompt {first.prompt} at {at(first.since)}, were handed out "
+                f"the sample of {old.name()} was too old for step {old.version + plan.max_staleness + 1}. By {at(too_old)}, "
+                f"trainer 0 had it and had made a step since. After that, "
+                f"{says.counted(len(between), 'new prompt')}, such as prompt {first.prompt} at {at(first.since)}, went out "
                 f"before prompt {again.prompt}, which rank {again.rank} began again at {at(again.since)}. Hand out prompts that "
                 "are to be generated again before new ones."
             )

@@ -118,6 +118,7 @@ def _said(op: Operation) -> str:
 @lanes.judged("idle")
 def sent(bench: RankBench, case: Case, result: CallResult, history: History) -> None:
     """Params that trainers send generators, and all else between the two."""
+    lanes.in_messages(bench, case, result, history)
     plan, trace = history.plan, result.trace
     size = history.given.start.nbytes
     params, other = 0, 0
