@@ -44,6 +44,8 @@ def cases(draw: Draw) -> Iterator[Case]:
     yield _case(draw, "async", 3, ((1, 10), (1, 4)), 4, 6, 1)
     yield _case(draw, "old", 1, ((1, 1.2), (9, 10), (1, 1.2)), 14, 4, 1)
     yield _case(draw, "old", 2, ((9, 10), (1, 1.2), (1, 1.3), (1, 1.2)), 14, 6, 2)
+    for most, least, longest in ((1, 3, 5), (2, 5, 8), (3, 7, 10)):  # about one step too old, and some two
+        yield _case(draw, "old", 1, ((1, 1.2), (least, longest), (1, 1.2), (least, longest)), 14, 5, most)
     yield _case(draw, "idle", 1, ((1, 10), (1, 10)), 5, 8, 1)
     yield _case(draw, "idle", 1, ((1, 2), (9, 10), (1, 3)), 6, 12, 1)
     yield _case(draw, "idle", 2, ((2, 6), (1, 2), (8, 10)), 5, 16, 3)

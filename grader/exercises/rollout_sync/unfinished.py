@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from grader import says
 from grader.exercises.rollout_sync.policy import Plan
 from grader.lost import Lost
 from grader.trace.events import Span, Trace
@@ -51,7 +50,9 @@ def _facts(plan: Plan, trace: Trace) -> str:
     never = [prompt for prompt in range(plan.prompts) if prompt not in {_prompt(span) for span in begun}]
     if never:
         some = ", ".join(map(str, never[:6])) + (", ..." if len(never) > 6 else "")
-        facts.append(f"{says.counted(len(never), 'prompt')} of {plan.prompts} were never given to generate: {some}.")
+        facts.append(
+            f"Of the {plan.prompts} prompts, {len(never)} {'was' if len(never) == 1 else 'were'} never given to generate: {some}."
+        )
     elif steps < plan.steps:
         twice = len({_prompt(span) for span in begun}) < len(begun)
         facts.append(
