@@ -107,6 +107,7 @@ EXERCISE = Exercise(
         limits=checks.TRAINING,
         in_box=IN_BOX,
     ),
+    cost="seconds",
     checks=(
         Check(
             "final", "Every trainer returns version `steps`, and each version is the trainers' mean", 3, params.final
