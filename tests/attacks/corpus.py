@@ -51,6 +51,7 @@ EXERCISES = (
     "ring_attention",
     "expert_parallel",
     "zero_bubble",
+    "rollout_sync",
     "disaggregated_serving",
     "speculative_decoding",
 )

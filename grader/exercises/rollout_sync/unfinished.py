@@ -1,0 +1,89 @@
+"""Runs of rollout_sync that did not come to their end: what had happened until then, in words and as lanes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from grader.exercises.rollout_sync.policy import Plan
+from grader.lost import Lost
+from grader.trace.events import Span, Trace
+from grader.trace.gantt import Bar, Became, Chart
+from grader.worlds.cases import Case
+
+NANOSECONDS = 1e9
+ASKED = "As you asked, "
+STUCK = ("deadlock", "left_early")
+WORDS: dict[Became, str] = {
+    "done": "a step, or a sample that a step uses (5 v2: prompt 5, version 2)",
+    "again": "a sample that no step uses", "died": "killed inside generate", "failed": "", "still": "outside generate",
+}  # fmt: skip
+
+
+def lane_names(plan: Plan) -> tuple[str, ...]:
+    """The lane of each rank."""
+    return tuple(f"trainer {rank}" if rank < plan.trainers else f"gen. {rank}" for rank in range(plan.ranks))
+
+
+def told(loss: Lost, case: Case, trace: Trace) -> Lost:
+    """The same loss, with what the trace of the run shows: where it stands still, or after a death."""
+    plan: Plan = case.expected.plan
+    message, found = loss.diagnosis.message, loss.diagnosis
+    died = message.startswith(ASKED)
+    if not died and found.kind not in STUCK:
+        return loss
+    message = f"With {case.label}: {message.removeprefix(ASKED)} {_facts(plan, trace)}"
+    return Lost(replace(found, message=message), _chart(case, plan, trace))
+
+
+def _facts(plan: Plan, trace: Trace) -> str:
+    steps = sum(span.rank == 0 for span in _spans(trace, "s"))
+    facts = [f"Until then, trainer 0 made {steps} of {plan.steps} steps."]
+    begun = _spans(trace, "g")
+    killed = {span.rank: span.since for span in trace.spans if span.what == "killed"}
+    ended = {_prompt(span) for span in begun if span.until <= killed.get(span.rank, span.until)}
+    for span in begun:
+        prompt = _prompt(span)
+        if span.until > killed.get(span.rank, span.until) and prompt not in ended:
+            facts.append(
+                f"Rank {span.rank} died inside generate of prompt {prompt}, and no other generator finished this prompt."
+            )
+    never = [prompt for prompt in range(plan.prompts) if prompt not in {_prompt(span) for span in begun}]
+    if never:
+        some = ", ".join(map(str, never[:6])) + (", ..." if len(never) > 6 else "")
+        facts.append(
+            f"Of the {plan.prompts} prompts, {len(never)} {'was' if len(never) == 1 else 'were'} never given to generate: {some}."
+        )
+    elif steps < plan.steps:
+        twice = len({_prompt(span) for span in begun}) < len(begun)
+        facts.append(
+            f"All {plan.prompts} prompts were given to generate{'' if twice else ', and none of them a second time'}."
+        )
+    return " ".join(facts)
+
+
+def _spans(trace: Trace, letter: str) -> list[Span]:
+    """Calls of generate ("g") or optimizer_step ("s"), in order."""
+    found = [s for s in trace.spans if s.what == "compute" and s.name[:1] == letter and s.name[1:].isdecimal()]
+    return sorted(found, key=lambda span: span.since)
+
+
+def _prompt(span: Span) -> int:
+    return int(span.name[1:])
+
+
+def _chart(case: Case, plan: Plan, trace: Trace) -> Chart:
+    """Lanes without versions, which nobody knows of a run that did not end."""
+    names = lane_names(plan)
+    killed = {span.rank: span.since / NANOSECONDS for span in trace.spans if span.what == "killed"}
+    words: dict[Became, str] = {**WORDS, "done": "a step, or a generate (5: of prompt 5)"}
+    drawn = Chart(names, subtitle=f"{case.label}: the run until it stood still", words=words)
+    for letter in ("s", "g"):
+        for span in _spans(trace, letter):
+            since, until = span.since / NANOSECONDS, span.until / NANOSECONDS
+            gone = killed.get(span.rank, until)
+            number = _prompt(span)
+            text = f"{number}\u2192{number + 1}" if letter == "s" else str(number)
+            drawn.bars.append(Bar(names[span.rank], since, min(until, gone), text, "died" if until > gone else "done"))
+    drawn.gone = {names[rank]: at for rank, at in killed.items()}
+    drawn.end = max([0.1, *killed.values(), *(bar.end for bar in drawn.bars)])
+    return drawn
