@@ -26,8 +26,8 @@ class Model:
     `seed` decides the weights. The cache has `blocks` blocks of `block_size` slots; what was never written is noise.
     """
 
-    def __init__(self, blocks: int, block_size: int, seed: int = 0) -> None:
-        self.eos = 0
+    def __init__(self, blocks: int, block_size: int, seed: int = 0, eos: int = 0) -> None:
+        self.eos = eos
         self.blocks, self.block_size = blocks, block_size
         draw = np.random.default_rng([seed, 17])
 
@@ -124,23 +124,22 @@ def _attention(query: Array, keys: Array, values: Array, hidden: Any) -> Array:
     return found.reshape(count, width)
 
 
-def alone(prompts: Sequence[Sequence[int]], most: Sequence[int], seed: int) -> tuple[list[list[int]], list[float]]:
-    """What each request gets when it is served alone: its new tokens, at most `most` of it; and the least distance
-    between its largest logit and the second."""
+def alone(prompts: Sequence[Sequence[int]], most: Sequence[int], seed: int) -> tuple[list[list[int]], list[list[float]]]:
+    """What each request gets when it is served alone and nothing ends it: `most` of its tokens; and for each token the
+    distance between the largest logit and the second."""
     size = max(len(prompt) + count for prompt, count in zip(prompts, most, strict=True))
     model = Model(len(prompts), size, seed)  # a block for each
     found: list[list[int]] = [[] for _ in prompts]
-    gaps = [float("inf")] * len(prompts)
+    gaps: list[list[float]] = [[] for _ in prompts]
     chunks = {at: Chunk(list(prompt), 0, [at]) for at, prompt in enumerate(prompts)}
     while chunks:
         logits = model.logits(list(chunks.values()))
+        best = np.partition(logits, -2)[:, -2:]
         going = {}
-        for row, (at, chunk) in zip(logits, chunks.items(), strict=True):
-            second, first = np.partition(row, -2)[-2:]
-            token = int(row.argmax())
-            gaps[at] = min(gaps[at], float(first - second))
-            found[at].append(token)
-            if token != model.eos and len(found[at]) < most[at]:
-                going[at] = Chunk([token], chunk.start + len(chunk.tokens), [at])
+        for token, (second, first), (at, chunk) in zip(logits.argmax(axis=1), best, chunks.items(), strict=True):
+            gaps[at].append(float(first - second))
+            found[at].append(int(token))
+            if len(found[at]) < most[at]:
+                going[at] = Chunk([int(token)], chunk.start + len(chunk.tokens), [at])
         chunks = going
     return found, gaps
