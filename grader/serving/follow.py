@@ -91,6 +91,7 @@ class Frame:
     parts: list[Part] = field(default_factory=list)
     returned: dict[int, list[int]] = field(default_factory=dict)
     before: dict[int, Before] = field(default_factory=dict)
+    held: dict[int, tuple[int, ...]] = field(default_factory=dict)  # blocks, by request
 
     @property
     def tokens(self) -> int:
@@ -160,6 +161,7 @@ class Follow:
             for happened, forwards, returned, odd in steps:
                 frame = self._read(int(happened), forwards, returned, odd)
                 yield frame
+                frame.held = {n: one.table for n in frame.before if (one := self.live[n]).cached and not one.absent}
             if not self.progress.ended:
                 self._raise_for_the_end()
         except Stop as stopped:

@@ -212,8 +212,8 @@ def _waits(run: Follow, frame: Frame, alive: list[Live]) -> None:
     """The first that waits is admitted where there are blocks for all of its tokens, and one more for everybody."""
     if frame.tokens >= run.trace.budget:
         return
-    one = next((one for one in alive if frame.of(one.number) is None and not frame.before[one.number].decoding), None)
-    if one is None:
+    one = next((one for one in alive if frame.of(one.number) is None), None)
+    if one is None or frame.before[one.number].decoding:
         return
     held = {block for other in alive for block in other.table if not other.absent}
     need = _blocks(run, len(one.known) + 1) - (len(one.table) if not one.absent else 0)
