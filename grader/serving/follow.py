@@ -188,7 +188,9 @@ class Follow:
         frame = Frame(len(self.frames) + 1, progress.now, progress.now, events)
         self.frames.append(frame)
         if happened != progress.happened:
-            raise self.stop("record", "Requests came at other times than by the steps' lengths. Do not touch the harness")
+            raise self.stop(
+                "record", "Requests came at other times than by the steps' lengths. Do not touch the harness"
+            )
         alive = self.alive
         frame.before = {
             one.number: Before(
@@ -270,7 +272,9 @@ class Follow:
         alive = self.alive
         for at, (tokens, start, table) in enumerate(chunks):
             if at not in taken:
-                raise self.stop("form", self._nobodys(frame, tokens, start, table, [alive[one] for one in taken.values()]))
+                raise self.stop(
+                    "form", self._nobodys(frame, tokens, start, table, [alive[one] for one in taken.values()])
+                )
             one = alive[taken[at]]
             decodes = one.returned > 0 and start == len(one.known) - 1
             again = start < one.cached
@@ -364,9 +368,7 @@ class Follow:
     def _how_shared(self, one: Live, two: Live) -> str:
         same = _common(one.known, two.known)
         if same >= self.trace.block_size:
-            return (
-                f"Their first {same} tokens are equal, so at most {same // self.trace.block_size} whole blocks can be shared"
-            )
+            return f"Their first {same} tokens are equal, so at most {same // self.trace.block_size} whole blocks can be shared"
         return "Give a block to one request only, until nobody needs it"
 
     def _compute(self, frame: Frame, part: Part) -> None:
@@ -398,7 +400,9 @@ class Follow:
         if held is None:
             text += "Nothing was ever written there. "
         else:
-            text += f"There is position {held.position} of {self._name(held.request, one)}, written in step {held.step}. "
+            text += (
+                f"There is position {held.position} of {self._name(held.request, one)}, written in step {held.step}. "
+            )
         if wrote is not None and wrote[0] == slot:
             text += f"{one.label.capitalize()} had written its own position {position} there in step {wrote[1]}, and it was overwritten"
             if held is not None and held.request != one.number:
@@ -410,7 +414,9 @@ class Follow:
             return text
         if wrote is not None:
             at = f"slot {wrote[0] % size} of block {wrote[0] // size}"
-            return f"{text}{one.label.capitalize()} wrote that position to {at} in step {wrote[1]}: check its block_table"
+            return (
+                f"{text}{one.label.capitalize()} wrote that position to {at} in step {wrote[1]}: check its block_table"
+            )
         if held is not None and held.request != one.number:
             other = self.live[held.request]
             same = _common(one.known, other.known)
@@ -478,7 +484,9 @@ class Follow:
 
     def _too_many(self, frame: Frame, one: Live, part: Part | None, tokens: list[int]) -> str:
         if len(tokens) > 1:
-            return f"Step {frame.step} returned {len(tokens)} tokens for {one.label}. A step gives a request at most one"
+            return (
+                f"Step {frame.step} returned {len(tokens)} tokens for {one.label}. A step gives a request at most one"
+            )
         if part is None:
             return f"Step {frame.step} returned {_tokens(tokens)} for {one.label}, which had no chunk in it"
         again = " Do not return tokens again after a preemption." if part.again or one.starts > 1 else ""

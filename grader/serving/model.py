@@ -124,7 +124,9 @@ def _attention(query: Array, keys: Array, values: Array, hidden: Any) -> Array:
     return found.reshape(count, width)
 
 
-def alone(prompts: Sequence[Sequence[int]], most: Sequence[int], seed: int) -> tuple[list[list[int]], list[list[float]]]:
+def alone(
+    prompts: Sequence[Sequence[int]], most: Sequence[int], seed: int
+) -> tuple[list[list[int]], list[list[float]]]:
     """What each request gets when it is served alone and nothing ends it: `most` of its tokens; and for each token the
     distance between the largest logit and the second."""
     size = max(len(prompt) + count for prompt, count in zip(prompts, most, strict=True))

@@ -50,7 +50,9 @@ def watch(engine: Any, blocks: int = 16, block_size: int = 4, max_tokens_per_ste
     """
     prompts = [(9, 12), (6, 10), (17, 6), (5, 14), (17, 5), (8, 8), (11, 6)]
     requests = tuple(
-        Request("ABCDEFG"[at], tuple((7 * (at if at != 4 or p > 12 else 2) + 5 * p) % 31 + 1 for p in range(length)), new)
+        Request(
+            "ABCDEFG"[at], tuple((7 * (at if at != 4 or p > 12 else 2) + 5 * p) % 31 + 1 for p in range(length)), new
+        )
         for at, (length, new) in enumerate(prompts)
     )
     events = (*(Event("submit", at, 14_000 * at) for at in range(len(requests))), Event("cancel", 3, 90_000))
@@ -63,5 +65,7 @@ def watch(engine: Any, blocks: int = 16, block_size: int = 4, max_tokens_per_ste
     bad = run.findings[0] if run.findings else None
     found = picture(run, f"{blocks} blocks of {block_size} slots", (bad.request, bad.step) if bad else None)
     seconds, count = run.progress.now / 2e6, sum(one.returned for one in run.live.values())
-    found.title = bad.text if bad else f"{count} tokens in {1000 * seconds:.0f} ms: {count / seconds:.0f} tokens a second"
+    found.title = (
+        bad.text if bad else f"{count} tokens in {1000 * seconds:.0f} ms: {count / seconds:.0f} tokens a second"
+    )
     return found

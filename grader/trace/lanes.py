@@ -110,7 +110,14 @@ def _lane(cells: Sequence[Cell], x: Callable[[float], float], step: float, y: fl
         )
         label = str(first.count) if first.does in ("prompt", "again") else ""
         if label and fit(label, 9.5, step) == label:
-            yield text(x(first.step) + step / 2 - 0.5, y + 12.5, label, 9.5, "#ffffff" if first.does == "prompt" else INK, "middle")
+            yield text(
+                x(first.step) + step / 2 - 0.5,
+                y + 12.5,
+                label,
+                9.5,
+                "#ffffff" if first.does == "prompt" else INK,
+                "middle",
+            )
 
 
 def _runs(cells: Sequence[Cell]) -> Iterator[list[Cell]]:

@@ -68,14 +68,18 @@ def draw(generator: np.random.Generator, wants: Sequence[Want]) -> tuple[int, in
                     found[at] = one
             if len(found) == len(wants):
                 share = sum(len(one.right) for one in found.values()) / sum(one.most for one in found.values())
-                best = min(best or (2.0, 0, []), (abs(share - 0.5), eos, [found[at] for at in range(len(wants))]), key=lambda each: each[0])
+                best = min(
+                    best or (2.0, 0, []),
+                    (abs(share - 0.5), eos, [found[at] for at in range(len(wants))]),
+                    key=lambda each: each[0],
+                )
         if best:
             return seed, best[1], best[2]
 
 
 def _fits(want: Want, prompt: tuple[int, ...], answer: list[int], gaps: list[float], eos: int) -> Drawn | None:
     ends = answer.index(eos) + 1 if eos in answer else 0
-    if want.free and min(gaps) >= LEAST_GAP:
+    if want.free and min(gaps) >= LEAST_GAP and ends != 1:
         return Drawn(prompt, want.new, tuple(answer[: ends or want.new]))
     if min(gaps) < LEAST_GAP or bool(ends) != want.eos or (ends and ends < want.new):
         return None

@@ -58,7 +58,7 @@ def _blocks(run: Follow, tokens: int) -> int:
 def _short(run: Follow, frame: Frame, one: Live, alive: list[Live]) -> bool:
     """Whether blocks may be too few for `one` in this step: those that older requests hold or may want soon, and all that
     it needs itself, are more than there are."""
-    held: set[int] = set()
+    held, had = set[int](), set[int]()
     wanted = 0
     for other in alive:
         if other is one:
@@ -66,8 +66,11 @@ def _short(run: Follow, frame: Frame, one: Live, alive: list[Live]) -> bool:
         if other.absent or not other.begun:
             continue
         held.update(other.table)
+        had.update(frame.before[other.number].table)
         wanted += max(0, _blocks(run, len(other.known) + 1) - len(other.table))
-    shared = len(held.intersection(frame.before[one.number].table))
+    shared = len(
+        had.intersection(frame.before[one.number].table)
+    )  # before: a block that was taken from it is not shared
     return len(held) + wanted + _blocks(run, len(one.known) + 1) - shared > run.trace.blocks
 
 
@@ -97,7 +100,9 @@ def _raise_no_token(run: Follow, frame: Frame, one: Live, ample: bool) -> None:
     spent = sum(part.count for part in prompts)
     text = f"{one.label.capitalize()} has returned {counted(one.returned, 'token')} and gets none in step {frame.step}"
     if spent:
-        text += f", which computes {counted(spent, 'token')} of prompts of {_names([run.live[p.request] for p in prompts])}"
+        text += (
+            f", which computes {counted(spent, 'token')} of prompts of {_names([run.live[p.request] for p in prompts])}"
+        )
     else:
         text += f", which computes {counted(frame.tokens, 'token')}; max_tokens_per_step is {run.trace.budget}"
     if ample or spent:
@@ -196,7 +201,9 @@ def _exact(run: Follow, frame: Frame, alive: list[Live]) -> None:
                  and not frame.before[other.number].decoding]  # fmt: skip
         text += f"Its prompt still has {before.known - start} tokens to compute, so {wanted} of them fit into this step"
         if later and frame.tokens >= run.trace.budget:
-            text += f", before those of {_names(later)}, submitted later. Give the budget to prompts in order of submission"
+            text += (
+                f", before those of {_names(later)}, submitted later. Give the budget to prompts in order of submission"
+            )
         elif not part:
             text += ". Let a waiting request join in the first step that has room, whatever else runs"
         else:

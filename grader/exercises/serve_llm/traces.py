@@ -42,7 +42,9 @@ def _alone(generator: np.random.Generator) -> Iterator[Named]:
         for number, length in enumerate(lengths):
             new = (2, size, size + 1, 1)[number % 4] if budget == 64 else 3
             name = (number, f"request {number}", ("user", number))[number % 3]
-            script.submit(Want(length, new, eos=number % 4 == 2), name, after=(script.names[-1], FAR) if number else None)
+            script.submit(
+                Want(length, new, eos=number % 4 == 2), name, after=(script.names[-1], FAR) if number else None
+            )
         if budget == 64:
             script.submit(Want(size, 1, eos=True, spread=0), "ends at once", after=(script.names[-1], FAR))
         yield "alone", f"one request at a time, max_tokens_per_step = {budget}", True, script
