@@ -1,4 +1,4 @@
-"""Serving a language model: what the exercise serve_llm is about. A chunk, a small model, and engines in virtual time."""
+"""Serving a language model, for the exercise serve_llm: a chunk, a small model, and engines in virtual time."""
 
 from __future__ import annotations
 

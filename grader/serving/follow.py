@@ -1,4 +1,4 @@
-"""Reads an engine's record: which request each chunk belongs to, what each slot of the cache holds, and what a step did.
+"""Reads an engine's record: which request each chunk belongs to, what each slot holds, and what a step did.
 
 Nothing of the model is needed for this. A slot holds the key and value of some request's token at some position, and
 they are right for everyone whose tokens are the same up to there. So a chunk whose positions are all right computes
@@ -7,121 +7,12 @@ what the request alone would, and the first one that is not is found by name: wh
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from grader.serving.run import Event, Progress, Trace
-
-
-@dataclass
-class Live:
-    """A request that was submitted. `keys[p]` stands for its tokens 0 .. p."""
-
-    number: int
-    name: Any
-    prompt: tuple[int, ...]
-    most: int
-    known: list[int] = field(default_factory=list)  # the prompt, and what was returned
-    keys: list[int] = field(default_factory=list)
-    cached: int = 0  # positions that are in the cache
-    table: tuple[int, ...] = ()  # the blocks of these
-    own: int = 0  # the first position that it computed itself, since its last start
-    begun: int = 0  # the step of its first chunk; 0: none yet
-    absent: bool = False  # left out for want of blocks: preempted, as far as can be seen
-    starts: int = 0
-    ended: str = ""  # "eos", "length", "cancelled"
-
-    def learn(self, tokens: Iterable[int]) -> None:
-        for token in tokens:
-            self.known.append(token)
-            self.keys.append(hash((self.keys[-1] if self.keys else 0, token)))
-
-    @property
-    def returned(self) -> int:
-        return len(self.known) - len(self.prompt)
-
-    @property
-    def decoding(self) -> bool:
-        return self.returned > 0 and self.cached == len(self.known) - 1
-
-    @property
-    def label(self) -> str:
-        return f"request {self.name!r}"
-
-
-@dataclass(frozen=True)
-class Before:
-    """A request as it was before a forward."""
-
-    cached: int
-    known: int
-    table: tuple[int, ...]
-    decoding: bool
-    begun: bool
-    absent: bool
-    own: int
-
-
-@dataclass(frozen=True)
-class Part:
-    """One chunk of a forward."""
-
-    request: int
-    start: int
-    count: int
-    table: tuple[int, ...]
-    decodes: bool
-    again: bool = False  # positions that it had computed before
-    first: bool = False  # its first chunk, or that after a preemption
-
-    @property
-    def end(self) -> int:
-        return self.start + self.count
-
-
-@dataclass
-class Frame:
-    """One step: its number from 1, ticks, chunks, what it returned, and who was unfinished, in order of submission."""
-
-    step: int
-    begin: int
-    end: int
-    events: list[Event]
-    parts: list[Part] = field(default_factory=list)
-    returned: dict[int, list[int]] = field(default_factory=dict)
-    before: dict[int, Before] = field(default_factory=dict)
-    held: dict[int, tuple[int, ...]] = field(default_factory=dict)  # blocks, by request
-
-    @property
-    def tokens(self) -> int:
-        return sum(part.count for part in self.parts)
-
-    def of(self, request: int) -> Part | None:
-        return next((part for part in self.parts if part.request == request), None)
-
-
-@dataclass(frozen=True)
-class Written:
-    """What a slot holds."""
-
-    key: int
-    request: int
-    position: int
-    step: int
-
-
-@dataclass(frozen=True)
-class Finding:
-    """Something that is wrong: by which rule, and in words. After a fatal one nothing more can be said of the run."""
-
-    rule: str
-    text: str
-    step: int
-    request: int = -1
-    expected: str = ""
-    got: str = ""
-    fatal: bool = False
+from grader.serving.frames import Before, Finding, Frame, Live, Part, Written
+from grader.serving.run import Progress, Trace
+from grader.serving.words import Words
 
 
 class Stop(Exception):  # noqa: N818 - ends the reading of a record
@@ -132,7 +23,7 @@ class Stop(Exception):  # noqa: N818 - ends the reading of a record
         self.finding = finding
 
 
-class Follow:
+class Follow(Words):
     """A record that was read. `right` are the tokens that each request must get (empty: whatever was returned)."""
 
     def __init__(self, trace: Trace, right: Sequence[Sequence[int]] = ()) -> None:
@@ -143,10 +34,6 @@ class Follow:
         self.mine: dict[tuple[int, int], tuple[int, int]] = {}  # (request, position): slot and step it was written in
         self.frames: list[Frame] = []
         self.findings: list[Finding] = []
-
-    @property
-    def alive(self) -> list[Live]:
-        return [self.live[number] for number in self.progress.unfinished]
 
     def found(self, rule: str, text: str, request: int = -1, expected: str = "", got: str = "") -> None:
         self.findings.append(Finding(rule, text, len(self.frames), request, expected, got))
@@ -218,40 +105,6 @@ class Follow:
         frame.end = progress.now
         return frame
 
-    def _nothing_to_do(self, frame: Frame, chunks: Any) -> str:
-        tokens, start, table = chunks[0]
-        whose = self._whose(tokens, start, table)
-        return (
-            f"Step {frame.step} called forward() although no request is unfinished{whose}. With nothing to do, return {{}} "
-            "without a forward"
-        )
-
-    def _stands(self, frame: Frame) -> str:
-        first = self.alive[0]
-        held = {block for one in self.alive for block in one.table if not one.absent}
-        text = (
-            f"Step {frame.step} made no forward although {len(self.alive)} requests are unfinished"
-            if len(self.alive) > 1
-            else f"Step {frame.step} made no forward although {first.label} is unfinished"
-        )
-        running = [one for one in self.alive if one.cached and not one.absent]
-        if len(running) > 1:
-            need = sum(-(-len(one.known) // self.trace.block_size) for one in running)
-            text += (
-                f". The requests that run hold {len(held)} of {self.trace.blocks} blocks and need {need} for this step. "
-                "If there is no block for a running request, preempt the youngest"
-            )
-        elif first.begun:
-            text += f". The oldest, {first.label}, has {first.cached} of {len(first.known)} tokens in the cache"
-        else:
-            need = -(-len(first.known) // self.trace.block_size)
-            text += (
-                f". The oldest, {first.label}, needs {need} of {self.trace.blocks} blocks for its {len(first.known)} "
-                f"tokens, and requests that run hold {len(held)}"
-            )
-            text += ". Free the blocks of requests that are over or cancelled" if frame.step > 1 else ""
-        return text
-
     # ---- whose chunk is it?
 
     def _match(self, frame: Frame, chunks: list[tuple[list[int], int, tuple[int, ...]]]) -> None:
@@ -280,45 +133,6 @@ class Follow:
             again = start < one.cached
             first = not one.begun or again or one.absent
             frame.parts.append(Part(one.number, start, len(tokens), table, decodes, again, first))
-
-    def _nobodys(
-        self, frame: Frame, tokens: list[int], start: int, table: tuple[int, ...], taken: Sequence[Live]
-    ) -> str:
-        what = f"{_tokens(tokens)} at position {start}"
-        for one in taken:
-            if one.known[start : start + len(tokens)] == tokens:
-                return (
-                    f"Step {frame.step} has two chunks with {what}, but only {one.label} has these tokens there. Give each "
-                    "request at most one chunk"
-                )
-        for one in self.live.values():
-            if one.ended and one.known[start : start + len(tokens)] == tokens:
-                how = "was cancelled" if one.ended == "cancelled" else "is over"
-                return (
-                    f"Step {frame.step} computes {what} for {one.label}, which {how}. Remove a request from the batch "
-                    "as soon as it is over or cancelled"
-                )
-        near = self._by_table(table, start)
-        if near is None:
-            return f"Step {frame.step} has a chunk with {what}, and no unfinished request has these tokens there"
-        right = near.known[start : start + len(tokens)]
-        has = f"has {_tokens(right)} there" if right else f"has only {len(near.known)} tokens"
-        return (
-            f"Step {frame.step} has a chunk with {what}, and no unfinished request has these tokens there. By its "
-            f"block_table it is a chunk of {near.label}, which {has} and whose next position is {near.cached}"
-        )
-
-    def _by_table(self, table: Sequence[int], start: int) -> Live | None:
-        scores = [(sum(a == b for a, b in zip(one.table, table, strict=False)), one.number) for one in self.alive]
-        best = max(scores, default=(0, 0))
-        return self.live[best[1]] if best[0] else None
-
-    def _whose(self, tokens: Sequence[int], start: int, table: Sequence[int]) -> str:
-        for one in self.live.values():
-            if one.known[start : start + len(tokens)] == list(tokens):
-                how = "was cancelled" if one.ended == "cancelled" else "is over"
-                return f": {_tokens(tokens)} at position {start} belong to {one.label}, which {how}"
-        return ""
 
     # ---- what lies in the slots
 
@@ -357,19 +171,14 @@ class Follow:
             )
             if one.known[: position + 1] == two.known[: position + 1] and position == place:
                 text += (
-                    "Both have the same tokens up to there, but a block may be shared only after a forward has computed "
+                    "Both have the same tokens up to there, but a block may be shared only after a forward has "
+                    "computed "
                     "all of it, and the block of the last prompt token is never shared"
                 )
             else:
                 text += self._how_shared(one, two)
             self.found("slots", text, one.number, "a slot of its own", f"block {slot // size} of {two.label}, too")
             return
-
-    def _how_shared(self, one: Live, two: Live) -> str:
-        same = _common(one.known, two.known)
-        if same >= self.trace.block_size:
-            return f"Their first {same} tokens are equal, so at most {same // self.trace.block_size} whole blocks can be shared"
-        return "Give a block to one request only, until nobody needs it"
 
     def _compute(self, frame: Frame, part: Part) -> None:
         """A chunk reads what it needs, and writes what it is for."""
@@ -389,54 +198,6 @@ class Follow:
         one.absent = False
         one.cached, one.table = part.end, part.table
 
-    def _wrong(self, frame: Frame, one: Live, part: Part, position: int, slot: int) -> str:
-        size = self.trace.block_size
-        block = slot // size
-        text = (
-            f"In step {frame.step}, the chunk of {one.label} that starts at position {part.start} reads position "
-            f"{position} from slot {slot % size} of block {block}. "
-        )
-        held, wrote = self.slots.get(slot), self.mine.get((one.number, position))
-        if held is None:
-            text += "Nothing was ever written there. "
-        else:
-            text += (
-                f"There is position {held.position} of {self._name(held.request, one)}, written in step {held.step}. "
-            )
-        if wrote is not None and wrote[0] == slot:
-            text += f"{one.label.capitalize()} had written its own position {position} there in step {wrote[1]}, and it was overwritten"
-            if held is not None and held.request != one.number:
-                other = self.live[held.request]
-                text += (
-                    f" by {other.label}. Do not free a block before every request that uses it is over or preempted, "
-                    "and free it only once"
-                )
-            return text
-        if wrote is not None:
-            at = f"slot {wrote[0] % size} of block {wrote[0] // size}"
-            return (
-                f"{text}{one.label.capitalize()} wrote that position to {at} in step {wrote[1]}: check its block_table"
-            )
-        if held is not None and held.request != one.number:
-            other = self.live[held.request]
-            same = _common(one.known, other.known)
-            if held.position == position and same and position >= same:
-                return (
-                    f"{text}The tokens of both requests are equal at positions 0 .. {same - 1} only. So only the first "
-                    f"{same // size} blocks can be shared, those that are whole before position {same}"
-                )
-        return (
-            f"{text}{one.label.capitalize()} has never computed its position {position}. Compute positions in order, and "
-            "skip only whole blocks that another request with the same tokens has computed in an earlier step"
-        )
-
-    def _name(self, number: int, one: Live) -> str:
-        if number == one.number:
-            return "the same request"
-        other = self.live[number]
-        how = {"": "", "cancelled": ", which was cancelled"}.get(other.ended, ", which is over")
-        return other.label + how
-
     # ---- what came back
 
     def _return(self, frame: Frame, returned: dict[int, list[int]]) -> None:
@@ -452,7 +213,8 @@ class Follow:
             which = f"token {number + 1} of {one.label}"
             if not tokens:
                 text = (
-                    f"Step {frame.step} computed {which}, but step() returned none for it. Return each new token in the "
+                    f"Step {frame.step} computed {which}, but step() returned none for it. Return each new token in "
+                    f"the "
                     "step that computes it"
                 )
                 raise self.stop("tokens", text, one.number, "1 token", "none")
@@ -472,44 +234,9 @@ class Follow:
             elif one.returned >= one.most:
                 one.ended = "length"
 
-    def _late(self, frame: Frame, number: int, tokens: list[int]) -> str:
-        if number not in self.live:
-            return f"Step {frame.step} returned {_tokens(tokens)} for a request that was not submitted yet"
-        one = self.live[number]
-        why = {
-            "cancelled": "which was cancelled before",
-            "eos": f"which was over: its last token was model.eos ({self.progress.eos})",
-        }.get(one.ended, f"which was over: it has its max_new_tokens = {one.most} tokens")
-        return f"Step {frame.step} returned {_tokens(tokens)} for {one.label}, {why}"
-
-    def _too_many(self, frame: Frame, one: Live, part: Part | None, tokens: list[int]) -> str:
-        if len(tokens) > 1:
-            return (
-                f"Step {frame.step} returned {len(tokens)} tokens for {one.label}. A step gives a request at most one"
-            )
-        if part is None:
-            return f"Step {frame.step} returned {_tokens(tokens)} for {one.label}, which had no chunk in it"
-        again = " Do not return tokens again after a preemption." if part.again or one.starts > 1 else ""
-        return (
-            f"Step {frame.step} returned {_tokens(tokens)} for {one.label}, but its chunk ends at position {part.end - 1} "
-            f"of {len(one.known)} tokens, so the logits are not those of its next token.{again} Return a token only when "
-            "the chunk ends with the request's last token"
-        )
-
     def _raise_for_the_end(self) -> None:
         first = self.alive[0] if self.alive else None
         text = "The run was ended after many more steps than are needed"
         if first is not None:
             text += f". The oldest unfinished request, {first.label}, has {first.returned} of up to {first.most} tokens"
         raise self.stop("stands", text, first.number if first else -1)
-
-
-def _common(one: Sequence[int], two: Sequence[int]) -> int:
-    """How many tokens two requests have in common, from the first on."""
-    return next((at for at, (a, b) in enumerate(zip(one, two, strict=False)) if a != b), min(len(one), len(two)))
-
-
-def _tokens(tokens: Sequence[int]) -> str:
-    if len(tokens) == 1:
-        return f"token {tokens[0]}"
-    return f"tokens {list(tokens)}" if len(tokens) <= 4 else f"{len(tokens)} tokens"

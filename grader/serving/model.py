@@ -99,8 +99,8 @@ def raise_unless_whole(parts: Sequence[tuple[list[int], int, list[int]]], blocks
             raise ValueError(f"a chunk is for the positions {start} .. {end - 1}, but positions are 0 .. {LONGEST - 1}")
         needed = -(-end // block_size)
         if len(table) < needed:
-            text = f"a chunk ends at position {end - 1} and needs {needed} blocks of {block_size} slots"
-            raise ValueError(f"{text}, but its block_table has {len(table)}")
+            text = f"a chunk ends at position {end - 1}, so with {block_size} slots a block"
+            raise ValueError(f"{text} its block_table needs at least {needed}, but it has {len(table)}")
         wrong = [block for block in table[:needed] if not 0 <= block < blocks]
         if wrong:
             raise ValueError(f"a block_table names block {wrong[0]}, but blocks are 0 .. {blocks - 1}")

@@ -1,4 +1,5 @@
-"""An engine in virtual time: requests come and are cancelled as a trace says, and everything that it does is written down.
+"""An engine in virtual time: requests come and are cancelled as a trace says, and everything that it does is "
+"written down.
 
 The same rules of time and order are used where an engine runs and where its record is judged.
 """

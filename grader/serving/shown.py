@@ -26,7 +26,7 @@ def picture(run: Follow, label: str = "", wrong: tuple[int, int] | None = None) 
             part = frame.of(number)
             cell = Cell(frame.step, "left out" if before.decoding else "waits")
             if part is not None:
-                anew = part.first and before.begun or (number in begun and not part.decodes)
+                anew = (part.first and before.begun) or (number in begun and not part.decodes)
                 if anew:
                     begun.add(number)
                 does: Does = "decodes" if part.decodes else "again" if anew else "prompt"
@@ -37,9 +37,9 @@ def picture(run: Follow, label: str = "", wrong: tuple[int, int] | None = None) 
     held = [{row[number]: table for number, table in frame.held.items()} for frame in run.frames]
     where = (row.get(wrong[0], -1), wrong[1]) if wrong else None
     trace = run.trace
+    times = [frame.begin / 2000 for frame in run.frames]
     return Lanes(
-        lanes, len(run.frames), trace.budget, trace.blocks, held, [frame.begin / 2000 for frame in run.frames], cancelled,
-        where, subtitle=label,
+        lanes, len(run.frames), trace.budget, trace.blocks, held, times, cancelled, where, subtitle=label
     )  # fmt: skip
 
 

@@ -78,10 +78,8 @@ def svg(lanes: Lanes) -> str:
             body.append(text(x(number) + step / 2, top - 6, f"{number}", 10, SOFT, "middle"))
     body.append(text(16, top - 6, "step", 10, SOFT))
     if lanes.wrong:
-        body.append(
-            f'<rect x="{x(lanes.wrong[1])}" y="{top - 2}" width="{step:.1f}" height="{bottom - top + 4:.1f}" fill="{BAD}" '
-            'opacity="0.13"/>'
-        )
+        box = f'x="{x(lanes.wrong[1])}" y="{top - 2}" width="{step:.1f}" height="{bottom - top + 4:.1f}"'
+        body.append(f'<rect {box} fill="{BAD}" opacity="0.13"/>')
     for row, (name, cells) in enumerate(lanes.lanes):
         bad = bool(lanes.wrong) and lanes.wrong is not None and lanes.wrong[0] == row
         y = top + ROW * row

@@ -51,6 +51,7 @@ EXERCISES = (
     "ring_attention",
     "expert_parallel",
     "zero_bubble",
+    "serve_llm",
 )
 FAMILIES = (
     "forged_frames",

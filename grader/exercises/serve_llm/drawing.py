@@ -13,6 +13,7 @@ from grader.serving.run import Event, Request, Trace
 
 LEAST_GAP = 1e-6  # between the two largest logits: what float64 may lose on the way is a millionth of it
 MS = 2000  # ticks
+UNUSUAL = 0.15  # from half of the tokens that requests may have
 
 
 @dataclass(frozen=True)
@@ -66,13 +67,10 @@ def draw(generator: np.random.Generator, wants: Sequence[Want]) -> tuple[int, in
             for at, prompt, answer, gaps in zip(tried, prompts, *answers, strict=True):
                 if at not in found and (one := _fits(wants[at], prompt, answer, gaps, eos)):
                     found[at] = one
-            if len(found) == len(wants):
-                share = sum(len(one.right) for one in found.values()) / sum(one.most for one in found.values())
-                best = min(
-                    best or (2.0, 0, []),
-                    (abs(share - 0.5), eos, [found[at] for at in range(len(wants))]),
-                    key=lambda each: each[0],
-                )
+            share = sum(len(one.right) for one in found.values()) / (sum(one.most for one in found.values()) or 1)
+            usual = abs(share - 0.5) if any(want.free for want in wants) else 0.0
+            if len(found) == len(wants) and usual < (best[0] if best else UNUSUAL):
+                best = usual, eos, [found[at] for at in range(len(wants))]
         if best:
             return seed, best[1], best[2]
 

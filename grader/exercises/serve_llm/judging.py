@@ -9,7 +9,8 @@ from grader import tally
 from grader.exercises.serve_llm import reference, rules
 from grader.lost import Lost
 from grader.ranks.program import CallResult
-from grader.serving.follow import Finding, Follow
+from grader.serving.follow import Follow
+from grader.serving.frames import Finding
 from grader.serving.run import TICK, Trace
 from grader.serving.shown import picture
 from grader.trace.lanes import Lanes

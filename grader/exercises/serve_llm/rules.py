@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from grader.says import counted, listed
-from grader.serving.follow import Follow, Frame, Live, Part
+from grader.serving.follow import Follow
+from grader.serving.frames import Frame, Live, Part
 
 
 def judge(run: Follow, frame: Frame, ample: bool) -> None:
@@ -98,7 +99,7 @@ def _decoders(run: Follow, frame: Frame, alive: list[Live], ample: bool) -> None
 def _raise_no_token(run: Follow, frame: Frame, one: Live, ample: bool) -> None:
     prompts = [part for part in frame.parts if not part.decodes]
     spent = sum(part.count for part in prompts)
-    text = f"{one.label.capitalize()} has returned {counted(one.returned, 'token')} and gets none in step {frame.step}"
+    text = f"{one.title} has returned {counted(one.returned, 'token')} and gets none in step {frame.step}"
     if spent:
         text += (
             f", which computes {counted(spent, 'token')} of prompts of {_names([run.live[p.request] for p in prompts])}"
@@ -279,7 +280,7 @@ def _prefix(run: Follow, frame: Frame) -> None:
             continue
         size = run.trace.block_size
         text = (
-            f"Step {frame.step} computes {one.label} from position {part.start} on. {owner.label.capitalize()} is not over, "
+            f"Step {frame.step} computes {one.label} from position {part.start} on. {owner.title} is not over, "
             f"and its first {positions} tokens are the same and in the cache: blocks "
             f"{listed([str(block) for block in owner.table[: positions // size]])}. Put these blocks into the table, and "
             f"begin at position {positions}"

@@ -107,18 +107,18 @@ def _order(generator: np.random.Generator) -> Iterator[Named]:
 
 
 def _preempt(generator: np.random.Generator) -> Iterator[Named]:
-    """All fit at first, and then they grow. The second time the youngest has much to compute again, more than fits
-    into a step, and one more waits behind it."""
+    """All fit at first, and then they grow. The second time the youngest has more to compute again than fits into a
+    step, and one more waits behind it."""
     script = Script(generator, 9, 4, 32)
     for one in range(3):
         script.submit(Want(8 + one, 15 - one), f"r{one}", at=float(one))
     yield "preempt", "three requests that grow, 9 blocks of 4 slots", False, script
     script = Script(generator, 12, 4, 8)
     script.submit(Want(6, 26), "r0")
-    script.submit(Want(14, 12), "r1", at=1.0)
-    script.submit(Want(13, 6), "r2", at=2.0)
-    script.submit(Want(3, 4), "r3", at=3.0)
-    yield "preempt", "two are preempted, one waits behind them, 12 blocks", False, script
+    script.submit(Want(14, 8), "r1", at=1.0)
+    script.submit(Want(10, 10), "r2", at=2.0)
+    script.submit(Want(15, 4), "r3", after=("r2", 1))  # waits; r2 comes before it all the same
+    yield "preempt", "one is preempted, one waits behind it, 12 blocks", False, script
     script = Script(generator, 6, 2, 8)
     script.submit(Want(3, 9), "r0")
     script.submit(Want(4, 8), "r1")
@@ -134,6 +134,7 @@ def _prefix(generator: np.random.Generator) -> Iterator[Named]:
     script.submit(Want(13, 6, common[:8]), "edge", after=("r0", 3))
     script.submit(Want(4, 3, common[:4]), "one block", after=("r0", 4))  # its only block has its last token
     script.submit(Want(7, 3, common[:3]), "too short", after=("r0", 5))
+    script.submit(Want(11, 3, common[4:8]), "elsewhere", after=("r0", 6))  # a block of r0's, but in another place
     yield "prefix", "prompts that are equal for a while, blocks of 4 slots", True, script
     for length in (12, 13):
         script = Script(generator, 120, 4, 40)
@@ -143,8 +144,9 @@ def _prefix(generator: np.random.Generator) -> Iterator[Named]:
         yield "prefix", f"the same prompt of {length} tokens again, blocks of 4 slots", True, script
     script = Script(generator, 120, 4, 6)
     script.submit(Want(3, 12), "r0")
-    script.submit(Want(30, 8, common), "r1", after=("r0", 1))
-    script.submit(Want(20, 4, common), "r2", after=("r0", 3))  # while r1 is being computed
+    long = tokens(generator, 28)
+    script.submit(Want(28, 8, long), "r1", after=("r0", 1))
+    script.submit(Want(32, 4, long), "r2", after=("r0", 3))  # begins in the step that computes r1's last block
     yield "prefix", "the prompt comes again while it is being computed", True, script
     script = Script(generator, 120, 4, 40)
     script.submit(Want(17, 3, common), "owner")
@@ -222,11 +224,11 @@ def _leak(generator: np.random.Generator) -> Iterator[Named]:
 
 def _throughput(generator: np.random.Generator) -> Iterator[Named]:
     """A trace with room for all, and the same with blocks for about half of them."""
-    for blocks, label in ((400, "blocks for all"), (52, "blocks for half of them")):
+    for blocks, label in ((400, "blocks for all"), (60, "blocks for half of them")):
         script = Script(generator, blocks, 4, 24)
         at = 0.0
-        for one in range(24):
-            length, new = int(generator.integers(3, 24)), int(generator.integers(16, 40))
+        for one in range(32):
+            length, new = int(generator.integers(3, 24)), int(generator.integers(20, 33))
             script.submit(Want(length, new, free=True), f"r{one}", at=at)
-            at += float(generator.exponential(5.0))
-        yield "throughput", f"24 requests, {label}", blocks == 400, script
+            at += float(generator.uniform(0.5, 2.5))
+        yield "throughput", f"32 requests, {label}", blocks == 400, script
