@@ -32,7 +32,8 @@ class Model:
         draw = np.random.default_rng([seed, 17])
 
         def matrix(*shape: int, gain: float = 1.0) -> Array:
-            return draw.standard_normal(shape) * gain / np.sqrt(shape[-2])
+            found: Array = draw.standard_normal(shape) * gain / np.sqrt(shape[-2])
+            return found
 
         self._embedding = draw.standard_normal((VOCABULARY, WIDTH))
         self._places = draw.standard_normal((LONGEST, WIDTH))

@@ -61,17 +61,19 @@ def _short(run: Follow, frame: Frame, one: Live, alive: list[Live]) -> bool:
     it needs itself, are more than there are."""
     held, had = set[int](), set[int]()
     wanted = 0
-    for other in alive:
-        if other is one:
-            break
-        if other.absent or not other.begun:
+    for other in alive[: alive.index(one)]:
+        before = frame.before[other.number]
+        if frame.of(other.number) is None and other.absent:
+            if before.cached and not before.absent:  # preempted in this step: it wanted its blocks, too
+                wanted += _blocks(run, len(other.known) + 1) - len(had.intersection(before.table))
+                had.update(before.table)
+            continue
+        if not other.begun:
             continue
         held.update(other.table)
-        had.update(frame.before[other.number].table)
+        had.update(before.table)
         wanted += max(0, _blocks(run, len(other.known) + 1) - len(other.table))
-    shared = len(
-        had.intersection(frame.before[one.number].table)
-    )  # before: a block that was taken from it is not shared
+    shared = len(had.intersection(frame.before[one.number].table))  # what was taken from it is not shared
     return len(held) + wanted + _blocks(run, len(one.known) + 1) - shared > run.trace.blocks
 
 

@@ -36,7 +36,7 @@ def _alone(generator: np.random.Generator) -> Iterator[Named]:
     size = int(generator.integers(3, 6))
     for budget in (64, 3, 1):
         script = Script(generator, 40, size, budget)
-        lengths = (1, size - 1, size, size + 1, 2 * size - 1, 2 * size, 2 * size + 1, 3 * size)
+        lengths: tuple[int, ...] = (1, size - 1, size, size + 1, 2 * size - 1, 2 * size, 2 * size + 1, 3 * size)
         if budget < 64:
             lengths = lengths[budget // 2 :: 2]
         for number, length in enumerate(lengths):
