@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from grader.says import counted
 from grader.serving.frames import Frame, Live, Part, Written
 from grader.serving.run import Progress, Trace
 
@@ -53,7 +54,7 @@ class Words:
             text += f". {one.title} has {one.cached} of {len(one.known)} tokens in the cache, in {len(held)} blocks"
         else:
             need = -(-len(first.known) // self.trace.block_size)
-            text += f". {first.title} needs {need} blocks for its {len(first.known)} tokens"
+            text += f". {first.title} needs {counted(need, 'block')} for its {counted(len(first.known), 'token')}"
         return (
             f"{text}. Nobody else holds a block, so {blocks - len(held)} of {blocks} must be free. Compute as much "
             f"as fits, "

@@ -21,7 +21,7 @@ PROMPT = [3, 1, 4, 1, 5, 9, 2, 6, 5]
 
 def engine() -> Any:
     module = types.ModuleType("reference")
-    exec(compile(wrong.reference("serve_llm").source, "reference", "exec"), module.__dict__)  # noqa: S102
+    exec(compile(wrong.reference("serve_llm").source, "reference", "exec"), module.__dict__)
     return module.Engine
 
 
