@@ -31,6 +31,7 @@ class Follow(Words):
         self.progress = Progress(trace)
         self.live: dict[int, Live] = {}
         self.slots: dict[int, Written] = {}
+        self.overwritten: dict[int, list[Written]] = {}  # what slots held before
         self.mine: dict[tuple[int, int], tuple[int, int]] = {}  # (request, position): slot and step it was written in
         self.frames: list[Frame] = []
         self.findings: list[Finding] = []
@@ -189,6 +190,8 @@ class Follow(Words):
                 raise self.stop("reads", self._wrong(frame, one, part, position, slot), one.number)
         for position in range(part.start, part.end):
             slot = self._slot(part, position)
+            if slot in self.slots:
+                self.overwritten.setdefault(slot, []).append(self.slots[slot])
             self.slots[slot] = Written(one.keys[position], one.number, position, frame.step)
             self.mine[one.number, position] = slot, frame.step
         if part.first or part.again:

@@ -17,6 +17,7 @@ class Words:
     progress: Progress
     live: dict[int, Live]
     slots: dict[int, Written]
+    overwritten: dict[int, list[Written]]
     mine: dict[tuple[int, int], tuple[int, int]]
 
     @property
@@ -136,6 +137,15 @@ class Words:
         if wrote is not None:
             at = f"slot {wrote[0] % size} of block {wrote[0] // size}"
             return f"{text}{one.title} wrote that position to {at} in step {wrote[1]}: check its block_table"
+        had = [each for each in self.overwritten.get(slot, []) if each.key == one.keys[position]]
+        if had and held is not None:
+            return (
+                f"{text}Before, the slot held position {position} of {self._name(had[-1].request, one)}, whose "
+                f"tokens are "
+                f"the same up to there, so the block was shared. {self.live[held.request].title} overwrote it. Do "
+                f"not free a "
+                "block before every request that uses it is over or preempted, and free it only once"
+            )
         if held is not None and held.request != one.number:
             other = self.live[held.request]
             same = common(one.known, other.known)

@@ -67,7 +67,8 @@ def svg(lanes: Lanes) -> str:
     body = heading.draw()
     batch = top + ROW * len(lanes.lanes) + 30
     cache = batch + BATCH + 34
-    rows = max(1, lanes.blocks)
+    used = sorted({block for held in lanes.held for table in held.values() for block in table})
+    rows = max(1, len(used))
     tall = max(3.0, min(14.0, MOST_CACHE / rows))
     shown = min(rows, int(MOST_CACHE / tall)) if rows * tall > MOST_CACHE else rows
     bottom = cache + tall * shown
@@ -88,9 +89,9 @@ def svg(lanes: Lanes) -> str:
         if row in lanes.cancelled:
             body.append(style.cross(x(lanes.cancelled[row]), y + ROW / 2, 5))
     body += _batch(lanes, x, step, batch)
-    body += _cache(lanes, x, step, cache, tall, shown)
-    used = [does for does in _FILLS if any(cell.does == does for _, cells in lanes.lanes for cell in cells)]
-    entries = [(style.bar(_FILLS[does], QUIET), _WORDS[does]) for does in used]
+    body += _cache(lanes, x, step, cache, tall, used[:shown])
+    seen = [does for does in _FILLS if any(cell.does == does for _, cells in lanes.lanes for cell in cells)]
+    entries = [(style.bar(_FILLS[does], QUIET), _WORDS[does]) for does in seen]
     if lanes.cancelled:
         entries.append((style.cross(11, -5, 5), "cancelled"))
     legend = style.legend_rows(entries, WIDE - 32)
@@ -157,17 +158,17 @@ def _batch(lanes: Lanes, x: Callable[[float], float], step: float, top: float) -
 
 
 def _cache(
-    lanes: Lanes, x: Callable[[float], float], step: float, top: float, tall: float, shown: int
+    lanes: Lanes, x: Callable[[float], float], step: float, top: float, tall: float, shown: Sequence[int]
 ) -> Iterator[str]:
-    """Blocks from top to bottom; what several requests have is hatched."""
+    """Blocks that anybody has, from top to bottom; what several requests have is hatched."""
     yield text(16, top + 12, "blocks", 12, more=' font-weight="600"')
-    yield text(16, top + 27, f"0 .. {shown - 1}" + (f" of {lanes.blocks}" if shown < lanes.blocks else ""), 10, SOFT)
+    yield text(16, top + 27, f"{len(shown)} of {lanes.blocks}", 10, SOFT)
     yield (
-        f'<rect x="{x(1)}" y="{top}" width="{step * lanes.steps:.1f}" height="{tall * shown:.1f}" fill="none" '
+        f'<rect x="{x(1)}" y="{top}" width="{step * lanes.steps:.1f}" height="{tall * len(shown):.1f}" fill="none" '
         f'stroke="{QUIET}"/>'
     )
-    for block in range(shown):
-        y, run = top + tall * block, tuple[int, ...]()
+    for place, block in enumerate(shown):
+        y, run = top + tall * place, tuple[int, ...]()
         since = 1
         for number in range(1, lanes.steps + 2):
             held = lanes.held[number - 1] if number <= min(lanes.steps, len(lanes.held)) else {}
