@@ -49,14 +49,19 @@ class Follow(Words):
             for happened, forwards, returned, odd in steps:
                 frame = self._read(int(happened), forwards, returned, odd)
                 yield frame
-                frame.held = {n: one.table for n in frame.before if (one := self.live[n]).cached and not one.absent}
+                self._hold(frame)
             if not self.progress.ended:
                 self._raise_for_the_end()
         except Stop as stopped:
+            if self.frames:
+                self._hold(self.frames[-1])
             self.findings.append(stopped.finding)
         except (TypeError, ValueError, KeyError, IndexError, AttributeError, OverflowError):
             text = "The record of this run is no record. Do not touch the harness"
             self.findings.append(Finding("record", text, len(self.frames), fatal=True))
+
+    def _hold(self, frame: Frame) -> None:
+        frame.held = {n: one.table for n in frame.before if (one := self.live[n]).cached and not one.absent}
 
     # ---- one step
 
