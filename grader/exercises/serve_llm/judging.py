@@ -74,7 +74,7 @@ def raise_first(bench: RankBench, case: Case, run: Follow, wanted: frozenset[str
     finding = next((each for each in run.findings if each.fatal or each.rule in wanted), None)
     if finding is None:
         return
-    message = f"With {case.label}: {finding.text}."
+    message = f'In the trace "{case.label}": {finding.text}.'
     if finding.rule not in wanted and finding.rule != "record":
         message = f"Not judged, because the run goes wrong before. {message}"
     loss = bench.lost(case, KINDS[finding.rule], message, None, finding.expected, finding.got)
@@ -114,7 +114,8 @@ def _fast_enough(bench: RankBench, case: Case, result: CallResult, run: Follow) 
         again -= sum(len(request.prompt) for request in served.trace.requests)
         held = sum(len({b for table in frame.held.values() for b in table}) for frame in steps) / len(steps)
         message = (
-            f"With {case.label}: {mine:,.0f} tokens a second in {len(steps)} steps. At least {LEAST * best:,.0f} are "
+            f'In the trace "{case.label}": '
+            f"{mine:,.0f} tokens a second in {len(steps)} steps. At least {LEAST * best:,.0f} are "
             f"needed, {LEAST:g} of the reference's {best:,.0f}. A step has {size:.1f} of at most {served.trace.budget} tokens "
             f"in the mean, and requests use {held:.0f} of {served.trace.blocks} blocks. "
         )
