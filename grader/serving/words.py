@@ -43,12 +43,16 @@ class Words:
         )
         running = [one for one in self.alive if one.cached and not one.absent]
         blocks = self.trace.blocks
-        if len(running) > 1:
-            need = sum(-(-len(one.known) // self.trace.block_size) for one in running)
+        begun = [one for one in self.alive if one.cached]
+        if len(begun) > 1:
+            need = sum(-(-len(one.known) // self.trace.block_size) for one in begun)
+            text += f". For their next tokens, the {len(begun)} requests that have begun need {counted(need, 'block')}"
+            if need <= blocks:
+                return f"{text}, and there are {blocks}. Compute each of them"
             return (
-                f"{text}. The requests that run hold {len(held)} of {blocks} blocks and need {need} for this step. "
-                f"If there "
-                "is no block for a running request, preempt the youngest"
+                f"{text} (shared ones counted for each), and there are {blocks}. If there is no block for a running "
+                f"request, "
+                "preempt the youngest"
             )
         if running:
             one = running[0]
