@@ -19,7 +19,7 @@ LAYERS = [
     {"verdict", "planning", "says", "packs"},
     {"lost", "tally"},
     {"submission", "sandbox", "trace"},
-    {"catalog", "progress", "ranks", "nodes", "jobs"},
+    {"catalog", "progress", "ranks", "nodes", "jobs", "serving"},
     {"exercise", "doctor", "reading"},
     {"worlds"},
     {"exercises", "registry", "grading"},
@@ -35,6 +35,7 @@ ABOVE_QUIZ = ("cli_quiz", "standing")
 IN_THE_BOX = {
     *("ranks/lives/life.py", "ranks/lives/director.py"),
     *("ranks/worker.py", "ranks/learner.py"),
+    "serving/model.py",  # in forward(), for engines: what a request gets alone is numpy's
     *("ranks/recorder.py", "ranks/called.py", "ranks/watch.py"),
     *(f"ranks/sim/{name}.py" for name in ("serve", "group", "world", "context", "collectives", "products")),
     *(str(path.relative_to(PACKAGE)) for path in (PACKAGE / "exercises").glob("*/*in_box.py")),  # text for it

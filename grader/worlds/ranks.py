@@ -195,6 +195,7 @@ class RankBench:
         return (work() for work in works)
 
     def output(self, picture: Any) -> str:
+        picture = getattr(picture, "outcome", picture)  # a picture of another kind may say of which run it is
         if not isinstance(picture, Outcome):
             return ""
         said = (picture.result.said if picture.result else picture.run.last).text()

@@ -51,6 +51,7 @@ EXERCISES = (
     "ring_attention",
     "expert_parallel",
     "zero_bubble",
+    "serve_llm",
     "rollout_sync",
     "disaggregated_serving",
     "speculative_decoding",

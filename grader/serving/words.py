@@ -1,0 +1,208 @@
+"""What is said of an engine's record where it goes wrong: whose slot it was, and what was to be there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from grader.says import counted
+from grader.serving.frames import Frame, Live, Part, Written
+from grader.serving.run import Progress, Trace
+
+
+class Words:
+    """The sentences of a Follow."""
+
+    trace: Trace
+    progress: Progress
+    live: dict[int, Live]
+    slots: dict[int, Written]
+    overwritten: dict[int, list[Written]]
+    mine: dict[tuple[int, int], tuple[int, int]]
+
+    @property
+    def alive(self) -> list[Live]:
+        return [self.live[number] for number in self.progress.unfinished]
+
+    def _nothing_to_do(self, frame: Frame, chunks: Any) -> str:
+        tokens, start, table = chunks[0]
+        whose = self._whose(tokens, start, table)
+        return (
+            f"Step {frame.step} called forward() although no request is unfinished{whose}. With nothing to do, "
+            f"return {{}} "
+            "without a forward"
+        )
+
+    def _stands(self, frame: Frame) -> str:
+        first = self.alive[0]
+        held = {block for one in self.alive for block in one.table if not one.absent}
+        text = (
+            f"Step {frame.step} made no forward although {len(self.alive)} requests are unfinished"
+            if len(self.alive) > 1
+            else f"Step {frame.step} made no forward although {first.label} is unfinished"
+        )
+        running = [one for one in self.alive if one.cached and not one.absent]
+        blocks = self.trace.blocks
+        begun = [one for one in self.alive if one.cached]
+        if len(begun) > 1:
+            need = sum(-(-len(one.known) // self.trace.block_size) for one in begun)
+            text += f". For their next tokens, the {len(begun)} requests that have begun need {counted(need, 'block')}"
+            if need <= blocks:
+                return f"{text}, and there are {blocks}. Compute each of them"
+            return (
+                f"{text} (shared ones counted for each), and there are {blocks}. If there is no block for a running "
+                f"request, "
+                "preempt the youngest"
+            )
+        if running:
+            one = running[0]
+            text += f". {one.title} has {one.cached} of {len(one.known)} tokens in the cache, in {len(held)} blocks"
+        else:
+            need = -(-len(first.known) // self.trace.block_size)
+            text += f". {first.title} needs {counted(need, 'block')} for its {counted(len(first.known), 'token')}"
+        return (
+            f"{text}. Nobody else holds a block, so {blocks - len(held)} of {blocks} must be free. Compute as much "
+            f"as fits, "
+            "and free every block of a request that is over, cancelled or preempted"
+        )
+
+    def _nobodys(
+        self, frame: Frame, tokens: list[int], start: int, table: tuple[int, ...], taken: Sequence[Live]
+    ) -> str:
+        what = f"{in_words(tokens)} at position {start}"
+        for one in taken:
+            if one.known[start : start + len(tokens)] == tokens:
+                return (
+                    f"Step {frame.step} has two chunks with {what}, but only {one.label} has these tokens there. "
+                    f"Give each "
+                    "request at most one chunk"
+                )
+        for one in self.live.values():
+            if one.ended and one.known[start : start + len(tokens)] == tokens:
+                how = "was cancelled" if one.ended == "cancelled" else "is over"
+                return (
+                    f"Step {frame.step} computes {what} for {one.label}, which {how}. Remove a request from the batch "
+                    "as soon as it is over or cancelled"
+                )
+        near = self._by_table(table, start)
+        if near is None:
+            return f"Step {frame.step} has a chunk with {what}, and no unfinished request has these tokens there"
+        right = near.known[start : start + len(tokens)]
+        has = f"has {in_words(right)} there" if right else f"has only {len(near.known)} tokens"
+        return (
+            f"Step {frame.step} has a chunk with {what}, and no unfinished request has these tokens there. By its "
+            f"block_table it is a chunk of {near.label}, which {has} and whose next position is {near.cached}"
+        )
+
+    def _by_table(self, table: Sequence[int], start: int) -> Live | None:
+        scores = [(sum(a == b for a, b in zip(one.table, table, strict=False)), one.number) for one in self.alive]
+        best = max(scores, default=(0, 0))
+        return self.live[best[1]] if best[0] else None
+
+    def _whose(self, tokens: Sequence[int], start: int, table: Sequence[int]) -> str:
+        for one in self.live.values():
+            if one.known[start : start + len(tokens)] == list(tokens):
+                how = "was cancelled" if one.ended == "cancelled" else "is over"
+                return f": the chunk with {in_words(tokens)} at position {start} is of {one.label}, which {how}"
+        return ""
+
+    def _how_shared(self, one: Live, two: Live) -> str:
+        same = common(one.known, two.known)
+        whole = same // self.trace.block_size
+        if whole:
+            return f"Their first {same} tokens are equal, so at most {whole} whole blocks can be shared"
+        return "Give a block to one request only, until nobody needs it"
+
+    def _wrong(self, frame: Frame, one: Live, part: Part, position: int, slot: int) -> str:
+        size = self.trace.block_size
+        block = slot // size
+        text = (
+            f"In step {frame.step}, the chunk of {one.label} that starts at position {part.start} reads position "
+            f"{position} from slot {slot % size} of block {block}. "
+        )
+        held, wrote = self.slots.get(slot), self.mine.get((one.number, position))
+        if held is None:
+            text += "Nothing was ever written there. "
+        else:
+            text += (
+                f"There is position {held.position} of {self._name(held.request, one)}, written in step {held.step}. "
+            )
+        if wrote is not None and wrote[0] == slot:
+            text += (
+                f"{one.title} had written its own position {position} there in step {wrote[1]}, and it was overwritten"
+            )
+            if held is not None and held.request != one.number:
+                other = self.live[held.request]
+                text += (
+                    f" by {other.label}. Do not free a block before every request that uses it is over or preempted, "
+                    "and free it only once"
+                )
+            return text
+        if wrote is not None:
+            at = f"slot {wrote[0] % size} of block {wrote[0] // size}"
+            return f"{text}{one.title} wrote that position to {at} in step {wrote[1]}: check its block_table"
+        had = [each for each in self.overwritten.get(slot, []) if each.key == one.keys[position]]
+        if had and held is not None:
+            return (
+                f"{text}Before, the slot held position {position} of {self._name(had[-1].request, one)}, whose "
+                f"tokens are "
+                f"the same up to there, so the block was shared. {self.live[held.request].title} overwrote it. Do "
+                f"not free a "
+                "block before every request that uses it is over or preempted, and free it only once"
+            )
+        if held is not None and held.request != one.number:
+            other = self.live[held.request]
+            same = common(one.known, other.known)
+            if held.position == position and same and position >= same:
+                return (
+                    f"{text}The tokens of both requests are equal at positions 0 .. {same - 1} only. So only the first "
+                    f"{same // size} blocks can be shared, those that are whole before position {same}"
+                )
+        return (
+            f"{text}{one.title} has never computed its position {position}. Compute positions in order, and "
+            "skip only whole blocks that another request with the same tokens has computed in an earlier step"
+        )
+
+    def _name(self, number: int, one: Live) -> str:
+        if number == one.number:
+            return "the same request"
+        other = self.live[number]
+        how = {"": "", "cancelled": ", which was cancelled"}.get(other.ended, ", which is over")
+        return other.label + how
+
+    def _late(self, frame: Frame, number: int, tokens: list[int]) -> str:
+        if number not in self.live:
+            return f"Step {frame.step} returned {in_words(tokens)} for a request that was not submitted yet"
+        one = self.live[number]
+        why = {
+            "cancelled": "which was cancelled before",
+            "eos": f"which was over: its last token was model.eos ({self.progress.eos})",
+        }.get(one.ended, f"which was over: it has its max_new_tokens = {one.most} tokens")
+        return f"Step {frame.step} returned {in_words(tokens)} for {one.label}, {why}"
+
+    def _too_many(self, frame: Frame, one: Live, part: Part | None, tokens: list[int]) -> str:
+        if len(tokens) > 1:
+            return (
+                f"Step {frame.step} returned {len(tokens)} tokens for {one.label}. A step gives a request at most one"
+            )
+        if part is None:
+            return f"Step {frame.step} returned {in_words(tokens)} for {one.label}, which had no chunk in it"
+        again = " Do not return tokens again after a preemption." if part.again or one.starts > 1 else ""
+        return (
+            f"Step {frame.step} returned {in_words(tokens)} for {one.label}, but its chunk ends at position "
+            f"{part.end - 1} "
+            f"of {len(one.known)} tokens, so the logits are not those of its next token.{again} Return a token only "
+            f"when "
+            "the chunk ends with the request's last token"
+        )
+
+
+def common(one: Sequence[int], two: Sequence[int]) -> int:
+    """How many tokens two requests have in common, from the first on."""
+    return next((at for at, (a, b) in enumerate(zip(one, two, strict=False)) if a != b), min(len(one), len(two)))
+
+
+def in_words(tokens: Sequence[int]) -> str:
+    if len(tokens) == 1:
+        return f"token {tokens[0]}"
+    return f"tokens {list(tokens)}" if len(tokens) <= 4 else f"{len(tokens)} tokens"
