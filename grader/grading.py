@@ -21,8 +21,9 @@ from grader.ranks.engines import Engines
 from grader.ranks.program import HOST
 from grader.sandbox.warm import BoxFailed
 from grader.submission import BadRequest, Submission
-from grader.trace import diagram, gantt, storyboard
+from grader.trace import diagram, gantt, schedule, storyboard
 from grader.trace.gantt import Chart
+from grader.trace.schedule import Schedule
 from grader.trace.story import Story
 from grader.verdict import CheckResult, Diagnosis, Measured, Verdict
 from grader.worlds.ranks import Outcome
@@ -117,11 +118,11 @@ def _failed(error: Exception) -> Diagnosis:
 
 
 def _result(
-    check: Check, status: Any, diagnosis: Diagnosis | None, picture: Outcome | Story | Chart | None = None,
+    check: Check, status: Any, diagnosis: Diagnosis | None, picture: Outcome | Story | Chart | Schedule | None = None,
     world: Opened | None = None, schedule: dict[str, Any] | None = None, measured: tuple[Measured, ...] = (),
 ) -> CheckResult:  # fmt: skip
     points = check.points if status == "pass" else 0.0
-    if isinstance(picture, Story | Chart):
+    if isinstance(picture, Story | Chart | Schedule):
         picture.title = picture.title or (check.title if diagnosis is None else _heading(check, diagnosis))
     drawn = draw(picture) if picture is not None else None
     output = world.output(picture) if world is not None else ""
@@ -137,10 +138,12 @@ def _heading(check: Check, wrong: Diagnosis) -> str:
     return f"{wrong.kind.replace('_', ' ').capitalize()}: {check.title}"
 
 
-def draw(picture: Outcome | Story | Chart) -> str | None:
+def draw(picture: Outcome | Story | Chart | Schedule) -> str | None:
     """The picture of a run, as SVG text; None of one rank that communicates with nobody."""
     if isinstance(picture, Chart):
         return gantt.svg(picture)
+    if isinstance(picture, Schedule):
+        return schedule.svg(picture)
     if isinstance(picture, Story):
         return storyboard.svg(picture)
     trace, run = picture.trace, picture.run
