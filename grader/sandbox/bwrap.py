@@ -19,7 +19,7 @@ from grader.sandbox import LINUX
 PROGRAM = "bwrap"
 SCRATCH, TEMPORARY = "/scratch", "/tmp"  # in a box: empty, and gone with it
 # what a submission's processes are made of; whatever knows the answers (exercises, classroom) is left out
-RUNTIME = ("__init__.py", "submission.py", "verdict.py", "lost.py", "planning.py", "scheduling.py", "says.py", "packs.py",
+RUNTIME = ("__init__.py", "submission.py", "verdict.py", "lost.py", "planning.py", "says.py", "packs.py", "scheduling",
            "ranks", "nodes", "jobs", "sandbox", "trace")  # fmt: skip
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 SETTINGS = ("/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/localtime", "/etc/alternatives",

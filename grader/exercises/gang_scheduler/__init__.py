@@ -27,7 +27,7 @@ from grader.worlds.ranks import RankBench, Ranks
 
 IN_BOX = Path(__file__).with_name("in_box.py")
 LEAST_UTILIZATION = 0.95  # of the reference's
-SHARED = ("mix", LOADED)  # groups in which every check looks for mistakes of its own rule
+SHARED = ("mix", LOADED)  # groups that are built for no rule
 RULES = ("nodes", "racks", "quota", "preemption", "queue", "backfill")
 LIMITS = Limits(cpu_seconds=5, load_cpu_seconds=5)
 
@@ -106,31 +106,29 @@ def _broke(bench: RankBench, case: Case, judged: Judged, mistake: Mistake, befor
     return _lost(bench, case, kind, text, mistake.expected, mistake.got, _drawn(case, judged, mistake))
 
 
-def _first(judged: Judged) -> Mistake:
-    return min(judged.mistakes.values(), key=lambda mistake: mistake.call.number)
-
-
 # ---- the checks
 
 
 def _rule(rule: str) -> Callable[[RankBench], Schedule]:
-    """No mistake at all in the traces that are built for a rule, and none against that rule in those that all share."""
+    """No mistake against a rule in any trace without failures. Those of its own group must be played to their ends."""
 
     def judge_rule(bench: RankBench) -> Schedule:
-        picture = None
-        for case, judged in _plays(bench, rule):
-            if judged.mistakes:
-                own = judged.mistakes.get(rule)
-                raise _broke(bench, case, judged, own or _first(judged))
-            picture = picture or _drawn(case, judged)
-        for group in SHARED:
-            for case, judged in _shared_plays(bench, group):
-                if rule in judged.mistakes:
-                    raise _broke(bench, case, judged, judged.mistakes[rule])
-        assert picture is not None
-        return picture
+        plays = list(_plays(bench, rule))
+        others = (play for group in (*RULES, *SHARED) if group != rule for play in _shared_plays(bench, group))
+        for case, judged in (*plays, *others):
+            if rule in judged.mistakes:
+                raise _broke(bench, case, judged, judged.mistakes[rule])
+        for case, judged in plays:
+            _whole(bench, case, judged)
+        return _drawn(*plays[0])
 
     return judge_rule
+
+
+def _whole(bench: RankBench, case: Case, judged: Judged) -> None:
+    """Raise Lost where an answer ended a play that must be judged to its end."""
+    if judged.broken:
+        raise _broke(bench, case, judged, judged.mistakes["nodes"], "Not judged, because an answer is impossible. ")
 
 
 def _elsewhere(bench: RankBench) -> set[str]:
@@ -156,10 +154,11 @@ def _failures(bench: RankBench) -> Schedule:
 
 def _ends(bench: RankBench) -> Schedule:
     """Every job finishes."""
-    plays = [*_plays(bench, "ends"), *_plays(bench, "mix")]
+    plays = list(_plays(bench, "ends"))
     for case, judged in plays:
-        if judged.broken:
-            raise _broke(bench, case, judged, judged.mistakes["nodes"], "Not judged, because an answer is impossible. ")
+        _whole(bench, case, judged)
+    mixed = [(case, judged) for case, judged in _plays(bench, "mix") if not judged.broken]
+    for case, judged in (*plays, *mixed):
         if judged.unfinished:
             cluster = judged.cluster
             job = cluster.known[judged.unfinished[0]]
@@ -183,8 +182,7 @@ def _utilization(bench: RankBench) -> Schedule:
     """Of the reference's utilization, in the mean over all traces."""
     plays = list(_plays(bench, LOADED))
     for case, judged in plays:
-        if judged.broken:
-            raise _broke(bench, case, judged, judged.mistakes["nodes"], "Not judged, because an answer is impossible. ")
+        _whole(bench, case, judged)
     pairs = []
     for case, judged in plays:
         best = reference.utilization(reference.run(case.expected.cluster()))

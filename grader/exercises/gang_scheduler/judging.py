@@ -12,8 +12,8 @@ from typing import Any
 
 from grader import says
 from grader.exercises.gang_scheduler import rules
-from grader.exercises.gang_scheduler.in_box import Call, Cluster, Run
 from grader.scheduling import Job
+from grader.scheduling.cluster import Call, Cluster, Run
 from grader.trace.schedule import Block, Outage
 
 Action = Sequence[Any]

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from grader.exercises.gang_scheduler import rules
-from grader.exercises.gang_scheduler.in_box import Cluster
 from grader.scheduling import Job
+from grader.scheduling.cluster import Cluster
 
 
 def place(cluster: Cluster, job: Job) -> list[str]:

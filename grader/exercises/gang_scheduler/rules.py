@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from grader.exercises.gang_scheduler.in_box import Cluster, Run
 from grader.scheduling import Job
+from grader.scheduling.cluster import Cluster, Run
 
 ROUNDING = 1e-6  # seconds: what a sum of floats may lose
 

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from grader.exercise import Draw
-from grader.exercises.gang_scheduler.in_box import Cluster
 from grader.exercises.gang_scheduler.situations import SITUATIONS, Situation
+from grader.scheduling.cluster import Cluster
 from grader.worlds.cases import Case
 
 Rng = np.random.Generator
@@ -27,7 +27,7 @@ LONGEST = 1500 * 60.0
 
 @dataclass(frozen=True)
 class Trace:
-    """A cluster and what will happen to it, as `in_box.Cluster` takes it."""
+    """A cluster and what will happen to it, as `Cluster` takes it."""
 
     group: str
     label: str

@@ -1,4 +1,7 @@
-"""What the exercise gang_scheduler is about: jobs, and what a scheduler does with them. Plain data."""
+"""What the exercise gang_scheduler is about: jobs, and what a scheduler does with them. Plain data, also in the box.
+
+cluster: the cluster that they are on, in virtual time.
+"""
 
 from __future__ import annotations
 
