@@ -40,7 +40,9 @@ def simulate(
             _close(played.picture, call.ended, call.now, "failed" if call.name == "failed" else "finished")
         done = []
         for action in getattr(scheduler, call.name)(call.now, call.job or call.what) or []:
-            plain = ["start", action.job_id, list(action.nodes)] if isinstance(action, Start) else ["preempt", action[0]]
+            plain = (
+                ["start", action.job_id, list(action.nodes)] if isinstance(action, Start) else ["preempt", action[0]]
+            )
             if why := cluster.impossible(plain):
                 played.log.append(f"{call.now:6g} s  {call.name} {call.what}: {action} is impossible: {why}")
                 return _ended(played, cluster.now)

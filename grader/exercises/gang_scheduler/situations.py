@@ -117,11 +117,12 @@ PREEMPTION = (
         ("crowd", "U", 12, 3, 5, 200, 50),
         ("claim", "B", 13, 1, 0, 20, 0),  # preempts u
     )),
-    Situation("preemption", "starts of one time count in the order of the list", (6,), {"A": 0, "B": 2}, (
-        ("block", "A", 0, 6, 9, 10, 0),
-        ("late", "A", 1, 3, 1, 200, 50),
-        ("early", "A", 2, 3, 1, 200, 50),
-        ("claim", "B", 20, 2, 0, 20, 0),  # both started at 10; early was the second
+    Situation("preemption", "starts of one time count in the order of the list", (6,), {"A": 0, "B": 3, "C": 2, "U": 0}, (
+        ("guest", "A", 0, 6, 0, 200, 50),
+        ("u", "U", 1, 2, 1, 200, 50),
+        ("b", "B", 5, 3, 1, 200, 50),  # preempts guest; at the same time, but after b, u starts
+        ("high", "B", 6, 1, 5, 200, 50),  # now b is borrowed
+        ("claim", "C", 7, 1, 0, 20, 0),  # preempts u
     )),
     Situation("preemption", "an important job pushes an earlier one over the quota", (4,), {"A": 2, "B": 2}, (
         ("low", "A", 0, 2, 0, 90, 60),  # within quota when it starts
@@ -142,11 +143,6 @@ PREEMPTION = (
         ("claim", "B", 3, 4, 9, 10, 0),  # over quota
         ("other", "B", 4, 2, 0, 10, 0),  # preempts odd alone
     )),
-    Situation("preemption", "within quota, but a node is missing", (2, 2), {"A": 1, "B": 3}, (
-        ("safe", "A", 0, 1, 9, 40, 30),
-        ("odd", "A", 1, 1, 0, 40, 30),
-        ("claim", "B", 5, 3, 0, 10, 0),  # one node too few: preempts nobody before the node is repaired
-    ), ((2, 20, (0, 0)), (3, 12, (1, 0)))),
     Situation("preemption", "priority alone preempts nobody", (4,), {"A": 0, "B": 1}, (
         ("guest", "A", 0, 4, 0, 20, 0),
         ("boss", "B", 1, 2, 99, 10, 0),  # over quota
@@ -248,6 +244,11 @@ BACKFILL = (
 )  # fmt: skip
 
 FAILURES = (
+    Situation("failures", "within quota, but a node is missing", (2, 2), {"A": 1, "B": 3}, (
+        ("safe", "A", 0, 1, 9, 40, 30),
+        ("odd", "A", 1, 1, 0, 40, 30),
+        ("claim", "B", 5, 3, 0, 10, 0),  # one node too few: preempts nobody before the node is repaired
+    ), ((2, 20, (0, 0)), (3, 12, (1, 0)))),
     Situation("failures", "the job whose node failed is first in the queue", (4,), {"A": 0, "B": 0}, (
         ("low", "A", 0, 4, 0, 30, 20),
         ("high", "B", 2, 4, 9, 10, 0),
@@ -280,7 +281,7 @@ FAILURES = (
         ("x", "A", 0, 2, 9, 60, 40),
         ("y", "A", 1, 2, 0, 60, 40),
         ("z", "A", 2, 2, 5, 60, 10),
-    ), ((5, 7, "x"), (10, 12, "y"), (20, 25, "x"), (20, 24, "y"))),
+    ), ((5, 7, "x"), (10, 12, "y"), (20, 30, "y"), (21, 32, "x"))),
     Situation("failures", "a job ends as its node fails", (2,), {"A": 2}, (
         ("x", "A", 0, 2, 0, 10, 10),  # finished comes first
         ("y", "A", 3, 2, 0, 10, 5),
