@@ -28,8 +28,8 @@ def simulate(
 ) -> Played:  # fmt: skip
     """Play a scheduler of these racks and quotas until nothing happens any more.
 
-    `jobs` are rows of time of submit, id, team, nodes, priority, bound and actual seconds; `faults` of time, time of the
-    repair, and node. An action that cannot be carried out ends the run, and the log says why.
+    `jobs` are rows of time of submit, id, team, nodes, priority, bound and actual seconds; `faults` of time, time of
+    the repair, and node. An action that cannot be carried out ends the run, and the log says why.
     """
     cluster = Cluster([list(rack) for rack in racks], dict(quotas), jobs, faults)
     played = Played(Schedule(racks, tuple(quotas), title="Your scheduler"))

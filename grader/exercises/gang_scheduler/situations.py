@@ -184,6 +184,11 @@ QUEUE = (
         ("next", "A", 1, 2, 1, 80, 10),  # behind old: would hold it up
         ("claim", "B", 2, 2, 0, 10, 0),  # preempts old
     )),
+    Situation("queue", "a preempted job goes before a later one of its priority", (4,), {"A": 0, "B": 2}, (
+        ("old", "A", 0, 3, 1, 50, 20),
+        ("next", "A", 1, 3, 1, 50, 10),
+        ("claim", "B", 2, 2, 0, 10, 0),  # preempts old; then neither of the two fits
+    )),
     Situation("queue", "two jobs within quota, nodes for one", (2,), {"A": 0, "B": 1, "C": 1, "D": 0}, (
         ("now", "A", 0, 1, 0, 10, 0),
         ("wall", "B", 0, 1, 9, 40, 0),  # safe, within quota
@@ -240,6 +245,13 @@ BACKFILL = (
         ("b1", "A", 2, 2, 0, 90, 10),  # may
         ("b2", "A", 3, 2, 0, 90, 10),  # may not, if b1 runs
         ("b3", "A", 4, 1, 0, 26, 10),  # may: ends in time
+    )),
+    Situation("backfill", "several could go before the first, but not together", (4, 4), {"A": 0}, (
+        ("r1", "A", 0, 4, 9, 30, 30),
+        ("r2", "A", 0, 4, 9, 20, 10),
+        ("first", "A", 1, 6, 5, 10, 0),  # at 30, when 8 are free: 2 are not needed
+        ("b1", "A", 2, 2, 0, 90, 10),
+        ("b2", "A", 3, 2, 0, 90, 10),  # when r2 has finished: b1 or b2
     )),
 )  # fmt: skip
 

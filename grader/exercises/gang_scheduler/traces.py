@@ -113,7 +113,7 @@ def _mixed(rng: Rng, label: str, failures: bool = False) -> Trace:
     for _ in range(30):
         at += float(rng.integers(0, 5)) if rng.random() < 0.7 else 0.0
         team = str(rng.choice(teams[1:] if safe else teams))
-        nodes = int(min(total, rng.integers(1, 4) if rng.random() < 0.7 else rng.integers(1, total + 1)))
+        nodes = min(total, int(rng.integers(1, 4 if rng.random() < 0.7 else total + 1)))
         actual = float(rng.integers(1, 12))
         bound = actual + float(rng.integers(0, 8))
         jobs.append([at, names.pop(), team, nodes, int(rng.integers(0, 4)), bound, actual])
