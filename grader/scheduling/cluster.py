@@ -190,9 +190,9 @@ class Cluster:
 
     def _state(self, name: str) -> str:
         if name in self.running:
-            return f"the job has been running since {self.running[name].since:g} s"
+            return f"the job has been running since {self.running[name].since:,.10g} s"
         if name in self.finish:
-            return f"the job finished at {self.finish[name]:g} s"
+            return f"the job finished at {self.finish[name]:,.10g} s"
         return "the job is waiting, so it does not run" if name in self.known else "no such job was submitted"
 
     def carry_out(self, action: Sequence[Any]) -> None:

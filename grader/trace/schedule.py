@@ -59,12 +59,13 @@ class Schedule:
 
 
 def around(schedule: Schedule, moment: float, most: int = 40) -> Schedule:
-    """The same from some time before `moment` to some time after it, with `most` blocks, where it has more."""
-    if len(schedule.blocks) > most:
-        near = sorted(schedule.blocks, key=lambda block: max(block.begin - moment, moment - block.end, 0.0))[:most]
-        schedule.since = min([block.begin for block in near] + [moment])
-        schedule.until = max([block.end for block in near if block.begin <= moment] + [moment])
-        schedule.until = moment + max(schedule.until - moment, 0.4 * (moment - schedule.since))
+    """The same from some time before `moment` to some time after it: of many blocks with `most` of them, and so that the
+    moment is not at the very edge."""
+    blocks = sorted(schedule.blocks, key=lambda block: max(block.begin - moment, moment - block.end, 0.0))[:most]
+    begins, ends = [block.begin for block in blocks], [block.end for block in blocks]
+    schedule.since = min([*begins, moment]) if len(schedule.blocks) > most else 0.0
+    before = moment - schedule.since
+    schedule.until = min(max([*ends, moment]), moment + 2 * before) if before else max([*ends, moment])
     schedule.moment = moment
     return schedule
 
@@ -93,7 +94,7 @@ def svg(schedule: Schedule) -> str:
     body = heading.draw()
     for time in _ticks(schedule.since, end):
         body.append(f'<path d="M{x(time)} {top - 2}V{bottom}" stroke="{GRID}"/>')
-        body.append(text(x(time), top - 7, f"{time:,g} s", 10, SOFT, more=' text-anchor="middle"'))
+        body.append(text(x(time), top - 7, f"{time:,.10g} s", 10, SOFT, more=' text-anchor="middle"'))
     for number, rack in enumerate(schedule.racks):
         body.append(
             text(12, places[sorted(rack)[0]] + row / 2 + 4, f"rack {number}", 11, INK, more=' font-weight="600"')
@@ -161,7 +162,7 @@ def _drawn(
             )
             found.append(mark)
     what = f"job {block.job} of team {block.team}, {len(block.nodes)} nodes, "
-    what += f"{block.begin:g} to {block.end:g} s: {block.became}"
+    what += f"{block.begin:,.10g} to {block.end:,.10g} s: {block.became}"
     return [f"<g>{''.join(found)}<title>{escape(what)}</title></g>"]
 
 

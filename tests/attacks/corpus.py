@@ -51,6 +51,7 @@ EXERCISES = (
     "ring_attention",
     "expert_parallel",
     "zero_bubble",
+    "gang_scheduler",
 )
 FAMILIES = (
     "forged_frames",

@@ -357,9 +357,9 @@ def _judge_backfill(cluster: Cluster, found: _Found, job: Job, first: Job) -> No
     assert when.at is not None
     text = (
         f"{head}: job {first.id} is, and needs {says.counted(first.nodes, 'node')}. By the bounds of what runs, job "
-        f"{first.id} can start at {when.at:g} s, when {says.counted(when.free, 'node')} are free. Job {job.id} may hold "
-        f"{says.counted(job.nodes, 'node')} until {cluster.now + job.seconds:g} s, and then only "
-        f"{when.free - job.nodes} are left at {when.at:g} s. Start it only if it ends by {when.at:g} s or leaves "
+        f"{first.id} can start at {when.at:,.10g} s, when {says.counted(when.free, 'node')} are free. Job {job.id} may hold "
+        f"{says.counted(job.nodes, 'node')} until {cluster.now + job.seconds:,.10g} s, and then only "
+        f"{when.free - job.nodes} are left at {when.at:,.10g} s. Start it only if it ends by {when.at:,.10g} s or leaves "
         f"{first.nodes} nodes."
     )
     expected = f"job {job.id} waits"
