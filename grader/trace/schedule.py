@@ -59,8 +59,8 @@ class Schedule:
 
 
 def around(schedule: Schedule, moment: float, most: int = 40) -> Schedule:
-    """The same from some time before `moment` to some time after it: of many blocks with `most` of them, and so that the
-    moment is not at the very edge."""
+    """The same from some time before `moment` to some time after it: of many blocks with `most` of them, and so that
+    the moment is not at the very edge."""
     blocks = sorted(schedule.blocks, key=lambda block: max(block.begin - moment, moment - block.end, 0.0))[:most]
     begins, ends = [block.begin for block in blocks], [block.end for block in blocks]
     schedule.since = min([*begins, moment]) if len(schedule.blocks) > most else 0.0

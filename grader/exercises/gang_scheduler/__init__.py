@@ -127,8 +127,16 @@ def _rule(rule: str) -> Callable[[RankBench], Schedule]:
 
 def _whole(bench: RankBench, case: Case, judged: Judged) -> None:
     """Raise Lost where an answer ended a play that must be judged to its end."""
-    if judged.broken:
-        raise _broke(bench, case, judged, judged.mistakes["nodes"], "Not judged, because an answer is impossible. ")
+    if not judged.broken:
+        return
+    mistake = judged.mistakes["nodes"]
+    if case.group not in (*RULES, *SHARED):  # which the check "nodes" tells of
+        raise _broke(bench, case, judged, mistake, "Not judged, because an answer is impossible. ")
+    text = (
+        f'Not judged, because an answer in the trace "{case.label}" cannot be carried out. At '
+        f'{mistake.call.now:,.10g} s, call {mistake.call.name}: {mistake.got}. See the check "nodes".'
+    )
+    raise _lost(bench, case, "wrong_result", text, mistake.expected, mistake.got, _drawn(case, judged, mistake))
 
 
 def _elsewhere(bench: RankBench) -> set[str]:
