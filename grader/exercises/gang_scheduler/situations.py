@@ -155,6 +155,12 @@ PREEMPTION = (
         ("claim", "B", 3, 3, 0, 10, 0),  # preempts p alone
         ("late", "A", 4, 1, 3, 10, 0),
     )),
+    Situation("preemption", "a job within quota of a team that borrows is safe", (5,), {"A": 2, "B": 3, "C": 0}, (
+        ("safe", "A", 0, 2, 1, 90, 30),
+        ("odd", "A", 1, 1, 0, 90, 30),
+        ("guest", "C", 2, 2, 3, 90, 30),  # more important than safe, but borrowed
+        ("claim", "B", 3, 3, 0, 10, 0),  # odd, guest
+    )),
     Situation("preemption", "of two teams, by priority", (8,), {"A": 1, "B": 4, "C": 1}, (
         ("a1", "A", 0, 2, 3, 90, 40),  # borrowed as a whole
         ("c1", "C", 1, 2, 1, 90, 40),
