@@ -127,6 +127,12 @@ def test_a_later_job_within_quota_before_an_earlier_one_is_a_mistake_only_if_it_
     assert set(judge(trace.cluster(), one).mistakes) == {"queue"}
 
 
+def test_a_job_that_is_preempted_and_started_again_at_once_is_a_mistake() -> None:
+    trace = small([0, "one", "A", 1, 0, 5, 5], [1, "two", "A", 1, 0, 5, 5], quotas={"A": 0})
+    again = [["preempt", "one"], ["start", "one", ["n1"]], ["start", "two", ["n2"]]]
+    assert "preemption" in judge(trace.cluster(), [[["start", "one", ["n1"]]], again, [], []]).mistakes
+
+
 def mean(traces: list[Trace], act: Callable[[Cluster], list[list[Any]]]) -> float:
     found = [judge(trace.cluster(), answers(trace, act)).cluster for trace in traces]
     return fmean(reference.utilization(cluster) for cluster in found)

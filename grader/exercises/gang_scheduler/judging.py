@@ -186,10 +186,10 @@ class _Judge:
         preempted = [action[1] for action in part if action[0] == "preempt"]
         start = part[-1] if part[-1][0] == "start" else None
         if start is None or not cluster.waits(start[1]):
-            if preempted and part[-1][0] == "preempt":
+            if preempted:  # a Start of one of these jobs themselves is possible, too
                 text = (
-                    f"The answer preempts {job_names(preempted)}, and no Start comes directly after it. A Preempt is allowed "
-                    "only directly before the Start of a job within its quota that needs the nodes."
+                    f"The answer preempts {job_names(preempted)}, and no Start of another job comes directly after it. A "
+                    "Preempt is allowed only directly before the Start of a job within its quota that needs the nodes."
                 )
                 found.add("preemption", text, "no Preempt", f"Preempt of {job_names(preempted)}", *preempted)
             return

@@ -118,7 +118,12 @@ def _out_of_order(cluster: Cluster, found: Found, job: Job, other: Job, by_quota
         text += f"Both are within quota, and job {other.id} is earlier in the queue"
         text += ", because a node failed under it" if cluster.has_failed(other.id) else ""
         text += ". Rule 1 goes through the queue in order."
-        found.add("queue", text, f"job {other.id} first", f"job {job.id} first", job.id, other.id)
+        rule = "queue"
+        if other.nodes > cluster.free_nodes:
+            rule = "quota"
+            names = [run.job.id for run in rules.victims(cluster, other) or ()]
+            text += f" For job {other.id} it preempts {job_names(names)}."
+        found.add(rule, text, f"job {other.id} first", f"job {job.id} first", job.id, other.id)
         return
     text += (
         f"{within(cluster, other)} {over(cluster, job)} Rule 1 comes before rules 2 and 3: start job {other.id} first."
