@@ -130,6 +130,7 @@ class _Judge:
         cluster = self.cluster
         owed: dict[str, None] = {}  # jobs that a later one went before, which took nothing from them
         must = {job.id for job in rules.could_start(cluster)} - self.known_waits
+        passed: list[tuple[str, tuple[str, ...]]] = []
         at = 0
         while at < len(answer):
             end = at
@@ -144,8 +145,13 @@ class _Judge:
                 return
             for rule, args in found.mistakes:
                 self._mistake(rule, *args)
+            passed += found.passed
             must &= {job.id for job in rules.could_start(cluster)}
+        left = {job.id for job in rules.could_start(cluster)}
         self._left(owed)
+        for name, args in passed:
+            if name not in left:
+                self._mistake("quota" if cluster.waits(name) else "queue", *args)
 
     def _carried_out(self, part: list[Action], found: Found) -> bool:
         cluster = self.cluster

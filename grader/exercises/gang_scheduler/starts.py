@@ -18,6 +18,7 @@ class Found:
 
     def __init__(self) -> None:
         self.mistakes: list[tuple[str, tuple[str, ...]]] = []
+        self.passed: list[tuple[str, tuple[str, ...]]] = []  # jobs that one later in the queue went before
 
     def add(self, rule: str, text: str, expected: str, got: str, *jobs: str) -> None:
         self.mistakes.append((rule, (text, expected, got, *jobs)))
@@ -118,12 +119,11 @@ def _out_of_order(cluster: Cluster, found: Found, job: Job, other: Job, by_quota
         text += f"Both are within quota, and job {other.id} is earlier in the queue"
         text += ", because a node failed under it" if cluster.has_failed(other.id) else ""
         text += ". Rule 1 goes through the queue in order."
-        rule = "queue"
-        if other.nodes > cluster.free_nodes:
-            rule = "quota"
-            names = [run.job.id for run in rules.victims(cluster, other) or ()]
-            text += f" For job {other.id} it preempts {job_names(names)}."
-        found.add(rule, text, f"job {other.id} first", f"job {job.id} first", job.id, other.id)
+        said = text, f"job {other.id} first", f"job {job.id} first", job.id, other.id
+        if other.nodes > cluster.free_nodes:  # if it is left waiting, that is another mistake
+            found.passed.append((other.id, said))
+        else:
+            found.add("queue", *said)
         return
     text += (
         f"{within(cluster, other)} {over(cluster, job)} Rule 1 comes before rules 2 and 3: start job {other.id} first."
