@@ -7,7 +7,7 @@ import gc
 import random
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -22,14 +22,20 @@ from grader.ranks.engines import Engines
 from grader.ranks.program import HOST
 from grader.sandbox.warm import BoxFailed
 from grader.submission import BadRequest, Submission
-from grader.trace import diagram, gantt, lanes, storyboard
+from grader.trace import diagram, gantt, lanes, schedule, storyboard
 from grader.trace.gantt import Chart
 from grader.trace.lanes import Lanes
+from grader.trace.schedule import Schedule
 from grader.trace.story import Story
 from grader.verdict import CheckResult, Diagnosis, Measured, Verdict
 from grader.worlds.ranks import Outcome
 
 SURVIVORS = 100_000  # objects more than before, after which garbage is looked for
+
+Picture = Outcome | Story | Chart | Lanes | Schedule
+DRAWN: Mapping[type, Callable[[Any], str]] = {
+    Story: storyboard.svg, Chart: gantt.svg, Lanes: lanes.svg, Schedule: schedule.svg,
+}  # fmt: skip
 
 
 def grade(
@@ -132,11 +138,11 @@ def _failed(error: Exception) -> Diagnosis:
 
 
 def _result(
-    check: Check, status: Any, diagnosis: Diagnosis | None, picture: Outcome | Story | Chart | Lanes | None = None,
+    check: Check, status: Any, diagnosis: Diagnosis | None, picture: Picture | None = None,
     world: Opened | None = None, schedule: dict[str, Any] | None = None, measured: tuple[Measured, ...] = (),
 ) -> CheckResult:  # fmt: skip
     points = check.points if status == "pass" else 0.0
-    if isinstance(picture, Story | Chart | Lanes):
+    if picture is not None and not isinstance(picture, Outcome):
         picture.title = picture.title or (check.title if diagnosis is None else _heading(check, diagnosis))
     drawn = draw(picture) if picture is not None else None
     output = world.output(picture) if world is not None else ""
@@ -152,14 +158,10 @@ def _heading(check: Check, wrong: Diagnosis) -> str:
     return f"{wrong.kind.replace('_', ' ').capitalize()}: {check.title}"
 
 
-def draw(picture: Outcome | Story | Chart | Lanes) -> str | None:
+def draw(picture: Picture) -> str | None:
     """The picture of a run, as SVG text; None of one rank that communicates with nobody."""
-    if isinstance(picture, Chart):
-        return gantt.svg(picture)
-    if isinstance(picture, Lanes):
-        return lanes.svg(picture)
-    if isinstance(picture, Story):
-        return storyboard.svg(picture)
+    if not isinstance(picture, Outcome):
+        return DRAWN[type(picture)](picture)
     trace, run = picture.trace, picture.run
     if trace.ranks == 1 and not trace.operations(0):
         return None

@@ -16,7 +16,7 @@ CHAPTERS = ROOT / "course" / "lib" / "courselib"
 
 # each part may import parts of lower layers, and parts of its own; `quiz` stands alone
 LAYERS = [
-    {"verdict", "planning", "says", "packs"},
+    {"verdict", "planning", "scheduling", "says", "packs"},
     {"lost", "tally"},
     {"submission", "sandbox", "trace"},
     {"catalog", "progress", "ranks", "nodes", "jobs", "serving"},

@@ -19,8 +19,8 @@ from grader.sandbox import LINUX
 PROGRAM = "bwrap"
 SCRATCH, TEMPORARY = "/scratch", "/tmp"  # in a box: empty, and gone with it
 # what a submission's processes are made of; whatever knows the answers (exercises, classroom) is left out
-RUNTIME = ("__init__.py", "submission.py", "verdict.py", "lost.py", "planning.py", "serving", "says.py", "packs.py",
-           "ranks", "nodes", "jobs", "sandbox", "trace")  # fmt: skip
+RUNTIME = ("__init__.py", "submission.py", "verdict.py", "lost.py", "planning.py", "serving", "scheduling", "says.py",
+           "packs.py", "ranks", "nodes", "jobs", "sandbox", "trace")  # fmt: skip
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 SETTINGS = ("/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/localtime", "/etc/alternatives",
             "/etc/mime.types", "/etc/ssl/openssl.cnf")  # fmt: skip

@@ -51,6 +51,7 @@ EXERCISES = (
     "ring_attention",
     "expert_parallel",
     "zero_bubble",
+    "gang_scheduler",
     "serve_llm",
     "rollout_sync",
     "disaggregated_serving",
