@@ -67,6 +67,14 @@ AFTER_DARK = {
     "#c99a2e": "#c99a2e",
     "#8f74c4": "#8f74c4",
     "#8b96a3": "#8b96a3",
+    "#bcd3f0": "#27456b",  # whose blocks: eight requests, told apart
+    "#d9c8ee": "#433363",
+    "#bfe0cc": "#245038",
+    "#f3d9a8": "#5c4517",
+    "#c9ced6": "#414b57",
+    "#f0c3cf": "#5f2c3b",
+    "#b9dfe3": "#1f4d53",
+    "#dfe0a6": "#4c4d1c",
     "#616e7c": "#a9b4c0",  # the plots of chapters: words and grid, lines, boxes with words on them
     "#e4e7eb": "#2c343d",
     "#0072b2": "#5bb0e6",

@@ -17,7 +17,7 @@ from grader.trace.style import BAD, GRID, INK, LEGEND_ROW, QUIET, SOFT, text
 
 Became = Literal["finished", "preempted", "failed", "running"]
 WIDE = 1000
-TEAMS = (("#d3e2f8", "#5b8bd0"), ("#fdf0d5", "#e08a00"), ("#d5eee0", "#2f855a"), ("#e2d9f3", "#8467b8"),
+TEAMS = (("#d3e2f8", "#5b8fd0"), ("#fdf0d5", "#e08a00"), ("#d9efe2", "#2f855a"), ("#e2d9f3", "#8467b8"),
          ("#e7ebef", "#52606d"))  # fmt: skip  # fill and edge
 
 

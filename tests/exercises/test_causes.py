@@ -26,7 +26,7 @@ RING: list[Row] = [
     ("reduce_scatter_only", "sum", ("one finished chunk: this is a reduce-scatter, without the all-gather",)),
     ("wrong_chunk_added", "sum", ("Rank 0 adds chunk 2, which it receives from rank 2", "to chunk 1")),
     ("wrong_chunk_in_reduce", "sum", ("and then sends chunk", "'s values in it")),
-    ("own_chunk_not_written", "sum", ("sends chunk 0 finished to rank 1", "does not write that into its own tensor")),
+    ("own_chunk_not_written", "sum", ("sends the finished chunk 0 to rank 1", "its own tensor does not hold it")),
     ("wrong_chunk_in_gather", "sum", ("then sends chunk 0, with rank 0's values only",)),
     ("replaces_instead_of_adding", "sum", ("without its own values",)),
     ("counted_twice", "sum", ("Rank 0 counts its own values twice before it receives anything",)),

@@ -180,12 +180,13 @@ def test_the_courses_own_interview_is_whole() -> None:
 OWN = rounds.load_folder(catalog.interview() / "rounds")
 
 
-def test_there_are_the_five_rounds() -> None:
-    names = ["100gb-8gpus", "feature-pipeline", "llm-service", "one-trillion", "three-month-run"]
+def test_there_are_the_six_rounds() -> None:
+    names = ["100gb-8gpus", "asynchronous-rl", "feature-pipeline", "llm-service", "one-trillion", "three-month-run"]
     assert [each.name for each in OWN] == names
     designed = {question for each in OWN for question in each.questions}
     listing = yaml.safe_load((catalog.course() / "questions.yaml").read_text())["questions"]
-    assert designed == {each["id"] for each in listing if each["topic"].startswith("design-")} | {"q-serve-fleet"}
+    of_design = {each["id"] for each in listing if each["topic"].startswith("design-")}
+    assert designed == of_design | {"q-serve-fleet", "q-design-rl"}
 
 
 @pytest.mark.parametrize("design", OWN, ids=lambda design: design.name)
