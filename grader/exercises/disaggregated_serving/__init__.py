@@ -105,6 +105,7 @@ EXERCISE = Exercise(
     name="disaggregated_serving",
     chapter="17",
     title="Prefill and decode on ranks of their own",
+    cost="seconds",
     minutes=75,
     difficulty=3,
     world=Ranks(

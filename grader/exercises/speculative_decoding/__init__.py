@@ -22,6 +22,7 @@ EXERCISE = Exercise(
     name="speculative_decoding",
     chapter="17",
     title="Speculative decoding",
+    cost="seconds",
     minutes=60,
     difficulty=2,
     world=Ranks(
