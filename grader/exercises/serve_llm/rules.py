@@ -6,7 +6,7 @@ blocks they want to be free before they admit a request, for instance. There onl
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from grader.says import counted, listed
 from grader.serving.follow import Follow
@@ -38,6 +38,12 @@ def judge(run: Follow, frame: Frame, ample: bool) -> None:
 def _names(many: list[Live]) -> str:
     names = listed([repr(one.name) for one in many[:4]] + (["others"] if len(many) > 4 else []))
     return f"request {names}" if len(many) == 1 else f"requests {names}"
+
+
+def _numbers(blocks: Sequence[int]) -> str:
+    if len(blocks) == 1:
+        return f"block {blocks[0]}. Put this block"
+    return f"blocks {listed([str(block) for block in blocks])}. Put these blocks"
 
 
 def _budget(run: Follow, frame: Frame) -> None:
@@ -142,9 +148,9 @@ def _order(run: Follow, frame: Frame, alive: list[Live]) -> None:
         one = run.live[part.request]
         for other in alive[: alive.index(one)]:
             before = frame.before[other.number]
-            if frame.of(other.number) or before.decoding:
+            if frame.of(other.number) or (before.decoding and not other.absent):
                 continue
-            if before.begun and other.starts and before.cached and not before.absent:
+            if not before.decoding and before.begun and other.starts and before.cached and not before.absent:
                 continue  # a prompt that was cut: it has begun
             again = before.begun
             text = (
@@ -283,9 +289,8 @@ def _prefix(run: Follow, frame: Frame) -> None:
         size = run.trace.block_size
         text = (
             f"Step {frame.step} computes {one.label} from position {part.start} on. {owner.title} is not over, "
-            f"and its first {positions} tokens are the same and in the cache: blocks "
-            f"{listed([str(block) for block in owner.table[: positions // size]])}. Put these blocks into the table, and "
-            f"begin at position {positions}"
+            f"and its first {positions} tokens are the same and in the cache: {_numbers(owner.table[: positions // size])} "
+            f"into the table, and begin at position {positions}"
         )
         run.found("prefix", text, one.number, f"start {positions}", f"start {part.start}")
         return

@@ -107,7 +107,8 @@ def _order(generator: np.random.Generator) -> Iterator[Named]:
 
 
 def _preempt(generator: np.random.Generator) -> Iterator[Named]:
-    """All fit at first, and then they grow. The second time the youngest has more to compute again than fits into a
+    """All fit at first, and then they grow. The first time the second is preempted while the youngest waits, which would
+    then fit. The second time the youngest has more to compute again than fits into a
     step, and one more waits behind it."""
     script = Script(generator, 9, 4, 32)
     for one in range(3):
@@ -156,12 +157,23 @@ def _prefix(generator: np.random.Generator) -> Iterator[Named]:
     script.cancel("r1", after=("r3", 2))
     script.submit(Want(26, 4), "r4", after=("r3", 2))
     yield "prefix", "the one that computed a prefix ends, then one is cancelled", True, script
+    yield from _mixed(generator, common)
     script = Script(generator, 9, 4, 40)
     script.submit(Want(14, 16, common[:12]), "r0")
     script.submit(Want(14, 12, common[:12]), "r1", after=("r0", 1))
     script.submit(Want(13, 8, common[:12]), "r2", after=("r1", 1))
     script.submit(Want(5, 3), "r3", after=("r2", 1))
     yield "prefix", "requests that share blocks are preempted, 9 blocks", False, script
+
+
+def _mixed(generator: np.random.Generator, common: tuple[int, ...]) -> Iterator[Named]:
+    """A block of one request, and behind it a block that another has in that place behind other tokens: only the first is
+    shared, and not with the request submitted last."""
+    script = Script(generator, 120, 4, 40)
+    script.submit(Want(14, 16, common[:8]), "r0")
+    script.submit(Want(14, 12, tokens(generator, 4) + common[8:12]), "r1", after=("r0", 2))
+    script.submit(Want(14, 4, common[:4] + common[8:12]), "r2", after=("r1", 2))
+    yield "prefix", "a prompt put together from two others, blocks of 4 slots", True, script
 
 
 def _cancel(generator: np.random.Generator) -> Iterator[Named]:
