@@ -25,8 +25,9 @@ Spread = dict[Tokens, float]  # outputs, and the probability of each
 class Way:
     """How drafts are accepted and refused. The right way, with one thing changed for a mistake.
 
-    accept: by p/q (ratio), the product of those so far (product), q/p (inverse), p, where p > q (greater), where p >= q (at_least), where p > 0 (possible), or
-    all. refused: whence the token after a refusal. row, bonus: how many rows behind the right one p is looked up for a
+    accept: by p/q (ratio), the product of those so far (product), with one number for the whole round (one number), by p
+    over the q of the round's first draft (first q), by q/p (inverse), p, where p > q (greater), where p >= q (at_least),
+    where p > 0 (possible), or all. refused: whence the token after a refusal. row, bonus: how many rows behind the right one p is looked up for a
     draft, and for the token after all drafts ("draft": drawn from the draft's row). greedy: drafts are the likeliest
     tokens. blind: every draft of a round is drawn from the row after the context, but judged by its own. goes_on: drafts behind a refused one
     are judged, too. short: no more drafts than tokens are missing but one.
@@ -43,6 +44,7 @@ class Way:
 
 
 RIGHT = Way()
+SEVERAL = ("product", "one number", "first q")  # of `accept`: what a single draft does not show
 SAME = Way(accept="p")  # accepts a draft as often as the target draws the same token
 MISTAKES = {  # what the outputs are distributed like, and what to do
     Way(accept="greater"): ("a draft is accepted exactly where p > q", "Accept it with probability min(1, p[x] / q[x])."),
@@ -56,6 +58,14 @@ MISTAKES = {  # what the outputs are distributed like, and what to do
     Way(accept="product"): (
         "a draft is accepted with the product of the ratios p/q of all drafts so far",
         "The earlier drafts have been accepted already. Use this draft's own ratio alone.",
+    ),
+    Way(accept="one number"): (
+        "one random number decides about all drafts of a round",
+        "Draw a new number for each draft: the one that accepted a draft is known to be below its ratio.",
+    ),
+    Way(accept="first q"): (
+        "the probability of each draft of a round is divided by the first draft's row of q",
+        "Keep the row of q that each draft was drawn from, and use that row for this draft.",
     ),
     Way(refused="target"): ("the token after a refusal is drawn from p itself", "Draw it from norm(max(0, p - q)). "
                             "Accepted drafts have already given each token min(p, q)."),
@@ -170,13 +180,16 @@ class Table:
         found: Spread = {}
         for drafted, mass in self._drafted(before, drafts, way).items():
             running: Spread = {(): mass}  # tokens of rounds that have not ended
-            product = 1.0  # of the ratios so far
+            product = least = 1.0  # of the ratios so far
+            first = self.row(self.draft, before)
             for at, x in enumerate(drafted):
                 context = (*before, *drafted[:at])
                 p = self.row(self.target, (*context, x) if way.row > 0 else context, max(0, -way.row))
                 q = self.row(self.draft, context)
                 product *= p[x] / q[x] if q[x] else 1.0
-                accepted = self._chance(way.accept, p[x], q[x], product)
+                divisor = first[x] if way.accept == "first q" else q[x]
+                accepted = self._chance(way.accept, p[x], divisor, product, least)
+                least = min(least, p[x] / q[x] if q[x] else 1.0)
                 ended: Spread = {}
                 going: Spread = {}
                 for tokens, share in running.items():
@@ -203,10 +216,13 @@ class Table:
             found = longer
         return found
 
-    def _chance(self, accept: str, p: int, q: int, product: float) -> float:
+    def _chance(self, accept: str, p: int, q: int, product: float, least: float) -> float:
         """The probability to accept, as numbers on the grid give it."""
+        if accept == "one number":  # which is known to be below the least ratio so far
+            below = [digit for digit in range(self.levels) if digit + 0.5 < least * self.levels]
+            return sum(digit + 0.5 < (p / q if q else p > 0) * self.levels for digit in below) / max(1, len(below))
         ratio = {
-            "product": product,
+            "product": product, "first q": p / q if q else p > 0,
             "ratio": p / q if q else p > 0, "p": p / self.levels, "inverse": q / p if p else 1, "greater": p > q,
             "at_least": p >= q, "possible": p > 0, "all": 1.0,
         }[accept]  # fmt: skip
@@ -319,7 +335,7 @@ def contexts(vocabulary: int, most: int) -> Iterator[Tokens]:
 def telling(levels: int, k: int, new: int) -> list[Way]:
     """The mistakes that are to be seen on this grid: all that can be, but of long rounds those about several drafts."""
     hidden = {way for way in MISTAKES if new <= k and way.bonus != "target"}
-    hidden |= {way for way in MISTAKES if min(new, k) == 1 and (way.blind or way.accept == "product")}
+    hidden |= {way for way in MISTAKES if min(new, k) == 1 and (way.blind or way.accept in SEVERAL)}
     hidden |= {way for way in MISTAKES if new == 1 and (way.goes_on or way.refused == "kept with one more")}
     hidden |= {way for way in MISTAKES if levels == 2 and way.refused in ("even", "same number")}
     if k > 2:
