@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import sysconfig
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -82,7 +84,8 @@ def test_commands_work_and_the_service_ends_with_what_it_started(python: Path, t
     program = "import torch\nimport torch.distributed as dist\n\n\ndef hello():\n    t = torch.ones(1)\n"
     (tmp_path / "hello.py").write_text(program + "    dist.all_reduce(t)\n    return t\n")
     (tmp_path / "endless.py").write_text("def hello():\n    while True:\n        pass\n")
-    home = {"HOME": str(tmp_path), "XDG_RUNTIME_DIR": "", "TMPDIR": str(tmp_path), "RANKUP_DATA": str(tmp_path)}
+    short = Path(tempfile.mkdtemp(prefix="mac"))  # a socket's path has at most some hundred letters
+    home = {"HOME": str(tmp_path), "XDG_RUNTIME_DIR": "", "TMPDIR": str(short), "RANKUP_DATA": str(tmp_path)}
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "RANKUP"))}
 
     def rankup(*arguments: str) -> tuple[int, str]:
@@ -101,13 +104,14 @@ def test_commands_work_and_the_service_ends_with_what_it_started(python: Path, t
         status, said = rankup("doctor")
         assert (status, "64 ranks summed" in said, "only Linux can isolate" in said) == (0, True, True), said
     finally:
-        sockets = [*tmp_path.glob("rankup-*/*.sock")]
+        sockets = [*short.glob("rankup-*/*.sock")]
         for path in sockets:
             path.unlink()  # the service looks for its own, and ends
     assert sockets
     here = [each for each in psutil.process_iter() if each.pid not in before and _below(each, python)]
     _, left = psutil.wait_procs(here, timeout=30)
     assert left == []
+    shutil.rmtree(short)
 
 
 def _below(process: Any, python: Path) -> bool:
