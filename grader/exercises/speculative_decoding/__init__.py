@@ -11,7 +11,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from grader.exercise import Check, Exercise
-from grader.exercises.speculative_decoding import judging
+from grader.exercises.speculative_decoding import counts, spreads, tried
 from grader.exercises.speculative_decoding.cases import cases
 from grader.ranks.program import Function, Limits
 from grader.worlds.ranks import Ranks
@@ -33,12 +33,12 @@ EXERCISE = Exercise(
     ),
     checks=(
         Check("short", "Few tokens, probabilities in quarters: exactly the target's distribution", 6,
-              judging.distribution("short")),
+              spreads.distribution("short")),
         Check("long", "Several rounds or drafts, in halves: exactly the target's distribution", 5,
-              judging.distribution("long")),
-        Check("agreeing", "A draft that agrees: k + 1 tokens for each call of the target", 3, judging.calls("agreeing")),
-        Check("wrong", "A draft that is wrong now and then, or always", 3, judging.calls("wrong")),
-        Check("budget", "At most k drafts and 2k + 1 random numbers a round", 2, judging.budget),
-        Check("length", "A list of exactly max_new_tokens ints", 1, judging.lengths),
+              spreads.distribution("long")),
+        Check("agreeing", "A draft that agrees: k + 1 tokens for each call of the target", 3, counts.calls("agreeing")),
+        Check("wrong", "A draft that is wrong now and then, or always", 3, counts.calls("wrong")),
+        Check("budget", "At most k drafts and 2k + 1 random numbers a round", 2, counts.budget),
+        Check("length", "A list of exactly max_new_tokens ints", 1, tried.lengths),
     ),
 )  # fmt: skip

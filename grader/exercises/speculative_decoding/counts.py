@@ -1,0 +1,210 @@
+"""Judges how often a submission called the models and drew a number, and says why that was too often."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from grader import says, tally
+from grader.exercises.speculative_decoding import runs as runs
+from grader.exercises.speculative_decoding.runs import Run
+from grader.exercises.speculative_decoding.tables import Tokens
+from grader.exercises.speculative_decoding.tried import (
+    Tried,
+    attempts,
+    losing,
+    must_be_whole,
+    overrun,
+    pictured,
+    rounds_of,
+)
+from grader.lost import Lost
+from grader.worlds.ranks import RankBench
+
+
+def calls(group: str) -> Callable[[RankBench], Any]:
+    """With one-hot rows, the target is called at most as often as the rule needs."""
+
+    def judge(bench: RankBench) -> Any:
+        right: list[tuple[Tried, Tokens]] = []
+        for tried in attempts(bench, group):
+            run, text = tried.runs[0], tried.text
+            must_be_whole(bench, tried)
+            output = tried.output(run)
+            assert output is not None
+            if output != text.output:
+                raise _other_text(bench, tried, output)
+            tally.note("calls of the target", run.target, text.most, "calls", where=tried.case.label, reference=tried.new,
+                       of="plain decoding")  # fmt: skip
+            if run.target > text.most:
+                raise _too_many(bench, tried, output)
+            right.append((tried, output))
+        for tried, output in right:
+            _raise_unasked(bench, tried, output)
+        return pictured(bench, group)
+
+    return judge
+
+
+def _raise_unasked(bench: RankBench, tried: Tried, output: Tokens) -> None:
+    """Raise Lost where a draft is none of draft's, or a token of the output comes from no call of the target: there are few
+    calls then because the models were looked into in another way."""
+    whole, decided = (*tried.prompt, *output), len(tried.prompt)
+    for number, one in enumerate(runs.rounds(tried.calls, tried.prompt, output), 1):
+        for at, token in enumerate(one.drafts):
+            wanted = tried.text.draft((*whole[: one.begin], *one.drafts[:at]))
+            if wanted not in (None, token):
+                text = (
+                    f"call {number} of target has the token {token} at index {one.begin + at}, where draft gives {wanted} "
+                    f"with probability 1. Draw each draft from the last row of draft.{_stray(tried, output)}"
+                )
+                raise losing(bench, tried, "wrong_result", text, f"the draft {wanted}", f"{token}")
+        if one.begin > decided or len(one.drafts) > tried.k:
+            break
+        decided = max(decided, one.begin + one.accepted + 1)
+    if decided < len(whole):
+        text = (
+            f"output[{decided - len(tried.prompt)}] is right, but no call of target gave its row. Each round gives the "
+            "accepted drafts, at most k, and one more token, all from the rows of one call of target."
+        )
+        raise losing(bench, tried, "sandbox_violation", text)
+
+
+def _other_text(bench: RankBench, tried: Tried, output: Tokens) -> Lost:
+    at = next(at for at, token in enumerate(output) if token != tried.text.output[at])
+    text = (
+        "Not judged, because the output is not the target's text. Each row of the target gives one token probability 1 here: "
+        f"output[{at}] must be {tried.text.output[at]}, but is {output[at]}."
+    )
+    stray = _stray(tried, output)
+    if at < len(output) and _refused(tried, output, at):
+        text += " The draft had proposed that token, which has probability 0 in the target's row. Refuse it."
+    return losing(bench, tried, "wrong_result", f"{text}{stray}", f"{tried.text.output[at]}", f"{output[at]}",
+                 runs.chart(tried.calls, tried.prompt, output))  # fmt: skip
+
+
+def _refused(tried: Tried, output: Tokens, at: int) -> bool:
+    """Whether the token at that place of the output was a draft."""
+    place = len(tried.prompt) + at
+    return any(
+        one.begin <= place < one.begin + len(one.drafts) and one.drafts[place - one.begin] == output[at]
+        for one in runs.rounds(tried.calls, tried.prompt, output)
+    )
+
+
+def _too_many(bench: RankBench, tried: Tried, output: Tokens) -> Lost:
+    run, text = tried.runs[0], tried.text
+    gives = -(-tried.new // text.most)
+    said = (
+        f"your function called target {run.target} times for {says.counted(tried.new, 'token')}. {text.most} "
+        f"{'call is' if text.most == 1 else 'calls are'} enough, because "
+    )
+    if text.misses == 0 or text.misses > tried.k:
+        said += f"every round can have {tried.k} accepted {'draft' if tried.k == 1 else 'drafts'} and one more token. "
+    elif text.misses == 1:
+        said += "every round gives at least one token. "
+    else:
+        said += f"every round can give {text.misses} tokens, {text.misses - 1} of them accepted drafts. "
+    said += _why(tried, output, gives)
+    return losing(bench, tried, "too_many_rounds", said, says.at_most(says.counted(text.most, "call")), f"{run.target}",
+                 runs.chart(tried.calls, tried.prompt, output))  # fmt: skip
+
+
+def _why(tried: Tried, output: Tokens, gives: int) -> str:
+    """What the calls show of the reason why there are too many, and what to do."""
+    stray = _stray(tried, output)
+    if stray:
+        return stray.strip()
+    found = runs.rounds(tried.calls, tried.prompt, output)
+    for number, one in enumerate(found[:-1], 1):
+        if len(one.gave) == one.accepted == len(one.drafts) > 0:
+            return (
+                f"Round {number} had {says.counted(len(one.drafts), 'draft')}, accepted {'it' if one.accepted == 1 else 'all'}, "
+                "and gave no further token. The target's last row is already there: draw one more token from it."
+            )
+        if not one.gave:
+            return (
+                f"Calls {number} and {number + 1} of target both came before the next token. One call on the context and all "
+                "drafts has every row that the round needs."
+            )
+        if len(one.gave) == 1 and one.drafts and one.accepted == 1 < len(one.drafts):
+            return f"Round {number} gave one token although more drafts are right. Go on until the first refusal."
+    drafts = max((len(one.drafts) for one in found), default=0)
+    if not drafts:
+        return f"No call of target had a draft. Make k = {tried.k} in each round."
+    if drafts < tried.k and tried.new > drafts + 1:
+        return (
+            f"No round had more than {says.counted(drafts, 'draft')}, and k is {tried.k}. Make k drafts in each round."
+        )
+    return "The picture shows what each round gave. Each call of target should follow k drafts."
+
+
+def _stray(tried: Tried, output: Tokens) -> str:
+    """A call of draft whose context is another one than prompt and output so far, in a sentence; "" if there is none."""
+    whole = (*tried.prompt, *output)
+    decided, asked = len(tried.prompt), 0
+    found = runs.rounds(tried.calls, tried.prompt, output)
+    drafted: set[tuple[int, int]] = set()  # places and tokens of drafts that were refused
+    first = True
+    for call in tried.calls:
+        if call.who == "target":
+            one = found[asked]
+            drafted |= {(one.begin + at, token) for at, token in enumerate(one.drafts) if at >= one.accepted}
+            decided, asked, first = one.begin + len(one.gave), asked + 1, True
+            continue
+        known = whole[:decided]
+        at = next((at for at, (a, b) in enumerate(zip(call.tokens, known, strict=False)) if a != b), None)
+        if at is None and first and len(call.tokens) < len(known):
+            return (
+                f" In round {asked + 1} the first call of draft got {says.counted(len(call.tokens), 'token')}, although "
+                f"{len(known)} were decided. Begin each round with the prompt and the whole output so far."
+            )
+        first = False
+        if at is None:
+            continue
+        there = f"prompt and output have {known[at]}"
+        refused = ", a draft that was refused before" if (at, call.tokens[at]) in drafted else ""
+        return (
+            f" In round {asked + 1} draft got the token {call.tokens[at]} at index {at}{refused}, where {there}. Begin each "
+            "round with the prompt and the tokens that were decided."
+        )
+    return ""
+
+
+def budget(bench: RankBench) -> Any:
+    """At most k calls of the draft for each of the target, 2 k + 1 numbers a round, and no call is too long."""
+    for tried in attempts(bench, "agreeing", "wrong", "length", "short", "long"):
+        for run in tried.runs:
+            _raise_over_budget(bench, tried, run)
+    return pictured(bench, "wrong")
+
+
+def _raise_over_budget(bench: RankBench, tried: Tried, run: Run) -> None:
+    if run.over:
+        raise overrun(bench, tried, run)
+    most = tried.k * run.target
+    if run.draft > most:
+        text = (
+            f"your function called draft {says.counted(run.draft, 'time')} and target "
+            f"{says.counted(run.target, 'time')}. A round has at most k = {tried.k} drafts, so {most} calls of draft are "
+            "allowed. Do not call draft for the token that the target decides."
+        )
+        raise losing(bench, tried, "too_many_rounds", text, f"at most {most} calls of draft", f"{run.draft}",
+                    rounds_of(tried, run))  # fmt: skip
+    numbers = (2 * tried.k + 1) * run.target
+    if len(run.digits) > numbers:
+        text = (
+            f"your function drew {says.counted(len(run.digits), 'random number')} in {says.counted(run.target, 'round')}. "
+            f"A round draws at most 2 k + 1 = {2 * tried.k + 1}: one for each draft, one to accept or refuse each draft, "
+            "and one for the last token."
+        )
+        raise losing(bench, tried, "too_many_rounds", text, f"at most {numbers} numbers", f"{len(run.digits)}",
+                    rounds_of(tried, run))  # fmt: skip
+    longest = len(tried.prompt) + tried.new + tried.k
+    if run.longest > longest:
+        text = (
+            f"a call had {run.longest} tokens. The prompt has {says.counted(len(tried.prompt), 'token')}, "
+            f"{tried.new} are new and k is {tried.k}, so no call needs more than {longest}."
+        )
+        raise losing(bench, tried, "too_many_rounds", text, f"at most {longest} tokens", f"{run.longest}",
+                    rounds_of(tried, run))  # fmt: skip
