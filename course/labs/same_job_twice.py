@@ -150,9 +150,15 @@ def started(job: Job, manifest: dict[str, Any], script: str) -> list[list[list[s
     return [[line.split() for line in lines] for lines in (pods, tasks)]
 
 
+def usage() -> int:
+    print("same_job_twice: NODES and HOURS are whole numbers from 1 to 9999, such as: 4 12", file=sys.stderr)
+    return 2
+
+
 def main() -> None:
-    given = [int(word) for word in sys.argv[1:3]]
-    job = Job(**dict(zip(("nodes", "hours"), given, strict=False)))
+    if len(sys.argv) > 3 or not all(re.fullmatch(r"[1-9]\d{0,3}", word) for word in sys.argv[1:]):
+        sys.exit(usage())
+    job = Job(**dict(zip(("nodes", "hours"), map(int, sys.argv[1:]), strict=False)))
     manifest, script = jobset(job), sbatch(job)
     check(job, manifest, script)
     pods, tasks = started(job, manifest, script)
