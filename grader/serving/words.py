@@ -70,20 +70,20 @@ class Words:
         self, frame: Frame, tokens: list[int], start: int, table: tuple[int, ...], taken: Sequence[Live]
     ) -> str:
         what = f"{in_words(tokens)} at position {start}"
-        for one in taken:
-            if one.known[start : start + len(tokens)] == tokens:
-                return (
-                    f"Step {frame.step} has two chunks with {what}, but only {one.label} has these tokens there. "
-                    f"Give each "
-                    "request at most one chunk"
-                )
-        for one in self.live.values():
-            if one.ended and one.known[start : start + len(tokens)] == tokens:
-                how = "was cancelled" if one.ended == "cancelled" else "is over"
-                return (
-                    f"Step {frame.step} computes {what} for {one.label}, which {how}. Remove a request from the batch "
-                    "as soon as it is over or cancelled"
-                )
+        over = [one for one in self.live.values() if one.ended]
+        suited = [one for one in (*taken, *over) if one.known[start : start + len(tokens)] == tokens]
+        one = max(suited, key=lambda one: _alike(one.table, table), default=None)  # two may have these tokens
+        if one is not None and not one.ended:
+            return (
+                f"Step {frame.step} has two chunks with {what}, but only {one.label} has these tokens there. Give each "
+                "request at most one chunk"
+            )
+        if one is not None:
+            how = "was cancelled" if one.ended == "cancelled" else "is over"
+            return (
+                f"Step {frame.step} computes {what} for {one.label}, which {how}. Remove a request from the batch "
+                "as soon as it is over or cancelled"
+            )
         near = self._by_table(table, start)
         if near is None:
             return f"Step {frame.step} has a chunk with {what}, and no unfinished request has these tokens there"
@@ -95,7 +95,7 @@ class Words:
         )
 
     def _by_table(self, table: Sequence[int], start: int) -> Live | None:
-        scores = [(sum(a == b for a, b in zip(one.table, table, strict=False)), one.number) for one in self.alive]
+        scores = [(_alike(one.table, table), one.number) for one in self.alive]
         best = max(scores, default=(0, 0))
         return self.live[best[1]] if best[0] else None
 
@@ -195,6 +195,11 @@ class Words:
             f"when "
             "the chunk ends with the request's last token"
         )
+
+
+def _alike(one: Sequence[int], two: Sequence[int]) -> int:
+    """In how many places two tables name the same block."""
+    return sum(a == b for a, b in zip(one, two, strict=False))
 
 
 def common(one: Sequence[int], two: Sequence[int]) -> int:

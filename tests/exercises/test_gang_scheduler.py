@@ -14,6 +14,7 @@ from grader.exercise import Draw
 from grader.exercises.gang_scheduler import in_box, reference, rules
 from grader.exercises.gang_scheduler.judging import Judged, judge
 from grader.exercises.gang_scheduler.traces import LOADED, Trace, cases
+from grader.scheduling import Start
 from grader.scheduling.cluster import Cluster
 
 NOTEBOOK = Path(__file__).parents[2] / "solutions" / "19-clusters" / "gang_scheduler.ipynb"
@@ -103,6 +104,26 @@ def test_what_cannot_be_carried_out_ends_the_play() -> None:
     assert judged.broken
     assert "job tune runs on node a1" in judged.mistakes["nodes"].text
     assert judge(EXAMPLE.cluster(), found).forged  # it went on
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        (None, "returned a value of type NoneType. Return a list of Start and Preempt"),
+        ([("n1", "n2")], "a list with a value of type tuple. Return a list of Start and Preempt"),
+        ([Start("j", "n1,n2")], "a Start whose nodes are of type str. Give Start a list of node names"),  # type: ignore[arg-type]
+    ],
+)
+def test_an_answer_of_another_form_is_told_as_what_it_is(answer: Any, told: str) -> None:
+    class Once:
+        def __init__(self, racks: Any, quotas: Any) -> None: ...
+
+        def submit(self, now: float, job: Any) -> Any:
+            return answer
+
+    trace = small([0, "j", "t", 2, 0, 10, 10], quotas={"t": 2})
+    judged = judge(trace.cluster(), in_box.played(Once, trace.case.arguments[0][0]))
+    assert told in judged.mistakes["nodes"].text
 
 
 def test_an_order_that_takes_nothing_from_anybody_is_free() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import types
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from grader.exercises.serve_llm import cases, reference
 from grader.exercises.serve_llm.judging import follow
 from grader.serving import Chunk
 from grader.serving.model import Model, alone
-from grader.serving.run import serve
+from grader.serving.run import Event, serve
 from grader.worlds.cases import Case
 
 PROMPT = [3, 1, 4, 1, 5, 9, 2, 6, 5]
@@ -81,3 +82,13 @@ def test_a_slot_that_holds_another_request_is_named() -> None:
     assert finding.rule == "reads"
     assert "block" in finding.text
     assert "position 0" in finding.text
+
+
+def test_a_cancelled_request_that_goes_on_is_named_though_another_has_the_same_tokens() -> None:
+    module = types.ModuleType("wrong")
+    exec(compile(wrong.find("serve_llm/cancels_waiting_ones_only").submission.source, "wrong", "exec"), module.__dict__)
+    twins = drawn("twins")[0].expected  # r0 and r1 have equal prompts, so always equal tokens
+    first, second, *later = twins.trace.events
+    trace = replace(twins.trace, events=(first, second, Event("cancel", 0, after=(0, 2)), *later))
+    finding = follow(replace(twins, trace=trace), serve(module.Engine, trace, 100)).findings[-1]
+    assert "for request 'r0', which was cancelled" in finding.text

@@ -36,6 +36,8 @@ def _plain(answer: Any) -> list[list[Any]]:
             found.append(["start", str(action.job_id), [str(node) for node in action.nodes]])
         elif isinstance(action, Preempt):
             found.append(["preempt", str(action.job_id)])
+        elif isinstance(action, Start):
+            found.append(["none", f"a Start whose nodes are of type {type(action.nodes).__name__}"])
         else:
             found.append(["none", f"a list with a value of type {type(action).__name__}"])
     return found

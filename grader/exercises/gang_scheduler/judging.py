@@ -172,8 +172,14 @@ class _Judge:
 
     def _impossible(self, action: Action, why: str) -> None:
         if action[0] == "none":
-            text = f"The scheduler returned {action[1]}. Return a list of Start and Preempt, which may be empty."
-            self._mistake("nodes", text, "a list of Start and Preempt", says.cut(action[1]))
+            of_nodes = action[1].startswith("a Start")
+            advice = (
+                "Give Start a list of node names"
+                if of_nodes
+                else "Return a list of Start and Preempt, which may be empty"
+            )
+            wanted = "a list of node names" if of_nodes else "a list of Start and Preempt"
+            self._mistake("nodes", f"The scheduler returned {action[1]}. {advice}.", wanted, says.cut(action[1]))
             return
         name = says.cut(action[1], 40)
         what = (
