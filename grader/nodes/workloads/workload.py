@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from grader.nodes.protocol import Body, Malformed
 from grader.says import listed
@@ -30,6 +30,22 @@ class Op:
     key: Any = None
 
 
+class Memory(Protocol):
+    """What one client remembers from one request to the next, in workloads where that decides what it asks."""
+
+    def request(self, op: Op, final: bool) -> Op:
+        """What is really asked where the workload's operations, or `Workload.final`, say `op`."""
+        ...
+
+    def answered(self, op: Op, value: Any, final: bool) -> Op | None:
+        """Take in an answer that was ok. What the client asks at once, before anything else; None for nothing."""
+        ...
+
+    def forget(self) -> None:
+        """Start over: nobody knows how the last request ended, so a new process takes the client's place."""
+        ...
+
+
 @dataclass(frozen=True)
 class Judgement:
     """What a judge says: whether all was right, a sentence for the first thing wrong, the workload's figures."""
@@ -45,7 +61,8 @@ class Workload:
 
     `request(op)` is the body that asks; `answer(op, body)` what an answer of type `<type>_ok` tells; it raises
     Malformed where something is missing. After the faults every node is asked for `final`, until the judge is content
-    or time is up. `picture(events, faults)` draws what is wrong, as SVG; "" if it cannot.
+    or time is up. `picture(events, faults)` draws what is wrong, as SVG; "" if it cannot. `memories()`
+    gives for one run what makes a Memory for each of its clients; None where clients remember nothing.
     """
 
     name: str
@@ -57,6 +74,7 @@ class Workload:
     final: Op | None = None
     topology: bool = False
     picture: Callable[[Sequence[Event], Sequence[Fault]], str] | None = None
+    memories: Callable[[], Callable[[], Memory]] | None = None
 
 
 @dataclass(frozen=True)
