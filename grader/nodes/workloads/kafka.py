@@ -8,17 +8,22 @@ each poll brought, and now and then chooses other keys. After the faults each cl
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from grader.nodes.histories import logs
 from grader.nodes.protocol import Body, Malformed, is_integer, quoted
+from grader.nodes.workloads import kafka_words
 from grader.nodes.workloads.mix import Keys, Mix
-from grader.nodes.workloads.workload import Event, Judgement, Memory, Op, Workload, need
+from grader.nodes.workloads.workload import Call, Event, Judgement, Memory, Op, Workload, calls, need, silent
+from grader.says import counted
 
 MIX = Mix(keys=4)
 SENDS, POLLS = 0.45, 0.9  # the rest are clients that choose other keys
 MOST_POLLS = 1000  # of one client in a row after the faults
+# what Maelstrom allows: a consumer that starts at an older committed offset reads messages again, and misses none
+ALLOWED = frozenset({"back"})
 
 
 def workload(mix: Mix = MIX) -> Workload:
@@ -119,3 +124,60 @@ def _offset(value: Any, body: Body) -> int:
         raise Malformed(f"answered with {body['type']!r} that has the offset {quoted(repr(value))}. "
                         "An offset is an integer, 0 or more")  # fmt: skip
     return int(value)
+
+
+def judge(events: Sequence[Event], nodes: Sequence[str]) -> Judgement:
+    """Every log is one sequence of messages for all clients, and what was acknowledged is on all nodes in the end."""
+    every = calls(events)
+    operations = [operation for call in every if (operation := _operation(call)) is not None]
+    final = _final(every)
+    found = logs.findings([one for one in operations if not one.tag.final], final)
+    wrong = [one for one in found if one.what not in ALLOWED]
+    sends = [call for call in every if call.f == "send"]
+    figures: dict[str, Any] = {
+        "acknowledged": sum(call.ok for call in sends),
+        "keys": len({call.key for call in sends}),
+        "polled": sum(len(pairs) for one in operations if isinstance(one, logs.Poll) for pairs in one.got.values()),
+        "commits": sum(call.f == "commit_offsets" and call.ok for call in every),
+        "wrong": dict(Counter(one.what for one in wrong)),
+        "committed_offsets_back": sum(one.what in ALLOWED for one in found),
+    }
+    if wrong:
+        more = f" {counted(len(wrong) - 1, 'more mistake')} of other kinds or keys." if len(wrong) > 1 else ""
+        return Judgement(False, kafka_words.sentence(wrong[0]) + more, figures)
+    reason = silent(nodes, final)
+    if reason and sends:
+        return Judgement(False, reason, figures)
+    if not figures["acknowledged"]:
+        return Judgement("unknown", "no message was acknowledged, so nothing could be lost", figures)
+    words = f"all {counted(figures['acknowledged'], 'acknowledged message')} are in order on all nodes"
+    return Judgement(True, words, figures)
+
+
+def _operation(call: Call) -> logs.Operation | None:
+    """A request as `logs` judges it; None for one that tells nothing, such as a poll without an answer."""
+    begin, end = call.called, call.returned if call.ok else logs.NEVER
+    status: logs.Status = "ok" if call.ok else "fail" if call.type == "fail" else "info"
+    if call.f == "send":
+        return logs.Send(call.key, call.asked, begin, end, call.value[0] if call.ok else None, status, call)
+    if call.f == "commit_offsets":
+        return logs.Commit(call.asked, begin, end, status, call)
+    if not call.ok:
+        return None
+    if call.f == "poll":
+        got = {key: [(offset, message) for offset, message in pairs] for key, pairs in call.value.items()}
+        return logs.Poll(call.asked, got, begin, end, call)
+    return logs.Listed(call.asked, call.value, begin, end, call)
+
+
+def _final(every: Sequence[Call]) -> dict[str, list[logs.Poll]]:
+    """By node, the polls of its last full read after the faults: one that begins with all keys at offset 0."""
+    found: dict[str, list[logs.Poll]] = {}
+    for call in every:
+        if call.final and call.f == "poll":
+            if not any(call.asked.values()):
+                found[call.node] = []
+            operation = _operation(call)
+            if isinstance(operation, logs.Poll):
+                found.setdefault(call.node, []).append(operation)
+    return {node: polls for node, polls in found.items() if polls}

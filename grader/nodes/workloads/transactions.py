@@ -7,7 +7,6 @@ their reads filled in (Maelstrom, doc/workloads.md).
 from __future__ import annotations
 
 import json
-import math
 import random
 from collections.abc import Iterator, Sequence
 from typing import Any

@@ -7,6 +7,7 @@ all faults were over have "final": true.
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -79,7 +80,10 @@ class Workload:
 
 @dataclass(frozen=True)
 class Call:
-    """One request and its end. Times in seconds; `end` is None and `type` info where no answer came."""
+    """One request and its end. Times in seconds; `end` is None and `type` info where no answer came.
+
+    `called` and `returned` are the places of its two events among all, `returned` infinite where `end` is None.
+    """
 
     f: str
     key: Any
@@ -91,6 +95,9 @@ class Call:
     type: str
     error: int | None
     final: bool
+    process: int | str
+    called: int
+    returned: float
 
     @property
     def ok(self) -> bool:
@@ -100,20 +107,20 @@ class Call:
 def calls(events: Sequence[Event]) -> list[Call]:
     """Each request with what ended it, in the order of requests."""
     found: list[Call | None] = []
-    open_: dict[Any, tuple[int, Event]] = {}
-    for event in events:
+    open_: dict[Any, tuple[int, int, Event]] = {}
+    for at, event in enumerate(events):
         if event["type"] == "invoke":
-            open_[event["process"]] = (len(found), event)
+            open_[event["process"]] = (len(found), at, event)
             found.append(None)
         else:
-            place, began = open_.pop(event["process"])
-            found[place] = _call(began, event)
-    for place, began in open_.values():
-        found[place] = _call(began, None)
+            place, called, began = open_.pop(event["process"])
+            found[place] = _call(began, called, event, at)
+    for place, called, began in open_.values():
+        found[place] = _call(began, called, None, len(events))
     return [each for each in found if each is not None]
 
 
-def _call(began: Event, ended: Event | None) -> Call:
+def _call(began: Event, called: int, ended: Event | None, returned: int) -> Call:
     last = ended or {**began, "type": "info"}
     return Call(
         f=began["f"],
@@ -126,6 +133,9 @@ def _call(began: Event, ended: Event | None) -> Call:
         type=last["type"],
         error=last.get("error"),
         final=bool(began.get("final")),
+        process=began["process"],
+        called=called,
+        returned=math.inf if last["type"] == "info" else returned,
     )
 
 
