@@ -19,7 +19,8 @@ from grader.nodes.workloads.mix import Keys, Mix
 from grader.nodes.workloads.workload import Call, Event, Judgement, Memory, Op, Workload, calls, need, silent
 from grader.says import counted
 
-MIX = Mix(keys=4)
+KEYS = 4
+MIX = Mix(keys=KEYS)
 SENDS, POLLS = 0.45, 0.9  # the rest are clients that choose other keys
 MOST_POLLS = 1000  # of one client in a row after the faults
 # what Maelstrom allows: a consumer that starts at an older committed offset reads messages again, and misses none
@@ -139,7 +140,7 @@ def judge(events: Sequence[Event], nodes: Sequence[str]) -> Judgement:
         "keys": len({call.key for call in sends}),
         "polled": sum(len(pairs) for one in operations if isinstance(one, logs.Poll) for pairs in one.got.values()),
         "commits": sum(call.f == "commit_offsets" and call.ok for call in every),
-        "wrong": dict(Counter(one.what for one in wrong)),
+        "mistakes": dict(Counter(one.what for one in wrong)),
         "committed_offsets_back": sum(one.what in ALLOWED for one in found),
     }
     if wrong:

@@ -9,11 +9,14 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Literal
 
+from grader.nodes.histories import transactions as history
+from grader.nodes.histories.transactions import Transaction
 from grader.nodes.protocol import Body, Malformed, is_integer, quoted
 from grader.nodes.workloads.mix import Mix, transactions
-from grader.nodes.workloads.workload import Event, Judgement, Op, Workload, need
+from grader.nodes.workloads.workload import Call, Event, Judgement, Op, Workload, calls, need
+from grader.says import counted
 from grader.trace.story import Fault
 
 LIST_APPEND, RW_REGISTER = "txn-list-append", "txn-rw-register"
@@ -30,10 +33,10 @@ def workload(name: str, isolation: str = ISOLATION, mix: Mix = MIX) -> Workload:
         return (Op("txn", each) for each in transactions(draw, write, mix))
 
     def judge(events: Sequence[Event], nodes: Sequence[str]) -> Judgement:
-        raise NotImplementedError
+        return _judge(found(calls(events), name), name, isolation)
 
     def picture(events: Sequence[Event], faults: Sequence[Fault]) -> str:
-        raise NotImplementedError
+        return ""
 
     return Workload(
         name=name,
@@ -48,7 +51,7 @@ def workload(name: str, isolation: str = ISOLATION, mix: Mix = MIX) -> Workload:
 
 def _answer(name: str, op: Op, body: Body) -> list[list[Any]]:
     """The operations with their reads filled in. Raises Malformed where they are not those that were asked for."""
-    found = need(body, "txn", list, "the list of the transaction's operations")
+    found: list[Any] = need(body, "txn", list, "the list of the transaction's operations")
     asked: list[list[Any]] = op.value
     if len(found) != len(asked):
         raise Malformed(
@@ -82,3 +85,39 @@ def _check(name: str, read: list[Any]) -> None:
 
 def _shown(value: Any) -> str:
     return quoted(json.dumps(value))
+
+
+def found(every: Sequence[Call], name: str) -> list[Transaction]:
+    """The transactions of a history, as the isolation checker takes them. `index` counts requests from 0."""
+    return [
+        Transaction(number, call.process, _status(call), _operations(call, name), call.called, call.returned)
+        for number, call in enumerate(every)
+        if call.f == "txn"
+    ]
+
+
+def _status(call: Call) -> Literal["ok", "fail", "info"]:
+    return "ok" if call.ok else "fail" if call.type == "fail" else "info"
+
+
+def _operations(call: Call, name: str) -> tuple[history.Op, ...]:
+    return tuple(
+        history.Op(f, key, tuple(value or ()) if f == "r" and name == LIST_APPEND and call.ok else value)
+        for f, key, value in (call.value if call.ok else call.asked)
+    )
+
+
+def _judge(transactions: Sequence[Transaction], name: str, isolation: str) -> Judgement:
+    """What the level forbids and the history shows."""
+    judged = history.check(transactions, isolation, name.removeprefix("txn-"))
+    committed = sum(one.status == "ok" for one in transactions)
+    figures = {
+        "isolation": isolation,
+        "committed": committed,
+        "anomalies": {one.kind: list(one.indices) for one in judged.anomalies},
+    }
+    if not judged.valid:
+        return Judgement(False, str(judged.anomalies[0]), figures)
+    if not committed:
+        return Judgement("unknown", "not one transaction was answered with txn_ok", figures)
+    return Judgement(True, f"{counted(committed, 'transaction')} took effect as {isolation} asks", figures)
