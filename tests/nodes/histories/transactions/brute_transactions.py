@@ -135,7 +135,7 @@ def history(
             draw.shuffle(own)
     made = []
     for at, (ops, status) in enumerate(asked):
-        done = []
+        done: list[Op] = []
         for f, key, number in ops:
             if f == "append":
                 done.append(Op("append", key, number))
@@ -154,10 +154,10 @@ def history(
         begun.append((called, called + draw.choice((0.5, 0.5, 1.5, 2.5, 4.5))))
         time = called
     result: list[Transaction] = []
-    for at, status, ops in made:
+    for at, status, did in made:
         called, returned = begun[at]
         free = {*range(5)} - {int(one.process) for one in result if one.returned > called}
-        result.append(Transaction(10 + 3 * at, draw.choice(sorted(free)[:3]), status, ops, called, returned))  # type: ignore[arg-type]
+        result.append(Transaction(10 + 3 * at, draw.choice(sorted(free)[:3]), status, did, called, returned))  # type: ignore[arg-type]
     if last:
         reads = tuple(Op("r", key, tuple(own)) for key, own in lists.items())
         result.append(Transaction(5, 9, "ok", reads, time + 9, time + 10))
