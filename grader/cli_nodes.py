@@ -48,6 +48,55 @@ def check_history(
     return 0 if judged.checked.valid is True else 1
 
 
+@history_app.command("run")
+def run_database(
+    database: Annotated[
+        str, typer.Option(help="sqlite: (a temporary file), sqlite:///FILE or postgresql://USER@HOST/DATABASE.")
+    ] = "sqlite:",
+    isolation: Annotated[
+        str, typer.Option(help="The level that the transactions ask for, such as repeatable-read.")
+    ] = "serializable",
+    workload: Annotated[str, typer.Option(help="txn-list-append or txn-rw-register.")] = "txn-list-append",
+    judged_as: Annotated[
+        str, typer.Option(help="Judge the history at another level.", show_default="the one asked for")
+    ] = "",
+    clients: Annotated[int, typer.Option(help="How many clients, each with a connection of its own.")] = 5,
+    transactions: Annotated[int, typer.Option(help="How many transactions, without the reads at the end.")] = 200,
+    keys: Annotated[int, typer.Option(help="Keys that the transactions drawn at random use at a time.")] = 5,
+    seed: Annotated[int | None, typer.Option(min=0, help="Seed for what the clients do, and in which order.")] = None,
+    history: Annotated[Path | None, typer.Option(help="Also write the history to this file, as JSON lines.")] = None,
+    html: Annotated[Path | None, typer.Option(help="Also write an HTML file with what was found.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.")] = False,
+) -> int:
+    """Run transactions of many clients on a real database, and judge their isolation.
+
+    First, transactions cross on purpose: two read the same key before both write it, and so on. Their statements are
+    sent one at a time, in the order in which a database without the right isolation must show an anomaly. Then come
+    transactions drawn at random, at the same time on all clients. The table is removed at the end.
+    """
+    from grader.nodes import command as asked
+    from grader.nodes import report as runs
+    from grader.nodes.databases import page, report, run
+
+    for path in (html, history):
+        if path is not None:
+            asked.check_writable(path)
+    wanted = run.Wanted(database, isolation, workload, clients, transactions, keys, seed, judged_as)
+    with runs.waiting(f"{transactions:,} transactions by {clients} clients"):
+        result = run.play(wanted)
+    if history is not None or html is not None:
+        from grader.classroom import running
+    if history is not None:
+        running.write_whole(history, "".join(json.dumps(event) + "\n" for event in result.events))
+    if html is not None:
+        running.write_whole(html, page.html(result))
+    if as_json:
+        print(json.dumps(result.to_json()))
+    else:
+        report.show(result)
+    return 0 if result.valid else 1
+
+
 @nodes_app.command("run", context_settings={"allow_interspersed_args": False})
 def run_nodes(
     workload: Annotated[

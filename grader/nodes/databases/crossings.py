@@ -9,7 +9,7 @@ Read-Only Transaction Anomaly Under Snapshot Isolation" (2004), on items; none i
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -23,7 +23,7 @@ READ_AT_ONCE = 8  # keys that one transaction reads in the end
 class Planned:
     """One transaction: operations ["r", key, None] or [write, key, value], and whether it ends by ROLLBACK."""
 
-    ops: tuple[tuple[str, int, int | None], ...]
+    ops: tuple[tuple[str, str, int | None], ...]
     aborts: bool = False
 
     @property
@@ -77,50 +77,55 @@ class Plan:
     """All scenes of a run, and all keys that they use."""
 
     scenes: tuple[Scene, ...]
-    keys: range
+    keys: tuple[str, ...]
 
 
 def plan(write: str, count: int, clients: int, keys: int, seed: int) -> Plan:
-    """The crossings, then transactions at random until there are `count` in all, then reads of what those wrote."""
+    """The crossings, then transactions at random until there are `count` in all, then reads of what those wrote.
+
+    Crossings have keys x1, y1, x2, ... of their own, the others k0, k1, ...
+    """
     draw = random.Random(f"{seed}/plan")
     scenes: list[Scene] = []
-    for number, crossing in enumerate(CROSSINGS):
-        scenes += _crossed(crossing, write, 2 * number)
-    first = 2 * len(CROSSINGS)
-    mix = Mix(keys=keys)
-    drawn = [Planned(_shifted(ops, first)) for ops in islice(transactions(draw, write, mix), max(0, count - CROSSED))]
+    used: dict[str, None] = {}
+    for number, crossing in enumerate(CROSSINGS, 1):
+        names = {"x": f"x{number}", "y": f"y{number}"}
+        scenes += _crossed(crossing, write, names)
+        used |= dict.fromkeys(names.values())
+    endless = transactions(draw, write, Mix(keys=keys))
+    drawn = [_named(ops) for ops in islice(endless, max(0, count - CROSSED))]
     for at in range(0, len(drawn), clients):
         together = drawn[at : at + clients]
         order = [place for place, each in enumerate(together) for _ in range(each.steps)]
         draw.shuffle(order)
         scenes.append(Scene(tuple(together), tuple(order)))
-    used = sorted({key for each in drawn for _, key, _ in each.ops})
-    for at in range(0, len(used), READ_AT_ONCE):
-        scenes.append(Scene((_reads(used[at : at + READ_AT_ONCE]),)))
-    return Plan(tuple(scenes), range(max([first - 1, *used]) + 1))
+    last = list(dict.fromkeys(key for each in drawn for _, key, _ in each.ops))
+    for at in range(0, len(last), READ_AT_ONCE):
+        scenes.append(Scene((_reads(last[at : at + READ_AT_ONCE]),)))
+    return Plan(tuple(scenes), (*used, *last))
 
 
-def _crossed(crossing: Crossing, write: str, x: int) -> Iterator[Scene]:
-    """The crossing on the keys x and x + 1, and then a read of both: it shows what took effect."""
-    written = {x: 0, x + 1: 0}
+def _crossed(crossing: Crossing, write: str, names: Mapping[str, str]) -> Iterator[Scene]:
+    """The crossing on keys of its own, and then a read of both: it shows what took effect."""
+    written = dict.fromkeys(names, 0)
     planned = []
     for text in crossing.texts:
-        ops: list[tuple[str, int, int | None]] = []
+        ops: list[tuple[str, str, int | None]] = []
         for word in text.removesuffix(" -").split():
-            key = x + "xy".index(word[1])
-            if word[0] == "r":
-                ops.append(("r", key, None))
+            f, key = word[0], word[1]
+            if f == "r":
+                ops.append(("r", names[key], None))
             else:
                 written[key] += 1
-                ops.append((write, key, written[key]))
+                ops.append((write, names[key], written[key]))
         planned.append(Planned(tuple(ops), text.endswith("-")))
     yield Scene(tuple(planned), tuple(int(word) - 1 for word in crossing.order.split()), crossing.name)
-    yield Scene((_reads([x, x + 1]),), (), crossing.name)
+    yield Scene((_reads(list(names.values())),), (), crossing.name)
 
 
-def _shifted(ops: Sequence[Sequence[Any]], first: int) -> tuple[tuple[str, int, int | None], ...]:
-    return tuple((f, first + key, value) for f, key, value in ops)
+def _named(ops: Sequence[Sequence[Any]]) -> Planned:
+    return Planned(tuple((f, f"k{key}", value) for f, key, value in ops))
 
 
-def _reads(keys: Sequence[int]) -> Planned:
+def _reads(keys: Sequence[str]) -> Planned:
     return Planned(tuple(("r", key, None) for key in keys))

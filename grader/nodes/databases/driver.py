@@ -23,9 +23,9 @@ class Session(Protocol):
 
     def begin(self) -> None: ...
 
-    def read(self, key: int) -> Value: ...
+    def read(self, key: str) -> Value: ...
 
-    def write(self, key: int, value: int) -> None:
+    def write(self, key: str, value: int) -> None:
         """Append the value to the list, or make it the register's."""
         ...
 
@@ -47,7 +47,7 @@ class Database(Protocol):
     said: str  # the level, in the database's own words: "REPEATABLE READ"
     table: str
 
-    def create(self, keys: Iterable[int]) -> None:
+    def create(self, keys: Iterable[str]) -> None:
         """Make the table, with an empty list or register for each key."""
         ...
 

@@ -62,10 +62,10 @@ class PostgreSQL:
         made.autocommit = True
         return made
 
-    def create(self, keys: Iterable[int]) -> None:
+    def create(self, keys: Iterable[str]) -> None:
         kind = "integer[] NOT NULL DEFAULT '{}'" if self.lists else "integer"
         with self._stopping(), self._main.cursor() as cursor:
-            cursor.execute(f"CREATE TABLE {self.table} (k integer PRIMARY KEY, v {kind})")
+            cursor.execute(f"CREATE TABLE {self.table} (k text PRIMARY KEY, v {kind})")
             self._made = True
             cursor.execute(f"INSERT INTO {self.table} (k) SELECT unnest(%s)", (list(keys),))
 
@@ -110,11 +110,11 @@ class _Session:
     def begin(self) -> None:
         self._execute(f"BEGIN ISOLATION LEVEL {self._database.said}")
 
-    def read(self, key: int) -> Value:
+    def read(self, key: str) -> Value:
         found = self._execute(f"SELECT v FROM {self._database.table} WHERE k = %s", key)
         return tuple(found) if self._database.lists else found
 
-    def write(self, key: int, value: int) -> None:
+    def write(self, key: str, value: int) -> None:
         new = "v || %s" if self._database.lists else "%s"
         self._execute(f"UPDATE {self._database.table} SET v = {new} WHERE k = %s", value, key)
 
@@ -132,7 +132,7 @@ class _Session:
         with contextlib.suppress(self._driver.Error):
             self._connection.close()
 
-    def _execute(self, statement: str, *values: int) -> Any:
+    def _execute(self, statement: str, *values: int | str) -> Any:
         """Run one statement; the first value of its first row, if it has rows."""
         try:
             with self._connection.cursor() as cursor:

@@ -17,7 +17,7 @@ from urllib.parse import unquote, urlsplit
 from grader.nodes.databases import crossings, postgres, sqlite
 from grader.nodes.databases.crossings import CROSSED, CROSSINGS, Crossing
 from grader.nodes.databases.driver import Database
-from grader.nodes.databases.stage import Played, Stage
+from grader.nodes.databases.stage import ABORTED, Played, Stage
 from grader.nodes.histories.transactions import LEVELS, Anomaly, Transaction, find
 from grader.nodes.workloads.transactions import LIST_APPEND, WRITES
 from grader.submission import BadRequest
@@ -75,6 +75,15 @@ class Result:
         return self.wanted.judged_as or self.wanted.isolation
 
     @property
+    def kept(self) -> list[str]:
+        """The levels that none of the anomalies found speaks against; without those of sessions and real time, in
+        which may be more that was not looked for."""
+        kinds = {one.kind for one in self.anomalies}
+        return [
+            name for name, level in LEVELS.items() if not (level.sessions or level.real_time or kinds & level.forbids)
+        ]
+
+    @property
     def ends(self) -> dict[str, int]:
         """How many transactions ended in each way."""
         count = Counter(one.status for one in self.transactions)
@@ -93,6 +102,7 @@ class Result:
             "transactions": self.ends,
             "waited": self.waited,
             "refusals": self.refusals,
+            "nothing_against": self.kept,
             "forbidden": [_told(one) for one in self.forbidden],
             "allowed": [_told(one) for one in self.anomalies if one not in self.forbidden],
             "crossings": {
@@ -165,8 +175,6 @@ def _crossed(crossing: Crossing, played: Sequence[Played], kind: str) -> Crossed
 
 
 def _by_plan(one: Played) -> bool:
-    from grader.nodes.databases.stage import ABORTED
-
     return one.why == ABORTED
 
 

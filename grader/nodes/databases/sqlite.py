@@ -55,13 +55,11 @@ class SQLite:
             made.execute("PRAGMA read_uncommitted=1")
         return made
 
-    def create(self, keys: Iterable[int]) -> None:
+    def create(self, keys: Iterable[str]) -> None:
         assert self._main is not None
         with _stopping(self.path):
             self._main.execute("BEGIN IMMEDIATE")
-            self._main.execute(
-                f"CREATE TABLE {self.table} (k INTEGER PRIMARY KEY, v {'TEXT' if self.lists else 'INT'})"
-            )
+            self._main.execute(f"CREATE TABLE {self.table} (k TEXT PRIMARY KEY, v {'TEXT' if self.lists else 'INT'})")
             self._main.executemany(f"INSERT INTO {self.table} (k) VALUES (?)", [(key,) for key in keys])
             self._main.execute("COMMIT")
 
@@ -98,12 +96,12 @@ class _Session:
         with _refusals():
             self._connection.execute("BEGIN")
 
-    def read(self, key: int) -> Value:
+    def read(self, key: str) -> Value:
         with _refusals():
             found = self._connection.execute(f"SELECT v FROM {self._table} WHERE k = ?", (key,)).fetchone()[0]
         return as_list(found) if self._lists else found
 
-    def write(self, key: int, value: int) -> None:
+    def write(self, key: str, value: int) -> None:
         new = "coalesce(v || ',', '') || CAST(? AS TEXT)" if self._lists else "?"
         with _refusals():
             self._connection.execute(f"UPDATE {self._table} SET v = {new} WHERE k = ?", (value, key))

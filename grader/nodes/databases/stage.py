@@ -15,26 +15,26 @@ from typing import Any
 from grader.nodes.databases.clients import Client, Done
 from grader.nodes.databases.crossings import Planned, Scene
 from grader.nodes.databases.driver import Database, Lost, Refused, Session
+from grader.nodes.histories.history import NEVER
 from grader.nodes.histories.transactions import Op, Transaction
 
 SOON, LATER = 0.0005, 0.01  # seconds between two looks at who waits
-ABORTED = "rolled back by its client"
+ABORTED, LOST = "rolled back by its client", "connection lost"
 
 
 @dataclass
 class Running:
     """A transaction on its way."""
 
-    index: int
     client: Client
     planned: Planned
     process: int
-    called: int
+    called: int = -1  # the places of its events in the history
+    ended: int = -1
     place: int = 0  # the next step
     read: list[Any] = field(default_factory=list)  # by operation: what it read, or what it wrote
     waited: bool = False
     status: str = ""  # "ok", "fail" or "info" once it is over
-    returned: float = float("inf")
     why: str = ""  # what the database said where it was refused
 
     @property
@@ -72,7 +72,7 @@ class Stage:
 
     def play(self, scene: Scene) -> None:
         """Run a scene to its end. Raises BadRequest where the database cannot be used any more."""
-        running = [self._open(len(self.played) + at, planned) for at, planned in enumerate(scene.planned)]
+        running = [self._open(planned) for planned in scene.planned]
         for place in scene.order:
             self._step(running, place)
         while any(not one.status for one in running):
@@ -88,11 +88,11 @@ class Stage:
         for client in self.clients:
             client.finish()
 
-    def _open(self, index: int, planned: Planned) -> Running:
+    def _open(self, planned: Planned) -> Running:
         client = self.clients[self._turn % len(self.clients)]
         self._turn += 1
         client.done = Done()
-        return Running(index, client, planned, client.process, -1)
+        return Running(client, planned, client.process)
 
     def _step(self, running: Sequence[Running], place: int) -> None:
         """Let a transaction take its next step, unless it waits or is over; then wait for all."""
@@ -153,22 +153,20 @@ class Stage:
             self._end(one, "fail", str(done.error))
         elif isinstance(done.error, Lost):
             unknown = last and not one.planned.aborts
-            self._end(one, "info" if unknown else "fail", f"connection lost: {done.error}")
+            self._end(one, "info" if unknown else "fail", f"{LOST}: {done.error}")
         else:
             raise done.error
 
     def _end(self, one: Running, status: str, why: str) -> None:
         one.status, one.why = status, why
         values = [[f, key, _plain(value)] for (f, key, _), value in zip(one.planned.ops, one.read, strict=False)]
-        place = self._note(one, status, values if status == "ok" else list(map(list, one.planned.ops)))
+        one.ended = self._note(one, status, values if status == "ok" else list(map(list, one.planned.ops)))
         if status == "info":
             one.client.process += len(self.clients)  # nobody knows, so nobody waits: a new process takes its place
-        else:
-            one.returned = place
 
     def _note(self, one: Running, type_: str, value: Any) -> int:
         """Add an event; its place among all."""
-        event = {"process": one.process, "type": type_, "f": "txn", "value": value}
+        event = {"index": len(self.events), "process": one.process, "type": type_, "f": "txn", "value": value}
         event["time"] = time.monotonic_ns() - self._began
         if one.why:
             event["error"] = one.why
@@ -178,7 +176,8 @@ class Stage:
     def _transaction(self, one: Running) -> Transaction:
         values = one.read if one.status == "ok" else [value for _, _, value in one.planned.ops]
         ops = tuple(Op(f, key, value) for (f, key, _), value in zip(one.planned.ops, values, strict=True))  # type: ignore[arg-type]
-        return Transaction(one.index, one.process, one.status, ops, one.called, one.returned)  # type: ignore[arg-type]
+        returned = NEVER if one.status == "info" else one.ended
+        return Transaction(one.ended, one.process, one.status, ops, one.called, returned)  # type: ignore[arg-type]
 
     def _ended(self) -> None:
         with self._changed:

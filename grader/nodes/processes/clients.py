@@ -157,7 +157,8 @@ class Clients:
     def _note(self, client: Client, type_: str, value: Any, code: int | None = None) -> None:
         op = client.op
         assert op is not None
-        event: Event = {"process": client.process, "type": type_, "f": op.f, "key": op.key, "value": value}
+        event: Event = {"index": len(self.events), "process": client.process, "type": type_, "f": op.f, "key": op.key}
+        event["value"] = value
         event["time"] = int(1e9 * (self.cluster.loop.now() - self.began))
         if code is not None:
             event["error"] = code

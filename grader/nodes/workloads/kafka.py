@@ -144,7 +144,9 @@ def judge(events: Sequence[Event], nodes: Sequence[str]) -> Judgement:
         "committed_offsets_back": sum(one.what in ALLOWED for one in found),
     }
     if wrong:
-        more = f" {counted(len(wrong) - 1, 'more mistake')} of other kinds or keys." if len(wrong) > 1 else ""
+        more = (
+            f". There are {counted(len(wrong) - 1, 'more mistake')} of other kinds or keys." if len(wrong) > 1 else ""
+        )
         return Judgement(False, kafka_words.sentence(wrong[0]) + more, figures)
     reason = silent(nodes, final)
     if reason and sends:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 from grader.nodes.histories import transactions as history
-from grader.nodes.histories.transactions import Transaction
+from grader.nodes.histories.transactions import Transaction, telling
 from grader.nodes.protocol import Body, Malformed, is_integer, quoted
 from grader.nodes.workloads.mix import Mix, transactions
 from grader.nodes.workloads.workload import Call, Event, Judgement, Op, Workload, calls, need
@@ -88,10 +88,10 @@ def _shown(value: Any) -> str:
 
 
 def found(every: Sequence[Call], name: str) -> list[Transaction]:
-    """The transactions of a history, as the isolation checker takes them. `index` counts requests from 0."""
+    """The transactions of a history, as the isolation checker takes them; each is named by its last event's index."""
     return [
-        Transaction(number, call.process, _status(call), _operations(call, name), call.called, call.returned)
-        for number, call in enumerate(every)
+        Transaction(call.index, call.process, _status(call), _operations(call, name), call.called, call.returned)
+        for call in every
         if call.f == "txn"
     ]
 
@@ -117,7 +117,10 @@ def _judge(transactions: Sequence[Transaction], name: str, isolation: str) -> Ju
         "anomalies": {one.kind: list(one.indices) for one in judged.anomalies},
     }
     if not judged.valid:
-        return Judgement(False, str(judged.anomalies[0]), figures)
+        first = judged.anomalies[0]
+        by_index = {one.index: one for one in transactions}
+        words = f"{telling.title(first.kind)}: {telling.sentence(first, by_index)}"
+        return Judgement(False, f"{words} {isolation} forbids that", figures)
     if not committed:
         return Judgement("unknown", "not one transaction was answered with txn_ok", figures)
     return Judgement(True, f"{counted(committed, 'transaction')} took effect as {isolation} asks", figures)

@@ -1,8 +1,8 @@
 """A workload: requests drawn from a seed, what an answer must look like, and the judge of all that happened.
 
-Events are dicts as Jepsen writes them: process, type (invoke, ok, fail or info), f, key, value, time (nanoseconds since
-the first request could be made), error (a code of `grader.nodes.protocol`), and node: who was asked. Reads after
-all faults were over have "final": true.
+Events are dicts as Jepsen writes them: index, process, type (invoke, ok, fail or info), f, key, value, time
+(nanoseconds since the first request could be made), error (a code of `grader.nodes.protocol`), and node: who was asked.
+Reads after all faults were over have "final": true.
 """
 
 from __future__ import annotations
@@ -82,7 +82,8 @@ class Workload:
 class Call:
     """One request and its end. Times in seconds; `end` is None and `type` info where no answer came.
 
-    `called` and `returned` are the places of its two events among all, `returned` infinite where `end` is None.
+    `called` and `returned` are the places of its two events among all, `returned` infinite where `end` is None;
+    `index` is the place of the last event that it has.
     """
 
     f: str
@@ -98,6 +99,7 @@ class Call:
     process: int | str
     called: int
     returned: float
+    index: int
 
     @property
     def ok(self) -> bool:
@@ -116,11 +118,11 @@ def calls(events: Sequence[Event]) -> list[Call]:
             place, called, began = open_.pop(event["process"])
             found[place] = _call(began, called, event, at)
     for place, called, began in open_.values():
-        found[place] = _call(began, called, None, len(events))
+        found[place] = _call(began, called, None, called)
     return [each for each in found if each is not None]
 
 
-def _call(began: Event, called: int, ended: Event | None, returned: int) -> Call:
+def _call(began: Event, called: int, ended: Event | None, index: int) -> Call:
     last = ended or {**began, "type": "info"}
     return Call(
         f=began["f"],
@@ -135,7 +137,8 @@ def _call(began: Event, called: int, ended: Event | None, returned: int) -> Call
         final=bool(began.get("final")),
         process=began["process"],
         called=called,
-        returned=math.inf if last["type"] == "info" else returned,
+        returned=math.inf if last["type"] == "info" else index,
+        index=index,
     )
 
 
