@@ -94,7 +94,7 @@ def _workload(wanted: Wanted) -> Workload:
     if name not in transactions.WRITES and wanted.isolation != transactions.ISOLATION:
         raise BadRequest(f"--isolation is for {' and '.join(transactions.WRITES)}, not for {name}")
     for option, number in (
-        ("--key-count", wanted.key_count or 1),
+        ("--key-count", 1 if wanted.key_count is None else wanted.key_count),
         ("--max-txn-length", wanted.max_txn_length),
         ("--max-writes-per-key", wanted.max_writes_per_key),
     ):

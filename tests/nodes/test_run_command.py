@@ -31,13 +31,24 @@ def rankup(*words: str, folder: Path = ROOT) -> subprocess.CompletedProcess[str]
 
 
 BAD_REQUESTS = {
-    "no such workload": (["--workload=kafka"], "no workload is called 'kafka'; choose from echo"),
+    "no such workload": (["--workload=bank"], "no workload is called 'bank'; choose from echo"),
     "no nodes": (["--nodes=0"], "--nodes must be from 1"),
     "too many nodes": (["--nodes=1000"], "--nodes must be from 1 to 100"),
     "no such fault": (["--nemesis=earthquake"], "no fault is called 'earthquake'; choose from partition"),
     "a fault that needs more nodes": (["--nemesis=pause,ring"], "ring needs at least 4 nodes, and --nodes is 2"),
     "a partition of one": (["--nodes=1", "--nemesis=partition"], "partition needs at least 2 nodes"),
     "no such topology": (["--topology=star"], "no topology is called 'star'"),
+    "no such level": (
+        ["--workload=txn-list-append", "--isolation=acid"],
+        "no isolation level is called 'acid'; choose",
+    ),
+    "a level for echo": (
+        ["--isolation=serializable"],
+        "--isolation is for txn-list-append and txn-rw-register, not for",
+    ),
+    "no keys": (["--workload=kafka", "--key-count=0"], "--key-count must be from 1 to 1,000, not 0"),
+    "no operations": (["--workload=txn-rw-register", "--max-txn-length=0"], "--max-txn-length must be from 1"),
+    "no writes": (["--workload=kafka", "--max-writes-per-key=0"], "--max-writes-per-key must be from 1"),
     "no probability": (["--drop=1"], "--drop must be a probability below 1"),
     "a negative rate": (["--rate=-1"], "--rate"),
     "a time that is none": (["--time-limit=nan"], "--time-limit must be a finite number of seconds above 0"),

@@ -68,5 +68,5 @@ def as_list(text: str | None) -> tuple[int, ...]:
 
 
 def one_line(error: Any) -> str:
-    """A driver's error, for one sentence."""
-    return " ".join(str(error).split()).rstrip(".")
+    """The first line of a driver's error, which says what happened."""
+    return " ".join(str(error).strip().partition("\n")[0].split()).rstrip(".")

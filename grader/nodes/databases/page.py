@@ -9,6 +9,7 @@ from importlib import resources
 from grader.nodes.databases import report
 from grader.nodes.databases.run import Result
 from grader.nodes.histories.page import clean
+from grader.nodes.histories.transactions import picture
 from grader.trace import dark
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
@@ -39,9 +40,9 @@ def html(result: Result) -> str:
 
 
 def _witnesses(result: Result) -> Iterator[str]:
-    for _, name, words, rows in report.witnesses(result):
-        yield f"<h2>{escape(name)}</h2><p>{escape(words)}</p>"
-        yield from _table(("transaction", "client", "operations", "outcome"), rows)
+    by_index = {one.index: one for one in result.transactions}
+    for anomaly, title in report.titled(result):
+        yield f'<figure class="follows">{picture.svg(anomaly, by_index, title)}</figure>'
 
 
 def _crossings(result: Result) -> Iterator[str]:

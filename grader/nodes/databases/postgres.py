@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
-from urllib.parse import urlsplit, urlunsplit
 
 from grader.nodes.databases.driver import Lost, Refused, Value, one_line
 from grader.submission import BadRequest
@@ -28,11 +28,10 @@ CONNECT_SECONDS = 10
 DEADLOCK = "20ms"  # after which a waiting session looks for one; ordinary users must leave it at the server's 1 s
 
 
-def shown(url: str) -> str:
-    """The URL without its password."""
-    parts = urlsplit(url)
-    user, _, host = parts.netloc.rpartition("@")
-    return urlunsplit(parts._replace(netloc=f"{user.partition(':')[0]}@{host}" if user else host))
+def shown(text: str) -> str:
+    """A URL, or a text that quotes one, without passwords."""
+    text = re.sub(r"//([^/?#\s:]*):[^/?#\s]*@", r"//\1@", text)
+    return re.sub(r"([?&]password=)[^&\s]*", r"\1...", text)
 
 
 class PostgreSQL:
@@ -58,7 +57,7 @@ class PostgreSQL:
         try:
             made = self.driver.connect(self._url, connect_timeout=CONNECT_SECONDS, application_name="rankup")
         except (self.driver.Error, UnicodeError) as error:
-            raise BadRequest(f"{shown(self._url)} cannot be reached: {one_line(error)}") from None
+            raise BadRequest(f"{shown(self._url)} cannot be reached: {shown(one_line(error))}") from None
         made.autocommit = True
         return made
 

@@ -62,20 +62,17 @@ def outcome(crossed: Crossed) -> str:
     return "no anomaly" + (f": {listed(done)}" if done else "")
 
 
-def witnesses(result: Result) -> Iterator[tuple[Anomaly, str, str, list[tuple[str, str, str, str]]]]:
-    """Each anomaly, the forbidden ones first: itself, its title, its sentence, its transactions as rows."""
-    by_index = {one.index: one for one in result.transactions}
+def titled(result: Result) -> Iterator[tuple[Anomaly, str]]:
+    """Each anomaly, the forbidden ones first, with its title."""
     rest = [one for one in result.anomalies if one not in result.forbidden]
-    for one in (*result.forbidden, *rest):
-        more = "" if one in result.forbidden else f", which {result.level} allows"
-        rows = [_row(index, by_index) for index in dict.fromkeys(one.indices)]
-        yield one, telling.title(one.kind) + more, telling.sentence(one, by_index), rows
+    yield from ((one, telling.title(one.kind)) for one in result.forbidden)
+    yield from ((one, f"{telling.title(one.kind)}, which {result.level} allows") for one in rest)
 
 
-def _row(index: int, by_index: Mapping[int, Transaction]) -> tuple[str, str, str, str]:
+def _row(index: int, by_index: Mapping[int, Transaction]) -> tuple[str, str, str]:
     one = by_index[index]
-    ended = {"ok": "committed", "fail": "did not happen", "info": "unknown"}[one.status]
-    return f"T{index}", called(one.process), "; ".join(map(telling.op, one.ops)), ended
+    ended = {"ok": "", "fail": "; did not happen", "info": "; nobody knows whether it happened"}[one.status]
+    return f"T{index}", called(one.process), "; ".join(map(telling.op, one.ops)) + ended
 
 
 def show(result: Result) -> None:
@@ -83,12 +80,13 @@ def show(result: Result) -> None:
     console = Console(highlight=False)
     mark, colour = ("✓", "green") if result.valid else ("✗", "red")
     console.print(f"[bold {colour}]{mark} {escape(verdict(result))}[/]  {escape(title(result))}")
-    for _, name, words, transactions in witnesses(result):
+    by_index = {one.index: one for one in result.transactions}
+    for anomaly, name in titled(result):
         console.print(Padding(Text(name, style="bold"), (1, 0, 0, 2)))
-        console.print(Padding(Text(words), (0, 0, 0, 2)))
+        console.print(Padding(Text(telling.sentence(anomaly, by_index)), (0, 0, 0, 2)))
         table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
-        for row in transactions:
-            table.add_row(*map(Text, row))
+        for index in dict.fromkeys(anomaly.indices):
+            table.add_row(*map(Text, _row(index, by_index)))
         console.print(Padding(table, (0, 0, 0, 4)))
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     for head in HEADS:

@@ -196,6 +196,8 @@ def _checked(wanted: Wanted) -> Callable[[], Database]:
     scheme = wanted.database.partition(":")[0]
     if scheme in ("postgresql", "postgres", "postgresql+psycopg2"):
         _has(wanted.isolation, "PostgreSQL", postgres.SAID)
+        if wanted.database.partition("?")[0].count("@") > 1:
+            raise BadRequest("--database has more than one @; write %40 for an @ in a name or password")
         return lambda: postgres.PostgreSQL(wanted.database, wanted.isolation, table, lists)
     if scheme == "sqlite":
         _has(wanted.isolation, "SQLite", sqlite.SAID)

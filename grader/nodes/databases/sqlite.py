@@ -31,6 +31,7 @@ class SQLite:
         self.path = (self._folder or Path()) / "run.db" if path is None else path
         self._new = path is not None and not path.exists()
         self._main: sqlite3.Connection | None = None
+        self._made = False
         try:
             with _refusals():
                 self._main = self.open()
@@ -43,7 +44,7 @@ class SQLite:
                     raise BadRequest("this SQLite was built without a shared cache, so it has no read uncommitted")
         except BaseException as error:
             self.close()
-            if isinstance(error, Refused):
+            if isinstance(error, Refused | BadRequest):
                 raise BadRequest(f"{self.path}: {error}") from None
             raise
 
@@ -62,6 +63,7 @@ class SQLite:
             self._main.execute(f"CREATE TABLE {self.table} (k TEXT PRIMARY KEY, v {'TEXT' if self.lists else 'INT'})")
             self._main.executemany(f"INSERT INTO {self.table} (k) VALUES (?)", [(key,) for key in keys])
             self._main.execute("COMMIT")
+            self._made = True
 
     def connect(self) -> _Session:
         return _Session(self)
@@ -72,7 +74,7 @@ class SQLite:
     def close(self) -> None:
         main, self._main = self._main, None
         try:
-            if main is not None and self._folder is None and not self._new:
+            if main is not None and self._made and self._folder is None and not self._new:
                 with _stopping(self.path, f". The table {self.table} is still there"):
                     main.execute(f"DROP TABLE IF EXISTS {self.table}")
         finally:

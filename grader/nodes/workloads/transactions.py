@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from grader.nodes.histories import transactions as history
 from grader.nodes.histories.transactions import Transaction, telling
+from grader.nodes.histories.transactions import picture as drawn
 from grader.nodes.protocol import Body, Malformed, is_integer, quoted
 from grader.nodes.workloads.mix import Mix, transactions
 from grader.nodes.workloads.workload import Call, Event, Judgement, Op, Workload, calls, need
@@ -36,7 +37,10 @@ def workload(name: str, isolation: str = ISOLATION, mix: Mix = MIX) -> Workload:
         return _judge(found(calls(events), name), name, isolation)
 
     def picture(events: Sequence[Event], faults: Sequence[Fault]) -> str:
-        return ""
+        transactions = found(calls(events), name)
+        judged = history.check(transactions, isolation, name.removeprefix("txn-"))
+        by_index = {one.index: one for one in transactions}
+        return "".join(drawn.svg(one, by_index, telling.title(one.kind)) for one in judged.anomalies[:1])
 
     return Workload(
         name=name,
@@ -119,8 +123,8 @@ def _judge(transactions: Sequence[Transaction], name: str, isolation: str) -> Ju
     if not judged.valid:
         first = judged.anomalies[0]
         by_index = {one.index: one for one in transactions}
-        words = f"{telling.title(first.kind)}: {telling.sentence(first, by_index)}"
-        return Judgement(False, f"{words} {isolation} forbids that", figures)
+        what = f"the history is not {isolation}: it shows {telling.title(first.kind)}"
+        return Judgement(False, f"{what}. {telling.sentence(first, by_index)}", figures)
     if not committed:
         return Judgement("unknown", "not one transaction was answered with txn_ok", figures)
     return Judgement(True, f"{counted(committed, 'transaction')} took effect as {isolation} asks", figures)

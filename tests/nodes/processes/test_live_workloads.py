@@ -12,6 +12,7 @@ from often import often
 from grader.nodes.processes.network import Weather
 
 ROUGH = Weather(latency=0.005, drop=0.1, duplicate=0.1)
+MANY = {"rate": 200.0}
 CUT = {"kinds": ("partition",), "interval": 0.3, "seconds": 1.0}
 
 
@@ -40,6 +41,12 @@ RIGHT = {
     "g-counter, lost and doubled": Try("g-counter", ("gossip.py", "counter"), more={"weather": ROUGH}),
     "g-counter over seq-kv": Try("g-counter", ("counter_over_kv.py", "seq-kv")),
     "g-counter by cas on lin-kv": Try("g-counter", ("cas_counter.py", "lin-kv")),
+    "list-append on a leader": Try("txn-list-append", ("txn_store.py", "append", "leader")),
+    "rw-register on a leader": Try("txn-rw-register", ("txn_store.py", "w", "leader")),
+    "logs on a leader": Try("kafka", ("logs.py", "leader")),
+    "logs on a leader, killed and started again": Try(
+        "kafka", ("logs.py", "leader", "disk"), more={"kinds": ("kill",), "interval": 0.3, "seconds": 1.0}
+    ),
     "g-counter on one node": Try("g-counter", ("gossip.py", "counter"), nodes=1),
 }
 WRONG = {
@@ -47,6 +54,15 @@ WRONG = {
     "a broadcast that stays where it is": Try("broadcast", ("gossip_wrong.py", "alone"), "did not have"),
     "a broadcast that is told once": Try("broadcast", ("gossip_wrong.py", "once"), "did not have", more=CUT),
     "a broadcast that is told twice": Try("broadcast", ("gossip_wrong.py", "list"), "in one read"),
+    "lists on every node for itself": Try(
+        "txn-list-append", ("txn_store.py", "append", "alone"), "not strict-ser", more=MANY
+    ),
+    "registers on every node for itself": Try(
+        "txn-rw-register", ("txn_store.py", "w", "alone"), "not strict-ser", more=MANY
+    ),
+    "logs on every node for itself": Try("kafka", ("logs.py", "alone"), "offset"),
+    "logs that lose what they acknowledged": Try("kafka", ("logs.py", "loses"), "offset 0"),
+    "logs that skip": Try("kafka", ("logs.py", "skips"), "without offset"),
     "a counter that counts twice": Try("pn-counter", ("gossip_wrong.py", "twice"), "read"),
     "a counter that loses what it counted": Try("g-counter", ("cas_counter.py", "lww-kv"), "too little"),
 }
@@ -57,7 +73,15 @@ def ran(each: Try, **more: float) -> Any:
 
 
 @pytest.mark.parametrize(
-    "each", often(RIGHT, "echo", "unique ids, killed and started again", "broadcast, cut off, lost, late and doubled")
+    "each",
+    often(
+        RIGHT,
+        "echo",
+        "unique ids, killed and started again",
+        "broadcast, cut off, lost, late and doubled",
+        "list-append on a leader",
+        "logs on a leader",
+    ),
 )
 def test_right_programs_are_right(each: Try) -> None:
     outcome = ran(each)
@@ -66,7 +90,16 @@ def test_right_programs_are_right(each: Try) -> None:
     assert outcome.to_json()["availability"] > 0
 
 
-@pytest.mark.parametrize("each", often(WRONG, "ids of one node only", "a counter that counts twice"))
+@pytest.mark.parametrize(
+    "each",
+    often(
+        WRONG,
+        "ids of one node only",
+        "a counter that counts twice",
+        "lists on every node for itself",
+        "logs that skip",
+    ),
+)
 def test_wrong_programs_are_wrong(each: Try) -> None:
     outcome = ran(each, settle_seconds=0.5)
     assert outcome.judgement.valid is False
