@@ -25,6 +25,7 @@ REFUSALS = {
     "57014": "canceled",
 }
 CONNECT_SECONDS = 10
+QUIET = "autovacuum_enabled = off"  # with statistics the planner would read the whole table, which SSI counts as a read
 DEADLOCK = "20ms"  # after which a waiting session looks for one; ordinary users must leave it at the server's 1 s
 
 
@@ -64,7 +65,7 @@ class PostgreSQL:
     def create(self, keys: Iterable[str]) -> None:
         kind = "integer[] NOT NULL DEFAULT '{}'" if self.lists else "integer"
         with self._stopping(), self._main.cursor() as cursor:
-            cursor.execute(f"CREATE TABLE {self.table} (k text PRIMARY KEY, v {kind})")
+            cursor.execute(f"CREATE TABLE {self.table} (k text PRIMARY KEY, v {kind}) WITH ({QUIET})")
             self._made = True
             cursor.execute(f"INSERT INTO {self.table} (k) SELECT unnest(%s)", (list(keys),))
 
@@ -72,30 +73,53 @@ class PostgreSQL:
         return _Session(self)
 
     def waits(self, pids: Collection[int]) -> Mapping[int, frozenset[int]]:
-        with self._stopping(), self._main.cursor() as cursor:
-            cursor.execute("SELECT pid, pg_blocking_pids(pid) FROM unnest(%s) AS pid", (list(pids),))
-            return {pid: frozenset(holders) for pid, holders in cursor.fetchall()}
+        asked = "SELECT pid, pg_blocking_pids(pid) FROM unnest(%s::int[]) AS pid"
+        with self._stopping():
+            try:
+                found = self._rows(asked, list(pids))
+            except self.driver.Error:
+                if not self._main.closed:
+                    raise
+                self._main = self.open()
+                found = self._rows(asked, list(pids))
+        return {pid: frozenset(holders) for pid, holders in found}
+
+    def _rows(self, statement: str, value: Any) -> list[Any]:
+        with self._main.cursor() as cursor:
+            cursor.execute(statement, (value,))
+            return list(cursor.fetchall())
 
     def close(self) -> None:
         made, self._made = self._made, False
         try:
             if made:
-                left = f". The table {self.table} is still there. Remove it with DROP TABLE {self.table}"
-                if self._main.closed:
-                    self._main = self.open()
-                with self._stopping(left), self._main.cursor() as cursor:
-                    cursor.execute("SET lock_timeout = '10s'")
-                    cursor.execute(f"DROP TABLE {self.table}")
+                self._drop()
         finally:
             self._main.close()
 
+    def _drop(self) -> None:
+        for attempt in ("first", "on a new connection"):
+            try:
+                if self._main.closed:
+                    self._main = self.open()
+                with self._main.cursor() as cursor:
+                    cursor.execute("SET lock_timeout = '10s'")
+                    cursor.execute(f"DROP TABLE {self.table}")
+                return
+            except (self.driver.Error, BadRequest) as error:
+                if attempt != "first" or not self._main.closed:
+                    raise BadRequest(
+                        f"the table {self.table} could not be removed: {shown(one_line(error))}. Remove it with "
+                        f"DROP TABLE {self.table}"
+                    ) from None
+
     @contextlib.contextmanager
-    def _stopping(self, more: str = "") -> Iterator[None]:
+    def _stopping(self) -> Iterator[None]:
         """What goes wrong here, no run can go on with."""
         try:
             yield
         except self.driver.Error as error:
-            raise BadRequest(f"{self.name} says: {one_line(error)}{more}") from None
+            raise BadRequest(f"{self.name} says: {one_line(error)}") from None
 
 
 class _Session:

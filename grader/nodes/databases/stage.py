@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from grader.nodes.databases.clients import Client, Done
+from grader.nodes.databases.clients import Client
 from grader.nodes.databases.crossings import Planned, Scene
 from grader.nodes.databases.driver import Database, Lost, Refused, Session
 from grader.nodes.histories.history import NEVER
@@ -22,7 +22,7 @@ SOON, LATER = 0.0005, 0.01  # seconds between two looks at who waits
 ABORTED, LOST = "rolled back by its client", "connection lost"
 
 
-@dataclass
+@dataclass(eq=False)
 class Running:
     """A transaction on its way."""
 
@@ -33,13 +33,14 @@ class Running:
     ended: int = -1
     place: int = 0  # the next step
     read: list[Any] = field(default_factory=list)  # by operation: what it read, or what it wrote
+    asked: bool = False  # its client has a step, whose end was not taken in yet
     waited: bool = False
     status: str = ""  # "ok", "fail" or "info" once it is over
     why: str = ""  # what the database said where it was refused
 
     @property
     def busy(self) -> bool:
-        return self.client.done is None
+        return self.asked and self.client.done is None
 
 
 @dataclass(frozen=True)
@@ -91,49 +92,48 @@ class Stage:
     def _open(self, planned: Planned) -> Running:
         client = self.clients[self._turn % len(self.clients)]
         self._turn += 1
-        client.done = Done()
         return Running(client, planned, client.process)
 
     def _step(self, running: Sequence[Running], place: int) -> None:
         """Let a transaction take its next step, unless it waits or is over; then wait for all."""
         one = running[place]
-        if one.status or one.busy:
+        if one.status or one.asked:
             return
         if one.called < 0:
             one.called = self._note(one, "invoke", list(map(list, one.planned.ops)))
+        one.asked = True
         one.client.ask(_statement(one))
-        self._quiet(running)
+        self._quiet(one, running)
 
-    def _quiet(self, running: Sequence[Running]) -> None:
-        """Wait until every client is done with its step, or waits for one that has none."""
-        pause = SOON
-        asked = {id(one) for one in running if one.busy}
+    def _quiet(self, stepped: Running, running: Sequence[Running]) -> None:
+        """Wait until every client is done with its step, or waits for one that has none.
+
+        The one that took the step ends it first, also where that let others go on: so the history is always the same.
+        """
+        pause, stuck = SOON, list[Running]()
         while True:
-            for one in running:
-                if id(one) in asked and not one.busy:
-                    asked.discard(id(one))
-                    self._take_in(one)
-            if not asked:
+            if not stepped.busy or stepped in stuck:
+                for one in (stepped, *running):
+                    if one.asked and not one.busy:
+                        one.asked, stuck = False, []
+                        self._take_in(one)
+            asked = [one for one in running if one.asked]
+            if all(one in stuck for one in asked):
                 return
-            busy = [one for one in running if id(one) in asked]
             with self._changed:
-                if all(one.busy for one in busy):
+                if all(one.busy for one in asked):
                     self._changed.wait(pause)
-            if not all(one.busy for one in busy):
-                continue
             pause = min(2 * pause, LATER)
-            stuck = self._stuck(busy, running)
+            stuck = self._stuck([one for one in asked if one.busy], running)
             for one in stuck:
                 one.waited = True
-            if len(stuck) == len(busy):
-                return
 
     def _stuck(self, busy: Sequence[Running], running: Sequence[Running]) -> list[Running]:
         """Those that wait for a transaction of ours which does nothing now; not those that wait for each other only,
         which is a deadlock and for the database to end."""
         pids = {pid: one for one in busy if (pid := one.client.pid) is not None}
         ours = {one.client.pid for one in running if not one.status}
-        waits = self._database.waits(pids)
+        waits = self._database.waits(pids) if pids else {}
         return [one for pid, one in pids.items() if set(_reached(pid, waits)) & (ours - pids.keys())]
 
     def _take_in(self, one: Running) -> None:

@@ -1,0 +1,270 @@
+"""`rankup history run` on a PostgreSQL server of its own, where PostgreSQL is installed."""
+
+from __future__ import annotations
+
+import glob
+import json
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from grader.nodes.databases import run
+from grader.nodes.databases.crossings import CROSSED
+from grader.nodes.databases.run import Result, Wanted
+from grader.nodes.databases.stage import Stage
+from grader.submission import BadRequest
+
+psycopg2 = pytest.importorskip("psycopg2", reason="psycopg2 is not installed: pip install psycopg2-binary")
+PROGRAM = shutil.which("pg_ctl") or next(iter(sorted(glob.glob("/usr/lib/postgresql/*/bin/pg_ctl"))[-1:]), None)
+USER = "postgres" if os.geteuid() == 0 else pwd.getpwuid(os.geteuid()).pw_name
+
+
+def _user_is_known() -> bool:
+    try:
+        pwd.getpwnam(USER)
+    except KeyError:
+        return False
+    return True
+
+
+pytestmark = [
+    pytest.mark.heavy,
+    pytest.mark.skipif(PROGRAM is None, reason="PostgreSQL is not installed: no pg_ctl"),
+    pytest.mark.skipif(not _user_is_known(), reason="PostgreSQL does not run as root, and there is no user postgres"),
+]
+
+
+class Server:
+    """PostgreSQL in a folder of its own, reached by a socket in it and by nothing else."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.data = folder, folder / "data"
+        self.url = f"postgresql://rankup@/postgres?host={folder}"
+
+    def run(self, *arguments: str) -> None:
+        as_user = USER if os.geteuid() == 0 else None
+        assert PROGRAM is not None
+        command = [PROGRAM, "-D", str(self.data), "-s", "-w", *arguments]
+        groups = None if as_user is None else list[str]()
+        done = subprocess.run(
+            command, user=as_user, extra_groups=groups, cwd=self.folder, stdin=subprocess.DEVNULL, capture_output=True
+        )
+        assert done.returncode == 0, done.stderr
+
+    def start(self) -> None:
+        socket_only = f"-c listen_addresses= -c unix_socket_directories={self.folder} -c fsync=off"
+        self.run("start", "-o", socket_only, "-l", str(self.folder / "log"))
+
+    def ask(self, statement: str) -> list[Any]:
+        connection = psycopg2.connect(self.url)
+        connection.autocommit = True
+        try:
+            with connection.cursor() as cursor:
+                cursor.execute(statement)
+                return list(cursor.fetchall()) if cursor.description else []
+        finally:
+            connection.close()
+
+    def left(self) -> list[Any]:
+        """What a run left: its tables, and its connections, once those had time to notice."""
+        tables = self.ask("SELECT relname FROM pg_class WHERE relname LIKE 'rankup%'")
+        gone = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'rankup'"
+        while self.ask(gone) != [(0,)]:
+            pass
+        return tables
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    folder = Path(tempfile.mkdtemp(prefix="rankup-pg-"))  # not below pytest's: another user must get at it
+    try:
+        if os.geteuid() == 0:
+            shutil.chown(folder, USER)
+        made = Server(folder)
+        made.run("initdb", "-o", "--auth=trust --username=rankup --no-sync --locale=C --encoding=UTF8")
+        made.start()
+        try:
+            yield made
+        finally:
+            made.run("stop", "-m", "immediate")
+    finally:
+        shutil.rmtree(folder)
+
+
+def played(server: Server, isolation: str, workload: str = "txn-list-append", **more: Any) -> Result:
+    result = run.play(Wanted(server.url, isolation, workload, **{"transactions": 80, "seed": 1, **more}))
+    assert server.left() == []
+    return result
+
+
+def found(result: Result) -> dict[str, tuple[str, ...]]:
+    return {each.crossing.name: each.kinds for each in result.crossed}
+
+
+BOTH = pytest.mark.parametrize("workload", ["txn-list-append", "txn-rw-register"])
+
+
+@BOTH
+@pytest.mark.parametrize("transactions", [CROSSED, 150])
+def test_repeatable_read_is_snapshot_isolation(server: Server, workload: str, transactions: int) -> None:
+    for seed in range(3):
+        result = played(server, "repeatable-read", workload, transactions=transactions, seed=seed)
+        assert {one.kind for one in result.forbidden} == {"G2-item"}
+        assert result.said == "REPEATABLE READ"
+        assert result.kept == ["read-uncommitted", "read-committed", "snapshot-isolation"]
+        shown = {name for name, kinds in found(result).items() if kinds}
+        assert shown == {"circular reads", "write skew", "read-only"}, "and nothing else, whatever the seed"
+    snapshot = played(server, "snapshot-isolation", workload)
+    assert snapshot.valid
+    assert [one.kind for one in snapshot.anomalies] == ["G2-item"]
+
+
+@BOTH
+@pytest.mark.parametrize("isolation", ["serializable", "strict-serializable"])
+def test_serializable_shows_nothing(server: Server, workload: str, isolation: str) -> None:
+    for seed in range(3):
+        result = played(server, isolation, workload, transactions=150, seed=seed)
+        assert result.anomalies == ()
+        refused = {each.crossing.name for each in result.crossed if "serialization failure" in each.refused}
+        assert refused == {"dirty write", "circular reads", "lost update", "write skew", "read-only"}
+
+
+@BOTH
+@pytest.mark.parametrize("isolation", ["read-committed", "read-uncommitted"])
+def test_read_committed_loses_updates_and_shows_read_skew(server: Server, workload: str, isolation: str) -> None:
+    result = played(server, isolation, workload, transactions=CROSSED)
+    assert result.valid
+    told = found(result)
+    assert "lost-update" in told["lost update"]
+    assert told["read skew"] == ("G-single",)
+    assert told["write skew"] == told["read-only"] == told["circular reads"] == ("G2-item",)
+    assert [told[name] for name in ("dirty write", "aborted read", "intermediate read")] == [(), (), ()]
+    judged = played(server, isolation, workload, transactions=CROSSED, judged_as="serializable")
+    assert {one.kind for one in judged.forbidden} == {"lost-update", "G-single", "G2-item"}
+    assert all(each.waited == (each.crossing.name in ("dirty write", "lost update")) for each in judged.crossed)
+
+
+def test_the_crossings_come_out_the_same_each_time(server: Server) -> None:
+    def told() -> list[Any]:
+        result = played(server, "repeatable-read", transactions=CROSSED)
+        return [{**event, "time": 0} for event in result.events]
+
+    first = told()
+    assert all(told() == first for _ in range(5))
+
+
+def test_deadlocks_are_refusals(server: Server) -> None:
+    result = played(server, "read-committed", transactions=300, keys=2, clients=8)
+    assert result.refusals["deadlock"] > 0
+    assert result.ends["ok"] > 200
+
+
+def test_a_connection_that_is_ended_from_outside_is_made_again(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    ended: list[int] = []
+    play = Stage.play
+
+    def and_end_one(self: Stage, scene: Any) -> None:
+        pid = self.clients[self._turn % len(self.clients)].pid
+        if not scene.crossing and len(ended) < 3 and pid is not None:
+            ended.append(pid)
+            server.ask(f"SELECT pg_terminate_backend({pid}, 10000)")
+        play(self, scene)
+
+    monkeypatch.setattr(Stage, "play", and_end_one)
+    result = played(server, "serializable", transactions=150)
+    assert len(ended) == 3
+    assert result.valid
+    assert sum(count for why, count in result.refusals.items() if why.startswith("connection lost")) == 3
+    assert result.ends["info"] == 0, "each was lost before its commit was sent"
+
+
+def test_a_server_that_stops_is_one_sentence_that_names_the_table(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    play, stopped = Stage.play, list[bool]()
+
+    def and_stop(self: Stage, scene: Any) -> None:
+        if len(self.played) >= 10 and not stopped:
+            stopped.append(True)
+            server.run("stop", "-m", "immediate")
+        play(self, scene)
+
+    monkeypatch.setattr(Stage, "play", and_stop)
+    with pytest.raises(BadRequest, match=r"the table (rankup_\w+) could not be removed: .* DROP TABLE \1$") as raised:
+        run.play(Wanted(server.url, "serializable", seed=1))
+    assert str(raised.value).isprintable()
+    server.start()
+    left = server.left()
+    assert len(left) == 1
+    server.ask(f"DROP TABLE {left[0][0]}")
+
+
+def test_who_may_make_no_table_is_told_so(server: Server) -> None:
+    server.ask("CREATE ROLE guest LOGIN")
+    with pytest.raises(BadRequest, match="permission denied for schema public"):
+        run.play(Wanted(server.url.replace("rankup@", "guest@"), "serializable"))
+    with pytest.raises(BadRequest, match=r'cannot be reached: .* database "nowhere" does not exist'):
+        run.play(Wanted(server.url.replace("/postgres?", "/nowhere?"), "serializable"))
+
+
+def test_an_ordinary_user_can_run_it(server: Server) -> None:
+    server.ask("CREATE ROLE ada LOGIN")
+    server.ask("CREATE SCHEMA ada AUTHORIZATION ada")
+    result = run.play(Wanted(server.url.replace("rankup@", "ada@"), "repeatable-read", transactions=CROSSED))
+    assert {one.kind for one in result.forbidden} == {"G2-item"}
+    assert server.left() == []
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM], ids=lambda how: how.name)
+def test_a_run_that_is_stopped_leaves_nothing(server: Server, how: signal.Signals) -> None:
+    words = ["history", "run", f"--database={server.url}", "--transactions=20000", "--isolation=read-committed"]
+    command = [sys.executable, "-c", "from grader.cli import main; main()", *words]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    try:
+        busy = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'rankup' AND query LIKE 'UPDATE%'"
+        while server.ask(busy) == [(0,)] and process.poll() is None:
+            pass
+        process.send_signal(how)
+        assert process.wait(timeout=60) == 130
+    finally:
+        process.kill()
+        process.wait()
+    assert server.left() == []
+
+
+def test_a_client_that_waits_when_the_run_is_stopped_is_ended(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(self: Stage, busy: Any, running: Any) -> Any:
+        found = stuck(self, busy, running)
+        if found:
+            raise KeyboardInterrupt
+        return found
+
+    stuck = Stage._stuck
+    monkeypatch.setattr(Stage, "_stuck", interrupt)
+    before = threading.active_count()
+    with pytest.raises(KeyboardInterrupt):
+        run.play(Wanted(server.url, "read-committed"))
+    assert threading.active_count() == before
+    assert server.left() == []
+
+
+def test_the_command_finds_write_skew(server: Server, tmp_path: Path) -> None:
+    words = ["history", "run", f"--database={server.url}", "--isolation=repeatable-read", "--seed=1"]
+    history = tmp_path / "a.jsonl"
+    command = [sys.executable, "-c", "from grader.cli import main; main()", *words, "--json", f"--history={history}"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100)
+    assert (done.returncode, done.stderr) == (1, "")
+    told = json.loads(done.stdout)
+    assert told["crossings"]["write skew"]["found"] == ["G2-item"]
+    assert told["nothing_against"][-1] == "snapshot-isolation"
+    assert len(history.read_text().splitlines()) == 2 * sum(told["transactions"].values())
