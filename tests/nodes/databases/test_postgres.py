@@ -77,7 +77,7 @@ class Server:
 
     def left(self) -> list[Any]:
         """What a run left: its tables, and its connections, once those had time to notice."""
-        tables = self.ask("SELECT relname FROM pg_class WHERE relname LIKE 'rankup%'")
+        tables = self.ask("SELECT relname FROM pg_class WHERE relkind = 'r' AND relname LIKE 'rankup%'")
         gone = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'rankup'"
         while self.ask(gone) != [(0,)]:
             pass
