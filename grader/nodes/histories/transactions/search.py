@@ -90,8 +90,9 @@ def cut(graph: Graph) -> Part:
     return Part([node for node in range(count) if room_of[node] >= 0], out)
 
 
-def closed(part: Part, kinds: Sequence[Kind], rooms: Rooms) -> list[Pair]:
-    """The rw edges from whose target a way of `kinds` leads back to their source."""
+def closed(part: Part, kinds: Sequence[Kind], rooms: Rooms, abreast: int = _ABREAST) -> list[Pair]:
+    """The rw edges from whose target a way of `kinds` leads back to their source; `abreast` of them are followed at
+    once, as bits, along a topological order."""
     ways = part.following(kinds, rooms)
     if not any(ways.values()):
         return []
@@ -111,7 +112,7 @@ def closed(part: Part, kinds: Sequence[Kind], rooms: Rooms) -> list[Pair]:
         following[place[name[node]]] += [place[name[target]] for target in targets]
     asked.sort()
     return found + [
-        pair for at in range(0, len(asked), _ABREAST) for pair in _reached(following, asked[at : at + _ABREAST])
+        pair for at in range(0, len(asked), abreast) for pair in _reached(following, asked[at : at + abreast])
     ]
 
 

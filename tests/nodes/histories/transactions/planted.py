@@ -44,7 +44,8 @@ def parsed(text: str) -> tuple[Status, tuple[Op, ...]]:
             status, text = word, text.removeprefix(f"{word}: ")
     ops = []
     for one in _words(text):
-        key, rest = one[0], one[1:]
+        at = next(at for at, c in enumerate(one) if c in "+=[?") if set(one) & set("+=[?") else 1
+        key, rest = one[:at], one[at:]
         if rest[0] == "+":
             ops.append(Op("append", key, int(rest[1:])))
         elif rest[0] == "=":
