@@ -100,7 +100,8 @@ def told(row: dict[str, Any]) -> str:
     return (
         f"{row['level']:20} {row['workload']:11} {row['transactions']:8,} {row['keys']:5} {row['clients']:4} "
         f"{row['writes']:6} {row['elements_read']:11,} {row['kinds']:5} | {row['seconds']:7.2f} "
-        f"{row['per_second']:9,.0f} | {row['reading_json']:6.2f} {row['reading_edn']:6.2f} | {row['memory'] / 2**20:5.0f}"
+        f"{row['per_second']:9,.0f} | {row['reading_json']:6.2f} {row['reading_edn']:6.2f} | "
+        f"{row['memory'] / 2**20:5.0f}"
     )
 
 

@@ -115,6 +115,14 @@ def test_serializable_is_that_an_order_explains_all(level: str, seed: int) -> No
     assert check(history, level).valid == brute.serial(history, real_time, sessions)
 
 
+@given(SEEDS)
+def test_registers_that_an_order_explains_have_no_anomaly(seed: int) -> None:
+    history = brute.registers(random.Random(seed), 5)
+    for level, (real_time, sessions) in LEVELS.items():
+        if brute.serial(history, real_time, sessions, registers=True):
+            assert check(history, level, "rw-register", linearizable_keys=real_time).anomalies == ()
+
+
 def test_an_index_is_a_name() -> None:
     same = [Transaction(1, 0, "ok", ()), Transaction(1, 1, "ok", ())]
     with pytest.raises(ValueError, match="the same index"):
