@@ -159,37 +159,97 @@ SENT = (sends("n1", "k", 1, 0), sends("n2", "k", 2, 1))
 COMMIT = ("n1", "commit_offsets", None, {"k": 1}, "ok", {"k": 1})
 LOGS = {
     "all there": ([*SENT, *finals({"k": BOTH}, {"k": BOTH})], True, "all 2 acknowledged messages"),
-    "in parts": ([*SENT, *finals({"k": ONE}, {"k": BOTH}), polls("n1", {"k": 1}, {"k": [[1, 2]]}, "poll final")],
-                 True, "all 2"),
-    "lost": ([*SENT, *finals({"k": BOTH}, {"k": ONE})], False,
-             "At the end n2 did not return offset 1 of key k to a client that polled the whole log from offset 0"),
-    "lost in the second read": ([*SENT, *finals({"k": BOTH}, {"k": BOTH}), *finals({"k": BOTH}, {"k": ONE})], False,
-                                "At the end n2"),
+    "in parts": (
+        [*SENT, *finals({"k": ONE}, {"k": BOTH}), polls("n1", {"k": 1}, {"k": [[1, 2]]}, "poll final")],
+        True,
+        "all 2",
+    ),
+    "lost": (
+        [*SENT, *finals({"k": BOTH}, {"k": ONE})],
+        False,
+        "The send of 2 to n2 at 0.02 s was acknowledged with offset 1 of key 'k', and the poll at n2 at 0.06 s ended",
+    ),
+    "lost in the second read": (
+        [*SENT, *finals({"k": BOTH}, {"k": BOTH}), *finals({"k": BOTH}, {"k": ONE})],
+        False,
+        "and the poll at n2 at 0.10 s ended without it",
+    ),
     "silent": ([*SENT, *finals({"k": BOTH})], False, "n2 did not answer a read, although all faults were over"),
     "nothing": ([("n1", "send", "k", 1, "fail", 1), *finals({}, {})], "unknown", "no message was acknowledged"),
-    "one offset twice": ([*SENT, sends("n1", "k", 3, 1)], False, "Key k: two sends got the same offset. n2 ack"),
-    "back in time": ([sends("n1", "k", 1, 5), sends("n2", "k", 2, 1)], False, "Give a later send a greater offset"),
-    "skipped": ([*SENT, polls("n1", {"k": 0}, {"k": [[1, 2]]})], False,
-                "n1 answered a poll of key k from offset 0 with offset 1, but without offset 0 (0.05 s). n1 had ack"),
-    "changed": ([*SENT, polls("n1", {"k": 0}, {"k": [[0, 7]]})], False, "Key k has two messages at one offset"),
-    "unordered": ([*SENT, polls("n1", {"k": 0}, {"k": BOTH[::-1]})], False, "increasing order of their offsets"),
-    "unasked": ([*SENT, polls("n1", {"k": 1}, {"k": BOTH})], False, "but the client asked from offset 1 on"),
-    "other keys": ([*SENT, polls("n1", {"l": 0}, {"k": BOTH})], False, "asked about other keys"),
-    "from nowhere": ([*SENT, polls("n1", {"k": 0}, {"k": [*BOTH, [2, 9]]})], False, "no client had sent until then"),
-    "twice": ([("n1", "send", "k", 3, "info", 3), polls("n1", {"k": 0}, {"k": [[0, 3]]}),
-               polls("n1", {"k": 1}, {"k": [[1, 3]]})], False, "Append each message once"),
-    "refused": ([("n1", "send", "k", 3, "fail", 3), polls("n2", {"k": 0}, {"k": [[0, 3]]})], False,
-                "had refused to send it"),
-    "unacknowledged and gone": ([*SENT, ("n1", "send", "k", 3, "info", 3), polls("n1", {"k": 2}, {"k": [[2, 3]]}),
-                                 *finals({"k": BOTH}, {"k": BOTH})], False, "at the end no node returned it"),
-    "a commit goes back": ([*SENT, COMMIT, ("n2", "list_committed_offsets", None, ["k"], "ok", {"k": 0}),
-                            ("n2", "commit_offsets", None, {"k": 0}, "ok", {"k": 0}),
-                            *finals({"k": BOTH}, {"k": BOTH})], False, "no client had committed until then"),
-    "a commit forgotten": ([*SENT, COMMIT, ("n2", "list_committed_offsets", None, ["k"], "ok", {}),
-                            *finals({"k": BOTH}, {"k": BOTH})], True, "all 2"),
-    "a commit refused": ([*SENT, ("n1", "commit_offsets", None, {"k": 1}, "fail", {"k": 1}),
-                          ("n2", "list_committed_offsets", None, ["k"], "ok", {"k": 1})], False, "had refused to"),
-}  # fmt: skip
+    "one offset twice": ([*SENT, sends("n1", "k", 3, 1)], False, "Two sends were given offset 1 of key 'k'"),
+    "back in time": (
+        [sends("n1", "k", 1, 5), sends("n2", "k", 2, 1)],
+        False,
+        "The send of 2 to n2 at 0.02 s was given offset 1 of key 'k', although it began after offset 5",
+    ),
+    "skipped": (
+        [*SENT, polls("n1", {"k": 0}, {"k": [[1, 2]]})],
+        False,
+        "The poll at n1 at 0.04 s returned offset 1 of key 'k' but not 1 at offset 0, and that was acknowledged by",
+    ),
+    "changed": (
+        [*SENT, polls("n1", {"k": 0}, {"k": [[0, 7]]})],
+        False,
+        "Offset 0 of key 'k' holds 1 by the send of 1 to n1 at 0.00 s, and 7 by the poll at n1",
+    ),
+    "unordered": ([*SENT, polls("n1", {"k": 0}, {"k": BOTH[::-1]})], False, "The offsets of a poll grow"),
+    "unasked": ([*SENT, polls("n1", {"k": 1}, {"k": BOTH})], False, "but it asked for offsets from 1"),
+    "other keys": ([*SENT, polls("n1", {"l": 0}, {"k": BOTH})], False, "but this key was not asked for"),
+    "from nowhere": (
+        [*SENT, polls("n1", {"k": 0}, {"k": [*BOTH, [2, 9]]})],
+        False,
+        "but no client had sent it for this key",
+    ),
+    "twice": (
+        [
+            ("n1", "send", "k", 3, "info", 3),
+            polls("n1", {"k": 0}, {"k": [[0, 3]]}),
+            polls("n1", {"k": 1}, {"k": [[1, 3]]}),
+        ],
+        False,
+        "A message is in the log once",
+    ),
+    "refused": (
+        [("n1", "send", "k", 3, "fail", 3), polls("n2", {"k": 0}, {"k": [[0, 3]]})],
+        False,
+        "was an error which promises that nothing happened",
+    ),
+    "unacknowledged and gone": (
+        [
+            *SENT,
+            ("n1", "send", "k", 3, "info", 3),
+            polls("n1", {"k": 2}, {"k": [[2, 3]]}),
+            *finals({"k": BOTH}, {"k": BOTH}),
+        ],
+        False,
+        "and in the end no node returns it",
+    ),
+    "a commit goes back": (
+        [
+            *SENT,
+            COMMIT,
+            ("n2", "list_committed_offsets", None, ["k"], "ok", {"k": 0}),
+            ("n2", "commit_offsets", None, {"k": 0}, "ok", {"k": 0}),
+            *finals({"k": BOTH}, {"k": BOTH}),
+        ],
+        False,
+        "and no client had committed that",
+    ),
+    "a commit forgotten": (
+        [*SENT, COMMIT, ("n2", "list_committed_offsets", None, ["k"], "ok", {}), *finals({"k": BOTH}, {"k": BOTH})],
+        True,
+        "all 2",
+    ),
+    "a commit refused": (
+        [
+            *SENT,
+            ("n1", "commit_offsets", None, {"k": 1}, "fail", {"k": 1}),
+            ("n2", "list_committed_offsets", None, ["k"], "ok", {"k": 1}),
+        ],
+        False,
+        "Only the commit of offsets at n1 at 0.04 s asked for it",
+    ),
+}
 
 
 @pytest.mark.parametrize(("told", "valid", "words"), LOGS.values(), ids=LOGS)

@@ -25,6 +25,7 @@ def html(result: Result) -> str:
     body = "\n".join(
         (
             f'<h1>{escape(title)}: <span class="{tone}">{escape(report.verdict(result))}</span></h1>',
+            f"<p>{escape(report.rest(result))}</p>",
             *(f'<p class="facts">{escape(name)}: {escape(words)}</p>' for name, words in report.rows(result)),
             *_witnesses(result),
             *_crossings(result),

@@ -13,7 +13,7 @@ from rich.text import Text
 from grader.nodes.databases.run import Crossed, Result
 from grader.nodes.databases.stage import ABORTED, LOST
 from grader.nodes.histories.history import called
-from grader.nodes.histories.transactions import Anomaly, Transaction, telling
+from grader.nodes.histories.transactions import LEVELS, Anomaly, Transaction, telling
 from grader.says import counted, listed
 
 HEADS = ("crossing", "what the clients do", "what came of it")
@@ -24,6 +24,17 @@ def verdict(result: Result) -> str:
     if result.valid:
         return f"nothing that {result.level} forbids"
     return f"not {result.level}: {', '.join(one.kind for one in result.forbidden)}"
+
+
+def rest(result: Result) -> str:
+    """The strongest levels that the history may have; "" where nothing was found that any of them forbids."""
+    if not result.anomalies:
+        return ""
+    if not result.kept:
+        return "These anomalies are forbidden at every level of isolation."
+    last = {LEVELS[name].forbids: name for name in result.kept}  # of two that forbid the same, the later one
+    strongest = [name for forbids, name in last.items() if not any(forbids < other for other in last)]
+    return f"Nothing here speaks against {listed(strongest)}."
 
 
 def title(result: Result) -> str:
@@ -44,8 +55,6 @@ def rows(result: Result) -> Iterator[tuple[str, str]]:
     kinds = [one.kind for one in result.anomalies if one not in result.forbidden]
     if kinds:
         yield "also found", f"{', '.join(kinds)}, which {result.level} allows"
-    if result.anomalies:
-        yield "nothing against", listed(result.kept) or "no level"
 
 
 def outcome(crossed: Crossed) -> str:
@@ -80,6 +89,8 @@ def show(result: Result) -> None:
     console = Console(highlight=False)
     mark, colour = ("✓", "green") if result.valid else ("✗", "red")
     console.print(f"[bold {colour}]{mark} {escape(verdict(result))}[/]  {escape(title(result))}")
+    if rest(result):
+        console.print(Padding(Text(rest(result)), (0, 0, 0, 2)))
     by_index = {one.index: one for one in result.transactions}
     for anomaly, name in titled(result):
         console.print(Padding(Text(name, style="bold"), (1, 0, 0, 2)))

@@ -25,7 +25,7 @@ _TOKEN = re.compile(
 _WORDS: dict[str, Any] = {"nil": None, "true": True, "false": False}
 _CLOSES = {"[": "]", "(": ")", "{": "}", "#{": "}"}
 _CHARACTERS = {"newline": "\n", "space": " ", "tab": "\t", "return": "\r"}
-_DEEPEST = 100
+_DEEPEST, _LONGEST_NUMBER = 100, 400
 
 
 class NotEdnError(ValueError):
@@ -60,7 +60,7 @@ def values(text: str) -> Iterator[tuple[Any, int]]:
         if not stack and not before:
             began = here
         if kind == "number":
-            value: Any = int(word.rstrip("N"))
+            value: Any = _whole_number(word, here)
         elif kind == "open":
             stack.append((word, found, here, before))
             if len(stack) > _DEEPEST:
@@ -71,7 +71,7 @@ def values(text: str) -> Iterator[tuple[Any, int]]:
             if not stack or _CLOSES[stack[-1][0]] != word or before:
                 raise NotEdnError(f"{word} closes nothing", here)
             sign, outer, opened, tags = stack.pop()
-            value, found, before = _whole(sign, found, opened), outer, tags
+            value, found, before = _collected(sign, found, opened), outer, tags
         elif kind == "word":
             value = word[1:] if word[0] == ":" else _WORDS[word] if word in _WORDS else _number(word, here)
         elif kind == "text":
@@ -94,7 +94,7 @@ def values(text: str) -> Iterator[tuple[Any, int]]:
         )
 
 
-def _whole(sign: str, contents: list[Any], place: int) -> Any:
+def _collected(sign: str, contents: list[Any], place: int) -> Any:
     if sign != "{":
         return contents
     if len(contents) % 2:
@@ -103,6 +103,12 @@ def _whole(sign: str, contents: list[Any], place: int) -> Any:
         return dict(zip(contents[::2], contents[1::2], strict=True))
     except TypeError:
         raise NotEdnError("a key of a map is a collection", place) from None
+
+
+def _whole_number(word: str, place: int) -> int:
+    if len(word) > _LONGEST_NUMBER:
+        raise NotEdnError(f"a number has more than {_LONGEST_NUMBER} digits", place)
+    return int(word.rstrip("N"))
 
 
 def _number(word: str, place: int) -> Any:

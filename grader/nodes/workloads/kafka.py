@@ -12,12 +12,11 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from grader.nodes.histories import logs
+from grader.nodes.histories import log_words, logs
 from grader.nodes.protocol import Body, Malformed, is_integer, quoted
-from grader.nodes.workloads import kafka_words
 from grader.nodes.workloads.mix import Keys, Mix
 from grader.nodes.workloads.workload import Call, Event, Judgement, Memory, Op, Workload, calls, need, silent
-from grader.says import counted
+from grader.says import at, counted
 
 KEYS = 4
 MIX = Mix(keys=KEYS)
@@ -144,10 +143,8 @@ def judge(events: Sequence[Event], nodes: Sequence[str]) -> Judgement:
         "committed_offsets_back": sum(one.what in ALLOWED for one in found),
     }
     if wrong:
-        more = (
-            f". There are {counted(len(wrong) - 1, 'more mistake')} of other kinds or keys." if len(wrong) > 1 else ""
-        )
-        return Judgement(False, kafka_words.sentence(wrong[0]) + more, figures)
+        more = f" There are {counted(len(wrong) - 1, 'more mistake')} of other kinds or keys." if len(wrong) > 1 else ""
+        return Judgement(False, log_words.sentence(wrong[0], _who) + more, figures)
     reason = silent(nodes, final)
     if reason and sends:
         return Judgement(False, reason, figures)
@@ -184,3 +181,15 @@ def _final(every: Sequence[Call]) -> dict[str, list[logs.Poll]]:
             if isinstance(operation, logs.Poll):
                 found.setdefault(call.node, []).append(operation)
     return {node: polls for node, polls in found.items() if polls}
+
+
+def _who(one: logs.Operation) -> str:
+    """A request, for sentences: "the send of 5 to n1 at 0.10 s"."""
+    call: Call = one.tag
+    what = {
+        "send": f"the send of {call.asked!r:.40} to",
+        "poll": "the poll at",
+        "commit_offsets": "the commit of offsets at",
+        "list_committed_offsets": "the list of committed offsets at",
+    }[call.f]
+    return f"{what} {call.node} at {at(call.start)}"

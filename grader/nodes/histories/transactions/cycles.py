@@ -28,6 +28,7 @@ from grader.nodes.histories.transactions import search
 from grader.nodes.histories.transactions.dependencies import Graph
 from grader.nodes.histories.transactions.parts import DATA, Anomaly, Edge, Kind
 from grader.nodes.histories.transactions.search import Part, Rooms
+from grader.nodes.histories.transactions.ways import Step, shortest
 
 _SCOPES: tuple[tuple[str, tuple[Kind, ...]], ...] = (
     ("", ()),
@@ -64,7 +65,7 @@ def _in_scope(graph: Graph, part: Part, scope: _Scope) -> Iterator[Anomaly]:
         return
     for kind, edge, kinds in (("G0", "ww", ("ww",)), ("G1c", "wr", ("ww", "wr"))):
         own, weak = kinds + scope.orders, None if scope.weaker is None else kinds + scope.weaker
-        found = part.shortest(_between(part, edge, own, weak), own, part.rooms(own))  # type: ignore[arg-type]
+        found = shortest(part.ways(own, part.rooms(own)), _between(part, edge, own, weak))  # type: ignore[arg-type]
         if found:
             yield _anomaly(graph, kind + scope.suffix, found, edge, own)  # type: ignore[arg-type]
     plain: tuple[Kind, ...] = ("ww", "wr", *scope.orders)
@@ -72,7 +73,7 @@ def _in_scope(graph: Graph, part: Part, scope: _Scope) -> Iterator[Anomaly]:
     old: set[tuple[int, int]] = set()
     if scope.weaker is not None:
         old = set(search.closed(part, ("ww", "wr", *scope.weaker), part.rooms(DATA + scope.weaker)))
-    found = part.shortest([pair for pair in single if pair not in old], plain, rooms)
+    found = shortest(part.ways(plain, rooms), [pair for pair in single if pair not in old])
     if found:
         yield _anomaly(graph, f"G-single{scope.suffix}", found, "rw", plain)
     pure = _pure(part, scope, rooms, plain, single)
@@ -80,9 +81,10 @@ def _in_scope(graph: Graph, part: Part, scope: _Scope) -> Iterator[Anomaly]:
         return
     way = search.nonadjacent(part, plain, pure)
     if way:
-        yield Anomaly(f"G-nonadjacent{scope.suffix}", *_named(graph, way))
+        yield _anomaly(graph, f"G-nonadjacent{scope.suffix}", way, "rw", plain)
     everything = DATA + scope.orders
-    found = part.shortest([pair for pair in part.pairs("rw") if search.same(pure, *pair)], everything, pure)
+    candidates = [pair for pair in part.pairs("rw") if search.same(pure, *pair)]
+    found = shortest(part.ways(everything, pure), candidates)
     if found:
         yield _anomaly(graph, f"G2-item{scope.suffix}", found, "rw", everything)
 
@@ -103,18 +105,32 @@ def _pure(part: Part, scope: _Scope, rooms: Rooms, plain: Sequence[Kind], single
     return {node: room for node, room in rooms.items() if room not in spoilt}
 
 
-def _anomaly(graph: Graph, kind: str, nodes: Sequence[int], first: Kind, kinds: Sequence[Kind]) -> Anomaly:
-    """The cycle through `nodes`, whose first edge is of the kind `first` and the others of `kinds`."""
-    allowed = [(first,), *[tuple(kinds)] * (len(nodes) - 1)]
-    pairs = zip(nodes, [*nodes[1:], nodes[0]], allowed, strict=True)
-    return Anomaly(kind, *_named(graph, [(a, b, _kind(graph, a, b, each)) for a, b, each in pairs]))
+def _anomaly(graph: Graph, kind: str, cycle: Sequence[Step], first: Kind, kinds: Sequence[Kind]) -> Anomaly:
+    """The cycle of these steps, of which the first and those that say so are of the kind `first`, others of `kinds`."""
+    edges: list[Edge] = []
+    run: list[Edge] = []  # of orders, one after the other
+    for at, step in enumerate(cycle):
+        allowed = [first] if not at or step.rw else [each for each in kinds if (each in DATA) != step.ordered]
+        edge = _edge(graph, step, allowed)
+        if step.ordered:
+            run.append(edge)
+        else:
+            edges += [*_merged(graph, run), edge]
+            run = []
+    edges += _merged(graph, run)
+    return Anomaly(kind, tuple(edge.source for edge in edges), tuple(edges))
 
 
-def _kind(graph: Graph, source: int, target: int, kinds: Sequence[Kind]) -> Kind:
-    code = source * len(graph.transactions) + target
-    return next(kind for kind in kinds if code in graph.coded.get(kind, {}))
+def _edge(graph: Graph, step: Step, kinds: Sequence[Kind]) -> Edge:
+    code = step.source * len(graph.transactions) + step.target
+    return graph.edge(next(kind for kind in kinds if code in graph.coded.get(kind, {})), code)
 
 
-def _named(graph: Graph, way: Sequence[tuple[int, int, Kind]]) -> tuple[tuple[int, ...], tuple[Edge, ...]]:
-    edges = tuple(graph.edge(kind, a * len(graph.transactions) + b) for a, b, kind in way)
-    return tuple(edge.source for edge in edges), edges
+def _merged(graph: Graph, run: list[Edge]) -> list[Edge]:
+    """Edges of orders that follow each other as one edge, which says the same without what happened between."""
+    if len(run) < 2:
+        return run
+    if all(edge.kind == "session" for edge in run):
+        return [Edge("session", run[0].source, run[-1].target)]
+    first, last = graph.named[run[0].source], graph.named[run[-1].target]
+    return [Edge("real-time", first.index, last.index)] if first.returned < last.called else run

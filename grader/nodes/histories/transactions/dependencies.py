@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from grader.nodes.histories.transactions import lists, order, registers
 from grader.nodes.histories.transactions.parts import Anomaly, Edge, Kind, Seen, Why
@@ -22,6 +23,11 @@ class Graph:
     transactions: tuple[Transaction, ...]
     coded: dict[Kind, dict[int, Why]]
     anomalies: tuple[Anomaly, ...]
+
+    @cached_property
+    def named(self) -> dict[int, Transaction]:
+        """The transactions by index."""
+        return {one.index: one for one in self.transactions}
 
     def edges(self, kind: Kind | None = None) -> Iterator[Edge]:
         """All edges, or those of one kind."""

@@ -1,4 +1,4 @@
-"""Searching a graph of transactions: components, shortest ways back, and which edges a way of others closes."""
+"""Searching a graph of transactions: components, which edges a way of others closes, cycles without adjacent rw."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from itertools import chain
 import rustworkx
 
 from grader.nodes.histories.transactions.dependencies import Graph
-from grader.nodes.histories.transactions.parts import Kind
+from grader.nodes.histories.transactions.parts import DATA, Kind
+from grader.nodes.histories.transactions.ways import Step, Ways, shortest
 
 Rooms = dict[int, int]  # by node: its strongly connected component; nodes that are one of their own are left out
 Pair = tuple[int, int]
 
-_STEPS = 2_000_000  # that the search for a smaller witness may take, after a first one
 _ABREAST = 1024  # sources whose reach is found together
 
 
@@ -47,26 +47,10 @@ class Part:
                     found[source].update((target, None) for target in targets if rooms.get(target) == room)
         return found
 
-    def shortest(self, edges: Iterable[Pair], kinds: Sequence[Kind], rooms: Rooms) -> list[int]:
-        """The nodes of the shortest cycle of one of `edges`, which begins it, and a way back by `kinds` in one
-        component; empty if there is none. After `_STEPS` steps the shortest so far."""
-        candidates = list(edges)
-        if not candidates:
-            return []
-        ways = self.following(kinds, rooms)
-        for source, target in candidates:
-            if source in ways.get(target, ()):
-                return [source, target]
-        best: list[int] = []
-        left = _STEPS
-        for source, target in candidates:
-            way, steps = _way(ways, target, source, len(best) - 1 if best else len(rooms) + 1)
-            left -= steps
-            if way:
-                best = [source, *way[:-1]]
-            if (best and left < 0) or len(best) == 3:
-                break
-        return best
+    def ways(self, kinds: Sequence[Kind], rooms: Rooms) -> Ways:
+        data = [kind for kind in kinds if kind in DATA]
+        orders = [kind for kind in kinds if kind not in DATA]
+        return Ways(self.following(data, rooms), self.following(orders, rooms) if orders else {})
 
 
 def same(rooms: Rooms, one: int, other: int) -> bool:
@@ -106,29 +90,9 @@ def cut(graph: Graph) -> Part:
     return Part([node for node in range(count) if room_of[node] >= 0], out)
 
 
-def _way(ways: dict[int, dict[int, None]], start: int, goal: int, most: int) -> tuple[list[int], int]:
-    """The shortest way from start to goal of at most `most` nodes, and the steps taken; empty if there is none."""
-    came: dict[int, int] = {start: start}
-    layer, steps, length = [start], 0, 1
-    while layer and length < most:
-        following: list[int] = []
-        for node in layer:
-            steps += len(ways[node])
-            for target in ways[node]:
-                if target not in came:
-                    came[target] = node
-                    if target == goal:
-                        way = [goal]
-                        while way[-1] != start:
-                            way.append(came[way[-1]])
-                        return way[::-1], steps
-                    following.append(target)
-        layer, length = following, length + 1
-    return [], steps
-
-
-def closed(part: Part, kinds: Sequence[Kind], rooms: Rooms) -> list[Pair]:
-    """The rw edges from whose target a way of `kinds` leads back to their source."""
+def closed(part: Part, kinds: Sequence[Kind], rooms: Rooms, abreast: int = _ABREAST) -> list[Pair]:
+    """The rw edges from whose target a way of `kinds` leads back to their source; `abreast` of them are followed at
+    once, as bits, along a topological order."""
     ways = part.following(kinds, rooms)
     if not any(ways.values()):
         return []
@@ -148,7 +112,7 @@ def closed(part: Part, kinds: Sequence[Kind], rooms: Rooms) -> list[Pair]:
         following[place[name[node]]] += [place[name[target]] for target in targets]
     asked.sort()
     return found + [
-        pair for at in range(0, len(asked), _ABREAST) for pair in _reached(following, asked[at : at + _ABREAST])
+        pair for at in range(0, len(asked), abreast) for pair in _reached(following, asked[at : at + abreast])
     ]
 
 
@@ -198,40 +162,41 @@ def _in_order(ways: dict[int, dict[int, None]], name: dict[int, int]) -> dict[in
     return place
 
 
-def nonadjacent(part: Part, kinds: Sequence[Kind], rooms: Rooms) -> list[tuple[int, int, Kind]]:
-    """The shortest cycle in one component without two rw one after the other, as (source, target, kind); empty if
-    there is none.
+def nonadjacent(part: Part, kinds: Sequence[Kind], rooms: Rooms) -> list[Step]:
+    """The shortest cycle in one component without two rw one after the other; empty if there is none.
 
     A walk that repeats a transaction can be parted there into two, one of which still is such a walk. So the shortest
     closed walk goes through no transaction twice.
     """
-    plain = part.following(kinds, rooms)
-    rw = part.following(("rw",), rooms)
+    plain, rw = part.ways(kinds, rooms), part.following(("rw",), rooms)
     # a node is entered by rw (odd), from which no rw leads on, or by something else (even)
-    ways = {
-        2 * node: {**{2 * to: None for to in plain[node]}, **{2 * to + 1: None for to in rw[node]}} for node in rooms
+    even = {node: {2 * to: None for to in targets} for node, targets in plain.data.items()}
+    data = {2 * node: {**even[node], **{2 * to + 1: None for to in rw[node]}} for node in rooms}
+    data |= {2 * node + 1: even[node] for node in rooms}
+    orders = {
+        2 * node + odd: {2 * to: None for to in targets} for node, targets in plain.orders.items() for odd in (0, 1)
     }
-    ways |= {2 * node + 1: {2 * to: None for to in plain[node]} for node in rooms}
-    inner = components(((a, b) for a, targets in ways.items() for b in targets), list(ways))
+    inner = components(((a, b) for ways in (data, orders) for a, targets in ways.items() for b in targets), list(data))
     if not inner:
         return []
-    inside = Part(list(inner), {"rw": {node: list(ways[node]) for node in inner}})
-    steps = [pair for pair in inside.pairs("rw") if pair[1] % 2 and same(inner, *pair)]
-    nodes = inside.shortest(steps, ("rw",), inner)
-    found: list[tuple[int, int, Kind]] = []
-    for a, b in zip(nodes, [*nodes[1:], *nodes[:1]], strict=True):
-        source, target = a // 2, b // 2
-        plain_ = (kind for kind in kinds if target in part.out.get(kind, {}).get(source, ()))
-        found.append((source, target, "rw" if b % 2 else next(plain_)))
-    return _simple(found)
+    inside = Ways(_within(data, inner), _within(orders, inner))
+    candidates = [(a, b) for a, targets in inside.data.items() for b in targets if b % 2]
+    return _simple([Step(one.source // 2, one.target // 2, one.ordered, one.target % 2 == 1)
+                    for one in shortest(inside, candidates)])  # fmt: skip
 
 
-def _simple(way: list[tuple[int, int, Kind]]) -> list[tuple[int, int, Kind]]:
+def _within(ways: dict[int, dict[int, None]], rooms: Rooms) -> dict[int, dict[int, None]]:
+    return {
+        node: {to: None for to in targets if same(rooms, node, to)} for node, targets in ways.items() if node in rooms
+    }
+
+
+def _simple(way: list[Step]) -> list[Step]:
     """A closed walk without two rw one after the other, parted until it goes through no node twice."""
     at: dict[int, int] = {}
-    for place, (source, _, _) in enumerate(way):
-        if source in at:
-            inner, outer = way[at[source] : place], way[: at[source]] + way[place:]
-            return _simple(outer if inner[0][2] == inner[-1][2] == "rw" else inner)
-        at[source] = place
+    for place, step in enumerate(way):
+        if step.source in at:
+            inner, outer = way[at[step.source] : place], way[: at[step.source]] + way[place:]
+            return _simple(outer if inner[0].rw and inner[-1].rw else inner)
+        at[step.source] = place
     return way

@@ -68,6 +68,26 @@ def _is_a_cycle(one: Anomaly, typed: brute.Typed) -> None:
 
 
 @given(SEEDS)
+def test_witnesses_along_time_are_the_smallest(seed: int) -> None:
+    history = brute.history(random.Random(seed), 6, last=False)
+    found = {one.kind: one for one in find(history, real_time=True)}
+    cycles = list(brute.cycles(brute.edges(history) | brute.orders(history, False, True)))
+    for kind, through in (("G0", "ww"), ("G1c", "wr"), ("G-single", "rw")):
+        own = [(set(_edges_of(nodes, kinds, through)), len(nodes), brute.suffix_of(kinds)) for nodes, kinds in cycles
+               if kind in brute.kinds_of(kinds)]  # fmt: skip
+        old = {edge for edges, _, suffix in own if not suffix for edge in edges}
+        sizes = [size for edges, size, suffix in own if suffix and edges - old]
+        one = found.get(f"{kind}-realtime")
+        assert (one is not None) == bool(sizes)
+        assert one is None or len(one.indices) == min(sizes)
+
+
+def _edges_of(nodes: tuple[int, ...], kinds: tuple[str, ...], kind: str) -> list[tuple[int, int]]:
+    pairs = zip(nodes, [*nodes[1:], nodes[0]], kinds, strict=True)
+    return [(a, b) for a, b, own in pairs if own == kind]
+
+
+@given(SEEDS)
 def test_whatever_cycle_there_is_one_as_bad_is_reported(seed: int) -> None:
     history = brute.history(random.Random(seed), 5, last=False)
     found = {one.kind for one in find(history, real_time=True, sessions=True)}
@@ -93,6 +113,14 @@ def test_serializable_is_that_an_order_explains_all(level: str, seed: int) -> No
     history = brute.history(draw, 5, last=draw.random() < 0.5)
     real_time, sessions = LEVELS[level]
     assert check(history, level).valid == brute.serial(history, real_time, sessions)
+
+
+@given(SEEDS)
+def test_registers_that_an_order_explains_have_no_anomaly(seed: int) -> None:
+    history = brute.registers(random.Random(seed), 5)
+    for level, (real_time, sessions) in LEVELS.items():
+        if brute.serial(history, real_time, sessions, registers=True):
+            assert check(history, level, "rw-register", linearizable_keys=real_time).anomalies == ()
 
 
 def test_an_index_is_a_name() -> None:
