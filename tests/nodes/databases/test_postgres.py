@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from stopped import status_after
 
 from grader.nodes.databases import run
 from grader.nodes.databases.crossings import CROSSED
@@ -226,19 +227,8 @@ def test_an_ordinary_user_can_run_it(server: Server) -> None:
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM], ids=lambda how: how.name)
-def test_a_run_that_is_stopped_leaves_nothing(server: Server, how: signal.Signals) -> None:
-    words = ["history", "run", f"--database={server.url}", "--transactions=20000", "--isolation=read-committed"]
-    command = [sys.executable, "-c", "from grader.cli import main; main()", *words]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-    try:
-        busy = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'rankup' AND query LIKE 'UPDATE%'"
-        while server.ask(busy) == [(0,)] and process.poll() is None:
-            pass
-        process.send_signal(how)
-        assert process.wait(timeout=60) == 130
-    finally:
-        process.kill()
-        process.wait()
+def test_a_run_that_is_stopped_leaves_nothing(server: Server, tmp_path: Path, how: signal.Signals) -> None:
+    assert status_after(how, tmp_path, f"--database={server.url}", "--isolation=read-committed") == 130
     assert server.left() == []
 
 
