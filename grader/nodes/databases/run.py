@@ -76,12 +76,9 @@ class Result:
 
     @property
     def kept(self) -> list[str]:
-        """The levels that none of the anomalies found speaks against; without those of sessions and real time, in
-        which may be more that was not looked for."""
+        """The levels that none of the anomalies found speaks against."""
         kinds = {one.kind for one in self.anomalies}
-        return [
-            name for name, level in LEVELS.items() if not (level.sessions or level.real_time or kinds & level.forbids)
-        ]
+        return [name for name, level in LEVELS.items() if not kinds & level.forbids]
 
     @property
     def ends(self) -> dict[str, int]:
@@ -151,7 +148,7 @@ def _judged(wanted: Wanted, seed: int, database: Database, stage: Stage) -> Resu
     level = LEVELS[wanted.judged_as or wanted.isolation]
     kind = wanted.workload.removeprefix("txn-")
     transactions = [one.transaction for one in stage.played]
-    found = find(transactions, kind, level.real_time, level.sessions, unread=True)
+    found = find(transactions, kind, real_time=True, sessions=True, unread=True)
     return Result(
         wanted,
         seed,

@@ -127,4 +127,5 @@ def _judge(transactions: Sequence[Transaction], name: str, isolation: str) -> Ju
         return Judgement(False, f"{what}. {telling.sentence(first, by_index)}", figures)
     if not committed:
         return Judgement("unknown", "not one transaction was answered with txn_ok", figures)
-    return Judgement(True, f"{counted(committed, 'transaction')} took effect as {isolation} asks", figures)
+    words = f"nothing in {counted(committed, 'committed transaction')} speaks against {isolation}"
+    return Judgement(True, words, figures)
