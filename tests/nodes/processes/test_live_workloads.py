@@ -62,7 +62,7 @@ WRONG = {
     ),
     "logs on every node for itself": Try("kafka", ("logs.py", "alone"), "offset"),
     "logs that lose what they acknowledged": Try("kafka", ("logs.py", "loses"), "offset 0"),
-    "logs that skip": Try("kafka", ("logs.py", "skips"), "without offset"),
+    "logs that skip": Try("kafka", ("logs.py", "skips"), "but not"),
     "a counter that counts twice": Try("pn-counter", ("gossip_wrong.py", "twice"), "read"),
     "a counter that loses what it counted": Try("g-counter", ("cas_counter.py", "lww-kv"), "too little"),
 }
