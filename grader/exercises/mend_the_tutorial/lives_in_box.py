@@ -30,9 +30,9 @@ class Name(str):
 
 
 def described(value: Any) -> str:
-    """A state as text: keys, numbers, and every tensor's shape and bytes."""
+    """A state as text, whatever the order of its keys: numbers, and every tensor's shape and bytes."""
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{key!r}: {described(each)}" for key, each in value.items()) + "}"
+        return "{" + ", ".join(sorted(f"{key!r}: {described(each)}" for key, each in value.items())) + "}"
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(map(described, value)) + "]"
     if isinstance(value, torch.Tensor):

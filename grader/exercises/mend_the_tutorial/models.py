@@ -105,7 +105,7 @@ def _server_why(
             return "Its gradient is None in this call, and it moved by gradients of earlier calls. Leave it alone."
         return "Its gradient is None in this call. Leave it alone."
     if _same(mine, now[place]):
-        return "It is unchanged. `p = p - lr * g` makes a new tensor and binds a name to it: write into p itself, as p.sub_() does."
+        return "It is unchanged. Write into the parameter itself, as p.sub_() does: `p = p - lr * g` only gives a new tensor the name p."
     if _same(mine, (now[place] + lr * last).astype(now[place].dtype)):
         return "It moved along its gradient. Plain SGD subtracts lr times the gradient."
     if len(seen) > 1 and _same(mine, (now[place] - lr * sum(seen)).astype(now[place].dtype)):

@@ -28,6 +28,11 @@ def _hold(call: int) -> None:
     tell(what="held", call=call)
 
 
+@ray.remote(num_cpus=1, max_retries=0)  # type: ignore[untyped-decorator]
+def _last() -> None:
+    """What the driver submitted before is in Ray's tables when this is."""
+
+
 def means(global_means: Any, contents: list[str], cpus: int, call: int) -> list[Any]:
     """What global_means returns for files with these contents: its type, and its pairs where it is a dict."""
     folder = Path(tempfile.mkdtemp())
@@ -43,6 +48,7 @@ def means(global_means: Any, contents: list[str], cpus: int, call: int) -> list[
     finally:
         tell(what="end", call=call)
         ray.wait(held, num_returns=len(held), timeout=20)
+        ray.get(_last.options(name=f"_last {call}").remote())
     if not isinstance(found, dict):
         return [type(found).__name__, None]
     return ["dict", [[str(key), _number(value)] for key, value in found.items()]]

@@ -117,7 +117,7 @@ def _loss_of(
     bench: RankBench, case: Case, result: CallResult, rank: int, sums: list[tuple[float, Array]], counts: list[int]
 ) -> None:
     scale = case.ranks / max(1, sum(counts))
-    right, gradient = scale * sums[rank][0], scale * sums[rank][1]
+    right, gradient = scale * sums[rank][0] + 0.0, scale * sums[rank][1]
     found = checks.field(result, rank, "loss")
     value = found.view() if isinstance(found, Strided) else None
     if value is None or value.size != 1:

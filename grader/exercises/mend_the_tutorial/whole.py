@@ -13,12 +13,13 @@ from typing import Any
 from grader import says
 from grader.jobs.rays.bench import RayBench
 from grader.jobs.rays.lease import CPUS, Said
-from grader.lost import Lost
+from grader.lost import Lost, Unable
 from grader.trace.gantt import Bar, Chart
 
 CALL_SECONDS = 60.0
+TABLES_SECONDS = 20.0  # Ray's processes tell its tables every 0.1 s
 PATIENT_SECONDS = 8.0  # without another task, after which none is waited for
-HELD, NORMAL = "_hold", 0  # the name of our own tasks, and Ray's number for a task that is no actor's
+HELD, LAST, NORMAL = "_hold", "_last", 0  # the names of our own tasks, and Ray's number for a task that is no actor's
 Row = tuple[str, float]
 
 
@@ -56,7 +57,7 @@ class _Reading:
         except Lost as trouble:
             trouble.picture = self.chart()
             raise
-        self.tasks = self._known()
+        self.tasks = self._all()
         return found
 
     def _said(self, said: Said) -> None:
@@ -92,14 +93,24 @@ class _Reading:
             self.bench.driver.answer(said)
         self._held = []
 
+    def _all(self) -> list[dict[str, Any]]:
+        """The learner's tasks when the call is over. A driver tells what it has submitted in order, so all of them are
+        there when our last one is. Raises Unable where that never comes."""
+        until = time.monotonic() + TABLES_SECONDS
+        while not any(task["name"] == f"{LAST} {self.number}" for task in self.bench.driver.tasks()):
+            if time.monotonic() > until:
+                raise Unable("Not judged, because Ray's tables do not tell which tasks were submitted.")
+            time.sleep(0.05)
+        return self._known()
+
     def _known(self) -> list[dict[str, Any]]:
-        """The learner's tasks, each once, in the order in which they were submitted."""
+        """The learner's tasks so far, in the order in which they were submitted."""
         known = {
             task["id"]: task
             for task in self.bench.driver.tasks()
-            if task["name"] != HELD and task["kind"] == NORMAL and task["attempt"] == 0
+            if task["name"].split(" ")[0] not in (HELD, LAST) and task["kind"] == NORMAL and task["attempt"] == 0
         }
-        before = self.bench.kept["tasks"] = self.bench.kept.get("tasks", {})
+        before: dict[str, int] = self.bench.kept.setdefault("tasks", {})  # by which call
         mine = [task for key, task in known.items() if before.setdefault(key, self.number) == self.number]
         return sorted(mine, key=lambda task: min(task["times"].values(), default=0))
 

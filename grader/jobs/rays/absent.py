@@ -58,7 +58,7 @@ def stand_in() -> None:
     """Have `import ray` find this, unless it is there already."""
     if NAME not in sys.modules:
         sys.modules[NAME] = _Absent(NAME)
-        sys.meta_path.insert(0, _Finder)  # type: ignore[arg-type]
+        sys.meta_path.insert(0, _Finder)
 
 
 def give_way() -> None:
