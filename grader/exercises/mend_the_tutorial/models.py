@@ -206,6 +206,11 @@ def snapshot(bench: RankBench) -> Outcome:
                 "state_dict() has: parameters and persistent buffers, also a weight that has two names."
             )
             raise bench.lost(case, "wrong_result", text, 0, says.listed(STATE), says.listed(names))
+        now = [checks.array(each) for each in checks.field(result, 0, "now") or ()]
+        later = [_later(right[name]) for name in sorted(right)]
+        if len(now) != len(later) or not all(_same(a, b, exact=True) for a, b in zip(now, later, strict=True)):
+            text = "The model could not be changed in place after snapshot() had returned. Leave torch's own methods as they are."
+            raise bench.lost(case, "wrong_result", text, 0, "a model that goes on training", "one that does not change")
         for name, value in zip(names, values, strict=True):
             got = checks.array(value)
             if not _same(got, right[name], exact=True):
@@ -223,9 +228,13 @@ def snapshot(bench: RankBench) -> Outcome:
     return bench.picture("snapshot", 1)
 
 
+def _later(value: Array) -> Array:
+    """What the harness makes of a tensor of the model after the snapshot."""
+    return ~value if value.dtype == bool else (value * 2 + 7).astype(value.dtype)
+
+
 def _changed(bench: RankBench, case: Case, name: str, got: Any, right: Array) -> None:
-    later = ~right if right.dtype == bool else (right * 2 + 7).astype(right.dtype)
-    if got is not None and _same(got, later, exact=True):
+    if got is not None and _same(got, _later(right), exact=True):
         text = (
             f"The model went on training after the snapshot, and the snapshot's {name} changed with it. state_dict() "
             "returns the model's own tensors. Clone each of them."

@@ -96,12 +96,16 @@ def kept(snapshot: Any, state: list[Tensor]) -> dict[str, Any]:
     if not isinstance(found, dict) or not all(isinstance(each, Tensor) for each in found.values()):
         return {"type": type(found).__name__, "values": None}
     _spoil(model.state_dict())
+    now = {name: each.detach().clone() for name, each in model.state_dict().items()}
     values = {str(name): each.detach().clone() for name, each in found.items()}
     joined = [str(name) for name, each in found.items() if each.requires_grad]
     before = {name: each.clone() for name, each in model.state_dict().items()}
     _spoil(found, also=1)
     shared = [name for name, each in model.state_dict().items() if not torch.equal(each, before[name])]
-    return {"type": "dict", "names": list(values), "values": list(values.values()), "joined": joined, "shared": shared}
+    return {
+        "type": "dict", "names": list(values), "values": list(values.values()), "joined": joined, "shared": shared,
+        "now": [now[name] for name in sorted(now)],
+    }  # fmt: skip
 
 
 def _spoil(state: dict[str, Tensor], also: int = 0) -> None:

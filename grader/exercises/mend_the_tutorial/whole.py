@@ -18,6 +18,7 @@ from grader.trace.gantt import Bar, Chart
 
 CALL_SECONDS = 60.0
 TABLES_SECONDS = 20.0  # Ray's processes tell its tables every 0.1 s
+QUIET_SECONDS = 1.0  # without another task when there is one for each file: those may be more
 PATIENT_SECONDS = 8.0  # without another task, after which none is waited for
 HELD, LAST, NORMAL = "_hold", "_last", 0  # the names of our own tasks, and Ray's number for a task that is no actor's
 Row = tuple[str, float]
@@ -84,7 +85,8 @@ class _Reading:
         here = len(self._known())
         if here > self.submitted:
             self.submitted, self._news = here, time.monotonic()
-        if self.submitted >= len(self.files) or time.monotonic() - self._news > PATIENT_SECONDS:
+        quiet = time.monotonic() - self._news
+        if quiet > (QUIET_SECONDS if self.submitted >= len(self.files) else PATIENT_SECONDS):
             self._let_go()
 
     def _let_go(self) -> None:
@@ -204,3 +206,10 @@ def _submitted(one: _Reading) -> None:
             "all tasks first, and call ray.get once, for all of them."
         )
         raise _lost(one, "no_overlap", text, f"{files} tasks before the first result", f"{one.submitted}")
+    late = tasks - one.submitted
+    if files > 1 and late >= files - 1:
+        text = (
+            f"{says.counted(late, 'task')} came only when earlier tasks were over. Submit all tasks before you wait for "
+            "any of them."
+        )
+        raise _lost(one, "no_overlap", text, "all tasks before the first result", f"{late} later")
