@@ -2,8 +2,9 @@
 
 family: patched_counters
 tries: points
-earned: 0
+earned: 25
 ends: wrong_result
+uses: reference
 """
 
 import torch

@@ -3,8 +3,9 @@ after another.
 
 family: odd_objects
 tries: points
-earned: 0
+earned: 24
 ends: no_overlap
+uses: reference
 """
 
 import json
