@@ -17,7 +17,7 @@ exactly once. The base is the reference where none is named. A submission that c
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -88,10 +88,14 @@ def wrongs(name: str) -> tuple[Wrong, ...]:
     path = registry.folder(name) / WRONG
     if not path.is_file():
         raise BadRequest(f"{path}: no such file; it must hold the wrong submissions to {name}")
-    bases = {REFERENCE: _lines(reference(name).source)}
-    bases |= {f"right/{other.stem}": _lines(other.read_text()) for other in right(name)}
     checks = [check.name for check in registry.find(name).checks]
-    return read(path.read_text(), name, checks, bases, str(path))
+    return read(path.read_text(), name, checks, bases(name), str(path))
+
+
+def bases(name: str) -> dict[str, list[str]]:
+    """What diffs of an exercise may be against, line by line: its reference and its other right solutions."""
+    found = {f"right/{other.stem}": _lines(other.read_text()) for other in right(name)}
+    return {REFERENCE: _lines(reference(name).source)} | found
 
 
 def _lines(text: str) -> list[str]:
@@ -122,15 +126,16 @@ def _made(section: Section, name: str, checks: Sequence[str], bases: dict[str, l
     if whole and base:
         raise Bad("a ```python block has no base: leave the base out, or write ```diff")
     if not whole:
-        if base not in bases:
-            raise Bad(f"its base {base!r} does not exist; choose from {', '.join(bases)}")
-        body = _applied(bases[base], body, base)
+        body = applied(bases, base, body)
     only, heavy = sections.yes(fields, "only"), sections.yes(fields, "heavy")
     return Wrong(name, section.name, section.told, fields["check"], kinds, only, heavy, base, "\n".join(body) + "\n")
 
 
-def _applied(base: Sequence[str], diff: Sequence[str], called: str) -> list[str]:
-    """The base as the diff changes it."""
+def applied(bases: Mapping[str, Sequence[str]], called: str, diff: Sequence[str]) -> list[str]:
+    """The base that is called so as the diff changes it. Raises Bad."""
+    if called not in bases:
+        raise Bad(f"its base {called!r} does not exist; choose from {', '.join(bases)}")
+    base = bases[called]
     edits = [edit for part in _parts(diff) for edit in _edits(base, part, called)]
     made: list[str] = []
     at = 0

@@ -10,6 +10,7 @@
     ends: KIND, KIND        the kinds that lost checks may have; `none` where nothing is to be lost, `any` where what
                             happens depends on how much of a box there is
     uses: NAME, NAME        files of tests/attacks/snippets that are put before it; `reference`: the exercise's solution
+    base: NAME              of one whose block is a diff: the reference, another right solution, or an attack above it
     file: NAME              the name under which it is handed in, where that is part of the attack
     heavy: yes              it takes long: only `make test-all` runs it
 
@@ -77,7 +78,8 @@ FAMILIES = (
 )
 WON = "WON: "
 _NEEDED = ("family", "tries", "earned", "ends")
-_FIELDS = (*_NEEDED, "paid", "uses", "file", "heavy")
+_FIELDS = (*_NEEDED, "paid", "uses", "base", "file", "heavy")
+_FENCES = ("```python", "```diff")
 
 
 @dataclass(frozen=True)
@@ -113,19 +115,24 @@ class Attack:
 
 def read(text: str, exercise: str, file: str = "attacks") -> list[Attack]:
     """The attacks that stand in this text. Raises BadRequest with the file, the heading and what to do."""
-    found = sections.read(text, file, _FIELDS, _NEEDED, ("```python",), lambda section: _attack(section, exercise))
+    bases = wrong.bases(exercise)
+    found = sections.read(text, file, _FIELDS, _NEEDED, _FENCES, lambda section: _attack(section, exercise, bases))
     return list(found.values())
 
 
-def _attack(section: Section, exercise: str) -> Attack:
-    fields = section.fields
+def _attack(section: Section, exercise: str, bases: dict[str, list[str]]) -> Attack:
+    """The attack of a section, which is a base of those below it from now on."""
+    fields, body = section.fields, section.body
+    if section.fence == "```diff":
+        body = wrong.applied(bases, fields.get("base", wrong.REFERENCE), body)
+    bases[section.name] = body
     if fields["family"] not in FAMILIES or fields["tries"] not in ("points", "harm"):
         raise Bad(f"no such family or aim: {fields['family']}, {fields['tries']}")
     kinds = frozenset() if fields["ends"] == "none" else frozenset(fields["ends"].split(", "))
     if unknown := kinds - KINDS - {"any"}:
         raise Bad(f"{', '.join(sorted(unknown))} is no kind of diagnosis")
     return Attack(
-        f"{exercise}/{section.name}", exercise, "\n".join(section.body) + "\n", section.told, fields["family"],
+        f"{exercise}/{section.name}", exercise, "\n".join(body) + "\n", section.told, fields["family"],
         fields["tries"], float(fields["earned"]), sections.yes(fields, "paid"), None if "any" in kinds else kinds,
         tuple(fields["uses"].split(", ")) if "uses" in fields else (),
         fields.get("file", f"{section.name}.py"), sections.yes(fields, "heavy"),

@@ -158,7 +158,8 @@ def test_an_attack_is_read_also_where_it_is_no_python() -> None:
         ("bombs", "bomb", "no such family"),
         ("timeout", "time_out", "no kind of diagnosis"),
         ("tries:", "trys:", "'trys: harm' is not one of"),
-        ("```python", "```diff", "write one block, from ```python to ```"),
+        ("```python", "```", "write one block, from ```python or ```diff to ```"),
+        ("```python", "```diff", "a part of its diff changes nothing"),
     ],
 )
 def test_an_attack_that_does_not_say_what_it_is_is_refused(old: str, new: str, why: str) -> None:
