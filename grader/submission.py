@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from grader.verdict import Diagnosis
+from grader.verdict import Diagnosis, Kind
 
 MOST_TEXT = 4_000_000  # characters in all cells of a notebook together, and bytes of a .py file
 MOST_BYTES = 100_000_000  # of a notebook with its outputs
@@ -49,6 +49,13 @@ class Source:
 
     file: str
     text: str
+
+    def found(
+        self, kind: Kind, text: str, rank: int | None = None, line: int | None = None, expected: str | None = None,
+        got: str | None = None,
+    ) -> Diagnosis:  # fmt: skip
+        """What is said of this file."""
+        return Diagnosis(kind, text, rank, self.file, line, expected, got)
 
     def quote(self, line: int | None) -> str:
         """ " (line 7: `dist.send(x, 1)`)", or nothing where the line is not the learner's."""

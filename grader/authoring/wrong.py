@@ -17,20 +17,22 @@ exactly once. The base is the reference where none is named. A submission that c
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from grader import catalog, registry, submission
+from grader.authoring import sections
+from grader.authoring.sections import Bad, Section
 from grader.submission import BadRequest, Submission
 from grader.verdict import KINDS
 
 REFERENCE = "reference"
 WRONG = "wrong.md"
 _DOCSTRING = re.compile(r'\A"""(.+?)"""\n*', re.DOTALL)
-_HEADING = re.compile(r"## (\w+): (\S.*\.)")
-_FIELDS = {"check", "kind", "only", "heavy", "base"}
+_FIELDS, _NEEDED = ("check", "kind", "only", "heavy", "base"), ("check", "kind")
+_FENCES = ("```diff", "```python")
 
 
 @dataclass(frozen=True)
@@ -86,10 +88,14 @@ def wrongs(name: str) -> tuple[Wrong, ...]:
     path = registry.folder(name) / WRONG
     if not path.is_file():
         raise BadRequest(f"{path}: no such file; it must hold the wrong submissions to {name}")
-    bases = {REFERENCE: _lines(reference(name).source)}
-    bases |= {f"right/{other.stem}": _lines(other.read_text()) for other in right(name)}
     checks = [check.name for check in registry.find(name).checks]
-    return read(path.read_text(), name, checks, bases, str(path))
+    return read(path.read_text(), name, checks, bases(name), str(path))
+
+
+def bases(name: str) -> dict[str, list[str]]:
+    """What diffs of an exercise may be against, line by line: its reference and its other right solutions."""
+    found = {f"right/{other.stem}": _lines(other.read_text()) for other in right(name)}
+    return {REFERENCE: _lines(reference(name).source)} | found
 
 
 def _lines(text: str) -> list[str]:
@@ -98,94 +104,44 @@ def _lines(text: str) -> list[str]:
     return _DOCSTRING.sub("", "\n".join(kept)).rstrip("\n").split("\n")
 
 
-class _Bad(Exception):  # noqa: N818 - reads as what is wrong with a section
-    """What is wrong with one section, and what to do."""
-
-
 def read(
     text: str, name: str, checks: Sequence[str], bases: dict[str, list[str]], file: str = WRONG
 ) -> tuple[Wrong, ...]:
     """What a `wrong.md` says. Raises BadRequest with the file, the heading and what to do."""
-    title, *sections = _split(text)
-    found: dict[str, Wrong] = {}
-    if [line for line in title if line and not line.startswith("# ")]:
-        raise BadRequest(f"{file}: only a title may come before the first '## name: bug.'")
-    for section in sections:
-        try:
-            wrong = _section(section, name, checks, bases)
-            if wrong.name in found:
-                raise _Bad("two submissions have this name; rename one")
-        except _Bad as error:
-            raise BadRequest(f"{file}, '{section[0]}': {error}") from None
-        found[wrong.name] = wrong
-    return tuple(found.values())
-
-
-def _split(text: str) -> list[list[str]]:
-    """The lines before the first heading, and those of each section; a heading in a block is none."""
-    sections: list[list[str]] = [[]]
-    inside = False
-    for line in text.split("\n"):
-        if line.startswith("## ") and not inside:
-            sections.append([])
-        inside ^= line.startswith("```")
-        sections[-1].append(line)
-    return sections
-
-
-def _section(lines: list[str], name: str, checks: Sequence[str], bases: dict[str, list[str]]) -> Wrong:
-    heading = _HEADING.fullmatch(lines[0])
-    if not heading:
-        raise _Bad("write the heading as '## name: Sentence that says what is wrong.'")
-    fields = _fields(lines[1] if len(lines) > 1 else "")
-    if fields["check"] not in checks:
-        raise _Bad(f"{name} has no check called {fields['check']!r}; it has {', '.join(checks)}")
-    kinds = tuple(fields["kind"].split(" or "))
-    if not KINDS.issuperset(kinds):
-        raise _Bad(f"{fields['kind']!r} is not a kind of diagnosis; between several kinds write ' or '")
-    while lines[-1] == "":
-        lines = lines[:-1]
-    fence, body, end = lines[2] if len(lines) > 2 else "", lines[3:-1], lines[-1]
-    if fence not in ("```diff", "```python") or end != "```" or any(line.startswith("```") for line in body):
-        raise _Bad("below that line write one block, from ```diff or ```python to ```, and nothing else")
-    base = fields.get("base", REFERENCE if fence == "```diff" else "")
-    if fence == "```python" and base:
-        raise _Bad("a ```python block has no base: leave the base out, or write ```diff")
-    if fence == "```diff":
-        if base not in bases:
-            raise _Bad(f"its base {base!r} does not exist; choose from {', '.join(bases)}")
-        body = _applied(bases[base], body, base)
-    source = "\n".join(body) + "\n"
-    return Wrong(
-        name, heading[1], heading[2], fields["check"], kinds, "only" in fields, "heavy" in fields, base, source
+    return tuple(
+        sections.read(
+            text, file, _FIELDS, _NEEDED, _FENCES, lambda section: _made(section, name, checks, bases)
+        ).values()
     )
 
 
-def _fields(line: str) -> dict[str, str]:
-    """ "check: sum; kind: crash" as a dictionary, with all that must be there."""
-    fields: dict[str, str] = {}
-    for part in line.split("; "):
-        key, colon, value = part.partition(": ")
-        if not colon or key not in _FIELDS or key in fields or not value:
-            raise _Bad(f"{part!r} is not one of {', '.join(sorted(_FIELDS))}, each once, with '; ' between them")
-        fields[key] = value
-    for key in ("check", "kind"):
-        if key not in fields:
-            raise _Bad(f"'{key}: ...' is missing in the line below the heading")
-    for key in ("only", "heavy"):
-        if fields.get(key, "yes") != "yes":
-            raise _Bad(f"'{key}: {fields[key]}': leave it out or write '{key}: yes'")
-    return fields
+def _made(section: Section, name: str, checks: Sequence[str], bases: dict[str, list[str]]) -> Wrong:
+    fields, body, whole = section.fields, section.body, section.fence == "```python"
+    if fields["check"] not in checks:
+        raise Bad(f"{name} has no check called {fields['check']!r}; it has {', '.join(checks)}")
+    kinds = tuple(fields["kind"].split(" or "))
+    if not KINDS.issuperset(kinds):
+        raise Bad(f"{fields['kind']!r} is not a kind of diagnosis; between several kinds write ' or '")
+    base = fields.get("base", "" if whole else REFERENCE)
+    if whole and base:
+        raise Bad("a ```python block has no base: leave the base out, or write ```diff")
+    if not whole:
+        body = applied(bases, base, body)
+    only, heavy = sections.yes(fields, "only"), sections.yes(fields, "heavy")
+    return Wrong(name, section.name, section.told, fields["check"], kinds, only, heavy, base, "\n".join(body) + "\n")
 
 
-def _applied(base: Sequence[str], diff: Sequence[str], called: str) -> list[str]:
-    """The base as the diff changes it."""
+def applied(bases: Mapping[str, Sequence[str]], called: str, diff: Sequence[str]) -> list[str]:
+    """The base that is called so as the diff changes it. Raises Bad."""
+    if called not in bases:
+        raise Bad(f"its base {called!r} does not exist; choose from {', '.join(bases)}")
+    base = bases[called]
     edits = [edit for part in _parts(diff) for edit in _edits(base, part, called)]
     made: list[str] = []
     at = 0
     for begin, end, new in sorted(edits, key=lambda edit: edit[0]):
         if begin < at:
-            raise _Bad(f"two parts of its diff change line {begin + 1} of {called}; join the two parts")
+            raise Bad(f"two parts of its diff change line {begin + 1} of {called}; join the two parts")
         made += [*base[at:begin], *new]
         at = end
     return [*made, *base[at:]]
@@ -199,7 +155,7 @@ def _parts(diff: Sequence[str]) -> Iterator[list[str]]:
             part.append(line)
             continue
         if not any(line[:1] in ("+", "-") for line in part):
-            raise _Bad("a part of its diff changes nothing: begin added lines with + and removed lines with -")
+            raise Bad("a part of its diff changes nothing: begin added lines with + and removed lines with -")
         yield part
         part = []
 
@@ -208,14 +164,14 @@ def _edits(base: Sequence[str], part: Sequence[str], called: str) -> Iterator[tu
     """What a part changes in the base: these lines become those."""
     for line in part:
         if line and line[0] not in " +-":
-            raise _Bad(f"{line!r} must begin with ' ', '+' or '-'; between two parts of a diff write @@")
+            raise Bad(f"{line!r} must begin with ' ', '+' or '-'; between two parts of a diff write @@")
     old = [line[1:] for line in part if line[:1] != "+"]
     starts = [at for at, line in enumerate(base) if old and line == old[0]]
     places = [at for at in starts if list(base[at : at + len(old)]) == old]
     if len(places) != 1:
         shown = next((line.strip() for line in old if line.strip()), "")
         what = "are not there" if not places else f"are there {len(places)} times; add unchanged lines around them"
-        raise _Bad(f"its diff does not apply to {called}: the lines it keeps and removes, from `{shown}` on, {what}")
+        raise Bad(f"its diff does not apply to {called}: the lines it keeps and removes, from `{shown}` on, {what}")
     at = places[0]
     for line in part:
         if line[:1] == "+":

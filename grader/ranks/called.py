@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
 import torch.distributed as dist
 
+from grader.ranks.program import nested
 from grader.trace.events import DTYPE_SHIFT, DTYPES, REDUCTION_SHIFT, REDUCTIONS
 
 COLLECTIVES = {
@@ -84,7 +85,7 @@ _OUTPUT_FIRST = ("all_gather", "gather", "scatter", "reduce_scatter", "all_to_al
 def called(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Called:
     """Read it off the arguments of a process group's method, whichever way they were given."""
     given = [*args, *kwargs.values()]
-    tensors = [found for arg in given if (found := list(_tensors(arg)))]
+    tensors = [found for arg in given if (found := list(nested(arg, torch.Tensor)))]
     brings = tensors[0] if tensors else []
     if name.startswith(_OUTPUT_FIRST) and name not in _SIZED_BY_OUTPUT and len(tensors) > 1:
         brings = tensors[1]
@@ -95,11 +96,3 @@ def called(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Called:
     told = "" if reduction is None else next((n for n in REDUCTIONS[1:] if reduction == getattr(dist.ReduceOp, n)), "")
     info = info_of(brings[0].dtype, told) if brings else 0
     return Called(name, sum(tensor.nbytes for tensor in brings), getattr(options, "rootRank", -1), info, tensors)
-
-
-def _tensors(value: Any) -> Iterator[torch.Tensor]:
-    if isinstance(value, torch.Tensor):
-        yield value
-    elif isinstance(value, (list, tuple)):
-        for part in value:
-            yield from _tensors(part)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 
@@ -21,6 +21,18 @@ DTYPES = {
     name: np.dtype(name)
     for name in ("float64", "float32", "float16", "int64", "int32", "int16", "int8", "uint8", "bool")
 } | {"complex64": np.dtype("complex64"), "complex128": np.dtype("complex128")}
+
+
+T = TypeVar("T")
+
+
+def nested(value: Any, kind: type[T]) -> Iterator[T]:
+    """Every `kind` in `value`: itself, or in lists and tuples, however deep."""
+    if isinstance(value, kind):
+        yield value
+    elif isinstance(value, (list, tuple)):
+        for part in value:
+            yield from nested(part, kind)
 
 
 @dataclass(frozen=True)

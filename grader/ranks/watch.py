@@ -19,6 +19,7 @@ import numpy as np
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode, _pop_mode, _push_mode
 
+from grader.ranks.program import nested
 from grader.trace.events import RECV, RECV_ANY, SEND
 
 _length, _at = torch._C._len_torch_dispatch_stack, torch._C._get_dispatch_stack_at
@@ -180,7 +181,7 @@ class Watch(TorchDispatchMode):  # type: ignore[misc]
             written = _written(func)
             if written is not None:
                 for place, given in (*enumerate(args), *kwargs.items()):
-                    for tensor in _tensors(given):
+                    for tensor in nested(given, torch.Tensor):
                         self.touch(tensor, place in written)
         return func(*args, **kwargs)
 
@@ -198,14 +199,6 @@ def _written(func: Any) -> frozenset[int | str] | None:
         if argument.alias_info is not None and argument.alias_info.is_write:
             found |= {place, argument.name}
     return frozenset(found)
-
-
-def _tensors(given: Any) -> Iterator[torch.Tensor]:
-    if isinstance(given, torch.Tensor):
-        yield given
-    elif isinstance(given, (list, tuple)):
-        for part in given:
-            yield from _tensors(part)
 
 
 def _regions(tensors: Sequence[torch.Tensor]) -> Iterator[Region]:

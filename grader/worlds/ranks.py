@@ -21,7 +21,7 @@ from grader.exercise import Draw, Grading
 from grader.lost import Lost, Unable
 from grader.ranks.engines import DEFAULT_LIMITS, unsupported
 from grader.ranks.network import ROUNDS
-from grader.ranks.program import HOST, CallResult, Function, Limits, Program, Run
+from grader.ranks.program import HOST, Call, CallResult, Function, Limits, Program, Run
 from grader.ranks.simulated import NeedsProcesses, Session
 from grader.sandbox import LINUX
 from grader.sandbox.warm import BoxFailed
@@ -222,39 +222,31 @@ class RankBench:
         It is to explain a wrong result, and decides nothing: empty where a call does not finish, and from then on; and
         where nobody wants it made again, because it runs in this process, for a debugger.
         """
-        session = self._own_session()
-        if self._asked_in_vain or session is None:
-            return ()
-        network = case.network if case.engine == "sim" else ROUNDS
         calls = [replace(case, arguments=arguments).call for arguments in inputs]
-        program = replace(self.program, contents=True)
-        try:
-            run = self._machine.run(
-                "sim", program, case.ranks, calls, self._told_seed, self._first_limits, network, session, strictly=True
-            )
-        except (NeedsProcesses, BoxFailed):
-            self._asked_in_vain = True
-            return ()
-        self._asked_in_vain = not run.finished
-        return run.calls if run.finished else ()
+        run = self._explained(case, replace(self.program, contents=True), calls)
+        self._asked_in_vain |= run is not None and not run.finished
+        return run.calls if run is not None and run.finished else ()
 
     def raced(self, case: Case) -> Diagnosis | None:
         """What touches a buffer before its request is waited for, when `case` is made again and each read and write is
         watched. It is to explain a wrong result, as `again` is; None where nothing does, or nothing can be told."""
+        run = self._explained(case, replace(self.program, watched=True), [case.call])
+        found = [each for call in run.calls for each in call.diagnoses] if run is not None else []
+        return next((each for each in found if each.kind == "race"), None)
+
+    def _explained(self, case: Case, program: Program, calls: Sequence[Call]) -> Run | None:
+        """A simulated run that is to explain a wrong one; None where there is none, or was none before."""
         session = self._own_session()
         if self._asked_in_vain or session is None:
             return None
-        network = case.network if case.engine == "sim" else ROUNDS
-        program, limits = replace(self.program, watched=True), self._first_limits
+        network, limits = case.network if case.engine == "sim" else ROUNDS, self._first_limits
         try:
-            run = self._machine.run(
-                "sim", program, case.ranks, [case.call], self._told_seed, limits, network, session, strictly=True
+            return self._machine.run(
+                "sim", program, case.ranks, calls, self._told_seed, limits, network, session, strictly=True
             )
         except (NeedsProcesses, BoxFailed):
             self._asked_in_vain = True
             return None
-        found = [each for call in run.calls for each in call.diagnoses]
-        return next((each for each in found if each.kind == "race"), None)
 
     def _work_off(self, take: Callable[[], Key], session: Session | None) -> None:
         """Run the worlds that are left."""

@@ -7,14 +7,14 @@ messages for show. Real ranks share nothing but a network. One case of each grou
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from grader.ranks.network import ROUNDS
-from grader.ranks.program import CallResult, Strided
+from grader.ranks.program import CallResult, Strided, nested
 from grader.sandbox.frames import Other
 from grader.trace.events import SEND
 from grader.verdict import Diagnosis
@@ -44,15 +44,7 @@ def twins(cases: Iterable[Case], seed: int) -> dict[Case, Case]:
 
 
 def _elements(case: Case) -> int:
-    return sum(value.numel for given in case.arguments for value in _tensors(given))
-
-
-def _tensors(value: Any) -> Iterator[Strided]:
-    if isinstance(value, Strided):
-        yield value
-    elif isinstance(value, (list, tuple)):
-        for part in value:
-            yield from _tensors(part)
+    return sum(value.numel for given in case.arguments for value in nested(given, Strided))
 
 
 def difference(case: Case, simulated: CallResult, real: CallResult, file: str) -> Diagnosis | None:

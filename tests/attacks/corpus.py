@@ -1,6 +1,7 @@
 """The attacks: submissions that try to win points or to do harm, what each says of itself, and how one is made ready.
 
-An attack is a file in tests/attacks/<exercise>/ that begins with a docstring: a paragraph that says what it does, and
+`<exercise>.md` in this folder holds those on an exercise, written as wrong submissions are (see
+`grader.authoring.sections`): a heading, `## NAME: what it does.`, one block of code, and between them in a line
 
     family: NAME            one of FAMILIES
     tries: points|harm
@@ -9,6 +10,7 @@ An attack is a file in tests/attacks/<exercise>/ that begins with a docstring: a
     ends: KIND, KIND        the kinds that lost checks may have; `none` where nothing is to be lost, `any` where what
                             happens depends on how much of a box there is
     uses: NAME, NAME        files of tests/attacks/snippets that are put before it; `reference`: the exercise's solution
+    base: NAME              of one whose block is a diff: the reference, another right solution, or an attack above it
     file: NAME              the name under which it is handed in, where that is part of the attack
     heavy: yes              it takes long: only `make test-all` runs it
 
@@ -23,12 +25,12 @@ than the tests': see `boxed` there. Every process that an attack starts is calle
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from grader.authoring import wrong
+from grader.authoring import sections, wrong
+from grader.authoring.sections import Bad, Section
 from grader.submission import Submission
 from grader.verdict import KINDS
 
@@ -76,14 +78,9 @@ FAMILIES = (
     "escaping",
 )
 WON = "WON: "
-_DOCSTRING = re.compile(r'\A"""(.+?)"""', re.DOTALL)  # not by ast: an attack may be no Python
-_FIELD = re.compile(r"^(\w+): *(.+)$")
-_FIELDS = {"family", "tries", "earned", "paid", "ends", "uses", "file", "heavy"}
-_MUST = ("family", "tries", "earned", "ends")
-
-
-class BadHeader(Exception):  # noqa: N818 - reads as what is wrong with the file
-    """An attack does not say what it is."""
+_NEEDED = ("family", "tries", "earned", "ends")
+_FIELDS = (*_NEEDED, "paid", "uses", "base", "file", "heavy")
+_FENCES = ("```python", "```diff")
 
 
 @dataclass(frozen=True)
@@ -117,41 +114,35 @@ class Attack:
         return (SNIPPETS / f"{name}.py").read_text()
 
 
-def read(path: Path) -> Attack:
-    """The attack in a file. Raises BadHeader."""
-    return parse(path.read_text(), f"{path.parent.name}/{path.stem}", path.parent.name, path.name)
+def read(text: str, exercise: str, file: str = "attacks") -> list[Attack]:
+    """The attacks that stand in this text. Raises BadRequest with the file, the heading and what to do."""
+    bases = wrong.bases(exercise)
+    found = sections.read(text, file, _FIELDS, _NEEDED, _FENCES, lambda section: _attack(section, exercise, bases))
+    return list(found.values())
 
 
-def parse(text: str, name: str, exercise: str, file: str) -> Attack:
-    """The attack with this text. Raises BadHeader."""
-    docstring = _DOCSTRING.match(text)
-    if not docstring:
-        raise BadHeader(f"{name} does not begin with a docstring")
-    told, _, rest = docstring[1].strip().partition("\n\n")
-    fields: dict[str, str] = {}
-    for line in filter(None, map(str.strip, rest.splitlines())):
-        found = _FIELD.match(line)
-        if not found or found[1] not in _FIELDS or found[1] in fields:
-            raise BadHeader(f"{name}: {line!r} is none of the fields {', '.join(sorted(_FIELDS))}, each once")
-        fields[found[1]] = found[2]
-    if missing := [each for each in _MUST if each not in fields]:
-        raise BadHeader(f"{name}: there is no field {missing[0]!r}")
+def _attack(section: Section, exercise: str, bases: dict[str, list[str]]) -> Attack:
+    """The attack of a section, which is a base of those below it from now on."""
+    fields, body = section.fields, section.body
+    if section.fence == "```diff":
+        body = wrong.applied(bases, fields.get("base", wrong.REFERENCE), body)
+    bases[section.name] = body
     if fields["family"] not in FAMILIES or fields["tries"] not in ("points", "harm"):
-        raise BadHeader(f"{name}: no such family or aim: {fields['family']}, {fields['tries']}")
+        raise Bad(f"no such family or aim: {fields['family']}, {fields['tries']}")
     kinds = frozenset() if fields["ends"] == "none" else frozenset(fields["ends"].split(", "))
     if unknown := kinds - KINDS - {"any"}:
-        raise BadHeader(f"{name}: {', '.join(sorted(unknown))} is no kind of diagnosis")
+        raise Bad(f"{', '.join(sorted(unknown))} is no kind of diagnosis")
     return Attack(
-        name, exercise, text, " ".join(told.split()), fields["family"], fields["tries"], float(fields["earned"]),
-        fields.get("paid") == "yes", None if "any" in kinds else kinds,
+        f"{exercise}/{section.name}", exercise, "\n".join(body) + "\n", section.told, fields["family"],
+        fields["tries"], float(fields["earned"]), sections.yes(fields, "paid"), None if "any" in kinds else kinds,
         tuple(fields["uses"].split(", ")) if "uses" in fields else (),
-        fields.get("file", file), fields.get("heavy") == "yes",
+        fields.get("file", f"{section.name}.py"), sections.yes(fields, "heavy"),
     )  # fmt: skip
 
 
 def attacks() -> list[Attack]:
-    """Every attack, those that are files and those that are made by a program (see `generated`)."""
+    """Every attack, those that are written down and those that are made by a program (see `generated`)."""
     import generated
 
-    files = [path for exercise in EXERCISES for path in sorted((HERE / exercise).glob("*.py"))]
-    return [*(read(path) for path in files), *generated.attacks()]
+    files = [HERE / f"{exercise}.md" for exercise in EXERCISES]
+    return [*(each for file in files for each in read(file.read_text(), file.stem, file.name)), *generated.attacks()]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
-from corpus import Attack, parse
+from corpus import Attack, read
 
-_HEADER = '"""{told}\n\nfamily: {family}\ntries: harm\nearned: {earned}\nends: {ends}\n{more}"""\n'
+_SECTION = "## {name}: {told}\nfamily: {family}; tries: harm; earned: 0; ends: {ends}\n```python\n\n```\n"
 
 
 def _lines() -> str:
@@ -49,8 +50,9 @@ _MADE: dict[str, tuple[str, str, str, Callable[[], str]]] = {
 
 
 def attacks() -> list[Attack]:
-    found = []
-    for name, (told, family, ends, make) in _MADE.items():
-        header = _HEADER.format(told=told, family=family, earned=0, ends=ends, more="")
-        found.append(parse(header + make(), f"ring_all_reduce/{name}", "ring_all_reduce", f"{name}.py"))
-    return found
+    sections = [
+        _SECTION.format(name=name, told=told, family=family, ends=ends)
+        for name, (told, family, ends, _) in _MADE.items()
+    ]
+    found = read("\n".join(sections), "ring_all_reduce")
+    return [replace(each, text=make()) for each, (*_, make) in zip(found, _MADE.values(), strict=True)]

@@ -18,12 +18,13 @@ import pytest
 import readable
 from _pytest.mark import ParameterSet
 from conftest import Arena
-from corpus import FAMILIES, HERE, Attack, BadHeader, attacks, parse
+from corpus import FAMILIES, HERE, Attack, attacks, read
 from watch import REPOSITORY, Guard, Hung, Watch
 
 from grader.authoring import verdicts, wrong
 from grader.grading import grade
 from grader.registry import find
+from grader.submission import BadRequest
 from grader.verdict import Verdict
 
 SEED = 20
@@ -142,28 +143,28 @@ def test_every_snippet_is_used() -> None:
     assert used - {wrong.REFERENCE} == {path.stem for path in (HERE / "snippets").glob("*.py")}
 
 
-GOOD = '"""Says yes.\n\nfamily: bombs\ntries: harm\nearned: 0\nends: timeout, crash\n"""\n'
+GOOD = "## x: Says yes.\nfamily: bombs; tries: harm; earned: 0; ends: timeout, crash\n```python\ndef f(:\n```\n"
 
 
-def test_a_header_is_read_also_where_the_rest_is_no_python() -> None:
-    attack = parse(GOOD + "def f(:\n", "ring_all_reduce/x", "ring_all_reduce", "x.py")
+def test_an_attack_is_read_also_where_it_is_no_python() -> None:
+    (attack,) = read(GOOD, "ring_all_reduce")
     assert (attack.told, attack.earned, attack.ends, attack.paid) == ("Says yes.", 0, {"timeout", "crash"}, False)
 
 
 @pytest.mark.parametrize(
-    ("text", "why"),
+    ("old", "new", "why"),
     [
-        ("import os\n", "does not begin with a docstring"),
-        (GOOD.replace("tries: harm\n", ""), "no field 'tries'"),
-        (GOOD.replace("bombs", "bomb"), "no such family"),
-        (GOOD.replace("timeout", "time_out"), "no kind of diagnosis"),
-        (GOOD.replace("tries:", "trys:"), "'trys: harm' is none of the fields"),
+        ("tries: harm; ", "", "'tries: ...' is missing"),
+        ("bombs", "bomb", "no such family"),
+        ("timeout", "time_out", "no kind of diagnosis"),
+        ("tries:", "trys:", "'trys: harm' is not one of"),
+        ("```python", "```", "write one block, from ```python or ```diff to ```"),
+        ("```python", "```diff", "a part of its diff changes nothing"),
     ],
-    ids=["no docstring", "no aim", "unknown family", "unknown kind", "misspelt"],
 )
-def test_an_attack_without_a_proper_header_is_refused(text: str, why: str) -> None:
-    with pytest.raises(BadHeader, match=why):
-        parse(text, "ring_all_reduce/x", "ring_all_reduce", "x.py")
+def test_an_attack_that_does_not_say_what_it_is_is_refused(old: str, new: str, why: str) -> None:
+    with pytest.raises(BadRequest, match=why):
+        read(GOOD.replace(old, new), "ring_all_reduce")
 
 
 def test_the_reports_on_all_attacks_are_looked_through() -> None:

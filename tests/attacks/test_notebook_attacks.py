@@ -11,13 +11,12 @@ from typing import Any
 import nbformat
 import pytest
 from nbgrader.api import Gradebook
+from notebooks import NotebookAttack, attacks, notebook
 from often import by_day
 from watch import Watch
 
 from grader.sandbox import modes
-
-sys.path.insert(0, str(Path(__file__).parent / "notebooks"))
-import build
+from grader.submission import BadRequest
 
 REPOSITORY = Path(__file__).parents[2]
 ASSIGNMENT = "06-collectives"
@@ -30,13 +29,13 @@ def released() -> Any:
 
 
 def test_there_are_enough() -> None:
-    assert len(build.attacks()) >= 20
+    assert len(attacks()) >= 20
 
 
-@pytest.mark.parametrize("attack", build.attacks(), ids=lambda attack: attack.name)
-def test_an_attack_makes_a_notebook(attack: build.NotebookAttack, released: Any) -> None:
+@pytest.mark.parametrize("attack", attacks(), ids=lambda attack: attack.name)
+def test_an_attack_makes_a_notebook(attack: NotebookAttack, released: Any) -> None:
     before = nbformat.writes(released)
-    made = build.notebook(attack, released, {"TOKEN": "token", "CANARY": "/nowhere"})
+    made = notebook(attack, released, {"TOKEN": "token", "CANARY": "/nowhere"})
     assert nbformat.writes(released) == before, "the released notebook was changed"
     assert nbformat.writes(made) != before
     assert attack.told.endswith(".")
@@ -44,11 +43,11 @@ def test_an_attack_makes_a_notebook(attack: build.NotebookAttack, released: Any)
     assert not any("@RING@" in cell.source or "@NAIVE@" in cell.source for cell in made.cells)
 
 
-def test_an_attack_without_a_header_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "x.py"
-    path.write_text("# %% solution\npass\n")
-    with pytest.raises(ValueError, match="does not begin with a docstring"):
-        build.read(path)
+def test_an_attack_that_says_too_little_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "x.md"
+    path.write_text("## x: Does it.\ntries: harm\n```python\n# %% solution\n```\n")
+    with pytest.raises(BadRequest, match=r"'earned: \.\.\.' is missing"):
+        attacks(path)
 
 
 # ---- graded, as a class
@@ -93,24 +92,24 @@ def test_a_class_of_attackers_wins_nothing_and_harms_nobody(door: str, released:
     canary.mkdir()
     python(room, "-m", "nbgrader", "generate_assignment", ASSIGNMENT, "--force",
            f"--CourseDirectory.release_directory={room / 'release'}")  # fmt: skip
-    attacks = build.attacks()
+    tried = attacks()
     with Watch(canary) as watch:
-        for attack in attacks:
-            hand_in(room, attack.name, build.notebook(attack, released, watch.words))
-        honest = build.NotebookAttack(LAST, "", "", 20, True, (("solution", "", "@RING@"),))
-        hand_in(room, LAST, build.notebook(honest, released))
+        for attack in tried:
+            hand_in(room, attack.name, notebook(attack, released, watch.words))
+        honest = NotebookAttack(LAST, "", "", 20, True, (("solution", "", "@RING@"),))
+        hand_in(room, LAST, notebook(honest, released))
         printed = python(room, *DOORS[door], ASSIGNMENT, status=(0, 1))
         if door == "nbgrader":
             printed += python(room, "-m", "nbgrader", "generate_feedback", ASSIGNMENT)
         shown = "".join(path.read_text() for path in (room / "feedback").rglob("*.html"))
         problems = watch.problems(shown + printed)
     problems += [
-        f"there is no page of {attack.name}" for attack in attacks if not (room / "feedback" / attack.name).exists()
+        f"there is no page of {attack.name}" for attack in tried if not (room / "feedback" / attack.name).exists()
     ]
     if "Traceback" in printed:
         problems.append("a traceback was printed")
     won = scores(room)
-    for attack in (*attacks, honest):
+    for attack in (*tried, honest):
         if won[attack.name] > attack.earned:
             problems.append(f"{attack.name} has {won[attack.name]:g} points, and earned {attack.earned:g}")
         if attack.paid and won[attack.name] < attack.earned:

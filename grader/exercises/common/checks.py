@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -20,21 +20,64 @@ from grader.worlds.ranks import Outcome, RankBench
 Calls = Callable[[RankBench, str], Iterable[tuple[Any, ...]]]
 Judge = Callable[[RankBench], Outcome]
 T = TypeVar("T")
+ABOUT = ("wrong_result",)  # what checks of values are about
 TRAINING = Limits(cpu_seconds=5, load_cpu_seconds=10, idle_seconds=15)  # of ranks that train
 
 
-def right(calls: Calls, group: str, *judges: Callable[..., None], because: str = "") -> Judge:
-    """All calls of `group` are right: `calls` raises Lost at the first that is not, and each judge at what it finds wrong
-    in one. With `because` what `calls` finds wrong is another check's matter."""
+def right(
+    calls: Calls,
+    group: str,
+    *judges: Callable[..., None],
+    others: Sequence[str] = (),
+    because: str = "",
+    ranks: int = 4,
+) -> Judge:
+    """All calls of `group`, and then of the `others`, are right: `calls` raises Lost at the first that is not, and each
+    judge at what it finds wrong in one. With `because` what `calls` finds wrong is another check's matter. One of `group`
+    on about so many `ranks` is drawn."""
 
     def judge(bench: RankBench) -> Outcome:
-        found = calls(bench, group)
-        for each in if_right(found, because) if because else found:
-            for one in judges:
-                one(bench, *each)
-        return bench.picture(group)
+        for name in (group, *others):
+            found = calls(bench, name)
+            for each in if_right(found, because) if because else found:
+                for one in judges:
+                    one(bench, *each)
+        return bench.picture(group, ranks)
 
     return judge
+
+
+def right_ones(
+    calls: Calls, bench: RankBench, groups: Sequence[str], because: str, kinds: Collection[str] = ABOUT
+) -> Iterator[tuple[Any, ...]]:
+    """The calls of those of `groups` in which all are right. Where there is none, what is wrong in the first is raised,
+    as another check's matter."""
+    losses = []
+    for group in groups:
+        try:
+            found = list(calls(bench, group))
+        except Lost as loss:
+            losses.append(loss)
+        else:
+            yield from found
+    if len(losses) == len(groups):
+        with not_about(because, kinds):
+            raise losses[0]
+
+
+def where_right(
+    calls: Calls, groups: Sequence[str], judge: Callable[..., None], because: str, kinds: Collection[str] = ABOUT
+) -> Judge:
+    """A check that asks a judge about the calls of those of `groups` in which all are right."""
+
+    def check(bench: RankBench) -> Outcome:
+        seen = ""
+        for case, *found in right_ones(calls, bench, groups, because, kinds):
+            judge(bench, case, *found)
+            seen = seen or case.group
+        return bench.picture(seen or groups[0])
+
+    return check
 
 
 def judged(calls: Calls, group: str, because: str = "") -> Callable[[Callable[..., None]], Judge]:
@@ -81,12 +124,13 @@ def blamed(found: Diagnosis | None, result: CallResult, counted: str = "") -> Di
 
 
 @contextlib.contextmanager
-def not_about(because: str) -> Iterator[None]:
-    """Where wrong values, which another check is about, keep this one from judging: it says so, and `because`."""
+def not_about(because: str, kinds: Collection[str] = ABOUT) -> Iterator[None]:
+    """Where something of these `kinds`, which another check is about, keeps this one from judging: it says so, and
+    `because`."""
     try:
         yield
     except Lost as loss:
-        if loss.diagnosis.kind != "wrong_result":
+        if loss.diagnosis.kind not in kinds:
             raise
         raise Lost(not_judged(loss.diagnosis, because), loss.picture, loss.schedule, loss.broke) from None
 

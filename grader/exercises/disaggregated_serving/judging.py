@@ -9,7 +9,7 @@ from dataclasses import replace
 from grader import tally
 from grader.exercises.common import checks
 from grader.exercises.disaggregated_serving.given import Given, Plan
-from grader.exercises.disaggregated_serving.served import NANOSECONDS, WRONG, Served, raced, right_ones, served
+from grader.exercises.disaggregated_serving.served import NANOSECONDS, WRONG, Served, raced, served
 from grader.lost import Lost
 from grader.ranks.program import CallResult
 from grader.says import counted, listed, names
@@ -19,6 +19,7 @@ from grader.worlds.ranks import Outcome, RankBench
 
 HEADERS = 256  # bytes for each request and layer, for everything that is no cache
 LATE = 1.05  # of the time at which decoding may begin
+ABOUT = ("wrong_result", "lost_or_duplicated")  # what the check of tokens is about
 IDLE = 1.1  # of the time that a prefiller computes
 
 
@@ -29,7 +30,7 @@ def balance(*groups: str) -> checks.Judge:
     """Each request is prefilled and decoded once, and the numbers of requests differ by at most one."""
 
     def judge(bench: RankBench) -> Outcome:
-        for case, _, found in right_ones(bench, groups):
+        for case, _, found in checks.right_ones(served, bench, groups, WRONG, ABOUT):
             _prefilled_once(bench, case, found)
             _decoded_once(bench, case, found)
             plan: Plan = case.expected.plan
@@ -288,29 +289,9 @@ def busy(bench: RankBench, case: Case, result: CallResult, found: Served) -> Non
 # ---- after a death
 
 
-def death(*groups: str) -> checks.Judge:
-    """All requests are returned, once, by living decoders, wherever one dies."""
-
-    def judge(bench: RankBench) -> Outcome:
-        for group in groups:
-            for _ in served(bench, group):
-                pass
-        return bench.picture(groups[0])
-
-    return judge
-
-
 def shared_out(*groups: str) -> checks.Judge:
     """The requests of the dead are spread evenly, prefilled at most once more, and nothing else is sent again."""
-
-    def judge(bench: RankBench) -> Outcome:
-        seen = ""
-        for case, result, found in right_ones(bench, groups, "the tokens are wrong wherever a decoder dies"):
-            _shared_out(bench, case, result, found)
-            seen = seen or case.group
-        return bench.picture(seen)
-
-    return judge
+    return checks.where_right(served, groups, _shared_out, "the tokens are wrong wherever a decoder dies", ABOUT)
 
 
 def _shared_out(bench: RankBench, case: Case, result: CallResult, found: Served) -> None:
@@ -334,13 +315,9 @@ def _shared_out(bench: RankBench, case: Case, result: CallResult, found: Served)
 
 def waited(*groups: str) -> checks.Judge:
     """Every request is waited for, or has failed."""
+    return checks.where_right(served, groups, _waited, WRONG, ABOUT)
 
-    def judge(bench: RankBench) -> Outcome:
-        seen = ""
-        for case, result, _ in right_ones(bench, groups):
-            if found := raced(case, result):
-                raise Lost(found[0], bench.outcome(case))
-            seen = seen or case.group
-        return bench.picture(seen)
 
-    return judge
+def _waited(bench: RankBench, case: Case, result: CallResult, _: Served) -> None:
+    if found := raced(case, result):
+        raise Lost(found[0], bench.outcome(case))

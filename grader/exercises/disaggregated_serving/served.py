@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -81,26 +81,6 @@ def served(bench: RankBench, group: str) -> Iterator[tuple[Case, CallResult, Ser
             yield case, result, found
     except Lost as loss:
         raise _of_a_death(loss) from None
-
-
-def right_ones(
-    bench: RankBench, groups: Sequence[str], because: str = WRONG
-) -> Iterator[tuple[Case, CallResult, Served]]:
-    """The calls of those of `groups` in which all is as it must be. Raises Lost if it is so in none of them."""
-    losses = []
-    for group in groups:
-        try:
-            found = list(served(bench, group))
-        except Lost as loss:
-            losses.append(loss)
-        else:
-            yield from found
-    if len(losses) == len(groups):
-        first = losses[0]
-        if first.diagnosis.kind not in ("wrong_result", "lost_or_duplicated"):
-            raise first
-        told = checks.not_judged(first.diagnosis, because)
-        raise Lost(told, first.picture, first.schedule, first.broke)
 
 
 def raced(case: Case, result: CallResult) -> tuple[Diagnosis, ...]:

@@ -18,6 +18,7 @@ from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from grader.ranks.model import compute
+from grader.ranks.program import nested
 from grader.ranks.sim.context import SimWork
 
 MARK = 0.001  # virtual seconds that begin a step: the trace is cut there
@@ -272,7 +273,7 @@ class _Watch(TorchDispatchMode):  # type: ignore[misc]
         out = func(*args, **(kwargs or {}))
         if func._schema.name in _EMPTY:
             out.zero_()  # what was freed before may still stand in it
-        for tensor in _tensors(out):
+        for tensor in nested(out, torch.Tensor):
             with contextlib.suppress(RuntimeError, NotImplementedError):  # it may have no memory of its own
                 storage = tensor.untyped_storage()
                 if storage._cdata not in self.handles:
@@ -354,11 +355,3 @@ class _Watch(TorchDispatchMode):  # type: ignore[misc]
         same = self.known[places] == found
         seen[places[same]] = True
         return int(same.sum()) * found.itemsize
-
-
-def _tensors(value: Any) -> Iterator[torch.Tensor]:
-    if isinstance(value, torch.Tensor):
-        yield value
-    elif isinstance(value, (list, tuple)):
-        for part in value:
-            yield from _tensors(part)

@@ -152,16 +152,9 @@ def _drifted(bench: RankBench, case: Case, result: CallResult) -> str:
     )
 
 
-def _trained(*groups: str) -> checks.Judge:
+def _trained(group: str, *others: str) -> checks.Judge:
     """All calls of these groups come to the right parameters."""
-
-    def judge(bench: RankBench) -> Outcome:
-        for group in groups:
-            for case, result in bench.calls(group):
-                _parameters(bench, case, result)
-        return bench.picture(groups[0], 2)
-
-    return judge
+    return checks.right(RankBench.calls, group, _parameters, others=others, ranks=2)
 
 
 def _synchronisations(bench: RankBench) -> Outcome:

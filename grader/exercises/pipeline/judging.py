@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,6 @@ import numpy as np
 from grader.exercises.common import checks, plain
 from grader.exercises.common.checks import field
 from grader.exercises.pipeline.training import Array, Given, near, proportional
-from grader.lost import Lost
 from grader.ranks.program import CallResult, Strided
 from grader.worlds.cases import Case
 from grader.worlds.ranks import Outcome, RankBench
@@ -113,7 +112,7 @@ def blind(*groups: str) -> Callable[[RankBench], Outcome]:
     `groups`, too, where all are, is another check's matter."""
 
     def judge(bench: RankBench) -> Outcome:
-        for _ in _finished(bench, groups):
+        for _ in checks.right_ones(values, bench, groups, WRONG):
             pass
         for case, result in bench.calls("blind"):
             _blind(bench, case, result)
@@ -139,48 +138,17 @@ def _blind(bench: RankBench, case: Case, result: CallResult) -> None:
         raise bench.lost(case, "wrong_result", what, rank, "finite gradients", "NaN")
 
 
-def _finished(bench: RankBench, groups: Sequence[str]) -> Iterator[tuple[Case, CallResult]]:
-    """The calls of all `groups` that finished with their gradients; raises Lost if those of none did."""
-    losses = []
-    for group in groups:
-        try:
-            found = list(values(bench, group))
-        except Lost as loss:
-            losses.append(loss)
-        else:
-            yield from found
-    if len(losses) == len(groups):
-        with checks.not_about(WRONG):
-            raise losses[0]
-
-
 # ---- what is returned
 
 
 def loss(*groups: str) -> Callable[[RankBench], Outcome]:
     """The mean loss on the last stage, as a float; None on all others."""
-
-    return _judged(groups, _returned)
+    return checks.where_right(values, groups, _returned, WRONG)
 
 
 def waited(*groups: str) -> Callable[[RankBench], Outcome]:
     """Every request is waited for, in all calls of `groups`."""
-    return _judged(groups, checks.undisturbed)
-
-
-def _judged(
-    groups: Sequence[str], one: Callable[[RankBench, Case, CallResult], None]
-) -> Callable[[RankBench], Outcome]:
-    """A judge that asks `one` about each call of `groups`, where those of one of them finished with their gradients."""
-
-    def judge(bench: RankBench) -> Outcome:
-        seen = ""
-        for case, result in _finished(bench, groups):
-            one(bench, case, result)
-            seen = seen or case.group
-        return bench.picture(seen or groups[0])
-
-    return judge
+    return checks.where_right(values, groups, checks.undisturbed, WRONG)
 
 
 def _returned(bench: RankBench, case: Case, result: CallResult) -> None:

@@ -338,17 +338,7 @@ def _left_out(problem: Problem, places: Array | None, own: Array, got: Array, wh
 
 def finished(bench: RankBench) -> Iterator[Call]:
     """The calls of "full" and "causal" that came out right; raises Lost if neither group did."""
-    losses = []
-    for group in ("full", "causal"):
-        try:
-            found = list(values(bench, group))
-        except Lost as loss:
-            losses.append(loss)
-        else:
-            yield from found
-    if len(losses) == 2:
-        with checks.not_about(WRONG):
-            raise losses[0]
+    yield from checks.right_ones(values, bench, ("full", "causal"), WRONG)
 
 
 def right(group: str) -> Callable[[RankBench], Outcome]:

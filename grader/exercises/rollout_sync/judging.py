@@ -9,45 +9,33 @@ import numpy as np
 from grader import says
 from grader.exercises.rollout_sync import params
 from grader.exercises.rollout_sync.history import History, Made, Used, at, pairs_of_one_prompt
-from grader.exercises.rollout_sync.lanes import in_messages, judged, lost
+from grader.exercises.rollout_sync.lanes import Run, in_messages, judged
 from grader.exercises.rollout_sync.params import of, prompts
 from grader.lost import Lost
-from grader.ranks.program import CallResult
-from grader.worlds.cases import Case
-from grader.worlds.ranks import RankBench
 
 # ---- prompts
 
 
 @judged("async")
-def once(bench: RankBench, case: Case, _: CallResult, history: History) -> None:
+def once(run: Run) -> None:
     """All prompts, each once, and no other."""
-    _beyond(bench, case, history)
-    _each_once(bench, case, history)
+    _beyond(run)
+    _each_once(run)
 
 
-def _beyond(bench: RankBench, case: Case, history: History) -> None:
-    plan = history.plan
+def _beyond(run: Run) -> None:
+    history, plan = run.history, run.history.plan
     beyond = next((made for made in history.made if made.prompt >= plan.prompts), None)
     if beyond is not None:
         message = (
             f"rank {beyond.rank} generated prompt {beyond.prompt}. There are steps * batch = {plan.prompts} prompts, and "
             f"the last is {plan.prompts - 1}. Hand out none beyond it."
         )
-        raise lost(
-            bench,
-            case,
-            history,
-            "wrong_result",
-            message,
-            beyond.rank,
-            f"at most {plan.prompts - 1}",
-            str(beyond.prompt),
-        )
+        raise run.lost("wrong_result", message, beyond.rank, f"at most {plan.prompts - 1}", str(beyond.prompt))
 
 
-def _each_once(bench: RankBench, case: Case, history: History) -> None:
-    plan = history.plan
+def _each_once(run: Run) -> None:
+    history, plan = run.history, run.history.plan
     times = Counter(used.prompt for used in history.used)
     twice = sorted(prompt for prompt, count in times.items() if count > 1)
     if twice:
@@ -56,7 +44,7 @@ def _each_once(bench: RankBench, case: Case, history: History) -> None:
             f"{prompts(twice)} {'is' if len(twice) == 1 else 'are'} used more than once: prompt {twice[0]} in "
             f"{says.listed(steps)}. Each prompt is used exactly once."
         )
-        raise lost(bench, case, history, "lost_or_duplicated", message, 0, "once", f"{times[twice[0]]} times")
+        raise run.lost("lost_or_duplicated", message, 0, "once", f"{times[twice[0]]} times")
     never = [prompt for prompt in range(plan.prompts) if prompt not in times]
     if never and history.done == plan.steps:
         made = history.of_prompt(never[0])
@@ -66,22 +54,22 @@ def _each_once(bench: RankBench, case: Case, history: History) -> None:
             else f"Prompt {never[0]} was never generated."
         )
         message = f"no step uses {prompts(never)}. {told} Each of the {plan.prompts} prompts is used exactly once."
-        raise lost(bench, case, history, "lost_or_duplicated", message, 0, f"{plan.prompts} prompts", f"{len(times)}")
+        raise run.lost("lost_or_duplicated", message, 0, f"{plan.prompts} prompts", f"{len(times)}")
 
 
 # ---- samples
 
 
 @judged("async")
-def samples(bench: RankBench, case: Case, _: CallResult, history: History) -> None:
+def samples(run: Run) -> None:
     """Each sample and its logprob are what one generate() of the prompt returned."""
-    for used in history.used:
+    for used in run.history.used:
         if used.made is None:
-            raise _not_generated(bench, case, history, used)
+            raise _not_generated(run, used)
 
 
-def _not_generated(bench: RankBench, case: Case, history: History, used: Used) -> Lost:
-    mine = [made for made in history.made if made.prompt == used.prompt and made.whole]
+def _not_generated(run: Run, used: Used) -> Lost:
+    mine = [made for made in run.history.made if made.prompt == used.prompt and made.whole]
     label = f"in step {used.step}, rank {used.trainer} used prompt {used.prompt}"
     of_sample = next((made for made in mine if np.array_equal(made.sample, used.sample)), None)
     of_logprob = next((made for made in mine if np.float32(made.logprob) == np.float32(used.logprob)), None)
@@ -91,44 +79,17 @@ def _not_generated(bench: RankBench, case: Case, history: History, used: Used) -
             f"{of_logprob.rank} generated the prompt once more at {at(of_logprob.since)}, with other params. Use the "
             "logprob that generate returned together with the sample."
         )
-        return lost(
-            bench,
-            case,
-            history,
-            "wrong_result",
-            message,
-            of_logprob.rank,
-            of(of_sample.version),
-            of(of_logprob.version),
-        )
+        return run.lost("wrong_result", message, of_logprob.rank, of(of_sample.version), of(of_logprob.version))
     if of_sample is not None:
         message = (
             f"{label} with the logprob {used.logprob:.9g}. generate returned {of_sample.logprob:.9g} with this sample, on "
             f"rank {of_sample.rank}. Send it as a float32 number, and do not change it."
         )
-        return lost(
-            bench,
-            case,
-            history,
-            "wrong_result",
-            message,
-            used.trainer,
-            f"{of_sample.logprob:.9g}",
-            f"{used.logprob:.9g}",
-        )
-    other = next((made for made in history.made if made.whole and np.array_equal(made.sample, used.sample)), None)
+        return run.lost("wrong_result", message, used.trainer, f"{of_sample.logprob:.9g}", f"{used.logprob:.9g}")
+    other = next((made for made in run.history.made if made.whole and np.array_equal(made.sample, used.sample)), None)
     if other is not None:
         message = f"{label} with the sample of prompt {other.prompt}, which rank {other.rank} generated. Keep each sample with its prompt id."
-        return lost(
-            bench,
-            case,
-            history,
-            "wrong_result",
-            message,
-            used.trainer,
-            f"prompt {used.prompt}",
-            f"prompt {other.prompt}",
-        )
+        return run.lost("wrong_result", message, used.trainer, f"prompt {used.prompt}", f"prompt {other.prompt}")
     close = next((made for made in mine if np.allclose(made.sample, used.sample, atol=0.05)), None)
     told = (
         f"It is close to the one from rank {close.rank}, but not the same bits. Send float32."
@@ -136,20 +97,21 @@ def _not_generated(bench: RankBench, case: Case, history: History, used: Used) -
         else "Do not change samples, and do not reuse a buffer before its message has arrived."
     )
     message = f"{label} with a sample that generate never returned for it. {told}"
-    return lost(bench, case, history, "wrong_result", message, used.trainer)
+    return run.lost("wrong_result", message, used.trainer)
 
 
 @judged("old")
-def version(bench: RankBench, case: Case, result: CallResult, history: History) -> None:
+def version(run: Run) -> None:
     """The version that optimizer_step is told is that of the params of generate()."""
-    in_messages(bench, case, result, history)
+    history = run.history
+    in_messages(run)
     for made in history.made:
         if made.version < 0:
             message = (
                 f"rank {made.rank} generated prompt {made.prompt} with params that no trainer ever had. Give generate one "
                 "whole version, as the trainers made it."
             )
-            raise lost(bench, case, history, "wrong_result", message, made.rank)
+            raise run.lost("wrong_result", message, made.rank)
     wrong = [used for used in history.used if used.made is not None and used.made.version != used.told]
     if wrong:
         used = wrong[0]
@@ -161,31 +123,24 @@ def version(bench: RankBench, case: Case, result: CallResult, history: History) 
             "the params, before generate."
         )
         texts = f"version {used.made.version}", f"version {used.told}"
-        raise lost(bench, case, history, "wrong_result", message, used.made.rank, *texts)
+        raise run.lost("wrong_result", message, used.made.rank, *texts)
 
 
 # ---- staleness
 
 
 @judged("old")
-def stale(bench: RankBench, case: Case, _: CallResult, history: History) -> None:
+def stale(run: Run) -> None:
     """No step uses what is too old, and what is generated again has newer params."""
-    _fresh(bench, case, history)
-    for before, after in pairs_of_one_prompt(history):
+    _fresh(run)
+    for before, after in pairs_of_one_prompt(run.history):
         if 0 <= after.version <= before.version:
             message = (
                 f"prompt {after.prompt} was generated with version {before.version} on rank {before.rank}, and again with "
-                f"version {after.version} on rank {after.rank}, at {at(after.since)}. {_again(history, before)}"
+                f"version {after.version} on rank {after.rank}, at {at(after.since)}. {_again(run.history, before)}"
             )
-            raise lost(
-                bench,
-                case,
-                history,
-                "wrong_result",
-                message,
-                after.rank,
-                f"above version {before.version}",
-                f"version {after.version}",
+            raise run.lost(
+                "wrong_result", message, after.rank, f"above version {before.version}", f"version {after.version}"
             )
 
 
@@ -196,7 +151,8 @@ def _again(history: History, before: Made) -> str:
     )
 
 
-def _fresh(bench: RankBench, case: Case, history: History) -> None:
+def _fresh(run: Run) -> None:
+    history = run.history
     allowed = history.plan.max_staleness
     wrong = [used for used in history.used if used.step - used.version > allowed]
     if not wrong:
@@ -213,18 +169,18 @@ def _fresh(bench: RankBench, case: Case, history: History) -> None:
         "params."
     )
     rank = used.made.rank if used.made else used.trainer
-    raise lost(bench, case, history, "wrong_result", message, rank, f"at most {allowed}", str(age))
+    raise run.lost("wrong_result", message, rank, f"at most {allowed}", str(age))
 
 
 # ---- death
 
 
 @judged("death")
-def death(bench: RankBench, case: Case, result: CallResult, history: History) -> None:
+def death(run: Run) -> None:
     """All prompts are used once, in right steps; what the dead generator had finished is used, if it was fresh."""
-    plan = history.plan
-    _each_once(bench, case, history)
-    fault = params.fault(bench, case, result, history, others=False)
+    history, plan = run.history, run.history.plan
+    _each_once(run)
+    fault = params.fault(run, others=False)
     if fault is not None:
         raise fault
     for made in history.of(plan.killed):
@@ -239,4 +195,4 @@ def death(bench: RankBench, case: Case, result: CallResult, history: History) ->
                 f"at {at(made.known)}. Rank {plan.killed} died at {plan.dies_at:g} s. Then rank {use.made.rank} generated "
                 "this prompt again. Results that came before a death count."
             )
-            raise lost(bench, case, history, "lost_or_duplicated", message, use.made.rank)
+            raise run.lost("lost_or_duplicated", message, use.made.rank)

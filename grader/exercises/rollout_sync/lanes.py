@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from grader.exercises.rollout_sync.history import History, Made, read, stretches, untold
 from grader.exercises.rollout_sync.unfinished import WORDS, lane_names
@@ -13,40 +14,45 @@ from grader.verdict import Kind
 from grader.worlds.cases import Case
 from grader.worlds.ranks import RankBench
 
-Judge = Callable[[RankBench, Case, CallResult, History], None]
 WIDE = 0.05  # of the picture: in shorter bars there is no room for the version
 LEAST = 0.004  # of the picture: shorter idle stretches are not seen
 
 
-def lost(
-    bench: RankBench, case: Case, history: History, kind: Kind, message: str, rank: int | None = None,
-    expected: str = "", got: str = "",
-) -> Lost:  # fmt: skip
-    """What is raised, with the picture of the run."""
-    loss = bench.lost(case, kind, f"With {case.label}: {message}", rank, expected, got)
-    return Lost(loss.diagnosis, chart(case, history))
+@dataclass(frozen=True)
+class Run:
+    """A finished call, as its judges see it."""
+
+    bench: RankBench
+    case: Case
+    result: CallResult
+    history: History
+
+    def lost(self, kind: Kind, message: str, rank: int | None = None, expected: str = "", got: str = "") -> Lost:
+        """What is raised, with the picture of the run."""
+        loss = self.bench.lost(self.case, kind, f"With {self.case.label}: {message}", rank, expected, got)
+        return Lost(loss.diagnosis, chart(self.case, self.history))
 
 
-def in_messages(bench: RankBench, case: Case, result: CallResult, history: History) -> None:
+def in_messages(run: Run) -> None:
     """Raise Lost where params came to a generator otherwise."""
-    found = untold(history, result.trace)
+    found = untold(run.history, run.result.trace)
     if found is not None:
         rank, versions, received = found
         message = (
             f"rank {rank} generated with {versions} newer versions, but received only {received:,} bytes. A version has "
-            f"{history.given.start.nbytes:,} bytes. Send params in messages: ranks share no memory."
+            f"{run.history.given.start.nbytes:,} bytes. Send params in messages: ranks share no memory."
         )
-        raise lost(bench, case, history, "sandbox_violation", message, rank)
+        raise run.lost("sandbox_violation", message, rank)
 
 
-def judged(group: str) -> Callable[[Judge], Callable[[RankBench], Chart]]:
+def judged(group: str) -> Callable[[Callable[[Run], None]], Callable[[RankBench], Chart]]:
     """Makes a check of a judge of one run: it is asked about each of `group`, and the last one is drawn if all are right."""
 
-    def made(judge: Judge) -> Callable[[RankBench], Chart]:
+    def made(judge: Callable[[Run], None]) -> Callable[[RankBench], Chart]:
         def check(bench: RankBench) -> Chart:
             drawn = Chart(())
             for case, result, history in read(bench, group):
-                judge(bench, case, result, history)
+                judge(Run(bench, case, result, history))
                 drawn = chart(case, history)
             return drawn
 

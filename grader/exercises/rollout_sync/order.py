@@ -8,20 +8,18 @@ from __future__ import annotations
 
 from grader import says
 from grader.exercises.rollout_sync import lanes
-from grader.exercises.rollout_sync.history import IN_HAND, History, Made, at
-from grader.ranks.program import CallResult
-from grader.worlds.cases import Case
-from grader.worlds.ranks import RankBench
+from grader.exercises.rollout_sync.history import IN_HAND, Made, at
 
 
 @lanes.judged("old")
-def first(bench: RankBench, case: Case, _: CallResult, history: History) -> None:
+def first(run: lanes.Run) -> None:
     """No step leaves out a usable sample that trainer 0 had before another one, which the step uses, was completed."""
-    passed_over(bench, case, history)
+    passed_over(run)
 
 
-def passed_over(bench: RankBench, case: Case, history: History) -> None:
+def passed_over(run: lanes.Run) -> None:
     """Raise Lost where a step does so."""
+    history = run.history
     worst: tuple[float, int, Made, Made] | None = None
     for step in range(history.done):
         used = {each.prompt: each.made for each in history.in_step(step) if each.made is not None}
@@ -49,18 +47,18 @@ def passed_over(bench: RankBench, case: Case, history: History) -> None:
         f"at {at(made.known)}, {at(wait)} before. Its age in step {step} is {step - made.version}, so it was usable, but "
         f"{what}. Use the first `batch` usable samples in the order in which they come."
     )
-    raise lanes.lost(bench, case, history, "wrong_result", message, made.rank)
+    raise run.lost("wrong_result", message, made.rank)
 
 
 @lanes.judged("old")
-def handed_out(bench: RankBench, case: Case, _: CallResult, history: History) -> None:
+def handed_out(run: lanes.Run) -> None:
     """New prompts in order of their ids, and those whose sample is too old before any new one."""
-    _new_ones(bench, case, history)
-    _again_first(bench, case, history)
+    _new_ones(run)
+    _again_first(run)
 
 
-def _new_ones(bench: RankBench, case: Case, history: History) -> None:
-    new = sorted(history.new.values(), key=lambda made: made.since)
+def _new_ones(run: lanes.Run) -> None:
+    new = sorted(run.history.new.values(), key=lambda made: made.since)
     last: dict[int, Made] = {}
     for made in new:
         before = last.get(made.rank)
@@ -69,7 +67,7 @@ def _new_ones(bench: RankBench, case: Case, history: History) -> None:
                 f"rank {made.rank} generated prompt {before.prompt} at {at(before.since)}, and prompt {made.prompt} after it, "
                 f"at {at(made.since)}. Both were new. Hand out new prompts in order of their ids."
             )
-            raise lanes.lost(bench, case, history, "wrong_result", message, made.rank)
+            raise run.lost("wrong_result", message, made.rank)
         last[made.rank] = made
     for number, made in enumerate(new):
         for late in new[number + 1 :]:
@@ -79,11 +77,11 @@ def _new_ones(bench: RankBench, case: Case, history: History) -> None:
                     f"{late.prompt} only at {at(late.since)}, after {says.counted(IN_HAND + 1, 'other prompt')} since then. Hand out "
                     "new prompts in order of their ids, to whichever generator is free."
                 )
-                raise lanes.lost(bench, case, history, "wrong_result", message, late.rank)
+                raise run.lost("wrong_result", message, late.rank)
 
 
-def _again_first(bench: RankBench, case: Case, history: History) -> None:
-    plan = history.plan
+def _again_first(run: lanes.Run) -> None:
+    history, plan = run.history, run.history.plan
     new = list(history.new.values())
     for again in history.made:
         before = [made for made in history.of_prompt(again.prompt) if made.since < again.since]
@@ -101,4 +99,4 @@ def _again_first(bench: RankBench, case: Case, history: History) -> None:
                 f"before prompt {again.prompt}, which rank {again.rank} began again at {at(again.since)}. Hand out prompts that "
                 "are to be generated again before new ones."
             )
-            raise lanes.lost(bench, case, history, "wrong_result", message, again.rank)
+            raise run.lost("wrong_result", message, again.rank)

@@ -7,12 +7,9 @@ import numpy as np
 from grader import says
 from grader.exercises.common import checks, plain
 from grader.exercises.rollout_sync.history import History
-from grader.exercises.rollout_sync.lanes import judged, lost
+from grader.exercises.rollout_sync.lanes import Run, judged
 from grader.exercises.rollout_sync.policy import NEAR, Array
 from grader.lost import Lost
-from grader.ranks.program import CallResult
-from grader.worlds.cases import Case
-from grader.worlds.ranks import RankBench
 
 CLOSE = 1e-6  # of params, relative to the greatest
 
@@ -22,58 +19,57 @@ def apart(got: Array, right: Array) -> float:
     return float(np.abs(got - right).max() / max(1.0, np.abs(right).max()))
 
 
-def final_of(bench: RankBench, case: Case, result: CallResult, history: History, trainer: int) -> Array:
+def final_of(run: Run, trainer: int) -> Array:
     """What a trainer returned. Raises Lost where that are no params."""
-    returned = result.returned[trainer]
+    returned = run.result.returned[trainer]
     value = returned[0] if isinstance(returned, list) and returned else None
     array = checks.array(value)
-    if array is None or array.shape != history.given.start.shape or not np.isfinite(array).all():
+    if array is None or array.shape != run.history.given.start.shape or not np.isfinite(array).all():
         message = (
             f"trainer() returned {plain.in_words(value)} on rank {trainer}. Return the params of version "
-            f"{history.plan.steps} on every trainer."
+            f"{run.history.plan.steps} on every trainer."
         )
-        raise lost(bench, case, history, "wrong_result", message, trainer)
+        raise run.lost("wrong_result", message, trainer)
     return np.asarray(array.astype(np.float64))
 
 
-def _too_few_steps(bench: RankBench, case: Case, history: History) -> Lost:
+def _too_few_steps(run: Run) -> Lost:
     """What is raised where the trainers made fewer steps than they should."""
+    history = run.history
     steps = history.plan.steps
     message = f"optimizer_step was called {says.counted(history.done, 'time')} on the trainers, but steps is {steps}."
-    return lost(bench, case, history, "wrong_result", message, 0, f"{steps} steps", f"{history.done} steps")
+    return run.lost("wrong_result", message, 0, f"{steps} steps", f"{history.done} steps")
 
 
-def _unchanged(bench: RankBench, case: Case, result: CallResult, history: History) -> None:
-    for rank, returned in enumerate(result.returned):
+def _unchanged(run: Run) -> None:
+    for rank, returned in enumerate(run.result.returned):
         if isinstance(returned, list) and len(returned) == 2 and returned[1] is False:
             message = (
                 f"the argument `params` was changed on rank {rank}. Receive new versions into a tensor of your own."
             )
-            raise lost(bench, case, history, "wrong_result", message, rank)
+            raise run.lost("wrong_result", message, rank)
 
 
-def fault(bench: RankBench, case: Case, result: CallResult, history: History, others: bool = True) -> Lost | None:
+def fault(run: Run, others: bool = True) -> Lost | None:
     """What is lost unless each version is the mean of what the trainers made of the one before, and they return the last:
     all of them, or, without the `others`, trainer 0."""
-    plan, given = history.plan, history.given
+    history, plan, given = run.history, run.history.plan, run.history.given
     for step in range(history.done):
         right = given.place(history.versions[step])
         for trainer, places in enumerate(history.places):
             if float(np.abs(places[step] - right).max()) < NEAR:
                 continue
             message = f"in step {step}, rank {trainer} gave optimizer_step params that are not version {step}."
-            return lost(
-                bench, case, history, "wrong_result", f"{message} {_what(history, places[step], step)}", trainer
-            )
+            return run.lost("wrong_result", f"{message} {_what(history, places[step], step)}", trainer)
     if history.done < plan.steps:
-        return _too_few_steps(bench, case, history)
+        return _too_few_steps(run)
     for trainer in range(plan.trainers if others else 1):
-        got = final_of(bench, case, result, history, trainer)
+        got = final_of(run, trainer)
         if apart(got, history.versions[-1]) > CLOSE:
             message = (
                 f"rank {trainer} did not return version {plan.steps}. {_what(history, given.place(got), plan.steps)}"
             )
-            return lost(bench, case, history, "wrong_result", message, trainer)
+            return run.lost("wrong_result", message, trainer)
     return None
 
 
@@ -104,18 +100,18 @@ def _rows(history: History, step: int, trainer: int) -> Array:
 
 
 @judged("async")
-def final(bench: RankBench, case: Case, result: CallResult, history: History) -> None:
+def final(run: Run) -> None:
     """The params of every step and the last ones."""
-    _unchanged(bench, case, result, history)
-    wrong = fault(bench, case, result, history)
+    _unchanged(run)
+    wrong = fault(run)
     if wrong is not None:
         raise wrong
 
 
 @judged("sync")
-def sync(bench: RankBench, case: Case, result: CallResult, history: History) -> None:
+def sync(run: Run) -> None:
     """Step s uses the s-th `batch` prompts, made with version s; the params are those of the loop in one process."""
-    plan = history.plan
+    history, plan = run.history, run.history.plan
     for step in range(history.done):
         due = set(range(step * plan.batch, (step + 1) * plan.batch))
         got = {used.prompt for used in history.in_step(step)}
@@ -126,27 +122,18 @@ def sync(bench: RankBench, case: Case, result: CallResult, history: History) -> 
                 f"max_staleness 0, step s uses the prompts s * batch to (s + 1) * batch - 1: here {min(due)} to {max(due)}. Hand "
                 "out the prompts of the next step only when its version is there."
             )
-            raise lost(bench, case, history, "wrong_result", message, 0)
+            raise run.lost("wrong_result", message, 0)
         for used in history.in_step(step):
             if used.made is not None and used.made.version != step:
                 message = (
                     f"in step {step}, the sample of prompt {used.prompt} was generated on rank {used.made.rank} with "
                     f"{of(used.made.version)}. With max_staleness 0, step {step} uses only samples of version {step}."
                 )
-                raise lost(
-                    bench,
-                    case,
-                    history,
-                    "wrong_result",
-                    message,
-                    used.made.rank,
-                    f"version {step}",
-                    of(used.made.version),
-                )
-    astray = fault(bench, case, result, history, others=False)
+                raise run.lost("wrong_result", message, used.made.rank, f"version {step}", of(used.made.version))
+    astray = fault(run, others=False)
     if astray is not None:
         raise astray
-    last, right = final_of(bench, case, result, history, 0), history.given.synchronous()
+    last, right = final_of(run, 0), history.given.synchronous()
     if (off := apart(last, right)) > CLOSE:
         other = next((used for used in history.used if used.made is None), None)
         why = (
@@ -155,7 +142,7 @@ def sync(bench: RankBench, case: Case, result: CallResult, history: History) -> 
             else ""
         )
         message = f"rank 0's final params differ from the synchronous loop's by {off:.2g}, relative to the greatest. {why}".strip()
-        raise lost(bench, case, history, "wrong_result", message, 0, f"at most {CLOSE:g}", f"{off:.2g}")
+        raise run.lost("wrong_result", message, 0, f"at most {CLOSE:g}", f"{off:.2g}")
 
 
 def of(version: int) -> str:

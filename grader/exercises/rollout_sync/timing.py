@@ -6,10 +6,7 @@ from grader import tally
 from grader.exercises.common import checks
 from grader.exercises.rollout_sync import lanes
 from grader.exercises.rollout_sync.history import NANOSECONDS, History, at, stretches
-from grader.ranks.program import CallResult
 from grader.trace.events import RECV_ANY, SEND, Operation, Trace
-from grader.worlds.cases import Case
-from grader.worlds.ranks import RankBench
 
 IDLE = 0.10  # of the time, outside generate
 PARAMS = 1024  # bytes: a longer message from a trainer to a generator carries params
@@ -20,25 +17,25 @@ FACTOR, HEADERS = 1.1, 256  # of params' bytes for each version and generator; b
 
 
 @lanes.judged("idle")
-def idle(bench: RankBench, case: Case, result: CallResult, history: History) -> None:
+def idle(run: lanes.Run) -> None:
     """Of each generator: the time outside generate(), from its first one on and while there are prompts to hand out."""
-    plan = history.plan
+    history, plan = run.history, run.history.plan
     if plan.prompts - 1 not in history.new:
         message = (
             f"no generator ever generated prompt {plan.prompts - 1}, the last one. Hand out all {plan.prompts} prompts."
         )
-        raise lanes.lost(bench, case, history, "lost_or_duplicated", message)
+        raise run.lost("lost_or_duplicated", message)
     end = history.busy_until
     shares = {}
     for rank in plan.of_generators:
         mine = history.of(rank)
         if not mine or mine[0].since >= max(end, 0.0):
             message = f"rank {rank} generated nothing before {at(end)}, although there were prompts to hand out. Give each generator prompts as soon as it is free."
-            raise lanes.lost(bench, case, history, "no_overlap", message, rank)
+            raise run.lost("no_overlap", message, rank)
         window = end - mine[0].since
         shares[rank] = sum(b - a for a, b in stretches(history, rank, end)) / window
     worst = max(shares, key=lambda rank: shares[rank])
-    tally.note("idle time of a generator", 100 * shares[worst], 100 * IDLE, "%", where=case.label)
+    tally.note("idle time of a generator", 100 * shares[worst], 100 * IDLE, "%", where=run.case.label)
     if shares[worst] <= IDLE:
         return
     since = history.of(worst)[0].since
@@ -46,19 +43,9 @@ def idle(bench: RankBench, case: Case, result: CallResult, history: History) -> 
     message = (
         f"rank {worst} was outside generate for {100 * shares[worst]:.3g} % of the time from {at(since)}, "
         f"its first generate, to {at(end)}. There were prompts to hand out all that time, so at most {100 * IDLE:.0f} % is "
-        f"allowed. Its longest idle stretch is {at(a)} to {at(b)}. {_why(result.trace, history, worst, a, b)}"
+        f"allowed. Its longest idle stretch is {at(a)} to {at(b)}. {_why(run.result.trace, history, worst, a, b)}"
     )
-    loss = lanes.lost(
-        bench,
-        case,
-        history,
-        "no_overlap",
-        message,
-        worst,
-        f"at most {100 * IDLE:.0f} %",
-        f"{100 * shares[worst]:.3g} %",
-    )
-    raise loss
+    raise run.lost("no_overlap", message, worst, f"at most {100 * IDLE:.0f} %", f"{100 * shares[worst]:.3g} %")
 
 
 def _why(trace: Trace, history: History, rank: int, a: float, b: float) -> str:
@@ -116,10 +103,11 @@ def _said(op: Operation) -> str:
 
 
 @lanes.judged("idle")
-def sent(bench: RankBench, case: Case, result: CallResult, history: History) -> None:
+def sent(run: lanes.Run) -> None:
     """Params that trainers send generators, and all else between the two."""
-    lanes.in_messages(bench, case, result, history)
-    plan, trace = history.plan, result.trace
+    history = run.history
+    lanes.in_messages(run)
+    plan, trace = history.plan, run.result.trace
     size = history.given.start.nbytes
     params, other = 0, 0
     by_line: dict[tuple[int, int], int] = {}
@@ -134,9 +122,9 @@ def sent(bench: RankBench, case: Case, result: CallResult, history: History) -> 
                 other += between
                 by_line[rank, op.line] = by_line.get((rank, op.line), 0) + between
     per_version = params / (plan.steps * plan.generators)
-    tally.note("params sent for each version and generator", per_version / size, FACTOR, "times", where=case.label)
+    tally.note("params sent for each version and generator", per_version / size, FACTOR, "times", where=run.case.label)
     generates = len(history.made)
-    tally.note("other bytes for each generate", other / max(generates, 1), HEADERS, "bytes", where=case.label)
+    tally.note("other bytes for each generate", other / max(generates, 1), HEADERS, "bytes", where=run.case.label)
     versions = plan.steps + 1
     allowed = FACTOR * plan.generators * size * versions
     if params > allowed:
@@ -146,9 +134,7 @@ def sent(bench: RankBench, case: Case, result: CallResult, history: History) -> 
             f"{params / (versions * plan.generators * size):.3g} times. Send params only when they are newer than those that this "
             "generator has."
         )
-        raise lanes.lost(
-            bench, case, history, "too_many_bytes", message, 0, f"at most {allowed:,.0f} bytes", f"{params:,} bytes"
-        )
+        raise run.lost("too_many_bytes", message, 0, f"at most {allowed:,.0f} bytes", f"{params:,} bytes")
     if other > HEADERS * generates:
         (rank, line), most = max(by_line.items(), key=lambda each: each[1])
         where = f"Line {line} on rank {rank} sent most of them: {most:,} bytes. " if line else ""
@@ -157,16 +143,7 @@ def sent(bench: RankBench, case: Case, result: CallResult, history: History) -> 
             f"generate, that is {other / generates:.4g} bytes for each. At most {HEADERS} are allowed. {where}A sample and its "
             "logprob are 36 bytes. Send only what the other side needs."
         )
-        raise lanes.lost(
-            bench,
-            case,
-            history,
-            "too_many_bytes",
-            message,
-            rank,
-            f"at most {HEADERS * generates:,} bytes",
-            f"{other:,} bytes",
-        )
+        raise run.lost("too_many_bytes", message, rank, f"at most {HEADERS * generates:,} bytes", f"{other:,} bytes")
 
 
 def _to_the_other_half(trace: Trace, op: Operation, trainers: int) -> int:

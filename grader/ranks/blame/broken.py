@@ -17,6 +17,7 @@ from grader.verdict import Diagnosis, Kind
 UNKNOWN_TYPE = "Invalid scalar type"  # so says gloo
 FOR_NOTEBOOKS = tuple(f"name '{name}' is not defined" for name in ("check", "play"))
 GAPS = ("input tensor has to be contiguous", "Tensors must be contiguous")  # so says gloo, of messages and collectives
+RETURNS = "the function returns on every rank"
 ENDINGS: dict[str, Ending] = {"out_of_memory": "out_of_memory", "left_early": "left_early", "deadlock": "deadlocked"}
 
 
@@ -26,18 +27,14 @@ def raised(rank: int, error: Raised, world: int, source: Source, others: int) ->
     if error.why == "forbidden":
         return forbidden(rank, error.text.split(" at line ")[0], error.line, source)
     if error.why == "syntax":
-        return Diagnosis(
-            "syntax_error",
-            f"{source.file} is not valid Python: {error.type}: {error.text}{place}.",
-            file=source.file,
-            line=error.line,
-        )
+        text = f"{source.file} is not valid Python: {error.type}: {error.text}{place}."
+        return source.found("syntax_error", text, line=error.line)
     kind: Kind
     if error.why in ("stuck", "ended"):
         kind = "timeout" if error.why == "stuck" else "crash"
         text = f"{source.file}: {error.text}{place}."
         text += " Look for a loop or a call that never ends." if error.why == "stuck" else ""
-        return Diagnosis(kind, text, rank=rank, file=source.file, line=error.line)
+        return source.found(kind, text, rank, error.line)
     also = f", and so did {others} other rank{'s' if others > 1 else ''}" if others else ""
     who = f"Rank {rank} of {world}" if world > 1 else "Your function" if error.line else "The run"
     text = f": {_first_line(error.text)}" if error.text else ""
@@ -59,15 +56,8 @@ def raised(rank: int, error: Raised, world: int, source: Source, others: int) ->
             " The elements of this tensor do not lie next to each other in memory, and gloo sends and receives only "
             "tensors whose elements do. Pass x.contiguous(), a copy in which they do, and copy what you receive back."
         )
-    return Diagnosis(
-        kind,
-        f"{who} raised {error.type}{text}{place}{also}.{reason}",
-        rank=rank,
-        file=source.file,
-        line=error.line,
-        expected="the function returns on every rank",
-        got=error.type,
-    )
+    text = f"{who} raised {error.type}{text}{place}{also}.{reason}"
+    return source.found(kind, text, rank, error.line, RETURNS, error.type)
 
 
 def _first_line(text: str) -> str:
@@ -97,39 +87,20 @@ def died(rank: int, status: int, trace: Trace, source: Source) -> Diagnosis:
             why += " Let your function return instead of ending the process."
     if status == -signal.SIGSEGV and not misfit:
         why += " SIGSEGV means that it used memory it does not have. Check every tensor whose storage you freed."
-    return Diagnosis(
-        "left_early" if status == 0 else "crash",
-        f"Rank {rank}'s process {how} before it was done. {why}",
-        rank=rank,
-        file=source.file,
-        line=line,
-        expected="the function returns on every rank",
-        got=how,
-    )
+    text = f"Rank {rank}'s process {how} before it was done. {why}"
+    return source.found("left_early" if status == 0 else "crash", text, rank, line, RETURNS, how)
 
 
 def forbidden(rank: int, call: str, line: int | None, source: Source) -> Diagnosis:
     """The sentence for a collective in an exercise about point-to-point messages, or for what does the whole job."""
     if not call.startswith("dist."):
-        return Diagnosis(
-            "forbidden_call",
-            f"Rank {rank} used {call}{source.quote(line)}. The exercise is to build this yourself, so do not use it.",
-            rank=rank,
-            file=source.file,
-            line=line,
-            expected=f"no {call}",
-            got=call,
-        )
-    return Diagnosis(
-        "forbidden_call",
+        text = f"Rank {rank} used {call}{source.quote(line)}. The exercise is to build this yourself, so do not use it."
+        return source.found("forbidden_call", text, rank, line, f"no {call}", call)
+    text = (
         f"Rank {rank} called {call}{source.quote(line)}. Only send, recv, isend, irecv and batch_isend_irecv are "
-        "allowed here, because the exercise is to build the collective from them. Replace this call.",
-        rank=rank,
-        file=source.file,
-        line=line,
-        expected="point-to-point calls only",
-        got=call,
+        "allowed here, because the exercise is to build the collective from them. Replace this call."
     )
+    return source.found("forbidden_call", text, rank, line, "point-to-point calls only", call)
 
 
 def timed_out(rank: int, line: int | None, trace: Trace, source: Source, how: str) -> Diagnosis:
@@ -137,16 +108,11 @@ def timed_out(rank: int, line: int | None, trace: Trace, source: Source, how: st
     done = len(trace.operations(rank))
     talked = f"after {done} communication call{'s' if done != 1 else ''}" if done else "before any communication call"
     there = "there " if source.quote(line) else ""
-    return Diagnosis(
-        "timeout",
+    text = (
         f"Rank {rank} did not return: it {how}{source.quote(line)}, {talked}. Look {there}for a loop or a "
-        "call that never ends or takes too long.",
-        rank=rank,
-        file=source.file,
-        line=line,
-        expected="the function returns",
-        got=how,
+        "call that never ends or takes too long."
     )
+    return source.found("timeout", text, rank, line, "the function returns", how)
 
 
 def killed(
@@ -158,15 +124,9 @@ def killed(
     """
     then = [f"{ranks(which)} {what}" for what, which in list(raised.items())[:3]] + [*waits[:3]]
     end = " Nothing will end this wait." if waits else ""
-    return Diagnosis(
-        "crash",
-        f"As you asked, {fault}. {_sentences(then) or 'The others went on without it.'}{end}",
-        rank=rank,
-        file=source.file,
-        line=line,
-        expected="the others find out, and go on or end",
-        got="ranks that wait forever" if waits else "ranks that raised" if raised else "they went on",
-    )
+    text = f"As you asked, {fault}. {_sentences(then) or 'The others went on without it.'}{end}"
+    got = "ranks that wait forever" if waits else "ranks that raised" if raised else "they went on"
+    return source.found("crash", text, rank, line, "the others find out, and go on or end", got)
 
 
 def _sentences(told: Sequence[str]) -> str:
@@ -184,13 +144,10 @@ def ranks(numbers: Sequence[int]) -> str:
 
 def stranded(faults: Sequence[str], waiters: Sequence[str], rank: int, line: int | None, source: Source) -> Diagnosis:
     """The sentence for ranks that wait forever, in a run where a message or a link had a fault."""
-    return Diagnosis(
-        "deadlock",
+    text = (
         f"As you asked, {', and '.join(faults)}. {_sentences(waiters[:3])} Nothing will end this wait. To survive "
-        "such a fault, a program needs a timeout and a retry.",
-        rank=rank,
-        file=source.file,
-        line=line,
-        expected="the message, or a way to go on without it",
-        got="a wait that never ends",
+        "such a fault, a program needs a timeout and a retry."
+    )
+    return source.found(
+        "deadlock", text, rank, line, "the message, or a way to go on without it", "a wait that never ends"
     )

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from grader.ranks.blame.source import Source, in_bytes
 from grader.trace.events import SEND, Trace
-from grader.verdict import Diagnosis
+from grader.verdict import Diagnosis, Kind
 
 _RACES = {
     "changed": (
@@ -65,50 +65,37 @@ _RACES = {
 }
 
 
+_TWICE: tuple[Kind, str] = "deadlock", "one wait() on each request"
+_TOO_SOON: tuple[Kind, str] = "race", "wait() before the buffer is used"
+
+
 def race(rank: int, how: str, peer: int, posted: int, line: int, source: Source) -> Diagnosis:
     """The sentence for a buffer or request used before its operation was done. Raises KeyError for an unknown `how`."""
     who = f"rank {peer}" if peer >= 0 else "any rank"
     message = _RACES[how].format(rank=rank, peer=who, posted=source.quote(posted), line=source.quote(line))
-    return Diagnosis(
-        "deadlock" if how == "waited_twice" else "race",
-        message,
-        rank=rank,
-        file=source.file,
-        line=line or None,
-        expected="one wait() on each request" if how == "waited_twice" else "wait() before the buffer is used",
-        got=how.replace("_", " "),
-    )
+    kind, wanted = _TWICE if how == "waited_twice" else _TOO_SOON
+    return source.found(kind, message, rank, line or None, wanted, how.replace("_", " "))
 
 
 def used_after_destroy(rank: int, call: str, line: int, destroyed: int, source: Source) -> Diagnosis:
     """The sentence for a collective in a group that the rank destroyed before."""
-    return Diagnosis(
-        "forbidden_call",
+    text = (
         f"Rank {rank} called {call}{source.quote(line)} in a group that it destroyed before{source.quote(destroyed)}. "
-        "gloo goes on with what is left of the group, and other backends fail. Destroy a group after its last call.",
-        rank=rank,
-        file=source.file,
-        line=line or None,
-        expected="no call in a destroyed group",
-        got=call,
+        "gloo goes on with what is left of the group, and other backends fail. Destroy a group after its last call."
     )
+    return source.found("forbidden_call", text, rank, line or None, "no call in a destroyed group", call)
 
 
 def misread(trace: Trace, source: Source) -> Iterator[Diagnosis]:
     """The sentences for messages that were received as another data type than they were sent as."""
     for send, recv in trace.messages:
         if recv.done and send.dtype and recv.dtype and send.dtype != recv.dtype and send.size:
-            yield Diagnosis(
-                "wrong_result",
+            text = (
                 f"Rank {recv.rank} receives {recv.dtype}{source.quote(recv.line)}, but rank {send.rank} sends "
                 f"{send.dtype}{source.quote(send.line)}. The bytes arrive unchanged and then mean other numbers. Use "
-                "the same dtype on both sides.",
-                rank=recv.rank,
-                file=source.file,
-                line=recv.line or None,
-                expected=send.dtype,
-                got=recv.dtype,
+                "the same dtype on both sides."
             )
+            yield source.found("wrong_result", text, recv.rank, recv.line or None, send.dtype, recv.dtype)
 
 
 def unreceived(trace: Trace, source: Source) -> Iterator[Diagnosis]:
@@ -120,13 +107,9 @@ def unreceived(trace: Trace, source: Source) -> Iterator[Diagnosis]:
                 why = f"Where a send waits for its receive, rank {rank} would wait forever. Receive the message."
                 if (op.rank, op.peer, op.posted) in trace.lost:
                     why = "It was lost, as you asked."
-                yield Diagnosis(
-                    "lost_or_duplicated",
+                text = (
                     f"Rank {op.rank} sent {in_bytes(op.size)} to rank {op.peer}{source.quote(op.line)}, and nobody "
-                    f"received the message. {why}",
-                    rank=op.rank,
-                    file=source.file,
-                    line=op.line or None,
-                    expected="every message is received",
-                    got="a message that is not",
+                    f"received the message. {why}"
                 )
+                wanted, got = "every message is received", "a message that is not"
+                yield source.found("lost_or_duplicated", text, op.rank, op.line or None, wanted, got)

@@ -46,15 +46,12 @@ def _sentence(a: Operation, b: Operation, what: str, place: int, trace: Trace, s
         "reduction": "All ranks must ask for the same reduction.",
         "size": "All ranks must pass tensors of the same size.",
     }[what]
-    return Diagnosis(
-        "mismatched_collective",
+    text = (
         f"Collective number {place}{within} is not the same on all ranks: rank {a.rank} {mine}{source.quote(a.line)}, "
-        f"but rank {b.rank} {theirs}{source.quote(b.line)}. {advice}",
-        rank=a.rank,
-        file=source.file,
-        line=a.line or None,
-        expected=f"what rank {a.rank} {mine}",
-        got=f"rank {b.rank} {theirs}",
+        f"but rank {b.rank} {theirs}{source.quote(b.line)}. {advice}"
+    )
+    return source.found(
+        "mismatched_collective", text, a.rank, a.line or None, f"what rank {a.rank} {mine}", f"rank {b.rank} {theirs}"
     )
 
 

@@ -42,4 +42,4 @@ def endless(rank: int, told: Mapping[str, Any], source: Source) -> Diagnosis:
         )
     else:
         raise ValueError(how)
-    return Diagnosis("timeout", text, rank, source.file, line or None, "the function returns on every rank", how)
+    return source.found("timeout", text, rank, line or None, "the function returns on every rank", how)

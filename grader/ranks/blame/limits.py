@@ -32,14 +32,12 @@ USED = {"memory": "{used:,.0f} MiB", "cpu": "{used:.1f} s", "": "{used:g} proces
 
 def not_what_was_carried(found: Contradiction, source: Source) -> Diagnosis:
     """The sentence for ranks whose messages are not what the kernel saw in their network."""
-    return Diagnosis(
-        "sandbox_violation",
+    text = (
         f"The messages that were recorded are not what went over the network: {found.told}. Exchange data between "
-        "ranks only with torch.distributed's sends and receives, and do not change the code that counts them.",
-        rank=found.rank,
-        file=source.file,
-        expected=f"{found.recorded:,} bytes",
-        got=f"{found.counted:,} bytes",
+        "ranks only with torch.distributed's sends and receives, and do not change the code that counts them."
+    )
+    return source.found(
+        "sandbox_violation", text, rank=found.rank, expected=f"{found.recorded:,} bytes", got=f"{found.counted:,} bytes"
     )
 
 

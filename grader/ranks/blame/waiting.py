@@ -121,15 +121,10 @@ def deadlock(ring: list[int], blocked: Mapping[int, Operation], trace: Trace, so
     else:
         advice = "Each can go on only after the next one does. All ranks must make matching calls in the same order."
     first = ops[0]
-    return Diagnosis(
-        "deadlock",
-        f"Deadlock, a cycle of {len(ring)} ranks: {', '.join(told)}. {advice}",
-        rank=first.rank,
-        file=source.file,
-        line=first.wait_line or first.line or None,
-        expected="every send meets a recv",
-        got="a wait-for cycle " + " -> ".join(str(rank) for rank in [*ring, ring[0]]),
-    )
+    text = f"Deadlock, a cycle of {len(ring)} ranks: {', '.join(told)}. {advice}"
+    got = f"a wait-for cycle {' -> '.join(map(str, [*ring, ring[0]]))}"
+    line = first.wait_line or first.line or None
+    return source.found("deadlock", text, first.rank, line, "every send meets a recv", got)
 
 
 def left_early(
@@ -150,12 +145,7 @@ def left_early(
             begun = f" for what it began earlier{source.quote(op.line)}"
         odd = odd_one(op, gone, trace, source) if gone in returned else None
     evidence = f" {odd.told}" if odd else ""
-    return Diagnosis(
-        "left_early",
-        f"Rank {gone} returned, but {waits(op, source)}{begun}. Nothing will end this wait.{evidence} {rule}",
-        rank=odd.rank if odd else gone,
-        file=source.file,
-        line=(odd.line if odd else 0) or op.wait_line or op.line or None,
-        expected="all ranks finish together",
-        got=f"rank {gone} was done, rank {waiter} was not",
-    )
+    text = f"Rank {gone} returned, but {waits(op, source)}{begun}. Nothing will end this wait.{evidence} {rule}"
+    line = (odd.line if odd else 0) or op.wait_line or op.line or None
+    got = f"rank {gone} was done, rank {waiter} was not"
+    return source.found("left_early", text, odd.rank if odd else gone, line, "all ranks finish together", got)
