@@ -3,8 +3,9 @@
     python llama_ours.py WEIGHTS.npz PORT_FILE [PLACES]
 
 listens on a free port of the loopback interface and writes its number to PORT_FILE. POST /v1/completions takes prompt,
-max_tokens, stop and stream, as OpenAI's API does, and always takes the likeliest token. A place keeps its keys and values
-when its request is over: a later request gets the free place whose tokens begin like its own, and computes only the rest.
+max_tokens, stop and stream, as OpenAI's API does, and always takes the likeliest token. A place keeps its keys and
+values when its request is over. A later request gets the free place whose tokens begin like its own, and computes only
+the rest.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ class Place:
 
 
 class Model:
-    """Llama: RMS norm, rotary positions, SwiGLU. Linear layers see the tokens of all sequences at once (Yu et al., 2022)."""
+    """Llama: RMS norm, rotary positions, SwiGLU. Linear layers see all sequences at once (Orca: Yu et al., 2022)."""
 
     def __init__(self, path: Path) -> None:
         self.w = {name: torch.from_numpy(value) for name, value in np.load(path).items()}
@@ -72,7 +73,7 @@ class Model:
         """Computes what each place has not in its cache. Returns the likeliest next token of each."""
         new = [place.tokens[place.cached :] for place in places]
         at = torch.cat([torch.arange(place.cached, len(place.tokens)) for place in places])
-        x = self.w["token_embd.weight"][torch.tensor(sum(new, []))]
+        x = self.w["token_embd.weight"][torch.tensor([token for tokens in new for token in tokens])]
         longer: list[list[tuple[Tensor, Tensor]]] = [[] for _ in places]
         for layer in range(self.layers):
             name, h = f"blk.{layer}", self.norm(x, f"blk.{layer}.attn_norm")

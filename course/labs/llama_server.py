@@ -3,9 +3,10 @@
     make llama-lab            builds llama.cpp in an environment of its own (build/llama; some 20 minutes) and runs this
     python llama_server.py [--json]
 
-No model is fetched: `llama_tiny.py` writes a Llama of two layers with random weights. llama.cpp reads it as GGUF, and our
-server (`llama_ours.py`, 200 lines of PyTorch) as arrays. Both take the likeliest token, so texts can be compared. Then:
-stop, max_tokens and streams, two requests at a time, and what is kept of a prompt for the next one. About half a minute.
+No model is fetched: `llama_tiny.py` writes a Llama of two layers with random weights. llama.cpp reads it as GGUF, and
+our server (`llama_ours.py`, 200 lines of PyTorch) as arrays. Both take the likeliest token, so texts can be compared.
+Then: stop, max_tokens and streams, two requests at a time, and what is kept of a prompt for the next one. It takes a
+minute.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ HERE = Path(__file__).resolve().parent
 PYTHON = HERE.parents[1] / "build" / "llama" / "bin" / "python"
 MISSING = "llama.cpp is not built: make llama-lab builds it in an environment of its own"
 PATIENCE = 120.0
-WORDS = "to be or not to be that is the question whether tis nobler in the mind to suffer".split()
+TEXT = "to be or not to be that is the question whether tis nobler in the mind to suffer"
 LONG = 400  # tokens of an answer that is still written when the next request comes
 
 
@@ -77,8 +78,9 @@ class Completions:
 def llama(servers: Servers, name: str, *options: str) -> Completions:
     """The server of llama-cpp-python."""
     (port,) = free_ports(1)
-    command = [str(PYTHON), "-m", "llama_cpp.server", "--model", "tiny.gguf", "--host", "127.0.0.1", "--port", str(port),
-               "--n_ctx", "512", "--n_threads", "1", *options]  # fmt: skip
+    where = ["--host", "127.0.0.1", "--port", str(port)]
+    model = ["--model", "tiny.gguf", "--n_ctx", "512", "--n_threads", "1"]
+    command = [str(PYTHON), "-m", "llama_cpp.server", *where, *model, *options]
     return Completions("llama.cpp", port, servers.start(name, command))
 
 
@@ -113,19 +115,27 @@ def lab(servers: Servers, seen: Seen) -> None:
 def texts(theirs: Completions, mine: Completions, seen: Seen) -> None:
     """The same text, and the same ends."""
     draw = random.Random(1)
-    prompts = [" ".join(draw.choices(WORDS, k=5)) for _ in range(12)]
-    same = sum(theirs.text(prompt) == mine.text(prompt) for prompt in prompts)
-    seen.row("12 prompts, the likeliest token each time", f"{same} of 12 texts are the same in both")
-    seen.figures["same"] = same
-    text, _ = mine.text(WORDS[0], 24)
+    prompts = [" ".join(draw.choices(TEXT.split(), k=5)) for _ in range(12)]
+    for how, more in (
+        ("temperature 0, else its defaults", {}),
+        ("temperature 0, repeat_penalty 1", {"repeat_penalty": 1}),
+    ):
+        same = sum(theirs.text(prompt, **more) == mine.text(prompt) for prompt in prompts)
+        seen.row(f"12 prompts, llama.cpp with {how}", f"{same} of 12 texts are the same in both")
+        seen.figures[f"same, {'its defaults' if not more else 'no penalty'}"] = same
+    text, _ = mine.text("to")
     stop = text[8:10]
     for each in (theirs, mine):
-        cut, why = each.text(WORDS[0], 24, stop=[stop])
-        full, length = each.text(WORDS[0], 24)
-        seen.row(f"{each.name}: max_tokens 24, then the same with stop", f"{full!r} ({length}), {cut!r} ({why})")
-        pieces = list(each.stream(WORDS[0], 24, stop=[stop]))
+        cut, why = each.text("to", stop=[stop], repeat_penalty=1)
+        full, length = each.text("to", repeat_penalty=1)
+        seen.row(
+            f"{each.name}: max_tokens 24, then the same with stop {stop!r}", f"{full!r} ({length}), {cut!r} ({why})"
+        )
+        pieces = list(each.stream("to", 24, stop=[stop], repeat_penalty=1))
         joined = "".join(piece["text"] for piece in pieces)
-        seen.row(f"{each.name}: the same as a stream", f"{len(pieces)} events, {joined!r} ({pieces[-1]['finish_reason']})")
+        seen.row(
+            f"{each.name}: the same as a stream", f"{len(pieces)} events, {joined!r} ({pieces[-1]['finish_reason']})"
+        )
         seen.figures.update({f"{each.name}: stop": why, f"{each.name}: length": length})
         seen.figures[f"{each.name}: stream is the same"] = int(joined == cut)
 
@@ -151,21 +161,27 @@ def at_a_time(name: str, server: Completions, seen: Seen) -> None:
     second.start()
     first.join(PATIENCE)
     second.join(PATIENCE)
-    between = came.index(2) < len(came) - 1 - came[::-1].index(1)  # the second has a token before the first has its last
+    between = came.index(2) < len(came) - 1 - came[::-1].index(
+        1
+    )  # the second has a token before the first has its last
     got = came.count(1)
-    how = "both are written at the same time" if between else "one after the other"
-    seen.row(f"{name}: a second request during an answer of {LONG}", f"{how}; the first got {got} events, finish_reason {ends[1]}")
+    how = "both are written at the same time" if between else "no token of the second comes before the first has ended"
+    seen.row(
+        f"{name}: a second request during an answer of {LONG}",
+        f"{how}; the first got {got} events, finish_reason {ends[1]}",
+    )
     seen.figures.update({f"{name}: between": int(between), f"{name}: events": got, f"{name}: end": ends[1]})
 
 
 def prefixes(server: Completions, seen: Seen) -> None:
     """A prompt, a longer one that begins with it, another one, and the first once more."""
-    talk, other = " ".join(WORDS), "whether tis nobler"
+    talk, other = TEXT, "slings and arrows"
     server.ask(talk, 4)
-    longer, between, again = (server.kept(each) for each in (f"{talk} the slings", other, f"{talk} and arrows"))
-    tokens = len(talk) + 1
-    seen.row(f"{server.name}: a prompt of {tokens} tokens, then one that begins with it", f"{longer} tokens are not computed again")
-    seen.row(f"{server.name}: another prompt, then one more that begins with it", f"{between}, then {again}")
+    longer = server.kept(f"{talk} the slings")
+    server.ask(other, 4)
+    again = server.kept(f"{talk} and arrows")
+    seen.row(f"{server.name}: a prompt, then one that begins with it", f"{longer} of {len(talk) + 1} tokens are kept")
+    seen.row(f"{server.name}: another prompt, then one more that begins with the first", f"{again} of {len(talk) + 1}")
     seen.figures.update({f"{server.name}: longer": longer, f"{server.name}: again": again})
 
 
