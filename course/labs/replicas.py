@@ -1,10 +1,11 @@
 """Two replicas behind a balancer: one is not ready yet, one is killed, one is told to end. Who gets an error, how long?
 
-    python replicas.py [--json]
+    python replicas.py [--short] [--json]
 
 needs fastapi and uvicorn: `pip install 'rankup[serving]'`. All replicas are processes on free ports of the loopback
 interface, and clients ask the balancer 40 times a second. Then the manifest replica-pod.yaml is read, and its probes
-are asked as a kubelet asks them, 20 times as fast. About a minute.
+are asked as a kubelet asks them, 20 times as fast. It takes a minute; --short takes a quarter of that, for the kill and
+two ways to end.
 """
 
 from __future__ import annotations
@@ -84,9 +85,7 @@ class Replica:
 
 def lab(servers: Servers, seen: Seen) -> None:
     """Readiness, a kill, three ways to end, and the manifest. Raises MissingError."""
-    for name in ("fastapi", "uvicorn"):
-        if importlib.util.find_spec(name) is None:
-            raise MissingError(f"{name} is not installed: pip install 'rankup[serving]'")
+    _needs()
     replicas = Replicas(servers)
     steady, late = replicas.start(), replicas.start(model=False)
     killed = [replicas.start() for _ in range(3)]
@@ -98,6 +97,25 @@ def lab(servers: Servers, seen: Seen) -> None:
     a_kill(steady, killed, seen)
     endings(steady, ending, seen)
     manifest(replicas, seen)
+
+
+def short(servers: Servers, seen: Seen) -> None:
+    """A kill, and two ways to end. Raises MissingError."""
+    _needs()
+    replicas = Replicas(servers)
+    steady, *killed = (replicas.start() for _ in range(4))
+    ending = {how: replicas.start(how) for how in ("close", "drain")}
+    for each in (steady, *killed, *ending.values()):
+        until("a replica is ready", PATIENCE, lambda each=each: each.status("/ready") == 200)  # type: ignore[misc]
+    a_kill(steady, killed, seen)
+    for how, replica in ending.items():
+        an_ending(steady, how, replica, seen)
+
+
+def _needs() -> None:
+    for name in ("fastapi", "uvicorn"):
+        if importlib.util.find_spec(name) is None:
+            raise MissingError(f"{name} is not installed: pip install 'rankup[serving]'")
 
 
 def readiness(steady: Replica, late: Replica, seen: Seen) -> None:
@@ -135,16 +153,26 @@ def a_kill(steady: Replica, killed: list[Replica], seen: Seen) -> None:
         seen.figures[f"kill, {retry}: seconds"] = found.lasted
 
 
+ENDINGS = {
+    "cut": "no handler: it ends at once", "close": "uvicorn alone: it closes at once",
+    "drain": "not ready for 2 s, then it closes",
+}  # fmt: skip
+
+
+def an_ending(steady: Replica, how: str, replica: Replica, seen: Seen) -> None:
+    """SIGTERM under load, in one of three ways."""
+    balancer = Balancer({"steady": steady.port, "ending": replica.port})
+    found = load(balancer, [(1.0, lambda: replica.signal(signal.SIGTERM))], 5.0)
+    seen.row(f"SIGTERM, {ENDINGS[how]}", _told(found))
+    seen.figures.update({f"{how}: {kind}": found.errors(kind) for kind in ("cut", "refused")})
+    until("the replica has ended", PATIENCE, lambda: replica.server.process.poll() is not None)
+    seen.figures[f"{how}: ended"] = int(replica.server.process.returncode)
+
+
 def endings(steady: Replica, ending: list[Replica], seen: Seen) -> None:
     """SIGTERM under load, in three ways, and once as Kubernetes does it: first off the list, then SIGTERM."""
-    words = ("no handler: it ends at once", "uvicorn alone: it closes at once", "not ready for 2 s, then it closes")
-    for how, replica, said in zip(("cut", "close", "drain"), ending, words, strict=False):
-        balancer = Balancer({"steady": steady.port, "ending": replica.port})
-        found = load(balancer, [(1.0, lambda replica=replica: replica.signal(signal.SIGTERM))], 5.0)  # type: ignore[misc]
-        seen.row(f"SIGTERM, {said}", _told(found))
-        seen.figures.update({f"{how}: {kind}": found.errors(kind) for kind in ("cut", "refused")})
-        until("the replica has ended", PATIENCE, lambda replica=replica: replica.server.process.poll() is not None)  # type: ignore[misc]
-        seen.figures[f"{how}: ended"] = int(replica.server.process.returncode)
+    for how, replica in zip(ENDINGS, ending, strict=False):
+        an_ending(steady, how, replica, seen)
     last = ending[3]
     balancer = Balancer({"steady": steady.port, "ending": last.port})
     steps: list[tuple[float, Callable[[], Any]]] = [
@@ -191,4 +219,5 @@ def manifest(replicas: Replicas, seen: Seen) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(lab, sys.argv[1:]))
+    others = [each for each in sys.argv[1:] if each != "--short"]
+    sys.exit(main(lab if others == sys.argv[1:] else short, others))

@@ -60,10 +60,27 @@ class Words:
         else:
             need = -(-len(first.known) // self.trace.block_size)
             text += f". {first.title} needs {counted(need, 'block')} for its {counted(len(first.known), 'token')}"
+            if why := self.all_in_whole_blocks(first):
+                return f"{text}. {why}"
         return (
             f"{text}. Nobody else holds a block, so {blocks - len(held)} of {blocks} must be free. Compute as much "
             f"as fits, "
             "and free every block of a request that is over, cancelled or preempted"
+        )
+
+    def all_in_whole_blocks(self, one: Live) -> str:
+        """Advice where a request has computed nothing and another one has its whole prompt in whole blocks, else ""."""
+        size, prompt = len(one.prompt), list(one.prompt)
+        if one.cached or size % self.trace.block_size:
+            return ""
+        same = (other for other in self.live.values() if other.number < one.number and other.cached >= size)
+        other = next((each for each in same if list(each.prompt[:size]) == prompt), None)
+        if other is None:
+            return ""
+        return (
+            f"{other.title} begins with the same {counted(size, 'token')}, which fill whole blocks. A request that "
+            "shares all of these blocks has nothing left to compute and gets no token. Always compute the last token "
+            "of a prompt, in a block that is not shared"
         )
 
     def _nobodys(

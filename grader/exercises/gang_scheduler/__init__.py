@@ -26,7 +26,10 @@ from grader.worlds.cases import Case
 from grader.worlds.ranks import RankBench, Ranks
 
 IN_BOX = Path(__file__).with_name("in_box.py")
-LEAST_UTILIZATION = 0.95  # of the reference's
+# Of the reference's. Over 30 seeds, these are legal schedulers that hardly backfill
+# (none, only jobs of one node, only at a submit, only the second in the queue): at most 0.885. One half of rule 3 reaches
+# 0.905, and all of it, in any order, 0.93.
+LEAST_UTILIZATION = 0.895
 SHARED = ("mix", LOADED)  # groups that are built for no rule
 RULES = ("nodes", "racks", "quota", "preemption", "queue", "backfill")
 LIMITS = Limits(cpu_seconds=5, load_cpu_seconds=5)
@@ -235,6 +238,6 @@ EXERCISE = Exercise(
         Check("backfill", "No job goes before the first and holds it up", 4, _rule("backfill")),
         Check("failures", "Nodes fail and are repaired, and their jobs begin anew", 3, _failures),
         Check("ends", "Nobody waits forever", 2, _ends),
-        Check("utilization", "At least 95 % of the reference's utilization", 3, _utilization),
+        Check("utilization", "At least 89.5 % of the reference's utilization", 3, _utilization),
     ),
 )

@@ -20,7 +20,7 @@ Rng = np.random.Generator
 TEAMS = ("vision", "speech", "search", "ads", "robots", "maps", "video", "language")
 LOADED = "load"
 MIXED, MIXED_FAILURES, LOADS = 8, 6, 20
-SIZES = ((1, 0.6), (2, 0.1), (4, 0.1), (8, 0.2))  # nodes, share of the jobs
+SIZES = ((1, 0.2), (2, 0.3), (4, 0.3), (8, 0.2))  # nodes, share of the jobs
 LOAD_JOBS, LOAD_RACKS = 150, (4, 4, 4)
 LONGEST = 1500 * 60.0
 
@@ -136,8 +136,8 @@ def _load(rng: Rng, number: int) -> Trace:
 
     Durations are those that Gavel draws after Microsoft's Philly cluster (Narayanan et al. 2020, section 7.1; Jeon et
     al. 2019): in minutes, 10**U(1.5, 3) for four jobs of five, 10**U(3, 4) for the fifth; here cut off at 25 hours, as
-    by a time limit. The sizes are Gavel's, too (1, 2, 4 or 8), in nodes, with more of the largest: a job of 8 takes
-    two thirds of this cluster. Users' bounds are 1 to 5 times too long (Mu'alem and Feitelson 2001, section 5).
+    by a time limit. The sizes are Gavel's, too (1, 2, 4 or 8), in nodes, with fewer of the smallest, so that it is not
+    enough to backfill jobs of one node: a job of 8 takes two thirds of this cluster. Users' bounds are 1 to 5 times too long (Mu'alem and Feitelson 2001, section 5).
     """
     racks = _racks(rng, LOAD_RACKS)
     total = sum(LOAD_RACKS)
@@ -150,7 +150,7 @@ def _load(rng: Rng, number: int) -> Trace:
         actual = float(round(min(60 * 10.0**power, LONGEST)))
         drawn.append((nodes, actual, float(round(actual * rng.uniform(1.0, 5.0)))))
     work = sum(nodes * actual for nodes, actual, _ in drawn)
-    span = work / total / 3  # jobs come three times as fast as the cluster can run them
+    span = work / total / 6  # jobs come six times as fast as the cluster can run them
     times = [float(round(at)) for at in sorted(rng.uniform(0, span, LOAD_JOBS))]
     names = _names(rng, LOAD_JOBS)
     jobs: list[list[Any]] = []

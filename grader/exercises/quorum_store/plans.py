@@ -67,11 +67,13 @@ VALUES: tuple[Any, ...] = (
 
 
 def sequential(rng: random.Random) -> Iterator[Plan]:
-    """One client reads and writes one thing after another; keys are strings and integers."""
+    """One client reads and writes one thing after another; keys are strings and integers, also 7 and "7"."""
     for number, (size, quorums) in enumerate(((3, (2, 2)), (3, (1, 3)), (3, (3, 1)), (5, (3, 3)))):
         nodes = names(size)
         asks = []
-        for key, values in (("x", VALUES[number::4]), (rng.choice([0, 7, -3]), VALUES[:2]), ("a key/ü", ["last"])):
+        digit = rng.choice([0, 7, -3])
+        texts: list[Any] = ["last"]
+        for key, values in (("x", VALUES[number::4]), (digit, VALUES[:2]), ("a key/ü", texts), (str(digit), texts)):
             asks.append(read(rng.choice(nodes), key, 0.1))
             for value in values:
                 asks += [write(rng.choice(nodes), value, key), read(rng.choice(nodes), key)]

@@ -91,7 +91,9 @@ def leader_restarts_alone(scene: Scene, a: str) -> Script:
 @between("x", "y")
 def crashes_between_writes(scene: Scene, a: str) -> Script:
     """A follower that has entries of a leader without a majority crashes again and again while they are replaced, after
-    another one of its writes each time, and once more afterwards; then that old leader asks for its vote."""
+    another one of its writes each time, and once more afterwards; then that old leader asks for its vote.
+
+    The first write is that of the new term. The second crash comes after the first write of the truncation itself."""
     c, *rest = scene.others(a)
     scene.cut((a, c), rest)
     for number in range(5):
@@ -102,7 +104,7 @@ def crashes_between_writes(scene: Scene, a: str) -> Script:
     scene.cut((b, c, d), (a,), (e,))
     scene.no_candidates(c, d)
     asked = scene.ask(b, "write", value="on a majority with the follower")
-    for effects in (1, 2, 3, 2, 4):
+    for effects in (1, 1, 2, 3, 2, 4):
         scene.sim.crash_after(c, scene.sim.places[c].done + effects)
         yield (lambda: not scene.sim.places[c].up), 0.4
         scene.sim.crash(c)

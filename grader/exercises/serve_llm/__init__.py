@@ -1,6 +1,6 @@
 """Engine: continuous batching over a paged cache of keys and values.
 
-Iteration-level scheduling (Yu et al. 2022, "Orca", section 3.1), blocks, tables and preemption by computing anew (Kwon
+Iteration-level scheduling (Yu et al. 2022, "Orca", section 3), blocks, tables and preemption by computing anew (Kwon
 et al. 2023, "PagedAttention", sections 4.2 to 4.5), prompts cut into chunks that share steps with decoding (Agrawal et
 al. 2024, "Sarathi-Serve", section 4). The model is a real one, small, which reads and writes the blocks that tables
 name. What a run was is read here from its record: whose each slot is, and what each step might have computed.

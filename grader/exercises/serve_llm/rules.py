@@ -239,12 +239,14 @@ def _waits(run: Follow, frame: Frame, alive: list[Live]) -> None:
             f"Step {frame.step} computes {counted(frame.tokens, 'token')} of at most {run.trace.budget} and leaves "
             f"{one.label} waiting, the first in the queue. It needs {counted(_blocks(run, len(one.known)), 'block')} for its "
             f"{len(one.known)} tokens; {free} of {run.trace.blocks} are free, because the requests that run hold "
-            f"{len(held)}. {_advice(run, frame)}"
+            f"{len(held)}. {_advice(run, one)}"
         )
         run.found("waits", text, one.number, f"a chunk of {one.label}", "none")
 
 
-def _advice(run: Follow, frame: Frame) -> str:
+def _advice(run: Follow, one: Live) -> str:
+    if why := run.all_in_whole_blocks(one):
+        return why
     if any(one.ended == "cancelled" for one in run.live.values()):
         return "Free the blocks of a request as soon as it is cancelled or over, and admit the next one then"
     return "Admit a request as soon as its prompt fits: blocks for tokens to come are taken when they come"

@@ -7,7 +7,7 @@ from typing import Any
 
 from grader import says, tally
 from grader.exercises.speculative_decoding import runs as runs
-from grader.exercises.speculative_decoding.runs import Run
+from grader.exercises.speculative_decoding.runs import Call, Run
 from grader.exercises.speculative_decoding.tables import Tokens
 from grader.exercises.speculative_decoding.tried import (
     Tried,
@@ -50,7 +50,7 @@ def _raise_unasked(bench: RankBench, tried: Tried, output: Tokens) -> None:
     """Raise Lost where a draft is none of draft's, or a token of the output comes from no call of the target: there are few
     calls then because the models were looked into in another way."""
     whole, decided = (*tried.prompt, *output), len(tried.prompt)
-    for number, one in enumerate(runs.rounds(tried.calls, tried.prompt, output), 1):
+    for number, one in enumerate(runs.rounds(_calls(tried), tried.prompt, output), 1):
         for at, token in enumerate(one.drafts):
             wanted = tried.text.draft((*whole[: one.begin], *one.drafts[:at]))
             if wanted not in (None, token):
@@ -80,7 +80,7 @@ def _other_text(bench: RankBench, tried: Tried, output: Tokens) -> Lost:
     if at < len(output) and _refused(tried, output, at):
         text += " The draft had proposed that token, which has probability 0 in the target's row. Refuse it."
     return losing(bench, tried, "wrong_result", f"{text}{stray}", f"{tried.text.output[at]}", f"{output[at]}",
-                 runs.chart(tried.calls, tried.prompt, output))  # fmt: skip
+                 runs.chart(_calls(tried), tried.prompt, output))  # fmt: skip
 
 
 def _refused(tried: Tried, output: Tokens, at: int) -> bool:
@@ -88,7 +88,7 @@ def _refused(tried: Tried, output: Tokens, at: int) -> bool:
     place = len(tried.prompt) + at
     return any(
         one.begin <= place < one.begin + len(one.drafts) and one.drafts[place - one.begin] == output[at]
-        for one in runs.rounds(tried.calls, tried.prompt, output)
+        for one in runs.rounds(_calls(tried), tried.prompt, output)
     )
 
 
@@ -107,7 +107,7 @@ def _too_many(bench: RankBench, tried: Tried, output: Tokens) -> Lost:
         said += f"every round can give {text.misses} tokens, {text.misses - 1} of them accepted drafts. "
     said += _why(tried, output, gives)
     return losing(bench, tried, "too_many_rounds", said, says.at_most(says.counted(text.most, "call")), f"{run.target}",
-                 runs.chart(tried.calls, tried.prompt, output))  # fmt: skip
+                 runs.chart(_calls(tried), tried.prompt, output))  # fmt: skip
 
 
 def _why(tried: Tried, output: Tokens, gives: int) -> str:
@@ -115,7 +115,7 @@ def _why(tried: Tried, output: Tokens, gives: int) -> str:
     stray = _stray(tried, output)
     if stray:
         return stray.strip()
-    found = runs.rounds(tried.calls, tried.prompt, output)
+    found = runs.rounds(_calls(tried), tried.prompt, output)
     for number, one in enumerate(found[:-1], 1):
         if len(one.gave) == one.accepted == len(one.drafts) > 0:
             return (
@@ -143,10 +143,10 @@ def _stray(tried: Tried, output: Tokens) -> str:
     """A call of draft whose context is another one than prompt and output so far, in a sentence; "" if there is none."""
     whole = (*tried.prompt, *output)
     decided, asked = len(tried.prompt), 0
-    found = runs.rounds(tried.calls, tried.prompt, output)
+    found = runs.rounds(_calls(tried), tried.prompt, output)
     drafted: set[tuple[int, int]] = set()  # places and tokens of drafts that were refused
     first = True
-    for call in tried.calls:
+    for call in _calls(tried):
         if call.who == "target":
             one = found[asked]
             drafted |= {(one.begin + at, token) for at, token in enumerate(one.drafts) if at >= one.accepted}
@@ -171,6 +171,28 @@ def _stray(tried: Tried, output: Tokens) -> str:
     return ""
 
 
+def _repeated(tried: Tried) -> Tokens | None:
+    """What draft was given twice, where it was called more often than k times a round; None if there is no such call.
+
+    A round's contexts are those of no earlier round, because it begins behind all tokens that were decided. Where draft
+    gets the same tokens again and the calls are too many, it was asked for a row that it had given before."""
+    run, seen = tried.runs[0], set[Tokens]()
+    if run.draft > tried.k * run.target:
+        for call in tried.calls:
+            if call.who == "draft" and call.tokens in seen:
+                return call.tokens
+            if call.who == "draft":
+                seen.add(call.tokens)
+    return None
+
+
+def _calls(tried: Tried) -> tuple[Call, ...]:
+    """The calls of the models; where draft was asked again for rows that it had given, without these calls."""
+    if _repeated(tried) is None:
+        return tried.calls
+    return tuple(call for at, call in enumerate(tried.calls) if call.who == "target" or call not in tried.calls[:at])
+
+
 def budget(bench: RankBench) -> Any:
     """At most k calls of the draft for each of the target, 2 k + 1 numbers a round, and no call is too long."""
     for tried in attempts(bench, "agreeing", "wrong", "length", "short", "long"):
@@ -184,10 +206,17 @@ def _raise_over_budget(bench: RankBench, tried: Tried, run: Run) -> None:
         raise overrun(bench, tried, run)
     most = tried.k * run.target
     if run.draft > most:
+        again = _repeated(tried)
         text = (
             f"your function called draft {says.counted(run.draft, 'time')} and target "
             f"{says.counted(run.target, 'time')}. A round has at most k = {tried.k} drafts, so {most} calls of draft are "
-            "allowed. Do not call draft for the token that the target decides."
+            "allowed. "
+        )
+        text += (
+            "Do not call draft for the token that the target decides."
+            if again is None
+            else f"It was called twice with the same context of {says.counted(len(again), 'token')}. Keep the row that each "
+            "draft was drawn from: you need it again as q."
         )
         raise losing(bench, tried, "too_many_rounds", text, f"at most {most} calls of draft", f"{run.draft}",
                     rounds_of(tried, run))  # fmt: skip
