@@ -72,13 +72,19 @@ def sequential(rng: random.Random) -> Iterator[Plan]:
         nodes = names(size)
         asks = []
         digit = rng.choice([0, 7, -3])
-        texts: list[Any] = ["last"]
-        for key, values in (("x", VALUES[number::4]), (digit, VALUES[:2]), ("a key/ü", texts), (str(digit), texts)):
+        for key, values in (("x", VALUES[number::4]), (digit, VALUES[:2]), ("a key/ü", ["last"])):
             asks.append(read(rng.choice(nodes), key, 0.1))
             for value in values:
                 asks += [write(rng.choice(nodes), value, key), read(rng.choice(nodes), key)]
         many = [write(rng.choice(nodes), one, "again") for one in range(12)]  # counters of two digits
         asks += [*many, *(read(node, "again") for node in nodes)]
+        text = str(digit)  # another key
+        asks += [
+            read(nodes[0], text),
+            write(nodes[-1], "of the text", text),
+            read(nodes[0], text),
+            read(nodes[0], digit),
+        ]
         yield _plan(rng, size, quorums, "one client, no faults", {"c1": tuple(asks)}, until=200.0)
 
 
