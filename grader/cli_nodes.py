@@ -50,7 +50,13 @@ def check_history(
 
 @nodes_app.command("run", context_settings={"allow_interspersed_args": False})
 def run_nodes(
-    workload: Annotated[str, typer.Option(help="echo, unique-ids, broadcast, g-set, g-counter, pn-counter or lin-kv.")],
+    workload: Annotated[
+        str,
+        typer.Option(
+            help="echo, unique-ids, broadcast, g-set, g-counter, pn-counter, lin-kv, txn-list-append, "
+            "txn-rw-register or kafka."
+        ),
+    ],
     nodes: Annotated[int, typer.Option(help="How many nodes. They are called n1, n2, ...")],
     command: Annotated[
         list[str] | None,
@@ -70,6 +76,17 @@ def run_nodes(
     drop: Annotated[float, typer.Option(help="Probability that a message between nodes is lost.")] = 0.0,
     duplicate: Annotated[float, typer.Option(help="Probability that a message between nodes arrives twice.")] = 0.0,
     topology: Annotated[str, typer.Option(help="Topology for broadcast: grid, line, tree or total.")] = "grid",
+    isolation: Annotated[
+        str,
+        typer.Option(
+            "--isolation", "--consistency-models", help="The level that transactions must keep: see history check."
+        ),
+    ] = "strict-serializable",
+    key_count: Annotated[
+        int | None, typer.Option(help="Keys in use at a time, for transactions (10) and kafka (4).", show_default=False)
+    ] = None,
+    max_txn_length: Annotated[int, typer.Option(help="Operations of the longest transaction.")] = 4,
+    max_writes_per_key: Annotated[int, typer.Option(help="Writes after which a new key takes a key's place.")] = 16,
     seed: Annotated[int | None, typer.Option(min=0, help="Seed for requests, faults and the network.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.")] = False,
     html: Annotated[Path | None, typer.Option(help="Also write an HTML file with a picture of the run.")] = None,
@@ -90,7 +107,8 @@ def run_nodes(
         if path is not None:
             asked.check_writable(path)
     wanted = asked.Wanted(workload, nodes, command or (), nemesis, nemesis_interval, rate, time_limit, latency, drop,
-                          duplicate, topology, seed)  # fmt: skip
+                          duplicate, topology, seed, isolation, key_count, max_txn_length,
+                          max_writes_per_key)  # fmt: skip
     with report.waiting(f"requests for {time_limit:g} s, then at most 10 s until all nodes agree"):
         outcome = asked.play(wanted)
     if history is not None or html is not None:

@@ -7,17 +7,22 @@ import os
 import random
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from grader.nodes.histories.transactions import LEVELS
 from grader.nodes.processes import nemesis, run
 from grader.nodes.processes.network import Weather
 from grader.nodes.processes.run import Outcome, Settings
+from grader.nodes.workloads import kafka, mix, transactions
+from grader.nodes.workloads.mix import Mix
 from grader.nodes.workloads.registry import WORKLOADS
 from grader.nodes.workloads.topology import TOPOLOGIES
+from grader.nodes.workloads.workload import Workload
 from grader.submission import BadRequest
 
 MOST_NODES = 100
+MOST = 1000  # keys, operations of a transaction, writes of a key
 
 
 @dataclass(frozen=True)
@@ -36,6 +41,10 @@ class Wanted:
     duplicate: float = 0.0
     topology: str = "grid"
     seed: int | None = None
+    isolation: str = transactions.ISOLATION
+    key_count: int | None = None  # the workload's own if None
+    max_txn_length: int = mix.LONGEST
+    max_writes_per_key: int = mix.WRITES
 
 
 def play(wanted: Wanted) -> Outcome:
@@ -64,7 +73,7 @@ def settings(wanted: Wanted) -> Settings:
         if not 0 < value < math.inf:
             raise BadRequest(f"{name} must be a finite number of seconds above 0, not {value:g}")
     return Settings(
-        workload=WORKLOADS[wanted.workload],
+        workload=_workload(wanted),
         command=_command(wanted.command),
         nodes=wanted.nodes,
         kinds=_kinds(wanted.nemesis, wanted.nodes),
@@ -75,6 +84,28 @@ def settings(wanted: Wanted) -> Settings:
         topology=wanted.topology,
         seed=random.SystemRandom().randrange(2**31) if wanted.seed is None else wanted.seed,
     )
+
+
+def _workload(wanted: Wanted) -> Workload:
+    """The workload; those of transactions and logs as the options say."""
+    name = wanted.workload
+    if wanted.isolation not in LEVELS:
+        raise BadRequest(f"no isolation level is called {wanted.isolation!r}; choose from {', '.join(LEVELS)}")
+    if name not in transactions.WRITES and wanted.isolation != transactions.ISOLATION:
+        raise BadRequest(f"--isolation is for {' and '.join(transactions.WRITES)}, not for {name}")
+    for option, number in (
+        ("--key-count", wanted.key_count or 1),
+        ("--max-txn-length", wanted.max_txn_length),
+        ("--max-writes-per-key", wanted.max_writes_per_key),
+    ):
+        if not 1 <= number <= MOST:
+            raise BadRequest(f"{option} must be from 1 to {MOST:,}, not {number}")
+    drawn = Mix(wanted.key_count or mix.KEYS, wanted.max_txn_length, wanted.max_writes_per_key)
+    if name in transactions.WRITES:
+        return transactions.workload(name, wanted.isolation, drawn)
+    if name == "kafka":
+        return kafka.workload(drawn if wanted.key_count else replace(drawn, keys=kafka.KEYS))
+    return WORKLOADS[name]
 
 
 def _kinds(text: str, nodes: int) -> tuple[str, ...]:

@@ -101,6 +101,16 @@ def _own(found: dict[str, Any]) -> Iterator[tuple[str, str]]:
                 ", ..." if found[key] > len(values) else ""
             )
             yield word, f"{found[key]}" + (f" ({which})" if values else "")
+    if "isolation" in found:
+        kinds = ", ".join(found["anomalies"]) or "none"
+        yield "anomalies", f"{kinds} (of those that {found['isolation']} forbids)"
+    if "commits" in found:
+        back = found["committed_offsets_back"]
+        again = f"; on {counted(back, 'key')} committed offsets went back, so messages are read again" if back else ""
+        mistakes = ", ".join(f"{count} {what}" for what, count in found["mistakes"].items())
+        if mistakes:
+            yield "mistakes", f"{mistakes} (of each key each kind once)"
+        yield "logs", f"{counted(found['keys'], 'key')}, {counted(found['commits'], 'commit')} of offsets{again}"
     if found.get("stable_latency_ms"):
         yield "until on all nodes", spread(found["stable_latency_ms"])
     if found.get("final_reads"):

@@ -10,9 +10,10 @@ from typing import Any
 from grader.nodes.processes.cluster import Cluster
 from grader.nodes.processes.loop import Timer
 from grader.nodes.protocol import NO_SUCH_KEY, TIMEOUT, Body, Malformed, Message, definite, quoted
-from grader.nodes.workloads.workload import Event, Op, Workload
+from grader.nodes.workloads.workload import Event, Memory, Op, Workload
 
-HARMLESS = frozenset({"read", "echo"})  # asking changes nothing: without an answer it may as well not have happened
+# asking changes nothing: without an answer it may as well not have happened
+HARMLESS = frozenset({"read", "echo", "poll", "list_committed_offsets"})
 
 
 @dataclass
@@ -30,6 +31,7 @@ class Client:
     final: bool = False
     done: Callable[[], None] | None = None
     timer: Timer | None = None
+    memory: Memory | None = None
 
 
 class Clients:
@@ -39,7 +41,8 @@ class Clients:
         self.cluster, self.workload, self.seconds = cluster, workload, seconds
         self.events: list[Event] = []
         self.began = cluster.loop.now()
-        self.all = [Client(f"c{k}", node, k - 1) for k, node in enumerate(cluster.ids, 1)]
+        remember = workload.memories() if workload.memories is not None else lambda: None
+        self.all = [Client(f"c{k}", node, k - 1, memory=remember()) for k, node in enumerate(cluster.ids, 1)]
         self.late = 0  # answers that came when nobody waited for them
         self._by_name = {client.name: client for client in self.all}
         self._draw = random.Random(f"{seed}/clients")
@@ -82,6 +85,11 @@ class Clients:
 
     def ask(self, client: Client, op: Op, done: Callable[[], None] | None = None, final: bool = False) -> None:
         """Send a request; `done` is called when it was answered, or never will be."""
+        if client.memory is not None:
+            op = client.memory.request(op, final)
+        self._ask(client, op, done, final)
+
+    def _ask(self, client: Client, op: Op, done: Callable[[], None] | None, final: bool) -> None:
         client.op, client.final, client.done = op, final, done
         self._note(client, "invoke", op.value)
         client.timer = self.cluster.loop.after(self.seconds, lambda: self._give_up(client))
@@ -134,10 +142,16 @@ class Clients:
         self._note(client, type_, value, code)
         if client.timer is not None:
             client.timer.cancel()
+        op, memory = client.op, client.memory
+        then = memory.answered(op, value, client.final) if memory is not None and type_ == "ok" and op else None
         if type_ == "info":
             client.process += len(self.all)
+            if memory is not None:
+                memory.forget()
         client.op, done, client.done = None, client.done, None
-        if done is not None:
+        if then is not None and self.cluster.trouble is None:
+            self._ask(client, then, done, client.final)
+        elif done is not None:
             done()
 
     def _note(self, client: Client, type_: str, value: Any, code: int | None = None) -> None:

@@ -7,10 +7,11 @@ all faults were over have "final": true.
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from grader.nodes.protocol import Body, Malformed
 from grader.says import listed
@@ -30,6 +31,22 @@ class Op:
     key: Any = None
 
 
+class Memory(Protocol):
+    """What one client remembers from one request to the next, in workloads where that decides what it asks."""
+
+    def request(self, op: Op, final: bool) -> Op:
+        """What is really asked where the workload's operations, or `Workload.final`, say `op`."""
+        ...
+
+    def answered(self, op: Op, value: Any, final: bool) -> Op | None:
+        """Take in an answer that was ok. What the client asks at once, before anything else; None for nothing."""
+        ...
+
+    def forget(self) -> None:
+        """Start over: nobody knows how the last request ended, so a new process takes the client's place."""
+        ...
+
+
 @dataclass(frozen=True)
 class Judgement:
     """What a judge says: whether all was right, a sentence for the first thing wrong, the workload's figures."""
@@ -45,7 +62,8 @@ class Workload:
 
     `request(op)` is the body that asks; `answer(op, body)` what an answer of type `<type>_ok` tells; it raises
     Malformed where something is missing. After the faults every node is asked for `final`, until the judge is content
-    or time is up. `picture(events, faults)` draws what is wrong, as SVG; "" if it cannot.
+    or time is up. `picture(events, faults)` draws what is wrong, as SVG; "" if it cannot. `memories()`
+    gives for one run what makes a Memory for each of its clients; None where clients remember nothing.
     """
 
     name: str
@@ -57,11 +75,15 @@ class Workload:
     final: Op | None = None
     topology: bool = False
     picture: Callable[[Sequence[Event], Sequence[Fault]], str] | None = None
+    memories: Callable[[], Callable[[], Memory]] | None = None
 
 
 @dataclass(frozen=True)
 class Call:
-    """One request and its end. Times in seconds; `end` is None and `type` info where no answer came."""
+    """One request and its end. Times in seconds; `end` is None and `type` info where no answer came.
+
+    `called` and `returned` are the places of its two events among all, `returned` infinite where `end` is None.
+    """
 
     f: str
     key: Any
@@ -73,6 +95,9 @@ class Call:
     type: str
     error: int | None
     final: bool
+    process: int | str
+    called: int
+    returned: float
 
     @property
     def ok(self) -> bool:
@@ -82,20 +107,20 @@ class Call:
 def calls(events: Sequence[Event]) -> list[Call]:
     """Each request with what ended it, in the order of requests."""
     found: list[Call | None] = []
-    open_: dict[Any, tuple[int, Event]] = {}
-    for event in events:
+    open_: dict[Any, tuple[int, int, Event]] = {}
+    for at, event in enumerate(events):
         if event["type"] == "invoke":
-            open_[event["process"]] = (len(found), event)
+            open_[event["process"]] = (len(found), at, event)
             found.append(None)
         else:
-            place, began = open_.pop(event["process"])
-            found[place] = _call(began, event)
-    for place, began in open_.values():
-        found[place] = _call(began, None)
+            place, called, began = open_.pop(event["process"])
+            found[place] = _call(began, called, event, at)
+    for place, called, began in open_.values():
+        found[place] = _call(began, called, None, len(events))
     return [each for each in found if each is not None]
 
 
-def _call(began: Event, ended: Event | None) -> Call:
+def _call(began: Event, called: int, ended: Event | None, returned: int) -> Call:
     last = ended or {**began, "type": "info"}
     return Call(
         f=began["f"],
@@ -108,6 +133,9 @@ def _call(began: Event, ended: Event | None) -> Call:
         type=last["type"],
         error=last.get("error"),
         final=bool(began.get("final")),
+        process=began["process"],
+        called=called,
+        returned=math.inf if last["type"] == "info" else returned,
     )
 
 
