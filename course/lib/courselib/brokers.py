@@ -15,6 +15,7 @@ from typing import Any
 from courselib.cluster import Run
 from courselib.isr import Row, drawn
 from courselib.svg import Plot
+from grader.nodes.histories import log_requests, log_words, logs as judge
 from grader.nodes.node import Node
 
 Entry = list[Any]  # the epoch, the key (None: committed offsets), the message
@@ -242,3 +243,15 @@ def ends(run: Run, title: str) -> Plot:
     rows = [Row(name, messages) for name, messages in logs(run).items()]
     gone = lost(run)
     return drawn(title, rows, len(polled(run)), gone)
+
+
+def findings(run: Run) -> list[str]:
+    """What is wrong with what the clients saw, in sentences, by the judge of the kafka workload."""
+    done = [asked for client in run.played.clients.values() for asked in client.done]
+    seen = [log_requests.operation(a.ask.body, a.answer, a.sent, a.answered, f"{a.client} at {a.sent:.2f} s")
+            for a in done]  # fmt: skip
+    operations = [one for one in seen if one is not None and not isinstance(one, log_requests.Malformed)]
+    last = max((one for one in operations if isinstance(one, judge.Poll)), key=lambda one: one.begin, default=None)
+    found = judge.findings(operations, {"consumer": [last]} if last else {})
+    return [log_words.sentence(one, lambda operation: f"{type(operation).__name__.lower()} by {operation.tag}")
+            for one in found]  # fmt: skip
