@@ -1,7 +1,7 @@
 """Schedules that hurt, one for each anomaly, and what each isolation level makes of them.
 
-    anomalies.matrix()                       a table: anomalies, and levels
-    anomalies.shown("write skew", "ssi")     the schedule, step by step
+anomalies.matrix()                       a table: anomalies, and levels
+anomalies.shown("write skew", "ssi")     the schedule, step by step
 """
 
 from __future__ import annotations
@@ -102,4 +102,6 @@ def shown(name: str, level: str) -> Plot:
     """The schedule under this level, with its end."""
     played = whole(name, level)
     ends = ", ".join(f"{key} = {value}" for key, value in played.final.items())
-    return drawn(played, f"{name.capitalize()}, {LEVELS[level]}: {ends}" + (f": {played.wrong}" if played.wrong else ""))
+    return drawn(
+        played, f"{name.capitalize()}, {LEVELS[level]}: {ends}" + (f": {played.wrong}" if played.wrong else "")
+    )

@@ -257,7 +257,9 @@ class Store:
         for pivot, end in ends.items():
             latest = end if tx.wrote else min(end, tx.start)
             if any(each.end is not None and each.end <= latest for each in pivot.out):
-                raise Conflict(f"T{pivot.number}, which has committed, would stand between T{tx.number} and another one")
+                raise Conflict(
+                    f"T{pivot.number}, which has committed, would stand between T{tx.number} and another one"
+                )
 
     def _end(self, tx: Tx, state: str) -> None:
         tx.state = state
@@ -368,7 +370,9 @@ def _edges(
         for one, after in zip(order, order[1:], strict=False):
             found.add((one.by.number, after.by.number, "ww", key))
         for reader, of, version in seen:
-            if of.endswith("*") and reader.end is not None and version is not None:  # it saw that this key was not there
+            if (
+                of.endswith("*") and reader.end is not None and version is not None
+            ):  # it saw that this key was not there
                 if order and key.startswith(of[:-1]) and key not in version.value:
                     found.add((reader.number, order[0].by.number, "rw", key))
                 continue

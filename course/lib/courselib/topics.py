@@ -100,7 +100,9 @@ class Partition:
     def compact(self) -> None:
         """Keeps the last record of each key; offsets stay what they were, and a deleted key goes."""
         last = {each.key: each.offset for each in self.log if each.key is not None}
-        self.log = [each for each in self.log if each.key is None or (last[each.key] == each.offset and each.value is not None)]
+        self.log = [
+            each for each in self.log if each.key is None or (last[each.key] == each.offset and each.value is not None)
+        ]
 
 
 def table_of(records: Sequence[Record]) -> dict[str, Any]:

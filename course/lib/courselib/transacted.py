@@ -1,7 +1,7 @@
 """Histories of transactions in a chapter: written down, or those of a run, and what the isolation checker says of them.
 
-    two = history("A: r x [1], append y 2", "B: append x 1, r y []")
-    verdict(two, "snapshot-isolation")
+two = history("A: r x [1], append y 2", "B: append x 1, r y []")
+verdict(two, "snapshot-isolation")
 """
 
 from __future__ import annotations
@@ -94,7 +94,9 @@ def witnesses(transactions: Sequence[Transaction], workload: Any = "list-append"
     """Every anomaly, and the transactions and edges that show it."""
     rows = []
     for one in find(transactions, workload):
-        edges = "; ".join(f"{_name(transactions, e.source)} {e.kind} {_name(transactions, e.target)}" for e in one.edges)
+        edges = "; ".join(
+            f"{_name(transactions, e.source)} {e.kind} {_name(transactions, e.target)}" for e in one.edges
+        )
         rows.append([one.kind, edges or ", ".join(_name(transactions, index) for index in one.indices)])
     return table(["anomaly", "shown by"], rows or [["none", "-"]])
 
