@@ -1,4 +1,4 @@
-"""What a real Kafka answers: acks=1 and acks=all with too few replicas in sync, and transactions at both isolation levels.
+"""What a real Kafka answers: acks=1 and acks=all with too few replicas in sync, and what both isolation levels read.
 
     python kafka_acks.py --brokers localhost:9092 [--json]
 
@@ -28,8 +28,8 @@ except ImportError:  # the lab says so in its own sentence
 
 NO_CLIENT = "Kafka's client is not installed: pip install kafka-python"
 NO_BROKER = (
-    "No Kafka broker was given. Get Kafka from kafka.apache.org/downloads or as the Docker image apache/kafka, start it, "
-    "and run: python kafka_acks.py --brokers localhost:9092"
+    "No Kafka broker was given. Get Kafka from kafka.apache.org/downloads or as the Docker image apache/kafka, start "
+    "it, and run: python kafka_acks.py --brokers localhost:9092"
 )
 PATIENCE = 10_000  # milliseconds
 

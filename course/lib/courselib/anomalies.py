@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from courselib.isolation import LEVELS, Played, play
+from courselib.interleaved import Played, play
+from courselib.isolation import LEVELS
 from courselib.svg import Plot
 from courselib.table import Table, table
 from courselib.timeline import timeline

@@ -1,7 +1,7 @@
 """A log on brokers, as message-passing nodes: followers fetch, a controller appoints leaders out of the in-sync set.
 
 Requests are those of Maelstrom's kafka workload: send, poll, commit_offsets, list_committed_offsets. Every node takes
-them, and passes them on to the leader. The last node is the controller and keeps no log: if it dies, nobody is appointed
+them, and passes them on to the leader. The last node is the controller and keeps no log: if it dies, none is appointed
 (Kafka's controllers are several, and agree by Raft). `acks`, `min_isr` and `unclean` are Kafka's acks,
 min.insync.replicas and unclean.leader.election.enable. A crash keeps the log. One partition holds all keys, so the
 offsets of a key have gaps.
@@ -15,7 +15,8 @@ from typing import Any
 from courselib.cluster import Run
 from courselib.isr import Row, drawn
 from courselib.svg import Plot
-from grader.nodes.histories import log_requests, log_words, logs as judge
+from grader.nodes.histories import log_requests, log_words
+from grader.nodes.histories import logs as judge
 from grader.nodes.node import Node
 
 Entry = list[Any]  # the epoch, the key (None: committed offsets), the message
@@ -48,7 +49,7 @@ class Broker(Node):
 
     @property
     def leads(self) -> bool:
-        return self.rules["leader"] == self.id
+        return bool(self.rules["leader"] == self.id)
 
     # ---- requests
 

@@ -1,10 +1,10 @@
 """Transfers across shards: two-phase commit with a log, and locks that also hold readers back.
 
     run = transfers([transfer(1, "alice", "bob")], faults=[crash(0.05, 1.0, "coord")])
-    balances(run), transacted.of_run(run)
+    accounts(run), transacted.of_run(run)
 
-Accounts are lists of transfers, so a transfer is a transaction of two appends. One coordinator takes all transactions, a
-shard refuses what it would have to wait for, and a client's transaction is never sent twice: the exercise
+Accounts are lists of transfers, so a transfer is a transaction of two appends. One coordinator takes all transactions,
+a shard refuses what it would have to wait for, and a client's transaction is never sent twice: the exercise
 `serializable_store` asks for more. `loose` reads take no locks, and an unforced decision is not in the coordinator's
 log: both are mistakes to look at.
 """

@@ -18,7 +18,7 @@ COMMIT, ABORT = "commit", "abort"
 
 @dataclass(frozen=True)
 class Record:
-    """`transaction` is the open transaction's producer; a `marker` ends it. A None value deletes the key (tombstone)."""
+    """`transaction` is the open transaction's producer; a `marker` ends it. No value deletes the key (tombstone)."""
 
     offset: int
     key: str | None

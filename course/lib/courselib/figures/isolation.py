@@ -7,7 +7,8 @@ from typing import Any
 
 from courselib import anomalies
 from courselib.figures.shown import figure
-from courselib.isolation import LEVELS, play
+from courselib.interleaved import play
+from courselib.isolation import LEVELS
 
 
 def isolation(scenario: str = "write skew", level: str = "snapshot", order: str | None = None) -> Any:

@@ -1,4 +1,4 @@
-// Transactions stepped by the reader on a store of versions: courselib.isolation, without appends and wounds.
+// Transactions stepped by the reader on a store of versions: courselib.interleaved, without appends and wounds.
 const SNAPSHOTS = ["snapshot", "ssi"];
 
 class Refused { constructor(why) { this.why = why; } }
