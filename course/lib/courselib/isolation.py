@@ -1,6 +1,6 @@
 """A small store of versions under one isolation level, driven operation by operation.
 
-Operations: `r KEY`, `u KEY` (read and lock, as SELECT FOR UPDATE), `w KEY 5`, `w KEY +10` (of what this transaction read
+Operations: `r KEY`, `u KEY` (read and lock, as SELECT FOR UPDATE), `w KEY 5`, `w KEY +10` (of what this one has read
 or wrote last), `a KEY 7` (append), `scan PREFIX` (keys that begin so), `commit`, `abort`. Levels: see LEVELS. Snapshot
 isolation refuses the second writer (first updater wins), as PostgreSQL's REPEATABLE READ does; "ssi" adds Cahill's test
 for dangerous structures (Cahill, Röhm and Fekete, SIGMOD 2008); "occ" validates at the commit what was read (Kung and
