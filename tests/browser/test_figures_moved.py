@@ -328,7 +328,7 @@ def test_replicas_are_stepped(show: Callable[[Any, str], Page]) -> None:
     said = page.locator(".said")
     expect(said).to_contain_text("The producer was told that 2 is stored.")
     page.get_by_role("button", name="start over").click()
-    page.get_by_label("acks").select_option("all")
-    for name in ("b2 falls behind", "b3 falls behind", "send a message", "wreck b1", "restart b1"):
+    page.locator("select").select_option("all")
+    for name in ("b2 falls behind", "b3 falls behind", "send a message", "b1 is wrecked", "b1 restarts"):
         page.get_by_role("button", name=name).click()
     expect(said).to_contain_text("The producer was told that 1 is stored.")

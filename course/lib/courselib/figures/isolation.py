@@ -18,7 +18,7 @@ def isolation(scenario: str = "write skew", level: str = "snapshot", order: str 
     played = play(told.texts, order, level, told.initial)
     return figure(
         "isolation",
-        anomalies.drawn(played, f"{scenario.capitalize()}, {LEVELS[level]}"),
+        anomalies.drawn(played, "Transactions, step by step"),
         question="Which of the levels let both doctors go off call, and which operation does each of the others stop? "
         "Is there an order of write skew in which snapshot isolation does no harm?",
         answer="None, read committed and snapshot isolation let it happen. SSI refuses the second commit. Two-phase "

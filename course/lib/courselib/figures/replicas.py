@@ -14,7 +14,7 @@ HURTS = ("send", "fetch b2", "fetch b3", "send", "kill b1")
 def replicas(acks: str = "1", min_isr: int = 1, unclean: bool = False, steps: Sequence[str] = HURTS) -> Any:
     """The steps of `isr` as buttons, and what `acks` and `min.insync.replicas` make of them."""
     setting = isr.Setting(acks, min_isr, unclean)
-    still = isr.picture(isr.played(setting, *steps), f"acks={acks}, min.insync.replicas={min_isr}")
+    still = isr.picture(isr.played(setting, *steps), "A log and its in-sync replicas")
     return figure(
         "replicas",
         still,

@@ -106,16 +106,13 @@ function render({ model, el }) {
     const state = now();
     if (actions(played(setting(state), state.steps)).includes(action)) set({ steps: [...state.steps, action] });
   };
-  const buttons = { "send a message": step("send") };
-  for (const name of BROKERS) {
-    buttons[`${name} fetches`] = step(`fetch ${name}`);
-    buttons[`${name} falls behind`] = step(`lag ${name}`);
-    buttons[`kill ${name}`] = step(`kill ${name}`);
-    buttons[`wreck ${name}`] = step(`wreck ${name}`);
-    buttons[`restart ${name}`] = step(`restart ${name}`);
-  }
-  buttons["step back"] = (set, now) => set({ steps: now().steps.slice(0, -1) });
-  buttons["start over"] = (set) => set({ steps: [] });
+  const buttons = {
+    "send a message": step("send"),
+    "step back": (set, now) => set({ steps: now().steps.slice(0, -1) }),
+    "start over": (set) => set({ steps: [] }),
+  };
+  const verbs = { fetch: "fetches", lag: "falls behind", kill: "is killed", wreck: "is wrecked", restart: "restarts" };
+  for (const [verb, words] of Object.entries(verbs)) for (const name of BROKERS) buttons[`${name} ${words}`] = step(`${verb} ${name}`);
   return kit.figure({ model, el }, {
     names: ["acks", "min_isr", "unclean", "steps"],
     controls: [
@@ -131,7 +128,7 @@ function render({ model, el }) {
       view.paint(svg, height);
       const of = (told) => now.said.flatMap((each, at) => (each === told ? [at + 1] : [])).join(", ") || "-";
       view.table(["messages", "numbers"], [["acknowledged", of("acknowledged")], ["refused", of("refused")], ["not answered", of("waits")], ["acknowledged and lost", now.lost.join(", ") || "-"]], now.lost.length ? 3 : -1);
-      view.say(`${now.note ? `${now.note[0].toUpperCase()}${now.note.slice(1)}. ` : ""}${now.lost.length ? `The producer was told that ${now.lost.join(", ")} ${now.lost.length > 1 ? "are" : "is"} stored. The leader does not have ${now.lost.length > 1 ? "them" : "it"}.` : ""}`);
+      view.say(`${now.note ? `${/^b\d/.test(now.note) ? now.note : now.note[0].toUpperCase() + now.note.slice(1)}. ` : ""}${now.lost.length ? `The producer was told that ${now.lost.join(", ")} ${now.lost.length > 1 ? "are" : "is"} stored. The leader does not have ${now.lost.length > 1 ? "them" : "it"}.` : ""}`);
     },
   });
 }
