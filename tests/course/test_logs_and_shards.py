@@ -39,7 +39,9 @@ def test_a_kill_of_the_leader_loses_what_it_alone_had() -> None:
     [said] = brokers.findings(run)
     assert "offset 3 of key 'k'" in said
     assert brokers.logs(run) == {"n1": [1, 2, 3], "n2": [1, 2, 3], "n3": [1, 2, 3]}
-    assert 'fill="#b23a00"' not in brokers.ends(run, "logs").svg  # nobody has it any more
+    assert brokers.ends(run, "logs").svg.count('fill="#b23a00"') == 1  # nobody has it any more, it was only told
+    before = log("1", 1, [crash(0.88, 2.0, "n1")], until=1.9)
+    assert brokers.ends(before, "logs").svg.count('fill="#b23a00"') == 2  # n1 has it, and is down
 
 
 CUT = [partition(0.35, 1.8, "n1 n4", "n2 n3"), crash(1.7, 3.0, "n1")]

@@ -240,9 +240,10 @@ def lost(run: Run) -> list[Any]:
 
 
 def ends(run: Run, title: str) -> Plot:
-    """The brokers' logs at the end, acknowledged messages that are lost in red."""
-    rows = [Row(name, messages) for name, messages in logs(run).items()]
-    gone = lost(run)
+    """What the producers were told, and the brokers' logs at the end. Acknowledged messages that are lost are red."""
+    gone, down = lost(run), [name for name, place in run.sim.places.items() if not place.up]
+    rows = [Row("told: stored", sends(run)["acknowledged"])]
+    rows += [Row(name, messages, "down" * (name in down), name in down) for name, messages in logs(run).items()]
     return drawn(title, rows, len(polled(run)), gone)
 
 

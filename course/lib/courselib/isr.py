@@ -10,7 +10,7 @@ ISR, or, if `unclean` allows it, any replica that lives. Nothing is forced to di
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from courselib.svg import COLOURS, FAINT, FILLS, GRID, INK, WIDTH, Plot, caption, document
@@ -161,7 +161,6 @@ class Row:
     entries: Sequence[object]
     says: str = ""
     down: bool = False
-    lost: Sequence[object] = field(default=())
 
 
 def rows(state: State) -> list[Row]:
@@ -175,9 +174,8 @@ def rows(state: State) -> list[Row]:
 def drawn(title: str, brokers: Sequence[Row], high: int, lost: Sequence[object] = ()) -> Plot:
     """Logs as rows of messages. Those of `lost` are red wherever they are, or stand alone where nobody has them."""
     cell, left, parts = 34, 150, []
-    gone = [number for number in lost if all(number not in row.entries for row in brokers if not row.down)]
     for line, row in enumerate(brokers):
-        y = 34 + 34 * line
+        y = 46 + 34 * line
         parts.append(caption(8, y + 18, f"{row.name}: {row.says}" if row.says else row.name, "start", INK, 12))
         for at, number in enumerate(row.entries):
             x = left + cell * at
@@ -187,14 +185,13 @@ def drawn(title: str, brokers: Sequence[Row], high: int, lost: Sequence[object] 
                 f'<rect x="{x}" y="{y}" width="{cell - 4}" height="26" rx="3" fill="{fill}" stroke="{FAINT}"{dash}/>'
             )
             parts.append(caption(x + 15, y + 17, str(number), "middle", ink, 11))
-    low = 40 + 34 * len(brokers)
+    low = 52 + 34 * len(brokers)
     mark = left + cell * high - 2
-    parts.append(f'<path d="M{mark} 26V{low - 4}" stroke="{INK}" stroke-width="2" stroke-dasharray="4 3"/>')
+    parts.append(f'<path d="M{mark} 38V{low - 4}" stroke="{INK}" stroke-width="2" stroke-dasharray="4 3"/>')
     parts.append(caption(mark, low + 10, "high watermark", "middle", INK, 11))
     if lost:
         names = ", ".join(map(str, lost))
-        words = f"acknowledged and lost: {names}" + (" (on no living broker)" if gone else "")
-        parts.append(caption(WIDTH - 12, low + 10, words, "end", COLOURS[1], 12))
+        parts.append(caption(WIDTH - 12, low + 10, f"acknowledged and lost: {names}", "end", COLOURS[1], 12))
     parts.append(f'<path d="M0 {low + 20}H{WIDTH}" stroke="{GRID}"/>')
     return Plot(document(title, parts, low + 24), title)
 
