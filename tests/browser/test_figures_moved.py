@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import random
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -11,7 +13,7 @@ import pytest
 from moving import script, shown, state
 from playwright.sync_api import Page, expect
 
-from courselib import figures, planner
+from courselib import anomalies, figures, isr, planner
 from courselib.figures.accounting import accounted
 from courselib.figures.collectives import all_reduces, crossing
 from courselib.figures.goodput import best_interval, first_order, parts
@@ -21,6 +23,7 @@ from courselib.figures.routing import routed
 from courselib.figures.serving import cached, goal, roofs
 from courselib.figures.sharding import sharded
 from courselib.goodput import young_daly
+from courselib.interleaved import play
 
 
 @pytest.fixture
@@ -133,6 +136,34 @@ def test_goodputs(page: Page, interval: float, cost: float, mtbf: float, restart
     assert seen["first_order"] == pytest.approx(first_order(interval, cost, mtbf, restart))
     for name, time in (("now", interval), ("at_young", young)):
         assert seen[name] == pytest.approx([*vars(parts(time, cost, mtbf, restart)).values()])
+
+
+@pytest.mark.parametrize("level", anomalies.STEPPED)
+def test_interleaved_transactions(page: Page, level: str) -> None:
+    draw = random.Random(level)
+    for name, told in anomalies.SCENARIOS.items():
+        orders = [told.order, *("".join(draw.choices("123", k=draw.randint(1, 30))) for _ in range(12))]
+        given = state(figures.isolation(name, level))["scenarios"][name]
+        seen = script(
+            page, "isolation", "given[1].map((order) => play(given[0], order, given[2]))", given, orders, level
+        )
+        for order, one in zip(orders, seen, strict=True):
+            found = play(told.texts, order, level, told.initial)
+            assert one["steps"] == [asdict(step) for step in found.steps], order
+            assert sorted(map(tuple, one["edges"])) == sorted(found.edges)
+            assert (one["states"], one["final"], one["wrong"]) == (list(found.states), found.final, found.wrong)
+
+
+@pytest.mark.parametrize("acks", ["0", "1", "all"])
+def test_replicas_of_a_log(page: Page, acks: str) -> None:
+    draw = random.Random(acks)
+    for number in range(40):
+        setting, now, steps = isr.Setting(acks, draw.randint(1, 3), draw.random() < 0.4), isr.State(), list[str]()
+        for _ in range(number // 2):
+            steps.append("send" if draw.random() < 0.3 else draw.choice(isr.actions(now)))
+            now = isr.after(now, setting, steps[-1])
+        seen = script(page, "replicas", "played(given[0], given[1])", asdict(setting), steps)
+        assert seen == {**json.loads(json.dumps(asdict(now))), "lost": now.lost}, steps
 
 
 @pytest.mark.parametrize("devices", [16, 96, 256, 4096])
@@ -275,3 +306,29 @@ def test_serving_is_moved_by_keys(show: Callable[[Any, str], Page]) -> None:
     expect(page.locator(".said")).to_contain_text("The roofs cross at 295.")
     page = show(figures.caches(), "caches")
     expect(page.locator(".said")).to_contain_text("8.0 times less than plain attention, MLA 28.4 times less")
+
+
+def test_transactions_are_stepped(show: Callable[[Any, str], Page]) -> None:
+    page = show(figures.isolation(), "isolation")
+    marked = page.locator("tr.marked")
+    expect(marked).to_contain_text("G2-item: write skew")
+    page.get_by_label("isolation level").select_option("ssi")
+    expect(marked).to_contain_text("T2")
+    page.get_by_role("button", name="start over").click()
+    for _ in range(4):
+        page.get_by_role("button", name="T1 steps").click()
+    expect(page.locator(".rankup-figure svg rect")).to_have_count(4)
+    expect(marked).to_contain_text("-")
+    page.get_by_label("what they do").select_option("lost update")
+    expect(page.locator(".said")).to_contain_text("Two deposits into one account.")
+
+
+def test_replicas_are_stepped(show: Callable[[Any, str], Page]) -> None:
+    page = show(figures.replicas(), "replicas")
+    said = page.locator(".said")
+    expect(said).to_contain_text("The producer was told that 2 is stored.")
+    page.get_by_role("button", name="start over").click()
+    page.locator("select").select_option("all")
+    for name in ("b2 falls behind", "b3 falls behind", "send a message", "b1 is wrecked", "b1 restarts"):
+        page.get_by_role("button", name=name).click()
+    expect(said).to_contain_text("The producer was told that 1 is stored.")

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import textwrap
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -183,6 +186,36 @@ TILES = f"""(lambda q, k, v: (lambda out, total, _: torch.allclose(out / total, 
     *add_tile(*add_tile({START}, q, k[:2], v[:2]), q, k[2:], v[2:]))
 )(*torch.arange(36.0).sin().reshape(3, 3, 4))"""
 FREED = "(lambda free: (drop([3, 4], {3: 2, 4: 1}, free), free == [4])[1])([])"
+FORCED = (
+    "(lambda log, seen: (decide(log, [lambda what, number: seen.append([*log])], 7, [True]), seen == [[7]])[1])([], [])"
+)
+HANDLED = """(lambda offsets: (tried(lambda: consume(SimpleNamespace(read=lambda since: [(0, "a")]), offsets, {}.pop)),
+    offsets["committed"] == 0)[1])({"committed": 0})"""
+
+
+class Refusing:
+    """A balance of 1 that a commit finds changed to 5, once."""
+
+    tries = 0
+
+    def begin(self) -> Refusing:
+        return self
+
+    def read(self, _: str) -> int:
+        return 5 if self.tries else 1
+
+    def commit(self, _: str, value: int) -> int:
+        self.tries += 1
+        if self.tries == 1:
+            raise InterruptedError
+        return value
+
+
+def tried(act: Callable[[], object]) -> None:
+    with contextlib.suppress(KeyError):
+        act()
+
+
 HERE = {
     "con-bug-gcounter": Plain("self.counts[node] = max(self.counts.get(node, 0), count)", COUNT),
     "cau-bug-compare": Plain(
@@ -213,6 +246,22 @@ HERE = {
     ),
     "zb-bug-put-off": Plain(
         "passes.append(f'W{i - stage}')", "sorted(order(2, 4, 8))[-8:] == [f'W{i}' for i in range(8)]"
+    ),
+    "iso-bug-retry": Plain(
+        'balance = db.begin().read("balance")',
+        "pay(Refusing(), 2) == 7",
+        {"Refusing": Refusing, "Refused": InterruptedError},
+    ),
+    "mv-bug-validate": Plain("for key in read:", "not validate({'a': 5}, {'a'}, {'b'}, 3)"),
+    "dt-bug-force": Plain(
+        "log.append(number)\ntell(shards, 'commit', number)",
+        FORCED,
+        {"tell": lambda shards, what, number: [shard(what, number) for shard in shards]},
+    ),
+    "log-bug-offset": Plain(
+        "handle(record)\noffsets['committed'] = offset + 1",
+        HANDLED,
+        {"SimpleNamespace": SimpleNamespace, "tried": tried},
     ),
     "fd-bug-wall-clock": Plain("now = time.monotonic()", "Monitor(['n'], 1.0).suspects() == []", {"time": CLOCK}),
 }

@@ -180,13 +180,14 @@ def test_the_courses_own_interview_is_whole() -> None:
 OWN = rounds.load_folder(catalog.interview() / "rounds")
 
 
-def test_there_are_the_six_rounds() -> None:
-    names = ["100gb-8gpus", "asynchronous-rl", "feature-pipeline", "llm-service", "one-trillion", "three-month-run"]
+def test_there_are_the_seven_rounds() -> None:
+    names = ["100gb-8gpus", "asynchronous-rl", "feature-pipeline", "llm-service", "one-trillion",
+             "payments-across-regions", "three-month-run"]  # fmt: skip
     assert [each.name for each in OWN] == names
     designed = {question for each in OWN for question in each.questions}
     listing = yaml.safe_load((catalog.course() / "questions.yaml").read_text())["questions"]
     of_design = {each["id"] for each in listing if each["topic"].startswith("design-")}
-    assert designed == of_design | {"q-serve-fleet", "q-design-rl"}
+    assert designed == of_design | {"q-serve-fleet", "q-design-rl", "q-global-tx"}
 
 
 @pytest.mark.parametrize("design", OWN, ids=lambda design: design.name)

@@ -9,10 +9,12 @@ runs there is a picture of the values that the figure was made with.
 from courselib.figures.accounting import accounting
 from courselib.figures.collectives import collectives
 from courselib.figures.goodput import goodput
+from courselib.figures.isolation import isolation
 from courselib.figures.latency import latency
 from courselib.figures.partition import partition
 from courselib.figures.pipeline import pipeline
 from courselib.figures.plans import plans
+from courselib.figures.replicas import replicas
 from courselib.figures.rollouts import rollouts
 from courselib.figures.routing import routing
 from courselib.figures.serving import batches, caches, roofline
@@ -27,10 +29,12 @@ __all__ = [
     "collectives",
     "election_in_terms",
     "goodput",
+    "isolation",
     "latency",
     "partition",
     "pipeline",
     "plans",
+    "replicas",
     "rollouts",
     "roofline",
     "routing",
