@@ -26,7 +26,9 @@ from grader.worlds.ranks import RankBench, Ranks
 
 IN_BOX = Path(__file__).with_name("in_box.py")
 CPU_SECONDS = 20.0
-LIMITS = Limits(cpu_seconds=CPU_SECONDS, idle_seconds=30, silent_seconds=240, wall_seconds=240)
+LIMITS = Limits(
+    cpu_seconds=CPU_SECONDS, load_cpu_seconds=10, idle_seconds=30, silent_seconds=240, wall_seconds=240
+)
 BUILT = ("aborted", "intermediate", "order", "edges", "unknown", "writes", "single", "item")
 LARGE = "large"
 GROUPS = (*BUILT, "stores", LARGE)
