@@ -26,9 +26,7 @@ from grader.worlds.ranks import RankBench, Ranks
 
 IN_BOX = Path(__file__).with_name("in_box.py")
 CPU_SECONDS = 20.0
-LIMITS = Limits(
-    cpu_seconds=CPU_SECONDS, load_cpu_seconds=10, idle_seconds=30, silent_seconds=240, wall_seconds=240
-)
+LIMITS = Limits(cpu_seconds=CPU_SECONDS, load_cpu_seconds=10, idle_seconds=30, silent_seconds=240, wall_seconds=240)
 BUILT = ("aborted", "intermediate", "order", "edges", "unknown", "writes", "single", "item")
 LARGE = "large"
 GROUPS = (*BUILT, "stores", LARGE)
@@ -121,7 +119,7 @@ def _raise_wrong_classes(bench: RankBench, given: Answer, answers: list[Answer])
     reading = given.reading
     why = ""
     if given.history.group != LARGE:
-        others = [each for group in (*BUILT, "stores") for each in _answers(bench, group)[0]]
+        others = [each for group in BUILT for each in _answers(bench, group)[0]]
         why = judging.explained(answers, others)
     text = f"{_of(given.history)}: "
     if given.missing:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -29,6 +29,8 @@ STORES_TELL = {
     "uncommitted": (),
     "none": (),
 }
+# mistakes that other histories tell apart, and that must not show in a store's by chance
+STORES_KEEP = ("info_out", "own_append", "skips_own", "one_read", "g0_pairs", "unmixed", "whole_graph", "g1b_info")
 MUST_SHOW = {
     "serializable": frozenset[str](),
     "snapshot": frozenset({"G2-item"}),
@@ -78,7 +80,7 @@ def cases(draw: Draw) -> Iterator[Case]:
         yield ring(draw.generator(f"ring {number}"), group, label, steps).case
     for level in IN_WORDS:
         yield store(draw.generator(f"store {level}"), level).case
-    for number in range(3):
+    for number in range(2):
         yield large(draw.generator(f"large {number}"), number).case
 
 
@@ -212,35 +214,39 @@ def store(rng: Rng, level: str) -> History:
     """What clients of a store saw, in no order; drawn again until its level shows, and what it must tell apart."""
     while True:
         history = History(
-            "stores", IN_WORDS[level], _shuffled(rng, Store(rng, level, *SIZES[level][1:]).run(SIZES[level][0]))
+            "stores", IN_WORDS[level], _shuffled(rng, Store(rng, level, *SIZES[level][1:]).run(SIZES[level][0]), int)
         )
-        if history.reading.classes == MUST_SHOW[level] and history.clear and history.tells(STORES_TELL[level]):
+        if history.reading.classes != MUST_SHOW[level] or not history.clear or not history.tells(STORES_TELL[level]):
+            continue
+        if all(history.told(mistake) == MUST_SHOW[level] for mistake in STORES_KEEP):
             return history
 
 
 def large(rng: Rng, number: int) -> History:
-    """5,000 transactions: of a serializable store, of one with snapshot isolation, and of the first with one cycle."""
-    level = ("serializable", "snapshot", "serializable")[number]
-    transactions = Store(rng, level, 60, 12).run(MANY - 100)
+    """5,000 transactions: of a store with snapshot isolation, and of a serializable one, to which a cycle is added."""
+    level = ("snapshot", "serializable")[number]
+    transactions = Store(rng, level, 60, 12).run(MANY - 120)
     label = f"{len(transactions):,} transactions of {IN_WORDS[level]}"
-    if number == 2:
+    if number:
         transactions = _planted(rng, transactions)
         label = f"{len(transactions):,} transactions of {IN_WORDS[level]}, with a cycle that was planted"
-    return History("large", label, _shuffled(rng, transactions))
+    return History("large", label, _shuffled(rng, transactions, str))
 
 
 def _planted(rng: Rng, transactions: list[Transaction]) -> list[Transaction]:
     """A history with a G-single cycle of 12 transactions more."""
-    kinds = ["rw", *(("wr", "ww")[int(choice)] for choice in rng.integers(0, 2, LONGEST_RING - 1))]
-    return transactions + [{**txn, "index": len(transactions) + txn["index"]} for txn in _ring(kinds)]
+    kinds = ["rw", *["wr"] * (LONGEST_RING - 1)]
+    at = 1 + 2 * int(rng.integers(LONGEST_RING // 2))  # the rw edge comes from a read of something
+    added = _ring(kinds[at:] + kinds[:at])
+    return transactions + [{**txn, "index": len(transactions) + txn["index"]} for txn in added]
 
 
-def _shuffled(rng: Rng, transactions: list[Transaction]) -> list[Transaction]:
-    """In another order, with other indices, and each read of nothing as [] or null."""
+def _shuffled(rng: Rng, transactions: list[Transaction], keys: Callable[[Any], Any]) -> list[Transaction]:
+    """In another order, with other indices, keys of this type, and each read of nothing as [] or null."""
     numbers = [int(v) for v in rng.permutation(2 * len(transactions))[: len(transactions)]]
     found = []
     for place in rng.permutation(len(transactions)):
         txn = transactions[int(place)]
-        ops = [[f, str(key), None if value == [] and rng.random() < 0.5 else value] for f, key, value in txn["ops"]]
+        ops = [[f, keys(key), None if value == [] and rng.random() < 0.5 else value] for f, key, value in txn["ops"]]
         found.append({**txn, "index": numbers[int(place)], "ops": ops})
     return found

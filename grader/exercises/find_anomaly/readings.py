@@ -102,6 +102,11 @@ MISTAKES = {
         "there is one kind of edge between two transactions, rw rather than wr, and wr rather than ww",
         "Keep all kinds: the cycle counts if one choice of kinds fits.",
     ),
+    "g0_pairs": ("a G0 has two transactions", "A cycle may go through any number of transactions."),
+    "unmixed": (
+        "the way back of a G-single has ww edges only or wr edges only",
+        "It may have both kinds.",
+    ),
     "pure_wr": ("a G1c has wr edges only", "It may have ww edges, too, as long as one edge is wr."),
     "whole_graph": (
         "G2-item is only for histories without any other cycle",
@@ -374,7 +379,13 @@ class Reading:
                 for name, (first, others) in tries.items()
             }
         wr = self._cycle(inside, WR, (WR,)) if self.mistake == "pure_wr" else self._cycle(inside, WR, (WW, WR))
-        return {"G0": self._cycle(inside, WW, (WW,)), "G1c": wr, "G-single": self._cycle(inside, RW, (WW, WR))}
+        writes = self._cycle(inside, WW, (WW,))
+        if self.mistake == "g0_pairs":
+            writes = next(([a, b] for a, b in inside if WW in inside[a, b] and WW in inside.get((b, a), {})), None)
+        single = self._cycle(inside, RW, (WW, WR))
+        if self.mistake == "unmixed":
+            single = self._cycle(inside, RW, (WW,)) or self._cycle(inside, RW, (WR,))
+        return {"G0": writes, "G1c": wr, "G-single": single}
 
     def components(self, edges: Mapping[tuple[int, int], Mapping[str, Why]], kinds: Iterable[str]) -> list[set[int]]:
         """The strongly connected components of two or more transactions, in edges of these kinds."""
