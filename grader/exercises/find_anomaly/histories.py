@@ -19,6 +19,7 @@ Rng = np.random.Generator
 LETTERS = "abcdefghjkmnpqrstuvwxyz"
 LONGEST_RING = 12
 MANY = 5000
+ROW = 3000  # of these on one path, which is too long for Python's recursion
 # of a store's history: transactions, keys in use, values of a key
 SIZES = {"serializable": (160, 8, 12), "snapshot": (160, 12, 10), "committed": (160, 10, 10), "uncommitted": (160, 12, 10),
          "none": (160, 12, 10)}  # fmt: skip
@@ -224,13 +225,29 @@ def store(rng: Rng, level: str) -> History:
 
 def large(rng: Rng, number: int) -> History:
     """5,000 transactions: of a store with snapshot isolation, and of a serializable one, to which a cycle is added."""
-    level = ("snapshot", "serializable")[number]
-    transactions = Store(rng, level, 60, 12).run(MANY - 120)
-    label = f"{len(transactions):,} transactions of {IN_WORDS[level]}"
+    level, many = (("snapshot", MANY - 120), ("serializable", MANY - 120 - ROW))[number]
+    transactions = Store(rng, level, 60, 12).run(many)
     if number:
         transactions = _planted(rng, transactions)
-        label = f"{len(transactions):,} transactions of {IN_WORDS[level]}, with a cycle that was planted"
-    return History("large", label, _shuffled(rng, transactions, str))
+        transactions += _row(len(transactions))
+    label = f"{len(transactions):,} transactions of {IN_WORDS[level]}"
+    label += ", with a cycle that was planted" if number else ""
+    return History("large", label, _shuffled(rng, transactions, str, ROW + 1 if number else 0))
+
+
+def _row(first: int) -> list[Transaction]:
+    """Transactions that append to one key after the other: one path through all of them, and no other edges. The key is a
+    new one after every ten, and the full one is read then."""
+    found: list[Transaction] = []
+    key, values = "", list[int]()
+    for number in range(ROW):
+        ops: list[list[Any]] = []
+        if number % 10 == 0:
+            ops = [["r", key, values]] if values else []
+            key, values = f"row {number}", []
+        values = [*values, number]
+        found.append({"index": first + number, "process": 0, "type": "ok", "ops": [*ops, ["append", key, number]]})
+    return [*found, {"index": first + ROW, "process": 0, "type": "ok", "ops": [["r", key, values]]}]
 
 
 def _planted(rng: Rng, transactions: list[Transaction]) -> list[Transaction]:
@@ -241,12 +258,19 @@ def _planted(rng: Rng, transactions: list[Transaction]) -> list[Transaction]:
     return transactions + [{**txn, "index": len(transactions) + txn["index"]} for txn in added]
 
 
-def _shuffled(rng: Rng, transactions: list[Transaction], keys: Callable[[Any], Any]) -> list[Transaction]:
-    """In another order, with other indices, keys of this type, and each read of nothing as [] or null."""
-    numbers = [int(v) for v in rng.permutation(2 * len(transactions))[: len(transactions)]]
+def _shuffled(rng: Rng, transactions: list[Transaction], keys: Callable[[Any], Any], row: int = 0) -> list[Transaction]:
+    """In another order, with other indices, keys of this type, and each read of nothing as [] or null.
+
+    The last `row` transactions keep their order among themselves: who starts at the first of them has a long way to go.
+    """
+    many = len(transactions)
+    numbers = rng.permutation(2 * many)[:many]
+    places = rng.permutation(many)
+    numbers[many - row :] = np.sort(numbers[many - row :])
+    places[places >= many - row] = np.arange(many - row, many)
     found = []
-    for place in rng.permutation(len(transactions)):
+    for place in places:
         txn = transactions[int(place)]
         ops = [[f, keys(key), None if value == [] and rng.random() < 0.5 else value] for f, key, value in txn["ops"]]
-        found.append({**txn, "index": numbers[int(place)], "ops": ops})
+        found.append({**txn, "index": int(numbers[place]), "ops": ops})
     return found
