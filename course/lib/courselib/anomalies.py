@@ -169,8 +169,7 @@ def _drawn(played: Played, found: tuple[str, Sequence[int]] | None) -> str:
             body += _arrow(places[a], places[b], number)
     body.append(text(16, bottom + 24, "red: the witness, in the direction of its cycle; grey: failed", 11, SOFT))
     for at, index in enumerate(dict.fromkeys(witness)):
-        txn = next((txn for txn in played.ran if txn.index == index), None)
-        if txn is not None:
+        for txn in [txn for txn in played.ran if txn.index == index]:
             words = ", ".join(
                 f"append {op[1]} {op[2]}" if op[0] == "append" else f"r {op[1]} {op[2]}" for op in txn.ops
             )

@@ -106,7 +106,7 @@ def _classes(group: str) -> Callable[[RankBench], Dependencies | None]:
         answers, lost = _answers(bench, group)
         for given in answers:
             if given.missing or given.false:
-                _raise_wrong_classes(bench, given, answers)
+                _raise_wrong_classes(bench, given)
         if lost:
             raise lost
         return _drawn(bench, answers)
@@ -114,13 +114,13 @@ def _classes(group: str) -> Callable[[RankBench], Dependencies | None]:
     return judge
 
 
-def _raise_wrong_classes(bench: RankBench, given: Answer, answers: list[Answer]) -> None:
+def _raise_wrong_classes(bench: RankBench, given: Answer) -> None:
     """Raise Lost for a class that was missed, or, where none was, for one that is not there."""
     reading = given.reading
     why = ""
     if given.history.group != LARGE:
         others = [each for group in BUILT for each in _answers(bench, group)[0]]
-        why = judging.explained(answers, others)
+        why = judging.explained(given, others)
     text = f"{_of(given.history)}: "
     if given.missing:
         name = given.missing[0]

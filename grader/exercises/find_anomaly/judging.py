@@ -49,6 +49,7 @@ class Answer:
             self.reading.fits(G2, _known(self.reading, self.claims[G2])) or _may_have_g2(self.reading)
         )
 
+    @cached_property
     def said(self) -> frozenset[str]:
         """The classes that were named, without a G2-item that need not be."""
         return frozenset(self.claims) - ({G2} if G2 not in self.reading.classes and G2 not in self.false else set())
@@ -164,21 +165,23 @@ def _cycle_flaw(reading: Reading, name: str, cycle: Sequence[int]) -> str:
     return f"It is a cycle, but of class {says.listed(is_one, 'or')}: its edges are {kinds}."
 
 
-def explained(answers: Sequence[Answer], most: Sequence[Answer]) -> str:
-    """The mistake that gives all of `answers`, in two sentences; of several the one that gives most of the others."""
-    found = [mistake for mistake in MISTAKES if all(_gives(mistake, each) for each in answers)]
-    if not found:
+def explained(given: Answer, answers: Sequence[Answer]) -> str:
+    """The mistake that explains a wrong answer, in two sentences: in each of `answers` that it would make wrong, the same
+    wrong answer was given. "" where several do, or none."""
+    found = [
+        mistake
+        for mistake in MISTAKES
+        if given.history.told(mistake) == given.said and all(_in_line(mistake, each) for each in answers)
+    ]
+    if len(found) != 1:
         return ""
-    counts = {mistake: sum(_gives(mistake, each) for each in most) for mistake in found}
-    likely = [mistake for mistake in found if counts[mistake] == max(counts.values())]
-    if len(likely) > 2:
-        return ""
-    what, advice = says.listed((MISTAKES[mistake][0] for mistake in likely), "or if"), MISTAKES[likely[0]][1]
-    return f" Your answers in this check are right if {what}. {advice}"
+    what, advice = MISTAKES[found[0]]
+    return f" Your program answers as if {what}. {advice}"
 
 
-def _gives(mistake: str, given: Answer) -> bool:
-    return given.history.told(mistake) == given.said()
+def _in_line(mistake: str, given: Answer) -> bool:
+    told = given.history.told(mistake)
+    return told in (given.reading.classes, given.said)
 
 
 # ---- pictures
