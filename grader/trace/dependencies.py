@@ -65,7 +65,7 @@ def svg(picture: Dependencies) -> str:
     y = 26.0 + heading.height
     body = heading.draw()
     tops: list[tuple[float, float]] = []  # of each box, and how tall it is
-    gap = 46.0
+    gap = 56.0
     for box in picture.boxes:
         lines = _lines(box)
         tall = 14 + LINE * len(lines)
@@ -113,11 +113,9 @@ def _arrow(picture: Dependencies, arrow: Arrow, tops: Sequence[tuple[float, floa
     if arrow.target == arrow.source + 1:
         y, end = tops[arrow.source][0] + tops[arrow.source][1], tops[arrow.target][0]
         found = [f'<path d="M118 {y + 1:.1f}V{end - 6:.1f}" {line}/>', style.head(118, end - 1, 0, 1, color)]
-        place = y + 28
-        left = 132.0
-        rows = wrap(label, 11, WIDE - left - (130 if len(picture.boxes) > 1 else 16), 2)
-        place -= 7 * (len(rows) - 1)
-        return found + [text(left, place + 14 * at, row, 11, color) for at, row in enumerate(rows)]
+        rows = wrap(label, 11, BOX - 30, 3)
+        top = (y + end) / 2 + 4 - 7 * (len(rows) - 1)
+        return found + [text(132, top + 14 * at, row, 11, color) for at, row in enumerate(rows)]
     # back to one above: along the right side
     y = tops[arrow.source][0] + tops[arrow.source][1] / 2
     end = tops[arrow.target][0] + tops[arrow.target][1] / 2
