@@ -1,4 +1,4 @@
-"""The judge of find_anomaly: the statement's example, what a history says, witnesses that are none, what is optional."""
+"""The judge of find_anomaly: the statement's example, what histories say, false witnesses, what is optional."""
 
 from __future__ import annotations
 

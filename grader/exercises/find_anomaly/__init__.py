@@ -69,7 +69,7 @@ def _with_its_history(loss: Lost) -> Lost:
             f" A call may take {CPU_SECONDS:g} s of CPU time, or less if an earlier call took longer. Every cycle lies within "
             "one strongly connected component: find the components first, in linear time, and search only in them."
         )
-    text = f"{loss.diagnosis.message}{advice} The history was: {history.label}.{words.history(history.reading)}"
+    text = f"{loss.diagnosis.message}{advice}{words.history(history.reading)}"
     return Lost(replace(loss.diagnosis, message=text), loss.picture)
 
 
@@ -146,7 +146,9 @@ def _why_not(given: Answer, name: str) -> str:
     if name == "G1a":
         flaw = "No ok read holds a value that a failed transaction appended."
     if name == "G1b":
-        flaw = "Every ok read ends with its own transaction's append, or with the last value that the writer appended to the key."
+        flaw = (
+            "No ok read ends with a value that another ok or info transaction appended before its last one to that key."
+        )
     return flaw
 
 

@@ -162,7 +162,7 @@ def _cycle_flaw(reading: Reading, name: str, cycle: Sequence[int]) -> str:
         return f"There is no edge from T{source} to T{target}.{why}"
     is_one = [other for other in words.CYCLES if chosen(other, steps)]
     kinds = ", ".join(words.kinds_of(step) for step in steps[:12]) + (", ..." if len(steps) > 12 else "")
-    return f"It is a cycle, but of class {says.listed(is_one, 'or')}: its edges are {kinds}."
+    return f"Its transactions are a cycle of class {says.listed(is_one, 'or')}: the edges are {kinds}."
 
 
 def explained(given: Answer, answers: Sequence[Answer]) -> str:
