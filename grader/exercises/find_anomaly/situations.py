@@ -109,7 +109,9 @@ SITUATIONS = (
     _s("edges", "a transaction read an old version and overwrote the latest one (lost update)",
        "a: x+1; b: x=1 x+2; c: x=1 x+3; z: x=1,2,3", "G-single", "no_rw"),
     _s("edges", "a read of nothing is far from the last version",
-       "a: x+1 y+1; b: x+2; c: x+3; d: x= y=1; z: x=1,2,3 y=1", "G-single", "no_first"),
+       "a: x+1; b: x+2; c: x+3 y+1; d: x= y+2; z: x=1,2,3 y=1,2", "G-single", "no_first"),
+    _s("edges", "a read of three versions gives an edge from the writer of the last one",
+       "a: x+1 y+2; b: x+2; c: x+3; d: x=1,2,3 y+1; z: x=1,2,3 y=1,2", "G1c"),
     _s("edges", "every transaction read all that was there, and its own appends",
        "a: x= x+1 y+1; b: x=1 x+2 x=1,2 y=1; c: x=1,2 y=1 y+2; d: y=1,2 x=1,2 x+3; z: x=1,2,3 y=1,2", ""),
     # ---- info
