@@ -109,7 +109,7 @@ def _arrow(picture: Dependencies, arrow: Arrow, tops: Sequence[tuple[float, floa
     dash = "" if arrow.kind else ' stroke-dasharray="5 3"'
     line = f'fill="none" stroke="{color}" stroke-width="1.8"{dash}'
     names = f"{picture.boxes[arrow.source].name} → {picture.boxes[arrow.target].name}"
-    label = f"{names}  {arrow.kind or 'none'}: {arrow.words}" if arrow.words else f"{names}  {arrow.kind}"
+    label = f"{names}  {arrow.kind}: {arrow.words}" if arrow.kind else f"{names}: {arrow.words}"
     if arrow.target == arrow.source + 1:
         y, end = tops[arrow.source][0] + tops[arrow.source][1], tops[arrow.target][0]
         found = [f'<path d="M118 {y + 1:.1f}V{end - 6:.1f}" {line}/>', style.head(118, end - 1, 0, 1, color)]

@@ -26,7 +26,7 @@ def test_every_box_and_every_arrow_is_told() -> None:
 
 def test_a_step_that_is_no_edge_is_told() -> None:
     found = words(("wr", ""))
-    assert "T2 → T1  none: because 1" in found
+    assert "T2 → T1: because 1" in found
     assert "no such dependency" in found
 
 
