@@ -6,15 +6,18 @@ from collections.abc import Iterator
 from typing import Any
 
 from grader import tally
+from grader.exercises.common import checks
+from grader.ranks.program import CallResult
 from grader.verdict import Kind
 from grader.worlds.cases import Case
-from grader.worlds.ranks import Outcome, RankBench
+from grader.worlds.ranks import RankBench
 
+Told = dict[str, Any]  # what the supervisor of a case tells
 OLD, NEW = 20, 30
 LOAD = "load_latest()"
 
 
-def _told(bench: RankBench, group: str) -> Iterator[tuple[Case, dict[str, Any]]]:
+def _told(bench: RankBench, group: str) -> Iterator[tuple[Case, Told]]:
     for case, result in bench.calls(group):
         yield case, result.returned[0]
 
@@ -47,7 +50,7 @@ def _short(text: str) -> str:
     return text if len(text) <= 70 else text[:67] + "..."
 
 
-def _allowed(told: dict[str, Any], *steps: int) -> dict[int, str]:
+def _allowed(told: Told, *steps: int) -> dict[int, str]:
     return {step: told["wanted"][str(step)] for step in steps}
 
 
@@ -66,178 +69,164 @@ def _require_files(bench: RankBench, case: Case, tried: bool) -> None:
         raise bench.lost(case, "not_durable", message, None, "every checkpoint is in the directory, and nowhere else")
 
 
-def kill(bench: RankBench) -> Outcome:
+@checks.judged(_told, "kill")
+def kill(bench: RankBench, case: Case, told: Told) -> None:
     """Whatever the moment, the new checkpoint is there, or the one before."""
-    for case, told in _told(bench, "kill"):
-        _require_files(bench, case, bool(told["calls"]))
-        for point in told["after"]:
-            done = point["number"] == len(told["calls"])
-            wrong = _wrong(point["found"], _allowed(told, NEW) if done else _allowed(told, OLD, NEW))
-            if wrong:
-                when = "save() had returned" if done else f"a kill {_before(told['calls'], point['number'])}"
-                todo = (
-                    " Delete the old checkpoint only when the new one is complete. Skip incomplete ones when loading."
-                )
-                what = f"After {when}, {wrong[1]}.{todo if wrong[0] == 'not_durable' and not done else ''}"
-                raise bench.lost(case, wrong[0], what, None, "the last complete checkpoint", "")
-    return bench.picture("kill")
+    _require_files(bench, case, bool(told["calls"]))
+    for point in told["after"]:
+        done = point["number"] == len(told["calls"])
+        wrong = _wrong(point["found"], _allowed(told, NEW) if done else _allowed(told, OLD, NEW))
+        if wrong:
+            when = "save() had returned" if done else f"a kill {_before(told['calls'], point['number'])}"
+            todo = " Delete the old checkpoint only when the new one is complete. Skip incomplete ones when loading."
+            what = f"After {when}, {wrong[1]}.{todo if wrong[0] == 'not_durable' and not done else ''}"
+            raise bench.lost(case, wrong[0], what, None, "the last complete checkpoint", "")
 
 
-def power(bench: RankBench) -> Outcome:
+@checks.judged(_told, "power")
+def power(bench: RankBench, case: Case, told: Told) -> None:
     """What is synced outlasts a power cut: the newest once save() has returned, at any moment some complete one."""
-    for case, told in _told(bench, "power"):
-        _require_files(bench, case, bool(told["calls"]))
-        for point in told["after"]:
-            done = point["number"] == len(told["calls"])
-            wrong = _wrong(point["found"], _allowed(told, NEW) if done else _allowed(told, OLD, NEW))
-            if not wrong:
-                continue
-            synced = [call for call in told["calls"] if call.split()[0] in ("fsync", "fdatasync", "sync", "syncfs")]
-            why = "" if synced else " save() called no fsync."
-            why += " Call fsync on every file before you rename it." if wrong[0] == "not_durable" else ""
-            when = "that came after save() had returned" if done else _before(told["calls"], point["number"])
-            raise bench.lost(case, wrong[0], f"After a power cut {when}, {wrong[1]}.{why}", None, "fsync, then rename")
-    return bench.picture("power")
+    _require_files(bench, case, bool(told["calls"]))
+    for point in told["after"]:
+        done = point["number"] == len(told["calls"])
+        wrong = _wrong(point["found"], _allowed(told, NEW) if done else _allowed(told, OLD, NEW))
+        if not wrong:
+            continue
+        synced = [call for call in told["calls"] if call.split()[0] in ("fsync", "fdatasync", "sync", "syncfs")]
+        why = "" if synced else " save() called no fsync."
+        why += " Call fsync on every file before you rename it." if wrong[0] == "not_durable" else ""
+        when = "that came after save() had returned" if done else _before(told["calls"], point["number"])
+        raise bench.lost(case, wrong[0], f"After a power cut {when}, {wrong[1]}.{why}", None, "fsync, then rename")
 
 
-def damage(bench: RankBench) -> Outcome:
+@checks.judged(_told, "damage")
+def damage(bench: RankBench, case: Case, told: Told) -> None:
     """Damage is noticed, and the checkpoint before is used."""
-    for case, told in _told(bench, "damage"):
-        _require_files(bench, case, bool(told["tried"]))
-        wrong = _wrong(told["whole"], _allowed(told, NEW))
+    _require_files(bench, case, bool(told["tried"]))
+    wrong = _wrong(told["whole"], _allowed(told, NEW))
+    if wrong:
+        raise bench.lost(case, wrong[0], f"With undamaged files, {wrong[1]}.")
+    if told["empty"] != "none":
+        raised = isinstance(told["empty"], dict)
+        what = f"raised {told['empty']['raised']}" if raised else f"returned {told['empty']}"
+        what = f"In an empty directory {LOAD} {what}. Return None there."
+        raise bench.lost(case, "wrong_result", what, None, "None")
+    for tried in told["tried"]:
+        wrong = _wrong(tried["found"], _allowed(told, OLD, NEW))
         if wrong:
-            raise bench.lost(case, wrong[0], f"With undamaged files, {wrong[1]}.")
-        if told["empty"] != "none":
-            raised = isinstance(told["empty"], dict)
-            what = f"raised {told['empty']['raised']}" if raised else f"returned {told['empty']}"
-            what = f"In an empty directory {LOAD} {what}. Return None there."
-            raise bench.lost(case, "wrong_result", what, None, "None")
-        for tried in told["tried"]:
-            wrong = _wrong(tried["found"], _allowed(told, OLD, NEW))
-            if wrong:
-                what = (
-                    f"With {tried['file']} damaged ({tried['how']}), {wrong[1]}. Check every file against a digest, and "
-                    "load the checkpoint before instead of a damaged one."
-                )
-                raise bench.lost(case, wrong[0], what, None, "the damage is noticed, and step 20 is used")
-    return bench.picture("damage")
-
-
-def rotation(bench: RankBench) -> Outcome:
-    """The newest `keep` are there, newest first, and no more."""
-    for case, told in _told(bench, "rotation"):
-        steps = [int(step) for step in told["wanted"]]
-        keep = len(told["found"])
-        for back, found in enumerate(told["found"]):
-            step = steps[-1 - back]
-            wrong = _wrong(found, {step: told["wanted"][str(step)]})
-            if wrong:
-                spoilt = f" and damaging the newest {'one' if back == 1 else back}" if back else ""
-                saved = ", ".join(map(str, steps))
-                what = (
-                    f"After saving steps {saved} in this order with keep={keep}{spoilt}, {wrong[1]}. Keep the last {keep} "
-                    "in the order of saving, whatever their steps are."
-                )
-                raise bench.lost(case, wrong[0], what, None, f"step {step}: the newest is the one saved last")
-        tally.note("bytes on disk", told["size"], (keep + 0.9) * told["one"], "bytes", where=f"keep={keep}",
-                   reference=len(steps) * told["one"], of="keeping all")  # fmt: skip
-        if told["size"] > (keep + 0.9) * told["one"]:
-            times = told["size"] / told["one"]
             what = (
-                f"With keep={keep} the directory holds {times:.1f} times the bytes of one checkpoint after {len(steps)} "
-                f"saves. Delete all but the last {keep}."
+                f"With {tried['file']} damaged ({tried['how']}), {wrong[1]}. Check every file against a digest, and "
+                "load the checkpoint before instead of a damaged one."
             )
-            raise bench.lost(case, "too_much_memory", what, None, f"{keep} checkpoints", f"{times:.1f}")
-    return bench.picture("rotation")
+            raise bench.lost(case, wrong[0], what, None, "the damage is noticed, and step 20 is used")
 
 
-def state(bench: RankBench) -> Outcome:
+@checks.judged(_told, "rotation")
+def rotation(bench: RankBench, case: Case, told: Told) -> None:
+    """The newest `keep` are there, newest first, and no more."""
+    steps = [int(step) for step in told["wanted"]]
+    keep = len(told["found"])
+    for back, found in enumerate(told["found"]):
+        step = steps[-1 - back]
+        wrong = _wrong(found, {step: told["wanted"][str(step)]})
+        if wrong:
+            spoilt = f" and damaging the newest {'one' if back == 1 else back}" if back else ""
+            saved = ", ".join(map(str, steps))
+            what = (
+                f"After saving steps {saved} in this order with keep={keep}{spoilt}, {wrong[1]}. Keep the last {keep} "
+                "in the order of saving, whatever their steps are."
+            )
+            raise bench.lost(case, wrong[0], what, None, f"step {step}: the newest is the one saved last")
+    tally.note("bytes on disk", told["size"], (keep + 0.9) * told["one"], "bytes", where=f"keep={keep}",
+               reference=len(steps) * told["one"], of="keeping all")  # fmt: skip
+    if told["size"] > (keep + 0.9) * told["one"]:
+        times = told["size"] / told["one"]
+        what = (
+            f"With keep={keep} the directory holds {times:.1f} times the bytes of one checkpoint after {len(steps)} "
+            f"saves. Delete all but the last {keep}."
+        )
+        raise bench.lost(case, "too_much_memory", what, None, f"{keep} checkpoints", f"{times:.1f}")
+
+
+@checks.judged(_told, "state")
+def state(bench: RankBench, case: Case, told: Told) -> None:
     """Everything comes back as it was."""
-    for case, told in _told(bench, "state"):
-        wrong = _wrong(told["found"], {1: told["wanted"]})
-        if wrong:
-            what = f"After saving a state of all kinds, {wrong[1]}. Return every type, shape and value as it was saved."
-            raise bench.lost(case, wrong[0], what)
-    return bench.picture("state")
+    wrong = _wrong(told["found"], {1: told["wanted"]})
+    if wrong:
+        what = f"After saving a state of all kinds, {wrong[1]}. Return every type, shape and value as it was saved."
+        raise bench.lost(case, wrong[0], what)
 
 
-def resume(bench: RankBench) -> Outcome:
+@checks.judged(_told, "resume")
+def resume(bench: RankBench, case: Case, told: Told) -> None:
     """The resumed run draws what the undisturbed one drew, and ends at the same parameters."""
-    for case, told in _told(bench, "resume"):
-        whole = told["undisturbed"]
-        for which, what in (("saving", "A training that calls save() at step 3"), ("resumed", "The resumed training")):
-            run = told[which]
-            if run["noise"] != whole["noise"]:
-                who = "Python's or NumPy's random generator"
-            elif run["rand"] != whole["rand"]:
-                who = "torch's random generator"
-            elif not (run["weights"].view() == whole["weights"].view()).all():
-                far = abs(run["weights"].view() - whole["weights"].view()).max()
-                message = (
-                    f"{what} ends with other parameters than the undisturbed one, up to {far:.2g} apart. Save and load "
-                    "the whole state bit for bit."
-                )
-                raise bench.lost(case, "wrong_result", message, None, "equal, bit for bit")
-            else:
-                continue
-            todo = (
-                "Save the generator's state and restore it."
-                if which == "resumed"
-                else "save() must leave it as it was."
+    whole = told["undisturbed"]
+    for which, what in (("saving", "A training that calls save() at step 3"), ("resumed", "The resumed training")):
+        run = told[which]
+        if run["noise"] != whole["noise"]:
+            who = "Python's or NumPy's random generator"
+        elif run["rand"] != whole["rand"]:
+            who = "torch's random generator"
+        elif not (run["weights"].view() == whole["weights"].view()).all():
+            far = abs(run["weights"].view() - whole["weights"].view()).max()
+            message = (
+                f"{what} ends with other parameters than the undisturbed one, up to {far:.2g} apart. Save and load "
+                "the whole state bit for bit."
             )
-            message = f"{what} drew other numbers from {who} than the undisturbed one. {todo}"
-            raise bench.lost(case, "wrong_result", message, None, "the generators' states are part of a checkpoint")
-    return bench.picture("resume")
+            raise bench.lost(case, "wrong_result", message, None, "equal, bit for bit")
+        else:
+            continue
+        todo = "Save the generator's state and restore it." if which == "resumed" else "save() must leave it as it was."
+        message = f"{what} drew other numbers from {who} than the undisturbed one. {todo}"
+        raise bench.lost(case, "wrong_result", message, None, "the generators' states are part of a checkpoint")
 
 
-def behind(bench: RankBench) -> Outcome:
+@checks.judged(_told, "async")
+def behind(bench: RankBench, case: Case, told: Told) -> None:
     """The background writes, one checkpoint at a time, and what it writes is the state at the call of save()."""
-    for case, told in _told(bench, "async"):
-        if told["by_main"] > told["bytes"] / 2:
-            share = told["by_main"] / told["bytes"]
-            message = (
-                f"The thread that trains wrote {share:.0%} of a checkpoint's bytes itself, so training waits for the "
-                "disk. Write in another thread or process."
-            )
-            raise bench.lost(case, "no_overlap", message, None, "a thread or process in the background writes")
-        found, steps = told["found"], 20 if case.label == "two at once" else 10
-        if isinstance(found, list) and found[0] == steps and found[1] != told["wanted"]:
-            message = (
-                "The checkpoint is not the state at the call of save(). Training changed that state right after save() "
-                "had returned. Copy everything, also the tensors, before save() returns. Only write later."
-            )
-            raise bench.lost(
-                case, "race", message, None, "the state when save() was called", _first(found[1], told["wanted"])
-            )
-        drawn, again = told["draws"]
-        if told["at_once"] > 1:
-            message = (
-                f"{told['at_once']} checkpoints were written at the same time. Begin save() by waiting for the checkpoint "
-                "that is still being written."
-            )
-            raise bench.lost(case, "race", message, None, "one in flight")
-        wrong = _wrong(found, {steps: told["wanted"]})
-        if wrong:
-            raise bench.lost(case, wrong[0], f"After wait(), {wrong[1]}.")
-        if drawn != again:
-            message = (
-                "After loading, the random generators do not repeat the numbers that they drew right after save(). Take "
-                "their states before save() returns, and restore them in load_latest()."
-            )
-            raise bench.lost(case, "race", message, None, "the generators as they were when save() was called")
-    return bench.picture("async")
+    if told["by_main"] > told["bytes"] / 2:
+        share = told["by_main"] / told["bytes"]
+        message = (
+            f"The thread that trains wrote {share:.0%} of a checkpoint's bytes itself, so training waits for the "
+            "disk. Write in another thread or process."
+        )
+        raise bench.lost(case, "no_overlap", message, None, "a thread or process in the background writes")
+    found, steps = told["found"], 20 if case.label == "two at once" else 10
+    if isinstance(found, list) and found[0] == steps and found[1] != told["wanted"]:
+        message = (
+            "The checkpoint is not the state at the call of save(). Training changed that state right after save() "
+            "had returned. Copy everything, also the tensors, before save() returns. Only write later."
+        )
+        raise bench.lost(
+            case, "race", message, None, "the state when save() was called", _first(found[1], told["wanted"])
+        )
+    drawn, again = told["draws"]
+    if told["at_once"] > 1:
+        message = (
+            f"{told['at_once']} checkpoints were written at the same time. Begin save() by waiting for the checkpoint "
+            "that is still being written."
+        )
+        raise bench.lost(case, "race", message, None, "one in flight")
+    wrong = _wrong(found, {steps: told["wanted"]})
+    if wrong:
+        raise bench.lost(case, wrong[0], f"After wait(), {wrong[1]}.")
+    if drawn != again:
+        message = (
+            "After loading, the random generators do not repeat the numbers that they drew right after save(). Take "
+            "their states before save() returns, and restore them in load_latest()."
+        )
+        raise bench.lost(case, "race", message, None, "the generators as they were when save() was called")
 
 
-def errors(bench: RankBench) -> Outcome:
+@checks.judged(RankBench.calls, "errors")
+def errors(bench: RankBench, case: Case, result: CallResult) -> None:
     """What fails in the background is raised by wait() or by the next save()."""
-    for case, result in bench.calls("errors"):
-        if not result.returned[0]:
-            message = (
-                "The directory was replaced by a file, so nothing could be saved, but neither save() nor wait() raised. "
-                "Raise errors of the background in wait() or in the next save()."
-            )
-            raise bench.lost(case, "not_durable", message, None, "wait() raises what went wrong in the background")
-    return bench.picture("errors")
+    if not result.returned[0]:
+        message = (
+            "The directory was replaced by a file, so nothing could be saved, but neither save() nor wait() raised. "
+            "Raise errors of the background in wait() or in the next save()."
+        )
+        raise bench.lost(case, "not_durable", message, None, "wait() raises what went wrong in the background")
 
 
 def _of_one_step(found: list[Any], wanted: list[dict[str, str]], *steps: int) -> tuple[Kind, str] | None:
@@ -256,60 +245,54 @@ def _of_one_step(found: list[Any], wanted: list[dict[str, str]], *steps: int) ->
     return None
 
 
-def ranks(bench: RankBench) -> Outcome:
+@checks.judged(_told, "ranks")
+def ranks(bench: RankBench, case: Case, told: Told) -> None:
     """All ranks have their shards of one step, whoever was killed and when."""
-    for case, told in _told(bench, "ranks"):
-        _require_files(bench, case, any(told["calls"]))
-        for point in told["after"]:
-            rank = point["rank"]
-            wrong = _of_one_step(point["found"], told["wanted"], *((NEW,) if rank < 0 else (OLD, NEW)))
-            if wrong:
-                n = len(told["wanted"])
-                when = f"After {n} ranks had saved"
-                if rank >= 0:
-                    when = f"After rank {rank} of {n} was killed {_before(told['calls'][rank], point['number'])}"
-                what = f"{when}, {wrong[1]}. All ranks must load their own shards of one step that is complete."
-                raise bench.lost(case, wrong[0], what, None, "every shard, and then one marker")
-            if point["returned"] and point["found"][0][0] != NEW:
-                who = point["returned"][0]
-                message = (
-                    f"save() returned on rank {who}, although rank {rank} was killed "
-                    f"{_before(told['calls'][rank], point['number'])} and all ranks load step {OLD}. Step {NEW} was never "
-                    "completed. Return on every rank only when the marker is there."
-                )
-                raise bench.lost(case, "not_durable", message, who, "nobody returns before the marker is there")
-        for tried in told["damaged"]:
-            wrong = _of_one_step(tried["found"], told["wanted"], OLD, NEW)
-            if wrong:
-                message = (
-                    f"With {tried['file']} damaged (a flipped bit), {wrong[1]}. If one rank's shard is damaged, load the "
-                    "checkpoint before on all ranks."
-                )
-                raise bench.lost(
-                    case, wrong[0], message, None, "a checkpoint counts only if every rank's shard is whole"
-                )
-    return bench.picture("ranks")
-
-
-def published(bench: RankBench) -> Outcome:
-    """wait() tells of all ranks' shards."""
-    for case, told in _told(bench, "published"):
-        wrong = _of_one_step(told["found"], told["wanted"], NEW)
+    _require_files(bench, case, any(told["calls"]))
+    for point in told["after"]:
+        rank = point["rank"]
+        wrong = _of_one_step(point["found"], told["wanted"], *((NEW,) if rank < 0 else (OLD, NEW)))
         if wrong:
-            raise bench.lost(case, wrong[0], f"After wait() on two ranks, {wrong[1]}.")
-        for cut in told["cuts"]:
-            wrong = _of_one_step(cut["after"], told["wanted"], OLD, NEW)
-            if wrong:
-                when = f"After rank {cut['rank']} was killed while it saved" if cut["killed"] else "After wait()"
-                what = f"{when}, {wrong[1]}. All ranks must load their own shards of one step that is complete."
-                raise bench.lost(case, wrong[0], what)
-            if cut["killed"] and cut["returned"] and cut["after"][0][0] != NEW:
-                who = cut["returned"][0]
-                message = (
-                    f"wait() returned on rank {who}, although rank {cut['rank']} was killed while it saved and all ranks "
-                    f"load step {OLD}. Step {NEW} was never published. Return from wait() only when it is."
-                )
-                raise bench.lost(
-                    case, "not_atomic", message, who, "wait() returns when all ranks' shards are published"
-                )
-    return bench.picture("published")
+            n = len(told["wanted"])
+            when = f"After {n} ranks had saved"
+            if rank >= 0:
+                when = f"After rank {rank} of {n} was killed {_before(told['calls'][rank], point['number'])}"
+            what = f"{when}, {wrong[1]}. All ranks must load their own shards of one step that is complete."
+            raise bench.lost(case, wrong[0], what, None, "every shard, and then one marker")
+        if point["returned"] and point["found"][0][0] != NEW:
+            who = point["returned"][0]
+            message = (
+                f"save() returned on rank {who}, although rank {rank} was killed "
+                f"{_before(told['calls'][rank], point['number'])} and all ranks load step {OLD}. Step {NEW} was never "
+                "completed. Return on every rank only when the marker is there."
+            )
+            raise bench.lost(case, "not_durable", message, who, "nobody returns before the marker is there")
+    for tried in told["damaged"]:
+        wrong = _of_one_step(tried["found"], told["wanted"], OLD, NEW)
+        if wrong:
+            message = (
+                f"With {tried['file']} damaged (a flipped bit), {wrong[1]}. If one rank's shard is damaged, load the "
+                "checkpoint before on all ranks."
+            )
+            raise bench.lost(case, wrong[0], message, None, "a checkpoint counts only if every rank's shard is whole")
+
+
+@checks.judged(_told, "published")
+def published(bench: RankBench, case: Case, told: Told) -> None:
+    """wait() tells of all ranks' shards."""
+    wrong = _of_one_step(told["found"], told["wanted"], NEW)
+    if wrong:
+        raise bench.lost(case, wrong[0], f"After wait() on two ranks, {wrong[1]}.")
+    for cut in told["cuts"]:
+        wrong = _of_one_step(cut["after"], told["wanted"], OLD, NEW)
+        if wrong:
+            when = f"After rank {cut['rank']} was killed while it saved" if cut["killed"] else "After wait()"
+            what = f"{when}, {wrong[1]}. All ranks must load their own shards of one step that is complete."
+            raise bench.lost(case, wrong[0], what)
+        if cut["killed"] and cut["returned"] and cut["after"][0][0] != NEW:
+            who = cut["returned"][0]
+            message = (
+                f"wait() returned on rank {who}, although rank {cut['rank']} was killed while it saved and all ranks "
+                f"load step {OLD}. Step {NEW} was never published. Return from wait() only when it is."
+            )
+            raise bench.lost(case, "not_atomic", message, who, "wait() returns when all ranks' shards are published")
