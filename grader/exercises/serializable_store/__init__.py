@@ -26,9 +26,10 @@ _safe = judging(Judging, *SAFE)
 _ends = judging(Judging, *SAFE, Judging.settled)
 _one_by_one = judging(Judging, Judging.shape, Judging.prompt, Judging.in_sequence, Judging.sound)
 _side_by_side = judging(Judging, Judging.shape, Judging.prompt, Judging.sound)
-STATES = 5_000  # of one search
+STATES = 3_000  # of one search
+DIVES = (40, 40)  # random walks, of so many steps
 MOST_POINTS = 14  # of one node, after which it crashes
-MOST_MESSAGES = 16  # each of which is lost, late or doubled
+MOST_MESSAGES = 14  # each of which is lost, late or doubled
 
 
 def _answers(bench: NodeBench) -> Story:
@@ -59,7 +60,7 @@ def _isolation(bench: NodeBench) -> Story:
 
 
 def _contention(bench: NodeBench) -> Story:
-    shapes = ((3, "reads"), (2, "appends"), (3, "appends"))
+    shapes = ((3, "appends", 1), (3, "reads", 8), (2, "appends", 8))
     judge = judging(Judging, Judging.shape, Judging.progress)
     return bench.hold(each("crowd", plans.crowd, shapes)(bench), judge, plans.as_told)
 
@@ -125,8 +126,8 @@ def _crashes(bench: NodeBench) -> Story:
     moments = [(what, 1.0 + after / 1000) for what in ("reads", "skew") for after in (4, 7, 12)]
     bench.hold(each("blink", faults.blink, moments)(bench), _ends, plans.as_told)
     bench.hold(each("storm", faults.storm, (3, 2, 4, 3))(bench), _ends)
-    models.explore(bench, models.one(bench, crashes=1), STATES)
-    models.explore(bench, models.one(bench, crashes=1, timers=1), STATES)
+    models.explore(bench, models.one(bench, crashes=1), STATES, DIVES)
+    models.explore(bench, models.one(bench, crashes=1, timers=1), STATES, DIVES)
     return shown
 
 
@@ -144,7 +145,7 @@ def _network(bench: NodeBench) -> Story:
             for src in names(shape[0]):
                 for dst in names(shape[0]):
                     for fate in ("are lost", "come 4 s late", "come again 4 s later") if src != dst else ():
-                        for since, until in ((0.9, 3.5), (1.0035, 3.5), (0.9, 2.2)):
+                        for since, until in ((0.9, 3.5), (1.0035, 3.5)):
                             more = f"messages from {src} to {dst} from {since} to {until} s {fate}"
                             yield faults.one(bench.rng("points"), shape, seed, (), more)
 
@@ -152,7 +153,7 @@ def _network(bench: NodeBench) -> Story:
     bench.hold(links(), _ends, plans.as_told)
     bench.hold(each("cut off", faults.cut_off, ((2, False), (3, False), (3, True)))(bench), _ends, faults.cut_after_vote)
     bench.hold(each("bad", faults.bad_network, (3, 2, 4, 5, 3))(bench), _ends, faults.badly)
-    models.explore(bench, models.one(bench, timers=1, copies=1), STATES)
+    models.explore(bench, models.one(bench, timers=1, copies=1), STATES, DIVES)
     return shown
 
 

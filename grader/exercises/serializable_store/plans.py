@@ -9,7 +9,6 @@ import random
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Any
 from zlib import crc32
 
@@ -320,10 +319,10 @@ SPAN = 2.0  # seconds, in which one transaction must be committed
 CROWD = ("alice", "bob", "carol", "dave", "erin", "frank")
 
 
-def crowd(rng: random.Random, shape: tuple[int, str], seed: int) -> Plan:
+def crowd(rng: random.Random, shape: tuple[int, str, int], seed: int) -> Plan:
     """Six clients and three keys. All begin at one moment, each with two keys, so that every one of them can get one and
-    wait for the next in a circle; then they go on for seconds."""
-    count, what = shape
+    wait for the next in a circle; then they go on, so many requests each."""
+    count, what, rounds = shape
     nodes = names(count)
     drawn = Drawn(rng, nodes)
     homes = [nodes[number % count] for number in range(3)]
@@ -333,14 +332,10 @@ def crowd(rng: random.Random, shape: tuple[int, str], seed: int) -> Plan:
         ring = [keys[(place + step) % 3] for step in range(2)]
         first = ask(homes[place % 3], *([read(ring[0])] * (what == "reads")), *map(drawn.append, ring), at=1.0)
         found = [first]
-        for number in range(1, 14):
+        for number in range(1, rounds):
             some = rng.sample(keys, rng.randint(2, 3))
             ops = [drawn.append(key) if rng.random() < 0.7 else read(key) for key in some]
             found.append(ask(rng.choice(nodes), *ops, at=1 + 0.4 * number, after=rng.uniform(0.01, 0.2)))
         asks[client] = tuple(found)
-    label = f"No faults; 6 clients on 3 keys; messages between nodes take 25 ms, those of a node to itself 1 to 2 ms"
-    return plan(drawn, asks, seed, 1.0 + 5.2 * 14, label)
-
-
-def pairs_of(times: Sequence[float]) -> list[tuple[float, float]]:
-    return list(pairwise(times))
+    label = "No faults; 6 clients on 3 keys; messages between nodes take 25 ms, those of a node to itself 1 to 2 ms"
+    return plan(drawn, asks, seed, 1.0 + 5.2 * rounds, label)
