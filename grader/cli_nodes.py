@@ -14,38 +14,74 @@ history_app = typer.Typer(help="Check a history of what the clients of a store s
 nodes_app = typer.Typer(help="Run programs that speak Maelstrom's protocol.", no_args_is_help=True)
 
 HISTORY = (
-    'A history: one event per line, as JSON: {"process": 0, "type": "invoke", "f": "read", "value": null, "time": 5}. '
-    "type is invoke, ok, fail or info; f is read, write, cas or append. For the model kv, key is a field of its own."
+    'A history: one event per line, as JSON: {"process": 0, "type": "invoke", "f": "read", "value": null, "time": 5}, '
+    "or as EDN, which Jepsen writes. type is invoke, ok, fail or info; f is read, write, cas or append. For the model "
+    'kv, key is a field of its own. Of transactions, f is txn and value [["append", "x", 1], ["r", "y", [2]]].'
 )
 
 
 @history_app.command("check")
 def check_history(
     file: Annotated[Path, typer.Argument(help=HISTORY)],
-    model: Annotated[str, typer.Option(help="register, cas-register or kv.")],
-    consistency: Annotated[str, typer.Option(help="linearizable or sequential.")] = "linearizable",
+    model: Annotated[str, typer.Option(help="register, cas-register, kv, txn-list-append or txn-rw-register.")],
+    consistency: Annotated[
+        str | None, typer.Option(help="linearizable (if left out) or sequential. Not for transactions.")
+    ] = None,
+    isolation: Annotated[
+        str | None,
+        typer.Option(
+            help="For transactions: read-uncommitted, read-committed, snapshot-isolation, repeatable-read, "
+            "serializable (if left out), strict-serializable, strong-snapshot-isolation, "
+            "strong-session-snapshot-isolation or strong-session-serializable."
+        ),
+    ] = None,
     html: Annotated[Path | None, typer.Option(help="Also write an HTML file with a picture of the history.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the verdict as JSON.")] = False,
-    steps: Annotated[int | None, typer.Option(min=1, help="Give up after this many search steps.")] = None,
+    steps: Annotated[
+        int | None, typer.Option(min=1, help="Give up after this many search steps. Not for transactions.")
+    ] = None,
+    linearizable_keys: Annotated[
+        bool,
+        typer.Option(
+            "--linearizable-keys",
+            help="For txn-rw-register: assume that each key for itself is linearizable, to order more versions.",
+        ),
+    ] = False,
 ) -> int:
-    """Check whether an order of operations explains a history.
+    """Check whether an order of operations or transactions explains a history.
 
-    If none does, say why.
+    If none does, say why. The model says what the history is of: single operations on a register or a map, or
+    transactions.
     """
-    from grader.nodes.histories import report
+    from grader.nodes.histories import models, report
+    from grader.nodes.histories.transactions import report as of_transactions
 
     if html is not None and not html.parent.is_dir():
         raise BadRequest(f"{html}: no such folder: {html.parent}. Create it first")
-    judged = report.judge(file, model, consistency, steps)
+    judged: report.Judged | of_transactions.JudgedFile
+    if model in of_transactions.MODELS:
+        for option, given in (("--consistency", consistency), ("--steps", steps)):
+            if given is not None:
+                raise BadRequest(f"{option} is not for the model {model}. Use --isolation")
+        judged = of_transactions.judge(file, model, isolation, linearizable_keys)
+        valid = judged.judged.valid
+    else:
+        if isolation is not None or linearizable_keys:
+            models.find(model)  # a wrong name comes first
+            raise BadRequest(f"--isolation and --linearizable-keys are not for the model {model}. Use --consistency")
+        judged = report.judge(file, model, consistency or "linearizable", steps)
+        valid = judged.checked.valid is True
     if html is not None:
         from grader.classroom import running
 
         running.write_whole(html, judged.page())
     if as_json:
         print(json.dumps(judged.to_json()))
-    else:
+    elif isinstance(judged, report.Judged):
         report.print_judged(judged)
-    return 0 if judged.checked.valid is True else 1
+    else:
+        of_transactions.print_judged(judged)
+    return 0 if valid else 1
 
 
 @nodes_app.command("run", context_settings={"allow_interspersed_args": False})

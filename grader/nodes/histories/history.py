@@ -1,19 +1,22 @@
-"""Histories: operations of clients with the time at which each began and ended, read from and written as JSON lines.
+"""Histories: operations of clients with the time at which each began and ended, read from JSON lines or EDN.
 
-A line is an event as Jepsen writes them: {"process", "type": invoke|ok|fail|info, "f": read|write|cas|append, "key",
-"value", "time"}. `ok` ends an operation that took effect, `fail` one that did not, except a cas with "error": 22
-(Maelstrom's "precondition failed"), which saw another value. After `info`, or with no completion, nobody knows.
+A line is an event as Jepsen writes them, as JSON or (its history.edn) as EDN: {"process", "type": invoke|ok|fail|info,
+"f": read|write|cas|append, "key", "value", "time"}. `ok` ends an operation that took effect, `fail` one that did not,
+except a cas with "error": 22 (Maelstrom's "precondition failed"), which saw another value. After `info`, or with no
+completion, nobody knows.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from grader.nodes.histories import edn
 from grader.submission import BadRequest
 
 Process = int | str
@@ -57,7 +60,12 @@ class Operation:
 
 
 def read(path: Path) -> list[Operation]:
-    """The operations of a file of JSON lines, in the order in which they began. Raises BadRequest."""
+    """The operations of a file of JSON lines or EDN, in the order in which they began. Raises BadRequest."""
+    return parse(text_of(path), str(path))
+
+
+def text_of(path: Path) -> str:
+    """What is in a file. Raises BadRequest."""
     try:
         data = path.read_bytes()
     except FileNotFoundError:
@@ -67,26 +75,80 @@ def read(path: Path) -> list[Operation]:
     except OSError as error:
         raise BadRequest(f"{path}: cannot be read ({error.strerror})") from None
     try:
-        text = data.decode("utf-8-sig")
+        return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data[: error.start].count(b"\n") + 1
-        raise BadRequest(f"{path}: line {line} holds bytes that are not UTF-8. A history is JSON lines") from None
-    return parse(text, str(path))
+        raise BadRequest(
+            f"{path}: line {line} holds bytes that are not UTF-8. A history is JSON lines or EDN"
+        ) from None
 
 
 def parse(text: str, name: str = "history") -> list[Operation]:
-    """The operations of a text of JSON lines; `name` is what messages call it. Raises BadRequest."""
+    """The operations of a text of JSON lines or EDN; `name` is what messages call it. Raises BadRequest."""
+    events, lines = events_of(text, name)
+    return pair(_by_key(events) if edn.looks_like(text) else events, name, lines)
+
+
+def events_of(text: str, name: str = "history") -> tuple[list[dict[str, Any]], list[int]]:
+    """The events of a text of JSON lines or EDN, and the line on which each begins. Raises BadRequest."""
     events, lines = [], []
+    if edn.looks_like(text):
+        ends = [at for at, c in enumerate(text) if c == "\n"]
+        try:
+            for value, place in edn.values(text):
+                number = bisect_right(ends, place) + 1
+                for event in value if isinstance(value, list) else [value]:
+                    if not isinstance(event, dict):
+                        raise BadRequest(f"{name}: line {number} holds {shortened(event)}, which is not a map")
+                    events.append(event)
+                    lines.append(number)
+        except edn.NotEdnError as error:
+            raise BadRequest(f"{name}: line {bisect_right(ends, error.place) + 1} is not EDN: {error.what}") from None
+        return events, lines
     for number, line in enumerate(text.split("\n"), 1):
         if line.strip():
             events.append(_event(line, f"{name}: line {number}"))
             lines.append(number)
-    return pair(events, name, lines)
+    return events, lines
+
+
+def shortened(value: Any) -> str:
+    """A value of an event, as messages say it."""
+    return json.dumps(value, default=str)[:40]
+
+
+def _by_key(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Where every value is a pair, also that of a read which was only asked, they are Jepsen's independent keys."""
+    asked = [event for event in events if event.get("type") == "invoke" and event.get("process") != NEMESIS]
+    reads = [event for event in asked if event.get("f") == "read"]
+    pairs = all(isinstance(event.get("value"), list) and len(event["value"]) == 2 for event in asked)
+    if not reads or not pairs or any("key" in event for event in asked):
+        return events
+    return [
+        {**event, "key": event["value"][0], "value": event["value"][1]}
+        if isinstance(event.get("value"), list) and event.get("process") != NEMESIS else event
+        for event in events
+    ]  # fmt: skip
 
 
 def dump(events: Iterable[Mapping[str, Any]]) -> str:
     """Events as JSON lines, the inverse of `parse` before pairing."""
     return "".join(json.dumps(event, allow_nan=False) + "\n" for event in events)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The invocation of one operation and its completion (None: never), both events with their places among the events
+    given. `called` and `returned` are places in the order of time, `start` and `end` seconds, as in Operation."""
+
+    begun: Mapping[str, Any]
+    ended: Mapping[str, Any] | None
+    at: int
+    ends_at: int | None
+    called: int
+    returned: float
+    start: float
+    end: float
 
 
 def pair(
@@ -98,6 +160,22 @@ def pair(
     in the sequence came first. Where no event has a time, their order is all that counts. `lines` are the numbers that
     messages give the events (1, 2, ... if left out). Raises BadRequest, with one sentence that names the line.
     """
+    return [
+        _operation(one.begun, one.ended, one.start, one.called, one.end, one.returned)
+        for one in paired(events, name, lines, _check, _match)
+    ]
+
+
+def paired(
+    events: Sequence[Mapping[str, Any]], name: str, lines: Sequence[int] | None,
+    check: Callable[[Mapping[str, Any], str], None],
+    match: Callable[[Mapping[str, Any], Mapping[str, Any], str, int], None],
+) -> list[Asked]:  # fmt: skip
+    """Invocations with their completions, in the order in which they began; see `pair`.
+
+    `check(event, where)` raises BadRequest for an event that is none of this sort, `match(begun, ended, where, line)`
+    for a completion that is not that of the operation which its process began on `line`.
+    """
     numbers = range(1, len(events) + 1) if lines is None else lines
     mine = [at for at, event in enumerate(events) if event.get("process") != NEMESIS]
     if not mine:
@@ -106,7 +184,7 @@ def pair(
     times: dict[int, float] = {}
     for at in mine:
         where = f"{name}: line {numbers[at]}"
-        _check(events[at], where)
+        check(events[at], where)
         times[at] = _time(events[at], where) if timed else at
     places = {at: place for place, at in enumerate(sorted(mine, key=lambda at: (times[at], at)))}
     unit = _seconds(times.values())
@@ -132,18 +210,15 @@ def pair(
             continue
         if ended is not None:
             raise BadRequest(f"{where}: {event['type']} of {called(process)} ends an operation that never began")
-        _match(events[begun], event, where, numbers[begun])
+        match(events[begun], event, where, numbers[begun])
         opened[process] = (begun, at)
         ends[begun] = at
-    return sorted(
-        (
-            _operation(events[at], events[ends[at]] if at in ends else None, times[at] * unit, places[at],
-                       times[ends[at]] * unit if at in ends else NEVER, places[ends[at]] if at in ends else NEVER)
-            for at in mine
-            if events[at]["type"] == "invoke"
-        ),
-        key=lambda operation: operation.called,
-    )  # fmt: skip
+    found = []
+    for at in sorted((at for at in mine if events[at]["type"] == "invoke"), key=places.__getitem__):
+        end = ends.get(at)
+        ended_, returned, until = (None, NEVER, NEVER) if end is None else (events[end], places[end], times[end] * unit)
+        found.append(Asked(events[at], ended_, at, end, places[at], returned, times[at] * unit, until))
+    return found
 
 
 def called(process: Process) -> str:
@@ -158,7 +233,7 @@ def _event(line: str, where: str) -> dict[str, Any]:
     try:
         event = json.loads(line, parse_constant=refuse)
     except (ValueError, RecursionError):
-        what = "EDN, not JSON" if line.lstrip().startswith("{:") else "not JSON"  # Jepsen and Maelstrom write EDN
+        what = "EDN, not JSON as the first one" if edn.looks_like(line) else "not JSON"
         raise BadRequest(f"{where} is {what}. Write one JSON object per line") from None
     if not isinstance(event, dict):
         raise BadRequest(f"{where} is not a JSON object. Write one per line, with process, type, f, value and time")

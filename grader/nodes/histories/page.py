@@ -41,6 +41,11 @@ def html(
             *(_table(checked, operations) if checked.stuck is not None else ()),
         )
     )
+    return whole(title, body)
+
+
+def whole(title: str, body: str) -> str:
+    """A document of its own around `body`, which is HTML."""
     return clean(
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
