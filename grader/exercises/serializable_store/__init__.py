@@ -125,6 +125,7 @@ def _crashes(bench: NodeBench) -> Story:
     bench.hold(cuts(), _ends, plans.as_told)
     moments = [(what, 1.0 + after / 1000) for what in ("reads", "skew") for after in (4, 7, 12)]
     bench.hold(each("blink", faults.blink, moments)(bench), _ends, plans.as_told)
+    bench.hold(each("soon again", faults.soon_again, (1.003, 1.008, 1.024, 1.046))(bench), _ends, plans.as_told)
     bench.hold(each("storm", faults.storm, (3, 2, 4, 3))(bench), _ends)
     models.explore(bench, models.one(bench, crashes=1), STATES, DIVES)
     models.explore(bench, models.one(bench, crashes=1, timers=1), STATES, DIVES)

@@ -15,6 +15,7 @@ from grader.trace.story import Sent
 
 BACK = 3.0  # seconds: who crashed is up again
 SETTLED = 5.5  # seconds: 5, and messages on their way, and slow clocks
+LATEST = 7.6  # seconds: by then also the latest message has arrived
 LONG = 12.0  # seconds for which an owner is cut off after its first message
 
 
@@ -46,8 +47,8 @@ def one(rng: random.Random, shape: tuple[int, str], seed: int, mishaps: tuple[Mi
     first = [drawn.append(x), drawn.append(y)]
     if who == "reads":
         first = [read(y), drawn.append(x), drawn.append(y), drawn.append(x)]
-    back = max([0.0, *(mishap.until for mishap in mishaps)])
-    looked = max(back, 2.0 if not more else 6.5) + SETTLED
+    back = max([2.0, *(mishap.until for mishap in mishaps)]) if not more else LATEST
+    looked = back + SETTLED
     asks = {
         "alice": (ask(asked, *first, at=1.0),),
         "bob": (
@@ -56,7 +57,7 @@ def one(rng: random.Random, shape: tuple[int, str], seed: int, mishaps: tuple[Mi
         ),
     }
     label = "; ".join(filter(None, (_label(mishaps), more))) or "No faults; messages take 2 ms"
-    return plan(drawn, asks, seed, looked + 5.5, label, mishaps)
+    return plan(drawn, asks, seed, looked + 5.5, label, mishaps, healed=LATEST if more else None)
 
 
 def power_cut(rng: random.Random, seed: int, cut: float, slow: bool) -> Plan:
@@ -90,6 +91,21 @@ def blink(rng: random.Random, shape: tuple[str, float], seed: int) -> Plan:
     }
     label = f"n1 crashes at {at:.3f} s and is back 2 ms later; messages between n2 and n3 take 48 ms, others 1 to 2 ms"
     down = Mishap("crash", at, at + 0.002, (("n1",),))
+    return plan(drawn, asks, seed, at + SETTLED + 1, label, (down,))
+
+
+def soon_again(rng: random.Random, at: float, seed: int) -> Plan:
+    """A coordinator crashes while a transaction is under way, is up again 2 ms later, and is asked for another transaction
+    of the same owners at once. One owner is far."""
+    nodes = names(3)
+    drawn = Drawn(rng, nodes)
+    x, y, z, w = (drawn.named(text, node) for text, node in (("x", "n1"), ("y", "n2"), ("z", "n1"), ("w", "n2")))
+    asks = {
+        "alice": (ask("n3", drawn.append(x), drawn.append(y), at=1.0),),
+        "bob": (ask("n3", drawn.append(z), drawn.append(w), at=at + 0.003),),
+    }
+    label = f"n3 crashes at {at:.3f} s and is back 2 ms later; messages between n1 and n3 take 20 ms, others 1 to 2 ms"
+    down = Mishap("crash", at, at + 0.002, (("n3",),))
     return plan(drawn, asks, seed, at + SETTLED + 1, label, (down,))
 
 

@@ -9,6 +9,7 @@ import random
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from string import ascii_lowercase
 from typing import Any
 from zlib import crc32
 
@@ -50,12 +51,11 @@ class Drawn:
                 return key
 
     def named(self, text: str, of: str) -> str:
-        """A key that begins with this text and lives on this node."""
-        number = 0
-        while owner(f"{text}{number or ''}", self.nodes) != of or f"{text}{number or ''}" in self.keys:
-            number += 1
-        self.keys.append(f"{text}{number or ''}")
-        return f"{text}{number or ''}"
+        """A key that begins with this text and lives on this node: x, xa, xb and so on."""
+        ends = ("", *ascii_lowercase, *(a + b for a in ascii_lowercase for b in ascii_lowercase))
+        key = next(text + end for end in ends if owner(text + end, self.nodes) == of and text + end not in self.keys)
+        self.keys.append(key)
+        return key
 
     def append(self, key: Any) -> list[Any]:
         self._value += 1
@@ -97,7 +97,7 @@ LINK = re.compile(r"between (\w+) and (\w+) take (\d+) ms")
 EVERY = re.compile(r"between nodes take (\d+) ms")
 NUMBERED = re.compile(r"message (\d+) between nodes (is lost|comes 3 s late|comes again 3 s later|comes twice)")
 FROM_TO = re.compile(r"from (\w+) to (\w+) from ([\d.]+) to ([\d.]+) s (are lost|come 4 s late|come again 4 s later)")
-SINCE = 0.9  # seconds: messages are counted from then on
+SINCE, UNTIL = 0.9, 3.0  # seconds, between which messages are counted
 
 
 def as_told(played: Played) -> None:
@@ -111,8 +111,9 @@ def as_told(played: Played) -> None:
 
     def route(sent: Sent) -> list[float] | None:
         nonlocal count
-        count += sent.sent >= SINCE
-        fate = fates.get(count, "") if sent.sent >= SINCE else ""
+        counted = SINCE <= sent.sent < UNTIL
+        count += counted
+        fate = fates.get(count, "") if counted else ""
         fate = fate or next((f for a, b, t, u, f in spans if (sent.src, sent.dst) == (a, b) and t <= sent.sent < u), "")
         delay = links.get(frozenset((sent.src, sent.dst)), int(every[1]) / 1000 if every else 0.002)
         match fate.partition(" ")[2]:
@@ -217,7 +218,7 @@ def crossing(rng: random.Random, shape: tuple[str, str, bool], seed: int) -> Pla
     found: dict[str, list[Ask]] = {"alice": [], "bob": [], "carol": []}
     for number, offset in enumerate(OFFSETS):
         at = 1.0 + 2.6 * number
-        x, y = drawn.named(f"x{number}-", "n1"), drawn.named(f"y{number}-", "n2")
+        x, y = drawn.named(f"x{number}", "n1"), drawn.named(f"y{number}", "n2")
         first, second = _pair(drawn, what, x, y)
         if rng.random() < 0.5:
             first, second = [op for op in reversed(first)], second
@@ -257,7 +258,7 @@ def forks(rng: random.Random, seed: int) -> Plan:
     found: dict[str, list[Ask]] = {client: [] for client in ("alice", "bob", "carol", "dave")}
     for number, offset in enumerate((0, 3, 8, 15, 24, 30, 36, 50)):
         at = 1.0 + 2.6 * number
-        x, y = drawn.named(f"x{number}-", "n1"), drawn.named(f"y{number}-", "n2")
+        x, y = drawn.named(f"x{number}", "n1"), drawn.named(f"y{number}", "n2")
         found["alice"].append(ask("n3", read(x), read(y), at=at))
         found["bob"].append(ask("n4", read(y), read(x), at=at + 0.001))
         found["carol"].append(ask("n1", drawn.append(x), at=at + offset / 1000))
@@ -288,7 +289,7 @@ def freed_by_another(rng: random.Random, seed: int) -> Plan:
     found: dict[str, list[Ask]] = {client: [] for client in ("alice", "bob", "carol")}
     for number, offset in enumerate((6, 10, 16, 24, 34, 48)):
         at = 1.0 + 3 * number
-        x, y, z = (drawn.named(f"{text}{number}-", node) for text, node in (("x", "n1"), ("y", "n2"), ("z", "n3")))
+        x, y, z = (drawn.named(f"{text}{number}", node) for text, node in (("x", "n1"), ("y", "n2"), ("z", "n3")))
         found["alice"].append(ask("n4", read(x), drawn.append(x), drawn.append(y), at=at))
         found["bob"].append(ask("n3", drawn.append(z), drawn.append(x), at=at + 0.004))
         found["carol"].append(ask("n1", read(x), drawn.append(x), at=at + offset / 1000))

@@ -19,6 +19,7 @@ from grader.verdict import Kind
 
 Status = Literal["ok", "fail", "info"]
 Op = tuple[str, Any, Any]
+MOST_TOLD = 6  # operations of one transaction
 
 
 @dataclass(frozen=True)
@@ -68,8 +69,10 @@ class Txn:
 
 
 def told(ops: Iterable[Op]) -> str:
-    """Operations as they are written in a sentence."""
+    """Operations as they are written in a sentence; of very many only the first."""
     words = [f"append {key} {value}" if f == "append" else f"r {key}" for f, key, value in ops]
+    if len(words) > MOST_TOLD:
+        words[MOST_TOLD - 1 :] = [f"and {len(words) - MOST_TOLD + 1} more"]
     return ", ".join(words) or "no operation"
 
 
