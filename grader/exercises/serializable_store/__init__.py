@@ -48,7 +48,8 @@ def _isolation(bench: NodeBench) -> Story:
     shown = bench.hold(each("crossing", plans.crossing, plans.CROSSINGS)(bench), _safe, plans.as_told)
 
     def drawn() -> Iterator[Plan]:
-        for make in (plans.forks, plans.at_once, plans.freed_by_another):
+        yield from each("at once", plans.at_once, (True, False))(bench)
+        for make in (plans.forks, plans.chain, plans.freed_by_another):
             for seed in bench.seeds(make.__name__, 1):
                 yield make(bench.rng(make.__name__), seed)
         yield from each("mixed", plans.mixed, (2, 3, 5, 3))(bench)
@@ -152,7 +153,9 @@ def _network(bench: NodeBench) -> Story:
 
     shown = bench.hold(messages(), _ends, plans.as_told)
     bench.hold(links(), _ends, plans.as_told)
-    bench.hold(each("cut off", faults.cut_off, ((2, False), (3, False), (3, True)))(bench), _ends, faults.cut_after_vote)
+    bench.hold(
+        each("cut off", faults.cut_off, ((2, False), (3, False), (3, True)))(bench), _ends, faults.cut_after_vote
+    )
     bench.hold(each("bad", faults.bad_network, (3, 2, 4, 5, 3))(bench), _ends, faults.badly)
     models.explore(bench, models.one(bench, timers=1, copies=1), STATES, DIVES)
     return shown

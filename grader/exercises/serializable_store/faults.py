@@ -36,7 +36,9 @@ def crash_again(node: str, effects: int) -> Mishap:
     return Mishap("crash", BACK, BACK + 2, ((node,),), effects)
 
 
-def one(rng: random.Random, shape: tuple[int, str], seed: int, mishaps: tuple[Mishap, ...] = (), more: str = "") -> Plan:
+def one(
+    rng: random.Random, shape: tuple[int, str], seed: int, mishaps: tuple[Mishap, ...] = (), more: str = ""
+) -> Plan:
     """One transaction on keys of two nodes; all is read after `mishaps`; then another one on the same keys, and all is read
     again. `who`: the asked node owns a key ("owner"), or none ("other"), or the transaction also reads ("reads")."""
     count, who = shape
@@ -57,7 +59,7 @@ def one(rng: random.Random, shape: tuple[int, str], seed: int, mishaps: tuple[Mi
         ),
     }
     label = "; ".join(filter(None, (_label(mishaps), more))) or "No faults; messages take 2 ms"
-    return plan(drawn, asks, seed, looked + 5.5, label, mishaps, healed=LATEST if more else None)
+    return plan(drawn, asks, seed, looked + 8.5, label, mishaps, healed=LATEST if more else None)
 
 
 def power_cut(rng: random.Random, seed: int, cut: float, slow: bool) -> Plan:
@@ -159,7 +161,7 @@ def bad_network(rng: random.Random, count: int, seed: int) -> Plan:
     asks: dict[str, tuple[Ask, ...]] = {}
     for client in ("alice", "bob", "carol"):
         found = []
-        for number in range(7):
+        for number in range(6):
             some = [rng.choice(keys) for _ in range(rng.randint(1, 3))]
             ops = [drawn.append(key) if rng.random() < 0.6 else read(key) for key in some]
             found.append(ask(rng.choice(nodes), *ops, at=1 + 1.2 * number + rng.uniform(0, 0.4)))
@@ -167,8 +169,7 @@ def bad_network(rng: random.Random, count: int, seed: int) -> Plan:
     order = rng.sample(nodes, count)
     split = Mishap("partition", 3.0, 5.0, ((order[0],), tuple(order[1:])))
     label = "Up to 10 s messages between nodes are lost (10 %), come twice (15 %), or up to 1 s late"
-    made = plan(drawn, asks, seed, 18.0 + SETTLED, label, (split,), network=Network(), healed=10.0)
-    return made
+    return plan(drawn, asks, seed, 20.0 + SETTLED, label, (split,), network=Network(), healed=10.0)
 
 
 def badly(played: Played) -> None:

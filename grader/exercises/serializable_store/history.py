@@ -23,7 +23,7 @@ class History(Run):
 
     def __init__(self, played: Played) -> None:
         super().__init__(played)
-        self._of = {number: asked for number, asked in enumerate(self.asked)}
+        self._of = dict(enumerate(self.asked))
 
     @property
     def txns(self) -> list[Txn]:
@@ -45,11 +45,10 @@ class History(Run):
         """What is wrong, with what befell nodes before it, and the line of what was shown last."""
         account = befell(self.story) if why else Account()
         self.story.blamed |= account.blamed
-        found = self.wrong(
+        return self.wrong(
             kind, account.added_to(text), title=TITLES.get(kind, ""), shown=shown, line=account.line, expected=expected,
             got=got,
         )  # fmt: skip
-        return found
 
     def problem(self, found: Problem | None) -> Diagnosis | None:
         """The same of something that is wrong with the history."""
@@ -127,10 +126,14 @@ def _of_messages(story: Story, steps: bool) -> list[str]:
     for what, some in (
         ("was lost", [sent for sent in between if sent.fate == "dropped"]),
         ("came twice", [sent for sent in between if sent.copy and sent.fate == "delivered"]),
-        ("came more than 2 s late", [s for s in between if not steps and not s.copy and s.arrived and s.arrived - s.sent > 2]),
+        (
+            "came more than 2 s late",
+            [s for s in between if not steps and not s.copy and s.arrived and s.arrived - s.sent > 2],
+        ),
     ):
         told = [
-            f"{sent.src}'s {sent.type} to {sent.dst}" + ("" if steps else f" of {sent.sent:.3f} s") for sent in some[:MOST_TOLD]
+            f"{sent.src}'s {sent.type} to {sent.dst}" + ("" if steps else f" of {sent.sent:.3f} s")
+            for sent in some[:MOST_TOLD]
         ]
         more = f" and {len(some) - MOST_TOLD} more" if len(some) > MOST_TOLD else ""
         if some:

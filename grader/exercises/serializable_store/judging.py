@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import pairwise
 
 from grader import tally
@@ -9,6 +10,7 @@ from grader.exercises.serializable_store import plans, serial
 from grader.exercises.serializable_store.history import History
 from grader.nodes.clients import Asked
 from grader.nodes.runs import answer_text, same
+from grader.trace.story import Sent
 from grader.verdict import Diagnosis
 
 PROMPT = 2.0  # seconds
@@ -31,9 +33,11 @@ class Judging(History):
                 text = f"The answer of {asked.ask.node} to {self._request(asked)} {wrong}."
                 return self.broken("wrong_result", text, asked, got=answer_text(asked, 200), why=False)
             number = asked.reply.body.get("in_reply_to")
-            for other in self.replies(asked.client, lambda sent: sent.body.get("in_reply_to") == number):
-                types = {other.body.get("type"), asked.answer.get("type")}
-                if types == {"txn_ok", "error"}:
+            for other in self.replies(asked.client, partial(_answers, number)):
+                bodies = (other.body, asked.answer)
+                if {
+                    serial.ended(asked.ask.body, body)[0] for body in bodies if not serial.shape(asked.ask.body, body)
+                } == {"ok", "fail"}:
                     text = (
                         f"{asked.ask.node} answered {self._request(asked)} twice: with {asked.answer.get('type')}, and with "
                         f"{other.type} at {other.arrived:.3f} s. A transaction has one outcome. Keep to the first one."
@@ -47,13 +51,22 @@ class Judging(History):
 
     def prompt(self) -> Diagnosis | None:
         """Every transaction gets txn_ok within 2 s."""
-        return self._all_ok(self.asked, "There was no fault, and no other transaction on these keys was open that appends.")
+        return self._all_ok(
+            self.asked, "There was no fault, and no other transaction on these keys was open that appends."
+        )
 
     def settled(self) -> Diagnosis | None:
         """So do those of zoe, 5 s after the last fault."""
         asked = [one for one in self.asked if one.client == plans.LAST]
-        why = f"All nodes were up and all links worked since {self.whole_since:.2f} s, and no other transaction was open."
+        why = (
+            f"All nodes were up and all links worked since {self.whole_since:.2f} s, and no other transaction was open."
+        )
         return self._all_ok(asked, why)
+
+    def _alone(self, asked: Asked) -> bool:
+        """Whether no other client waited for an answer in the 2 s from this request on."""
+        others = [one for one in self.asked if one.client != asked.client and one.sent < asked.sent + PROMPT]
+        return all((one.answered or one.sent + self.plan.wait) < asked.sent for one in others)
 
     def served(self) -> Diagnosis | None:
         """So do those of carol, all of whose owners were up and connected to the asked node."""
@@ -129,7 +142,13 @@ class Judging(History):
                     "no fault. In every 2 s one of them must commit: decide which of two goes first (the older one, for "
                     "instance), so that they do not hinder each other forever."
                 )
-                return self.broken("not_available", text, expected="a commit in every 2 s", got=f"none for {then - since:.1f} s", why=False)
+                return self.broken(
+                    "not_available",
+                    text,
+                    expected="a commit in every 2 s",
+                    got=f"none for {then - since:.1f} s",
+                    why=False,
+                )
         return None
 
     # ---- what clients saw
@@ -138,9 +157,7 @@ class Judging(History):
         """Single reads, the order of each key, all or nothing in the end, and one order of all transactions."""
         txns = self.txns
         crashed = any(event.what == "crash" for event in self.story.events)
-        found = (
-            serial.values(txns) or serial.orders(txns) or serial.last(txns, crashed) or serial.cycle(txns)
-        )
+        found = serial.values(txns) or serial.orders(txns) or serial.last(txns, crashed) or serial.cycle(txns)
         return self.problem(found)
 
     def in_sequence(self) -> Diagnosis | None:
@@ -158,5 +175,12 @@ class Judging(History):
                         f"appended to it were {lists.get(key, [])}. A read shows all earlier appends, in order, also those of its own "
                         "transaction before it."
                     )
-                    return self.broken("wrong_result", text, asked, expected=f"{lists.get(key, [])}", got=f"{given[2]}", why=False)
+                    return self.broken(
+                        "wrong_result", text, asked, expected=f"{lists.get(key, [])}", got=f"{given[2]}", why=False
+                    )
         return None
+
+
+def _answers(number: object, sent: Sent) -> bool:
+    """Whether a message answers a client's request of this number."""
+    return bool(sent.body.get("in_reply_to") == number)

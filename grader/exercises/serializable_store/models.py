@@ -21,7 +21,9 @@ from grader.verdict import Diagnosis
 NODES = ("n1", "n2")
 
 
-def _model(asks: Mapping[str, tuple[Ask, ...]], label: str, timers: int = 0, crashes: int = 0, copies: int = 0) -> Model:
+def _model(
+    asks: Mapping[str, tuple[Ask, ...]], label: str, timers: int = 0, crashes: int = 0, copies: int = 0
+) -> Model:
     bounds = ((crashes, "crash", "crashes"), (timers, "timer", "timers"), (copies, "message twice", "messages twice"))
     told = ", ".join(f"{number} {many if number > 1 else single}" for number, single, many in bounds if number)
     label = f"Every interleaving of {label}{': ' if told else ''}{told}"
@@ -38,8 +40,14 @@ def crossing(bench: NodeBench, what: str, timers: int = 0, copies: int = 0) -> M
     if what == "skew":
         asks = {"c1": (ask("n1", read(x), drawn.append(y)),), "c2": (ask("n2", read(y), drawn.append(x)),)}
         return _model(asks, "two transactions that each read what the other one appends to", timers, 0, copies)
-    asks = {"c1": (ask("n1", drawn.append(x)), ask("n2", read(x))), "c2": (ask("n1", read(x), drawn.append(y)),)}
-    return _model(asks, "an append, a read after it, and a transaction beside them", timers, 0, copies)
+    after: dict[str, tuple[Ask, ...]] = {"c1": (ask("n1", drawn.append(x)), ask("n2", read(x)))}
+    return _model(
+        {**after, "c2": (ask("n2", read(x)),)},
+        "an append and a read after it, and a read beside them",
+        timers,
+        0,
+        copies,
+    )
 
 
 def one(bench: NodeBench, timers: int = 0, crashes: int = 0, copies: int = 0) -> Model:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from string import ascii_lowercase
 from typing import Any
@@ -24,7 +24,7 @@ FAST = Network(0.001, 0.002)
 EQUAL = Network(0.01, 0.01)
 HOP = 0.01  # seconds, of every message in EQUAL
 LAST = "zoe"
-WORDS = ("x", "y", "cart", "stock", "a long key / 1", "ü", "balance", "", "seats 7")
+WORDS = ("x", "y", "cart", "stock", "a long key / 1", "ü", "balance", "7", "seats 7")
 
 
 def owner(key: Any, nodes: Sequence[str]) -> str:
@@ -45,7 +45,11 @@ class Drawn:
         """A key, string or integer, that lives on this node."""
         while True:
             number = self.rng.randrange(1000)
-            key = number if self.rng.random() < 0.3 else f"{self.rng.choice(WORDS)}{number if self.rng.random() < 0.7 else ''}"
+            key = (
+                number
+                if self.rng.random() < 0.3
+                else f"{self.rng.choice(WORDS)}{number if self.rng.random() < 0.7 else ''}"
+            )
             if owner(key, self.nodes) == of and str(key) not in map(str, self.keys):
                 self.keys.append(key)
                 return key
@@ -53,7 +57,9 @@ class Drawn:
     def named(self, text: str, of: str) -> str:
         """A key that begins with this text and lives on this node: x, xa, xb and so on."""
         ends = ("", *ascii_lowercase, *(a + b for a in ascii_lowercase for b in ascii_lowercase))
-        key = next(text + end for end in ends if owner(text + end, self.nodes) == of and text + end not in self.keys)
+        key: str = next(
+            text + end for end in ends if owner(text + end, self.nodes) == of and text + end not in self.keys
+        )
         self.keys.append(key)
         return key
 
@@ -81,7 +87,7 @@ def members(rng: random.Random, nodes: Sequence[str]) -> tuple[Member, ...]:
 
 
 def plan(
-    drawn: Drawn, asks: dict[str, tuple[Ask, ...]], seed: int, end: float, label: str,
+    drawn: Drawn, asks: Mapping[str, tuple[Ask, ...]], seed: int, end: float, label: str,
     mishaps: tuple[Mishap, ...] = (), network: Network = FAST, healed: float | None = None,
 ) -> Plan:  # fmt: skip
     """A run in which zoe reads everything from `end` on."""
@@ -221,7 +227,7 @@ def crossing(rng: random.Random, shape: tuple[str, str, bool], seed: int) -> Pla
         x, y = drawn.named(f"x{number}", "n1"), drawn.named(f"y{number}", "n2")
         first, second = _pair(drawn, what, x, y)
         if rng.random() < 0.5:
-            first, second = [op for op in reversed(first)], second
+            first = list(reversed(first))
         found["alice"].append(ask(one, *first, at=at))
         found["bob"].append(ask(two, *second, at=at + offset / 1000))
         found["carol"].append(ask(rng.choice(nodes), read(x), read(y), at=at + 2.2))
@@ -267,9 +273,24 @@ def forks(rng: random.Random, seed: int) -> Plan:
     return plan(drawn, {client: tuple(asks) for client, asks in found.items()}, seed, 24.0, label)
 
 
-def at_once(rng: random.Random, seed: int) -> Plan:
-    """One client that appends by one node and reads by another as soon as it is answered: the outcome may still be on its
-    way to the owner."""
+def chain(rng: random.Random, seed: int) -> Plan:
+    """A reader of two keys who is far from the second owner, and meanwhile an append to the first key and, when that is
+    answered, one to the second. Eight times, a little later each time."""
+    nodes = names(3)
+    drawn = Drawn(rng, nodes)
+    found: dict[str, list[Ask]] = {"alice": [], "bob": []}
+    for number, offset in enumerate((1, 4, 10, 20, 36, 44, 60, 78)):
+        at = 1.0 + 2.6 * number
+        x, y = drawn.named(f"x{number}", "n1"), drawn.named(f"y{number}", "n2")
+        found["alice"].append(ask("n3", read(x), read(y), at=at))
+        found["bob"] += [ask("n1", drawn.append(x), at=at + offset / 1000), ask("n2", drawn.append(y))]
+    label = "No faults; messages between n2 and n3 take 40 ms, others 1 to 2 ms"
+    return plan(drawn, {client: tuple(asks) for client, asks in found.items()}, seed, 24.0, label)
+
+
+def at_once(rng: random.Random, slow: bool, seed: int) -> Plan:
+    """One client that appends by one node and reads by another as soon as it is answered. With `slow` the outcome is
+    still on its way to an owner; otherwise all goes fast, and the same is read again within a few milliseconds."""
     nodes = names(3)
     drawn = Drawn(rng, nodes)
     x, y = drawn.named("x", "n1"), drawn.named("y", "n2")
@@ -277,7 +298,7 @@ def at_once(rng: random.Random, seed: int) -> Plan:
     for number in range(8):
         ops = [drawn.append(x)] if number % 2 else [drawn.append(x), drawn.append(y)]
         found += [ask("n3", *ops, at=1.0), ask(("n1", "n2")[number // 2 % 2], read(x), read(y), at=1.0)]
-    label = "No faults; messages between n1 and n3 take 45 ms, others 1 to 2 ms"
+    label = "No faults; messages between " + ("n1 and n3 take 45 ms, others 1 to 2 ms" if slow else "nodes take 1 ms")
     return plan(drawn, {"alice": tuple(found)}, seed, 40.0, label)
 
 

@@ -18,7 +18,8 @@ from grader.says import listed
 from grader.verdict import Kind
 
 Status = Literal["ok", "fail", "info"]
-Op = tuple[str, Any, Any]
+Op = tuple[Literal["append", "r"], Any, Any]
+PATIENCE = 5.0  # seconds for which a client waits
 MOST_TOLD = 6  # operations of one transaction
 
 
@@ -117,7 +118,9 @@ def shape(body: dict[str, Any], answer: dict[str, Any]) -> str:
             return f"has {_short(op)} as operation {place}, and the request has {_short(want)}. Return appends as they were asked for"
         whole = isinstance(op[2], list) and all(type(value) is int for value in op[2])
         if want[0] == "r" and op[2] is not None and not whole:
-            return f"has {_short(op)} as operation {place}. Fill in a read with the list of all values appended to the key"
+            return (
+                f"has {_short(op)} as operation {place}. Fill in a read with the list of all values appended to the key"
+            )
     return ""
 
 
@@ -188,7 +191,9 @@ def orders(txns: Sequence[Txn]) -> Problem | None:
 def last(txns: Sequence[Txn], crashed: bool) -> Problem | None:
     """Of the last read of everything: all that was acknowledged is there, and of all others everything or nothing."""
     keys = {key for txn in txns for key, _ in txn.appends()}
-    final = next((t for t in reversed(txns) if t.status == "ok" and keys and keys <= {k for k, _, _ in t.reads()}), None)
+    final = next(
+        (t for t in reversed(txns) if t.status == "ok" and keys and keys <= {k for k, _, _ in t.reads()}), None
+    )
     if final is None:
         return None
     shown = {key: final.seen(key) or [] for key in keys}
@@ -200,14 +205,10 @@ def last(txns: Sequence[Txn], crashed: bool) -> Problem | None:
         gone = listed(f"{value} of {_key(key)}" for key, value in lacks)
         has = [(key, value) for key, value in mine if (key, value) not in lacks]
         if has:
-            there = listed(f"{value} of {_key(key)}" for key, value in has)
-            how = "was answered txn_ok" if txn.status == "ok" else "was never answered txn_ok"
-            return Problem(
-                "not_atomic",
-                f"{txn.label} {how}, and took half effect: {final.label} found {there}, but not {gone}. All appends of a "
-                "transaction must be there, or none. Every owner of its keys has to learn the same outcome, however long "
-                "that takes.", (txn, final), "all or none", f"{there} only",
-            )  # fmt: skip
+            over = txn.returned < final.called or (txn.timed and final.called - txn.called > PATIENCE)
+            if not over and (found := cycle(txns)) is not None:
+                return found
+            return _half(txn, final, listed(f"{value} of {_key(key)}" for key, value in has), gone, over)
         if txn.status == "ok" and txn.returned < final.called:
             kind: Kind = "not_durable" if crashed else "lost_or_duplicated"
             return Problem(
@@ -218,6 +219,21 @@ def last(txns: Sequence[Txn], crashed: bool) -> Problem | None:
                 "the transaction.", (txn, final), f"a list with {gone}", "a list without it",
             )  # fmt: skip
     return None
+
+
+def _half(txn: Txn, final: Txn, there: str, gone: str, over: bool) -> Problem:
+    """A transaction of which the last read showed a part."""
+    how = "was answered txn_ok" if txn.status == "ok" else "was not answered txn_ok"
+    advice = "All appends of a transaction must be there, or none. Every owner of its keys has to learn the same outcome, however long that takes."
+    if not over:
+        advice = (
+            "All appends of a transaction must be seen, or none. Either the owners do not learn the same outcome, or the read "
+            "is not of one moment."
+        )
+    return Problem(
+        "not_atomic", f"{txn.label} {how}, and {final.label} found {there}, but not {gone}. {advice}", (txn, final),
+        "all or none", f"{there} only",
+    )  # fmt: skip
 
 
 # ---- one order of all
