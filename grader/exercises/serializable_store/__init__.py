@@ -49,9 +49,9 @@ def _isolation(bench: NodeBench) -> Story:
 
     def drawn() -> Iterator[Plan]:
         yield from each("at once", plans.at_once, (True, False))(bench)
-        for make in (plans.forks, plans.chain, plans.freed_by_another):
-            for seed in bench.seeds(make.__name__, 1):
-                yield make(bench.rng(make.__name__), seed)
+        yield from each("forks", plans.forks, ((0, 3, 8, 15), (24, 30, 36, 50)))(bench)
+        yield from each("chain", plans.chain, ((1, 4, 10, 20), (36, 44, 60, 78)))(bench)
+        yield plans.freed_by_another(bench.rng("freed by another"), *bench.seeds("freed by another", 1))
         yield from each("mixed", plans.mixed, (2, 3, 5, 3))(bench)
 
     bench.hold(drawn(), _safe, plans.as_told)
