@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from grader.nodes.clients import DEFINITE
 from grader.nodes.histories import transactions as checker
-from grader.says import listed
+from grader.says import counted, listed
 from grader.verdict import Kind
 
 Status = Literal["ok", "fail", "info"]
@@ -109,7 +109,7 @@ def shape(body: dict[str, Any], answer: dict[str, Any]) -> str:
         return "is neither txn_ok nor error. Answer every txn with one of them"
     ops, asked = answer.get("txn"), body["txn"]
     if not isinstance(ops, list) or len(ops) != len(asked):
-        count = f"{len(ops)} operations" if isinstance(ops, list) else "no list `txn`"
+        count = counted(len(ops), "operation") if isinstance(ops, list) else "no list `txn`"
         return f"has {count}, and the request has {len(asked)}. Return the same operations in the same order"
     for place, (op, want) in enumerate(zip(ops, asked, strict=True), 1):
         if not isinstance(op, list) or len(op) != 3 or not _same(op[:2], want[:2]):
@@ -277,7 +277,7 @@ def _read(txn: Txn, value: Any) -> tuple[Any, ...] | None:
 def told_cycle(anomaly: checker.Anomaly, txns: dict[int, Txn]) -> Problem:
     """An anomaly in sentences."""
     involved = tuple(txns[index] for index in anomaly.indices)
-    labels = "; ".join(txn.label for txn in involved)
+    labels = listed(txn.label for txn in involved)
     if not anomaly.edges:
         reader, writer = involved[0], involved[-1]
         return Problem(
@@ -300,11 +300,10 @@ def told_cycle(anomaly: checker.Anomaly, txns: dict[int, Txn]) -> Problem:
         )
     else:
         advice = "All owners must apply two transactions in the same order. Lock all keys of a transaction before any is written."
-    each = "each of the two" if len(involved) == 2 else f"each of the {len(involved)}"
     return Problem(
         "not_linearizable",
-        f"{labels}. {why}. So {each} would have to come before the next one, in a circle, and no order of the transactions explains "
-        f"what clients saw. {advice}", involved, "one order of all transactions", anomaly.kind,
+        f"What clients were told of {labels} goes in a circle. {why}. One order of all transactions must explain every answer, "
+        f"and here none does. {advice}", involved, "one order of all transactions", f"a circle ({anomaly.kind})",
     )  # fmt: skip
 
 
