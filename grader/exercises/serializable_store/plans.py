@@ -276,13 +276,14 @@ def forks(rng: random.Random, offsets: tuple[int, ...], seed: int) -> Plan:
 
 def chain(rng: random.Random, offsets: tuple[int, ...], seed: int) -> Plan:
     """A reader of two keys who is far from the second owner, and meanwhile an append to the first key and, when that is
-    answered, one to the second. Several times, a little later each time."""
+    answered, one to the second. The first owner has been busier before. Several times, a little later each time."""
     nodes = names(3)
     drawn = Drawn(rng, nodes)
     found: dict[str, list[Ask]] = {"alice": [], "bob": []}
     for number, offset in enumerate(offsets):
         at = 1.0 + 2.6 * number
         x, y = drawn.named(f"x{number}", "n1"), drawn.named(f"y{number}", "n2")
+        found["bob"] += [ask("n1", drawn.append(x), at=at - 0.7) for _ in range(3)]
         found["alice"].append(ask("n3", read(x), read(y), at=at))
         found["bob"] += [ask("n1", drawn.append(x), at=at + offset / 1000), ask("n2", drawn.append(y))]
     label = "No faults; messages between n2 and n3 take 40 ms, others 1 to 2 ms"

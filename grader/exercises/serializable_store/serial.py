@@ -288,7 +288,12 @@ def told_cycle(anomaly: checker.Anomaly, txns: dict[int, Txn]) -> Problem:
         )  # fmt: skip
     why = ". ".join(_edge(edge, txns) for edge in anomaly.edges)
     kinds = {edge.kind for edge in anomaly.edges}
-    if kinds & {"real-time", "session"}:
+    if kinds & {"real-time", "session"} and len(involved) > 2:
+        advice = (
+            "A transaction that is sent after another one's txn_ok comes after it for every client, also for a third one that "
+            "reads of both. Let owners hold locks, or check reads, so that all keys of a transaction are taken at one moment."
+        )
+    elif kinds & {"real-time", "session"}:
         advice = (
             "A transaction that is sent after another one's txn_ok must see all that the other one did. Until an owner has "
             "applied a committed transaction, let it answer nobody else about these keys."
