@@ -1,0 +1,189 @@
+"""TxnStore(Node): transactions on lists whose keys live on different nodes, in one order that respects real time.
+
+Papadimitriou 1979, "The serializability of concurrent database updates"; Bernstein, Hadzilacos, Goodman 1987,
+"Concurrency control and recovery in database systems", chapters 3 and 7. Judged by what clients are told alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from grader.exercise import Check, Exercise
+from grader.exercises.common.nodes import each, held, names
+from grader.exercises.serializable_store import faults as faults
+from grader.exercises.serializable_store import models as models
+from grader.exercises.serializable_store import plans as plans
+from grader.exercises.serializable_store.judging import Judging
+from grader.nodes.bench import NodeBench
+from grader.nodes.life import Step
+from grader.nodes.plan import Plan, Played, Prepare
+from grader.nodes.runs import judging
+from grader.trace.story import Story
+from grader.worlds.nodes import Nodes
+
+SAFE = (Judging.shape, Judging.sound)
+_safe = judging(Judging, *SAFE)
+_ends = judging(Judging, *SAFE, Judging.settled)
+_one_by_one = judging(Judging, Judging.shape, Judging.prompt, Judging.in_sequence, Judging.sound)
+_side_by_side = judging(Judging, Judging.shape, Judging.prompt, Judging.sound)
+STATES = 3_000  # of one search
+DIVES = (40, 40)  # random walks, of so many steps
+MOST_POINTS = 14  # of one node, after which it crashes
+MOST_MESSAGES = 14  # each of which is lost, late or doubled
+
+
+def _answers(bench: NodeBench) -> Story:
+    shapes = ((3, ""), (2, "slow"), (5, ""), (4, "slow"))
+    shown = bench.hold(each("works", plans.works, shapes)(bench), _one_by_one, plans.as_told)
+    bench.hold(each("side by side", plans.side_by_side, (3, 2, 5))(bench), _side_by_side)
+    return shown
+
+
+_rounds = held(
+    each("rounds", plans.lone_reads, (2, 3, 5)), Judging, Judging.shape, Judging.rounds, Judging.sound,
+)  # fmt: skip
+
+
+def _isolation(bench: NodeBench) -> Story:
+    shown = bench.hold(each("crossing", plans.crossing, plans.CROSSINGS)(bench), _safe, plans.as_told)
+
+    def drawn() -> Iterator[Plan]:
+        yield from each("at once", plans.at_once, (True, False))(bench)
+        yield from each("forks", plans.forks, ((0, 3, 8, 15), (24, 30, 36, 50)))(bench)
+        yield from each("chain", plans.chain, ((1, 4, 10, 20), (36, 44, 60, 78)))(bench)
+        yield plans.freed_by_another(bench.rng("freed by another"), *bench.seeds("freed by another", 1))
+        yield from each("mixed", plans.mixed, (2, 3, 5, 3))(bench)
+
+    bench.hold(drawn(), _safe, plans.as_told)
+    for what in ("reads", "skew", "after"):
+        models.explore(bench, models.crossing(bench, what), STATES)
+    return shown
+
+
+def _contention(bench: NodeBench) -> Story:
+    shapes = ((3, "appends", 1), (3, "reads", 8), (2, "appends", 8))
+    judge = judging(Judging, Judging.shape, Judging.progress)
+    return bench.hold(each("crowd", plans.crowd, shapes)(bench), judge, plans.as_told)
+
+
+def _effects(bench: NodeBench, plan: Plan, prepare: Prepare = lambda _: None) -> list[tuple[float, str, int]]:
+    """When which node did something in a run of this plan, and how often it sent or wrote then."""
+    done: list[tuple[float, str, int]] = []
+
+    def listen(played: Played) -> None:
+        def look(node: str, step: Step) -> None:
+            done.append((played.sim.time, node, sum(effect[0] in ("send", "write") for effect in step.effects)))
+
+        played.sim.on_step.append(look)
+        prepare(played)
+
+    bench.play(plan, listen)
+    return done
+
+
+def _points(bench: NodeBench, make: Callable[..., Plan], shape: object, seed: int) -> dict[str, list[int]]:
+    """After which of its sends and writes each node may crash, while the first transaction goes on."""
+    counts: dict[str, int] = {}
+    found: dict[str, list[int]] = {}
+    for time, node, effects in _effects(bench, make(bench.rng("points"), shape, seed)):
+        if 0.5 <= time < 2.0:
+            before = counts.get(node, 0)
+            counts[node] = before + effects
+            found.setdefault(node, []).extend(range(before + 1, before + effects + 1))
+    return {node: points[:MOST_POINTS] for node, points in found.items()}
+
+
+def _crashes(bench: NodeBench) -> Story:
+    def each_point() -> Iterator[Plan]:
+        for shape in ((2, "owner"), (3, "other"), (3, "reads")):
+            [seed] = bench.seeds(f"crash {shape}", 1)
+            points = _points(bench, faults.one, shape, seed)
+            for node, numbers in points.items():
+                for number in numbers:
+                    yield faults.one(bench.rng("points"), shape, seed, (faults.crash(node, number),))
+
+    def twice() -> Iterator[Plan]:
+        rng, shape = bench.rng("twice"), (3, "other")
+        [seed] = bench.seeds("twice", 1)
+        points = [(node, at) for node, all_of in _points(bench, faults.one, shape, seed).items() for at in all_of]
+        for _ in range(12 if points else 0):
+            (a, first), (b, second) = rng.choice(points), rng.choice(points)
+            both = (faults.crash(a, first, rng.uniform(2, 3)), faults.crash(b, second, rng.uniform(2, 4)))
+            yield faults.one(bench.rng("points"), shape, seed, both if a != b else both[:1])
+            again = (faults.crash(a, first), faults.crash_again(a, first + rng.randint(1, 4)))
+            yield faults.one(bench.rng("points"), shape, seed, again)
+
+    def cuts() -> Iterator[Plan]:
+        for slow, seed in zip((False, True), bench.seeds("power", 2), strict=True):
+            plan = faults.power_cut(bench.rng("power"), seed, 3.5, slow)
+            done = _effects(bench, plan, plans.as_told)
+            times = sorted({time for time, _, effects in done if 1.0 <= time < 2.0 and effects})[:30] or [1.01]
+            for time in times if not slow else bench.rng("slow").sample(times, min(8, len(times))):
+                yield faults.power_cut(bench.rng("power"), seed, time + 1e-6, slow)
+
+    shown = bench.hold(each_point(), _ends, plans.as_told)
+    bench.hold(twice(), _ends, plans.as_told)
+    bench.hold(cuts(), _ends, plans.as_told)
+    moments = [(what, 1.0 + after / 1000) for what in ("reads", "skew") for after in (4, 7, 12)]
+    bench.hold(each("blink", faults.blink, moments)(bench), _ends, plans.as_told)
+    bench.hold(each("soon again", faults.soon_again, (1.003, 1.008, 1.024, 1.046))(bench), _ends, plans.as_told)
+    bench.hold(each("storm", faults.storm, (3, 2, 4, 3))(bench), _ends)
+    models.explore(bench, models.one(bench, crashes=1), STATES, DIVES)
+    models.explore(bench, models.one(bench, crashes=1, timers=1), STATES, DIVES)
+    return shown
+
+
+def _network(bench: NodeBench) -> Story:
+    def messages() -> Iterator[Plan]:
+        shape = (3, "other")
+        [seed] = bench.seeds("messages", 1)
+        for fate in ("is lost", "comes 3 s late", "comes again 3 s later", "comes twice"):
+            for number in range(1, MOST_MESSAGES + 1):
+                yield faults.one(bench.rng("points"), shape, seed, (), f"message {number} between nodes {fate}")
+
+    def links() -> Iterator[Plan]:
+        for shape in ((3, "other"), (2, "owner")):
+            [seed] = bench.seeds(f"links {shape}", 1)
+            for src in names(shape[0]):
+                for dst in names(shape[0]):
+                    for fate in ("are lost", "come 4 s late", "come again 4 s later") if src != dst else ():
+                        for since, until in ((0.9, 3.5), (1.0035, 3.5)):
+                            more = f"messages from {src} to {dst} from {since} to {until} s {fate}"
+                            yield faults.one(bench.rng("points"), shape, seed, (), more)
+
+    shown = bench.hold(messages(), _ends, plans.as_told)
+    bench.hold(links(), _ends, plans.as_told)
+    bench.hold(
+        each("cut off", faults.cut_off, ((2, False), (3, False), (3, True)))(bench), _ends, faults.cut_after_vote
+    )
+    bench.hold(each("bad", faults.bad_network, (3, 2, 4, 5, 3))(bench), _ends, faults.badly)
+    models.explore(bench, models.one(bench, timers=1, copies=1), STATES, DIVES)
+    return shown
+
+
+def _available(bench: NodeBench) -> Story:
+    judge = judging(Judging, *SAFE, Judging.served)
+    shapes = ((3, 1, "down"), (3, 2, "cut"), (5, 3, "down"), (4, 2, "cut"), (2, 1, "down"))
+    shown = bench.hold(each("absent", faults.absent, shapes)(bench), judge)
+    bench.hold(each("come back", faults.come_back, (3, 4, 3))(bench), judge)
+    return shown
+
+
+EXERCISE = Exercise(
+    name="serializable_store",
+    chapter="15",
+    title="Transactions over several nodes, in one order",
+    minutes=120,
+    difficulty=3,
+    cost="seconds",
+    world=Nodes(("TxnStore",)),
+    checks=(
+        Check("answers", "Without faults: one after another, and on other keys, all commit", 3, _answers),
+        Check("rounds", "A read-only transaction takes two round trips", 2, _rounds),
+        Check("isolation", "Strict-serializable: transactions that cross, in every order", 5, _isolation),
+        Check("contention", "Six clients, three keys: somebody commits, everybody is answered", 3, _contention),
+        Check("crashes", "All or nothing, and durable: a crash after any send or write", 5, _crashes),
+        Check("network", "The same when messages are lost, late and doubled", 4, _network),
+        Check("available", "Absent nodes hinder only transactions on their keys", 3, _available),
+    ),
+)

@@ -1,0 +1,365 @@
+"""Who sends which transactions when, without faults: runs as data, and what their labels say of messages.
+
+Every value is appended once in a run. The client `zoe` reads everything in the end, at one node after another.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from string import ascii_lowercase
+from typing import Any
+from zlib import crc32
+
+from grader.exercises.common.nodes import names, skewed
+from grader.nodes.clients import Ask
+from grader.nodes.network import Network
+from grader.nodes.plan import Mishap, Plan, Played
+from grader.nodes.sim import Member
+from grader.trace.story import Sent
+
+FAST = Network(0.001, 0.001)  # of clients and of a node to itself: without chance, so that less of a run goes as before
+EQUAL = Network(0.01, 0.01)
+HOP = 0.01  # seconds, of every message in EQUAL
+LAST = "zoe"
+WORDS = ("x", "y", "cart", "stock", "a long key / 1", "ü", "balance", "7", "seats 7")
+
+
+def owner(key: Any, nodes: Sequence[str]) -> str:
+    """The node on which a key lives."""
+    return sorted(nodes)[crc32(str(key).encode()) % len(nodes)]
+
+
+@dataclass
+class Drawn:
+    """Draws keys and values of one run, none twice."""
+
+    rng: random.Random
+    nodes: Sequence[str]
+    keys: list[Any] = field(default_factory=list)
+    _value: int = 0
+
+    def key(self, of: str) -> Any:
+        """A key, string or integer, that lives on this node."""
+        while True:
+            number = self.rng.randrange(1000)
+            key = (
+                number
+                if self.rng.random() < 0.3
+                else f"{self.rng.choice(WORDS)}{number if self.rng.random() < 0.7 else ''}"
+            )
+            if owner(key, self.nodes) == of and str(key) not in map(str, self.keys):
+                self.keys.append(key)
+                return key
+
+    def named(self, text: str, of: str) -> str:
+        """A key that begins with this text and lives on this node: x, xa, xb and so on."""
+        ends = ("", *ascii_lowercase, *(a + b for a in ascii_lowercase for b in ascii_lowercase))
+        key: str = next(
+            text + end for end in ends if owner(text + end, self.nodes) == of and text + end not in self.keys
+        )
+        self.keys.append(key)
+        return key
+
+    def append(self, key: Any) -> list[Any]:
+        self._value += 1
+        return ["append", key, self._value]
+
+    def finish(self, at: float) -> tuple[Ask, ...]:
+        """A read of everything at each node."""
+        ops = [read(key) for key in self.keys]
+        return tuple(ask(node, *ops, at=at) for node in self.nodes)
+
+
+def read(key: Any) -> list[Any]:
+    return ["r", key, None]
+
+
+def ask(node: str, *ops: list[Any], at: float = 0.0, after: float = 0.001) -> Ask:
+    return Ask(node, {"type": "txn", "txn": [list(op) for op in ops]}, after, at)
+
+
+def members(rng: random.Random, nodes: Sequence[str]) -> tuple[Member, ...]:
+    """These nodes, with clocks of their own."""
+    return skewed((Member(name, "TxnStore") for name in nodes), rng, -100)
+
+
+def plan(
+    drawn: Drawn, asks: Mapping[str, tuple[Ask, ...]], seed: int, end: float, label: str,
+    mishaps: tuple[Mishap, ...] = (), network: Network = FAST, healed: float | None = None,
+) -> Plan:  # fmt: skip
+    """A run in which zoe reads everything from `end` on."""
+    asks = {**asks, LAST: drawn.finish(end)}
+    until = end + 5.5 * len(drawn.nodes)
+    return Plan(members(drawn.rng, drawn.nodes), asks, mishaps, network, seed, healed=healed, until=until, label=label)
+
+
+# ---- what labels say of messages
+
+
+LINK = re.compile(r"between (\w+) and (\w+) take (\d+) ms")
+EVERY = re.compile(r"between nodes take (\d+) ms")
+NUMBERED = re.compile(r"message (\d+) between nodes (is lost|comes 3 s late|comes again 3 s later|comes twice)")
+FROM_TO = re.compile(r"from (\w+) to (\w+) from ([\d.]+) to ([\d.]+) s (are lost|come 4 s late|come again 4 s later)")
+SINCE, UNTIL = 0.9, 3.0  # seconds, between which messages are counted
+
+
+def as_told(played: Played) -> None:
+    """Let messages between nodes fare as the run's label says."""
+    label, sim = played.plan.label, played.sim
+    links = {frozenset(link.groups()[:2]): int(link[3]) / 1000 for link in LINK.finditer(label)}
+    every = EVERY.search(label)
+    fates = {int(one[1]): one[2] for one in NUMBERED.finditer(label)}
+    spans = [(one[1], one[2], float(one[3]), float(one[4]), one[5]) for one in FROM_TO.finditer(label)]
+    count = 0
+
+    def route(sent: Sent) -> list[float] | None:
+        nonlocal count
+        counted = SINCE <= sent.sent < UNTIL
+        count += counted
+        fate = fates.get(count, "") if counted else ""
+        fate = fate or next((f for a, b, t, u, f in spans if (sent.src, sent.dst) == (a, b) and t <= sent.sent < u), "")
+        delay = links.get(frozenset((sent.src, sent.dst)), int(every[1]) / 1000 if every else 0.002)
+        match fate.partition(" ")[2]:
+            case "lost":
+                return []
+            case "3 s late":
+                return [3.0 + delay]
+            case "4 s late":
+                return [4.0 + delay]
+            case "again 3 s later":
+                return [delay, 3.0 + delay]
+            case "again 4 s later":
+                return [delay, 4.0 + delay]
+            case "twice":
+                return [delay, delay + 0.0005]
+        return [delay] if links or every or fates or spans else None
+
+    sim.route = route
+
+
+# ---- one after another
+
+
+def works(rng: random.Random, shape: tuple[int, str], seed: int) -> Plan:
+    """One transaction after another, by whatever node, each as soon as the one before is answered."""
+    count, delays = shape
+    nodes = names(count)
+    drawn = Drawn(rng, nodes)
+    x, y, *more = [drawn.key(rng.choice(nodes)) for _ in range(4)]
+    append = drawn.append
+    found = [
+        (append(x), append(y)),
+        (read(x), read(y)),
+        (),
+        (read(x), append(x), read(x), append(x), read(x)),
+        (append(y), append(y)),
+        (read(y), read(more[0])),
+        tuple(append(key) for key in drawn.keys),
+        tuple(read(key) for key in drawn.keys),
+    ]
+    for _ in range(8):
+        some = [rng.choice(drawn.keys) for _ in range(rng.randint(1, 4))]
+        found.append(tuple(append(key) if rng.random() < 0.5 else read(key) for key in some))
+    asks = tuple(ask(rng.choice(nodes), *ops, at=1.0) for ops in found)
+    slow = sorted(rng.sample(nodes, 2))
+    label = f"No faults; messages {'between ' + ' and '.join(slow) + ' take 49 ms, others 2 ms' if delays else 'take 1 to 50 ms'}"
+    return plan(drawn, {"alice": asks}, seed, 35.0, label, network=FAST if delays else Network())
+
+
+def side_by_side(rng: random.Random, count: int, seed: int) -> Plan:
+    """Four clients with keys of their own at the same time; then readers of all of them at the same time."""
+    nodes = names(count)
+    drawn = Drawn(rng, nodes)
+    asks: dict[str, tuple[Ask, ...]] = {}
+    clients = ("alice", "bob", "carol", "dave")
+    for client in clients:
+        keys = [drawn.key(rng.choice(nodes)) for _ in range(2)]
+        found = []
+        for number in range(4):
+            ops = [drawn.append(key) if rng.random() < 0.6 else read(key) for key in rng.sample(keys, 2)]
+            found.append(ask(rng.choice(nodes), *ops, at=1 + 3 * number + rng.uniform(0, 0.03)))
+        asks[client] = tuple(found)
+    for client in clients:
+        late = [
+            ask(rng.choice(nodes), *(read(key) for key in rng.sample(drawn.keys, 4)), at=at + rng.uniform(0, 0.02))
+            for at in (15.0, 18.0)
+        ]
+        asks[client] = (*asks[client], *late)
+    label = "No faults; messages take 1 to 50 ms; clients append to keys of their own, then all of them only read"
+    return plan(drawn, asks, seed, 22.0, label, network=Network())
+
+
+def lone_reads(rng: random.Random, count: int, seed: int) -> Plan:
+    """Reads of one to all keys at every node, each alone, seconds after the last append."""
+    nodes = names(count)
+    drawn = Drawn(rng, nodes)
+    keys = [drawn.key(node) for node in nodes]
+    more = [drawn.key(rng.choice(nodes)) for _ in range(2)]
+    asks = [ask(rng.choice(nodes), *(drawn.append(key) for key in keys), at=1.0 + 2 * number) for number in range(2)]
+    counts = [count, *(rng.randint(1, count) for _ in nodes[1:])]
+    for number, node in enumerate(nodes):
+        some = rng.sample(keys, counts[number]) + more[: rng.randint(0, 2)]
+        asks.append(ask(node, *map(read, some), at=6.0 + 1.5 * number))
+    label = "No faults; every message takes 10 ms"
+    return plan(drawn, {"alice": tuple(asks)}, seed, 15.0, label, network=EQUAL)
+
+
+# ---- at the same time
+
+
+OFFSETS = ((-9, -3, 0, 2), (5, 9, 15, 25), (38, 42, 55, 70), (80, 95, 110))  # ms between two that meet
+
+
+def crossing(rng: random.Random, shape: tuple[str, str, bool, tuple[int, ...]], seed: int) -> Plan:
+    """Two transactions on the same two keys, several times on new keys, a little more apart each time. `where`: both at
+    nodes that own nothing ("apart"), or at the owners ("at home"); one of them is far from the second owner."""
+    what, where, turned, offsets = shape
+    apart = where == "apart"
+    nodes = names(4 if apart else 2)
+    one, two = ("n3", "n4") if apart else ("n1", "n2")
+    drawn = Drawn(rng, nodes)
+    found: dict[str, list[Ask]] = {"alice": [], "bob": [], "carol": []}
+    for number, offset in enumerate(offsets):
+        at = 1.0 + 2.6 * number
+        x, y = drawn.named(f"x{number}", "n1"), drawn.named(f"y{number}", "n2")
+        first, second = _pair(drawn, what, x, y)
+        if rng.random() < 0.5:
+            first = list(reversed(first))
+        found["alice"].append(ask(one, *first, at=at))
+        found["bob"].append(ask(two, *second, at=at + offset / 1000))
+        found["carol"].append(ask(rng.choice(nodes), read(x), read(y), at=at + 2.2))
+    far = ("n1" if turned else "n2", one) if apart else ("n1", "n2")
+    label = f"No faults; messages between {' and '.join(sorted(far))} take {40 if apart else 20} ms, others 1 to 2 ms"
+    return plan(drawn, {client: tuple(asks) for client, asks in found.items()}, seed, 13.0, label)
+
+
+def _pair(drawn: Drawn, what: str, x: str, y: str) -> tuple[list[Any], list[Any]]:
+    append = drawn.append
+    match what:
+        case "reads":
+            return [read(x), read(y)], [append(x), append(y)]
+        case "skew":
+            return [read(x), append(y)], [read(y), append(x)]
+        case "lost update":
+            return [read(x), append(x), read(y)], [read(x), append(x), append(y)]
+        case "orders":
+            return [append(x), append(y)], [append(y), append(x)]
+    raise ValueError(what)
+
+
+CROSSINGS = tuple(
+    (what, where, turned, offsets)
+    for what in ("reads", "skew", "lost update", "orders")
+    for where, turned in (("apart", False), ("apart", True), ("at home", False))
+    for offsets in OFFSETS
+)
+
+
+def forks(rng: random.Random, offsets: tuple[int, ...], seed: int) -> Plan:
+    """Two writers of a key each, and two readers of both keys, each near to another owner."""
+    nodes = names(4)
+    drawn = Drawn(rng, nodes)
+    found: dict[str, list[Ask]] = {client: [] for client in ("alice", "bob", "carol", "dave")}
+    for number, offset in enumerate(offsets):
+        at = 1.0 + 2.6 * number
+        x, y = drawn.named(f"x{number}", "n1"), drawn.named(f"y{number}", "n2")
+        found["alice"].append(ask("n3", read(x), read(y), at=at))
+        found["bob"].append(ask("n4", read(y), read(x), at=at + 0.001))
+        found["carol"].append(ask("n1", drawn.append(x), at=at + offset / 1000))
+        found["dave"].append(ask("n2", drawn.append(y), at=at + offset / 1000))
+    label = "No faults; messages between n2 and n3 take 30 ms, messages between n1 and n4 take 30 ms, others 1 to 2 ms"
+    return plan(drawn, {client: tuple(asks) for client, asks in found.items()}, seed, 13.0, label)
+
+
+def chain(rng: random.Random, offsets: tuple[int, ...], seed: int) -> Plan:
+    """A reader of two keys who is far from the second owner, and meanwhile an append to the first key and, when that is
+    answered, one to the second. The first owner has been busier before. Several times, a little later each time."""
+    nodes = names(3)
+    drawn = Drawn(rng, nodes)
+    found: dict[str, list[Ask]] = {"alice": [], "bob": []}
+    for number, offset in enumerate(offsets):
+        at = 1.0 + 2.6 * number
+        x, y = drawn.named(f"x{number}", "n1"), drawn.named(f"y{number}", "n2")
+        found["bob"] += [ask("n1", drawn.append(x), at=at - 0.7) for _ in range(3)]
+        found["alice"].append(ask("n3", read(x), read(y), at=at))
+        found["bob"] += [ask("n1", drawn.append(x), at=at + offset / 1000), ask("n2", drawn.append(y))]
+    label = "No faults; messages between n2 and n3 take 40 ms, others 1 to 2 ms"
+    return plan(drawn, {client: tuple(asks) for client, asks in found.items()}, seed, 13.0, label)
+
+
+def at_once(rng: random.Random, slow: bool, seed: int) -> Plan:
+    """One client that appends by one node and reads by another as soon as it is answered. With `slow` the outcome is
+    still on its way to an owner; otherwise all goes fast, and the same is read again within a few milliseconds."""
+    nodes = names(3)
+    drawn = Drawn(rng, nodes)
+    x, y = drawn.named("x", "n1"), drawn.named("y", "n2")
+    found = []
+    for number in range(8):
+        ops = [drawn.append(x)] if number % 2 else [drawn.append(x), drawn.append(y)]
+        found += [ask("n3", *ops, at=1.0), ask(("n1", "n2")[number // 2 % 2], read(x), read(y), at=1.0)]
+    label = "No faults; messages between " + ("n1 and n3 take 45 ms, others 1 to 2 ms" if slow else "nodes take 1 ms")
+    return plan(drawn, {"alice": tuple(found)}, seed, 40.0, label)
+
+
+def freed_by_another(rng: random.Random, seed: int) -> Plan:
+    """While one transaction holds a key and waits for an owner that is far, a second one wants the key and another one;
+    then a third wants it. Each time on new keys, a little later."""
+    nodes = names(4)
+    drawn = Drawn(rng, nodes)
+    found: dict[str, list[Ask]] = {client: [] for client in ("alice", "bob", "carol")}
+    for number, offset in enumerate((6, 10, 16, 24, 34, 48)):
+        at = 1.0 + 3 * number
+        x, y, z = (drawn.named(f"{text}{number}", node) for text, node in (("x", "n1"), ("y", "n2"), ("z", "n3")))
+        found["alice"].append(ask("n4", read(x), drawn.append(x), drawn.append(y), at=at))
+        found["bob"].append(ask("n3", drawn.append(z), drawn.append(x), at=at + 0.004))
+        found["carol"].append(ask("n1", read(x), drawn.append(x), at=at + offset / 1000))
+    label = "No faults; messages between n2 and n4 take 45 ms, others 1 to 2 ms"
+    return plan(drawn, {client: tuple(asks) for client, asks in found.items()}, seed, 22.0, label)
+
+
+def mixed(rng: random.Random, count: int, seed: int) -> Plan:
+    """Four clients, three keys, again and again."""
+    nodes = names(count)
+    drawn = Drawn(rng, nodes)
+    keys = [drawn.key(rng.choice(nodes)) for _ in range(3)]
+    asks: dict[str, tuple[Ask, ...]] = {}
+    for client in ("alice", "bob", "carol", "dave"):
+        found = []
+        for number in range(9):
+            some = [rng.choice(keys) for _ in range(rng.randint(1, 3))]
+            ops = [drawn.append(key) if rng.random() < 0.5 else read(key) for key in some]
+            found.append(ask(rng.choice(nodes), *ops, at=1 + 0.7 * number + rng.uniform(0, 0.1)))
+        asks[client] = tuple(found)
+    return plan(drawn, asks, seed, 14.0, "No faults; messages take 1 to 50 ms", network=Network())
+
+
+# ---- contention
+
+
+SPAN = 2.0  # seconds, in which one transaction must be committed
+CROWD = ("alice", "bob", "carol", "dave", "erin", "frank")
+
+
+def crowd(rng: random.Random, shape: tuple[int, str, int], seed: int) -> Plan:
+    """Six clients and three keys. All begin at one moment, each with two keys, so that every one of them can get one and
+    wait for the next in a circle; then they go on, so many requests each."""
+    count, what, rounds = shape
+    nodes = names(count)
+    drawn = Drawn(rng, nodes)
+    homes = [nodes[number % count] for number in range(3)]
+    keys = [drawn.named(text, home) for text, home in zip(("x", "y", "z"), homes, strict=True)]
+    asks: dict[str, tuple[Ask, ...]] = {}
+    for place, client in enumerate(CROWD):
+        ring = [keys[(place + step) % 3] for step in range(2)]
+        first = ask(homes[place % 3], *([read(ring[0])] * (what == "reads")), *map(drawn.append, ring), at=1.0)
+        found = [first]
+        for number in range(1, rounds):
+            some = rng.sample(keys, rng.randint(2, 3))
+            ops = [drawn.append(key) if rng.random() < 0.7 else read(key) for key in some]
+            found.append(ask(rng.choice(nodes), *ops, at=1 + 0.4 * number, after=rng.uniform(0.01, 0.2)))
+        asks[client] = tuple(found)
+    label = "No faults; 6 clients on 3 keys; messages between nodes take 25 ms, those of a node to itself 1 to 2 ms"
+    return plan(drawn, asks, seed, 1.0 + 5.2 * rounds, label)
