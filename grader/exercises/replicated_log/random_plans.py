@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from grader.exercises.common.nodes import names, skewed
@@ -55,9 +56,15 @@ def _asks(rng: random.Random, nodes: list[str], client: int) -> tuple[Ask, ...]:
     return tuple(asks)
 
 
+def _asked_all(scene: Logs) -> bool:
+    asks = scene.played.plan.asks
+    return all(len(one.done) == len(asks[name]) and not one.waits for name, one in scene.played.clients.items())
+
+
 def then_whole(scene: Logs) -> Script:
-    """After the faults all is read."""
+    """After the faults, and the last request, all is read."""
     yield from scene.pause(TROUBLED)
     scene.sim.network = Network()
+    yield partial(_asked_all, scene), 60.0
     yield from scene.ended(("k", "x"))
     yield from scene.served(*(scene.list(name, "k", "x") for name in scene.names))
