@@ -128,7 +128,7 @@ def _spread(scene: Logs, found: Finding) -> str:
     """How few nodes had a message when it was acknowledged or polled for the first time, where they were no majority."""
     first = found.evidence[0]
     message = found.message
-    if not isinstance(message, str) or len(message) < 4 or found.what in ("order", "shared", "unordered", "unasked"):
+    if not isinstance(message, str) or len(message) < 4 or found.what in ("order", "unordered", "unasked"):
         return ""
     if not isinstance(first, (Send, Poll)) or first.end == NEVER or found.what in ("twice", "refused", "unsent"):
         return ""
