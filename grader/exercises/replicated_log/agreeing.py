@@ -84,6 +84,31 @@ def known_by_one_of_two(scene: Logs) -> Script:
     yield from scene.ended()
 
 
+def old_and_long(scene: Logs) -> Script:
+    """The node that leads is cut off and gets many messages; the others acknowledge one, and the one that spread it crashes
+    for good. The other one of them speaks only when it is spoken to, so that the old one tries to lead."""
+    old, there = yield from scene.led()
+    scene.cut((old,), there)
+    for _ in range(8):
+        scene.send(old)
+    yield from scene.pause(TAKEN_OVER)
+    message = scene.fresh()
+    asked = scene.send(there[0], message)
+    yield from scene.served(asked)
+    hub = scene.spreader(message, there[0])
+    last = next(name for name in there if name != hub)
+    yield from scene.gone(hub)
+    scene.dropped["mute"] = lambda sent: sent.src == last and not scene.answering(sent)
+    for _ in range(6):
+        scene.send(old)
+        scene.poll(old)
+        yield from scene.pause(0.4)
+    scene.dropped.clear()
+    yield from scene.pause(TAKEN_OVER)
+    yield from scene.served(scene.send(old), scene.send(last))
+    yield from scene.ended()
+
+
 def two_sides(scene: Logs, at_hub: bool) -> Script:
     """A node is cut off and both sides are asked; with five, together with another one."""
     hub, rest = yield from scene.led()

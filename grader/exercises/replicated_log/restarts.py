@@ -131,34 +131,33 @@ def numbers_begin_again(scene: Logs, whom: int) -> Script:
     yield from scene.ended()
 
 
-def voters_restart(scene: Logs) -> Script:
-    """The node that leads is cut off for a moment again and again, and one other node restarts after each single thing it
-    sends or writes: what it promised to one node it must not promise to another."""
-    yield from scene.pause(TAKEN_OVER)
-    for _ in range(5):
-        hub, (voter, other) = yield from _led_again(scene)
-        scene.cut((hub,), (voter, other))
-        until = scene.sim.time + 0.9
-        while scene.sim.time < until:
-            scene.sim.crash_after(voter, scene.sim.places[voter].done + 1)
-            yield partial(_is_down, scene, voter), 0.2
-            scene.sim.restart(voter)
-            if scene.sim.time > until - 0.5:
-                scene.sim.heal()
+def one_voter(scene: Logs, restarts: bool) -> Script:
+    """The node that leads restarts. The two others cannot hear each other, so that only that node can make one of them
+    leader, and it may make only one of them the leader of a term. With `restarts` it restarts after each message."""
+    voter, (one, other) = yield from scene.led()
+    scene.dropped["apart"] = lambda sent: {sent.src, sent.dst} == {one, other}
+    yield from scene.gone(voter)
+    yield from scene.pause(0.1)
+    scene.sim.restart(voter)
+    until = scene.sim.time + 1.0
+    while restarts and scene.sim.time < until:
+        disarm = scene.crash_after_sending(voter, lambda _: True)
+        yield partial(_is_down, scene, voter), until - scene.sim.time
+        disarm()
         scene.sim.restart(voter)
-        for name in scene.names:
+        yield from scene.pause(0.0)
+    scene.sim.restart(voter)
+    for _ in range(8):
+        for name in (one, other):
             scene.send(name)
-        yield from scene.pause(0.3)
+        yield from scene.pause(0.15)
+        for name in scene.names:
+            scene.poll(name)
+    scene.dropped.clear()
+    yield from scene.pause(TAKEN_OVER)
+    yield from scene.served(*(scene.send(name) for name in scene.names))
     yield from scene.ended()
 
 
 def _is_down(scene: Logs, node: str) -> bool:
     return not scene.sim.places[node].up
-
-
-def _led_again(scene: Logs) -> Script:
-    message = scene.fresh()
-    asked = scene.send(scene.rng.choice(scene.names), message)
-    yield has_answer(asked), 2.0
-    hub = scene.spreader(message, asked.ask.node)
-    return hub, scene.others(hub)

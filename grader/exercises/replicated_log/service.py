@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from grader.exercises.common.scenes import Script
+from grader.exercises.common.scenes import Script, has_answer
 from grader.exercises.replicated_log.scene import AGREED, KEY, TAKEN_OVER, Logs
 from grader.nodes.clients import Asked
 
@@ -157,6 +157,17 @@ def catches_up(scene: Logs, down: bool) -> Script:
     yield from scene.served(scene.commit(there[0], 9))
     yield from scene.ended((KEY, "x", "y", "z"))
     yield from scene.served(*(scene.list(name) for name in scene.names))
+
+
+def nobody_asks(scene: Logs) -> Script:
+    """The node that leads crashes in the step in which it acknowledges a message, and nobody sends anything after it."""
+    hub, _ = yield from scene.led()
+    asked = scene.send(hub)
+    off = scene.crash_with_answer(asked)
+    yield has_answer(asked), 2.4
+    off()
+    yield from scene.pause(TAKEN_OVER)
+    yield from scene.ended()
 
 
 # ---- how many messages a poll takes

@@ -33,7 +33,7 @@ class LogNode(Node):
             }
             self.reply(body, {"type": "poll_ok", "msgs": {key: pairs for key, pairs in found.items() if pairs}})
         elif kind in ("send", "commit_offsets", "list_committed_offsets"):
-            name = "%s-%x" % (self.id, self.random.getrandbits(64))
+            name = f"{self.id}-{self.random.getrandbits(64):x}"
             operation = [kind, body.get("key"), body.get("msg"), body.get("offsets"), body.get("keys")]
             self.requests[name] = body, operation
             self.hand_on()
@@ -104,6 +104,11 @@ class LogNode(Node):
             slot = body["slot"]
             known = [2**60, self.chosen[slot]] if slot < len(self.chosen) else self.accepted.get(slot, [-1, None])
             self.answer(src, {"type": "promise", "ballot": body["ballot"], "known": known})
+        else:
+            self.answer(src, {"type": "no", "ballot": self.promised})
+
+    def no(self, src, body):
+        self.ballot = max(self.ballot, body["ballot"])
 
     def promise(self, src, body):
         if self.state != "asking" or body["ballot"] != self.ballot:
