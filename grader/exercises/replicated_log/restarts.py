@@ -133,12 +133,21 @@ def numbers_begin_again(scene: Logs, whom: int) -> Script:
 
 def one_voter(scene: Logs, restarts: bool) -> Script:
     """The node that leads restarts. The two others cannot hear each other, so that only that node can make one of them
-    leader, and it may make only one of them the leader of a term. With `restarts` it restarts after each message."""
+    leader, and it may make only one of them the leader of a term. With `restarts` it restarts after each message. What the
+    first of them sends after that is late, so that the other one asks as if there was no leader."""
     voter, (one, other) = yield from scene.led()
     scene.dropped["apart"] = lambda sent: {sent.src, sent.dst} == {one, other}
     yield from scene.gone(voter)
     yield from scene.pause(0.1)
     scene.sim.restart(voter)
+    answered: set[str] = set()
+
+    def look(sent: Sent) -> None:
+        if sent.src == voter and scene.answering(sent):
+            answered.add(sent.dst)
+
+    scene.seen.append(look)
+    scene.held["later"] = lambda sent: sent.dst == voter and sent.src in answered
     until = scene.sim.time + 1.0
     while restarts and scene.sim.time < until:
         disarm = scene.crash_after_sending(voter, lambda _: True)
@@ -147,6 +156,9 @@ def one_voter(scene: Logs, restarts: bool) -> Script:
         scene.sim.restart(voter)
         yield from scene.pause(0.0)
     scene.sim.restart(voter)
+    yield (lambda: len(answered) == 2), max(0.0, until - scene.sim.time)
+    scene.seen.remove(look)
+    scene.let_go("later")
     for _ in range(8):
         for name in (one, other):
             scene.send(name)

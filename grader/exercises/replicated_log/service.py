@@ -132,7 +132,7 @@ def asked_too_early(scene: Logs) -> Script:
             scene.send(name)
             scene.commit(name, 5)
             scene.list(name)
-        yield from scene.pause(1.5)
+        yield from scene.pause(4.0)
     scene.whole()
     yield from scene.pause(TAKEN_OVER)
     yield from _served_at(scene, list(scene.names))
