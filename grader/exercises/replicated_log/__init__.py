@@ -77,6 +77,7 @@ def _both(
 
 MAJORITY = "acknowledge a message only when a majority of all nodes has it, the node itself counted once."
 SAFE = "show a message only when a majority has it, so that it stays whatever happens next."
+NO_GAP = "between two messages that a poll returns, nothing may appear later."
 GREATEST = "the committed offset is the greatest one ever committed, for all clients at all nodes."
 
 ACKNOWLEDGED = (
@@ -104,17 +105,22 @@ ACKNOWLEDGED = (
     *_both(agreeing.two_sides, "both sides of a cut are asked", (3, 5), MAJORITY),
 )
 POLLED = (
-    *_both(agreeing.minority_polled, "a minority gets messages, and is polled", (3, 5), SAFE),
-    *_both(agreeing.polled_before_it_is_safe, "a message that few nodes get is polled", (3, 5), SAFE),
     *(
-        Act(partial(agreeing.one_is_late, at_hub=at_hub, lost=lost), label, (3,), "between two messages that a poll returns nothing may appear later.")
+        Act(partial(agreeing.some_are_missed, whom=whom), "a node misses every second message", (3,), NO_GAP)
+        for whom in (0, 1, 2)
+    ),
+    *(
+        Act(partial(agreeing.one_is_late, at_hub=at_hub, lost=lost), label, (3,), NO_GAP)
         for at_hub, lost, label in (
-            (True, False, "one message is late"), (False, False, "one message is late, from another node"),
-            (True, True, "one message is lost"), (False, True, "one message is lost, from another node"),
+            (True, False, "one message is late"),
+            (False, False, "one message is late, from another node"),
+            (True, True, "one message is lost"),
+            (False, True, "one message is lost, from another node"),
         )
     ),
-    *(Act(partial(agreeing.some_are_missed, whom=whom), "a node misses every second message", (3,), "between two messages that a poll returns nothing may appear later.") for whom in (0, 1, 2)),
-)  # fmt: skip
+    *_both(agreeing.minority_polled, "a minority gets messages, and is polled", (3, 5), SAFE),
+    *_both(agreeing.polled_before_it_is_safe, "a message that few nodes get is polled", (3, 5), SAFE),
+)
 COMMITTED = (
     Act(agreeing.maximum, "commits of lower and higher offsets", (3, 5), GREATEST),
     *_both(agreeing.older_commit_late, "messages about an older commit arrive late", (3,), GREATEST),
