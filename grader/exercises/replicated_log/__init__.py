@@ -77,7 +77,9 @@ def _both(
 
 MAJORITY = "acknowledge a message only when a majority of all nodes has it, the node itself counted once."
 SAFE = "show a message only when a majority has it, so that it stays whatever happens next."
-NO_GAP = "between two messages that a poll returns, nothing may appear later."
+NO_GAP = (
+    "show only what stays, and show it in order: between two messages that a poll returns, nothing may appear later."
+)
 GREATEST = "the committed offset is the greatest one ever committed, for all clients at all nodes."
 
 ACKNOWLEDGED = (
