@@ -118,8 +118,8 @@ class Finding:
 def findings(operations: Iterable[Operation], final: Mapping[Any, Sequence[Poll]] | None = None) -> list[Finding]:
     """All that is wrong, by when it could be seen first; of each key each kind of mistake once.
 
-    `final` are polls by readers (nodes, say) that read keys to their ends when all was whole again, in their order; they
-    count as operations, too, and need not be among the others. Keys that a reader never asked for are not missed there.
+    `final` are polls by readers (nodes, say) that read keys to their ends when all was whole again, in their order.
+    They count as operations, too, and need not be among the others. A reader misses no key that it never asked for.
     """
     final = final or {}
     listed = [*operations, *(poll for polls in final.values() for poll in polls)]
