@@ -118,8 +118,8 @@ class Finding:
 def findings(operations: Iterable[Operation], final: Mapping[Any, Sequence[Poll]] | None = None) -> list[Finding]:
     """All that is wrong, by when it could be seen first; of each key each kind of mistake once.
 
-    `final` are polls by readers (nodes, say) that read every key to its end when all was whole again, in their order;
-    they count as operations, too, and need not be among the others. A reader without polls of a key read nothing of it.
+    `final` are polls by readers (nodes, say) that read keys to their ends when all was whole again, in their order.
+    They count as operations, too, and need not be among the others. A reader misses no key that it never asked for.
     """
     final = final or {}
     listed = [*operations, *(poll for polls in final.values() for poll in polls)]
@@ -293,14 +293,15 @@ def _gone(log: _Log, final: Mapping[Any, Sequence[Poll]]) -> Iterator[Finding]:
         return
     given = {send.offset: send for send in log.acknowledged}
     everywhere: set[int] = set()
-    for polls in final.values():
+    read = {reader: [poll for poll in polls if log.key in poll.asked] for reader, polls in final.items()}
+    for polls in read.values():
         got = {offset for poll in polls for offset, _ in poll.got.get(log.key, ())}
         everywhere |= got
         lost = [offset for offset in given if offset is not None and offset not in got]
         if lost and polls:
             offset = min(lost)
             yield Finding("lost", log.key, offset, (given[offset], polls[-1]), given[offset].message)
-    polls = [poll for each in final.values() for poll in each]
+    polls = [poll for each in read.values() for poll in each]
     nowhere = [offset for offset in log.first if offset not in everywhere and offset not in given]
     if nowhere and polls:
         offset = min(nowhere)
