@@ -16,10 +16,11 @@ and Kingsbury and Alvaro, "Elle: Inferring Isolation Anomalies from Experimental
 - strong-snapshot-isolation, strict-serializable (Papadimitriou 1979; Herlihy and Wing 1990): also no such cycle with
   the order of real time.
 
-On all levels every read is of what somebody wrote ("unwritten"), a transaction sees its own writes ("internal"; Adya,
-section 2.3.2, part of what a history is), no version is there twice ("duplicate-elements"), and the appends of one
-transaction to one key are there in its order ("torn-append"). Two reads that are no
-beginnings of one another ("incompatible-order") hold a version that was taken back, hence read committed forbids them.
+On all levels every read is of what somebody wrote ("unwritten"), and a transaction sees its own writes ("internal"; for
+Adya that is part of what a history is). No version is there twice ("duplicate-elements"), and the appends of one
+transaction to one key are there in its order ("torn-append"). Two reads that are no beginnings of one another
+("incompatible-order") hold a version that was taken back, and versions in a circle ("cyclic-versions") have no order in
+which they were committed: hence read committed forbids both.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Lists to which transactions append: the order of versions is what the longest read shows.
 
-A read of a list tells all versions up to the one read, so nothing need be guessed (Kingsbury and Alvaro 2020, section
-4.2.2: "traceable" and "recoverable"). Values of failed transactions are taken out of reads, which is G1a. Then the
-longest read of a key is its order of versions, if no value is in it twice and every other read is a beginning of it.
-Otherwise the key gives no edges, and the anomaly says why.
+A read of a list tells all versions up to the one read, so nothing need be guessed (Kingsbury and Alvaro 2020: lists are
+"traceable", and unique values make them "recoverable"). Values of failed transactions are taken out of reads, which is
+G1a. Then the longest read of a key is its order of versions, if no value is in it twice and every other read is a
+beginning of it. Otherwise the key gives no edges, and the anomaly says why.
 
 Appends that no ok read shows have no place in the order. With `unread`, those of transactions that took effect (ok
 ones, and unknown ones of which something was read) come after all that was read, in no order among themselves. Then a

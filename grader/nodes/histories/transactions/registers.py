@@ -1,7 +1,7 @@
 """Registers that transactions read and write: which versions came before which is inferred, as far as it can be.
 
 A read tells one version and not those before it, so that the order of versions stays partial (Kingsbury and Alvaro
-2020, section 5.2). Each value is written at most once per key, hence it is known who wrote what was read. Inferred is:
+2020, on registers). Each value is written at most once per key, hence it is known who wrote what was read. Inferred is:
 
 - The initial state, None, is before every other version.
 - Writes of one transaction to one key are in its order; all but the last are intermediate.

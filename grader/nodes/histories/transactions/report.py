@@ -28,7 +28,7 @@ DEFAULT = "serializable"
 class JudgedFile:
     """A file, its transactions, what the check found, and the seconds that reading and checking took.
 
-    `holds` are the levels that no anomaly found speaks against.
+    `holds` are the levels that forbid none of the anomalies found.
     """
 
     file: Path
@@ -64,12 +64,12 @@ class JudgedFile:
 
     @property
     def rest(self) -> str:
-        """What is left of a history that is not as asked: the strongest levels that it may have."""
+        """The strongest levels that a history still may have which is not as asked."""
         if not self.holds:
-            return "These anomalies are forbidden at every level of isolation."
+            return "Every isolation level forbids some of these anomalies."
         last = {levels.LEVELS[name].forbids: name for name in self.holds}  # of two that forbid the same, the later one
         strongest = [name for forbids, name in last.items() if not any(forbids < other for other in last)]
-        return f"Nothing here speaks against {says.listed(strongest)}."
+        return f"The history is consistent with {says.listed(strongest)}."
 
     def to_json(self) -> dict[str, Any]:
         """The object that `rankup history check --json` prints."""

@@ -102,7 +102,7 @@ def _cycle(edges: Sequence[Edge], transactions: ByIndex) -> str:
             f"{len(edges) - _MOST + 1} more such steps lead from T{edges[_MOST - 1].source} to T{edges[0].source}."
         )
     start = f"T{edges[0].source}"
-    parts.append(f"Together, {start} would have to come before itself.")
+    parts.append(f"So {start} would have to come before itself, which is impossible.")
     return " ".join(parts)
 
 

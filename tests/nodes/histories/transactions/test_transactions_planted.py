@@ -100,6 +100,11 @@ def test_a_value_twice_a_wrong_operation_and_an_unknown_level_are_refused() -> N
         find([], "queue")
 
 
+def test_nothing_has_no_anomaly() -> None:
+    assert find([], real_time=True, sessions=True) == []
+    assert check([Transaction(1, 0, "ok", ())], "strict-serializable").valid
+
+
 def test_edges_say_why() -> None:
     edges = {
         (edge.kind, edge.source, edge.target): edge for edge in graph(planted.LISTS["read skew"].transactions()).edges()
