@@ -34,7 +34,7 @@ def rest(result: Result) -> str:
         return "These anomalies are forbidden at every level of isolation."
     last = {LEVELS[name].forbids: name for name in result.kept}  # of two that forbid the same, the later one
     strongest = [name for forbids, name in last.items() if not any(forbids < other for other in last)]
-    return f"Nothing here speaks against {listed(strongest)}."
+    return f"The history is consistent with {listed(strongest)}."
 
 
 def title(result: Result) -> str:

@@ -307,7 +307,7 @@ def test_the_command_prints_writes_and_ends_with_a_status(tmp_path: Path) -> Non
         "aborted read",
         "crossing",
         "rolled back by its client",
-        "Nothing here speaks against read-uncommitted.",
+        "The history is consistent with read-uncommitted.",
     ):
         assert word in " ".join(done.stdout.split())
     assert len(history.read_text().splitlines()) > 120
