@@ -34,7 +34,7 @@ def cases(draw: Draw) -> Iterator[Case]:
 EXERCISE = Exercise(
     name="mend_the_tutorial",
     chapter="20",
-    title="Mend the tutorial: eight snippets that everybody copies",
+    title="Fix the tutorial: eight snippets that everybody copies",
     minutes=75,
     difficulty=2,
     cost="tens of seconds",

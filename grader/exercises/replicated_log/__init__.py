@@ -220,7 +220,7 @@ EXERCISE = Exercise(
         Check("polled", "Polled messages stay, and polls skip nothing: minorities, late messages", 4, _acts(*POLLED)),
         Check("restarts", "Crashes after any send or write: what is on disk", 4, _acts(*RESTARTS)),
         Check("once", "Duplicates, lost answers, late messages: each message is there once", 4, _once),
-        Check("available", "A majority serves from 3 s on, whoever is down or cut off", 3, _acts(*AVAILABLE)),
+        Check("available", "A majority serves from 3 s on, while the other nodes are down or cut off", 3, _acts(*AVAILABLE)),
         Check("converges", "5 s after a node was away, or the leader crashed, all nodes show all", 2, _acts(*CONVERGES)),
         Check("quiet", "A poll takes at most 2 messages when nothing else happens", 2, partial(quiet.cheap, kind=NODE)),
     ),

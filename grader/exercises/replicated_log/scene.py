@@ -101,7 +101,7 @@ class Logs(Staged):
         if gone and len(gone) == len(since):
             return (
                 f" {one.ask.node} sent messages only to {listed(sorted({m.dst for m in gone}))}, where none could "
-                "arrive. Send the request again to whoever leads then: clients do not retry."
+                "arrive. Send the request again to the node that leads then: clients do not retry."
             )
         return " Clients do not retry, so a node must go on with a request until it is done."
 

@@ -43,7 +43,7 @@ def crossing(bench: NodeBench, what: str, timers: int = 0, copies: int = 0) -> M
     after: dict[str, tuple[Ask, ...]] = {"c1": (ask("n1", drawn.append(x)), ask("n2", read(x)))}
     return _model(
         {**after, "c2": (ask("n2", read(x)),)},
-        "an append and a read after it, and a read beside them",
+        "an append and a read after it, and a read next to them",
         timers,
         0,
         copies,
