@@ -98,12 +98,14 @@ def test_a_serializable_store_shows_nothing_and_snapshots_only_write_skew() -> N
             assert Reading(transactions).classes <= allowed
 
 
+@pytest.mark.heavy
 def test_every_mistake_is_told_by_some_history() -> None:
     drawn = [case.expected for case in cases(Draw(3)) if case.group != "large"]
     for mistake in MISTAKES:
         assert any(each.told(mistake) != each.reading.classes for each in drawn), mistake
 
 
+@pytest.mark.heavy
 def test_histories_are_drawn_afresh_from_the_seed() -> None:
     first, again, other = ([case.arguments for case in cases(Draw(seed))] for seed in (1, 1, 2))
     assert first == again
@@ -165,6 +167,7 @@ def test_what_is_no_list_of_pairs() -> None:
             answer(history(SKEW), plain)
 
 
+@pytest.mark.heavy
 def test_a_mistake_is_named_where_all_answers_agree_with_it() -> None:
     drawn = [case.expected for case in cases(Draw(2)) if case.group not in ("large", "stores")]
 
