@@ -132,7 +132,10 @@ class Judging(History):
                     "time-out, end such a circle, and answer error 30 if need be."
                 )
                 return self.broken("not_available", text, one, expected="an answer within 5 s", got="none", why=False)
-        until = min(max(one.answered or 0.0 for one in crowd if one.client == client) for client in plans.CROWD)
+        there = {one.client for one in crowd}  # of a run that was made smaller, not all
+        until = min(
+            (max(one.answered or 0.0 for one in crowd if one.client == client) for client in there), default=0.0
+        )
         done = [one.answered for one in crowd if one.answer and one.answer.get("type") == "txn_ok" and one.answered]
         times = [self.plan.begin + 1.0, *sorted(time for time in done if time < until), until]
         for since, then in pairwise(times):
