@@ -56,6 +56,7 @@ EXERCISES = (
     "rollout_sync",
     "disaggregated_serving",
     "speculative_decoding",
+    "mend_the_tutorial",
 )
 FAMILIES = (
     "forged_frames",

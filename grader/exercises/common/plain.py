@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
+from grader import says
 from grader.lost import Lost
 from grader.ranks.program import Strided
 from grader.sandbox.frames import Other
@@ -49,7 +50,7 @@ def in_words(value: Any) -> str:
             return f"a tensor of shape {tuple(value.shape)} and dtype {value.storage.dtype}"
         case list():
             parts = [f"{part:.6g}" if isinstance(part, (int, float)) else in_words(part) for part in value[:3]]
-            return f"{len(value)} values ({', '.join(parts)}{', ...' if len(value) > 3 else ''})"
+            return f"{says.counted(len(value), 'value')} ({', '.join(parts)}{', ...' if len(value) > 3 else ''})"
         case int() | float() | str():
             return repr(value)[:60]
     return f"a {type(value).__name__}"

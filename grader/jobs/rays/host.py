@@ -31,7 +31,7 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
-from grader.jobs.rays import driver, environments, ids, observer, rendezvous
+from grader.jobs.rays import absent, driver, environments, ids, observer, rendezvous
 from grader.jobs.rays.sweep import found, sweep
 from grader.sandbox import frames, supervise
 
@@ -64,6 +64,7 @@ class _Supervisor:
         os.environ.update(
             observer.ENVIRONMENT, RAY_AUTH_TOKEN=os.urandom(20).hex(), RAY_RAYLET_PID=str(os.getpid())
         )  # fmt: skip
+        absent.give_way()
         importlib.import_module("ray")  # reads the environment once, here, for all that is forked
         ids.leave_the_generator_alone()
         births, entry = self._listen("births", LAUNCH), self._listen("rendezvous", rendezvous.PATH)

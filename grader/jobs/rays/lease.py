@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import os
+import re
 import threading
 import time
 from collections import deque
@@ -37,6 +38,7 @@ STDOUT_BYTES = 2**20
 NOT_INSTALLED = "Not run, because Ray is not installed. Install it with `pip install 'rankup[jobs]'`."
 LOAD_SECONDS, REQUEST_SECONDS, END_SECONDS = 60.0, 20.0, 20.0
 IDLE_SECONDS = 0.25
+COLOR = re.compile(r"[^\w\s]?\[\d+m")  # around the name of a task or an actor, in Ray's errors
 MOST_SAID = 10_000  # messages at the rendezvous in one call
 BEYOND = {
     "memory": "Ray and the submission used {used:,.0f} MiB of memory, and at most {allowed:,.0f} MiB are allowed. Keep "
@@ -287,5 +289,6 @@ class Driver:
 
 def _short(text: str) -> str:
     """Of a text with a traceback, as Ray's errors have it, the last line."""
-    lines = [line for line in text.strip().splitlines() if line.strip()]
-    return (lines[-1] if "Traceback" in text or len(lines) > 3 else " ".join(lines))[:500] if lines else ""
+    lines = [line for line in COLOR.sub("", text).strip().splitlines() if line.strip()]
+    from_a_task = "Traceback" in text or (bool(lines) and lines[0].startswith("ray::"))
+    return (lines[-1] if from_a_task or len(lines) > 3 else " ".join(lines))[:500] if lines else ""

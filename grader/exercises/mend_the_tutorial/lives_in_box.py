@@ -1,0 +1,145 @@
+"""Saves with the learner's function in processes that are killed. Runs in the supervisor, which never loads it."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from grader.ranks.lives import Life, Lives
+from grader.ranks.lives import disk as disks
+from grader.ranks.lives.calls import SYNCS
+
+NAME = "model.pt"
+
+
+class Name(str):
+    """A path as text that also has what pathlib's paths have."""
+
+    __slots__ = ()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(Path(str(self)), name)
+
+    def __truediv__(self, name: str) -> Path:
+        return Path(self) / name
+
+
+def described(value: Any) -> str:
+    """A state as text, whatever the order of its keys: numbers, and every tensor's shape and bytes."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(sorted(f"{key!r}: {described(each)}" for key, each in value.items())) + "}"
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(map(described, value)) + "]"
+    if isinstance(value, torch.Tensor):
+        raw = value.detach().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
+        return f"{value.dtype} {tuple(value.shape)} {hashlib.sha256(raw).hexdigest()[:16]}"
+    return repr(value)
+
+
+def _made(base: torch.Tensor, version: int) -> tuple[torch.nn.Module, torch.optim.Optimizer]:
+    """A model and an optimizer that has made `version` steps with momentum."""
+    model = torch.nn.Sequential(torch.nn.Linear(base.shape[1], base.shape[0]), torch.nn.BatchNorm1d(base.shape[0]))
+    with torch.no_grad():
+        model[0].weight.copy_(base + version)
+        model[0].bias.fill_(version)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1, momentum=0.9)
+    for step in range(version):
+        optimizer.zero_grad()
+        (model(base + step) * base[:, :1].sum()).square().sum().backward()
+        optimizer.step()
+    return model, optimizer
+
+
+def wanted(base: torch.Tensor, version: int) -> str:
+    model, optimizer = _made(base, version)
+    return described({"model": model.state_dict(), "optimizer": optimizer.state_dict()})
+
+
+# ---- acts: what a life does
+
+
+def _save(functions: dict[str, Any], folder: Path, base: torch.Tensor, version: int) -> None:
+    model, optimizer = _made(base, version)
+    functions["save"](model, optimizer, Name(folder / NAME))
+
+
+def _load(functions: dict[str, Any], folder: Path) -> str:
+    """What the file holds, in words, or why it cannot be read."""
+    path = folder / NAME
+    if not path.is_file():
+        return "nothing"
+    try:
+        return described(torch.load(path, weights_only=True))
+    except Exception as error:
+        text = str(error).strip().splitlines()
+        return f"not a whole file: {type(error).__name__}{': ' + text[0][:80] if text else ''}"
+
+
+# ---- what the supervisor does with them
+
+
+def _new(files: disks.Files) -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="room-")) / "checkpoints"
+    disks.write(folder, files)
+    return folder
+
+
+class _Read:
+    """Files, read once each in a life of their own."""
+
+    def __init__(self, lives: Lives) -> None:
+        self._lives, self._known = lives, dict[bytes | str | None, str]()
+
+    def __call__(self, files: disks.Files) -> str:
+        content = files.get(NAME)
+        if content not in self._known:
+            folder = _new({NAME: content} if isinstance(content, bytes) else {})
+            self._known[content] = str(self._lives.run(_load, folder, rooms=[folder.parent]).values[0])
+            shutil.rmtree(folder.parent)
+        return self._known[content]
+
+
+def saved(lives: Lives, base: torch.Tensor, ranks: int, old: int, new: int, most: int) -> dict[str, Any]:
+    """A save over an older file (`old` is 0: over nothing), whole and with a kill of rank 0 before some of its file
+    operations, of which there are about `most`."""
+    read, before = _Read(lives), disks.Files()
+    if old:
+        folder = _new({})
+        _ = lives.run(_save, folder, base, old, ranks=ranks, rooms=[folder.parent]).values
+        before = {NAME: disks.read(folder).get(NAME)} if NAME in disks.read(folder) else {}
+    folder = _new(before)
+    whole = lives.run(_save, folder, base, new, ranks=ranks, folder=folder, rooms=[folder.parent])
+    _ = whole.values
+    calls = [[step.call, step.name] for step in whole.steps if step.rank == 0]
+    told: dict[str, Any] = {
+        "calls": calls,
+        "others": [[step.rank, step.call, step.name] for step in whole.steps if step.rank],
+        "file": read(disks.read(folder)),
+        "after": read(whole.after_a_power_cut),
+        "points": [],
+        "wanted": {"nothing": 0, wanted(base, old): old, wanted(base, new): new},
+    }
+    for number in _points(calls, most):
+        folder = _new(before)
+        life = lives.run(_save, folder, base, new, ranks=ranks, folder=folder, rooms=[folder.parent], kill=(0, number))
+        told["points"].append(_point(number, life, read(disks.read(folder)), read(life.after_a_power_cut)))
+        shutil.rmtree(folder.parent)
+    return told
+
+
+def _point(number: int, life: Life, file: str, power: str) -> dict[str, Any]:
+    returned = [each.rank for each in life.processes if each.event.get("event") == "returned"]
+    return {"number": number, "file": file, "power": power, "returned": returned}
+
+
+def _points(calls: list[list[str]], most: int) -> list[int]:
+    """Before which operations rank 0 is killed: some, the first after the file has its name, and each sync."""
+    some = {round(i * (len(calls) - 1) / max(1, most - 1)) for i in range(most)} if calls else set[int]()
+    telling = {at for at, (call, name) in enumerate(calls) if call in SYNCS or name == NAME}
+    after = {at + 1 for at in telling if at + 1 < len(calls)}
+    return sorted(some | set(sorted(telling | after)[-8:]))

@@ -1,0 +1,136 @@
+"""Judges save: what is in the file after a kill of rank 0, or a power cut, before any of its file operations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from grader import says
+from grader.exercise import Draw
+from grader.ranks.program import Strided
+from grader.worlds.cases import Case
+from grader.worlds.ranks import Outcome, RankBench
+
+NAME = "model.pt"
+OLD, NEW = 1, 2  # what is saved: a model after so many steps
+RENAMES = ("rename", "renameat", "renameat2")
+SYNCS = ("fsync", "fdatasync", "syncfs", "sync")
+BROKEN = "not a whole file: "  # as the harness tells it, before what torch.load raised
+MOST = 4  # kills beside those at the telling operations
+
+
+def cases(draw: Draw) -> Iterator[Case]:
+    """One case is a series of saves."""
+    base = Strided.of(draw.generator("base").uniform(-2, 2, (4, 3)).astype(np.float32))
+    for ranks, old in ((1, 0), (2, OLD), (3, OLD)):
+        label = f"{says.counted(ranks, 'rank')}, {'an older file is there' if old else 'no file is there'}"
+        given = (base, ranks, old, NEW, MOST if ranks == 2 else 0)
+        yield Case("save", label, (given,), engine="gloo", by="saved", telling=False)
+
+
+def save(bench: RankBench) -> Outcome:
+    """Rank 0 alone writes, the file is whole at every moment, and nobody returns before it is safe."""
+    for case, result in bench.calls("save"):
+        told = result.returned[0]
+        known = {**told["wanted"]}
+        _written_by_rank_0(bench, case, told)
+        _content(bench, case, told, known)
+        for point in told["points"]:
+            _whole(bench, case, told, known, point)
+        if known.get(told["after"]) != NEW:
+            text = f"With {case.label}: after a power cut that came when save() had returned, {NAME} holds {_held(told['after'], known)}. Call fsync on the new file before you rename it."
+            raise bench.lost(case, "not_durable", text, 0, "the new state", _held(told["after"], known))
+        _renamed_and_synced(bench, case, told)
+        for point in told["points"]:
+            _waited(bench, case, told, point)
+    return bench.picture("save", 2)
+
+
+def _written_by_rank_0(bench: RankBench, case: Case, told: dict[str, Any]) -> None:
+    if told["others"]:
+        rank, call, name = told["others"][0]
+        text = (
+            f"With {case.label}: rank {rank} called {call} on {name or 'the folder'}. Two ranks that write the same file "
+            "at the same time leave a mixture. Let rank 0 alone write."
+        )
+        raise bench.lost(case, "wrong_result", text, rank, "rank 0 alone writes", f"rank {rank}: {call} {name}")
+
+
+def _content(bench: RankBench, case: Case, told: dict[str, Any], known: dict[str, int]) -> None:
+    if known.get(told["file"]) == NEW:
+        return
+    held = _held(told["file"], known)
+    text = (
+        f'With {case.label}: after save() the file holds {held}. Write torch.save of {{"model": model.state_dict(), '
+        '"optimizer": optimizer.state_dict()}, so that it has exactly this name.'
+    )
+    raise bench.lost(case, "wrong_result", text, 0, "the state of model and optimizer", held)
+
+
+def _held(text: str, known: dict[str, int]) -> str:
+    version = known.get(text)
+    if version is not None:
+        return {NEW: "the new state", 0: "nothing"}.get(version, "the old state")
+    return f"an incomplete file ({text[len(BROKEN) :]})" if text.startswith(BROKEN) else "another state"
+
+
+def _when(told: dict[str, Any], number: int) -> str:
+    """Before which of rank 0's operations, in words."""
+    calls = [
+        f"{call.replace('at2', '').replace('at', '') if call in RENAMES else call} {name or 'the folder'}".strip()
+        for call, name in told["calls"]
+    ]
+    done = says.listed(calls[max(0, number - 2) : number]) or "nothing"
+    return f"before file operation {number + 1} of {len(calls)} of rank 0 ({calls[number]}; done before it: {'..., ' if number > 2 else ''}{done})"
+
+
+def _whole(bench: RankBench, case: Case, told: dict[str, Any], known: dict[str, int], point: dict[str, Any]) -> None:
+    allowed = (NEW, OLD if "older" in case.label else 0)
+    for what, how, todo in (
+        ("file", "a kill", f"Write to another name in the same folder, and rename that to {NAME} when it is complete"),
+        ("power", "a power cut", "Call fsync on the new file before you rename it"),
+    ):
+        if known.get(point[what]) in allowed:
+            continue
+        held = _held(point[what], known)
+        text = f"With {case.label}: after {how} {_when(told, point['number'])}, {NAME} holds {held}. {todo}."
+        raise bench.lost(case, "not_durable", text, 0, "the old file or the new one", held)
+
+
+def _renamed_and_synced(bench: RankBench, case: Case, told: dict[str, Any]) -> None:
+    calls = told["calls"]
+    renamed = _last_rename(calls)
+    if renamed < 0:
+        text = f"With {case.label}: rank 0 never renamed a file to {NAME}. A rename replaces the old file in one step."
+        raise bench.lost(case, "not_durable", text, 0, f"rename to {NAME}", "no rename")
+    if _synced(calls) < 0:
+        text = (
+            f"With {case.label}: after the rename, rank 0 did not call fsync on the folder. The new name is an entry of "
+            "the folder, and may be lost in a power cut until the folder is synced. Open the folder, and fsync it."
+        )
+        raise bench.lost(case, "not_durable", text, 0, "fsync of the folder after the rename", "none")
+
+
+def _last_rename(calls: list[list[str]]) -> int:
+    return max((at for at, (call, name) in enumerate(calls) if call in RENAMES and name == NAME), default=-1)
+
+
+def _synced(calls: list[list[str]]) -> int:
+    """The place of the folder's sync after the rename, -1 if there is none."""
+    after = range(_last_rename(calls) + 1, len(calls))
+    return next((at for at in after if calls[at][0] in SYNCS and calls[at][1] == ""), -1)
+
+
+def _waited(bench: RankBench, case: Case, told: dict[str, Any], point: dict[str, Any]) -> None:
+    early = [rank for rank in point["returned"] if rank]
+    if early and point["number"] <= _synced(told["calls"]):
+        text = (
+            f"With {case.label}: save() had returned on rank {early[0]} {_when(told, point['number'])}. That rank may now "
+            "read the file, or go on and lose its place, while the file is not there yet. Let every rank wait for rank 0, "
+            "for example in a barrier after the last fsync."
+        )
+        raise bench.lost(
+            case, "not_durable", text, early[0], "nobody returns before the file is safe", f"rank {early[0]} returned"
+        )
