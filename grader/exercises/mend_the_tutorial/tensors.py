@@ -142,9 +142,14 @@ def _loss_of(
         raise bench.lost(case, "wrong_result", text.strip(), rank, other, one)
     joined, held = checks.field(result, rank, "joined"), checks.array(checks.field(result, rank, "gradient"))
     if joined is not True or held is None:
+        todo = (
+            "Compute the loss from the logits while autograd records: without detach(), item() and torch.no_grad()."
+            if counts[rank]
+            else "Return a zero that is computed from the logits, such as logits.sum() * 0."
+        )
         text = (
             f"With {case.label}: the loss on rank {rank} does not depend on the logits, so backward() gives them no "
-            f"gradient. {who} Return a zero that is computed from the logits, such as logits.sum() * 0."
+            f"gradient. {who} {todo}"
         )
         raise bench.lost(
             case, "wrong_result", text, rank, "zero gradients" if not counts[rank] else "gradients", "none"
@@ -179,8 +184,8 @@ def _why(got: float, rank: int, sums: list[tuple[float, Array]], counts: list[in
         ),
     ]
     if np.isnan(got):
-        return "Nothing may be divided by a count of zero."
+        return "Divide by the count only where it is not zero."
     for value, text in known:
         if np.isclose(got, value, rtol=1e-5, atol=1e-12):
             return text
-    return "Return N times this rank's sum, divided by the count of all ranks."
+    return "Return N times this rank's sum over the tokens whose mask is True, divided by the count of all ranks."
