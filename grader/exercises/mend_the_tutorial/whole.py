@@ -200,10 +200,11 @@ def _submitted(one: _Reading) -> None:
         text = f"Ray ran {says.counted(tasks, 'task')}. Submit one task for each file, which reads that file alone."
         raise _lost(one, "wrong_result", text, says.counted(files, "task"), says.counted(tasks, "task"))
     if one.submitted < files:
+        at_once = "one after another" if one.submitted <= 1 else f"at most {one.submitted} at a time"
         text = (
-            f"while no task could run, only {one.submitted} of {files} tasks had been submitted, and no other one came. So "
-            "the driver waits for a task before it submits the next one, and the files are read one after another. Submit "
-            "all tasks first, and call ray.get once, for all of them."
+            f"while no task could run, {one.submitted} of {files} tasks had been submitted, and no other one came. So the "
+            f"driver waits for a result before it submits the others, and the files are read {at_once}. Submit all tasks "
+            "first, and call ray.get once, for all of them."
         )
         raise _lost(one, "no_overlap", text, f"{files} tasks before the first result", f"{one.submitted}")
     late = tasks - one.submitted
