@@ -52,8 +52,8 @@ def _written_by_rank_0(bench: RankBench, case: Case, told: dict[str, Any]) -> No
     if told["others"]:
         rank, call, name = told["others"][0]
         text = (
-            f"With {case.label}: rank {rank} called {call} on {name or 'the folder'}. Two ranks that write the same file "
-            "at the same time leave a mixture. Let rank 0 alone write."
+            f"With {case.label}: rank {rank} called {_plain(call)} on {name or 'the folder'}. Rank 0 alone writes. Let the "
+            "other ranks only wait for it."
         )
         raise bench.lost(case, "wrong_result", text, rank, "rank 0 alone writes", f"rank {rank}: {call} {name}")
 
@@ -76,12 +76,14 @@ def _held(text: str, known: dict[str, int]) -> str:
     return f"an incomplete file ({text[len(BROKEN) :]})" if text.startswith(BROKEN) else "another state"
 
 
+def _plain(call: str) -> str:
+    """A system call as people call it: openat is open, renameat2 is rename."""
+    return call.removesuffix("2").removesuffix("at") if call in (*RENAMES, "openat", "openat2") else call
+
+
 def _when(told: dict[str, Any], number: int) -> str:
     """Before which of rank 0's operations, in words."""
-    calls = [
-        f"{call.replace('at2', '').replace('at', '') if call in RENAMES else call} {name or 'the folder'}".strip()
-        for call, name in told["calls"]
-    ]
+    calls = [f"{_plain(call)} {name or 'the folder'}".strip() for call, name in told["calls"]]
     done = says.listed(calls[max(0, number - 2) : number]) or "nothing"
     return f"before file operation {number + 1} of {len(calls)} of rank 0 ({calls[number]}; done before it: {'..., ' if number > 2 else ''}{done})"
 
@@ -126,10 +128,11 @@ def _synced(calls: list[list[str]]) -> int:
 def _waited(bench: RankBench, case: Case, told: dict[str, Any], point: dict[str, Any]) -> None:
     early = [rank for rank in point["returned"] if rank]
     if early and point["number"] <= _synced(told["calls"]):
+        named = point["number"] > _last_rename(told["calls"])
+        danger = "A power cut may still take the new file's name" if named else f"The new file is not at {NAME} yet"
         text = (
-            f"With {case.label}: save() had returned on rank {early[0]} {_when(told, point['number'])}. That rank may now "
-            "read the file, or go on and lose its place, while the file is not there yet. Let every rank wait for rank 0, "
-            "for example in a barrier after the last fsync."
+            f"With {case.label}: save() had returned on rank {early[0]} {_when(told, point['number'])}. {danger}. Let every "
+            "rank wait for rank 0, for example in a barrier after the last fsync."
         )
         raise bench.lost(
             case, "not_durable", text, early[0], "nobody returns before the file is safe", f"rank {early[0]} returned"
