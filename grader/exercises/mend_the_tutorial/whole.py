@@ -207,7 +207,7 @@ def _values(one: _Reading, found: Any) -> None:
 def _submitted(one: _Reading) -> None:
     files, tasks = len(one.files), len(one.tasks)
     if tasks < files or tasks >= max(2, 2 * files) + (files == 0):
-        text = f"Ray ran {says.counted(tasks, 'task')}. Submit one task for each file, which reads that file alone."
+        text = f"Ray ran {says.counted(tasks, 'task')}, calls of actors not counted. Submit one task for each file, which reads that file alone."
         raise _lost(one, "wrong_result", text, says.counted(files, "task"), says.counted(tasks, "task"))
     if one.submitted < files:
         at_once = "one after another" if one.submitted <= 1 else f"at most {one.submitted} at a time"
