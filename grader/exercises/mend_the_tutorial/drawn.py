@@ -77,13 +77,17 @@ def _served(draw: Draw, dtype: str) -> Case:
 
 
 def _trained(draw: Draw, n: int, engine: str, label: str, how: How) -> Case:
-    """Ranks whose batches differ in size, and choose another layer in every step. With plain SGD all of them choose the
-    same one in the last step; with momentum, zeros would not be the same as None there."""
-    together = None if how.momentum else 2
+    """Ranks whose batches differ in size, and choose another layer in every step. In the last step all of them choose the
+    same one: with momentum and decay, zeros for the other one are not the same as None. With momentum they all do so in
+    the first step, too: which layers have gradients is not what it was there."""
+    together, steps = ((0, 3), 4) if how.momentum else ((2,), 3)
     random = draw.generator(f"trained {label}")
     parameters = [random.standard_normal(shape) for shape in SHAPES]
     batches = [
-        [_batch(random, 1 + (3 * rank + 2 * step) % 5, (rank + step) % 2 == 0 or together == step) for step in range(3)]
+        [
+            _batch(random, 1 + (3 * rank + 2 * step) % 5, (rank + step) % 2 == 0 or step in together)
+            for step in range(steps)
+        ]
         for rank in range(n)
     ]
     given = tuple(

@@ -122,14 +122,30 @@ def saved(lives: Lives, base: torch.Tensor, ranks: int, old: int, new: int, most
         "file": read(disks.read(folder)),
         "after": read(whole.after_a_power_cut),
         "points": [],
-        "wanted": {"nothing": 0, wanted(base, old): old, wanted(base, new): new},
+        "again": [],
+        "wanted": {"nothing": 0, wanted(base, old): old, wanted(base, new): new, wanted(base, new + 1): new + 1},
     }
     for number in _points(calls, most):
         folder = _new(before)
         life = lives.run(_save, folder, base, new, ranks=ranks, folder=folder, rooms=[folder.parent], kill=(0, number))
         told["points"].append(_point(number, life, read(disks.read(folder)), read(life.after_a_power_cut)))
+        if number == _before_the_rename(calls) and ranks > 1:
+            told["again"].append([number, _again(lives, read, folder, base, new + 1)])
         shutil.rmtree(folder.parent)
     return told
+
+
+def _again(lives: Lives, read: _Read, folder: Path, base: torch.Tensor, version: int) -> str:
+    """What the file holds after one more save in a folder in which a save was killed, or what that save raised."""
+    event = lives.run(_save, folder, base, version, folder=folder, rooms=[folder.parent]).processes[0].event
+    if event.get("event") != "returned":
+        return f"raised: {str(event.get('text'))[:80]}"
+    return read(disks.read(folder))
+
+
+def _before_the_rename(calls: list[list[str]]) -> int:
+    """The place of the first operation on the file's own name, before which all of the new file is written."""
+    return next((at for at, (_, name) in enumerate(calls) if name == NAME), -1)
 
 
 def _point(number: int, life: Life, file: str, power: str) -> dict[str, Any]:

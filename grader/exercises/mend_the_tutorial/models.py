@@ -105,12 +105,28 @@ def _server_why(
             return "Its gradient is None in this call, and it moved by gradients of earlier calls. Leave it alone."
         return "Its gradient is None in this call. Leave it alone."
     if _same(mine, now[place]):
-        return "It is unchanged. Write into the parameter itself, as p.sub_() does: `p = p - lr * g` only gives a new tensor the name p."
+        return _unchanged(got, now, gradients)
     if _same(mine, (now[place] + lr * last).astype(now[place].dtype)):
         return "It moved along its gradient. Plain SGD subtracts lr times the gradient."
     if len(seen) > 1 and _same(mine, (now[place] - lr * sum(seen)).astype(now[place].dtype)):
         return "It moved by the sum of all gradients so far. Use this call's gradient alone."
-    return "Subtract lr times the gradient of the same place in model.parameters()."
+    for call, rate in enumerate(rates[: len(gradients) - 1], 1):
+        if _same(mine, (now[place] - rate * last).astype(now[place].dtype)):
+            return f"It moved by {rate:g} times its gradient, and {rate:g} was the lr of call {call}. In this call lr is {lr:g}."
+    return "Subtract lr times this call's gradient of this parameter, and nothing else."
+
+
+def _unchanged(got: Sequence[Any], now: Sequence[Array], gradients: Sequence[Gradients]) -> str:
+    """What to say of a parameter that this call did not change: whether it changed others, and whether earlier calls did."""
+    to_step = [place for place, each in enumerate(gradients[-1]) if each is not None and place < len(got)]
+    if not all(_same(got[place], now[place]) for place in to_step):
+        return "This call did not change it, although its gradient is not None. Step each parameter whose gradient is not None."
+    if len(gradients) > 1:
+        return "Earlier calls of apply() changed the parameters, and this call changed none of them. Each call is one step."
+    return (
+        "No parameter of the model has changed. Write into the model's own parameters, for example with p.sub_() under "
+        "torch.no_grad(). A line such as `p = p - lr * g` changes no parameter: it gives the name p to a new tensor."
+    )
 
 
 # ---- train
@@ -157,6 +173,11 @@ def _train_why(case: Case, got: list[Any], rank: int) -> str:
         )
     if _all_same(got, parameters):
         return "They are unchanged. Call optimizer.step() when .grad holds the averaged gradients."
+    if _all_same(got, training.train(parameters, how, batches, zeros=True)[0]):
+        return (
+            "No rank has a gradient for it in the last step, and yet that step changed it: its gradient was zeros, and "
+            "momentum and weight decay moved it. Clear gradients to None, as optimizer.zero_grad() does by default."
+        )
     return "In each step, clear the gradients, call backward(), average each gradient over the ranks, and step."
 
 
@@ -242,6 +263,12 @@ def _changed(bench: RankBench, case: Case, name: str, got: Any, right: Array) ->
         raise bench.lost(
             case, "wrong_result", text, 0, "the values at the call of snapshot()", "the model's values now"
         )
-    told = "None" if got is None else f"shape {tuple(got.shape)}, {got.dtype}"
-    text = f"The snapshot's {name} is not what the model had ({told}). Keep shape, dtype and every bit."
+    had = f"shape {tuple(right.shape)} and dtype {right.dtype}"
+    told = "no values" if got is None else f"shape {tuple(got.shape)} and dtype {got.dtype}"
+    text = (
+        f"The snapshot's {name} has other values than the model had."
+        if told == had
+        else f"The snapshot's {name} has {told}. In the model it has {had}."
+    )
+    text += " Keep the shape, the dtype and every value."
     raise bench.lost(case, "wrong_result", text, 0, f"shape {right.shape}, {right.dtype}", told)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,10 +15,13 @@ from grader.worlds.cases import Case
 from grader.worlds.ranks import Outcome, RankBench
 
 NAME = "model.pt"
-OLD, NEW = 1, 2  # what is saved: a model after so many steps
+OLD, NEW, NEXT = 1, 2, 3  # what is saved: a model after so many steps
 RENAMES = ("rename", "renameat", "renameat2")
+OPENS = ("open", "openat", "openat2", "creat")
+RAISED = "raised: "  # as the harness tells it
 SYNCS = ("fsync", "fdatasync", "syncfs", "sync")
 BROKEN = "not a whole file: "  # as the harness tells it, before what torch.load raised
+WRITTEN = ["'model'", "'optimizer'"]  # the keys
 MOST = 4  # kills beside those at the telling operations
 
 
@@ -43,6 +47,7 @@ def save(bench: RankBench) -> Outcome:
             text = f"With {case.label}: after a power cut that came when save() had returned, {NAME} holds {_held(told['after'], known)}. Call fsync on the new file before you rename it."
             raise bench.lost(case, "not_durable", text, 0, "the new state", _held(told["after"], known))
         _renamed_and_synced(bench, case, told)
+        _once_more(bench, case, told, known)
         for point in told["points"]:
             _waited(bench, case, told, point)
     return bench.picture("save", 2)
@@ -52,8 +57,8 @@ def _written_by_rank_0(bench: RankBench, case: Case, told: dict[str, Any]) -> No
     if told["others"]:
         rank, call, name = told["others"][0]
         text = (
-            f"With {case.label}: rank {rank} called {call} on {name or 'the folder'}. Two ranks that write the same file "
-            "at the same time leave a mixture. Let rank 0 alone write."
+            f"With {case.label}: rank {rank} called {_plain(call)} on {name or 'the folder'}. Rank 0 alone writes. Let the "
+            "other ranks only wait for it."
         )
         raise bench.lost(case, "wrong_result", text, rank, "rank 0 alone writes", f"rank {rank}: {call} {name}")
 
@@ -63,8 +68,8 @@ def _content(bench: RankBench, case: Case, told: dict[str, Any], known: dict[str
         return
     held = _held(told["file"], known)
     text = (
-        f'With {case.label}: after save() the file holds {held}. Write torch.save of {{"model": model.state_dict(), '
-        '"optimizer": optimizer.state_dict()}, so that it has exactly this name.'
+        f'With {case.label}: after save() {NAME} holds {held}. Write torch.save of {{"model": model.state_dict(), '
+        '"optimizer": optimizer.state_dict()}, and nothing else, and rename that file to this name.'
     )
     raise bench.lost(case, "wrong_result", text, 0, "the state of model and optimizer", held)
 
@@ -72,16 +77,36 @@ def _content(bench: RankBench, case: Case, told: dict[str, Any], known: dict[str
 def _held(text: str, known: dict[str, int]) -> str:
     version = known.get(text)
     if version is not None:
-        return {NEW: "the new state", 0: "nothing"}.get(version, "the old state")
-    return f"an incomplete file ({text[len(BROKEN) :]})" if text.startswith(BROKEN) else "another state"
+        return {NEXT: "the second save's state", NEW: "the new state", 0: "nothing"}.get(version, "the old state")
+    if text.startswith(BROKEN):
+        return f"a file that torch.load cannot read with weights_only=True ({text[len(BROKEN) :]})"
+    keys = _keys(text)
+    return (
+        "other values than the model and the optimizer have"
+        if keys == WRITTEN
+        else f"a dict with the keys {says.listed(keys)}"
+    )
+
+
+def _keys(text: str) -> list[str]:
+    """The keys of a dict that the harness has written as text, not those of the dicts in it."""
+    found, depth, last = list[str](), 0, ""
+    for part in re.findall(r"'[^']*'|[{}\[\]():]", text):
+        if part == ":" and depth == 1 and last.startswith("'"):
+            found.append(last)
+        depth += (part in "{[(") - (part in "}])")
+        last = part
+    return sorted(found)
+
+
+def _plain(call: str) -> str:
+    """A system call as people call it: openat is open, renameat2 is rename."""
+    return call.removesuffix("2").removesuffix("at") if call in (*RENAMES, "openat", "openat2") else call
 
 
 def _when(told: dict[str, Any], number: int) -> str:
     """Before which of rank 0's operations, in words."""
-    calls = [
-        f"{call.replace('at2', '').replace('at', '') if call in RENAMES else call} {name or 'the folder'}".strip()
-        for call, name in told["calls"]
-    ]
+    calls = [f"{_plain(call)} {name or 'the folder'}".strip() for call, name in told["calls"]]
     done = says.listed(calls[max(0, number - 2) : number]) or "nothing"
     return f"before file operation {number + 1} of {len(calls)} of rank 0 ({calls[number]}; done before it: {'..., ' if number > 2 else ''}{done})"
 
@@ -105,12 +130,37 @@ def _renamed_and_synced(bench: RankBench, case: Case, told: dict[str, Any]) -> N
     if renamed < 0:
         text = f"With {case.label}: rank 0 never renamed a file to {NAME}. A rename replaces the old file in one step."
         raise bench.lost(case, "not_durable", text, 0, f"rename to {NAME}", "no rename")
+    if not any(call in OPENS for call, _ in calls[:renamed]):
+        text = (
+            f"With {case.label}: rank 0 renamed a file to {NAME} that it had not written in the same folder. A rename works "
+            "inside one file system only, and shutil.move copies where it does not work. Write the new file next to "
+            f"{NAME}."
+        )
+        raise bench.lost(case, "not_durable", text, 0, "a new file in the same folder", "a file from another folder")
     if _synced(calls) < 0:
         text = (
             f"With {case.label}: after the rename, rank 0 did not call fsync on the folder. The new name is an entry of "
             "the folder, and may be lost in a power cut until the folder is synced. Open the folder, and fsync it."
         )
         raise bench.lost(case, "not_durable", text, 0, "fsync of the folder after the rename", "none")
+
+
+def _once_more(bench: RankBench, case: Case, told: dict[str, Any], known: dict[str, int]) -> None:
+    """A save in the folder in which a save was killed: what that has left there must not be in the way."""
+    for number, said in told["again"]:
+        if known.get(said) == NEXT:
+            continue
+        before = f"one save was killed {_when(told, number)}, and another save, with other values, followed in the same folder"
+        how = (
+            f"The second save raised {said[len(RAISED) :]}"
+            if said.startswith(RAISED)
+            else f"After it, {NAME} holds {'the values of the killed save' if known.get(said) == NEW else _held(said, known)}"
+        )
+        text = (
+            f"With {case.label}: {before}. {how}. The killed save may leave its new file behind. Begin with an empty file, "
+            'as open(name, "wb") does, or take another name each time.'
+        )
+        raise bench.lost(case, "not_durable", text, 0, "the new state", how)
 
 
 def _last_rename(calls: list[list[str]]) -> int:
@@ -126,10 +176,11 @@ def _synced(calls: list[list[str]]) -> int:
 def _waited(bench: RankBench, case: Case, told: dict[str, Any], point: dict[str, Any]) -> None:
     early = [rank for rank in point["returned"] if rank]
     if early and point["number"] <= _synced(told["calls"]):
+        named = point["number"] > _last_rename(told["calls"])
+        danger = "A power cut may still take the new file's name" if named else f"The new file is not at {NAME} yet"
         text = (
-            f"With {case.label}: save() had returned on rank {early[0]} {_when(told, point['number'])}. That rank may now "
-            "read the file, or go on and lose its place, while the file is not there yet. Let every rank wait for rank 0, "
-            "for example in a barrier after the last fsync."
+            f"With {case.label}: save() had returned on rank {early[0]} {_when(told, point['number'])}. {danger}. Let every "
+            "rank wait for rank 0, for example in a barrier after the last fsync."
         )
         raise bench.lost(
             case, "not_durable", text, early[0], "nobody returns before the file is safe", f"rank {early[0]} returned"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from grader import says
@@ -24,6 +26,14 @@ def _through(got: int, right: int) -> str:
     return ""
 
 
+def _listed(found: Any) -> str:
+    """A list with its numbers as Python writes them, because whether they are ints is what is asked; others in words."""
+    if not isinstance(found, list):
+        return plain.in_words(found)
+    parts = [repr(each) if isinstance(each, (int, float)) else plain.in_words(each) for each in found[:4]]
+    return f"the list [{', '.join(parts)}{', ...' if len(found) > 4 else ''}]"
+
+
 def share_labels(bench: RankBench) -> Outcome:
     """Every rank returns rank 0's labels as int64, bit for bit."""
     for case, result in bench.calls("share_labels"):
@@ -35,16 +45,16 @@ def share_labels(bench: RankBench) -> Outcome:
             if got is None or got.shape != right.shape or got.dtype != right.dtype:
                 told = plain.in_words(found)
                 text = (
-                    f"With {case.label}: share_labels on rank {rank} returned {told}. It must return a tensor of shape "
-                    f"({len(right)},) and dtype int64. Receive into a tensor of that shape and dtype."
+                    f"With {case.label}: share_labels on rank {rank} returned {told}. Return a tensor of shape "
+                    f"({len(right)},) and dtype int64 on every rank{', also for n = 0' * (not len(right))}."
                 )
                 raise bench.lost(case, "wrong_result", text, rank, wanted, told)
             if not np.array_equal(got, right):
                 place = int(np.flatnonzero(got != right)[0])
                 one, other = int(got[place]), int(right[place])
                 text = (
-                    f"With {case.label}: on rank {rank}, label {place} is {one:,}. On rank 0 it is {other:,}."
-                    f"{_through(one, other) or ' Return what rank 0 sent, unchanged.'}"
+                    f"With {case.label}: rank {rank} returned {one:,} as label {place}. Rank 0 was given {other:,}."
+                    f"{_through(one, other) or ' Return the labels of rank 0, unchanged, on every rank.'}"
                 )
                 raise bench.lost(case, "wrong_result", text, rank, f"{other:,}", f"{one:,}")
     return bench.picture("share_labels", 3)
@@ -57,16 +67,16 @@ def gather_counts(bench: RankBench) -> Outcome:
         right: list[int] = case.expected
         for rank, found in enumerate(result.returned):
             if rank and found is not None:
-                told = plain.in_words(found)
+                told = _listed(found)
                 text = f"With {case.label}: gather_counts on rank {rank} returned {told}. Return None on all ranks but rank 0."
                 raise bench.lost(case, "wrong_result", text, rank, "None", told)
             if rank:
                 continue
             if not isinstance(found, list) or any(type(each) is not int for each in found) or len(found) != len(right):
-                told = plain.in_words(found)
+                told = _listed(found)
                 text = (
-                    f"With {case.label}: gather_counts on rank 0 returned {told}. Return a list of {len(right)} Python "
-                    "ints, one for each rank."
+                    f"With {case.label}: gather_counts on rank 0 returned {told}. Return a list of "
+                    f"{says.counted(len(right), 'Python int')}, one for each rank."
                 )
                 raise bench.lost(case, "wrong_result", text, rank, f"a list of {len(right)} ints", told)
             _counts(bench, case, found, right)
@@ -132,9 +142,14 @@ def _loss_of(
         raise bench.lost(case, "wrong_result", text.strip(), rank, other, one)
     joined, held = checks.field(result, rank, "joined"), checks.array(checks.field(result, rank, "gradient"))
     if joined is not True or held is None:
+        todo = (
+            "Compute the loss from the logits while autograd records: without detach(), item() and torch.no_grad()."
+            if counts[rank]
+            else "Return a zero that is computed from the logits, such as logits.sum() * 0."
+        )
         text = (
             f"With {case.label}: the loss on rank {rank} does not depend on the logits, so backward() gives them no "
-            f"gradient. {who} Return a zero that is computed from the logits, such as logits.sum() * 0."
+            f"gradient. {who} {todo}"
         )
         raise bench.lost(
             case, "wrong_result", text, rank, "zero gradients" if not counts[rank] else "gradients", "none"
@@ -169,8 +184,8 @@ def _why(got: float, rank: int, sums: list[tuple[float, Array]], counts: list[in
         ),
     ]
     if np.isnan(got):
-        return "Nothing may be divided by a count of zero."
+        return "Divide by the count only where it is not zero."
     for value, text in known:
         if np.isclose(got, value, rtol=1e-5, atol=1e-12):
             return text
-    return "Return N times this rank's sum, divided by the count of all ranks."
+    return "Return N times this rank's sum over the tokens whose mask is True, divided by the count of all ranks."

@@ -74,10 +74,11 @@ def loss_and_gradients(parameters: Sequence[Array], batch: Batch) -> tuple[float
 
 def train(
     parameters: Sequence[Array], how: How, batches: Sequence[Sequence[Batch]], combine: Combine = mean,
-    keep: bool = False,
+    keep: bool = False, zeros: bool = False,
 ) -> tuple[list[Array], list[list[float]]]:  # fmt: skip
     """The parameters after all steps, and the ranks' losses of each step; `batches[rank][step]`. With `keep` gradients
-    of earlier steps stay, and each step's are added to them."""
+    of earlier steps stay, and each step's are added to them. With `zeros` a parameter that has had a gradient has zeros
+    in place of None from then on."""
     now = [parameter.copy() for parameter in parameters]
     moving: list[Array | None] = [None] * len(now)
     held: list[Gradients] = [[None] * len(now) for _ in batches]
@@ -93,6 +94,8 @@ def train(
         combined = combine(gradients, [len(mine[step][0]) for mine in batches])
         held = [list(combined) for _ in batches]
         for place, gradient in enumerate(combined):
+            if gradient is None and zeros and moving[place] is not None:
+                gradient = np.zeros_like(now[place])
             if gradient is None:
                 continue
             gradient = gradient + how.decay * now[place]

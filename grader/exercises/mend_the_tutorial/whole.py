@@ -128,10 +128,14 @@ class _Reading:
 
 
 def _drawn(bench: RayBench, label: str, sizes: list[int]) -> _Reading:
-    """Files with so many rows; values are eighths, so that sums are exact in any order."""
+    """Files with so many rows; values are eighths, so that sums are exact in any order. In those with three rows or more
+    one row is there twice, and the last value is zero: such rows count, too."""
     rng = bench.rng(label)
     names = [f"k{rng.randrange(10**6)}" for _ in range(3)]
     files = [[(names[min(2, rng.randrange(4))], rng.randrange(-800, 800) / 8) for _ in range(size)] for size in sizes]
+    for file in files:
+        if len(file) >= 3:
+            file[-2:] = [file[0], (file[0][0], 0.0)]
     return _Reading(bench, label, files)
 
 
@@ -175,6 +179,8 @@ def _values(one: _Reading, found: Any) -> None:
         text = f"the result {what}. Return one mean for every key that a row has."
         raise _lost(one, "wrong_result", text, says.counted(len(right), "key"), says.counted(len(got), "key"))
     of_files = _means([list(_means([file]).items()) for file in one.files])
+    without_zeros = _means([[row for row in file if row[1]] for file in one.files])
+    rows_once = _means([list(dict.fromkeys(file)) for file in one.files])
     of_last = {key: value for file in one.files for key, value in _means([file]).items()}
     for key, wanted in right.items():
         value = got[key]
@@ -189,6 +195,10 @@ def _values(one: _Reading, found: Any) -> None:
             why = f"{value:.6g} is the mean of the files' means, which counts a row of a short file more than one of a long file. {why}"
         elif isinstance(value, (int, float)) and math.isclose(value, of_last[key], rel_tol=1e-9):
             why = f"{value:.6g} is the mean of the last file that has the key. {why}"
+        elif isinstance(value, (int, float)) and math.isclose(value, without_zeros.get(key, math.nan), rel_tol=1e-9):
+            why = f"{value:.6g} is the mean without the rows whose value is 0. They count, too."
+        elif isinstance(value, (int, float)) and math.isclose(value, rows_once[key], rel_tol=1e-9):
+            why = f"{value:.6g} is the mean if rows of a file that are equal count as one. Each of them counts."
         told = f"{value:.6g}" if isinstance(value, (int, float)) else f"a {value}"
         text = f"the mean of {key} is {told} instead of {wanted:.6g}. {why}"
         raise _lost(one, "wrong_result", text, f"{wanted:.6g}", told)
@@ -197,13 +207,14 @@ def _values(one: _Reading, found: Any) -> None:
 def _submitted(one: _Reading) -> None:
     files, tasks = len(one.files), len(one.tasks)
     if tasks < files or tasks >= max(2, 2 * files) + (files == 0):
-        text = f"Ray ran {says.counted(tasks, 'task')}. Submit one task for each file, which reads that file alone."
+        text = f"Ray ran {says.counted(tasks, 'task')}, calls of actors not counted. Submit one task for each file, which reads that file alone."
         raise _lost(one, "wrong_result", text, says.counted(files, "task"), says.counted(tasks, "task"))
     if one.submitted < files:
+        at_once = "one after another" if one.submitted <= 1 else f"at most {one.submitted} at a time"
         text = (
-            f"while no task could run, only {one.submitted} of {files} tasks had been submitted, and no other one came. So "
-            "the driver waits for a task before it submits the next one, and the files are read one after another. Submit "
-            "all tasks first, and call ray.get once, for all of them."
+            f"while no task could run, {one.submitted} of {files} tasks had been submitted, and no other one came. So the "
+            f"driver waits for a result before it submits the others, and the files are read {at_once}. Submit all tasks "
+            "first, and call ray.get once, for all of them."
         )
         raise _lost(one, "no_overlap", text, f"{files} tasks before the first result", f"{one.submitted}")
     late = tasks - one.submitted
