@@ -22,7 +22,8 @@ from grader.ranks.engines import Engines
 from grader.ranks.program import HOST
 from grader.sandbox.warm import BoxFailed
 from grader.submission import BadRequest, Submission
-from grader.trace import diagram, gantt, lanes, schedule, storyboard
+from grader.trace import dependencies, diagram, gantt, lanes, schedule, storyboard
+from grader.trace.dependencies import Dependencies
 from grader.trace.gantt import Chart
 from grader.trace.lanes import Lanes
 from grader.trace.schedule import Schedule
@@ -32,9 +33,10 @@ from grader.worlds.ranks import Outcome
 
 SURVIVORS = 100_000  # objects more than before, after which garbage is looked for
 
-Picture = Outcome | Story | Chart | Lanes | Schedule
+Picture = Outcome | Story | Chart | Lanes | Schedule | Dependencies
 DRAWN: Mapping[type, Callable[[Any], str]] = {
     Story: storyboard.svg, Chart: gantt.svg, Lanes: lanes.svg, Schedule: schedule.svg,
+    Dependencies: dependencies.svg,
 }  # fmt: skip
 
 

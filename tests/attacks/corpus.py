@@ -52,6 +52,7 @@ EXERCISES = (
     "expert_parallel",
     "zero_bubble",
     "gang_scheduler",
+    "find_anomaly",
     "serve_llm",
     "rollout_sync",
     "disaggregated_serving",

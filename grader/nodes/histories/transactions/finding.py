@@ -46,8 +46,9 @@ def check(
     """Whether a history has none of the anomalies that an isolation level forbids (see `levels`).
 
     For lists on the levels serializable and above, `valid` says exactly whether some order of the transactions explains
-    the history (appends that no read shows are taken into account). For registers it is True where no anomaly follows
-    from the versions that could be put in order (see `registers`).
+    the history. (Appends that no read shows are taken into account; only of a key for which more than 10,000 pairs of
+    such an append and a read of the last version known are possible, some are left out.) For registers it is True where
+    no anomaly follows from the versions that could be put in order (see `registers`).
 
     Raises as `dependencies.graph` does, and ValueError for an unknown level.
     """

@@ -21,7 +21,6 @@ from grader.trace.style import (
     INK,
     LEGEND_ROW,
     MESSAGE,
-    ODD,
     PALE,
     PAPER,
     QUIET,
@@ -33,7 +32,7 @@ from grader.trace.style import (
 _LEFT, _WIDE, _ROW, _GAP = 84.0, 700.0, 19.0, 56.0
 _HEAD, _FOOT = 25.0, 8.0
 _MOST_OPS, _MOST_CARDS = 9, 12
-COLOURS: dict[Kind, str] = {"ww": BAND_EDGE, "wr": MESSAGE, "rw": WAIT, "session": QUIET, "real-time": ODD}
+COLOURS: dict[Kind, str] = {"ww": BAND_EDGE, "wr": MESSAGE, "rw": WAIT, "session": QUIET, "real-time": SOFT}
 _DASHED = {"rw": "5 3", "session": "2 3", "real-time": "2 3"}
 _MEANS = {
     "ww": "ww: wrote a version, which the next one replaced",
@@ -69,7 +68,7 @@ class _Card:
 def svg(anomaly: Anomaly, transactions: Mapping[int, Transaction], title: str) -> str:
     """The picture of one anomaly, as SVG text. `transactions` are by index."""
     heading = Heading(
-        wrap(title, 15.5, _LEFT + _WIDE, 2), wrap(telling.sentence(anomaly, transactions), 12, _LEFT + _WIDE, 8)
+        wrap(title, 15.5, _LEFT + _WIDE - 70, 2), wrap(telling.sentence(anomaly, transactions), 12, _LEFT + _WIDE, 8)
     )
     top = 36 + heading.height
     cards: list[_Card] = []

@@ -16,6 +16,7 @@ from grader import says
 from grader.nodes.histories import page
 from grader.nodes.histories.transactions import finding, levels, picture, reading, telling
 from grader.nodes.histories.transactions.finding import Judged
+from grader.nodes.histories.transactions.parts import Anomaly, Edge
 from grader.nodes.histories.transactions.transaction import Transaction
 from grader.submission import BadRequest
 
@@ -39,6 +40,18 @@ class JudgedFile:
     @property
     def by_index(self) -> dict[int, Transaction]:
         return {one.index: one for one in self.transactions}
+
+    @property
+    def told(self) -> tuple[Anomaly, ...]:
+        """The anomalies that people are told: a cycle that has two names only by the first, which says more."""
+        met: list[frozenset[Edge]] = []
+        told = []
+        for one in self.judged.anomalies:
+            edges = frozenset(one.edges)
+            if not edges or edges not in met:
+                told.append(one)
+            met.append(edges)
+        return tuple(told)
 
     @property
     def verdict(self) -> str:
@@ -86,7 +99,7 @@ class JudgedFile:
         if not self.judged.valid:
             yield f"<p>{escape(self.rest)}</p>"
         by_index = self.by_index
-        for one in self.judged.anomalies:
+        for one in self.told:
             yield f'<figure class="follows">{picture.svg(one, by_index, telling.title(one.kind))}</figure>'
         if self.judged.anomalies:
             yield '<p class="facts">Point at a transaction to read all of it.</p>'
@@ -125,7 +138,7 @@ def print_judged(judged: JudgedFile) -> None:
         return
     console.print(Text(judged.rest))
     by_index = judged.by_index
-    for one in judged.judged.anomalies:
+    for one in judged.told:
         console.print()
         console.print(Text(f"✗ {telling.title(one.kind)}", style="red"))
         console.print(Text(page.clean(telling.sentence(one, by_index))))

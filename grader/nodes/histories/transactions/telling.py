@@ -18,7 +18,7 @@ NAMES = {
     "G1b": "intermediate read",
     "G1c": "circular information flow",
     "G-single": "a cycle with one anti-dependency",
-    "G-nonadjacent": "a cycle with anti-dependencies that are not adjacent",
+    "G-nonadjacent": "a cycle with nonadjacent anti-dependencies",
     "G2-item": "a cycle with two or more anti-dependencies",
     "lost-update": "two updates of one version",
     "internal": "a transaction disagrees with its own writes",

@@ -4,35 +4,45 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import combinations, pairwise, permutations
+from typing import Any
 
 from grader.nodes.histories.transactions import Op, Transaction
 
 Typed = set[tuple[int, int, str]]
 
 
-def serial(transactions: Sequence[Transaction], real_time: bool = False, sessions: bool = False) -> bool:
+def serial(
+    transactions: Sequence[Transaction], real_time: bool = False, sessions: bool = False, registers: bool = False
+) -> bool:
     """Whether some order of all ok and some unknown transactions explains every read: tries them all."""
     must = [one for one in transactions if one.status == "ok"]
     maybe = [one for one in transactions if one.status == "info"]
     return any(
-        _explains(order, real_time, sessions)
+        _explains(order, real_time, sessions, registers)
         for count in range(len(maybe) + 1)
         for some in combinations(maybe, count)
         for order in permutations([*must, *some])
     )
 
 
-def _explains(order: Sequence[Transaction], real_time: bool, sessions: bool) -> bool:
+def _explains(order: Sequence[Transaction], real_time: bool, sessions: bool, registers: bool) -> bool:
     for first, second in combinations(order, 2):
         ended = second.status == "ok" and second.returned < first.called
         if ended and (real_time or (sessions and first.process == second.process)):
             return False
-    state: dict[object, tuple[object, ...]] = {}
+    state: dict[Any, Any] = {}
     for one in order:
         for op in one.ops:
             if op.f == "append":
                 state[op.key] = (*state.get(op.key, ()), op.value)
+            elif op.f == "w":
+                state[op.key] = op.value
+            elif registers and one.status == "ok" and op.value != state.get(op.key):
+                return False
+            elif registers:
+                continue
             elif one.status == "ok" and op.value is not None and op.value != state.get(op.key, ()):
                 return False
     return True
@@ -162,3 +172,17 @@ def history(
         reads = tuple(Op("r", key, tuple(own)) for key, own in lists.items())
         result.append(Transaction(5, 9, "ok", reads, time + 9, time + 10))
     return result
+
+
+def registers(draw: random.Random, most: int = 5, keys: Sequence[str] = ("x", "y")) -> list[Transaction]:
+    """A history of lists as one of registers: a read returns the last value of the list, or any other one."""
+    made = []
+    for one in history(draw, most, keys, last=draw.random() < 0.3):
+        ops = []
+        for op in one.ops:
+            if op.f == "append":
+                ops.append(Op("w", op.key, op.value))
+            else:
+                ops.append(Op("r", op.key, op.value[-1] if op.value else None))
+        made.append(replace(one, ops=tuple(ops)))
+    return made

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grader.nodes.histories.transactions import Anomaly, Transaction, check, find, graph
+from grader.nodes.histories.transactions import Anomaly, Graph, Transaction, check, cycles, find, graph
+from grader.nodes.histories.transactions.parts import Kind, Why
 
 SEEDS = st.integers(0, 2**32)
 CYCLES = ("G0", "G1c", "G-single", "G-nonadjacent", "G2-item")
@@ -25,26 +26,51 @@ def test_the_edges_of_lists_are_those_of_the_definitions(seed: int) -> None:
 def test_the_kinds_of_cycles_are_those_of_the_definitions(seed: int) -> None:
     history = brute.history(random.Random(seed), 6)
     found = {one.kind: one for one in find(history)}
-    cycles = list(brute.cycles(brute.edges(history)))
+    every = list(brute.cycles(brute.edges(history)))
     for kind in ("G0", "G1c", "G-single"):
-        sizes = [len(nodes) for nodes, kinds in cycles if kind in brute.kinds_of(kinds)]
+        sizes = [len(nodes) for nodes, kinds in every if kind in brute.kinds_of(kinds)]
         assert (kind in found) == bool(sizes)
         assert kind not in found or len(found[kind].indices) == min(sizes)
     for kind in ("G-nonadjacent", "G2-item"):
-        sizes = [len(nodes) for nodes, kinds in _pure(cycles) if kind in brute.kinds_of(kinds)]
+        sizes = [len(nodes) for nodes, kinds in _pure(every) if kind in brute.kinds_of(kinds)]
         assert (kind in found) == bool(sizes)
         assert kind not in found or len(found[kind].indices) == min(sizes)
 
 
-def _pure(cycles: list[tuple[tuple[int, ...], tuple[str, ...]]]) -> list[tuple[tuple[int, ...], tuple[str, ...]]]:
+@given(SEEDS)
+def test_cycles_of_any_graph_are_those_of_the_definitions(seed: int) -> None:
+    draw = random.Random(seed)
+    count = draw.randint(2, 6)
+    history = tuple(Transaction(index, index, "ok", (), index) for index in range(count))
+    typed: brute.Typed = set()
+    for _ in range(draw.randint(2, 2 * count)):
+        a, b = draw.sample(range(count), 2)
+        typed.add((a, b, draw.choice(("ww", "wr", "rw", "rw"))))
+    coded: dict[Kind, dict[int, Why]] = {
+        kind: {a * count + b: ("x", 1, 2) for a, b, each in sorted(typed) if each == kind}
+        for kind in ("ww", "wr", "rw")
+    }
+    found = {one.kind: one for one in cycles.cycles(Graph(history, coded, ()))}
+    every = list(brute.cycles(typed))
+    pure = _pure(every)
+    for kind in CYCLES:
+        among = pure if kind in ("G-nonadjacent", "G2-item") else every
+        sizes = [len(nodes) for nodes, kinds in among if kind in brute.kinds_of(kinds)]
+        assert (kind in found) == bool(sizes)
+        if sizes:
+            assert len(found[kind].indices) == min(sizes)
+            _is_a_cycle(found[kind], typed)
+
+
+def _pure(every: list[tuple[tuple[int, ...], tuple[str, ...]]]) -> list[tuple[tuple[int, ...], tuple[str, ...]]]:
     """The cycles in components without one of fewer than two rw."""
     rooms: list[set[int]] = []
-    for nodes, _ in cycles:
+    for nodes, _ in every:
         room = set(nodes).union(*[each for each in rooms if each & set(nodes)])
         rooms = [each for each in rooms if not each & room] + [room]
-    spoilt = [set(nodes) for nodes, kinds in cycles if kinds.count("rw") < 2]
+    spoilt = [set(nodes) for nodes, kinds in every if kinds.count("rw") < 2]
     return [
-        cycle for cycle in cycles for room in rooms if set(cycle[0]) <= room and not any(one <= room for one in spoilt)
+        cycle for cycle in every for room in rooms if set(cycle[0]) <= room and not any(one <= room for one in spoilt)
     ]
 
 
@@ -71,9 +97,9 @@ def _is_a_cycle(one: Anomaly, typed: brute.Typed) -> None:
 def test_witnesses_along_time_are_the_smallest(seed: int) -> None:
     history = brute.history(random.Random(seed), 6, last=False)
     found = {one.kind: one for one in find(history, real_time=True)}
-    cycles = list(brute.cycles(brute.edges(history) | brute.orders(history, False, True)))
+    every = list(brute.cycles(brute.edges(history) | brute.orders(history, False, True)))
     for kind, through in (("G0", "ww"), ("G1c", "wr"), ("G-single", "rw")):
-        own = [(set(_edges_of(nodes, kinds, through)), len(nodes), brute.suffix_of(kinds)) for nodes, kinds in cycles
+        own = [(set(_edges_of(nodes, kinds, through)), len(nodes), brute.suffix_of(kinds)) for nodes, kinds in every
                if kind in brute.kinds_of(kinds)]  # fmt: skip
         old = {edge for edges, _, suffix in own if not suffix for edge in edges}
         sizes = [size for edges, size, suffix in own if suffix and edges - old]
@@ -113,6 +139,14 @@ def test_serializable_is_that_an_order_explains_all(level: str, seed: int) -> No
     history = brute.history(draw, 5, last=draw.random() < 0.5)
     real_time, sessions = LEVELS[level]
     assert check(history, level).valid == brute.serial(history, real_time, sessions)
+
+
+@given(SEEDS)
+def test_registers_that_an_order_explains_have_no_anomaly(seed: int) -> None:
+    history = brute.registers(random.Random(seed), 5)
+    for level, (real_time, sessions) in LEVELS.items():
+        if brute.serial(history, real_time, sessions, registers=True):
+            assert check(history, level, "rw-register", linearizable_keys=real_time).anomalies == ()
 
 
 def test_an_index_is_a_name() -> None:

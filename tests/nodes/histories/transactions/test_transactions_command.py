@@ -161,6 +161,15 @@ def test_a_file_of_edn_is_judged(tmp_path: Path) -> None:
     assert [(one.kind, one.indices) for one in strict.judged.anomalies] == [("G-single-realtime", (3, 1))]
 
 
+def test_a_cycle_with_two_names_is_told_once(tmp_path: Path) -> None:
+    path = tmp_path / "fork.jsonl"
+    path.write_text(reading.dump(planted.LISTS["long fork"].transactions()))
+    judged = report.judge(path, "txn-list-append")
+    assert [one["kind"] for one in judged.to_json()["anomalies"]] == ["G-nonadjacent", "G2-item"]
+    assert [one.kind for one in judged.told] == ["G-nonadjacent"]
+    assert judged.page().count("<svg") == 1
+
+
 def test_every_level_names_what_still_holds(tmp_path: Path) -> None:
     path = tmp_path / "store.jsonl"
     holds = []

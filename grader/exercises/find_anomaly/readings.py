@@ -1,0 +1,486 @@
+"""What a history says, by the rules of the exercise: version orders, edges, and the classes of anomalies in it.
+
+The same for somebody who makes one of the mistakes in MISTAKES: that tells what explains a wrong answer, and whether a
+history tells the mistake from the rules. Adya, Liskov, O'Neil 2000; Kingsbury and Alvaro 2020.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import rustworkx
+
+Key = Any
+Transaction = dict[str, Any]  # index, process, type, ops
+Values = tuple[int, ...]
+CLASSES = ("G0", "G1a", "G1b", "G1c", "G-single", "G2-item")
+WW, WR, RW = "ww", "wr", "rw"
+KINDS = (WW, WR, RW)
+
+# what somebody takes for true, and what to do
+MISTAKES = {
+    "no_rw": ("there are no rw edges", "Add an edge from each reader to the writer of the next version."),
+    "no_first": ("a read of nothing gives no edge", "It gives an rw edge to the writer of the first version."),
+    "null_skipped": ("a null read of an ok transaction is no read", "It is a read of nothing, as [] is."),
+    "one_read": ("only the first read of a key in a transaction counts", "Use every ok read."),
+    "last_read": ("only the last read of a key in a transaction counts", "Use every ok read."),
+    "own_append": (
+        "a read that ends with the transaction's own append gives an rw edge",
+        "Skip such a read: it gives no edges.",
+    ),
+    "skips_own": (
+        "the rw edge goes on to the next foreign version if the next version is the reader's own",
+        "Then add no rw edge: the ww edges go on from there.",
+    ),
+    "info_failed": (
+        "info transactions failed",
+        "The outcome of an info transaction is unknown. An append that an ok read saw did happen.",
+    ),
+    "info_out": (
+        "info transactions are not in the graph",
+        "An info transaction has the edges that its appends give it where ok reads saw them.",
+    ),
+    "info_reads": ("null reads of info transactions are reads of nothing", "They mean nothing: skip them."),
+    "failed_in": ("failed transactions are in the graph", "Leave them out: only G1a is about them."),
+    "no_removal": (
+        "values of failed transactions count as versions",
+        "Remove them from the reads before you compare the reads.",
+    ),
+    "conflicts": (
+        "a key has the order of its longest read although another read is no prefix of it",
+        "Such a key gives no edges.",
+    ),
+    "repeats": ("a key has an order although its longest read repeats a value", "Such a key gives no edges."),
+    "all_keys": (
+        "no key gives edges as soon as the reads of one key contradict each other",
+        "Leave out only the keys whose own reads contradict each other.",
+    ),
+    "by_value": ("a value has one writer, whatever the key", "Look writers up by key and value."),
+    "by_list": (
+        "versions are in the order in which their writers stand in the list",
+        "Take the order from the longest read of the key.",
+    ),
+    "by_index": (
+        "versions are in the order of their writers' indices",
+        "Take the order from the longest read of the key.",
+    ),
+    "by_number": ("versions are in the order of their values", "Take the order from the longest read of the key."),
+    "unseen_last": (
+        "appends of info transactions that nobody read come last",
+        "Ignore appends that no ok read shows.",
+    ),
+    "sessions": (
+        "the transactions of one process depend on each other in the order of their indices",
+        "Leave `process` out: only ww, wr and rw are edges here.",
+    ),
+    "g1a_last": ("only the last value of a read counts for G1a", "Look at all values of a read."),
+    "g1b_info": ("an info transaction is no writer for G1b", "Look at the appends of ok and info transactions."),
+    "g1b_own": (
+        "a transaction that reads its own append before its next one is G1b",
+        "The writer must be another transaction.",
+    ),
+    "g1b_inside": ("an intermediate value anywhere in a read is G1b", "Only the last value of a read counts for G1b."),
+    "g1b_ordered": (
+        "only keys that give edges count for G1b",
+        "G1b needs no version order: look at every ok read.",
+    ),
+    "g1a_ordered": (
+        "only keys that give edges count for G1a",
+        "G1a needs no version order: look at every ok read.",
+    ),
+    "pairs": ("all cycles have two transactions", "A cycle may go through any number of transactions."),
+    "one_kind": (
+        "there is one kind of edge between two transactions, ww rather than wr, and wr rather than rw",
+        "Keep all kinds: the cycle counts if one choice of kinds fits.",
+    ),
+    "last_kind": (
+        "there is one kind of edge between two transactions, rw rather than wr, and wr rather than ww",
+        "Keep all kinds: the cycle counts if one choice of kinds fits.",
+    ),
+    "g0_pairs": ("a G0 has two transactions", "A cycle may go through any number of transactions."),
+    "unmixed": (
+        "the way back of a G-single has ww edges only or wr edges only",
+        "It may have both kinds.",
+    ),
+    "pure_wr": ("a G1c has wr edges only", "It may have ww edges, too, as long as one edge is wr."),
+    "whole_graph": (
+        "G2-item is only for histories without any other cycle",
+        "Look at each strongly connected component by itself.",
+    ),
+    "single_is_g2": (
+        "a cycle with one rw edge is G2-item",
+        "Such a cycle is G-single: G2-item has two or more rw edges.",
+    ),
+    "none": ("there are no anomalies", "Report every class that the history has."),
+}
+
+# Of a read that ends with a value of a failed transaction: it gives no edges; what is left of it can be G1b. The rules can
+# be understood either way, so no verdict depends on it.
+ALSO = ("raw_end", "clean_g1b")
+BY_NAME = ("by_list", "by_index", "by_number")
+
+
+@dataclass(frozen=True)
+class Read:
+    """A read of an ok transaction: `raw` as it stands in the history, `values` without those of failed ones."""
+
+    reader: int
+    key: Key
+    raw: Values
+    values: Values
+
+
+@dataclass(frozen=True)
+class Why:
+    """Where an edge comes from: in `key`, the versions `before` (None: nothing) and `after`, and the read, if one is."""
+
+    key: Key
+    before: int | None
+    after: int | None
+    read: Read | None = None
+
+
+@dataclass(eq=False)
+class Reading:
+    """A history as somebody reads it who makes `mistake` ("": nobody)."""
+
+    transactions: Sequence[Transaction]
+    mistake: str = ""
+    edges: dict[tuple[int, int], dict[str, Why]] = field(init=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for key in self.orders:
+            self._versions(key)
+        for read in self.reads:
+            self._read(read)
+        if self.mistake == "sessions":
+            self._sessions()
+        if self.mistake in ("one_kind", "last_kind"):
+            ranks = KINDS if self.mistake == "one_kind" else KINDS[::-1]
+            for pair, kinds in self.edges.items():
+                best = min(kinds, key=ranks.index)
+                self.edges[pair] = {best: kinds[best]}
+
+    # ---- what is read
+
+    @cached_property
+    def by_index(self) -> dict[int, Transaction]:
+        return {txn["index"]: txn for txn in self.transactions}
+
+    def _types(self, failed: bool) -> set[str]:
+        kept = {"ok", "info"} | ({"fail"} if self.mistake == "failed_in" else set())
+        if self.mistake == "info_failed":
+            kept.remove("info")
+        return {"ok", "info", "fail"} - kept if failed else kept
+
+    def _appends(self, types: set[str]) -> dict[tuple[Key, int], int]:
+        found = {}
+        for txn in self.transactions:
+            if txn["type"] in types:
+                for f, key, value in txn["ops"]:
+                    if f == "append":
+                        found["" if self.mistake == "by_value" else key, value] = txn["index"]
+        return found
+
+    @cached_property
+    def _writers(self) -> dict[tuple[Key, int], int]:
+        return self._appends(self._types(failed=False))
+
+    @cached_property
+    def _failed(self) -> dict[tuple[Key, int], int]:
+        return self._appends({"fail"} | self._types(failed=True))
+
+    def _named(self, key: Key) -> Key:
+        return "" if self.mistake == "by_value" else key
+
+    def writer(self, key: Key, value: int) -> int | None:
+        """Who appended a value, where that is no failed transaction."""
+        return self._writers.get((self._named(key), value))
+
+    def failed(self, key: Key, value: int) -> int | None:
+        """The failed transaction that appended a value."""
+        return self._failed.get((self._named(key), value))
+
+    @cached_property
+    def reads(self) -> list[Read]:
+        """The ok reads, those that somebody counts."""
+        found = []
+        for txn in self.transactions:
+            seen: set[Key] = set()
+            mine = []
+            types = ("ok", "info") if self.mistake == "info_reads" else ("ok",)
+            ops = [op for op in txn["ops"] if op[0] == "r"] if txn["type"] in types else []
+            for _, key, value in ops[::-1] if self.mistake == "last_read" else ops:
+                if self.mistake in ("one_read", "last_read") and key in seen:
+                    continue
+                seen.add(key)
+                if value is None and self.mistake == "null_skipped":
+                    continue
+                raw = tuple(value or ())
+                kept = raw if self.mistake == "no_removal" else tuple(v for v in raw if self.writer(key, v) is not None)
+                mine.append(Read(txn["index"], key, raw, kept))
+            found += mine[::-1] if self.mistake == "last_read" else mine
+        return found
+
+    @cached_property
+    def _reads_of(self) -> dict[Key, list[Values]]:
+        found: dict[Key, list[Values]] = defaultdict(list)
+        for read in self.reads:
+            found[read.key].append(read.values)
+        return found
+
+    @cached_property
+    def orders(self) -> dict[Key, Values]:
+        """The order of versions of every key that gives edges."""
+        if self.mistake in BY_NAME:
+            return self._by_names()
+        found = {}
+        for key, lists in self._reads_of.items():
+            longest = max(lists, key=len)
+            repeats = len(set(longest)) < len(longest) and self.mistake != "repeats"
+            conflict = any(read != longest[: len(read)] for read in lists) and self.mistake != "conflicts"
+            if not repeats and not conflict:
+                found[key] = longest
+        if self.mistake == "all_keys" and len(found) < len(self._reads_of):
+            return {}
+        if self.mistake == "unseen_last":
+            for txn in self.transactions:
+                for f, key, value in txn["ops"]:
+                    if txn["type"] == "info" and f == "append" and key in found and value not in found[key]:
+                        found[key] += (value,)
+        return found
+
+    def _by_names(self) -> dict[Key, Values]:
+        appends: dict[Key, list[int]] = defaultdict(list)
+        for key, value in self._seen_in_order():
+            appends[key].append(value)
+        if self.mistake == "by_number":
+            return {key: tuple(sorted(values)) for key, values in appends.items()}
+        return {key: tuple(values) for key, values in appends.items()}
+
+    def _seen_in_order(self) -> Iterator[tuple[Key, int]]:
+        seen = {(read.key, value) for read in self.reads for value in read.values}
+        chosen = self.transactions
+        if self.mistake == "by_index":
+            chosen = sorted(chosen, key=lambda txn: txn["index"])
+        for txn in chosen:
+            yield from ((key, v) for f, key, v in txn["ops"] if f == "append" and (key, v) in seen)
+
+    # ---- edges
+
+    def _add(self, source: int | None, kind: str, target: int | None, why: Why) -> None:
+        if source is None or target is None or source == target:
+            return
+        if self.mistake == "info_out" and "info" in (self.by_index[source]["type"], self.by_index[target]["type"]):
+            return
+        self.edges.setdefault((source, target), {}).setdefault(kind, why)
+
+    def _versions(self, key: Key) -> None:
+        order = self.orders[key]
+        for before, after in pairwise(order):
+            self._add(self.writer(key, before), WW, self.writer(key, after), Why(key, before, after))
+
+    def _read(self, read: Read) -> None:
+        order = self.orders.get(read.key)
+        if order is None or (self.mistake == "raw_end" and read.raw[-1:] != read.values[-1:]):
+            return
+        last = read.values[-1] if read.values else None
+        own = last is not None and self.writer(read.key, last) == read.reader
+        if own and self.mistake != "own_append":
+            return
+        if last is not None and not own:
+            self._add(self.writer(read.key, last), WR, read.reader, Why(read.key, last, None, read))
+        if self.mistake == "no_rw" or (last is None and self.mistake == "no_first"):
+            return
+        at = len(read.values)
+        if self.mistake in BY_NAME and last is not None:
+            at = order.index(last) + 1 if last in order else len(order)
+        if self.mistake == "skips_own":
+            while at < len(order) and self.writer(read.key, order[at]) == read.reader:
+                at += 1
+        if at < len(order):
+            self._add(read.reader, RW, self.writer(read.key, order[at]), Why(read.key, last, order[at], read))
+
+    def _sessions(self) -> None:
+        last: dict[Any, int] = {}
+        for txn in sorted(self.transactions, key=lambda txn: txn["index"]):
+            if txn["type"] == "ok":
+                self._add(last.get(txn["process"]), WW, txn["index"], Why("", None, None))
+                last[txn["process"]] = txn["index"]
+
+    # ---- anomalies
+
+    def aborted_reads(self) -> Iterator[tuple[int, int, Read, int]]:
+        """G1a: failed writer, reader, the read, and the value."""
+        for read in self.reads:
+            if self.mistake == "g1a_ordered" and read.key not in self.orders:
+                continue
+            for value in read.raw[-1:] if self.mistake == "g1a_last" else read.raw:
+                writer = self.failed(read.key, value)
+                if writer is not None:
+                    yield writer, read.reader, read, value
+
+    @cached_property
+    def _last(self) -> dict[tuple[int, Key], int]:
+        return {
+            (txn["index"], key): value for txn in self.transactions for f, key, value in txn["ops"] if f == "append"
+        }
+
+    def last_append(self, index: int, key: Key) -> int:
+        return self._last[index, key]
+
+    def intermediate_reads(self) -> Iterator[tuple[int, int, Read, int]]:
+        """G1b: writer, reader, the read, and the value."""
+        for read in self.reads:
+            if self.mistake == "g1b_ordered" and read.key not in self.orders:
+                continue
+            values = read.values if self.mistake == "clean_g1b" else read.raw
+            for value in values if self.mistake == "g1b_inside" else values[-1:]:
+                writer = self.writer(read.key, value)
+                if writer is None or (writer == read.reader and self.mistake != "g1b_own"):
+                    continue
+                if self.mistake == "g1b_info" and self.by_index[writer]["type"] == "info":
+                    continue
+                if self._last.get((writer, read.key), value) != value:
+                    yield writer, read.reader, read, value
+
+    @cached_property
+    def cyclic(self) -> dict[str, list[int]]:
+        """One cycle of each class that must be reported, in its direction."""
+        found: dict[str, list[int]] = {}
+        for nodes in self.components(self.edges, KINDS):
+            inside = {pair: kinds for pair, kinds in self.edges.items() if pair[0] in nodes and pair[1] in nodes}
+            simple = self._simple(inside)
+            if not any(simple.values()) and self.mistake != "pairs":
+                simple["G2-item"] = self._cycle(inside, RW, KINDS)
+            elif not any(simple.values()):
+                simple["G2-item"] = next(
+                    ([a, b] for a, b in inside if RW in inside[a, b] and RW in inside.get((b, a), {})), None
+                )
+            if self.mistake == "single_is_g2" and simple.get("G-single"):
+                simple["G2-item"] = simple.pop("G-single")
+            found |= {name: cycle for name, cycle in simple.items() if cycle and name not in found}
+        if self.mistake == "whole_graph" and len(found) > 1:
+            found.pop("G2-item", None)
+        return found
+
+    def _simple(self, inside: Mapping[tuple[int, int], Mapping[str, Why]]) -> dict[str, list[int] | None]:
+        """The cycles with fewer than two rw edges."""
+        if self.mistake == "pairs":
+            pairs = [(a, b, inside[a, b], inside[b, a]) for a, b in inside if (b, a) in inside]
+            tries = {"G0": (WW, (WW,)), "G1c": (WR, (WW, WR)), "G-single": (RW, (WW, WR))}
+            return {
+                name: next(([a, b] for a, b, there, back in pairs if first in there and set(others) & set(back)), None)
+                for name, (first, others) in tries.items()
+            }
+        wr = self._cycle(inside, WR, (WR,)) if self.mistake == "pure_wr" else self._cycle(inside, WR, (WW, WR))
+        writes = self._cycle(inside, WW, (WW,))
+        if self.mistake == "g0_pairs":
+            writes = next(([a, b] for a, b in inside if WW in inside[a, b] and WW in inside.get((b, a), {})), None)
+        single = self._cycle(inside, RW, (WW, WR))
+        if self.mistake == "unmixed":
+            single = self._cycle(inside, RW, (WW,)) or self._cycle(inside, RW, (WR,))
+        return {"G0": writes, "G1c": wr, "G-single": single}
+
+    def components(self, edges: Mapping[tuple[int, int], Mapping[str, Why]], kinds: Iterable[str]) -> list[set[int]]:
+        """The strongly connected components of two or more transactions, in edges of these kinds."""
+        wanted = set(kinds)
+        pairs = [pair for pair, there in edges.items() if wanted & there.keys()]
+        nodes = sorted({node for pair in pairs for node in pair})
+        places = {node: place for place, node in enumerate(nodes)}
+        graph = rustworkx.PyDiGraph(multigraph=False)
+        graph.add_nodes_from(nodes)
+        graph.add_edges_from_no_data([(places[a], places[b]) for a, b in pairs])
+        parts = rustworkx.strongly_connected_components(graph)
+        return sorted(
+            ({nodes[i] for i in part} for part in parts if len(part) > 1), key=lambda part: (len(part), min(part))
+        )
+
+    def _cycle(
+        self, inside: Mapping[tuple[int, int], Mapping[str, Why]], first: str, others: Sequence[str]
+    ) -> list[int] | None:
+        """A short cycle that begins with an edge of kind `first` and goes on with edges of kinds `others`."""
+        wanted = set(others)
+        best: list[int] | None = None
+        for nodes in self.components(inside, {first, *others}):
+            successors: dict[int, list[int]] = defaultdict(list)
+            starts: dict[int, list[int]] = defaultdict(list)
+            for (source, target), kinds in inside.items():
+                if source in nodes and target in nodes:
+                    if wanted & kinds.keys():
+                        successors[source].append(target)
+                    if first in kinds:
+                        starts[target].append(source)
+            for tries, (target, sources) in enumerate(starts.items()):
+                if best is not None and (len(best) == 2 or tries > 50):
+                    break
+                cycle = _closed(successors, target, set(sources), len(best) if best else None)
+                best = cycle or best
+            if best is not None:
+                return best
+        return best
+
+    @cached_property
+    def classes(self) -> frozenset[str]:
+        """The classes that must be reported."""
+        if self.mistake == "none":
+            return frozenset()
+        found = set(self.cyclic)
+        found |= {"G1a"} if any(True for _ in self.aborted_reads()) else set()
+        found |= {"G1b"} if any(True for _ in self.intermediate_reads()) else set()
+        return frozenset(found)
+
+    # ---- witnesses
+
+    def kinds(self, cycle: Sequence[int]) -> list[dict[str, Why]]:
+        """Of each step of a cycle the edges that there are, none where there is no edge."""
+        return [self.edges.get((a, b), {}) for a, b in zip(cycle, [*cycle[1:], *cycle[:1]], strict=True)]
+
+    def fits(self, name: str, cycle: Sequence[int]) -> bool:
+        """Whether one choice of edges makes a cycle a witness of this class."""
+        return chosen(name, self.kinds(cycle)) is not None
+
+
+def chosen(name: str, steps: Sequence[Mapping[str, Why]]) -> list[str] | None:
+    """A kind of edge for each step, so that the cycle is of class `name`; None where no choice fits."""
+    if not all(steps):
+        return None
+    if name == "G0":
+        return [WW] * len(steps) if all(WW in step for step in steps) else None
+    if name == "G1c":
+        if all(WW in step or WR in step for step in steps) and any(WR in step for step in steps):
+            return [WR if WR in step else WW for step in steps]
+        return None
+    with_rw = [RW in step for step in steps]
+    only_rw = [set(step) == {RW} for step in steps]
+    if name == "G2-item":
+        return [RW if RW in step else next(iter(step)) for step in steps] if sum(with_rw) >= 2 else None
+    if name == "G-single" and any(with_rw) and sum(only_rw) <= 1:
+        at = only_rw.index(True) if any(only_rw) else with_rw.index(True)
+        return [RW if i == at else (WR if WR in step else WW) for i, step in enumerate(steps)]
+    return None
+
+
+def _closed(successors: Mapping[int, Sequence[int]], start: int, ends: set[int], below: int | None) -> list[int] | None:
+    """The shortest path from `start` to one of `ends`, of fewer than `below` transactions."""
+    before = {start: start}
+    lengths, queue = {start: 1}, deque([start])
+    while queue:
+        node = queue.popleft()
+        if node in ends:
+            path = [node]
+            while path[-1] != start:
+                path.append(before[path[-1]])
+            return path[::-1]
+        if below is not None and lengths[node] + 1 >= below:
+            continue
+        for target in successors.get(node, ()):
+            if target not in before:
+                before[target], lengths[target] = node, lengths[node] + 1
+                queue.append(target)
+    return None
