@@ -13,6 +13,7 @@ from functools import partial
 
 from grader import tally
 from grader.exercise import Check, Exercise
+from grader.exercises.common.scenes import Script
 from grader.exercises.raft import leading as leading
 from grader.exercises.raft import logs as log
 from grader.exercises.raft import reading as reading
@@ -20,7 +21,7 @@ from grader.exercises.raft import restarts as restarts
 from grader.exercises.raft import voting as votes
 from grader.exercises.raft.judging import unsafe
 from grader.exercises.raft.random_plans import TRIES, TROUBLED, WHY_RANDOM, plans
-from grader.exercises.raft.scene import Scene, Script
+from grader.exercises.raft.scene import Scene
 from grader.exercises.raft.voting import elections
 from grader.lost import Lost
 from grader.nodes.bench import NodeBench

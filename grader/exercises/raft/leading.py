@@ -6,7 +6,8 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from grader.exercises.raft.scene import KEPT_SHORT, Scene, Script, Stuck, has_answer
+from grader.exercises.common.scenes import Script, Stuck, has_answer
+from grader.exercises.raft.scene import KEPT_SHORT, Scene
 from grader.trace.story import Sent
 
 BOUND = 3.0  # seconds to a leader

@@ -7,7 +7,8 @@ from contextlib import suppress
 from functools import wraps
 from typing import Any
 
-from grader.exercises.raft.scene import ARRIVED, Scene, Script, carries, has_answer, ok
+from grader.exercises.common.scenes import ARRIVED, Script, carries, has_answer, ok
+from grader.exercises.raft.scene import Scene
 from grader.nodes.clients import Asked
 from grader.trace.story import Sent
 

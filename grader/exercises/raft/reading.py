@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from grader.exercises.common.scenes import Script, has_answer
 from grader.exercises.raft.logs import between, confirmed, needed
-from grader.exercises.raft.scene import Scene, Script, has_answer
+from grader.exercises.raft.scene import Scene
 
 
 @between()

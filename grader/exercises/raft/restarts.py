@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from grader.exercises.common.scenes import ARRIVED, Script, carries, has_answer, ok
 from grader.exercises.raft.logs import between, confirmed, led_by, needed, until_read
-from grader.exercises.raft.scene import ARRIVED, Scene, Script, carries, has_answer, ok
+from grader.exercises.raft.scene import Scene
 from grader.trace.story import Sent
 
 

@@ -1,145 +1,35 @@
-"""Scripts for clusters whose leader nobody knows beforehand: generators that watch a simulation, and act when they see
-what they wait for.
-
-A script yields `(condition, seconds)` and is sent what the condition said, as soon as that is true, or else None.
-"""
+"""Scripts for clusters whose leader nobody knows beforehand: scenes that know who leads, and wait for leaders."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Generator, Iterable, Sequence
-from itertools import count
+from collections.abc import Iterable
 from typing import Any
 
+from grader.exercises.common.scenes import Script, Staged, has_answer, ok
 from grader.nodes.bench import NodeBench
-from grader.nodes.clients import Ask, Asked, Client
+from grader.nodes.clients import Asked
 from grader.nodes.life import Step
-from grader.nodes.plan import Played, whole
+from grader.nodes.plan import Played
 from grader.nodes.sim import Simulation
 from grader.says import listed
-from grader.trace.story import Sent
-from grader.verdict import Diagnosis
 
-Waiting = tuple[Callable[[], Any], float]
-Script = Generator[Waiting, Any, Any]
-Rule = Callable[[Sent], bool]
-
-FAST = 0.001  # seconds that a message takes which has to be there first
-ARRIVED = 0.06  # seconds after which a message has arrived that nothing holds back
 KEPT_SHORT = 2.0  # seconds in which a request is answered where a leader reaches a majority
-MOST_EVENTS = 50_000  # of one run; right solutions have less than 10,000
 PATIENCE = 8.0  # seconds for what a check needs and another check judges
 
 
-class Stuck(Exception):  # noqa: N818 - reads as what happened to the script
-    """The cluster does not do what any cluster does; carries the diagnosis."""
-
-    def __init__(self, diagnosis: Diagnosis) -> None:
-        super().__init__(diagnosis.message)
-        self.diagnosis = diagnosis
-
-
-def carries(message: Sent, value: str) -> bool:
-    """Whether the text of a message holds this value, wherever its fields keep it."""
-    return value in json.dumps(message.body)
-
-
-class Scene:
-    """A simulation with a script. Messages that a rule of `dropped` or `held` is true of do not arrive; the latter are
-    kept, to be let go later. `hurried` ones arrive first. `seen` is called with each message that is sent."""
+class Scene(Staged):
+    """A simulation with a script, and what it shows of leaders."""
 
     def __init__(self, played: Played, bench: NodeBench) -> None:
-        self.played, self.sim, self.bench = played, played.sim, bench
-        self.rng = bench.rng(f"scene {played.plan.seed}")
+        super().__init__(played, bench)
         self.led: dict[int, dict[str, float]] = {}  # who said to be leader of which term, since when
-        self.dropped: dict[str, Rule] = {}
-        self.held: dict[str, Rule] = {}
-        self.hurried: dict[str, Rule] = {}
-        self.seen: list[Callable[[Sent], None]] = []
-        self.kept: dict[str, list[Sent]] = {}
-        self.found: Diagnosis | None = None
-        self.noted: Any = None  # by the script, for who judges
-        self._script: Script | None = None
-        self._waiting: Waiting | None = None
-        self._number = 0  # of what is waited for
-        self._told = False
-        self.clients: list[Client] = []  # of `ask`
-        self.sim.route = self._route
-        self.sim.most_events = MOST_EVENTS
         self.sim.whom = lambda node: whom(self.sim, node)
-        self.sim.on_step.append(self._stepped)
-
-    # ---- how a script goes on
-
-    def play(self, script: Script) -> None:
-        """Have a script run with the simulation, which stops at its end."""
-        self._script = script
-        self.sim.at(0.0, lambda: self._go_on(None))
 
     def _stepped(self, node: str, step: Step) -> None:
         if step.state.get("role") == "leader" and isinstance(step.state.get("current_term"), int):
             self.led.setdefault(step.state["current_term"], {}).setdefault(node, self.sim.time)
-        self._look()
-
-    def _look(self) -> None:
-        """See whether what is waited for has come; the script goes on after the steps that are being carried out."""
-        if self._waiting is not None and not self._told and self._waiting[0]():
-            self._told, number = True, self._number
-            self.sim.at(self.sim.time, lambda: self._seen(number))
-
-    def _seen(self, number: int) -> None:
-        if number == self._number and self._waiting is not None:
-            self._told = False
-            answer = self._waiting[0]()
-            if answer:
-                self._go_on(answer)
-
-    def _late(self, number: int) -> None:
-        if number == self._number:
-            self._go_on(None)
-
-    def _go_on(self, answer: Any) -> None:
-        assert self._script is not None
-        while True:
-            try:
-                condition, seconds = self._script.send(answer)
-            except StopIteration:
-                self._waiting = None
-                self.sim.stop()
-                return
-            except Stuck as stuck:
-                self.found, self._waiting = stuck.diagnosis, None
-                self.sim.stop()
-                return
-            self._waiting, self._told = (condition, seconds), False
-            self._number += 1
-            answer = condition()
-            if not answer:
-                break
-        number = self._number
-        self.sim.at(self.sim.time + seconds, lambda: self._late(number))
-
-    # ---- messages
-
-    def _route(self, message: Sent) -> list[float] | None:
-        for look in self.seen:
-            look(message)
-        if any(rule(message) for rule in self.dropped.values()):
-            return []
-        for name, rule in self.held.items():
-            if rule(message):
-                self.kept.setdefault(name, []).append(message)
-                return []
-        if any(rule(message) for rule in self.hurried.values()):
-            return [FAST]
-        return None
-
-    def let_go(self, name: str, also: Rule = lambda _: True) -> None:
-        """Let what was held under this name arrive now, in its order; nothing more is held."""
-        self.held.pop(name, None)
-        kept = [message for message in self.kept.pop(name, []) if also(message)]
-        for place, message in enumerate(kept):
-            self.sim.late(message, FAST + 0.0002 * place)
+        super()._stepped(node, step)
 
     def no_candidates(self, *nodes: str) -> None:
         """These nodes do not stand for election: their timers are late for now, and nobody hears them ask for votes."""
@@ -151,39 +41,12 @@ class Scene:
         self.dropped.clear()
         self.sim.slow = frozenset()
 
-    def crash_after_sending(self, node: str, rule: Rule) -> Callable[[], None]:
-        """Crash `node` right after it sends a message of which the rule is true; unless what is returned is called."""
-
-        def look(message: Sent) -> None:
-            if message.src == node and rule(message):
-                self.sim.crash_after(node, self.sim.places[node].done + 1)
-                self.seen.remove(look)
-
-        self.seen.append(look)
-        return lambda: self.seen.remove(look) if look in self.seen else None
-
-    def cut(self, *groups: Sequence[str]) -> None:
-        """From now on these groups cannot reach each other, and nothing else is cut."""
-        self.sim.heal()
-        self.sim.partition(*groups)
-
     def whole(self) -> None:
         """All links work, all nodes are up."""
         self.candidates_again()
-        self.hurried.clear()
-        whole(self.sim)
+        super().whole()
 
     # ---- who is who
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return self.sim.names
-
-    def others(self, *nodes: str) -> list[str]:
-        """The other nodes, in random order."""
-        left = [name for name in self.names if name not in nodes]
-        self.rng.shuffle(left)
-        return left
 
     def leaders(self) -> dict[int, dict[str, float]]:
         """By term, its leaders and since when: by their attributes, and by who sent append_entries."""
@@ -205,13 +68,6 @@ class Scene:
         return leader(self.sim, among)
 
     # ---- what scripts do again and again
-
-    def stuck(self, text: str, expected: str, got: str) -> Stuck:
-        """What a script raises where it cannot go on."""
-        return Stuck(self.bench.found("not_available", text, None, expected, got))
-
-    def pause(self, seconds: float) -> Script:
-        yield lambda: False, seconds
 
     def elected(self, among: Iterable[str] | None = None, seconds: float = PATIENCE, above: int = 0) -> Script:
         """Wait for a leader among these nodes whose term is above the given one: its name, or None."""
@@ -237,13 +93,7 @@ class Scene:
 
     def ask(self, node: str, kind: str, key: Any = "x", **fields: Any) -> Asked:
         """A client sends a request, now."""
-        free = next((client for client in self.clients if not client.waits), None)
-        if free is None:
-            name = next(name for number in count(1) if (name := f"c{number}") not in self.sim.clients)
-            free = Client(self.sim, name, (), self.sim.time, hear=None)
-            self.sim.clients[free.name] = _then(self.sim.clients[free.name], self._look)
-            self.clients.append(free)
-        return free.ask(Ask(node, {"type": kind, "key": key, **fields}))
+        return self.request(node, {"type": kind, "key": key, **fields})
 
     def done(self, kind: str, key: Any = "x", among: Iterable[str] | None = None, **fields: Any) -> Script:
         """Ask the leader, and again whoever is leader then, until it is done: what was asked. Raises Stuck."""
@@ -265,14 +115,6 @@ class Scene:
             f"reaches a majority must serve a request within {KEPT_SHORT:g} s.",
             f"{kind}_ok", "nothing" if asked.answer is None else "an error",
         )  # fmt: skip
-
-
-def has_answer(asked: Asked) -> Callable[[], bool]:
-    return lambda: asked.answer is not None
-
-
-def ok(asked: Asked) -> bool:
-    return asked.answer is not None and asked.answer.get("type") == f"{asked.ask.body['type']}_ok"
 
 
 def term(sim: Simulation, node: str) -> int:
@@ -300,11 +142,3 @@ def whom(sim: Simulation, called: str) -> str:
         stale = [name for name in others if sim.state(name).get("role") == "leader"]
         return (stale or others)[0]
     return others[int(sim.time * 1000) % len(others)]
-
-
-def _then(first: Callable[[Sent], None], after: Callable[[], None]) -> Callable[[Sent], None]:
-    def both(message: Sent) -> None:
-        first(message)
-        after()
-
-    return both

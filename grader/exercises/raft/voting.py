@@ -8,8 +8,9 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
+from grader.exercises.common.scenes import FAST, Script
 from grader.exercises.raft.judging import led_twice
-from grader.exercises.raft.scene import FAST, Scene, Script
+from grader.exercises.raft.scene import Scene
 from grader.lost import Lost
 from grader.nodes.bench import NodeBench
 from grader.nodes.explorer import Model, View

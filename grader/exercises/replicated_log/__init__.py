@@ -1,0 +1,227 @@
+"""LogNode(Node): replicated logs with offsets, which N nodes hold.
+
+Kafka's model of a log (Kreps, Narkhede, Rao 2011, "Kafka: a distributed messaging system for log processing"; Wang et al.
+2015, "Building a replicated logging system with Apache Kafka"), by the messages of Maelstrom's kafka workload. How nodes
+agree is the learner's: judged is what clients see, by `nodes.histories.logs`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+
+from grader.exercise import Check, Exercise
+from grader.exercises.common.nodes import skewed
+from grader.exercises.common.scenes import Script
+from grader.exercises.replicated_log import agreeing as agreeing
+from grader.exercises.replicated_log import once as once
+from grader.exercises.replicated_log import quiet as quiet
+from grader.exercises.replicated_log import random_plans as random_plans
+from grader.exercises.replicated_log import restarts as restarts
+from grader.exercises.replicated_log import service as service
+from grader.exercises.replicated_log.judging import unsafe
+from grader.exercises.replicated_log.scene import Logs
+from grader.nodes.bench import NodeBench
+from grader.nodes.plan import Plan, Played
+from grader.nodes.sim import cluster
+from grader.trace.story import Story
+from grader.verdict import Diagnosis
+from grader.worlds.nodes import Nodes
+
+NODE = "LogNode"
+
+
+@dataclass(frozen=True)
+class Act:
+    """A script, the clusters it is for, and why what it shows would be wrong."""
+
+    script: Callable[[Logs], Script]
+    label: str
+    sizes: tuple[int, ...] = (3,)
+    why: str = ""
+
+
+def _acts(*acts: Act) -> Callable[[NodeBench], Story]:
+    """A check that plays these, each in every size, and shows the first."""
+
+    def check(bench: NodeBench) -> Story:
+        plans: list[Plan] = []
+        by_seed: dict[int, Act] = {}
+        for number, act in enumerate(acts):
+            for size, seed in zip(act.sizes, bench.seeds(f"{number} {act.label}", len(act.sizes)), strict=True):
+                members = skewed(cluster(size, NODE), bench.rng(f"clocks {seed}"))
+                plans.append(Plan(members, seed=seed, until=120.0, label=f"{size} nodes: {act.label}"))
+                by_seed[seed] = act
+
+        def prepare(played: Played) -> None:
+            played.notes = Logs(played, bench)
+            played.notes.play(by_seed[played.plan.seed].script(played.notes))
+
+        def judge(played: Played) -> Diagnosis | None:
+            scene: Logs = played.notes
+            return unsafe(scene, by_seed[played.plan.seed].why) or scene.found
+
+        return bench.hold(plans, judge, prepare)
+
+    return check
+
+
+def _both(
+    script: Callable[..., Script], label: str, sizes: tuple[int, ...], why: str, name: str = "at_hub"
+) -> Iterator[Act]:
+    """The act at the node that spreads messages, and at another."""
+    for value, where in ((True, "the node that spreads messages"), (False, "another node")):
+        yield Act(partial(script, **{name: value}), f"{label} ({where})", sizes, why)
+
+
+MAJORITY = "acknowledge a message only when a majority of all nodes has it, the node itself counted once."
+SAFE = "show a message only when a majority has it, so that it stays whatever happens next."
+NO_GAP = (
+    "show only what stays, and show it in order: between two messages that a poll returns, nothing may appear later."
+)
+GREATEST = "the committed offset is the greatest one ever committed, for all clients at all nodes."
+
+ACKNOWLEDGED = (
+    *_both(agreeing.acknowledged_by_few, "a message that few nodes get", (3, 5), MAJORITY),
+    *(
+        Act(partial(agreeing.acknowledged_and_gone, at_hub=at_hub, both=both), label, sizes, MAJORITY)
+        for at_hub, both, label, sizes in (
+            (True, False, "the node that acknowledged and led crashes", (3, 5)),
+            (False, False, "the node that acknowledged crashes", (3, 5)),
+            (False, True, "the node that acknowledged and the one that led crash", (5,)),
+        )
+    ),
+    Act(
+        agreeing.known_by_one_of_two,
+        "one of two followers has it",
+        (3, 3),
+        "a node that lacks an acknowledged message must not lead.",
+    ),
+    Act(
+        agreeing.old_and_long,
+        "a node with many messages of its own comes back",
+        (3, 3),
+        "a node that lacks an acknowledged message must not lead.",
+    ),
+    *_both(agreeing.two_sides, "both sides of a cut are asked", (3, 5), MAJORITY),
+)
+POLLED = (
+    *(
+        Act(partial(agreeing.some_are_missed, whom=whom), "a node misses every second message", (3,), NO_GAP)
+        for whom in (0, 1, 2)
+    ),
+    *(
+        Act(partial(agreeing.one_is_late, at_hub=at_hub, lost=lost), label, (3,), NO_GAP)
+        for at_hub, lost, label in (
+            (True, False, "one message is late"),
+            (False, False, "one message is late, from another node"),
+            (True, True, "one message is lost"),
+            (False, True, "one message is lost, from another node"),
+        )
+    ),
+    *_both(agreeing.minority_polled, "a minority gets messages, and is polled", (3, 5), SAFE),
+    *_both(agreeing.polled_before_it_is_safe, "a message that few nodes get is polled", (3, 5), SAFE),
+)
+COMMITTED = (
+    Act(agreeing.maximum, "commits of lower and higher offsets", (3, 5), GREATEST),
+    *_both(agreeing.older_commit_late, "messages about an older commit arrive late", (3,), GREATEST),
+    *_both(
+        agreeing.cut_off_and_listed,
+        "a node that is cut off is asked",
+        (3,),
+        GREATEST + " A node that cannot reach a majority cannot know it.",
+    ),
+    *_both(agreeing.committed_and_gone, "the node that answered a commit crashes", (3,), GREATEST),
+    *_both(
+        agreeing.listed_before_it_is_safe,
+        "a node that is cut off gets a commit",
+        (3,),
+        GREATEST + " Show one only when a majority has it.",
+    ),
+)
+DISK = "what a node has told others must be on its disk before. A crash may come after any single send or write."
+ONE_LEADER = "what a node has promised to one node it must not promise to another, also after a restart."
+RESTARTS = (
+    *(
+        Act(partial(restarts.after_each_effect, who=who), f"{label} crashes after each send and write", (3,), DISK)
+        for who, label in (("spreads", "the node that spreads messages"), ("asked", "the asked node"), ("other", "another node"))
+    ),
+    Act(partial(restarts.both_forget, first_back=False, key="k"), "one of two restarts, the other one crashes", (3,), DISK),
+    Act(partial(restarts.both_forget, first_back=True, key="x"), "the node that led restarts, the other one crashes", (3,), DISK),
+    Act(restarts.told_and_forgotten, "a node crashes right after its first answer", (3, 3), DISK),
+    Act(restarts.rolling, "nodes restart one after another", (3, 5), DISK),
+    *(Act(partial(restarts.numbers_begin_again, whom=whom), "a node is asked, restarts, and is asked again", (3,), "a request after a restart is a new one.") for whom in (0, 1)),
+    *(
+        Act(partial(restarts.one_voter, restarts=restart), label, (3, 3), ONE_LEADER)
+        for restart, label in ((True, "a node that two others ask restarts after each message"), (False, "two nodes ask the same third one"))
+    ),
+)  # fmt: skip
+TWICE = "a request that arrives again is no new one, at whatever node it arrives."
+ONCE = (
+    Act(once.all_twice, "every message between nodes arrives twice", (3, 5), TWICE),
+    *_both(once.answers_lost, "nothing reaches the asked node for a while", (3,), TWICE),
+    Act(partial(once.spreader_dies, reached=1), "the node that leads crashes when it has told one other", (3,), TWICE),
+    Act(partial(once.spreader_dies, reached=2), "the node that leads crashes when it has told two others", (3,), TWICE),
+    *(
+        Act(partial(once.late_after_all, at_hub=at_hub, seconds=seconds), f"a message is under way for {seconds:g} s", (3,), TWICE)
+        for at_hub, seconds in ((True, 2.4), (False, 2.4), (False, 4.6))
+    ),
+    *_both(once.refused_and_kept, "the asked node is cut off when others have the message", (3,), "error 11 promises that nothing happens, ever."),
+    Act(once.equal_messages, "equal messages", (3,), "two sends of equal messages are two messages."),
+)  # fmt: skip
+
+
+def _once(bench: NodeBench) -> Story:
+    """Duplicates and late messages on purpose, then runs with random faults."""
+
+    def prepare(played: Played) -> None:
+        played.notes = Logs(played, bench)
+        played.notes.play(random_plans.then_whole(played.notes))
+
+    def judge(played: Played) -> Diagnosis | None:
+        return unsafe(played.notes) or played.notes.found
+
+    shown = _acts(*ONCE)(bench)
+    bench.hold(random_plans.plans(bench, NODE), judge, prepare, random_plans.TRIES)
+    return shown
+
+
+AVAILABLE = (
+    Act(partial(service.each_away, down=True), "a minority is down", (3, 5)),
+    Act(partial(service.each_away, down=False), "a minority is cut off", (3, 5)),
+    Act(service.asked_too_early, "nobody reaches a majority for a while", (3, 5)),
+    Act(service.early, "asked from the start on", (3, 5)),
+)
+
+CONVERGES = (
+    *(
+        Act(partial(service.catches_up, down=down), f"a node was {label}", (3, 5))
+        for down, label in ((True, "down"), (False, "cut off"))
+    ),
+    Act(service.nobody_asks, "the node that leads crashes, and nobody asks anything", (3, 5)),
+)
+
+EXERCISE = Exercise(
+    name="replicated_log",
+    chapter="15",
+    title="Logs that survive their leader",
+    minutes=150,
+    difficulty=3,
+    cost="seconds",
+    world=Nodes((NODE,)),
+    checks=(
+        Check(
+            "serves", "Every request at every node, any message, any key, many at once, no faults", 4,
+            _acts(Act(service.everything, "no faults", (3, 5)), Act(service.at_once, "no faults", (3, 5, 3))),
+        ),
+        Check("committed", "The greatest committed offset, at every node, also after cuts and crashes", 3, _acts(*COMMITTED)),
+        Check("acknowledged", "Acknowledged messages stay: few nodes get them, or their node crashes", 4, _acts(*ACKNOWLEDGED)),
+        Check("polled", "Polled messages stay, and polls skip nothing: minorities, late messages", 4, _acts(*POLLED)),
+        Check("restarts", "Crashes after any send or write: what is on disk", 4, _acts(*RESTARTS)),
+        Check("once", "Duplicates, lost answers, late messages: each message is there once", 4, _once),
+        Check("available", "A majority serves from 3 s on, whoever is down or cut off", 3, _acts(*AVAILABLE)),
+        Check("converges", "5 s after a node was away, or the leader crashed, all nodes show all", 2, _acts(*CONVERGES)),
+        Check("quiet", "A poll takes at most 2 messages when nothing else happens", 2, partial(quiet.cheap, kind=NODE)),
+    ),
+)  # fmt: skip
