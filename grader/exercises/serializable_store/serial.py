@@ -284,7 +284,7 @@ def told_cycle(anomaly: checker.Anomaly, txns: dict[int, Txn]) -> Problem:
         read = "an empty list" if seen is None else f"a list that ends with {seen}"
         return Problem(
             "not_linearizable",
-            f"{first.label} and {second.label} both read {read} of key {_key(json.dumps(anomaly.key))}, and then appended to it, "
+            f"{first.label} and {second.label} both read {read} of {_key(json.dumps(anomaly.key))}, and then appended to it, "
             f"{one} and {other}. In any order one of them must read what the other appended. Let an owner hold a lock from the "
             "read to the outcome, or refuse a transaction whose reads are old.", involved,
         )  # fmt: skip
