@@ -27,6 +27,10 @@ def _s(group: str, label: str, text: str, present: str = "", *telling: str, name
     return Situation(group, label, text, frozenset(present.split()), telling, names)
 
 
+# edges a -> b, b -> c, c -> b, c -> d, d -> a: who follows the first edge from each leaves `a` and does not come back
+WAY_IN_WW = "a: p+1 t+2; b: p+2 q+1 r+2; c: q+2 r+1 s+1; d: s+2 t+1; z: p=1,2 q=1,2 r=1,2 s=1,2 t=1,2"
+WAY_IN_RW = "a: p= t+1; b: p+1 q= r+1; c: q+1 r= s=; d: s+1 t=; z: p=1 q=1 r=1 s=1 t=1"
+
 SITUATIONS = (
     # ---- G1a
     _s("aborted", "the last value of a read was appended by a failed transaction",
@@ -56,6 +60,10 @@ SITUATIONS = (
        "a: x+1 x=1 x+2 x=1,2; z: x=1,2", "", "g1b_own"),
     _s("intermediate", "the first of two values is in a read, but the read ends with the second",
        "a: x+1 x+2; b: x=1,2; c: x=1,2 x+3; z: x=1,2,3", "", "g1b_inside"),
+    _s("intermediate", "the first of two values is inside a read that does not hold the second",
+       "a: x+1 x+3; b: x+2; c: x=1,2; z: x=1,2,3", "G0 G-single", "g1b_inside"),
+    _s("intermediate", "a read holds the second of two values before the first",
+       "a: x+1 x+2; b: x=2,1; z: x=2,1", "G1b"),
     _s("intermediate", "the intermediate value is in a key whose reads contradict each other",
        "a: x+1 x+2; b: x+3; c: x=1; d: x=3; z: x=1,2,3", "G1b", "g1b_ordered"),
     _s("intermediate", "the second read of a key ends with an intermediate value",
@@ -73,6 +81,8 @@ SITUATIONS = (
        "a: x+1 y+1; b: x+2 y+2; c: x=1,2; z: x=2,1 y=2,1", "", "conflicts"),
     _s("order", "a read of x in the middle of another read is no beginning of it",
        "a: x+1 y+1; b: x+2 y+2; e: x+3; c: x=1,3; z: x=1,2,3 y=2,1", "", "conflicts"),
+    _s("order", "a read of x begins otherwise than the longest, but its last value is in the same place",
+       "a: x+1 y+1; b: x+2 y+2; e: x+3; c: x=3,2; z: x=1,2,3 y=2,1", "", "conflicts"),
     _s("order", "the longest read of x repeats a value, so x gives no edges",
        "a: x+1 y+1; b: x+2 y+2; z: x=1,2,1 y=2,1", "", "repeats"),
     _s("order", "a shorter read of x repeats a value, so it is no beginning of the longest",
@@ -141,6 +151,10 @@ SITUATIONS = (
        "a: x+1 y= w=1; b: x+2 y+1 w+1; z: x=1,2 y=1 w=1", "G1c G-single", "one_kind", "last_kind"),
     _s("writes", "one transaction's two appends stand around another's (G0)",
        "a: x+1 x+3; b: x+2; z: x=1,2,3", "G0"),
+    _s("writes", "from the first transaction the edges lead into a cycle of ww edges that goes round without it",
+       WAY_IN_WW, "G0"),
+    _s("writes", "from the last transaction the edges lead into a cycle of ww edges that goes round without it",
+       WAY_IN_WW, "G0", names="descending"),
     # ---- G-single
     _s("single", "a step is ww and rw, the other step is rw",
        "a: x= x+1 y=; b: x= x+2 y+1; z: x=1,2 y=1", "G-single", "last_kind"),
@@ -148,6 +162,8 @@ SITUATIONS = (
        "a: u+1 y= x=; b: u=1 y+1 v=; c: ; a3: x+1; e: v+1; d: x=1; a4: ; z: u=1 y=1 x=1 v=1", ""),
     _s("single", "a read skew: one key before, the other after an update of both",
        "o: x+1 y+1; a: x=1 y=1,2; b: x=1 x+2 y=1 y+2; z: x=1,2 y=1,2", "G-single", "no_rw"),
+    _s("single", "two cycles of one rw edge each share a transaction, through which no cycle goes twice",
+       "a: x= y=1; m: x+1 y+1 v+1 w+1; b: v= w=1; z: x=1 y=1 v=1 w=1", "G-single", "no_first"),
     _s("single", "a G-single cycle and a cycle of two rw edges share a transaction",
        "a: x= y+1 w+1; b: y= x+1; c: w= y+2; z: x=1 y=1,2 w=1", "G-single", "no_first"),
     # ---- G2-item
@@ -163,6 +179,12 @@ SITUATIONS = (
        "a: x+1 v+2; b: x+2 v+1; c: y= w+1; d: w= y+1; z: x=1,2 v=1,2 y=1 w=1", "G0 G2-item", "whole_graph"),
     _s("item", "a cycle of two rw edges leads to a transaction with a cycle of its own",
        "a: x= y+1; b: y= x+1 w+1; c: w=1 u+1 v+2; d: u+2 v+1; z: x=1 y=1 w=1 u=1,2 v=1,2", "G0 G2-item", "whole_graph"),
+    _s("item", "two cycles of two rw edges share a transaction",
+       "a: y= x+1; b: v= u+1; m: x= u= y+1 v+1; z: x=1 y=1 u=1 v=1", "G2-item", "no_first"),
+    _s("item", "from the first transaction the edges lead into a cycle of rw edges that goes round without it",
+       WAY_IN_RW, "G2-item", "no_first"),
+    _s("item", "from the last transaction the edges lead into a cycle of rw edges that goes round without it",
+       WAY_IN_RW, "G2-item", "no_first", names="descending"),
     # ---- names
     _s("stores", "the list begins with the last transaction, and the indices count backward",
        "a: x= x+1 y+1; b: x=1 x+2; c: x=1,2 y=1 y+2; z: x=1,2 y=1,2", "", names="backward"),

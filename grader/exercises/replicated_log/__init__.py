@@ -81,6 +81,7 @@ NO_GAP = (
     "show only what stays, and show it in order: between two messages that a poll returns, nothing may appear later."
 )
 GREATEST = "the committed offset is the greatest one ever committed, for all clients at all nodes."
+FEW = "Answer a commit or a list only when a majority of all nodes, three of five, has what it says."
 
 ACKNOWLEDGED = (
     *_both(agreeing.acknowledged_by_few, "a message that few nodes get", (3, 5), MAJORITY),
@@ -139,6 +140,8 @@ COMMITTED = (
         (3,),
         GREATEST + " Show one only when a majority has it.",
     ),
+    *_both(agreeing.committed_by_few, "two nodes that are cut off get a commit", (5,), GREATEST + " " + FEW),
+    *_both(agreeing.listed_from_one, "a commit that one node has is listed", (5,), GREATEST + " " + FEW),
 )
 DISK = "what a node has told others must be on its disk before. A crash may come after any single send or write."
 ONE_LEADER = "what a node has promised to one node it must not promise to another, also after a restart."

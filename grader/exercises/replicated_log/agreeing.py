@@ -328,3 +328,47 @@ def listed_before_it_is_safe(scene: Logs, at_hub: bool) -> Script:
     scene.whole()
     yield from scene.pause(TAKEN_OVER)
     yield from scene.served(*(scene.list(name) for name in scene.names))
+
+
+def committed_by_few(scene: Logs, at_hub: bool) -> Script:
+    """Two of five nodes are cut off, and one of them gets a commit. If it is answered, the others must know it."""
+    hub, rest = yield from scene.led()
+    node = _one_of(scene, hub, rest, at_hub)
+    friend, *there = scene.others(node)
+    scene.cut((node, friend), there)
+    scene.commit(node, 6)
+    for _ in range(5):
+        yield from scene.pause(0.1)
+        scene.list(friend)
+    yield from scene.pause(TAKEN_OVER)
+    yield from scene.served(*(scene.list(name) for name in there))
+    scene.whole()
+    yield from scene.pause(TAKEN_OVER)
+    yield from scene.served(*(scene.list(name) for name in scene.names))
+
+
+def listed_from_one(scene: Logs, at_hub: bool) -> Script:
+    """One of five nodes has a commit that reached no other. A node that reaches it and one more lists it, and is cut off
+    with it in the step in which it answers: the other three must know the offset then."""
+    hub, rest = yield from scene.led()
+    node = _one_of(scene, hub, rest, at_hub)
+    alone, third, *away = scene.others(node)
+    yield from scene.served(scene.commit(node, 1))
+    scene.cut((alone,), (node, third), away)
+    scene.commit(alone, 6)
+    yield from scene.pause(0.3)
+    scene.cut((alone,), (third, *away))
+    scene.sim.partition((node,), away)
+    asked = scene.list(node)
+    off = scene.crash_with_answer(asked)
+    yield has_answer(asked), LONG
+    off()
+    scene.cut((alone, node), (third, *away))
+    for _ in range(45):
+        for name in (third, *away):
+            scene.list(name)
+        yield from scene.pause(0.07)
+    yield from scene.served(*(scene.list(name) for name in (third, *away)))
+    scene.whole()
+    yield from scene.pause(TAKEN_OVER)
+    yield from scene.served(*(scene.list(name) for name in scene.names))

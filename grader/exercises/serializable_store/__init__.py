@@ -156,6 +156,7 @@ def _network(bench: NodeBench) -> Story:
     bench.hold(
         each("cut off", faults.cut_off, ((2, False), (3, False), (3, True)))(bench), _ends, faults.cut_after_vote
     )
+    bench.hold(each("unheard", faults.unheard, (3.0, 7.0))(bench), _ends, plans.as_told)
     bench.hold(each("bad", faults.bad_network, (3, 2, 4, 5, 3))(bench), _ends, faults.badly)
     models.explore(bench, models.one(bench, timers=1, copies=1), STATES, DIVES)
     return shown

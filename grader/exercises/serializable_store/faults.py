@@ -153,6 +153,20 @@ def cut_after_vote(played: Played) -> None:
     sim.route = route
 
 
+def unheard(rng: random.Random, seconds: float, seed: int) -> Plan:
+    """A transaction of one owner, which gets all messages; but for so long its own do not arrive where it was asked."""
+    nodes = names(3)
+    drawn = Drawn(rng, nodes)
+    x, y = drawn.named("x", nodes[0]), drawn.named("y", nodes[0])
+    healed = 1.0 + seconds
+    asks = {
+        "alice": (ask(nodes[1], drawn.append(x), drawn.append(y), at=1.0),),
+        "bob": (ask(nodes[1], read(x), drawn.append(y), at=healed + SETTLED),),
+    }
+    label = f"messages from {nodes[0]} to {nodes[1]} from 0.9 to {healed:g} s are lost"
+    return plan(drawn, asks, seed, healed + 2 * SETTLED, label, healed=healed)
+
+
 def bad_network(rng: random.Random, count: int, seed: int) -> Plan:
     """Until 10 s messages are lost, late and doubled, and links are cut; afterwards everything is read."""
     nodes = names(count)

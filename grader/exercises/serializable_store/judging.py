@@ -105,7 +105,7 @@ class Judging(History):
             ops = asked.ask.body["txn"]
             if asked.client == plans.LAST or any(f == "append" for f, _, _ in ops):
                 continue
-            if wrong := self._all_ok([asked], "No other transaction was open."):
+            if wrong := self._all_ok([asked], "No transaction that appends was open."):
                 return wrong
             assert asked.seconds is not None
             delays = asked.seconds / plans.HOP

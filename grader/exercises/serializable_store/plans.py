@@ -193,7 +193,7 @@ def side_by_side(rng: random.Random, count: int, seed: int) -> Plan:
 
 
 def lone_reads(rng: random.Random, count: int, seed: int) -> Plan:
-    """Reads of one to all keys at every node, each alone, seconds after the last append."""
+    """Reads of one to all keys at every node, seconds after the last append; the last of them is one of two at once."""
     nodes = names(count)
     drawn = Drawn(rng, nodes)
     keys = [drawn.key(node) for node in nodes]
@@ -203,8 +203,12 @@ def lone_reads(rng: random.Random, count: int, seed: int) -> Plan:
     for number, node in enumerate(nodes):
         some = rng.sample(keys, counts[number]) + more[: rng.randint(0, 2)]
         asks.append(ask(node, *map(read, some), at=6.0 + 1.5 * number))
+    # two that read the same keys do not stand in each other's way
+    last = 6.0 + 1.5 * count
+    asks.append(ask(nodes[0], *map(read, keys), at=last))
+    beside = (ask(nodes[1], *map(read, keys), at=last + 0.012),)
     label = "No faults; every message takes 10 ms"
-    return plan(drawn, {"alice": tuple(asks)}, seed, 15.0, label, network=EQUAL)
+    return plan(drawn, {"alice": tuple(asks), "bob": beside}, seed, last + 3.0, label, network=EQUAL)
 
 
 # ---- at the same time

@@ -278,6 +278,16 @@ def told_cycle(anomaly: checker.Anomaly, txns: dict[int, Txn]) -> Problem:
     """An anomaly in sentences."""
     involved = tuple(txns[index] for index in anomaly.indices)
     labels = listed(txn.label for txn in involved)
+    if anomaly.kind == "lost-update":
+        first, second = involved
+        seen, one, other = anomaly.elements
+        read = "an empty list" if seen is None else f"a list that ends with {seen}"
+        return Problem(
+            "not_linearizable",
+            f"{first.label} and {second.label} both read {read} of {_key(json.dumps(anomaly.key))}, and then appended to it, "
+            f"{one} and {other}. In any order one of them must read what the other appended. Let an owner hold a lock from the "
+            "read to the outcome, or refuse a transaction whose reads are old.", involved,
+        )  # fmt: skip
     if not anomaly.edges:
         reader, writer = involved[0], involved[-1]
         return Problem(
