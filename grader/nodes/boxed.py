@@ -55,22 +55,24 @@ class Limits:
 
 @dataclass
 class Allowance:
-    """What all boxes of one grading may take together, in seconds: waiting for answers, and of that in requests that
-    stood still for long. Each handler may be within its limits, and ten thousand of them take hours."""
+    """What all boxes of one grading may take together, in seconds: for their answers, and of that in requests that
+    stood still for long. Each handler may be within its limits, and ten thousand of them take hours. What a busy
+    machine makes them wait for is not theirs."""
 
-    wait_seconds: float = 300.0
+    own_seconds: float = 300.0
     still_seconds: float = 15.0
-    LONG = 0.5  # seconds that a request may stand still: news of the process comes ten times a second
+    SHORT = 0.1  # seconds that a request may stand still and not be counted: we may have been late to read the answer
+    LONG = 0.5  # and that it may stand still at all: news of the process comes ten times a second
 
-    def take(self, wall: float, still: float) -> str:
-        """Count one request, and for how long of it the process stood still. Returns what was used up; "" if nothing
-        was."""
-        self.wait_seconds -= wall
+    def take(self, computed: float, still: float) -> str:
+        """Count one request: for how long the process computed, and for how long it stood still. Returns what was used
+        up; "" if nothing was."""
+        self.own_seconds -= computed + max(0.0, still - self.SHORT)
         if still > self.LONG:
             self.still_seconds -= still
             if self.still_seconds < 0:
                 return "Handlers stood still again and again. Do not sleep or wait in a handler: use set_timer."
-        return "" if self.wait_seconds >= 0 else "All handlers together took too long. Do less work in a handler."
+        return "" if self.own_seconds >= 0 else "All handlers together took too long. Do less work in a handler."
 
 
 class Boxed:
@@ -184,7 +186,7 @@ class Boxed:
         except Overdue as overdue:
             raise self._endless(overdue) from None
         now = self._client.moment(0)
-        used_up = self._allowance.take(now.at - self._posted.at, self._posted.stood_still(now))
+        used_up = self._allowance.take(now.cpu - self._posted.cpu, self._posted.stood_still(now))
         if used_up and event != "loaded":
             raise self._lost("timeout", f"The nodes were ended while {self._who()} was running. {used_up}")
         if told.get("event") == "raised":

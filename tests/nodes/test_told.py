@@ -70,9 +70,9 @@ def test_what_can_be_no_branch_is_refused(branch: Any) -> None:
 
 
 def test_a_grading_may_not_stand_still_for_long_all_together() -> None:
-    allowance = Allowance(wait_seconds=100, still_seconds=2)
+    allowance = Allowance(own_seconds=100, still_seconds=2)
     requests = [(0.4, 0.4), (3, 0), (1, 1), (0.9, 0.9), (0.6, 0.6)]
-    assert [bool(allowance.take(wall, still)) for wall, still in requests] == [False, False, False, False, True]
+    assert [bool(allowance.take(computed, still)) for computed, still in requests] == [False, False, False, False, True]
     assert "sleep" in allowance.take(1, 1)
 
 
@@ -82,7 +82,7 @@ def test_who_waits_for_a_processor_does_not_stand_still() -> None:
 
 
 def test_a_grading_may_not_wait_for_ever_however_small_the_pieces() -> None:
-    allowance = Allowance(wait_seconds=10)
+    allowance = Allowance(own_seconds=10)
     assert [allowance.take(0.4, 0) for _ in range(24)] == [""] * 24
     assert "too long" in [allowance.take(0.4, 0) for _ in range(3)][-1]
 
