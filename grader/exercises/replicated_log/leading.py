@@ -4,7 +4,7 @@ earlier leader says late, or once more, must take nothing away.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from grader.exercises.common.scenes import ARRIVED, Script, carries, has_answer, ok
@@ -106,40 +106,49 @@ def old_leader_arrives(scene: Logs) -> Script:
 
 
 def earlier_term(scene: Logs) -> Script:
-    """Figure 8 of the Raft paper. A leader brings a message to one of four others. Another node leads without it, and
-    brings a second message to nobody. Then the first leads again, with a majority, and brings the first message to it. If
-    that is acknowledged, it crashes, and the other node, whose last entry is of a later term, leads with that majority."""
-    first, (one, *rest) = yield from scene.led()
-    other, *two = rest
-    early, second = scene.fresh(), scene.fresh()
-    scene.cut((first, one), rest)
+    """Figure 8 of the Raft paper. A leader takes a message that it brings to nobody. Another node leads, takes a second
+    message, and is cut off before it brings that to anybody. The first one leads again, with two others, and brings its
+    message to them. It crashes in the step in which it acknowledges that, and the node that was cut off, whose last entry
+    is of a later term, leads."""
+    first, rest = yield from scene.led()
+    early, seconds = scene.fresh(), {name: scene.fresh() for name in rest}
+    scene.cut((first,), rest)
     asked = scene.send(first, early)
-    yield from scene.pause(ARRIVED)
-    _only_answer(scene, two)
-    scene.dropped["second"] = scene.holding(second)
-    scene.send(other, second)
-    yield partial(_has_sent_to, scene, other, second, two), 4.0
-    scene.cut((other,), (first, one, *two))
-    _only_answer(scene, (one, *two))
-    yield has_answer(asked), 5.0
-    if ok(asked):
-        yield from scene.gone(first)
-        scene.dropped.pop("second")
-        yield (lambda: set(scene.reached(second)) >= {one, *two}), 6.0
+    scene.dropped["second"] = lambda sent: sent.src in rest and any(carries(sent, each) for each in seconds.values())
+    for name in rest:  # only a node that leads sends what it was sent to all others
+        scene.send(name, seconds[name])
+    other = yield partial(_spreads_its_own, scene, seconds), 4.0
+    if other is not None:
+        one, *two = (name for name in rest if name != other)
+        scene.cut((other,), (one,), (first, *two))
+        off = scene.crash_with_answer(asked)
+        yield has_answer(asked), max(0.0, asked.sent + 4.8 - scene.sim.time)
+        off()
+        if ok(asked):
+            yield from scene.pause(ARRIVED)
+            scene.sim.heal()
+            scene.dropped["mute"] = partial(_speaks_first, scene, (one, *two))
+            scene.dropped["second"] = lambda sent: (
+                sent.src != other and any(carries(sent, each) for each in seconds.values())
+            )
+            for _ in range(40):
+                polled = scene.poll(other)
+                yield from scene.pause(0.2)
+                if polled.reply is not None and carries(polled.reply, seconds[other]):
+                    return  # by now it is seen whether one of the messages has replaced the other
     scene.dropped.clear()
-    scene.sim.heal()
-    if ok(asked):
-        there = [name for name in scene.names if name != first]
-        yield from scene.served_later(*there)
-        yield from scene.consume(there)
     yield from scene.ended()
 
 
-def _only_answer(scene: Logs, nodes: Sequence[str]) -> None:
-    """These nodes are heard only when they are spoken to, so that none of them can lead."""
-    scene.dropped["mute"] = lambda sent: sent.src in nodes and sent.dst in scene.names and not scene.answering(sent)
+def _speaks_first(scene: Logs, nodes: Sequence[str], sent: Sent) -> bool:
+    """Whether one of these nodes sends another node something without having been spoken to."""
+    return sent.src in nodes and sent.dst in scene.names and not scene.answering(sent)
 
 
-def _has_sent_to(scene: Logs, node: str, message: str, others: Sequence[str]) -> bool:
-    told = {sent.dst for sent in scene.sim.story.sent[-400:] if sent.src == node and carries(sent, message)}
-    return told.issuperset(others)
+def _spreads_its_own(scene: Logs, messages: Mapping[str, str]) -> str | None:
+    """The node that has sent its own message of these to all others of them."""
+    for name, message in messages.items():
+        told = {m.dst for m in scene.sim.story.sent[-200:] if m.src == name and carries(m, message)}
+        if told >= messages.keys() - {name}:
+            return name
+    return None
