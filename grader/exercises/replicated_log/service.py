@@ -149,7 +149,7 @@ def catches_up(scene: Logs, down: bool) -> Script:
     else:
         scene.cut((away,), there)
     yield from scene.pause(TAKEN_OVER)
-    for number in range(12):
+    for number in range(20):
         asked = [scene.send(there[number % len(there)], key=key) for key in (KEY, "x", "y", "z") * 2]
         yield from scene.served(*asked)
     yield from scene.served(scene.commit(there[0], 9))
