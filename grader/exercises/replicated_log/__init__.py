@@ -236,7 +236,7 @@ EXERCISE = Exercise(
     title="Logs that survive their leader",
     minutes=150,
     difficulty=3,
-    cost="seconds",
+    cost="tens of seconds",
     world=Nodes((NODE,)),
     checks=(
         Check(
