@@ -17,7 +17,7 @@ from grader.nodes.network import Network
 from grader.nodes.plan import Plan, random_mishaps
 from grader.nodes.sim import cluster
 
-RUNS = 8
+RUNS = 6
 TRIES = 40  # runs, to make a plan smaller
 TROUBLED = 8.0  # seconds of faults, after which all is whole
 

@@ -55,8 +55,7 @@ def both_forget(scene: Logs, first_back: bool, key: str) -> Script:
     yield from scene.pause(TAKEN_OVER)
     there = [name for name in scene.names if name != dies]
     yield from scene.served(*(scene.send(name, key=key) for name in there))
-    for name in there:
-        yield from scene.consume(name, (key,))
+    yield from scene.consume(there, (key,))
     yield from scene.served(*(scene.list(name, odd) for name in there))
     yield from scene.ended((key,))
     yield from scene.served(*(scene.list(name, odd) for name in scene.names))
@@ -88,8 +87,7 @@ def told_and_forgotten(scene: Logs) -> Script:
     scene.sim.restart(lacks)
     yield from scene.pause(TAKEN_OVER)
     yield from scene.served(scene.send(has), scene.send(lacks))
-    for name in (has, lacks):
-        yield from scene.consume(name)
+    yield from scene.consume((has, lacks))
     yield from scene.ended()
 
 
@@ -101,7 +99,7 @@ def _arrived(scene: Logs, node: str) -> list[Sent]:
 def rolling(scene: Logs) -> Script:
     """Every node restarts, one after another, again and again, while clients go on."""
     yield from scene.led()
-    for round_ in range(3):
+    for round_ in range(2):
         for name in scene.others():
             scene.sim.crash(name)
             for node in scene.names:

@@ -66,6 +66,11 @@ class Logs(Staged):
             if not ok(one):
                 raise self.unserved(one)
 
+    def served_later(self, *nodes: str) -> Script:
+        """These are a majority that can talk, from now on; in 3 s each of them serves."""
+        yield from self.pause(TAKEN_OVER)
+        yield from self.served(*(self.send(name) for name in nodes))
+
     def unserved(self, one: Asked) -> Exception:
         got = "not answered within 2 s" if one.answer is None else f"answered with {answer_text(one)}"
         stray = next(
@@ -171,23 +176,25 @@ class Logs(Staged):
 
     # ---- consumers
 
-    def consume(self, node: str, keys: Iterable[str] = (KEY,), final: bool = False) -> Script:
-        """Read these logs at a node as a consumer does: each poll goes on after the last offset that the one before it
-        returned, until there is no more. Each must be answered."""
-        since, empty = dict.fromkeys(keys, 0), 0
-        polls: list[Asked] = []
+    def consume(self, nodes: Iterable[str], keys: Iterable[str] = (KEY,), final: bool = False) -> Script:
+        """Read these logs as consumers do, one at each node, all at once: a consumer's next poll goes on after the last
+        offset that the one before it returned, until there is no more. Each poll must be answered."""
+        since = {node: dict.fromkeys(keys, 0) for node in nodes}
+        polls: dict[str, list[Asked]] = {node: [] for node in since}
+        empty = dict.fromkeys(since, 0)  # answers in a row that brought a consumer no further
         if final:
-            self.final[node] = polls
-        while empty < NONE_IN_A_ROW and len(polls) < MOST_POLLS:
-            asked = self.poll(node, since)
-            polls.append(asked)
-            yield from self.served(asked)
-            before = dict(since)
-            for key, pairs in _msgs(asked).items():
-                if key in since and pairs:
-                    since[key] = max(since[key], pairs[-1][0] + 1)
-            empty = empty + 1 if since == before else 0
-            if empty:
+            self.final = polls
+        while reading := [n for n in since if empty[n] < NONE_IN_A_ROW and len(polls[n]) < MOST_POLLS]:
+            for node in reading:
+                polls[node].append(self.poll(node, since[node]))
+            yield from self.served(*(polls[node][-1] for node in reading))
+            for node in reading:
+                before = dict(since[node])
+                for key, pairs in _msgs(polls[node][-1]).items():
+                    if key in before and pairs:
+                        since[node][key] = max(before[key], pairs[-1][0] + 1)
+                empty[node] = empty[node] + 1 if since[node] == before else 0
+            if any(empty.values()):
                 yield from self.pause(0.1)
 
     def ended(self, keys: Iterable[str] = (KEY,)) -> Script:
@@ -197,8 +204,7 @@ class Logs(Staged):
             self.let_go(name)
         self.whole()
         yield from self.pause(AGREED)
-        for node in self.names:
-            yield from self.consume(node, keys, final=True)
+        yield from self.consume(self.names, keys, final=True)
 
 
 def _msgs(asked: Asked) -> dict[str, list[list[Any]]]:

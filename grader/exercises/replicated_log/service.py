@@ -52,8 +52,7 @@ def everything(scene: Logs) -> Script:
         if isinstance(offset, int):
             yield from scene.served(scene.poll(node(), {key: offset}), scene.poll(node(), {key: offset + 1, "x": 0}))
     yield from scene.served(scene.poll(node(), {KEY: 10**6}))
-    for name in names:
-        yield from scene.consume(name, KEYS, final=True)
+    yield from scene.consume(names, KEYS, final=True)
 
 
 def at_once(scene: Logs) -> Script:
@@ -72,8 +71,7 @@ def at_once(scene: Logs) -> Script:
         yield from scene.pause(scene.rng.uniform(0.0, 0.03))
     yield from scene.served(*open_ones)
     yield from scene.pause(AGREED)
-    for name in names:
-        yield from scene.consume(name, (KEY, "other"), final=True)
+    yield from scene.consume(names, (KEY, "other"), final=True)
 
 
 def early(scene: Logs) -> Script:
@@ -101,7 +99,7 @@ def each_away(scene: Logs, down: bool) -> Script:
     """Each node in turn is away, by a crash or by a cut (with five, two at a time): the others serve. Then all do."""
     yield from scene.pause(TAKEN_OVER)
     few, names = (len(scene.names) - 1) // 2, scene.others()
-    for start in range(len(names) if few == 1 else 3):
+    for start in range(len(names) if few == 1 else 2):
         away = [names[(start * few + n) % len(names)] for n in range(few)]
         if start == 0:
             hub, rest = yield from scene.led()

@@ -1,0 +1,154 @@
+"""Scripts about who goes on when the node that spread messages is gone: it must have all that was acknowledged, and what an
+earlier leader says late, or once more, must take nothing away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+from grader.exercises.common.scenes import ARRIVED, Script, carries, has_answer, ok
+from grader.exercises.replicated_log.agreeing import LONG
+from grader.exercises.replicated_log.scene import TAKEN_OVER, Logs
+from grader.trace.story import Sent
+
+
+def known_by_one_of_two(scene: Logs) -> Script:
+    """A message is acknowledged that one of two followers has, and the node that spread it crashes for good. The follower
+    that has it speaks only when it is spoken to, so that the other one tries to lead."""
+    hub, (has, lacks) = yield from scene.led()
+    message = scene.fresh()
+    scene.dropped["it"] = scene.holding(message, lacks)
+    asked = scene.send(hub, message)
+    yield has_answer(asked), LONG
+    yield from scene.gone(hub)
+    scene.dropped.clear()
+    scene.dropped["mute"] = lambda sent: sent.src == has and not scene.answering(sent)
+    for _ in range(6):
+        scene.send(lacks)
+        scene.poll(lacks)
+        yield from scene.pause(0.4)
+    scene.dropped.clear()
+    yield from scene.pause(TAKEN_OVER)
+    yield from scene.served(scene.send(lacks), scene.send(has))
+    yield from scene.consume((lacks, has))
+    yield from scene.ended()
+
+
+def old_and_long(scene: Logs) -> Script:
+    """The node that leads is cut off and gets many messages; the others acknowledge one, and the one that spread it crashes
+    for good. The other one of them speaks only when it is spoken to, so that the old one tries to lead."""
+    old, there = yield from scene.led()
+    scene.cut((old,), there)
+    for _ in range(8):
+        scene.send(old)
+    yield from scene.pause(TAKEN_OVER)
+    message = scene.fresh()
+    asked = scene.send(there[0], message)
+    yield from scene.served(asked)
+    hub = scene.spreader(message, there[0])
+    last = next(name for name in there if name != hub)
+    yield from scene.gone(hub)
+    scene.dropped["mute"] = lambda sent: sent.src == last and not scene.answering(sent)
+    for _ in range(6):
+        scene.send(old)
+        scene.poll(old)
+        yield from scene.pause(0.4)
+    scene.dropped.clear()
+    yield from scene.pause(TAKEN_OVER)
+    yield from scene.served(scene.send(old), scene.send(last))
+    yield from scene.ended()
+
+
+def copies_arrive(scene: Logs) -> Script:
+    """One of two followers is down while messages are acknowledged. The node that spread them crashes for good, and what
+    it sent to the other follower arrives there once more, the oldest last."""
+    hub, (has, lacks) = yield from scene.led()
+    scene.sim.crash(lacks)
+    yield from scene.pause(ARRIVED)
+    sent: list[Sent] = []
+    scene.seen.append(lambda m: sent.append(m) if m.src == hub and m.dst == has else None)
+    for _ in range(3):
+        asked = scene.send(hub)
+        yield has_answer(asked), LONG
+    yield from scene.gone(hub)
+    copies = [message for message in sent if message.fate == "delivered"][-20:]
+    for place, message in enumerate(reversed(copies)):
+        scene.sim.late(message, 0.001 + 0.0005 * place)
+    yield from scene.pause(0.02)
+    scene.sim.restart(lacks)
+    yield from scene.pause(TAKEN_OVER)
+    yield from scene.served(scene.send(has), scene.send(lacks))
+    yield from scene.consume((has, lacks))
+    yield from scene.ended()
+
+
+def old_leader_arrives(scene: Logs) -> Script:
+    """What a node that led sent of a message is under way for long, and the node is cut off. The others acknowledge another
+    message; the one that spread it crashes for good, and then the old messages arrive at the third."""
+    old, there = yield from scene.led()
+    first, message = scene.fresh(), scene.fresh()
+    scene.held["old"] = lambda sent: sent.src == old and carries(sent, first)
+    scene.send(old, first)
+    yield from scene.pause(0.15)
+    scene.cut((old,), there)
+    yield from scene.pause(TAKEN_OVER)
+    yield from scene.served(scene.send(there[0], message))
+    hub = scene.spreader(message, there[0])
+    last = next(name for name in there if name != hub)
+    yield from scene.pause(0.2)
+    yield from scene.gone(hub)
+    scene.let_go("old", lambda sent: sent.dst == last and sent.sent < scene.sim.time - TAKEN_OVER)
+    yield from scene.pause(ARRIVED)
+    yield from scene.served_later(old, last)
+    yield from scene.consume((old, last))
+    yield from scene.ended()
+
+
+def earlier_term(scene: Logs) -> Script:
+    """Figure 8 of the Raft paper. A leader takes a message that it brings to nobody. Another node leads, takes a second
+    message, and is cut off before it brings that to anybody. The first one leads again, with two others, and brings its
+    message to them. It crashes in the step in which it acknowledges that, and the node that was cut off, whose last entry
+    is of a later term, leads."""
+    first, rest = yield from scene.led()
+    early, seconds = scene.fresh(), {name: scene.fresh() for name in rest}
+    scene.cut((first,), rest)
+    asked = scene.send(first, early)
+    scene.dropped["second"] = lambda sent: sent.src in rest and any(carries(sent, each) for each in seconds.values())
+    for name in rest:  # only a node that leads sends what it was sent to all others
+        scene.send(name, seconds[name])
+    other = yield partial(_spreads_its_own, scene, seconds), 4.0
+    if other is not None:
+        one, *two = (name for name in rest if name != other)
+        scene.cut((other,), (one,), (first, *two))
+        off = scene.crash_with_answer(asked)
+        yield has_answer(asked), max(0.0, asked.sent + 4.8 - scene.sim.time)
+        off()
+        if ok(asked):
+            yield from scene.pause(ARRIVED)
+            scene.sim.heal()
+            scene.dropped["mute"] = partial(_speaks_first, scene, (one, *two))
+            scene.dropped["second"] = lambda sent: (
+                sent.src != other and any(carries(sent, each) for each in seconds.values())
+            )
+            for _ in range(40):
+                polled = scene.poll(other)
+                yield from scene.pause(0.2)
+                if polled.reply is not None and carries(polled.reply, seconds[other]):
+                    return  # by now it is seen whether one of the messages has replaced the other
+    scene.dropped.clear()
+    yield from scene.ended()
+
+
+def _speaks_first(scene: Logs, nodes: Sequence[str], sent: Sent) -> bool:
+    """Whether one of these nodes sends another node something without having been spoken to."""
+    return sent.src in nodes and sent.dst in scene.names and not scene.answering(sent)
+
+
+def _spreads_its_own(scene: Logs, messages: Mapping[str, str]) -> str | None:
+    """The node that has sent its own message of these to all others of them."""
+    for name, message in messages.items():
+        told = {m.dst for m in scene.sim.story.sent[-200:] if m.src == name and carries(m, message)}
+        if told >= messages.keys() - {name}:
+            return name
+    return None
