@@ -214,7 +214,8 @@ ONCE = (
 AVAILABLE = (
     Act(partial(service.each_away, down=True), "a minority is down", (3, 5)),
     Act(partial(service.each_away, down=False), "a minority is cut off", (3,)),
-    Act(service.asked_too_early, "nobody reaches a majority for a while", (3,)),
+    Act(partial(service.asked_too_early, led=True), "nobody reaches a majority for a while", (3,)),
+    Act(partial(service.asked_too_early, led=False), "from the start on nobody reaches a majority for a while", (3,)),
     Act(service.early, "asked from the start on", (3,)),
 )
 

@@ -120,9 +120,11 @@ def each_away(scene: Logs, down: bool) -> Script:
         yield from _served_at(scene, list(scene.names))
 
 
-def asked_too_early(scene: Logs) -> Script:
-    """Nobody reaches a majority, all are asked; 3 s after all is whole everything is served."""
-    yield from scene.pause(TAKEN_OVER)
+def asked_too_early(scene: Logs, led: bool) -> Script:
+    """Nobody reaches a majority, all are asked; 3 s after all is whole everything is served. If not `led`, that is so from
+    the start on, and no node has ever led: each of them has tried in vain for as long."""
+    if led:
+        yield from scene.pause(TAKEN_OVER)
     scene.cut(*((name,) for name in scene.names))
     yield from scene.pause(0.2)
     for _ in range(3):
