@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -18,6 +19,18 @@ HISTORY = (
     "or as EDN, which Jepsen writes. type is invoke, ok, fail or info; f is read, write, cas or append. For the model "
     'kv, key is a field of its own. Of transactions, f is txn and value [["append", "x", 1], ["r", "y", [2]]].'
 )
+
+
+def _keep(history: Path | None, events: Iterable[Any], html: Path | None, page: Callable[[], str]) -> None:
+    """Write the files that were asked for: the events as JSON lines, and the page."""
+    if history is None and html is None:
+        return
+    from grader.classroom import running
+
+    if history is not None:
+        running.write_whole(history, "".join(json.dumps(event) + "\n" for event in events))
+    if html is not None:
+        running.write_whole(html, page())
 
 
 @history_app.command("check")
@@ -120,12 +133,7 @@ def run_database(
     wanted = run.Wanted(database, isolation, workload, clients, transactions, keys, seed, judged_as)
     with runs.waiting(f"{transactions:,} transactions by {clients} clients"):
         result = run.play(wanted)
-    if history is not None or html is not None:
-        from grader.classroom import running
-    if history is not None:
-        running.write_whole(history, "".join(json.dumps(event) + "\n" for event in result.events))
-    if html is not None:
-        running.write_whole(html, page.html(result))
+    _keep(history, result.events, html, lambda: page.html(result))
     if as_json:
         print(json.dumps(result.to_json()))
     else:
@@ -196,12 +204,7 @@ def run_nodes(
                           max_writes_per_key)  # fmt: skip
     with report.waiting(f"requests for {time_limit:g} s, then at most 10 s until all nodes agree"):
         outcome = asked.play(wanted)
-    if history is not None or html is not None:
-        from grader.classroom import running
-    if history is not None:
-        running.write_whole(history, "".join(json.dumps(event) + "\n" for event in outcome.events))
-    if html is not None:
-        running.write_whole(html, page.html(outcome))
+    _keep(history, outcome.events, html, lambda: page.html(outcome))
     if as_json:
         print(json.dumps(outcome.to_json()))
     else:

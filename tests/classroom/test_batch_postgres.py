@@ -2,72 +2,28 @@
 
 from __future__ import annotations
 
-import os
-import pwd
 import shutil
-import subprocess
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import postgres
 import pytest
 from batch_class import RIGHT, WRONG, Class, generate
 
 from grader.submission import BadRequest
 
 pytest.importorskip("psycopg2", reason="psycopg2 is not installed: pip install psycopg2-binary")
-PROGRAM = shutil.which("pg_ctl")
-USER = "postgres" if os.geteuid() == 0 else pwd.getpwuid(os.geteuid()).pw_name
+pytestmark = postgres.NEEDED
 
 
-def _user_is_known() -> bool:
-    try:
-        pwd.getpwnam(USER)
-    except KeyError:
-        return False
-    return True
-
-
-pytestmark = [
-    pytest.mark.skipif(PROGRAM is None, reason="PostgreSQL is not installed: no pg_ctl on the PATH"),
-    pytest.mark.skipif(not _user_is_known(), reason="PostgreSQL does not run as root, and there is no user postgres"),
-]
-
-
-class Server:
-    """PostgreSQL in a folder of its own, reached by a socket in it and by nothing else."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.data = folder, folder / "data"
-        self.url = f"postgresql+psycopg2://rankup@/postgres?host={folder}"
-
-    def run(self, *arguments: str) -> None:
-        as_user = USER if os.geteuid() == 0 else None
-        assert PROGRAM is not None
-        command = [PROGRAM, "-D", str(self.data), "-s", "-w", *arguments]
-        done = subprocess.run(command, user=as_user, cwd=self.folder, stdin=subprocess.DEVNULL, capture_output=True)
-        assert done.returncode == 0, done.stderr
-
-    def start(self) -> None:
-        socket_only = f"-c listen_addresses= -c unix_socket_directories={self.folder} -c fsync=off"
-        self.run("start", "-o", socket_only, "-l", str(self.folder / "log"))
+class Server(postgres.Server):
+    SCHEME = "postgresql+psycopg2"  # as SQLAlchemy has it
 
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
-    folder = Path(tempfile.mkdtemp(prefix="rankup-pg-"))  # not below pytest's: another user must get at it
-    try:
-        if os.geteuid() == 0:
-            shutil.chown(folder, USER)
-        made = Server(folder)
-        made.run("initdb", "-o", "--auth=trust --username=rankup --no-sync --locale=C --encoding=UTF8")
-        made.start()
-        try:
-            yield made
-        finally:
-            made.run("stop", "-m", "immediate")
-    finally:
-        shutil.rmtree(folder)
+    with postgres.serving(Server) as made:
+        yield made
 
 
 @pytest.mark.heavy

@@ -23,18 +23,10 @@ import torch.distributed as dist
 from grader.ranks.lives import Life, Lives
 from grader.ranks.lives import disk as disks
 from grader.ranks.lives.calls import WRITES
+from grader.sandbox.names import Name
 
 OLDER, OLD, NEW = 10, 20, 30  # the steps of three checkpoints
 BIG = 2**19  # numbers in each tensor of a state that takes a while to write
-
-
-class Folder(str):
-    """A directory as text that also understands `/`."""
-
-    __slots__ = ()
-
-    def __truediv__(self, name: str) -> Path:
-        return Path(self) / name
 
 
 def described(value: Any) -> str:
@@ -63,7 +55,7 @@ def wanted(base: torch.Tensor, rank: int = 0) -> dict[str, str]:
 
 def _save(functions: dict[str, Any], folder: Path, base: torch.Tensor, steps: list[int], keep: int) -> None:
     for step in steps:
-        functions["save"](Folder(folder), step, state(base, step, _rank()), keep=keep)
+        functions["save"](Name(folder), step, state(base, step, _rank()), keep=keep)
 
 
 def _rank() -> int:
@@ -71,7 +63,7 @@ def _rank() -> int:
 
 
 def _load(functions: dict[str, Any], folder: Path) -> Any:
-    found = functions["load_latest"](Folder(folder))
+    found = functions["load_latest"](Name(folder))
     if found is None:
         return "none"
     if not isinstance(found, tuple) or len(found) != 2:
@@ -246,7 +238,7 @@ def odd_state(base: torch.Tensor) -> dict[Any, Any]:
 
 
 def _save_odd(functions: dict[str, Any], folder: Path, base: torch.Tensor) -> None:
-    functions["save"](Folder(folder), 1, odd_state(base))
+    functions["save"](Name(folder), 1, odd_state(base))
 
 
 def kept(lives: Lives, base: torch.Tensor) -> dict[str, Any]:
@@ -270,7 +262,7 @@ def _train(functions: dict[str, Any], data: torch.Tensor, folder: Path | None, s
     order, position = torch.randperm(len(data)), 0
     seen = []
     if start:
-        there = functions["load_latest"](Folder(folder))
+        there = functions["load_latest"](Name(folder))
         if there is None:
             raise FileNotFoundError("load_latest() found nothing, though step 3 had been saved")
         _, found = there
@@ -285,7 +277,7 @@ def _train(functions: dict[str, Any], data: torch.Tensor, folder: Path | None, s
                 "model": dict(layers.state_dict()), "optimizer": optimizer.state_dict(), "order": order,
                 "schedule": schedule.state_dict(), "scaler": scaler.state_dict(), "position": position,
             }  # fmt: skip
-            functions["save"](Folder(folder), step, saved)
+            functions["save"](Name(folder), step, saved)
         rows = data[order[position : position + 4]]
         position += 4
         noise = torch.full((1,), random.random() + float(np.random.standard_normal())).double()
@@ -326,7 +318,7 @@ def _save_and_train(functions: dict[str, Any], folder: Path, base: torch.Tensor,
     """Save in the background, and change what was saved at once; what chance gave after the last save()."""
     sys.setswitchinterval(1e-6)
     threading.setprofile(_late)
-    checkpointer = functions["AsyncCheckpointer"](Folder(folder), 3)
+    checkpointer = functions["AsyncCheckpointer"](Name(folder), 3)
     for step in steps:
         training = _big(base, step)
         checkpointer.save(step, training)
@@ -348,7 +340,7 @@ def _draws() -> list[float]:
 
 
 def _load_and_draw(functions: dict[str, Any], folder: Path) -> list[float]:
-    functions["load_latest"](Folder(folder))
+    functions["load_latest"](Name(folder))
     return _draws()
 
 
@@ -371,7 +363,7 @@ def behind(lives: Lives, base: torch.Tensor, steps: torch.Tensor) -> dict[str, A
 
 
 def _save_where_nothing_can_be(functions: dict[str, Any], folder: Path, base: torch.Tensor) -> list[str]:
-    checkpointer = functions["AsyncCheckpointer"](Folder(folder), 3)
+    checkpointer = functions["AsyncCheckpointer"](Name(folder), 3)
     checkpointer.save(1, state(base, 1))
     checkpointer.wait()
     shutil.rmtree(folder)
@@ -440,7 +432,7 @@ def _few(count: int, most: int) -> list[int]:
 
 
 def _save_behind(functions: dict[str, Any], folder: Path, base: torch.Tensor) -> str:
-    checkpointer = functions["AsyncCheckpointer"](Folder(folder), 2)
+    checkpointer = functions["AsyncCheckpointer"](Name(folder), 2)
     for step in (OLD, NEW):
         checkpointer.save(step, state(base, step, _rank()))
         checkpointer.wait()

@@ -13,20 +13,9 @@ import torch
 from grader.ranks.lives import Life, Lives
 from grader.ranks.lives import disk as disks
 from grader.ranks.lives.calls import SYNCS
+from grader.sandbox.names import Name
 
 NAME = "model.pt"
-
-
-class Name(str):
-    """A path as text that also has what pathlib's paths have."""
-
-    __slots__ = ()
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(Path(str(self)), name)
-
-    def __truediv__(self, name: str) -> Path:
-        return Path(self) / name
 
 
 def described(value: Any) -> str:
@@ -74,10 +63,15 @@ def _load(functions: dict[str, Any], folder: Path) -> str:
     if not path.is_file():
         return "nothing"
     try:
-        return described(torch.load(path, weights_only=True))
+        state = torch.load(path, weights_only=True)
     except Exception as error:
         text = str(error).strip().splitlines()
         return f"not a whole file: {type(error).__name__}{': ' + text[0][:80] if text else ''}"
+    if not isinstance(state, dict):
+        return f"no dict: a {type(state).__name__}"
+    if state.keys() != {"model", "optimizer"}:
+        return f"other keys: {', '.join(sorted(map(repr, state)))[:200] or 'none'}"
+    return described(state)
 
 
 # ---- what the supervisor does with them

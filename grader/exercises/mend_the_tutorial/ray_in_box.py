@@ -9,18 +9,7 @@ from typing import Any
 import ray
 
 from grader.jobs.rays.rendezvous import tell
-
-
-class Name(str):
-    """A path as text that also has what pathlib's paths have."""
-
-    __slots__ = ()
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(Path(str(self)), name)
-
-    def __reduce__(self) -> tuple[type[str], tuple[str]]:  # in a task it is a text
-        return str, (str(self),)
+from grader.sandbox.names import Name
 
 
 @ray.remote(num_cpus=1, max_retries=0)  # type: ignore[untyped-decorator]

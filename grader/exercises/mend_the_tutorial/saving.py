@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -20,8 +19,11 @@ RENAMES = ("rename", "renameat", "renameat2")
 OPENS = ("open", "openat", "openat2", "creat")
 RAISED = "raised: "  # as the harness tells it
 SYNCS = ("fsync", "fdatasync", "syncfs", "sync")
-BROKEN = "not a whole file: "  # as the harness tells it, before what torch.load raised
-WRITTEN = ["'model'", "'optimizer'"]  # the keys
+INSTEAD = {  # of a whole state: as the harness tells it, and in words
+    "not a whole file: ": "a file that torch.load cannot read with weights_only=True ({})",
+    "no dict: ": "{} in place of a dict",
+    "other keys: ": "a dict with these keys: {}",
+}
 MOST = 4  # kills beside those at the telling operations
 
 
@@ -78,25 +80,10 @@ def _held(text: str, known: dict[str, int]) -> str:
     version = known.get(text)
     if version is not None:
         return {NEXT: "the second save's state", NEW: "the new state", 0: "nothing"}.get(version, "the old state")
-    if text.startswith(BROKEN):
-        return f"a file that torch.load cannot read with weights_only=True ({text[len(BROKEN) :]})"
-    keys = _keys(text)
-    return (
-        "other values than the model and the optimizer have"
-        if keys == WRITTEN
-        else f"a dict with the keys {says.listed(keys)}"
-    )
-
-
-def _keys(text: str) -> list[str]:
-    """The keys of a dict that the harness has written as text, not those of the dicts in it."""
-    found, depth, last = list[str](), 0, ""
-    for part in re.findall(r"'[^']*'|[{}\[\]():]", text):
-        if part == ":" and depth == 1 and last.startswith("'"):
-            found.append(last)
-        depth += (part in "{[(") - (part in "}])")
-        last = part
-    return sorted(found)
+    for told, words in INSTEAD.items():
+        if text.startswith(told):
+            return words.format(text[len(told) :])
+    return "other values than the model and the optimizer have"
 
 
 def _plain(call: str) -> str:
