@@ -8,14 +8,15 @@ from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
 
+import decks
 import pytest
 
 from courselib import ask
 from courselib.widget import FOLDER, widget
 from grader import catalog, progress
-from grader.quiz import folder, plan, store
+from grader.quiz import plan, store
 
-DECKS = folder.load_folder(catalog.cards())
+DECKS = decks.course()
 PREDICTED = {card.id: card for deck in DECKS for card in deck.cards if card.predict}
 ASKED = re.compile(r"^predict\([\"']([a-z0-9-]+)[\"']\)", re.MULTILINE)
 EXAMPLE = "predict-ring-bytes"
@@ -57,8 +58,8 @@ def test_every_prediction_is_asked_once_and_in_its_chapter() -> None:
         for cell in json.loads(path.read_text())["cells"]:
             for name in ASKED.findall("".join(cell["source"])) if cell["cell_type"] == "code" else ():
                 asked[name] += 1
-                decks = {path.name[:2], "06"} if path.name[:2] == "00" else {path.name[:2]}  # 00 has no deck of its own
-                assert PREDICTED[name].deck in decks, f"{path.name}: {name} is of another deck"
+                own = {path.name[:2], "06"} if path.name[:2] == "00" else {path.name[:2]}  # 00 has no deck of its own
+                assert PREDICTED[name].deck in own, f"{path.name}: {name} is of another deck"
     assert {name for name, times in asked.items() if times > 1} == set()
     assert asked.keys() == PREDICTED.keys()
 

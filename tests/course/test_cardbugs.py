@@ -10,17 +10,16 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
+import decks
 import pytest
 import torch
 
-from grader import catalog
 from grader.quiz.deck import Card
-from grader.quiz.folder import load_folder
 from grader.ranks.engines import Engines
 from grader.ranks.network import ROUNDS
 from grader.ranks.program import Limits, Program, Run, same_for_all
 
-CARDS = {card.id: card for deck in load_folder(catalog.cards()) for card in deck.cards if card.kind == "bug"}
+CARDS = {card.id: card for card in decks.cards() if card.kind == "bug"}
 HEAD = "import os\nimport torch\nimport torch.distributed as dist\n"
 QUICK = Limits(cpu_seconds=10, idle_seconds=2)
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import decks
 import pytest
 
-from grader import catalog
 from grader.quiz import pictures as files
-from grader.quiz.folder import load_folder
 from grader.ranks.engines import Engines
 from tools.cardpictures import FOLDER, pictures
 
@@ -26,7 +25,7 @@ def test_a_committed_picture_is_that_of_a_new_run(drawings: dict[str, Callable[[
 
 
 def test_every_picture_is_committed_and_on_a_card(drawings: dict[str, Callable[[], str]]) -> None:
-    shown = {card.picture for deck in load_folder(catalog.cards()) for card in deck.cards if card.picture}
+    shown = {card.picture for card in decks.cards() if card.picture}
     assert shown == {f"pictures/{name}.svg" for name in NAMES}
     assert set(drawings) == set(NAMES)
 

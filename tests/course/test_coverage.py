@@ -6,18 +6,18 @@ import re
 from typing import Any
 
 import chapters
+import decks
 import pytest
 import yaml
 from chapters import COURSE
 
 from grader import catalog, registry
-from grader.quiz import folder
 
 ROOT = COURSE.parent
 SYLLABUS = yaml.safe_load((COURSE / "syllabus.yaml").read_text())
 QUESTIONS = yaml.safe_load((COURSE / "questions.yaml").read_text())["questions"]
 TOPICS = {topic["id"]: topic for topic in SYLLABUS["topics"]}
-CARDS = [card for deck in folder.load_folder(catalog.cards()) for card in deck.cards]
+CARDS = decks.cards()
 LEAST_WORDS = 150  # of a section
 LEAST_CAREFUL = 40  # of a passage on what is often said wrong
 

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import decks
 import pytest
 
 from grader import catalog
 from grader.quiz import apkg, html
 from grader.quiz.deck import Deck, DeckError
-from grader.quiz.folder import load_folder
 from grader.quiz.parser import parse
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
@@ -132,14 +132,13 @@ def test_a_newer_package_updates_the_notes_and_keeps_the_reviews(tmp_path: Path,
 
 
 def test_the_courses_cards_open_in_anki(tmp_path: Path, collection: Any) -> None:
-    decks = load_folder(catalog.cards())
-    count = apkg.export(decks, catalog.cards(), tmp_path / "course.apkg")
+    count = apkg.export(decks.course(), catalog.cards(), tmp_path / "course.apkg")
     log = take_in(collection, tmp_path / "course.apkg")
-    assert count == collection.card_count() == len(log.new) == sum(len(each.cards) for each in decks)
+    assert count == collection.card_count() == len(log.new) == sum(len(each.cards) for each in decks.course())
     names = {each.name for each in collection.decks.all_names_and_ids()}
-    assert {f"rankup::{each.id} {each.title}" for each in decks} <= names
+    assert {f"rankup::{each.id} {each.title}" for each in decks.course()} <= names
     assert collection.media.check().missing == []
-    pictures = {html.picture_name(card) for each in decks for card in each.cards if card.picture}
+    pictures = {html.picture_name(card) for each in decks.course() for card in each.cards if card.picture}
     assert pictures <= set(os.listdir(collection.media.dir()))
 
 

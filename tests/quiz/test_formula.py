@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 
+import decks
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from grader import catalog
 from grader.quiz.deck import Card, Number
-from grader.quiz.folder import load_folder
 from grader.quiz.formula import compute, disagreement
 
 GOOD = {
@@ -93,7 +92,7 @@ def test_a_formula_gives_the_answer_as_it_is_written(
     assert (disagreement(Number(float(written), "x", tolerance, formula, written)) is None) is agrees
 
 
-NUMBERS = [card for deck in load_folder(catalog.cards()) for card in deck.cards if card.number]
+NUMBERS = [card for card in decks.cards() if card.number]
 
 
 @pytest.mark.parametrize("card", NUMBERS, ids=lambda card: card.id)

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import decks
 import pytest
 
 from grader import catalog, progress, reading
-from grader.quiz.folder import load_folder
 from grader.quiz.interview.task import Done, Interview, Ticked, to_json
 from grader.quiz.store import opened
 from grader.standing import gather, page, terminal
@@ -41,7 +41,7 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         some, rest = CheckResult("some", "Some", points, points, "pass"), 20 - points
         others = CheckResult("others", "Others", 0, rest, "fail")
         progress.record(Verdict("ring_all_reduce", (some, others), 7, 1.0, ("sim",)))
-    cards = next(deck for deck in load_folder(catalog.cards()) if deck.id == "06").cards
+    cards = next(deck for deck in decks.course() if deck.id == "06").cards
     with opened() as store:
         store.answer(cards[0].id, 1, NOW - timedelta(days=3))
         store.answer(cards[1].id, 4, NOW - timedelta(hours=1))
@@ -67,7 +67,7 @@ def test_everything_is_there() -> None:
 @pytest.mark.usefixtures("data")
 @pytest.mark.parametrize("put_aside", ["bury", "suspend"])
 def test_a_card_that_the_quiz_would_not_ask_is_not_due(put_aside: str) -> None:
-    card = next(deck for deck in load_folder(catalog.cards()) if deck.id == "06").cards[0].id
+    card = next(deck for deck in decks.course() if deck.id == "06").cards[0].id
     with opened() as store:
         store.suspend(card) if put_aside == "suspend" else store.bury(card, NOW)
     standing = gather.gather(NOW)
