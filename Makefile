@@ -19,7 +19,7 @@ test: $(READY) ## run the tests
 	@echo "Running the tests (some minutes on two cores)"
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
-test-all: $(READY) ## run also the tests that take long: the day's eighth of all mutants, every chapter and attack, hundreds of random programs
+test-all: $(READY) ## run also the tests that take long: the day's share of all mutants, every chapter and attack, hundreds of random programs
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not gpu and not soak and not browser"
 
 test-heavy: $(READY) ## run only the tests that take long

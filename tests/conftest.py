@@ -21,11 +21,11 @@ settings.load_profile("rankup")
 
 
 def pytest_configure() -> None:
-    """Choose the eighth of all wrong submissions that is tried today, once for all workers. Have Ctrl-C end what the
+    """Choose the share of all wrong submissions that is tried today, once for all workers. Have Ctrl-C end what the
     tests start: a shell that starts the tests in the background has it ignored, and processes inherit that."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ["RANKUP_NO_SERVICE"] = "1"  # what a test starts ends with it
-    os.environ.setdefault("RANKUP_EIGHTH", str(date.today().toordinal() % verdicts.SHARES + 1))
+    os.environ.setdefault("RANKUP_SHARE", str(date.today().toordinal() % verdicts.SHARES + 1))
 
 
 def pytest_collection_finish() -> None:
@@ -35,7 +35,7 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_report_header() -> str:
-    return f"of all wrong submissions one eighth is tried: RANKUP_EIGHTH={os.environ['RANKUP_EIGHTH']} repeats it"
+    return f"of all wrong submissions a share is tried: RANKUP_SHARE={os.environ['RANKUP_SHARE']} repeats it"
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -27,12 +27,12 @@ def often(cases: Mapping[str, Any] | Iterable[str], *named: str) -> list[Paramet
 
 def on_day(day: int, days: int = 4) -> pytest.MarkDecorator:
     """The mark of heavy tests that take long together: in so many days they are tried on one, and in the soak."""
-    return pytest.mark.heavy if int(os.environ["RANKUP_EIGHTH"]) % days == day else pytest.mark.soak
+    return pytest.mark.heavy if int(os.environ["RANKUP_SHARE"]) % days == day else pytest.mark.soak
 
 
 def by_day(cases: Mapping[str, Any] | Iterable[Any], days: int = 4) -> list[ParameterSet]:
     """Parameters for a heavy test that takes long: in so many days each is tried once, and in the soak all are."""
-    today = int(os.environ["RANKUP_EIGHTH"]) % days  # see conftest
+    today = int(os.environ["RANKUP_SHARE"]) % days  # see conftest
     table = cases if isinstance(cases, Mapping) else {str(name): name for name in cases}
     return [
         pytest.param(

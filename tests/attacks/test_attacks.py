@@ -28,7 +28,7 @@ from grader.submission import BadRequest
 from grader.verdict import Verdict
 
 SEED = 20
-# One of a family is tried by `make test`, every second day; of the others CI tries the day's eighth, `make soak` all.
+# One of a family is tried by `make test`, every second day; of the others CI tries the day's share, `make soak` all.
 OF_EACH_FAMILY = 1
 HANG_SECONDS = 60.0  # far more than any limit of ours: only against a grader that would wait for ever
 SLOW_SECONDS = 240.0  # the same, where each call that breaks everything has a JVM started
@@ -89,7 +89,7 @@ def tried() -> Iterator[ParameterSet]:
     """Every attack. Bombs and all but the first of a family are heavy on their day, and for the soak on others; the
     first is heavy every second day."""
     seen: Counter[str] = Counter()
-    today = int(os.environ["RANKUP_EIGHTH"])  # see conftest
+    today = int(os.environ["RANKUP_SHARE"])  # see conftest
     for each in ATTACKS:
         seen[each.family] += 1
         dear = each.heavy or each.family == "bombs" or seen[each.family] > OF_EACH_FAMILY

@@ -17,7 +17,7 @@ from grader.registry import find
 from grader.sandbox import modes
 
 SEED = 1
-EIGHTH = int(os.environ["RANKUP_EIGHTH"])  # see conftest
+TODAY = int(os.environ["RANKUP_SHARE"])  # see conftest
 
 pytestmark = pytest.mark.skipif(modes.mode() == "none", reason="without isolation all other tests run like this")
 
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.skipif(modes.mode() == "none", reason="without isolatio
 def references() -> Iterator[ParameterSet]:
     """Where a verdict costs a second, those whose day it is; the others are heavy, and of dear ones those of today."""
     for path in sorted(Path(__file__).parents[2].glob("solutions/*/*.ipynb")):
-        cost, today = find(path.stem).cost, verdicts.share(path.stem, verdicts.SHARES) == EIGHTH
+        cost, today = find(path.stem).cost, verdicts.share(path.stem, verdicts.SHARES) == TODAY
         daily = pytest.mark.heavy if today or cost in ("second", "seconds") else pytest.mark.soak
         yield pytest.param(path, id=path.stem, marks=[] if today and cost == "second" else daily)
 

@@ -3,7 +3,7 @@
 What is tried follows from what a verdict costs. `make test` takes of each exercise whose verdict costs a second the
 reference, another right solution and a wrong one for every check; where it costs some seconds a wrong one for one
 check, and the reference if it is its day; of expensive ones nothing. Each day's `.ci/run` adds the references, but for
-those that take a minute, and a eighth of all else. A wrong one is graded by its check alone where it is expensive, or
+those that take a minute, and a share of all else. A wrong one is graded by its check alone where it is expensive, or
 tried always and not of the day; `make mutants` grades all of them as a whole.
 """
 
@@ -27,10 +27,10 @@ from grader.verdict import Verdict
 from grader.worlds.nodes import Nodes, NodesAndCalls
 
 CHEAP: tuple[Cost, ...] = ("second", "seconds")  # of what costs more, `make test` grades one submission at most
-EIGHTH = int(os.environ["RANKUP_EIGHTH"])  # see conftest
+TODAY = int(os.environ["RANKUP_SHARE"])  # see conftest
 WHOLE = os.environ.get("RANKUP_WHOLE") == "1"  # no check is graded alone
 MANY_SEEDS = range(2, 32)
-TODAYS_SEEDS = range(2 + 4 * EIGHTH, 6 + 4 * EIGHTH)
+TODAYS_SEEDS = range(2 + 4 * TODAY, 6 + 4 * TODAY)
 SOAKED_SEEDS = range(2, 1002)  # of nodes, whose schedules are drawn anew by each
 RIGHT = [(name, f"right/{path.stem}") for name in names() for path in wrong.right(name)]
 REFERENCES = [(name, REFERENCE) for name in names()]
@@ -38,13 +38,13 @@ NODES = {exercise.name for exercise in catalogue() if isinstance(exercise.world,
 
 
 def today(name: str, submission: str) -> bool:
-    """Whether it is of the day's eighth."""
-    return verdicts.share(f"{name}/{submission}", verdicts.SHARES) == EIGHTH
+    """Whether it is of the day's share."""
+    return verdicts.share(f"{name}/{submission}", verdicts.SHARES) == TODAY
 
 
 def told(verdict: Verdict) -> str:
     """Every check and what it says, for the message of a failing test."""
-    lines = [f"{verdict.exercise}, seed {verdict.seed}, RANKUP_EIGHTH={EIGHTH}: {verdict.points:g} points"]
+    lines = [f"{verdict.exercise}, seed {verdict.seed}, RANKUP_SHARE={TODAY}: {verdict.points:g} points"]
     for check in verdict.checks:
         found = check.diagnosis
         what = f"{found.kind}, rank {found.rank}, line {found.line}: {found.message}" if found else ""

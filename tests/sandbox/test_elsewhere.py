@@ -24,7 +24,7 @@ from grader.worlds.ranks import Crashes, Ranks
 
 ROOT = Path(__file__).parents[2]
 TAKEN = Path(__file__).parent / "elsewhere"
-EIGHTH = int(os.environ["RANKUP_EIGHTH"])  # see conftest
+TODAY = int(os.environ["RANKUP_SHARE"])  # see conftest
 AT_ONCE = "parallel_plan"  # the one that is tried each time
 
 
@@ -56,7 +56,7 @@ def grader(python: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[s
 def references() -> Iterator[ParameterSet]:
     """Those that are quick each day, each of the others on one day in six."""
     for path in sorted(ROOT.glob("solutions/*/*.ipynb")):
-        daily = find(path.stem).cost == "second" or verdicts.share(path.stem, verdicts.SHARES) == EIGHTH
+        daily = find(path.stem).cost == "second" or verdicts.share(path.stem, verdicts.SHARES) == TODAY
         marks = [] if path.stem == AT_ONCE else [pytest.mark.heavy if daily else pytest.mark.soak]
         yield pytest.param(path, id=path.stem, marks=marks)
 

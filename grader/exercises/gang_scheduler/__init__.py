@@ -17,7 +17,7 @@ from grader.exercise import Check, Exercise
 from grader.exercises.common.plain import BROKEN_OFF
 from grader.exercises.gang_scheduler import reference
 from grader.exercises.gang_scheduler.judging import Judged, Mistake, judge
-from grader.exercises.gang_scheduler.traces import LOADED, Trace, cases
+from grader.exercises.gang_scheduler.traces import LOADED, MIXED, MIXED_FAILURES, Trace, cases
 from grader.lost import Lost
 from grader.ranks.program import Function, Limits
 from grader.trace.schedule import Schedule, around
@@ -30,7 +30,7 @@ IN_BOX = Path(__file__).with_name("in_box.py")
 # (none, only jobs of one node, only at a submit, only the second in the queue): at most 0.885. One half of rule 3 reaches
 # 0.905, and all of it, in any order, 0.93.
 LEAST_UTILIZATION = 0.895
-SHARED = ("mix", LOADED)  # groups that are built for no rule
+SHARED = (MIXED, LOADED)  # groups that are built for no rule
 RULES = ("nodes", "racks", "quota", "preemption", "queue", "backfill")
 LIMITS = Limits(cpu_seconds=5, load_cpu_seconds=5)
 
@@ -67,7 +67,7 @@ def _explained(loss: Lost) -> Lost:
     case: Case = loss.picture.case
     text = loss.diagnosis.message
     if loss.diagnosis.kind == "timeout":
-        text += f' This was in the trace "{case.label}". The whole trace may take {LIMITS.cpu_seconds:g} s of CPU time.'
+        text += f' This was in the trace "{case.label}". A trace may take {LIMITS.cpu_seconds:g} s of CPU time, or less if an earlier one took longer.'
     return Lost(replace(loss.diagnosis, message=text), None)
 
 
@@ -117,8 +117,8 @@ def _rule(rule: str) -> Callable[[RankBench], Schedule]:
 
     def judge_rule(bench: RankBench) -> Schedule:
         plays = list(_plays(bench, rule))
-        others = (play for group in (*RULES, *SHARED) if group != rule for play in _shared_plays(bench, group))
-        for case, judged in (*plays, *others):
+        built = (play for group in RULES if group != rule for play in _shared_plays(bench, group))
+        for case, judged in (*plays, *built, *_drawn_plays(bench)):
             if rule in judged.mistakes:
                 raise _broke(bench, case, judged, judged.mistakes[rule])
         for case, judged in plays:
@@ -142,24 +142,29 @@ def _whole(bench: RankBench, case: Case, judged: Judged) -> None:
     raise _lost(bench, case, "wrong_result", text, mistake.expected, mistake.got, _drawn(case, judged, mistake))
 
 
-def _elsewhere(bench: RankBench) -> set[str]:
-    """The rules against which there are mistakes in traces without failures."""
-    found: set[str] = set()
-    for group in (*RULES, *SHARED):
-        for _, judged in _shared_plays(bench, group):
-            found |= set(judged.mistakes)
-    return found
+def _told(bench: RankBench) -> set[str]:
+    """The rules against which there are mistakes in situations that are built for one, without failures."""
+    return {rule for group in RULES for _, judged in _shared_plays(bench, group) for rule in judged.mistakes}
+
+
+def _drawn_plays(bench: RankBench) -> Iterator[Play]:
+    """Those that are built for no rule: none where the built ones show a mistake, whatever its rule. It shows in some
+    drawn traces as one against another rule, and in others not."""
+    if not _told(bench):
+        yield from (play for group in SHARED for play in _shared_plays(bench, group))
 
 
 def _failures(bench: RankBench) -> Schedule:
     """With failures there are no other mistakes than without them."""
     plays = list(_plays(bench, "failures"))
-    if any(judged.mistakes for _, judged in plays):
-        told = _elsewhere(bench)
-        for case, judged in plays:
-            fresh = [mistake for rule, mistake in judged.mistakes.items() if rule not in told]
-            if fresh:
-                raise _broke(bench, case, judged, min(fresh, key=lambda mistake: mistake.call.number))
+    told = _told(bench)
+    if not told:
+        told = {rule for _, judged in _drawn_plays(bench) for rule in judged.mistakes}
+        plays += _plays(bench, MIXED_FAILURES)
+    for case, judged in plays:
+        fresh = [mistake for rule, mistake in judged.mistakes.items() if rule not in told]
+        if fresh:
+            raise _broke(bench, case, judged, min(fresh, key=lambda mistake: mistake.call.number))
     return _drawn(*plays[0])
 
 
@@ -168,7 +173,7 @@ def _ends(bench: RankBench) -> Schedule:
     plays = list(_plays(bench, "ends"))
     for case, judged in plays:
         _whole(bench, case, judged)
-    mixed = [(case, judged) for case, judged in _plays(bench, "mix") if not judged.broken]
+    mixed = [] if _told(bench) else [play for play in _plays(bench, MIXED) if not play[1].broken]
     for case, judged in (*plays, *mixed):
         if judged.unfinished:
             cluster = judged.cluster

@@ -18,8 +18,8 @@ from grader.worlds.cases import Case
 
 Rng = np.random.Generator
 TEAMS = ("vision", "speech", "search", "ads", "robots", "maps", "video", "language")
-LOADED = "load"
-MIXED, MIXED_FAILURES, LOADS = 8, 6, 20
+LOADED, MIXED, MIXED_FAILURES = "load", "mix", "mix with failures"  # groups of drawn traces, and how many
+LOADS, MIXES, MIXES_WITH_FAILURES = 20, 8, 6
 SIZES = ((1, 0.2), (2, 0.3), (4, 0.3), (8, 0.2))  # nodes, share of the jobs
 LOAD_JOBS, LOAD_RACKS = 150, (4, 4, 4)
 LONGEST = 1500 * 60.0
@@ -50,9 +50,9 @@ def cases(draw: Draw) -> Iterator[Case]:
     """Every trace, all of them played in one world of one rank."""
     for number, situation in enumerate(SITUATIONS):
         yield _built(draw.generator(f"situation {number}"), situation).case
-    for number in range(MIXED):
+    for number in range(MIXES):
         yield _mixed(draw.generator(f"mix {number}"), f"mixed jobs {number}").case
-    for number in range(MIXED_FAILURES):
+    for number in range(MIXES_WITH_FAILURES):
         yield _mixed(draw.generator(f"failures {number}"), f"mixed jobs and failures {number}", failures=True).case
     for number in range(LOADS):
         yield _load(draw.generator(f"load {number}"), number).case
@@ -128,7 +128,7 @@ def _mixed(rng: Rng, label: str, failures: bool = False) -> Trace:
             when = float(rng.integers(1, 60))
             faults.append([when, when + float(rng.integers(1, 25)), ""])
         jobs.sort(key=lambda job: job[0])
-    return Trace("failures" if failures else "mix", label, racks, quotas, jobs, faults)
+    return Trace(MIXED_FAILURES if failures else MIXED, label, racks, quotas, jobs, faults)
 
 
 def _load(rng: Rng, number: int) -> Trace:
