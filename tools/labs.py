@@ -111,6 +111,14 @@ LABS = (
         seconds=10, versions=("psycopg2-binary",), programs="PostgreSQL (Debian: postgresql)",
     ),
     Lab(
+        "dask", "dask_frames", "13",
+        "A sum and a mean for each key with dask.dataframe on two workers, one of which is killed in the middle.",
+        "{rows} rows became {handed} partial results; after the kill {remade} of 8 partitions were made again, and the "
+        "sums were right",
+        seconds=20, versions=("dask", "distributed", "pandas"),
+        own=Environment(("dask[dataframe,distributed]==2026.*",), seconds=20, course=True),
+    ),
+    Lab(
         "llama", "llama_server", "17",
         "The same requests to llama.cpp's server and to a small one of ours.",
         "{same, no penalty} of 12 prompts got the same text from both servers",

@@ -33,15 +33,16 @@ class MissingError(Exception):
 class Seen:
     """What a lab saw: `rows` of (what was done or asked, what came of it), and `figures` for who wants to calculate.
 
-    `versions`: of the programs that it ran.
+    `versions`: of the programs that it ran. A table of more columns has a `head`, with a name for each.
     """
 
-    rows: list[tuple[str, str]] = field(default_factory=list)
+    rows: list[tuple[str, ...]] = field(default_factory=list)
+    head: tuple[str, ...] = ()
     figures: dict[str, float | int | str] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
 
-    def row(self, what: str, seen: str) -> None:
-        self.rows.append((what, seen))
+    def row(self, what: str, *seen: str) -> None:
+        self.rows.append((what, *seen))
 
 
 @dataclass(frozen=True)
@@ -194,8 +195,8 @@ def until(what: str, seconds: float, condition: Callable[[], bool]) -> float:
 
 
 def main(lab: Callable[[Servers, Seen], None], arguments: Sequence[str]) -> int:
-    """Runs a lab: a table for people, with `--json` one object {"rows": [[what, seen], ...], "figures": {...},
-    "versions": {...}}.
+    """Runs a lab: a table for people, with `--json` one object {"head": [], "rows": [[what, seen], ...],
+    "figures": {...}, "versions": {...}}.
 
     Returns 0; 2 with one sentence on stderr where the machine cannot run it.
     """
@@ -212,9 +213,10 @@ def main(lab: Callable[[Servers, Seen], None], arguments: Sequence[str]) -> int:
     except KeyboardInterrupt:
         return 130
     if "--json" in arguments:
-        print(json.dumps({"rows": seen.rows, "figures": seen.figures, "versions": seen.versions}))
+        print(json.dumps({"head": seen.head, "rows": seen.rows, "figures": seen.figures, "versions": seen.versions}))
         return 0
-    width = max(len(what) for what, _ in seen.rows)
-    for what, came in seen.rows:
-        print(f"{what:<{width}}  {came}")
+    shown = [seen.head, *seen.rows] if seen.head else seen.rows
+    widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
+    for row in shown:
+        print("  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip())
     return 0
