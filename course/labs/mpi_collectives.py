@@ -129,7 +129,7 @@ def _refused(call: Callable[[], object], mpi: Any) -> str:
     try:
         call()
     except mpi.Exception as error:
-        return str(error)
+        return str(error).splitlines()[-1]  # MPICH's text has several
     return "accepted"
 
 
