@@ -10,6 +10,8 @@ import sysconfig
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
+
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "build" / "labs"
 _ASKED = "asked-for"  # in an environment: what was asked of pip, so that a changed table sets it up anew
@@ -23,18 +25,20 @@ class UnavailableError(Exception):
 class Environment:
     """What a lab's own Python has: `pip`, requirements; `settings`, variables that pip is started with.
 
-    `course`: it sees the course's packages as well (torch, pandas), which pip then does not install once more.
-    `seconds`: about how long the first set-up takes.
+    `alone`: requirements that are installed without what they depend on, because something large that is there plays
+    that part. `course`: it sees the course's packages as well (torch, pandas), which pip then does not install once
+    more. `seconds`: about how long the first set-up takes.
     """
 
     pip: tuple[str, ...]
     seconds: int
+    alone: tuple[str, ...] = ()
     course: bool = False
     settings: tuple[tuple[str, str], ...] = ()
 
     def asked(self) -> str:
         """All that the environment depends on, as a text to compare."""
-        seen = [*self.pip, *(f"{name}={value}" for name, value in self.settings), sys.version.split()[0]]
+        seen = [*self.pip, *self.alone, *(f"{name}={value}" for name, value in self.settings), sys.version.split()[0]]
         return "\n".join([*seen, *([sysconfig.get_path("purelib")] if self.course else []), ""])
 
 
@@ -67,6 +71,9 @@ def set_up(name: str, environment: Environment) -> None:
     if is_there(name, environment):
         return
     FOLDER.mkdir(parents=True, exist_ok=True)
+    for left in FOLDER.glob(f".{name}.*"):  # of processes that were killed
+        if not psutil.pid_exists(int(left.name.split(".")[2])):
+            shutil.rmtree(left, ignore_errors=True)
     new = FOLDER / f".{name}.{os.getpid()}"
     try:
         _make(name, environment, new)
@@ -83,7 +90,7 @@ def set_up(name: str, environment: Environment) -> None:
 
 def _make(name: str, environment: Environment, new: Path) -> None:
     inside = new / "bin" / "python"
-    pip = [str(inside), "-m", "pip", "install", "--quiet", "--retries", "1", *environment.pip]
+    pip = [str(inside), "-m", "pip", "install", "--quiet", "--retries", "1"]
     if environment.course:
         pip += ["--constraint", str(ROOT / "constraints.txt")]
     with log(name).open("w") as said:
@@ -93,11 +100,13 @@ def _make(name: str, environment: Environment, new: Path) -> None:
         if environment.course:
             (_packages(new) / "course.pth").write_text(sysconfig.get_path("purelib") + "\n")
         settings = {**os.environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1", **dict(environment.settings)}
-        done = subprocess.run(pip, stdout=said, stderr=said, env=settings, check=False)
-    if done.returncode:
+        status = 0
+        for wanted in filter(None, (environment.pip, environment.alone and ("--no-deps", *environment.alone))):
+            status = status or subprocess.run([*pip, *wanted], stdout=said, stderr=said, env=settings).returncode
+    if status:
         wrong = [line for line in log(name).read_text(errors="replace").splitlines() if line.startswith("ERROR:")]
-        why = wrong[-1].removeprefix("ERROR:").strip().rstrip(".") if wrong else f"exit status {done.returncode}"
-        raise UnavailableError(f"pip could not install {', '.join(environment.pip)}: {why}.")
+        why = wrong[-1].removeprefix("ERROR:").strip().rstrip(".") if wrong else f"exit status {status}"
+        raise UnavailableError(f"pip could not install {', '.join((*environment.pip, *environment.alone))}: {why}.")
 
 
 def _packages(new: Path) -> Path:

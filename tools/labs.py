@@ -131,7 +131,7 @@ LABS = (
         "Two TensorFlow workers with MultiWorkerMirroredStrategy: a custom loop, and fit() of Keras 2 and of Keras 3.",
         "",
         seconds=90, versions=("tensorflow-cpu", "keras", "tf-keras"),
-        own=Environment(("tensorflow-cpu==2.21.*", "tf-keras==2.21.*"), seconds=180),
+        own=Environment(("tensorflow-cpu==2.21.*",), alone=("tf-keras==2.21.*",), seconds=180),
     ),
     Lab(
         "dask", "dask_frames", "13",
