@@ -14,6 +14,7 @@ import contextlib
 import importlib.util
 import os
 import random
+import re
 import sys
 import time
 from collections import defaultdict
@@ -58,7 +59,7 @@ def tour(servers: Servers, seen: Seen, stations: Sequence[Station] | None = None
         ray.get(ray.remote(lambda: None).remote())
         seen.row("Ray's start, to the first task's end", f"{time.monotonic() - begun:.1f} s")
         with contextlib.redirect_stdout(sys.stderr):  # where Ray tells of the workers that are killed here
-            for station in stations or (in_the_loop, objects, pressure, actors, deaths, group_by, files, shards):
+            for station in stations or STATIONS:
                 station(ray, servers.folder, seen)
     finally:
         ray.shutdown()
@@ -251,6 +252,50 @@ def shards(ray: Any, folder: Path, seen: Seen) -> None:
     twice = len({*mine} & {*yours})
     seen.row(f"{SHARDED:,} rows of Ray Data for two workers", f"{len(mine)} and {len(yours)}, {twice} rows at both")
     seen.figures.update(shards=f"{len(mine)} {len(yours)}", twice=twice)
+
+
+def trainer(ray: Any, folder: Path, seen: Seen) -> None:
+    """The same loop in two TorchTrainers: one without `datasets=`, one that gives each of two workers its shard."""
+    from ray import train
+    from ray.train.torch import TorchTrainer
+
+    def loop() -> dict[str, Any]:
+        import torch
+        import torch.distributed as dist
+
+        shard = train.get_dataset_shard("train")
+        model = train.torch.prepare_model(torch.nn.Linear(1, 1))
+        optimizer, mine = torch.optim.SGD(model.parameters(), lr=0.1), 0
+        for batch in shard.iter_torch_batches(batch_size=50, dtypes=torch.float32):
+            given = batch["id"].unsqueeze(1) / SHARDED
+            optimizer.zero_grad()
+            torch.nn.functional.mse_loss(model(given), 3 * given).backward()
+            optimizer.step()
+            mine += len(given)
+        everybody = [torch.zeros(2) for _ in range(dist.get_world_size())]
+        dist.all_gather(everybody, torch.tensor([mine, float(next(model.parameters()))]))
+        return {"rows": [int(rows) for rows, _ in everybody], "same": len({float(w) for _, w in everybody}) == 1}
+
+    os.environ["RAY_TRAIN_HEALTH_CHECK_INTERVAL_S"] = "0.3"  # not 2: so soon it sees that workers have ended
+    kept = train.RunConfig(storage_path=str(folder / "trained"))
+    each = {"CPU": 0.5}  # Ray Data needs CPUs, too: workers that take all of them would wait for their data forever
+    given = {"train": ray.data.range(SHARDED, override_num_blocks=8)}
+    for datasets in (None, given):
+        workers = train.ScalingConfig(num_workers=2 if datasets else 1, use_gpu=False, resources_per_worker=each)
+        try:
+            result = TorchTrainer(loop, scaling_config=workers, run_config=kept, datasets=datasets).fit()
+        except Exception as error:  # Ray Train wraps what the loop raised
+            told = re.search(r"KeyError: [\"'](.+?not found)", str(error))
+            seen.row("TorchTrainer without datasets=", f"KeyError: {told[1] if told else error}")
+            seen.figures["no_datasets"] = "KeyError" if told else "another error"
+        else:
+            rows, same = result.return_value["rows"], result.return_value["same"]
+            seen.row("TorchTrainer with datasets=, two workers", f"rows of each: {rows[0]}, {rows[1]}")
+            seen.row("  their weights afterwards", "the same" if same else "different")
+            seen.figures.update(trained=rows, same_weights=int(same))
+
+
+STATIONS: Sequence[Station] = (in_the_loop, objects, pressure, actors, deaths, group_by, files, shards, trainer)
 
 
 def spark(servers: Servers, seen: Seen) -> None:
