@@ -127,6 +127,14 @@ LABS = (
         seconds=10, versions=("psycopg2-binary",), programs="PostgreSQL (Debian: postgresql)",
     ),
     Lab(
+        "gpt2", "gpt2_padding", "07",
+        "A small GPT-2 of the library transformers on speeches of Hamlet, with and without padding in its loss.",
+        "{padding} of {places} places in a batch were padding; with padding counted, training reported a loss of "
+        "{input_ids reported}, and the loss on the text was {input_ids real}",
+        seconds=60, versions=("transformers", "tokenizers", "torch"),
+        own=Environment(("transformers==5.*",), seconds=30, course=True),
+    ),
+    Lab(
         "tensorflow", "tensorflow_two_workers", "07",
         "Two TensorFlow workers with MultiWorkerMirroredStrategy: a custom loop, and fit() of Keras 2 and of Keras 3.",
         "",

@@ -19,6 +19,7 @@ from typing import Any
 
 PLAY = Path(__file__).parent.parent / "lib" / "courselib" / "texts" / "hamlet.txt"
 END = "<|endoftext|>"  # GPT-2's only special token: there is none for padding
+KINDS = (("input_ids", "input_ids, with padding"), ("masked", "-100 where padding stands"))
 VOCABULARY, LONGEST, SPEECHES, STEPS = 512, 32, 8, 60
 
 
@@ -116,12 +117,16 @@ def main() -> None:
     found = look()
     if "--json" in sys.argv:
         versions = {"transformers": transformers.__version__, "torch": torch.__version__}
-        print(json.dumps({"figures": found, "versions": versions}))
+        head = ["labels", "loss that training reports", "loss on real tokens"]
+        rows = [
+            [words, *(f"{found[f'{labels} {which}']:.2f}" for which in ("reported", "real"))] for labels, words in KINDS
+        ]
+        print(json.dumps({"figures": found, "versions": versions, "head": head, "rows": rows}))
         return
     print(f"padding=True without a pad token: {found['refused']}")
     print(f"one batch: {found['places']} places, {found['padding']} of them padding; {found['true_ends']} true ends")
     print(f"{'labels':<28}{'loss that training reports':>28}{'loss on real tokens':>22}")
-    for labels, words in (("input_ids", "input_ids, with padding"), ("masked", "-100 where padding stands")):
+    for labels, words in KINDS:
         print(f"{words:<28}{found[f'{labels} reported']:>28.2f}{found[f'{labels} real']:>22.2f}")
 
 
