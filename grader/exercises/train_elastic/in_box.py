@@ -49,12 +49,13 @@ class Nemesis:
     join: a step before whose line the only rank is held, until its agent ends it because a node has come.
     """
 
-    def __init__(self, folder: Path, nodes: Nodes, loss: list[Any] | None, join: int | None) -> None:
-        self.folder, self.nodes, self.loss, self.join = folder, nodes, loss, join
+    def __init__(self, folder: Path, nodes: Nodes, began: int, loss: list[Any] | None, join: int | None) -> None:
+        self.folder, self.nodes, self.began, self.loss, self.join = folder, nodes, began, loss, join
         self.others: dict[int, int] = {}  # by node: operations on files that are no logs, since its last line
         self.before: dict[int, int] = {}  # the same, between the two lines before that
         self.touched: dict[int, set[str]] = {}  # by node: the names of those files
         self.there: dict[int, dict[str, tuple[int, int, int]]] = {}  # what was there of them at its last line
+        self.ranks: dict[int, int] = {}  # by node
         self.done: list[dict[str, Any]] = []
 
     def __call__(self, step: Step) -> Strike:
@@ -75,6 +76,8 @@ class Nemesis:
         if log.exists() and log.stat().st_size and not log.read_bytes().endswith(b"\n"):
             return False  # in the middle of a line
         node, found = step.rank, lines(log, "world")
+        digits = step.name.removeprefix("steps-").removesuffix(".jsonl")
+        self.ranks[node] = int(digits) if digits.isdecimal() else 0
         reached, world = (found[-1][0] + 1, found[-1][2]) if found and found[-1] else (0, 0)
         if self.loss and world == RANKS and reached >= self.loss[1]:
             writes = self.others.get(node, 0) > 0
@@ -88,7 +91,7 @@ class Nemesis:
         self.others[node] = 0
         if self.loss is None and self.join is not None and world == 1 and reached >= self.join:
             self.join = None
-            self._note("join", step)
+            self._note("join", self.began, step)
             self.nodes.join()
             return "hold"
         return False
@@ -116,12 +119,18 @@ class Nemesis:
 
     def _lose(self, step: Step) -> Strike:
         self.loss = None
-        self._note("loss", step)
+        self._note("loss", step.rank, step)
         self.nodes.lost(step.rank)
         return "rank"
 
-    def _note(self, what: str, step: Step) -> None:
-        told = {"what": what, "node": step.rank, "call": f"{step.call} {step.name}", "logs": logs(self.folder)}
+    def _note(self, what: str, node: int, step: Step) -> None:
+        told = {
+            "what": what,
+            "node": node,
+            "rank": self.ranks.get(step.rank, 0),
+            "call": f"{step.call} {step.name}",
+            "logs": logs(self.folder),
+        }
         self.done.append(told)
 
 
@@ -150,7 +159,7 @@ def _job(
     scratch, folder, arguments = prepared(x, y, {"epochs": epochs, "global-batch": batch})
     nodes = Nodes(scratch)
     nodes.expect(two=began == RANKS)
-    nemesis = Nemesis(folder, nodes, loss or None, join if join >= 0 else None)
+    nemesis = Nemesis(folder, nodes, began, loss or None, join if join >= 0 else None)
     store = dist.TCPStore(LOCAL, 0, is_master=True, wait_for_workers=False)  # where nodes meet; it outlives them all
     life = lives.run(
         agent, str(scratch), arguments, 1, RESTARTS, f"{LOCAL}:{store.port}", began, ranks=began + (join >= 0),

@@ -32,17 +32,19 @@ class Done:
 
 @dataclass(frozen=True)
 class Event:
-    """A node's loss or arrival: which node, at which file operation, and the logs as they were then."""
+    """A node's loss or arrival: which node, at which file operation of which rank, and the logs as they were then."""
 
     what: str
     node: int
+    rank: int
     call: str
     logs: list[list[Line]]
 
     @property
     def reached(self) -> int:
-        """The greatest step that was logged, or -1."""
-        return max((line[0] for lines in self.logs for line in lines if line), default=-1)
+        """The last step that this rank had logged, or -1."""
+        own = self.logs[self.rank] if self.rank < len(self.logs) else []
+        return max((line[0] for line in own if line), default=-1)
 
     @property
     def attempt(self) -> int:
@@ -52,7 +54,7 @@ class Event:
     def __str__(self) -> str:
         if self.what == "join":
             return f"node {self.node} joined after step {self.reached}"
-        return f"node {self.node} was killed before {self.call}, after step {self.reached}"
+        return f"node {self.node} was killed before {self.call}, when rank {self.rank} had logged step {self.reached}"
 
 
 @dataclass(frozen=True)
@@ -161,7 +163,7 @@ def chart(job: Job, title: str = "") -> Chart:
             new = [step for step in own if step > reached]
             if new:
                 world = sum(bool(each) for each in steps.values())
-                words = f"{_words(new)} · world {world}"
+                words = f"world {world}: {_words(new)}"
                 found.bars.append(Bar(lane, at + len(again), at + len(own), words))
         reached = max([reached, *(step for own in steps.values() for step in own)])
         at += length
@@ -179,4 +181,4 @@ def _steps(lines: list[Line], attempt: int) -> Iterator[int]:
 
 
 def _words(steps: list[int]) -> str:
-    return f"step {steps[0]}" if len(steps) == 1 else f"steps {steps[0]}-{steps[-1]}"
+    return f"step {steps[0]}" if len(steps) == 1 else f"steps {steps[0]} to {steps[-1]}"

@@ -11,6 +11,7 @@ import contextlib
 import json
 import os
 import resource
+import signal
 import sys
 import tempfile
 import time
@@ -29,6 +30,7 @@ from grader.ranks.lives.life import told as told_of
 PATIENCE_SECONDS = 20.0  # the agent may wait that long for a worker that is to end
 CPU_SECONDS = 5  # of a worker
 AGENTS_CPU_SECONDS = 60
+SHUTDOWN_SECONDS = 10  # from SIGTERM to SIGKILL; 30 is what torchrun waits
 SHARED_MEMORY = Path("/dev/shm")  # where the agent's semaphores are, also in a box that shares it with others
 TICK_SECONDS = 0.02
 LOCAL = "127.0.0.1"
@@ -56,6 +58,10 @@ def _script(code: types.CodeType, scratch: str, arguments: list[str]) -> None:
         learner.print_traceback(error)
         _note(scratch, code, error)
         raise
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # the script may have had another one
+    if Path(scratch, f"told-{os.getpid()}").exists():
+        sys.stdout.flush()
+        os._exit(0)  # as a script's process ends; a function's would wait until the agent has taken what it returned
 
 
 def _note(scratch: str, code: types.CodeType, error: BaseException) -> None:
@@ -63,6 +69,21 @@ def _note(scratch: str, code: types.CodeType, error: BaseException) -> None:
     note = Path(scratch, f"note-{os.environ['RANK']}-{os.getpid()}")
     note.write_text(json.dumps(told))
     note.rename(note.with_suffix(".json"))  # the agent may end this process at any moment
+
+
+def _end_as_scripts(scratch: Path) -> None:
+    """In an agent: have workers know that they are told to end, and not be waited for longer than the harness waits."""
+    from torch.distributed.elastic.multiprocessing.api import MultiprocessContext
+
+    context: Any = MultiprocessContext
+    close = context._close
+
+    def told(self: Any, death_sig: signal.Signals, timeout: int = 30) -> None:
+        for process in self._pc.processes if self._pc else ():
+            (scratch / f"told-{process.pid}").touch()
+        close(self, death_sig, min(timeout, SHUTDOWN_SECONDS))
+
+    context._close = told
 
 
 def notes(scratch: str) -> list[dict[str, Any]]:
@@ -90,13 +111,14 @@ def agent(
     os.environ.update(TORCH_DISABLE_SHARE_RDZV_TCP_STORE="1", OMP_NUM_THREADS="1")
     for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"):
         os.environ.pop(name, None)
+    _end_as_scripts(Path(scratch))
     nodes = Nodes(Path(scratch))
     if endpoint:
         nodes.tune()
     config = LaunchConfig(
         min_nodes=1, max_nodes=2 if endpoint else 1, nproc_per_node=workers, run_id="job", rdzv_backend="c10d",
         rdzv_endpoint=endpoint or f"{LOCAL}:0", max_restarts=restarts, monitor_interval=0.05, start_method="fork",
-        local_addr=LOCAL, shutdown_timeout=5,
+        local_addr=LOCAL,
         rdzv_configs={"is_host": False, "keep_alive_max_attempt": 1000} if endpoint else {},
     )  # fmt: skip
     with nodes.here(number):
