@@ -56,6 +56,8 @@ class Nemesis:
         self.touched: dict[int, set[str]] = {}  # by node: the names of those files
         self.there: dict[int, dict[str, tuple[int, int, int]]] = {}  # what was there of them at its last line
         self.ranks: dict[int, int] = {}  # by node
+        self.workers: set[int] = set()  # processes that have logged
+        self.before_it: set[int] = set()  # those of them that had when a node was lost: they are to end
         self.done: list[dict[str, Any]] = []
 
     def __call__(self, step: Step) -> Strike:
@@ -75,11 +77,12 @@ class Nemesis:
         log = self.folder / step.name
         if log.exists() and log.stat().st_size and not log.read_bytes().endswith(b"\n"):
             return False  # in the middle of a line
-        node, found = step.rank, lines(log, "world")
+        node, found = step.rank, lines(log)
         digits = step.name.removeprefix("steps-").removesuffix(".jsonl")
         self.ranks[node] = int(digits) if digits.isdecimal() else 0
-        reached, world = (found[-1][0] + 1, found[-1][2]) if found and found[-1] else (0, 0)
-        if self.loss and world == RANKS and reached >= self.loss[1]:
+        reached = found[-1][0] + 1 if found and found[-1] else 0
+        self.workers.add(step.process)
+        if self.loss and reached >= self.loss[1]:
             writes = self.others.get(node, 0) > 0
             if self.loss[0] == "line" and (writes or reached >= self.loss[1] + LATER):
                 return self._lose(step)
@@ -89,7 +92,7 @@ class Nemesis:
                 self.before[node] = self.others[node] if node in self.there else 0
                 self.there[node] = self._files(node)
         self.others[node] = 0
-        if self.loss is None and self.join is not None and world == 1 and reached >= self.join:
+        if self.loss is None and self.join is not None and reached >= self.join and step.process not in self.before_it:
             self.join = None
             self._note("join", self.began, step)
             self.nodes.join()
@@ -118,7 +121,7 @@ class Nemesis:
         return False
 
     def _lose(self, step: Step) -> Strike:
-        self.loss = None
+        self.loss, self.before_it = None, set(self.workers)
         self._note("loss", step.rank, step)
         self.nodes.lost(step.rank)
         return "rank"

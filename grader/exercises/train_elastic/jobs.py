@@ -13,6 +13,7 @@ from grader.worlds.ranks import Outcome
 
 Line = list[Any]  # step, rows, world, attempt; empty where a line of the log is none
 Told = dict[str, Any]
+NO_FINAL = "no final.pt"  # what the harness says of the file
 
 
 @dataclass(frozen=True)
@@ -83,6 +84,9 @@ class Job:
         loss, join = self.case.arguments[0][5:]
         return ("loss",) * bool(loss) + ("join",) * int(join >= 0)
 
+    def __str__(self) -> str:
+        return f"With {self.label} ({'; '.join(map(str, self.events))})" if self.events else f"With {self.label}"
+
     @property
     def logs(self) -> list[list[Line]]:
         return self.told["logs"]  # type: ignore[no-any-return]
@@ -93,7 +97,8 @@ class Job:
 
     @property
     def finished(self) -> bool:
-        return bool(self.told["ending"] == "finished")
+        """Whether it came to its end, with parameters."""
+        return bool(self.told["ending"] == "finished" and self.told["final"] != NO_FINAL)
 
     @property
     def happened(self) -> bool:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from grader.exercises.train_elastic.jobs import Done, Event, Job, chart
+from grader.exercises.train_elastic.jobs import NO_FINAL, Done, Event, Job, chart
 from grader.lost import Lost
 from grader.says import listed, names, some
 from grader.trace.gantt import Chart
@@ -47,7 +48,7 @@ def _steps(job: Job) -> int:
 def _alone(bench: RankBench) -> Job:
     """The job of one node, with which all others are compared: it has to have ended, with a log and parameters."""
     job = _job(bench, "alone")
-    if not job.finished:
+    if job.told["ending"] != "finished":
         raise _unfinished(bench, job)
     lines = job.logs[0]
     if not lines:
@@ -73,26 +74,26 @@ def _alone(bench: RankBench) -> Job:
 
 def _unfinished(bench: RankBench, job: Job) -> Lost:
     """Why a job did not come to its end."""
-    befell = f"After {listed(map(str, job.events))}" if job.events else f"With {job.label}"
+    end = "The job must come to its end with the nodes that are there."
     if job.told["ending"] == "stands still":
         message = (
-            f"{befell} the job stood still: no worker did anything with a file any more, for longer than the test waits. "
-            "The job must come to its end with the nodes that are left. Look for a collective that a rank never joins, or "
-            "for a wait for another rank."
+            f"{job}: the job stood still. No worker did anything with a file any more, for longer than the test waits. {end} "
+            "Look for a collective that a rank never joins, and for a wait for another node."
         )
         return _lost(bench, job, "timeout", message, None, "the job ends by itself")
     if job.told["raised"]:
         raised = job.told["raised"][0].splitlines()[0][:200]
         message = (
-            f"{befell} the job failed, although torchrun restarts it up to 4 times. A worker raised {raised}. The job must go "
-            "on from whatever a kill leaves in DIR."
+            f"{job}: the job failed, although torchrun restarts it up to 4 times. A worker raised {raised}. {end} Have the "
+            "script go on from whatever a kill leaves in DIR, in a world of any size."
         )
         return _lost(bench, job, "crash", message, None, "the job ends by itself")
+    how = "failed" if job.told["ending"] != "finished" else f"ended and left {NO_FINAL}"
     message = (
-        f"{befell} the job ended as {job.told['ending']}, and no worker raised an exception of its own. The job must go on "
-        "with the nodes that are left, to its last step."
+        f"{job}: the job {how}, and no worker raised an exception of its own. {end} Do every step, and leave the script "
+        "with exit status 0 only after the last one."
     )
-    return _lost(bench, job, "not_available", message, None, "the job ends by itself")
+    return _lost(bench, job, "not_available", message, None, "the job ends after its last step")
 
 
 def _happened(bench: RankBench, job: Job) -> None:
@@ -104,18 +105,19 @@ def _happened(bench: RankBench, job: Job) -> None:
     what = job.planned[len(job.events)]
     loss, join = job.case.arguments[0][5:]
     if what == "join":
-        todo = f"The test lets the other node join before the line of step {join}, and rank 0 never logged that step alone."
-        raise _lost(bench, job, "wrong_result", f"With {job.label}: {todo} Log every step, with the world's size.", 0)
-    if loss[0] == "line":
         message = (
-            f"With {job.label}: the test kills a node before a line of step {loss[1]} or later that says world 2. No such line "
-            "was written. Log every step on both ranks, with the world's size."
+            f"{job}: the test lets the other node join before the line of step {join}, and no later worker logged it."
+        )
+    elif loss[0] == "line":
+        message = (
+            f"{job}: the test kills a node before its line of step {loss[1]} or later, and no such line was written."
         )
     else:
         message = (
-            f"With {job.label}: the test kills a node while it writes the checkpoint of step {loss[1]} or of a later step. "
-            "No rank wrote a file in DIR after it had logged such a step. Write a checkpoint there after each step's lines."
+            f"{job}: the test kills a node while it writes the checkpoint of step {loss[1]} or of a later step. No rank wrote a "
+            "file in DIR after it had logged such a step."
         )
+    message += " After each step, log it on every rank, and then write its checkpoint in DIR."
     raise _lost(bench, job, "wrong_result", message)
 
 
@@ -127,31 +129,37 @@ def _ended(bench: RankBench) -> list[Job]:
     disturbed = [_job(bench, group) for group in DISTURBED]
     ended = [job for job in disturbed if job.happened]
     if not ended:
-        _happened(bench, disturbed[0])
+        try:
+            _happened(bench, disturbed[0])
+        except Lost as lost:
+            why = f"Not judged, because no job whose nodes changed came to its end. {lost.diagnosis.message}"
+            raise Lost(replace(lost.diagnosis, message=why), lost.picture) from None
     return [alone, two, *ended]
 
 
 def rows(bench: RankBench) -> Chart:
     """Over the last attempts every row of each epoch is used exactly once."""
     jobs = _ended(bench)
+    alone = jobs[0]
+    count, epochs = alone.case.arguments[0][0].shape[0], alone.case.arguments[0][2]
+    ends: list[int] = []  # the last step of each epoch, by the number of rows up to there
+    used = 0
+    for step, done in alone.done.items():
+        used += len(done.rows)
+        if used >= count * (len(ends) + 1):
+            ends.append(step)
     for job in jobs:
         _twice(bench, job)
-        count, left = job.case.arguments[0][0].shape[0], job.case.arguments[0][2]
-        epoch: list[Done] = []
-        for done in job.done.values():
-            epoch.append(done)
-            if sum(len(each.rows) for each in epoch) >= count:
-                _epoch(bench, job, epoch, count)
-                epoch, left = [], left - 1
-        if epoch:
-            _epoch(bench, job, epoch, count)
-        if left:
-            got = job.case.arguments[0][2] - left
+        if len(ends) < epochs:
             message = (
-                f"With {job.label}: the logs hold the rows of {got} epochs. The job has {job.case.arguments[0][2]}. "
-                "Train on every epoch to its end."
+                f"{job}: the logs hold the rows of {len(ends)} epochs. The job has {epochs}. Train each to its end."
             )
             raise _lost(bench, job, "lost_or_duplicated", message)
+        begun = 0
+        for number, end in enumerate(ends[:epochs]):
+            last = max(job.done, default=end) if number == epochs - 1 else end
+            _epoch(bench, job, alone, (begun, max(last, end)))
+            begun = end + 1
     return chart(jobs[-1])
 
 
@@ -161,29 +169,32 @@ def _twice(bench: RankBench, job: Job) -> None:
         if done.twice is None:
             continue
         message = (
-            f"With {job.label}: rank {done.twice} logged step {done.step} twice with attempt {done.attempt}. Lines of one "
+            f"{job}: rank {done.twice} logged step {done.step} twice with attempt {done.attempt}. Lines of one "
             "attempt count together, so that these rows count twice. Give each start of the workers a greater attempt than "
             "all starts before it, also when a node joined."
         )
         raise _lost(bench, job, "lost_or_duplicated", message, done.twice)
 
 
-def _epoch(bench: RankBench, job: Job, epoch: Sequence[Done], count: int) -> None:
-    """Raise Lost where the steps of an epoch do not use each of its rows once."""
+def _epoch(bench: RankBench, job: Job, alone: Job, between: tuple[int, int]) -> None:
+    """Raise Lost where the steps from one to another do not use each row once."""
+    count, (first, last) = job.case.arguments[0][0].shape[0], between
+    epoch = [done for step, done in job.done.items() if first <= step <= last]
     seen = Counter(row for done in epoch for row in done.rows)
     wrong = next((row for row in range(count) if seen[row] != 1), None)
     wrong = next((row for row in seen if not 0 <= row < count), None) if wrong is None else wrong
     if wrong is None:
         return
-    first, last = epoch[0].step, epoch[-1].step
     where = [f"step {done.step} (rank {rank})" for done in epoch for rank, part in done.parts.items() if wrong in part]
-    used = f"{seen[wrong]} times, in {listed(where)}" if where else "by no step"
-    missing = next((step for step in range(last) if step not in job.done), None)
-    also = f" Step {missing} has no line at all." if missing is not None else ""
+    if not where and job is not alone:
+        before = [done.step for step, done in alone.done.items() if first <= step <= last and wrong in done.rows]
+        used = "in no line that counts" + "".join(f", and with one node alone in step {step}" for step in before[:1])
+    else:
+        used = f"{seen[wrong]} times, in {listed(where)}" if where else "in no line"
     message = (
-        f"With {job.label}: in the epoch of steps {first} to {last}, row {wrong} was used {used}.{also} Every row of an epoch "
-        "is to be used once, and only the lines of a step's last attempt count. Derive the rows of a step from seed, epoch "
-        "and step, and log them before the step's checkpoint."
+        f"{job}: in the epoch of steps {first} to {last}, row {wrong} was used {used}. Every epoch must use each row once, and "
+        "only the lines of a step's greatest attempt count. Derive the rows of a step from seed, epoch and step, and log "
+        "them before the step's checkpoint."
     )
     raise _lost(bench, job, "lost_or_duplicated", message, None, "once", f"{seen[wrong]} times")
 
@@ -200,14 +211,14 @@ def steps(bench: RankBench) -> Chart:
             done = job.done.get(step)
             if done is None:
                 message = (
-                    f"With {job.label}: no rank logged step {step}. {count} rows in steps of {batch} make {each} steps an epoch "
+                    f"{job}: no rank logged step {step}. {count} rows in steps of {batch} make {each} steps an epoch "
                     f"and {epochs * each} steps in all. Do and log each of them."
                 )
                 raise _lost(bench, job, "wrong_result", message, None, f"steps 0 to {epochs * each - 1}")
             _step(bench, job, done, wanted)
             if sorted(done.rows) != sorted(jobs[0].done[step].rows):
                 message = (
-                    f"With {job.label}: step {step} used the rows {some(sorted(done.rows), 9)}. With one node alone it used the "
+                    f"{job}: step {step} used the rows {some(sorted(done.rows), 9)}. With one node alone it used the "
                     f"rows {some(sorted(jobs[0].done[step].rows), 9)}. Derive the rows of a step from seed, epoch and step, and "
                     "not from the world's size or from how often the job was started."
                 )
@@ -215,7 +226,7 @@ def steps(bench: RankBench) -> Chart:
         more = [step for step in job.done if not 0 <= step < epochs * each]
         if more:
             message = (
-                f"With {job.label}: the logs hold step {more[0]}. {count} rows in steps of {batch} make {epochs * each} steps in "
+                f"{job}: the logs hold step {more[0]}. {count} rows in steps of {batch} make {epochs * each} steps in "
                 "all, counted from 0. Do as many steps in every world."
             )
             raise _lost(bench, job, "wrong_result", message)
@@ -228,13 +239,13 @@ def _step(bench: RankBench, job: Job, done: Done, wanted: int) -> None:
     if len(set(done.rows)) != wanted or len(done.rows) != wanted:
         different = "" if len(set(done.rows)) == len(done.rows) else f", {len(set(done.rows))} different ones"
         message = (
-            f"With {job.label}: step {done.step} used {len(done.rows)} rows{different} ({per_rank}). It has {wanted} rows, "
+            f"{job}: step {done.step} used {len(done.rows)} rows{different} ({per_rank}). It has {wanted} rows, "
             "however many ranks there are. Cut the step's rows into disjoint parts, one for each rank."
         )
         raise _lost(bench, job, "wrong_result", message, None, f"{wanted} rows", f"{len(done.rows)} rows")
     if set(done.worlds) != {len(done.parts)}:
         message = (
-            f"With {job.label}: step {done.step} has lines of {names(sorted(done.parts))} in attempt {done.attempt}, which say "
+            f"{job}: step {done.step} has lines of {names(sorted(done.parts))} in attempt {done.attempt}, which say "
             f"world {listed(sorted(set(done.worlds)))}. Every rank of the world logs every step, an empty part, too."
         )
         raise _lost(bench, job, "wrong_result", message)
@@ -247,9 +258,8 @@ def parameters(bench: RankBench) -> Chart:
     for job in jobs[1:]:
         different = _different(job.told["final"], wanted)
         if different:
-            befell = f"After {listed(map(str, job.events))} the job" if job.events else f"The job with {job.label}"
             message = (
-                f"{befell} {different}. The parameters must not depend on which nodes were there. Divide each step's gradient "
+                f"{job}: the job {different}. The parameters must not depend on which nodes were there. Divide each step's gradient "
                 "by the number of its rows in all ranks together, leave the learning rate alone, and restore model and "
                 "optimizer on every rank."
             )
@@ -266,9 +276,9 @@ def _different(got: Any, wanted: dict[str, Any]) -> str:
     for name, tensor in wanted.items():
         mine, other = (np.asarray(each.view(), np.float64) for each in (got[name], tensor))
         if mine.shape != other.shape:
-            return f"ended with a {name} of another shape than one node's"
+            return f"ended with a {name} of another shape than one node alone"
         if mine.size and not abs(mine - other).max() <= CLOSE * abs(other).max() + 1e-7:
-            return f"ended with another {name} than one node alone, {abs(mine - other).max():.2g} apart"
+            return f"ended with other values of {name} than one node alone, up to {abs(mine - other).max():.2g} apart"
     return ""
 
 
@@ -277,7 +287,7 @@ def _grown(bench: RankBench, job: Job, number: int) -> None:
     if job.after(number):
         return
     event = job.events[number]
-    what = "was killed" if event.what == "loss" else "came"
+    what = "was killed" if event.what == "loss" else "joined"
     message = (
         f"With {job.label}: when node {event.node} {what}, the logs had come to attempt {event.attempt}. No later line has a "
         "greater one, although all workers were started again. Give each start a greater attempt than all before it."
