@@ -3,16 +3,15 @@
     spark = start("local-cluster[1,1,512]", {**ONCE, "spark.executor.memory": "512m"})
     run = contained(job)             run.task, run.executor: why they ended, from Spark's event log
 
-A local cluster has no containers. Here one is played as YARN's NodeManager does it: the resident memory of the executor's
-JVM and of its Python workers is added up now and then (YARN: every 3 s), and when it is above the limit, all of them get
-SIGKILL. The limit is the one that Spark would ask YARN for. Sizes are in MB as Spark counts them, 2**20 bytes.
+A local cluster has no containers. Here one is played as YARN's NodeManager does it: the resident memory of the
+executor's JVM and of its Python workers is added up now and then (YARN: every 3 s). When it is above the limit, all of
+them get SIGKILL. The limit is the one that Spark would ask YARN for. Sizes are in MB of 2**20 bytes, as Spark's are.
 Source: Spark's manual, "Configuration", spark.executor.memoryOverhead and spark.executor.pyspark.memory.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import re
 import signal
