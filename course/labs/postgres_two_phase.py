@@ -20,7 +20,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from servers import MissingError, Seen, Servers, main, program, until
+from servers import MissingError, Seen, Servers, main, program, until, version
 
 MISSING = "PostgreSQL is not installed: on Debian and Ubuntu, apt-get install postgresql"
 FOLDERS = "/usr/lib/postgresql/*/bin"  # Debian keeps the server's programs off the PATH
@@ -181,6 +181,7 @@ def look(bank: Bank, seen: Seen) -> None:
 def lab(servers: Servers, seen: Seen) -> None:
     """Kills the coordinator at each point, and recovers. Raises MissingError."""
     commands, user = set_up(servers), unprivileged()
+    seen.versions["PostgreSQL"] = version(tool("postgres"), "--version")
     running = {name: servers.start(f"bank-{name}", c, signal.SIGQUIT, user) for name, c in commands.items()}
     a, b = both = banks(servers.folder)
     for bank in both:
