@@ -19,8 +19,9 @@ import os
 import sys
 import tempfile
 import threading
+import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -101,7 +102,9 @@ def loop(config: dict[str, Any]) -> None:
     def told(**what: Any) -> None:
         print(json.dumps(what), file=log, flush=True)
 
-    told(rank=rank, node=ray.get_runtime_context().get_node_id(), start=start, weight=model.weight.item())
+    told(
+        at=time.time(), rank=rank, node=ray.get_runtime_context().get_node_id(), start=start, weight=model.weight.item()
+    )
     shard = train.get_dataset_shard("train")
     for epoch in range(start, EPOCHS):
         for number, batch in enumerate(shard.iter_torch_batches(batch_size=BATCH)):
@@ -124,13 +127,13 @@ def loop(config: dict[str, Any]) -> None:
 class Job(threading.Thread):
     """One TorchTrainer.fit(). It is not in the main thread, where Ray Train would take Ctrl-C for itself."""
 
-    def __init__(self, folder: Path, datasets: dict[str, Any] | None, failures: int) -> None:
+    def __init__(self, folder: Path, datasets: dict[str, Any] | None, workers: int = 2, failures: int = 0) -> None:
         from ray import train
         from ray.train.torch import TorchTrainer
 
         super().__init__(daemon=True)
         folder.mkdir()
-        spread = train.ScalingConfig(num_workers=2, placement_strategy="STRICT_SPREAD")  # one worker on each node
+        spread = train.ScalingConfig(num_workers=workers, placement_strategy="STRICT_SPREAD")  # one on each node
         kept = train.RunConfig(
             name="job", storage_path=str(folder / "kept"), failure_config=train.FailureConfig(max_failures=failures)
         )
@@ -153,9 +156,10 @@ class Job(threading.Thread):
 class Life:
     """What one worker process wrote down."""
 
+    at: float  # when it began, time.time()
     rank: int
     node: str
-    start: int
+    start: int  # the first epoch
     weight: float  # of the model that it started with
     rows: dict[int, list[int]]  # of each epoch
     weights: dict[int, float]  # at the end of each epoch
@@ -177,21 +181,21 @@ def lives(folder: Path) -> list[Life]:
 
 def forgotten(folder: Path, seen: Seen) -> None:
     """The loop asks for a shard, and the trainer was given no `datasets=`."""
-    job = Job(folder / "forgotten", None, failures=0)
+    job = Job(folder / "forgotten", None, workers=1)
     job.start()
     job.wait()
-    asked = next(iter(getattr(job.error, "worker_failures", {}).values()), None)
-    cause = getattr(asked, "cause", asked)
-    seen.row("get_dataset_shard('train'), no datasets= given", f"{type(job.error).__name__}: {cause!r}")
-    seen.figures.update(forgotten=type(job.error).__name__)
+    failures = getattr(job.error, "worker_failures", {})  # of ray.train.WorkerGroupError, by rank
+    cause = getattr(failures.get(0), "cause", failures.get(0))  # the worker's own exception, in a RayTaskError
+    seen.row("without datasets=, get_dataset_shard raises", f"{type(cause).__name__}: {cause}")
+    seen.figures.update(forgotten=type(cause).__name__)
 
 
 def fed(ray: Any, nodes: Nodes, folder: Path, seen: Seen) -> None:
-    """Epochs 0 and 1 on both nodes, a part of epoch 2, and the same again from epoch 2 on when one was killed."""
+    """Epochs 0 and 1 on both nodes and a part of epoch 2; then, a node being killed, once more from epoch 2 on."""
     place = folder / "fed"
 
     def prepared(batch: dict[str, Any]) -> dict[str, Any]:
-        with (place / "mapped").open("a") as file:
+        with (place / "prepared").open("a") as file:
             file.write("x" * len(batch["id"]))
         x = (batch["id"] / ROWS).astype("float32")
         return batch | {"x": x, "y": 2 * x + 1}
@@ -199,19 +203,65 @@ def fed(ray: Any, nodes: Nodes, folder: Path, seen: Seen) -> None:
     rows = ray.data.range(ROWS, override_num_blocks=BLOCKS).map_batches(prepared)
     job = Job(place, {"train": rows}, failures=1)
     job.start()
-    until("the second node is in epoch 2", PATIENCE, lambda: (place / "kill").exists() or not job.is_alive())
+    until(f"epoch {KILLED_IN} has begun", PATIENCE, lambda: (place / "kill").exists() or not job.is_alive())
     nodes.kill()
+    killed = time.time()
     nodes.another()
     job.wait()
     if job.error is not None:
         raise job.error
-    before, after = [life for life in lives(place) if not life.start], [life for life in lives(place) if life.start]
+    found = lives(place)
+    before, after = [life for life in found if not life.start], [life for life in found if life.start]
     for epoch in range(KILLED_IN):
-        counts = Counter(row for life in before for row in life.rows[epoch])
-        shares = " and ".join(f"{len(life.rows[epoch])}" for life in before)
-        seen.row(f"epoch {epoch}, {ROWS:,} rows", f"{shares} rows, {len(counts):,} different ones")
-        seen.figures[f"epoch_{epoch}"] = f"{shares}, {len(counts)}"
-    print(before, after)
+        given(before, epoch, seen)
+    seen.row("second node killed: rows of epoch 2 given by then", _shares(before, KILLED_IN))
+    seen.row("  both workers started again, from epoch", f"{after[0].start}, {after[0].at - killed:.0f} s later")
+    seen.row("  the weight: in the checkpoint, at the start", f"{before[0].weights[1]:.6f}, {after[0].weight:.6f}")
+    seen.row("  nodes that the job ran on", f"{len({life.node for life in found})}, two at a time")
+    for epoch in range(KILLED_IN, EPOCHS):
+        given(after, epoch, seen)
+    again = {row for life in before for row in life.rows[KILLED_IN]}
+    ran = (place / "prepared").stat().st_size
+    seen.row("  rows of epoch 2 given once more", f"{len(again)}: the checkpoint is that of epoch 1")
+    seen.row("rows that map_batches worked through", f"{ran:,}: Ray Data runs it anew in each epoch")
+    seen.figures.update(
+        start=after[0].start, restored=int(after[0].weight == before[0].weights[1]), again=len(again),
+        again_s=after[0].at - killed, nodes=len({life.node for life in found}), nodes_before=_nodes(before),
+        nodes_after=_nodes(after), lives=len(found), prepared=ran,
+    )  # fmt: skip
+
+
+def given(workers: Sequence[Life], epoch: int, seen: Seen) -> None:
+    """Which rows the workers were given in a whole epoch."""
+    counts = Counter(row for life in workers for row in life.rows[epoch])
+    twice = sum(count > 1 for count in counts.values())
+    seen.row(f"epoch {epoch}: rows given to both workers", f"{_shares(workers, epoch)}; {twice} of them twice")
+    seen.figures |= {
+        f"distinct_{epoch}": len(counts),
+        f"twice_{epoch}": twice,
+        f"shares_{epoch}": _shares(workers, epoch),
+    }
+
+
+def uneven(ray: Any, seen: Seen) -> None:
+    """How Ray Train splits rows whose number is odd: both workers make equally many steps, otherwise DDP would wait."""
+
+    @ray.remote(num_cpus=0)
+    def count(shard: Any) -> int:
+        return sum(len(batch["id"]) for batch in shard.iter_batches())
+
+    shards = ray.data.range(ROWS + 1, override_num_blocks=BLOCKS).streaming_split(2, equal=True)
+    counts = ray.get([count.remote(shard) for shard in shards])
+    seen.row(f"{ROWS + 1:,} rows, streaming_split(2, equal=True)", " and ".join(map(str, counts)))
+    seen.figures.update(uneven=sum(counts))
+
+
+def _shares(workers: Sequence[Life], epoch: int) -> str:
+    return " and ".join(f"{len(life.rows[epoch])}" for life in workers)
+
+
+def _nodes(workers: Sequence[Life]) -> int:
+    return len({life.node for life in workers})
 
 
 def lab(servers: Servers, seen: Seen) -> None:
@@ -221,10 +271,18 @@ def lab(servers: Servers, seen: Seen) -> None:
     ray = imported(servers)
     (servers.folder / "ray").mkdir()  # where the nodes' address is written: any other ray.init() must not find it
     os.environ |= {"RAY_TMPDIR": str(servers.folder), "RAY_TRAIN_HEALTH_CHECK_INTERVAL_S": "0.2"}
-    with started(ray, servers.folder) as nodes, contextlib.redirect_stdout(sys.stderr):
+    with started(ray, servers.folder) as nodes, quiet(servers.folder / "ray.log"):
         ray.data.DataContext.get_current().enable_progress_bars = False
         forgotten(servers.folder, seen)
         fed(ray, nodes, servers.folder, seen)
+        uneven(ray, seen)
+
+
+@contextlib.contextmanager
+def quiet(log: Path) -> Iterator[None]:
+    """What Ray tells this process of the node that is killed goes to a file."""
+    with log.open("w") as file, contextlib.redirect_stdout(file), contextlib.redirect_stderr(file):
+        yield
 
 
 if __name__ == "__main__":
