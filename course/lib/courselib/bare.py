@@ -1,6 +1,6 @@
 """Ranks that nothing watches: plain processes of this machine on gloo, as a job has them, without `play`'s recording.
 
-    bare(broken, also_broken)  # for each function what became of each rank, as a line of text
+    bare(broken, (with_arguments, 1, "a"))  # for each call what became of each rank, as a line of text
 
 `play` stops where the ranks' calls do not fit together, and says so. Here they go on, and what happens is shown.
 """
@@ -24,13 +24,13 @@ STARTING = 60  # seconds for the processes to start, on a busy machine
 _PLACE = re.compile(r"(what\(\):\s*)?\[(enforce fail at )?/\S+:\d+\]\s*")  # in gloo's sources
 
 
-def bare(*functions: Callable[[], Any], ranks: int = 2, patience: int = 20) -> list[list[str]]:
-    """Call each function on so many new processes: what it returned, raised, or which signal ended it, by rank.
+def bare(*calls: Callable[[], Any] | tuple[Any, ...], ranks: int = 2, patience: int = 20) -> list[list[str]]:
+    """Make each call on so many new processes: what it returned, raised, or which signal ended it, by rank.
 
-    A function brings the cell that it stands in. The processes are forks of one that has imported torch; after
-    `patience` seconds in one function they are ended.
+    A call is a function, or one with its arguments (what JSON can hold). A function brings the cell that it stands in.
+    The processes are forks of one that has imported torch; after `patience` seconds in one call they are ended.
     """
-    cells = [{"source": "".join(inspect.findsource(f)[0]), "name": f.__name__} for f in functions]
+    cells = [_cell(*call) if isinstance(call, tuple) else _cell(call) for call in calls]
     asked = json.dumps({"cells": cells, "ranks": ranks, "patience": patience})
     command = [sys.executable, "-c", "from courselib import bare; bare.main()"]
     path = os.pathsep.join([str(Path(__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])])
@@ -40,10 +40,14 @@ def bare(*functions: Callable[[], Any], ranks: int = 2, patience: int = 20) -> l
         env={**os.environ, "PYTHONPATH": path},
         capture_output=True,
         text=True,
-        timeout=STARTING + (patience + 5) * len(functions),
+        timeout=STARTING + (patience + 5) * len(calls),
         check=True,
     )
     return [[_PLACE.sub("", line) for line in told] for told in json.loads(done.stdout)]
+
+
+def _cell(function: Callable[..., Any], *arguments: Any) -> dict[str, Any]:
+    return {"source": "".join(inspect.findsource(function)[0]), "name": function.__name__, "arguments": arguments}
 
 
 def main() -> None:
@@ -63,7 +67,7 @@ def main() -> None:
         sys.stdout.write(json.dumps(told))
 
 
-def _forked(here: Path, rank: int, cell: dict[str, str], asked: dict[str, Any]) -> int:
+def _forked(here: Path, rank: int, cell: dict[str, Any], asked: dict[str, Any]) -> int:
     pid = os.fork()
     if pid:
         return pid
@@ -79,7 +83,7 @@ def _forked(here: Path, rank: int, cell: dict[str, str], asked: dict[str, Any]) 
         os._exit(0)
 
 
-def _called(here: Path, rank: int, cell: dict[str, str], asked: dict[str, Any]) -> str:
+def _called(here: Path, rank: int, cell: dict[str, Any], asked: dict[str, Any]) -> str:
     import torch.distributed as dist
 
     dist.init_process_group(
@@ -91,7 +95,7 @@ def _called(here: Path, rank: int, cell: dict[str, str], asked: dict[str, Any]) 
     )
     names: dict[str, Any] = {}
     exec(compile(cell["source"], cell["name"], "exec"), names)
-    value = names[cell["name"]]()
+    value = names[cell["name"]](*cell["arguments"])
     return str(value.tolist() if hasattr(value, "tolist") else value)
 
 

@@ -78,9 +78,9 @@ def epoch(model: nn.Module, optimizer: torch.optim.Optimizer, loader: Iterable[A
     return mean
 
 
-def held_out_right(model: nn.Module) -> int:
+def held_out_right(model: nn.Module, drawn: bool = True) -> int:
     """How many of the held-out images the ranks together get right: each takes every N-th, and two ints are summed."""
-    x, y = (part[dist.get_rank() :: dist.get_world_size()] for part in held_out())
+    x, y = (part[dist.get_rank() :: dist.get_world_size()] for part in held_out(drawn))
     inner = getattr(model, "module", model)  # ranks have different numbers of images, so not through DDP
     with torch.no_grad():
         right = (inner(x).argmax(1) == y).sum()
