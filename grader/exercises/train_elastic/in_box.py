@@ -83,7 +83,8 @@ class Nemesis:
         reached = found[-1][0] + 1 if found and found[-1] else 0
         self.workers.add(step.process)
         if self.loss and reached >= self.loss[1]:
-            writes = self.others.get(node, 0) > 0
+            # where all ranks write, it is rank 0's node: which of them comes first is a matter of luck
+            writes = self.others.get(node, 0) > 0 and (self.ranks[node] == 0 or reached > self.loss[1])
             if self.loss[0] == "line" and (writes or reached >= self.loss[1] + LATER):
                 return self._lose(step)
             if self.loss[0] == "checkpoint" and self._damaged(node):
