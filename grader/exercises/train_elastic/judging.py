@@ -143,11 +143,17 @@ def parameters(bench: RankBench) -> Chart:
     for job in jobs[1:]:
         different = _different(job.told["final"], wanted)
         if different:
-            message = (
-                f"{job}: the job {different}. The parameters must not depend on which nodes were there. Divide each step's gradient "
-                "by the number of its rows in all ranks together, leave the learning rate alone, and restore model and "
-                "optimizer on every rank."
-            )
+            if job.events:  # the jobs are in order: two nodes that nothing happened to came out right
+                todo = (
+                    "With two nodes and no change the parameters are right, so look at what a restart does. Restore the model, "
+                    "the optimizer and the number of steps done on every rank."
+                )
+            else:
+                todo = (
+                    "Divide each step's gradient by the number of its rows on all ranks together, and leave the learning rate "
+                    "as it is."
+                )
+            message = f"{job}: the job {different}. The parameters must not depend on which nodes were there. {todo}"
             raise lost(bench, job, "wrong_result", message, None, "equal to one node's, to 1e-4")
     return chart(jobs[-1])
 
