@@ -32,6 +32,7 @@ from grader.ranks.lives.watch import Step, Strike
 
 RESTARTS = 4
 RANKS = 2  # at most
+ENOUGH = 3  # checkpoints that damaged nothing, after which another one is cut off anywhere
 LATER = 2  # steps after the one that was drawn, at which a node is lost that has written no checkpoint
 
 
@@ -52,9 +53,12 @@ class Nemesis:
     def __init__(self, folder: Path, nodes: Nodes, began: int, loss: list[Any] | None, join: int | None) -> None:
         self.folder, self.nodes, self.began, self.loss, self.join = folder, nodes, began, loss, join
         self.others: dict[int, int] = {}  # by node: operations on files that are no logs, since its last line
-        self.before: dict[int, int] = {}  # the same, between the two lines before that
+        self.worth: dict[int, int] = {}  # the same, the last time that there were any: those of a checkpoint
         self.touched: dict[int, set[str]] = {}  # by node: the names of those files
         self.there: dict[int, dict[str, tuple[int, int, int]]] = {}  # what was there of them at its last line
+        self.harmless: dict[int, int] = {}  # by node: checkpoints that damaged nothing
+        self.unsafe: set[int] = set()  # nodes of which one did
+        self.at: dict[int, int] = {}  # by node: the step of its last line
         self.ranks: dict[int, int] = {}  # by node
         self.workers: set[int] = set()  # processes that have logged
         self.before_it: set[int] = set()  # those of them that had when a node was lost: they are to end
@@ -64,11 +68,8 @@ class Nemesis:
         node = step.rank
         if step.name.startswith("steps-") and step.name.endswith(".jsonl"):
             return self._line(step) if step.call.startswith(("write", "pwrite")) else False
-        if self.loss and self.loss[0] == "checkpoint" and node in self.there:
-            worth = self.before[node]  # of a whole checkpoint, as far as one can know
-            drawn = worth and min(2 + self.loss[2] % max(1, worth - 1), worth)
-            if self._damaged(node) or self.others[node] + 1 == drawn:
-                return self._lose(step)
+        if self.loss and self.loss[0] == "checkpoint" and node in self.there and self._cut_off(node):
+            return self._lose(step)
         self.others[node] = self.others.get(node, 0) + 1
         self.touched.setdefault(node, set()).add(step.name)
         return False
@@ -82,15 +83,18 @@ class Nemesis:
         self.ranks[node] = int(digits) if digits.isdecimal() else 0
         reached = found[-1][0] + 1 if found and found[-1] else 0
         self.workers.add(step.process)
-        if self.loss and reached >= self.loss[1]:
-            writes = self.others.get(node, 0) > 0
-            if self.loss[0] == "line" and (writes or reached >= self.loss[1] + LATER):
+        if self.loss and self.loss[0] == "line" and reached >= self.loss[1]:
+            writes = self.others.get(node, 0) > 0 and self._first(node, reached)
+            if writes or reached >= self.loss[1] + LATER:
                 return self._lose(step)
-            if self.loss[0] == "checkpoint" and self._damaged(node):
+        if self.loss and self.loss[0] == "checkpoint":
+            if node in self.there and self._cut_off(node):
                 return self._lose(step)
-            if self.loss[0] == "checkpoint" and writes:
-                self.before[node] = self.others[node] if node in self.there else 0
-                self.there[node] = self._files(node)
+            if self.others.get(node):
+                self.worth[node] = self.others[node]
+                self.harmless[node] = self.harmless.get(node, 0) + 1
+            self.there[node] = self._files(node)
+            self.at[node] = reached
         self.others[node] = 0
         if self.loss is None and self.join is not None and reached >= self.join and step.process not in self.before_it:
             self.join = None
@@ -98,6 +102,23 @@ class Nemesis:
             self.nodes.join()
             return "hold"
         return False
+
+    def _first(self, node: int, step: int) -> bool:
+        """Whether it is this node's turn to be lost: where all ranks write, which comes first is a matter of luck."""
+        assert self.loss is not None
+        return step >= self.loss[1] and (self.ranks[node] == 0 or step > self.loss[1])
+
+    def _cut_off(self, node: int) -> bool:
+        """Whether a node is to be lost before this operation, in the middle of a checkpoint."""
+        assert self.loss is not None
+        damaged, worth = self._damaged(node), self.worth.get(node, 0)
+        if damaged:
+            self.unsafe.add(node)
+        if not self._first(node, self.at[node]):
+            return False
+        drawn = worth and min(2 + self.loss[2] % max(1, worth - 1), worth)
+        safe = node not in self.unsafe and self.harmless.get(node, 0) >= ENOUGH
+        return damaged or (safe and self.others.get(node, 0) + 1 == drawn)
 
     def _files(self, node: int) -> dict[str, tuple[int, int, int]]:
         """What is there of the files that a node wrote: by name its inode, size and time of change."""

@@ -186,4 +186,4 @@ def _steps(lines: list[Line], attempt: int) -> Iterator[int]:
 
 
 def _words(steps: list[int]) -> str:
-    return f"step {steps[0]}" if len(steps) == 1 else f"steps {steps[0]} to {steps[-1]}"
+    return f"step {steps[0]}" if steps[0] == steps[-1] else f"steps {steps[0]} to {steps[-1]}"

@@ -1,42 +1,19 @@
-"""Judges jobs whose nodes come and go, by the logs of their steps and by their final parameters.
-
-A job that did not come to its end costs the check that is about what befell its nodes, and no other: the others judge
-those that ended.
-"""
+"""Judges jobs whose nodes come and go, by the logs of their steps and by their final parameters."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from grader.exercises.train_elastic.jobs import NO_FINAL, Done, Event, Job, chart
-from grader.lost import Lost
+from grader.exercises.train_elastic.ended import alone_of, ended, job_of, lost, require
+from grader.exercises.train_elastic.jobs import Done, Event, Job, chart
 from grader.says import listed, names, some
 from grader.trace.gantt import Chart
-from grader.verdict import Kind
 from grader.worlds.ranks import RankBench
 
 CLOSE = 1e-4
-DISTURBED = ("loss", "join", "both")
-EXAMPLE = '{"step": 0, "rows": [17, 3], "world": 1, "attempt": 1}'
-
-
-def _lost(
-    bench: RankBench, job: Job, kind: Kind, message: str, rank: int | None = None, expected: str = "", got: str = ""
-) -> Lost:
-    found = bench.lost(job.case, kind, message, rank, expected, got)
-    found.picture = chart(job) if any(map(any, job.logs)) else found.picture
-    return found
-
-
-def _job(bench: RankBench, group: str) -> Job:
-    """The one job of a group. Raises Lost where it never came to an end that can be told."""
-    case, result = next(iter(bench.calls(group)))
-    return Job(bench.outcome(case), result.returned[0])
 
 
 def _steps(job: Job) -> int:
@@ -45,101 +22,9 @@ def _steps(job: Job) -> int:
     return -(-int(rows) // int(batch))
 
 
-def _alone(bench: RankBench) -> Job:
-    """The job of one node, with which all others are compared: it has to have ended, with a log and parameters."""
-    job = _job(bench, "alone")
-    if job.told["ending"] != "finished":
-        raise _unfinished(bench, job)
-    lines = job.logs[0]
-    if not lines:
-        message = (
-            "One node trained alone and wrote no line to DIR/steps-0.jsonl. The grader reads from it which rows each step "
-            "used. Append a line after each step, on every rank."
-        )
-        raise _lost(bench, job, "wrong_result", message, 0, EXAMPLE)
-    if [] in lines:
-        message = (
-            f"Line {lines.index([]) + 1} of steps-0.jsonl is not a JSON object with the integers step, world and attempt "
-            "and the list rows. Write one such object in each line."
-        )
-        raise _lost(bench, job, "wrong_result", message, 0, EXAMPLE)
-    if isinstance(job.told["final"], str):
-        message = (
-            f"One node trained alone and left {job.told['final']} in DIR. The job's result is the model's state_dict there. "
-            "Save it on rank 0 when the last step is done."
-        )
-        raise _lost(bench, job, "wrong_result", message, None, "a state_dict")
-    return job
-
-
-def _unfinished(bench: RankBench, job: Job) -> Lost:
-    """Why a job did not come to its end."""
-    end = "The job must come to its end with the nodes that are there."
-    if job.told["ending"] == "stands still":
-        message = (
-            f"{job}: the job stood still. No worker did anything with a file any more, for longer than the test waits. {end} "
-            "Look for a collective that a rank never joins, and for a wait for another node."
-        )
-        return _lost(bench, job, "timeout", message, None, "the job ends by itself")
-    if job.told["raised"]:
-        raised = job.told["raised"][0].splitlines()[0][:200]
-        message = (
-            f"{job}: the job failed, although torchrun restarts it up to 4 times. A worker raised {raised}. {end} Have the "
-            "script go on from whatever a kill leaves in DIR, in a world of any size."
-        )
-        return _lost(bench, job, "crash", message, None, "the job ends by itself")
-    how = "failed" if job.told["ending"] != "finished" else f"ended and left {NO_FINAL}"
-    message = (
-        f"{job}: the job {how}, and no worker raised an exception of its own. {end} Do every step, and leave the script "
-        "with exit status 0 only after the last one."
-    )
-    return _lost(bench, job, "not_available", message, None, "the job ends after its last step")
-
-
-def _happened(bench: RankBench, job: Job) -> None:
-    """Raise Lost unless a job ended, and all that was to happen to its nodes did."""
-    if not job.finished:
-        raise _unfinished(bench, job)
-    if job.happened:
-        return
-    what = job.planned[len(job.events)]
-    loss, join = job.case.arguments[0][5:]
-    if what == "join":
-        message = (
-            f"{job}: the test lets the other node join before the line of step {join}, and no later worker logged it."
-        )
-    elif loss[0] == "line":
-        message = (
-            f"{job}: the test kills a node before its line of step {loss[1]} or later, and no such line was written."
-        )
-    else:
-        message = (
-            f"{job}: the test kills a node while it writes the checkpoint of step {loss[1]} or of a later step. No rank wrote a "
-            "file in DIR after it had logged such a step."
-        )
-    message += " After each step, log it on every rank, and then write its checkpoint in DIR."
-    raise _lost(bench, job, "wrong_result", message)
-
-
-def _ended(bench: RankBench) -> list[Job]:
-    """The jobs that can be judged by their logs, the undisturbed ones first. At least one of the disturbed is needed."""
-    alone, two = _alone(bench), _job(bench, "two")
-    if not two.finished:
-        raise _unfinished(bench, two)
-    disturbed = [_job(bench, group) for group in DISTURBED]
-    ended = [job for job in disturbed if job.happened]
-    if not ended:
-        try:
-            _happened(bench, disturbed[0])
-        except Lost as lost:
-            why = f"Not judged, because no job whose nodes changed came to its end. {lost.diagnosis.message}"
-            raise Lost(replace(lost.diagnosis, message=why), lost.picture) from None
-    return [alone, two, *ended]
-
-
 def rows(bench: RankBench) -> Chart:
     """Over the last attempts every row of each epoch is used exactly once."""
-    jobs = _ended(bench)
+    jobs = ended(bench)
     alone = jobs[0]
     count, epochs = alone.case.arguments[0][0].shape[0], alone.case.arguments[0][2]
     ends: list[int] = []  # the last step of each epoch, by the number of rows up to there
@@ -154,7 +39,7 @@ def rows(bench: RankBench) -> Chart:
             message = (
                 f"{job}: the logs hold the rows of {len(ends)} epochs. The job has {epochs}. Train each to its end."
             )
-            raise _lost(bench, job, "lost_or_duplicated", message)
+            raise lost(bench, job, "lost_or_duplicated", message)
         begun = 0
         for number, end in enumerate(ends[:epochs]):
             last = max(job.done, default=end) if number == epochs - 1 else end
@@ -173,7 +58,7 @@ def _twice(bench: RankBench, job: Job) -> None:
             "attempt count together, so that these rows count twice. Give each start of the workers a greater attempt than "
             "all starts before it, also when a node joined."
         )
-        raise _lost(bench, job, "lost_or_duplicated", message, done.twice)
+        raise lost(bench, job, "lost_or_duplicated", message, done.twice)
 
 
 def _epoch(bench: RankBench, job: Job, alone: Job, between: tuple[int, int]) -> None:
@@ -196,12 +81,12 @@ def _epoch(bench: RankBench, job: Job, alone: Job, between: tuple[int, int]) -> 
         "only the lines of a step's greatest attempt count. Derive the rows of a step from seed, epoch and step, and log "
         "them before the step's checkpoint."
     )
-    raise _lost(bench, job, "lost_or_duplicated", message, None, "once", f"{seen[wrong]} times")
+    raise lost(bench, job, "lost_or_duplicated", message, None, "once", f"{seen[wrong]} times")
 
 
 def steps(bench: RankBench) -> Chart:
     """Every step has as many rows as G says, the same ones in every world, in parts that its ranks log."""
-    jobs = _ended(bench)
+    jobs = ended(bench)
     count, epochs, batch = jobs[0].case.arguments[0][0].shape[0], *jobs[0].case.arguments[0][2:4]
     each = _steps(jobs[0])
     for job in jobs:
@@ -214,7 +99,7 @@ def steps(bench: RankBench) -> Chart:
                     f"{job}: no rank logged step {step}. {count} rows in steps of {batch} make {each} steps an epoch "
                     f"and {epochs * each} steps in all. Do and log each of them."
                 )
-                raise _lost(bench, job, "wrong_result", message, None, f"steps 0 to {epochs * each - 1}")
+                raise lost(bench, job, "wrong_result", message, None, f"steps 0 to {epochs * each - 1}")
             _step(bench, job, done, wanted)
             if sorted(done.rows) != sorted(jobs[0].done[step].rows):
                 message = (
@@ -222,14 +107,14 @@ def steps(bench: RankBench) -> Chart:
                     f"rows {some(sorted(jobs[0].done[step].rows), 9)}. Derive the rows of a step from seed, epoch and step, and "
                     "not from the world's size or from how often the job was started."
                 )
-                raise _lost(bench, job, "wrong_result", message)
+                raise lost(bench, job, "wrong_result", message)
         more = [step for step in job.done if not 0 <= step < epochs * each]
         if more:
             message = (
                 f"{job}: the logs hold step {more[0]}. {count} rows in steps of {batch} make {epochs * each} steps in "
                 "all, counted from 0. Do as many steps in every world."
             )
-            raise _lost(bench, job, "wrong_result", message)
+            raise lost(bench, job, "wrong_result", message)
     return chart(jobs[-1])
 
 
@@ -242,28 +127,34 @@ def _step(bench: RankBench, job: Job, done: Done, wanted: int) -> None:
             f"{job}: step {done.step} used {len(done.rows)} rows{different} ({per_rank}). It has {wanted} rows, "
             "however many ranks there are. Cut the step's rows into disjoint parts, one for each rank."
         )
-        raise _lost(bench, job, "wrong_result", message, None, f"{wanted} rows", f"{len(done.rows)} rows")
+        raise lost(bench, job, "wrong_result", message, None, f"{wanted} rows", f"{len(done.rows)} rows")
     if set(done.worlds) != {len(done.parts)}:
         message = (
             f"{job}: step {done.step} has lines of {names(sorted(done.parts))} in attempt {done.attempt}, which say "
             f"world {listed(sorted(set(done.worlds)))}. Every rank of the world logs every step, an empty part, too."
         )
-        raise _lost(bench, job, "wrong_result", message)
+        raise lost(bench, job, "wrong_result", message)
 
 
 def parameters(bench: RankBench) -> Chart:
     """The final parameters are those of the job of one node."""
-    jobs = _ended(bench)
+    jobs = ended(bench)
     wanted = jobs[0].told["final"]
     for job in jobs[1:]:
         different = _different(job.told["final"], wanted)
         if different:
-            message = (
-                f"{job}: the job {different}. The parameters must not depend on which nodes were there. Divide each step's gradient "
-                "by the number of its rows in all ranks together, leave the learning rate alone, and restore model and "
-                "optimizer on every rank."
-            )
-            raise _lost(bench, job, "wrong_result", message, None, "equal to one node's, to 1e-4")
+            if job.events:  # the jobs are in order: two nodes that nothing happened to came out right
+                todo = (
+                    "With two nodes and no change the parameters are right, so look at what a restart does. Restore the model, "
+                    "the optimizer and the number of steps done on every rank."
+                )
+            else:
+                todo = (
+                    "Divide each step's gradient by the number of its rows on all ranks together, and leave the learning rate "
+                    "as it is."
+                )
+            message = f"{job}: the job {different}. The parameters must not depend on which nodes were there. {todo}"
+            raise lost(bench, job, "wrong_result", message, None, "equal to one node's, to 1e-4")
     return chart(jobs[-1])
 
 
@@ -294,14 +185,14 @@ def _grown(bench: RankBench, job: Job, number: int) -> None:
     )
     if event.what == "join":
         message += " (torchrun does not count this start in TORCHELASTIC_RESTART_COUNT.)"
-    raise _lost(bench, job, "wrong_result", message, None, f"attempt {event.attempt + 1} or more")
+    raise lost(bench, job, "wrong_result", message, None, f"attempt {event.attempt + 1} or more")
 
 
 def loss(bench: RankBench) -> Chart:
     """After a node is lost the world is 1, and the job ends by itself."""
-    _alone(bench)
-    job = _job(bench, "loss")
-    _happened(bench, job)
+    alone_of(bench)
+    job = job_of(bench, "loss")
+    require(bench, job)
     _grown(bench, job, 0)
     for rank, (step, _, world, attempt) in job.after(0):
         if world != 1:
@@ -309,15 +200,15 @@ def loss(bench: RankBench) -> Chart:
                 f"After {job.events[0]}, rank {rank} logged step {step} with world {world} in attempt {attempt}. One node is "
                 "left, so the world is 1. Ask the process group for its size after every start."
             )
-            raise _lost(bench, job, "not_available", message, rank, "world 1", f"world {world}")
+            raise lost(bench, job, "not_available", message, rank, "world 1", f"world {world}")
     return chart(job)
 
 
 def join(bench: RankBench) -> Chart:
     """After a node has joined, some later step has world 2."""
-    _alone(bench)
-    job = _job(bench, "join")
-    _happened(bench, job)
+    alone_of(bench)
+    job = job_of(bench, "join")
+    require(bench, job)
     _grown(bench, job, 0)
     event = job.events[0]
     if not any(2 in done.worlds for step, done in job.done.items() if step > event.reached):
@@ -327,7 +218,7 @@ def join(bench: RankBench) -> Chart:
             "there then, so they train in a world of 2. Ask the process group for its size after every start, and give "
             "both ranks a part of each step."
         )
-        raise _lost(bench, job, "not_available", message, None, "world 2 in a later step")
+        raise lost(bench, job, "not_available", message, None, "world 2 in a later step")
     return chart(job)
 
 
@@ -337,10 +228,10 @@ def _worlds(job: Job, event: Event) -> list[int]:
 
 def checkpoint(bench: RankBench) -> Chart:
     """Killed in the middle of a checkpoint it goes on, and never from the very beginning or from an epoch before."""
-    _alone(bench)
-    job = _job(bench, "both")
-    _happened(bench, job)
-    for each in [_job(bench, "loss"), _job(bench, "join"), job]:
+    alone_of(bench)
+    job = job_of(bench, "both")
+    require(bench, job)
+    for each in [job_of(bench, "loss"), job_of(bench, "join"), job]:
         if each.happened:
             for number, event in enumerate(each.events):
                 _goes_on(bench, each, number, event)
@@ -360,6 +251,6 @@ def _goes_on(bench: RankBench, job: Job, number: int, event: Event) -> None:
         f"With {job.label}: {event}. After that the job went on at step {begun}, {back}. It must go on from the last "
         "whole checkpoint. Write one after each step, under another name first, and read it on every rank at the start."
     )
-    raise _lost(
+    raise lost(
         bench, job, "lost_or_duplicated", message, None, f"step {event.reached} or {event.reached + 1}", f"{begun}"
     )
