@@ -166,6 +166,13 @@ LABS = (
         seconds=60, versions=("ray", "torch"),
     ),
     Lab(
+        "kafka", "kafka_acks", "15",
+        "A Kafka whose topic asks for more replicas in sync than there are, and a transaction that is aborted.",
+        "with too few in sync, acks=1: {acks=1}; acks=all: {acks=all}; read_committed returned: {read_committed}",
+        seconds=30, versions=("kafka-python",), own=Environment(("kafka-python==3.*",), seconds=10),
+        programs="a Kafka broker, whose address is in KAFKA_BROKERS (kafka.apache.org/downloads)",
+    ),
+    Lab(
         "llama", "llama_server", "17",
         "The same requests to llama.cpp's server and to a small one of ours.",
         "{same, no penalty} of 12 prompts got the same text from both servers",
