@@ -56,7 +56,7 @@ EXERCISE = Exercise(
     world=Crashes(
         (),
         cases,
-        limits=Limits(cpu_seconds=60, load_cpu_seconds=10, idle_seconds=90, silent_seconds=180, wall_seconds=180),
+        limits=Limits(cpu_seconds=60, load_cpu_seconds=10, idle_seconds=120, silent_seconds=240, wall_seconds=240),
         imported=(
             "torch._dynamo",
             "torch.optim",

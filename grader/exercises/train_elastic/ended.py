@@ -62,7 +62,8 @@ def unfinished(bench: RankBench, job: Job) -> Lost:
     end = "The job must come to its end with the nodes that are there."
     if job.told["ending"] == "stands still":
         message = (
-            f"{job}: the job stood still. No worker did anything with a file any more, for longer than the test waits. {end} "
+            f"{job}: the job stood still. No worker did anything with a file any more, for longer than the test waits. "
+            f"{job.reached} {end} "
             "Look for a collective that a rank never joins, and for a wait for another node."
         )
         return lost(bench, job, "timeout", message, None, "the job ends by itself")
@@ -90,16 +91,12 @@ def require(bench: RankBench, job: Job) -> None:
     what = job.planned[len(job.events)]
     loss, join = job.case.arguments[0][5:]
     if what == "join":
-        message = (
-            f"{job}: the test lets the other node join before the line of step {join}, and no later worker logged it."
-        )
+        message = f"With {job.label}: the test lets the other node join before the line of step {join}, and no later worker logged it."
     elif loss[0] == "line":
-        message = (
-            f"{job}: the test kills a node before its line of step {loss[1]} or later, and no such line was written."
-        )
+        message = f"With {job.label}: the test kills a node before its line of step {loss[1]} or later, and no such line was written."
     else:
         message = (
-            f"{job}: the test kills a node while it writes the checkpoint of step {loss[1]} or of a later step. No rank wrote a "
+            f"With {job.label}: the test kills a node while it writes the checkpoint of step {loss[1]} or of a later step. No rank wrote a "
             "file in DIR after it had logged such a step."
         )
     message += " After each step, log it on every rank, and then write its checkpoint in DIR."

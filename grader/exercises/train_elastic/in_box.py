@@ -19,7 +19,6 @@ from grader.ranks.lives.life import Life
 from grader.ranks.lives.torchrun import (
     AGENTS_CPU_SECONDS,
     LOCAL,
-    PATIENCE_SECONDS,
     SHARED_MEMORY,
     Nodes,
     agent,
@@ -31,6 +30,7 @@ from grader.ranks.lives.torchrun import (
 from grader.ranks.lives.watch import Step, Strike
 
 RESTARTS = 4
+PATIENCE_SECONDS, HOPELESS_SECONDS = 30.0, 12.0  # without a file operation; after two jobs that stood still
 RANKS = 2  # at most
 ENOUGH = 3  # checkpoints that damaged nothing, after which another one is cut off anywhere
 LATER = 2  # steps after the one that was drawn, at which a node is lost that has written no checkpoint
@@ -158,7 +158,7 @@ class Nemesis:
         self.done.append(told)
 
 
-tried_again = False
+stood_still = 0  # jobs that did
 
 
 def job(
@@ -169,11 +169,12 @@ def job(
     `nodes` begin; `loss` is empty, and `join` -1, where there is none. The first job that stands still is tried once
     more: torch's agent forks while it has threads, and may leave a worker stuck.
     """
-    global tried_again
+    global stood_still
     told = _job(lives, x, y, epochs, batch, nodes, loss, join)
-    if told["ending"] == "stands still" and not tried_again:
-        tried_again = True
-        told = _job(lives, x, y, epochs, batch, nodes, loss, join)
+    if told["ending"] == "stands still":
+        stood_still += 1
+        if stood_still == 1:
+            return job(lives, x, y, epochs, batch, nodes, loss, join)
     return told
 
 
@@ -187,7 +188,8 @@ def _job(
     store = dist.TCPStore(LOCAL, 0, is_master=True, wait_for_workers=False)  # where nodes meet; it outlives them all
     life = lives.run(
         agent, str(scratch), arguments, 1, RESTARTS, f"{LOCAL}:{store.port}", began, ranks=began + (join >= 0),
-        strangers=True, folder=folder, rooms=[scratch, SHARED_MEMORY], strike=nemesis, patience=PATIENCE_SECONDS,
+        strangers=True, folder=folder, rooms=[scratch, SHARED_MEMORY], strike=nemesis,
+        patience=HOPELESS_SECONDS if stood_still > 1 else PATIENCE_SECONDS,
         cpu_seconds=AGENTS_CPU_SECONDS,
     )  # fmt: skip
     ending = _ending(life, [told["node"] for told in nemesis.done if told["what"] == "loss"])

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from grader.says import listed
 from grader.trace.gantt import Bar, Chart
 from grader.worlds.cases import Case
 from grader.worlds.ranks import Outcome
@@ -85,7 +86,16 @@ class Job:
         return ("loss",) * bool(loss) + ("join",) * int(join >= 0)
 
     def __str__(self) -> str:
-        return f"With {self.label} ({'; '.join(map(str, self.events))})" if self.events else f"With {self.label}"
+        if self.events:
+            return f"With {self.label} ({'; '.join(map(str, self.events))})"
+        return f"With {self.label}, before that happened" if self.planned else f"With {self.label}"
+
+    @property
+    def reached(self) -> str:
+        """How far its ranks came, in words."""
+        last = [max((line[0] for line in lines if line), default=None) for lines in self.logs]
+        told = [f"step {step} on rank {rank}" for rank, step in enumerate(last) if step is not None]
+        return f"The last lines are of {listed(told)}." if told else "No rank had logged a step."
 
     @property
     def logs(self) -> list[list[Line]]:
