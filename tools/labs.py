@@ -136,8 +136,8 @@ LABS = (
     Lab(
         "tensorflow", "tensorflow_two_workers", "07",
         "Two TensorFlow workers with MultiWorkerMirroredStrategy: a loop of our own, and fit() of Keras 2 and Keras 3.",
-        "both workers' weights are {loop} with a loop of our own, {keras2} with fit() of Keras 2 and {keras3_loop} with "
-        "a model of Keras 3 in a loop of our own; fit() of Keras 3 {keras3}",
+        "both workers' weights are {loop} with a loop of our own, {keras2} with fit() of Keras 2, and {keras3_loop} "
+        "with a model of Keras 3 in a loop of our own; fit() of Keras 3 {keras3}",
         seconds=90, versions=("tensorflow-cpu", "keras", "tf-keras"),
         own=Environment(("tensorflow-cpu==2.21.*",), alone=("tf-keras==2.21.*",), seconds=180),
     ),
