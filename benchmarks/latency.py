@@ -47,7 +47,8 @@ dist.destroy_process_group()
 OF_TORCHRUN = {"grade, right, cold": 0.30, "grade, right, warm": 0.12, "watch, saved to first failure": 0.06}
 CPU_SECONDS = {"--help": 0.15, "list": 0.3}
 FIRST_SECONDS, SECONDS = 1.0, 5.0  # until the first line of the verdict, on ranks and nodes; until the end
-MORE_SECONDS = {"checkpoint": 30.0, "elastic_training": 30.0}  # they run whole programs again and again
+# they run whole programs again and again
+MORE_SECONDS = {"checkpoint": 30.0, "elastic_training": 30.0, "train_elastic": 60.0}
 
 
 def told(environ: dict[str, str], *command: str | Path, status: int = 0) -> tuple[float, float]:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import executed
 import interviews
+import lab_page
 import nbformat
 
 from grader import catalog
@@ -61,6 +62,7 @@ def gather(kept: Path) -> Pages:
     for name in REFERENCE:
         if (COURSE / name).exists():
             pages[f"course/{name}"] = (COURSE / name).read_text()
+    pages["course/labs/index.md"] = lab_page.page(COURSE)
     pages["exercises/index.md"] = _list_of_exercises(exercises)
     pages["course/cards/index.md"] = _list_of_decks(decks)
     pages["index.md"] = _front(books, exercises, decks, pages)
@@ -106,7 +108,7 @@ def _front(books: dict[str, nbformat.NotebookNode], exercises: list[Path], decks
         deck = f"[{cards[stem[:2]]}](course/cards/{stem}.md)" if f"course/cards/{stem}.md" in pages else ""
         title = book.cells[0].source.splitlines()[0].lstrip("# ")
         lines.append(f"| [{_cell(title)}](course/{stem}.ipynb) | {_cell(question)} | {', '.join(here)} | {deck} |")
-    practice = ["exercises/index", "course/cards/index"]
+    practice = ["exercises/index", "course/cards/index", "course/labs/index"]
     if "course/interview/index.md" in pages:
         practice.append("course/interview/index")
     reference = [f"course/{Path(name).stem}" for name in REFERENCE if f"course/{name}" in pages]

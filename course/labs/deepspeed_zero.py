@@ -1,28 +1,32 @@
 """ZeRO stages 0 to 3 of DeepSpeed on two CPU ranks: the losses, the bytes of state that a rank holds, what it sends.
 
-    python deepspeed_zero.py
+    python deepspeed_zero.py [--json]
 
-needs `pip install deepspeed` next to PyTorch, no GPU and no launcher: it starts its two ranks itself. Each stage trains
-once in float32 and once in bf16 with a float32 master copy. One line of JSON each:
-{"precision": "bf16", "stage": 1, "losses": [...], "bytes": {"parameters": ..., "state": ...}, "units": 3.0}. A unit is
-what an all-gather of all parameters sends; an all-reduce of all gradients is two.
+needs DeepSpeed and PyTorch (`make labs LABS=deepspeed` sets up an environment), no GPU, no compiler and no launcher: it
+starts its two ranks itself. Each stage trains once in float32 and once in bf16 with a float32 master copy. A unit is
+what an all-gather of all parameters sends; an all-reduce of all gradients is two. Rajbhandari et al. 2020, *ZeRO:
+memory optimizations toward training trillion parameter models*. About half a minute.
 """
 
 from __future__ import annotations
 
-import contextlib
 import importlib.util
 import itertools
 import json
 import os
 import sys
-import tempfile
 from collections.abc import Iterable
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
+from servers import MissingError, Seen, Servers, main
+
+MISSING = "DeepSpeed is not installed: make labs LABS=deepspeed sets up an environment for it"
+PATIENCE = 280  # seconds, on a machine that is busy with other things
 WORLD, WIDTH, LAYERS, STEPS = 2, 128, 4, 4
 MICRO, ACCUMULATION = 4, 2
+PRECISIONS, STAGES = ("fp32", "bf16"), (0, 1, 2, 3)
 
 
 def configuration(stage: int, precision: str) -> dict[str, Any]:
@@ -38,7 +42,7 @@ def configuration(stage: int, precision: str) -> dict[str, Any]:
     }
 
 
-def train(rank: int, meeting: str, results: str) -> None:
+def train(rank: int, folder: Path) -> None:
     """One rank: every stage in turn, from the same weights on the same batches."""
     os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(WORLD), DS_ACCELERATOR="cpu")
     import torch
@@ -46,12 +50,12 @@ def train(rank: int, meeting: str, results: str) -> None:
 
     torch.set_num_threads(1)
     sent = counted(dist)
-    dist.init_process_group("gloo", f"file://{meeting}", timedelta(seconds=200), WORLD, rank)
+    dist.init_process_group("gloo", f"file://{folder}/meeting", timedelta(seconds=PATIENCE), WORLD, rank)
     import deepspeed  # type: ignore[import-not-found,unused-ignore]
 
     deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False  # its C++ would be built for minutes
     deepspeed.init_distributed("gloo")
-    for precision, stage in itertools.product(("fp32", "bf16"), (0, 1, 2, 3)):
+    for precision, stage in itertools.product(PRECISIONS, STAGES):
         torch.manual_seed(0)
         model = torch.nn.Sequential(*(torch.nn.Linear(WIDTH, WIDTH) for _ in range(LAYERS)))
         engine, *_ = deepspeed.initialize(
@@ -72,10 +76,12 @@ def train(rank: int, meeting: str, results: str) -> None:
         if rank == 0:
             rounded = [round(loss, 6) for loss in (mean / WORLD).tolist()]
             line = {"precision": precision, "stage": stage, "losses": rounded, "bytes": held(engine)}
-            line["units"] = round(units, 2)
-            with open(results, "a") as file:
+            line |= {"units": round(units, 2), "ran": engine.zero_optimization_stage()}
+            line["on"] = deepspeed.accelerator.get_accelerator().device_name()
+            with (folder / "results").open("a") as file:
                 file.write(json.dumps(line) + "\n")
     dist.barrier()
+    sys.stderr.flush()
     os._exit(0)  # DeepSpeed may abort in its exit handlers after all is done
 
 
@@ -115,20 +121,36 @@ def total(tensors: Iterable[Any], besides: Iterable[Any] = ()) -> int:
     return sum(behind.values())
 
 
-def main() -> int:
+def lab(servers: Servers, seen: Seen) -> None:
+    """Raises MissingError."""
     if importlib.util.find_spec("deepspeed") is None:
-        print("DeepSpeed is not installed: pip install deepspeed", file=sys.stderr)
-        return 2
-    import torch.multiprocessing as mp
-
-    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(sys.stderr):
-        results = os.path.join(folder, "results")
-        mp.spawn(train, (os.path.join(folder, "meeting"), results), WORLD)
-        with open(results) as file:
-            lines = file.read()
-    print(lines, end="")
-    return 0
+        raise MissingError(MISSING)
+    here = [sys.executable, str(Path(__file__).resolve()), "rank"]
+    os.environ["HOME"] = str(servers.folder)  # DeepSpeed and Triton keep files at home
+    ranks = [servers.start(f"rank-{rank}", [*here, str(rank)]) for rank in range(WORLD)]
+    for rank in ranks:
+        if rank.process.wait(PATIENCE):
+            raise RuntimeError(f"{rank.log.stem} ended with {rank.process.returncode}")
+    lines = [json.loads(line) for line in (servers.folder / "results").read_text().splitlines()]
+    seen.head = ("", *(f"loss {step}" for step in range(STEPS)), "parameters", "optimizer state", "units a step")
+    for one in lines:
+        sizes = [f"{one['bytes'][kind]:,} B" for kind in ("parameters", "state")]
+        losses = [f"{loss:.6f}" for loss in one["losses"]]
+        seen.row(f"{one['precision']}, stage {one['ran']}", *losses, *sizes, f"{one['units']:g}")
+        name = f"{one['precision']}_{one['stage']}"
+        seen.figures.update({f"{name}_{kind}": one["bytes"][kind] for kind in ("parameters", "state")})
+        seen.figures.update({f"{name}_units": one["units"], f"{name}_loss": one["losses"][-1]})
+    apart = [
+        max(abs(a - b) for a, b in zip(one["losses"], lines[0]["losses"], strict=True))
+        for one in lines if one["precision"] == "fp32"
+    ]  # fmt: skip
+    ran = [one["ran"] for one in lines if one["precision"] == "bf16"]
+    seen.figures.update(stages=", ".join(map(str, ran)), on=lines[0]["on"], fp32_apart=max(apart))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    match sys.argv[1:]:
+        case ["rank", rank]:
+            train(int(rank), Path.cwd())
+        case arguments:
+            sys.exit(main(lab, arguments))

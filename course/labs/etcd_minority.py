@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from partition import Links
-from servers import Seen, Server, Servers, free_ports, main, program, until
+from servers import Seen, Server, Servers, free_ports, main, program, until, version
 
 MISSING = "etcd is not installed: on Debian and Ubuntu, apt-get install etcd-server"
 PATIENCE = 1.2  # seconds that a client waits for an answer; a leader alone needs up to two election timeouts to give up
@@ -161,6 +161,7 @@ def lab(servers: Servers, seen: Seen) -> None:
     """Raises MissingError."""
     with Links() as links:
         members = list(start(servers, links).values())
+        seen.versions["etcd"] = version(program("etcd", MISSING), "--version")
         leader, others = split(members)
         leader.put("x", "1", 5)
         seen.row("x, written through the leader", f"{others[0].get('x')} at a follower, linearizable")

@@ -1,6 +1,6 @@
 """A Flink cluster on this machine, a job of 6,000 numbers, and its task manager killed in the middle.
 
-    make flink-lab            sets up Flink's own environment (1 GB, in build/flink) and runs this
+    make flink-lab            sets up Flink's own environment (1 GB, in build/labs/flink) and runs this
     python flink_exactly_once.py [--json]
 
 A job manager and a task manager, real processes on the loopback interface, checkpoint twice a second. After the third
@@ -23,7 +23,7 @@ from servers import MissingError, Seen, Server, Servers, free_ports, main, until
 
 PATIENCE = 180  # seconds, on a machine that is busy with other things
 EVENTS, RATE = 6_000, 500  # numbers, and how many a second
-ENVIRONMENT = Path(__file__).resolve().parents[2] / "build" / "flink"
+ENVIRONMENT = Path(__file__).resolve().parents[2] / "build" / "labs" / "flink"
 MISSING = "Flink is not installed: make flink-lab sets up an environment for it"
 _DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # a proxy of this machine is not asked
 

@@ -1,6 +1,6 @@
 """The same requests to the server of llama-cpp-python and to a small one of ours, with the same tiny model in both.
 
-    make llama-lab            builds llama.cpp in an environment of its own (build/llama; some 20 minutes) and runs this
+    make llama-lab            builds llama.cpp in an environment of its own (some 20 minutes) and runs this
     python llama_server.py [--json]
 
 No model is fetched: `llama_tiny.py` writes a Llama of two layers with random weights. llama.cpp reads it as GGUF, and
@@ -25,7 +25,7 @@ from typing import Any
 from servers import MissingError, Seen, Server, Servers, free_ports, main, until
 
 HERE = Path(__file__).resolve().parent
-PYTHON = HERE.parents[1] / "build" / "llama" / "bin" / "python"
+PYTHON = HERE.parents[1] / "build" / "labs" / "llama" / "bin" / "python"
 MISSING = "llama.cpp is not built: make llama-lab builds it in an environment of its own"
 PATIENCE = 120.0
 TEXT = "to be or not to be that is the question whether tis nobler in the mind to suffer"

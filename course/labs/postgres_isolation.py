@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from postgres_two_phase import tool, unprivileged
-from servers import MissingError, Seen, Servers, main, until
+from servers import MissingError, Seen, Servers, main, until, version
 
 try:
     import psycopg2
@@ -179,6 +179,7 @@ def _answers(folder: Path) -> bool:
 def lab(servers: Servers, seen: Seen) -> None:
     """Raises MissingError."""
     folder = server(servers)
+    seen.versions["PostgreSQL"] = version(tool("postgres"), "--version")
     for name, play in (("two doctors go off call", doctors), ("two deposits, read and written back", deposits)):
         seen.row(name, "T1, T2")
         for level in LEVELS:

@@ -38,8 +38,8 @@ def rows(part: int, parts: int = 4) -> list[tuple[int, int]]:
     return [(source.randrange(GROUPS), source.randrange(100)) for _ in range(ROWS // parts)]
 
 
-def tour(servers: Servers, seen: Seen, stations: Sequence[Station] | None = None) -> None:
-    """These stations, or all of this file, one after another. Raises MissingError."""
+def imported(servers: Servers) -> Any:
+    """The module ray, told to keep all that it writes in the lab's folder. Raises MissingError."""
     if importlib.util.find_spec("ray") is None:
         raise MissingError("Ray is not installed: pip install 'rankup[jobs]'")
     os.environ |= {"HOME": str(servers.folder), "RAY_DEDUP_LOGS": "0", "RAY_USAGE_STATS_ENABLED": "0"}
@@ -47,6 +47,12 @@ def tour(servers: Servers, seen: Seen, stations: Sequence[Station] | None = None
     lean(servers.folder)
     import ray
 
+    return ray
+
+
+def tour(servers: Servers, seen: Seen, stations: Sequence[Station] | None = None) -> None:
+    """These stations, or all of this file, one after another. Raises MissingError."""
+    ray = imported(servers)
     begun = time.monotonic()
     try:
         ray.init(num_cpus=2, include_dashboard=False, logging_level="ERROR", log_to_driver=False,
@@ -58,7 +64,7 @@ def tour(servers: Servers, seen: Seen, stations: Sequence[Station] | None = None
         ray.get(ray.remote(lambda: None).remote())
         seen.row("Ray's start, to the first task's end", f"{time.monotonic() - begun:.1f} s")
         with contextlib.redirect_stdout(sys.stderr):  # where Ray tells of the workers that are killed here
-            for station in stations or (in_the_loop, objects, pressure, actors, deaths, group_by, files, shards):
+            for station in stations or STATIONS:
                 station(ray, servers.folder, seen)
     finally:
         ray.shutdown()
@@ -251,6 +257,52 @@ def shards(ray: Any, folder: Path, seen: Seen) -> None:
     twice = len({*mine} & {*yours})
     seen.row(f"{SHARDED:,} rows of Ray Data for two workers", f"{len(mine)} and {len(yours)}, {twice} rows at both")
     seen.figures.update(shards=f"{len(mine)} {len(yours)}", twice=twice)
+
+
+def trainer(ray: Any, folder: Path, seen: Seen) -> None:
+    """Two workers of a TorchTrainer ask for their shards of "train"; and for "valid", which `datasets=` has not."""
+    from ray import train
+    from ray.train.torch import TorchTrainer
+
+    def loop() -> dict[str, Any]:
+        import torch
+        import torch.distributed as dist
+
+        refused = ""
+        try:
+            train.get_dataset_shard("valid")
+        except KeyError as error:
+            refused = str(error.args[0])
+        shard = train.get_dataset_shard("train")
+        model = train.torch.prepare_model(torch.nn.Linear(1, 1))
+        optimizer, mine = torch.optim.SGD(model.parameters(), lr=0.1), 0
+        for batch in shard.iter_torch_batches(batch_size=50, dtypes=torch.float32):
+            given = batch["id"].unsqueeze(1) / SHARDED
+            optimizer.zero_grad()
+            torch.nn.functional.mse_loss(model(given), 3 * given).backward()
+            optimizer.step()
+            mine += len(given)
+        everybody = [torch.zeros(2) for _ in range(dist.get_world_size())]
+        dist.all_gather(everybody, torch.tensor([mine, float(next(model.parameters()))]))
+        return {"rows": [int(rows) for rows, _ in everybody], "weights": [float(w) for _, w in everybody],
+                "refused": refused}  # fmt: skip
+
+    os.environ["RAY_TRAIN_HEALTH_CHECK_INTERVAL_S"] = "0.3"  # not 2: so soon is it seen that workers have ended
+    each = {"CPU": 0.5}  # Ray Data needs a CPU, too: workers that take them all would wait for their data forever
+    result = TorchTrainer(
+        loop, datasets={"train": ray.data.range(SHARDED, override_num_blocks=8)},
+        scaling_config=train.ScalingConfig(num_workers=2, use_gpu=False, resources_per_worker=each),
+        run_config=train.RunConfig(storage_path=str(folder / "trained")),
+    ).fit()  # fmt: skip
+    told = result.return_value
+    seen.row("a TorchTrainer of two workers, datasets={'train': ...}", "rows of each: {}, {}".format(*told["rows"]))
+    seen.row("  their weights afterwards", "the same" if len({*told["weights"]}) == 1 else "different")
+    seen.row("  get_dataset_shard('valid')", f"KeyError: {told['refused']}")
+    seen.figures.update(trained="{} {}".format(*told["rows"]), same_weights=int(len({*told["weights"]}) == 1),
+                        refused=told["refused"])  # fmt: skip
+
+
+STATIONS: Sequence[Station] = (in_the_loop, objects, pressure, actors, deaths, group_by, files, shards, trainer)
 
 
 def spark(servers: Servers, seen: Seen) -> None:

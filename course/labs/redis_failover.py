@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Any
 
 from partition import Links
-from servers import Seen, Servers, free_ports, main, program, until
+from servers import Seen, Servers, free_ports, main, program, until, version
 
 MISSING = "Redis is not installed: on Debian and Ubuntu, apt-get install redis-server"
 BEFORE, AFTER = 100, 300  # writes before the cut, and after the replica was promoted
@@ -179,6 +179,7 @@ def episode(servers: Servers, links: Links, seen: Seen, name: str, options: list
 def lab(servers: Servers, seen: Seen) -> None:
     """Raises MissingError."""
     with Links() as links:
+        seen.versions["Redis"] = version(program("redis-server", MISSING), "--version")
         seen.row("1. asynchronous replication, as Redis comes", "")
         episode(servers, links, seen, "plain", [])
         seen.row(f"2. with {' '.join(BOUND).replace('--', '')}", "")

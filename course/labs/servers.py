@@ -7,6 +7,7 @@ import ctypes
 import glob
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -30,13 +31,18 @@ class MissingError(Exception):
 
 @dataclass
 class Seen:
-    """What a lab saw: `rows` of (what was done or asked, what came of it), and `figures` for who wants to calculate."""
+    """What a lab saw: `rows` of (what was done or asked, what came of it), and `figures` for who wants to calculate.
 
-    rows: list[tuple[str, str]] = field(default_factory=list)
+    `versions`: of the programs that it ran. A table of more columns has a `head`, with a name for each.
+    """
+
+    rows: list[tuple[str, ...]] = field(default_factory=list)
+    head: tuple[str, ...] = ()
     figures: dict[str, float | int | str] = field(default_factory=dict)
+    versions: dict[str, str] = field(default_factory=dict)
 
-    def row(self, what: str, seen: str) -> None:
-        self.rows.append((what, seen))
+    def row(self, what: str, *seen: str) -> None:
+        self.rows.append((what, *seen))
 
 
 @dataclass(frozen=True)
@@ -149,6 +155,13 @@ def program(name: str, missing: str, folders: str = "") -> str:
     return found
 
 
+def version(*command: str) -> str:
+    """The first version number that a program tells of itself."""
+    told = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    found = re.search(r"\d+(\.\d+)+", told.stdout + told.stderr)
+    return found[0] if found else "unknown"
+
+
 def free_ports(number: int) -> list[int]:
     """So many ports of the loopback interface that nobody listens at now."""
     probes = [socket.create_server(("127.0.0.1", 0)) for _ in range(number)]
@@ -182,7 +195,8 @@ def until(what: str, seconds: float, condition: Callable[[], bool]) -> float:
 
 
 def main(lab: Callable[[Servers, Seen], None], arguments: Sequence[str]) -> int:
-    """Runs a lab: a table for people, with `--json` one object {"rows": [[what, seen], ...], "figures": {...}}.
+    """Runs a lab: a table for people, with `--json` one object {"head": [], "rows": [[what, seen], ...],
+    "figures": {...}, "versions": {...}}.
 
     Returns 0; 2 with one sentence on stderr where the machine cannot run it.
     """
@@ -199,9 +213,10 @@ def main(lab: Callable[[Servers, Seen], None], arguments: Sequence[str]) -> int:
     except KeyboardInterrupt:
         return 130
     if "--json" in arguments:
-        print(json.dumps({"rows": seen.rows, "figures": seen.figures}))
+        print(json.dumps({"head": seen.head, "rows": seen.rows, "figures": seen.figures, "versions": seen.versions}))
         return 0
-    width = max(len(what) for what, _ in seen.rows)
-    for what, came in seen.rows:
-        print(f"{what:<{width}}  {came}")
+    shown = [seen.head, *seen.rows] if seen.head else seen.rows
+    widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
+    for row in shown:
+        print("  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip())
     return 0

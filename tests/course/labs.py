@@ -15,15 +15,34 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tools import environments
+from tools import labs as table
+
 FOLDER = Path(__file__).parent.parent.parent / "course" / "labs"
 ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
 # All labs are ended by what servers.py does: one is tried with each signal, each other one with SIGKILL and one more.
 BY_INTERRUPT, BY_TERMINATION = (signal.SIGINT, signal.SIGKILL), (signal.SIGTERM, signal.SIGKILL)
 
 
-def run_or_skip(lab: Path, *arguments: str, seconds: float = 120) -> str:
+CHEAP = 60  # seconds: an environment that is set up in less is set up for a test
+
+
+def python_or_skip(name: str) -> Path:
+    """The Python of a lab's own environment, which is set up if that is cheap; skips the test where it is not there."""
+    row = next(each for each in table.LABS if each.name == name)
+    if row.own is not None and not row.is_set_up:
+        if row.own.seconds > CHEAP:
+            pytest.skip(f"the environment is not set up: make labs LABS={name}")
+        try:
+            environments.set_up(name, row.own)
+        except environments.UnavailableError as error:
+            pytest.skip(str(error))
+    return row.python
+
+
+def run_or_skip(lab: Path, *arguments: str, seconds: float = 120, python: Path = Path(sys.executable)) -> str:
     """What a lab printed; skips the test, with the lab's own sentence, where its engine is missing."""
-    command = [sys.executable, lab, *arguments]
+    command = [python, lab, *arguments]
     done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=seconds)
     if done.returncode == 2:
         pytest.skip(done.stderr.strip())
@@ -37,11 +56,11 @@ def without_programs(lab: Path, empty: Path, *arguments: str) -> subprocess.Comp
     return subprocess.run(command, check=False, capture_output=True, text=True, timeout=60, env=environment)
 
 
-def kill_once_started(lab: Path, number: signal.Signals, server: str, *arguments: str) -> None:
+def kill_once_started(
+    lab: Path, number: signal.Signals, server: str, *arguments: str, python: Path = Path(sys.executable)
+) -> None:
     """Ends the lab with a signal while its servers run: they must end too, and what they started."""
-    process = subprocess.Popen(
-        [sys.executable, lab, *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
-    )
+    process = subprocess.Popen([python, lab, *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     with process:
         assert process.stderr is not None
         servers: list[psutil.Process] = []

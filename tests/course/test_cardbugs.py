@@ -54,6 +54,14 @@ RUN = {
         "return gather_all(torch.tensor([float(dist.get_rank())])).tolist()",
         [[0.0, 1.0, 2.0, 3.0]] * 4,
     ),
+    "accumulation-no-zero": OnRanks(
+        "optimizer.zero_grad()\nloss.backward()",
+        "return round(fit(torch.tensor([1.0, 2.0]), torch.tensor([2.0, 4.0])), 3)",
+        [2.0] * 4,
+    ),
+    "coll-avg-int": OnRanks(
+        "counts = counts / dist.get_world_size()", "return mean_count(dist.get_rank() + 1)", [2.5] * 4
+    ),
     "coll-bug-source": OnRanks(
         "dist.broadcast(weights, src=0)",
         "return begin(torch.tensor([5.0 + dist.get_rank()])).tolist()",

@@ -91,3 +91,31 @@ def test_a_gpu_is_measured(lab: ModuleType) -> None:
         found = list(measure(torch.device("cuda"), sizes))
         assert found, part
         assert all(row.seconds > 0 or "no such products" in row.what for row in found), part
+
+
+class Cuda:
+    """As much of torch.cuda as shows a cache: blocks that are held for tensors, and beyond."""
+
+    def __init__(self) -> None:
+        self.cached = 0
+
+    def is_available(self) -> bool:
+        return True
+
+    def memory_allocated(self) -> int:
+        return 1000
+
+    def memory_reserved(self) -> int:
+        return 2000 - self.cached
+
+    def empty_cache(self) -> None:
+        self.cached += 100
+
+
+def test_memory_that_is_given_back_is_shown_step_by_step_or_said_not_to_be_there() -> None:
+    text = gpu.given_back(Cuda(), 10).text  # type: ignore[union-attr]
+    assert [line.split("|")[3].strip() for line in text.splitlines()[2:]] == [
+        "1.9 kB", "1.9 kB", "1.8 kB", "1.8 kB", "1.7 kB"
+    ]  # fmt: skip
+    if not torch.cuda.is_available():
+        assert isinstance(gpu.given_back(), Markdown)

@@ -13,13 +13,15 @@ LAB = labs.FOLDER / "ray_tour.py"
 
 
 def test_each_station_of_ray_sees_what_the_chapter_says() -> None:
-    figures = json.loads(labs.run_or_skip(LAB, "--json"))["figures"]
+    figures = json.loads(labs.run_or_skip(LAB, "--json", seconds=280))["figures"]
     assert figures["loop"] >= 4 * 0.3  # one nap after another
     assert figures["writeable"] == 0
     assert (figures["in_flight"], figures["squares"]) == (4, sum(number * number for number in range(60)))
     assert (figures["counted"], figures["counted_then"]) == (5, 1)
     assert (figures["died_ran"], figures["raised_ran"]) == (2, 1)
     assert figures["ray_total"] > 0
+    assert (figures["trained"], figures["same_weights"]) == ("500 500", 1)
+    assert figures["refused"].startswith("Dataset shard for 'valid' not found")
 
 
 def test_spark_sums_up_what_there_is() -> None:

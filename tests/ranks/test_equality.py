@@ -166,6 +166,21 @@ UNKNOWN_HEAD = (
     "def again(): o = torch.ones(2); dist.all_reduce(o); return o\n"
 )
 
+# ReduceOp.AVG: gloo sums and then divides in place, which a tensor of integers refuses. What it says, what it has left
+# of the sum, and whether the next collective works.
+AVERAGES = {
+    "all_reduce": "return said(lambda: dist.all_reduce(t, op=AVG)), t.float(), again()",
+    "all_reduce_async": "w = dist.all_reduce(t, op=AVG, async_op=True); return said(w.wait), t.float(), again()",
+    "all_reduce_empty": "e = t[:0].clone(); return said(lambda: dist.all_reduce(e, op=AVG)), e.float(), again()",
+    "reduce": "s = said(lambda: dist.reduce(t, n - 1, op=AVG)); return s, t.float() if r == n - 1 else None, again()",
+    "reduce_scatter":
+        "o = t.clone(); s = said(lambda: dist.reduce_scatter(o, each(), op=AVG))\n"
+        "return s, o.float() if dt.is_floating_point else None, again()",
+    "reduce_scatter_tensor":
+        "o = t.clone(); s = said(lambda: dist.reduce_scatter_tensor(o, t.repeat(n), op=AVG))\n"
+        "return s, o.float() if dt.is_floating_point else None, again()",
+}  # fmt: skip
+
 
 FROM_CPP = (
     "functional",
@@ -240,6 +255,15 @@ def test_types_that_collectives_refuse_and_messages_take(engines: Engines, ranks
     for name, call in zip(names, simulated.calls, strict=True):
         if "again()" in UNKNOWN[name.split()[0]]:
             assert call.returned[0][0] == "Invalid scalar type", name
+
+
+@pytest.mark.parametrize("ranks", often({"1": 1, "2": 2, "3": 3}, "2"))
+def test_averages_of_floats_and_of_integers(engines: Engines, ranks: int) -> None:
+    dtypes = ("float32", "float16", "bfloat16", "int32", "int64", "uint8", "bool")
+    bodies = {name: UNKNOWN_HEAD + "AVG = dist.ReduceOp.AVG\n" + body for name, body in AVERAGES.items()}
+    simulated, real = both(engines, bodies, ranks, dtypes)
+    names = [f"{name} {dtype}" for name in AVERAGES for dtype in dtypes]
+    same(simulated, real, names)
 
 
 @pytest.mark.heavy

@@ -6,7 +6,9 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
+import torch
 from IPython.display import Markdown
 
 from courselib.svg import si
@@ -78,3 +80,25 @@ def shown(*parts: str, file: Path = KEPT) -> Table | Markdown:
     if found is None or not any(row.part in parts for row in found.rows):
         return Markdown(NOT_YET.format(parts=" ".join(parts)))
     return found.table(parts)
+
+
+def given_back(cuda: Any = torch.cuda, size: int = 2**28) -> Table | Markdown:
+    """What PyTorch has for tensors, and holds of the driver, while a tensor of `size` bytes comes and goes."""
+    if not cuda.is_available():
+        return Markdown("*There is no GPU here, so there is no cache to empty.*")
+    rows = []
+
+    def note(after: str) -> None:
+        rows.append([after, si(cuda.memory_allocated(), "B"), si(cuda.memory_reserved(), "B")])
+
+    cuda.empty_cache()
+    note("before")
+    tensor = torch.empty(size, dtype=torch.uint8, device="cuda" if cuda is torch.cuda else "cpu")
+    note("a tensor is made")
+    cuda.empty_cache()
+    note("`empty_cache()`, while it is there")
+    del tensor
+    note("`del tensor`")
+    cuda.empty_cache()
+    note("`empty_cache()` again")
+    return table(["", "in tensors (`memory_allocated`)", "held (`memory_reserved`)"], rows)

@@ -222,6 +222,12 @@ def operators(frame: Any) -> list[str]:
     return [match.group() for match in found if match]
 
 
+def joins_in(frame: Any) -> int:
+    """How many joins Spark has to plan for a DataFrame: those of cached and of checkpointed frames are behind it."""
+    logical = str(frame._jdf.queryExecution().withCachedData().toString())
+    return sum(re.match(r"[ :|+-]*Join ", line) is not None for line in logical.splitlines())
+
+
 def _plan_lines(frame: Any) -> list[tuple[int, str]]:
     """Each operator with its depth. Those that only say how far an adaptive query has come are left out."""
     lines = str(frame._jdf.queryExecution().executedPlan().toString()).splitlines()

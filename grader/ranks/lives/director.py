@@ -16,7 +16,7 @@ from typing import Any
 
 from grader.ranks import learner
 from grader.ranks.lives.life import Ended, Life, Lives
-from grader.ranks.lives.watch import Step
+from grader.ranks.lives.watch import Step, Strike
 from grader.sandbox import frames, supervise
 
 
@@ -61,7 +61,7 @@ class Asked:
         self._line, self._names = line, names
 
     def run(
-        self, act: Callable[..., Any], *arguments: Any, strike: Callable[[Step], bool] | None = None, **how: Any
+        self, act: Callable[..., Any], *arguments: Any, strike: Callable[[Step], Strike] | None = None, **how: Any
     ) -> Life:
         """As `Lives.run`; `act` is a function of the harness. RuntimeError: the supervisor could not make this life."""
         if self._names.get(act.__name__) is not act:
@@ -107,10 +107,10 @@ def _one_life(made: Lives, line: Line, names: dict[str, Any]) -> bool:
     if how.get("kill"):
         how["kill"] = tuple(how["kill"])
 
-    def strike(step: Step) -> bool:
+    def strike(step: Step) -> Strike:
         line.send("step", list(astuple(step)))
         answer = line.receive()
-        return bool(answer and answer[1])
+        return answer[1] if answer else False
 
     try:
         life = made.run(names[act], *arguments, strike=strike if strikes else None, **how)

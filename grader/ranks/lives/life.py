@@ -32,7 +32,7 @@ import torch.distributed as dist
 from grader.ranks import learner
 from grader.ranks.lives import disk
 from grader.ranks.lives.listener import listen
-from grader.ranks.lives.watch import PATIENCE_SECONDS, Process, Step, Watch
+from grader.ranks.lives.watch import PATIENCE_SECONDS, Process, Step, Strike, Watch
 from grader.sandbox import frames, namespaces, program, seccomp, supervise
 from grader.sandbox.first import NOTE, keep_to
 
@@ -160,7 +160,7 @@ class Lives:
         rooms: Sequence[Path] = (),
         kill: tuple[int, int] | None = None,
         gate: bool = False,
-        strike: Callable[[Step], bool] | None = None,
+        strike: Callable[[Step], Strike] | None = None,
         patience: float = PATIENCE_SECONDS,
         cpu_seconds: int = CPU_SECONDS,
     ) -> Life:

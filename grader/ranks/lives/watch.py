@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from grader.ranks.lives.calls import FILE_CALLS, SYNCS, WRITES
 from grader.ranks.lives.disk import Disk
@@ -22,6 +22,9 @@ from grader.sandbox import frames
 TICK_SECONDS = 0.03
 QUIET_SECONDS = 0.15  # in which nobody did anything and all slept: nobody will, without the one who is held
 PATIENCE_SECONDS = 3.0  # after so long of that, they are stuck
+Strike = bool | Literal["rank", "hold"]
+"""What becomes of a process that is about to do a file operation: False, it goes on; True, it is killed; "rank", all of
+its rank is, with what that has started; "hold", it waits for good, until a signal ends the wait or the process."""
 
 
 @dataclass
@@ -100,7 +103,7 @@ class Watch:
         rooms: Sequence[Path],
         kill: tuple[int, int] | None,
         gate: bool,
-        strike: Callable[[Step], bool] | None,
+        strike: Callable[[Step], Strike] | None,
         patience: float,
     ) -> None:
         self.processes, self.kill, self.gate_shut, self.strike = processes, kill, gate, strike
@@ -236,7 +239,12 @@ class Watch:
         name = notice.path.removeprefix(self.folder).strip("/") if notice.path else ""
         main, own = _by_main(process, notice), _process_of(notice.thread)
         step = Step(process.rank, notice.call, name, main, notice.size, own)
-        if self.strike is not None and self.strike(step):
+        struck = self.strike is not None and self.strike(step)
+        if struck == "hold":
+            return
+        if struck:
+            if struck == "rank":
+                process.kill()
             with contextlib.suppress(ProcessLookupError):
                 os.kill(step.process, signal.SIGKILL)
             return

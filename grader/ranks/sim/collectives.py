@@ -122,19 +122,23 @@ def reduction_name(reduction: Any) -> str:
 
 
 def reduced(tensors: Sequence[torch.Tensor], reduction: str) -> torch.Tensor:
-    """The tensors of all ranks combined, in rank order."""
+    """The tensors of all ranks combined, in rank order. The average of integers is left undivided: see `deliver`."""
     total = tensors[0].reshape(-1).clone()
     if total.dtype == torch.bool and reduction in ("SUM", "PRODUCT"):
         reduction = "BOR" if reduction == "SUM" else "BAND"
     for tensor in tensors[1:]:
         _REDUCTIONS[reduction](total, tensor.reshape(-1))
-    if reduction == "AVG":
+    if reduction == "AVG" and total.is_floating_point():
         return total.div_(len(tensors))
     return total
 
 
 def deliver(meeting: Meeting, rank: int) -> None:
-    """Fill the outputs of `rank`'s part."""
+    """Fill the outputs of `rank`'s part.
+
+    gloo averages by dividing the sum in place, which torch refuses for integers, on every rank: also on those that
+    get nothing of a `reduce`. The tensors of an all-reduce then hold the sum; what a reduce-scatter leaves is open.
+    """
     ranks = meeting.group.ranks
     parts = [meeting.ops[r].payload for r in ranks]
     me = ranks.index(rank)
@@ -145,13 +149,16 @@ def deliver(meeting: Meeting, rank: int) -> None:
             f"{mine.name} of a tensor whose elements lie in memory in another order than on other ranks: gloo works on "
             "the memory and gives wrong values. Call .contiguous() first"
         )
-    if not outputs:
-        return
-    for output, value in zip(outputs, _results(mine, parts, me, meeting), strict=True):
+    no_average = mine.reduction == "AVG" and not mine.inputs[0].is_floating_point()
+    for output, value in zip(outputs, _results(mine, parts, me, meeting) if outputs else (), strict=True):
+        if no_average and mine.name not in IN_MEMORY_ORDER:
+            break
         if mine.name in IN_MEMORY_ORDER and not output.is_contiguous():
             flat(output).copy_(value.view(-1))
         else:
             output.detach().copy_(value.view(output.shape))
+    if no_average:
+        mine.inputs[0].div_(len(parts))  # raises what gloo's division raises
 
 
 def _results(mine: Part, parts: list[Part], me: int, meeting: Meeting) -> Sequence[torch.Tensor]:
