@@ -46,6 +46,10 @@ class Chart:
     unit: str = " s"  # of what bars are long in
     words: dict[Became, str] = field(default_factory=lambda: dict(_WORDS))  # of the legend
     lines: bool = True  # whether a lane goes on where it has no bar
+    gone_words: str = "its worker is killed"  # of the cross in the legend
+
+    def _repr_svg_(self) -> str:
+        return svg(self)
 
 
 def svg(chart: Chart) -> str:
@@ -79,7 +83,7 @@ def svg(chart: Chart) -> str:
     used = [became for became in _LOOKS if any(bar.became == became for bar in chart.bars)]
     entries = [(_box(1, -12, 24, 14, became), chart.words[became]) for became in used]
     if chart.gone:
-        entries.append((style.cross(12, -4), "its worker is killed"))
+        entries.append((style.cross(12, -4), chart.gone_words))
     legend = style.legend_rows(entries, WIDE - 32)
     body += style.legend(legend, 16, bottom + 26)
     return style.document(WIDE, bottom + 30 + LEGEND_ROW * len(legend), chart.title, body)
