@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -37,29 +38,27 @@ def cases(draw: Draw) -> Iterator[Case]:
         rng = draw.generator(label)
         model = net(rng, 3, int(rng.integers(4, 9)), 2)
         asks = tuple(predict(model, np.round(rng.normal(0, 2, (1 + at % 2, 3)), 3)) for at in range(REQUESTS[script]))
-        told = [script, *_checkpoint(model), script == "unusable", [ask.body for ask in asks], more]
-        yield Case(group, label, (tuple(told),), "serve", engine="gloo", expected=Plan(script, asks), telling=False,
-                   by="replicas")  # fmt: skip
+        told: tuple[Any, ...] = (script, *_checkpoint(model), script == "unusable", [ask.body for ask in asks], more)
+        yield _case(group, label, told, "serve", "replicas", Plan(script, asks))
     rng = draw.generator("pod")
     for number in range(2):
         facts = Facts.drawn(rng, number)
-        for group, by in (
-            ("manifest", "manifest"),
-            ("grace", "manifest"),
-            *((("probes", "probed"),) if number else ()),
-        ):
-            arguments = [facts.image, *([facts.port] if by == "manifest" else []), *facts.seconds]
-            told = [arguments] if by == "manifest" else [*_checkpoint(net(rng, 2, 1)), arguments]
-            yield Case(group, facts.label, (tuple(told),), "pod", engine="gloo", expected=facts, telling=False, by=by)
+        yield _case("manifest", facts.label, ([facts.image, facts.port, *facts.seconds],), "pod", "manifest", facts)
+    told = (*_checkpoint(net(rng, 2, 1)), [facts.image, *facts.seconds])
+    yield _case("probes", facts.label, told, "pod", "probed", facts)
 
 
-def _checkpoint(model: Net) -> tuple[list[int], list[str], list[Strided]]:
+def _case(group: str, label: str, told: tuple[Any, ...], function: str, by: str, expected: Any) -> Case:
+    return Case(group, label, (told,), function, engine="gloo", expected=expected, telling=False, by=by)
+
+
+def _checkpoint(model: Net) -> tuple[Any, ...]:
     return [*model.sizes], [*model.state], [Strided.of(values) for values in model.state.values()]
 
 
 EXERCISE = Exercise(
     name="serve_replicas",
-    chapter="14",
+    chapter="17",
     title="Replicas that come and go",
     minutes=75,
     difficulty=3,

@@ -44,6 +44,8 @@ PATIENCE_SECONDS = 25.0  # in which all replicas may sleep before somebody ends 
 MOST_BYTES = 2**17  # of an answer
 PORTS = range(20_000, 32_000)  # below those that the kernel gives to whoever connects
 LOAD, STATE, MODEL = "load", "state", "model"  # gates: torch.load, load_state_dict, a call of the model
+NUDGE = signal.SIGRTMIN + 3  # to the main thread: where another one caught SIGTERM, it may sleep on a lock through it
+MOST_NUDGES = 12
 NONSENSE = (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError, RecursionError)
 
 
@@ -84,6 +86,8 @@ class Nurse:
                     self._changed.notify_all()
                 elif what == "begin":
                     self.begins.set()
+                elif what == "nudge":
+                    signal.pthread_kill(threading.main_thread().ident or 0, NUDGE)
         os._exit(1)  # the director is gone
 
     def gate(self, name: str) -> None:
@@ -120,13 +124,14 @@ def _live(functions: dict[str, Any], path: str, ports: list[int], line: int, tok
     vars(sys.modules[MODULE]).setdefault("network", network)
     nurse = Nurse(line, token, rank, shut)
     nurse.stand()
+    signal.signal(NUDGE, lambda *_: None)
     serve, status = functions["serve"], 0
     nurse.begins.wait()
     try:
         serve(path, ports[rank])
     except SystemExit as ended:
         status = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
-    threading._shutdown()  # as at the end of any program: threads that are no daemons are waited for
+    threading._shutdown()  # type: ignore[attr-defined]  # as at the end of any program: threads that are no daemons are waited for
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(status & 0xFF)
@@ -154,7 +159,7 @@ class Replica:
         self.rank, self.port, self.process = rank, port, 0
         self.line: Any = None
         self.at: collections.Counter[str] = collections.Counter()  # how often it came to each gate
-        self.killed = False
+        self.killed, self.nudges = False, 0
 
     def tell(self, what: str, *gates: str) -> None:
         with contextlib.suppress(OSError):
@@ -175,6 +180,13 @@ class Replica:
     @property
     def gone(self) -> bool:
         return self._state() in ("gone", "Z", "X")
+
+    def nudged(self) -> bool:
+        """Whether it is gone; if not its main thread is woken up, the first few times: it may have missed SIGTERM."""
+        if self.nudges < MOST_NUDGES:
+            self.nudges += 1
+            self.tell("nudge")
+        return self.gone
 
     @property
     def sleeps(self) -> bool:
@@ -302,7 +314,7 @@ class Stage(threading.Thread):
         """A request, GET or, with the number of a body, POST, in a thread: what comes of it."""
         found = {
             "stage": stage, "replica": replica.rank, "path": path, "body": body, "status": None, "said": "",
-            "error": "", "begin": self.now(), "end": None,
+            "error": "", "begin": self.now(), "end": None, "left": False,
         }  # fmt: skip
         self.asks.append(found)
         connection = http.client.HTTPConnection("127.0.0.1", replica.port, timeout=ANSWER_SECONDS)
@@ -326,15 +338,20 @@ class Stage(threading.Thread):
             error = f"{type(wrong).__name__}: {wrong}"[:200]
         finally:
             connection.close()
-        found.update(error=error, status=status, said=said, end=self.now())
+        at = self.now()
+        with self._counting:
+            if not found["left"]:
+                found.update(error=error, status=status, said=said, end=at)
 
     def answered(self, replica: Replica, found: dict[str, Any], ticks: int = STUCK_TICKS) -> bool:
         return self.wait(replica, lambda: found["end"] is not None, ticks)
 
     def ask(self, replica: Replica, stage: str, path: str, body: int = -1) -> dict[str, Any]:
-        """The same, and its answer is waited for."""
+        """The same, and its answer is waited for; one that comes later is none."""
         found = self.send(replica, stage, path, body)
         self.answered(replica, found)
+        with self._counting:
+            found["left"] = found["end"] is None
         return found
 
     def again(
@@ -476,13 +493,15 @@ def drain(stage: Stage) -> None:
     stage.note("SIGTERM", one)
     one.signal(signal.SIGTERM)
     if held:
-        stage.again(one, "draining", "/ready", lambda found: found["status"] != 200, STUCK_TICKS // 2)
+        stage.again(
+            one, "draining", "/ready", lambda found: one.nudged() or found["status"] != 200, STUCK_TICKS // 2
+        )  # fmt: skip
         late = stage.send(one, "late", "/predict", 3)
         stage.answered(one, late, STUCK_TICKS // 2)
         stage.open(one, MODEL)
         for found in (*held, late):
             stage.answered(one, found)
-    if stage.wait(one, lambda: one.gone, EXIT_TICKS):
+    if stage.wait(one, one.nudged, EXIT_TICKS):
         stage.note("gone", one)
 
 

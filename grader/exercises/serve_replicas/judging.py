@@ -297,5 +297,8 @@ def _not_draining(bench: RankBench, case: Case, told: Told, each: Told) -> None:
             "only then. uvicorn's own handler stops listening at once."
         )
     else:
-        hint = "Say 503 at once: a handler of SIGTERM must not wait for requests."
+        hint = (
+            "What answers /ready must not wait for requests: let neither a handler of SIGTERM nor the model keep the "
+            "event loop."
+        )
     raise lost(bench, case, told, _kind(each), since + hint, "503", came(each))

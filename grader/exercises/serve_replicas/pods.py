@@ -129,11 +129,11 @@ def _begins(
         raise _lost(bench, case, "not_available", message, "no kill", f"killed at second {second}", picture)
     early = next((at for at, value in found.ready if value and at < ready), None)
     if early is not None:
-        probe = read.probes.get(READINESS)
+        asks = read.probes.get(READINESS)
         why = (
             "there is no readinessProbe"
-            if probe is None
-            else f"{probe.path} answers {answers.get((probe.path, _state(found, early)))}"
+            if asks is None
+            else f"{asks.path} answers {answers.get((asks.path, _state(found, early)))}"
         )
         message = (
             f"Requests are sent to the Pod from second {early} on, because {why}. The model can answer from second {ready} "
@@ -144,10 +144,10 @@ def _begins(
         )
     if not found.readiness(ready + SOON):
         probe = read.probes[READINESS]
-        asks = "a port at which nobody listens" if probe.port != port else f"{probe.path}, every {probe.period} s"
+        what = "a port at which nobody listens" if probe.port != port else f"{probe.path}, every {probe.period} s"
         message = (
             f"The model can answer from second {ready} on, and at second {ready + SOON} no request is sent to the Pod yet. "
-            f"Its readinessProbe asks {asks}."
+            f"Its readinessProbe asks {what}."
         )
         raise _lost(bench, case, "too_slow", message, f"ready by second {ready + SOON}", "not ready", picture)
     tally.note("seconds until requests are sent", found.ready[-1][0] - ready, SOON, "s")
@@ -169,15 +169,17 @@ def _unusable(bench: RankBench, case: Case, read: Pod, answers: kubelet.Answers,
 
 
 def _hangs(bench: RankBench, case: Case, read: Pod, answers: kubelet.Answers, port: int) -> None:
-    hangs = LONG
-    phases = [(0, STARTING), (5, "loading"), (10, "ready"), (hangs, HUNG)]
-    found = kubelet.watch(read, phases, answers, hangs + SOON, port)
-    if found.killed is None or found.killed[0] > hangs + SOON:
-        probe = read.probes.get(LIVENESS)
-        why = "There is no livenessProbe." if probe is None else f"It has {probe.told}."
+    alive = read.probes.get(LIVENESS)
+    phases = [(0, STARTING), (5, "loading"), (10, "ready")]
+    sent = [at for at, name, _ in kubelet.watch(read, phases, answers, LONG, port).sent if name == LIVENESS]
+    hangs = 1 + (sent[-1] if sent else LONG)  # right after a probe, so that it takes longest to notice
+    most = SOON + (alive.timeout if alive else 0)
+    found = kubelet.watch(read, [*phases, (hangs, HUNG)], answers, hangs + most, port)
+    if found.killed is None:
+        why = "There is no livenessProbe." if alive is None else f"It has {alive.told}."
         message = (
-            f"From second {hangs} on the process answers nothing, and at second {hangs + SOON} it is still not killed. {why} "
-            f"Let a livenessProbe fail within {SOON} s."
+            f"From second {hangs} on the process answers nothing, and at second {hangs + most} it is still not killed. {why} "
+            f"Let a livenessProbe fail within {SOON} s: failureThreshold times periodSeconds."
         )
         raise _lost(bench, case, "not_available", message, f"killed within {SOON} s", "not killed", None)
     if found.killed[0] <= hangs:
@@ -190,13 +192,13 @@ def _hangs(bench: RankBench, case: Case, read: Pod, answers: kubelet.Answers, po
             "again if it ends with exit status 0, which it does after SIGTERM. A server needs Always, the default."
         )
         raise _lost(bench, case, "not_available", message, "Always", read.restart, None)
-    tally.note("seconds until a hung process is killed", found.killed[0] - hangs, SOON, "s")
+    tally.note("seconds until a hung process is killed", found.killed[0] - hangs, most, "s")
 
 
 def grace(bench: RankBench) -> Chart:
     """preStop lasts until balancers know, and the grace period longer than that and the longest request together."""
     drawn: Chart | None = None
-    for case, facts, _, pod in _pods(bench, "grace"):
+    for case, facts, _, pod in _pods(bench, "manifest"):
         read = _read(bench, case, pod)
         drawn = _ends(facts, read)
         if read.stop < facts.notice:
