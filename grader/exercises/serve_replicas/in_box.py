@@ -68,7 +68,9 @@ class Nurse:
         self._line = socket.create_connection(("127.0.0.1", port))
         self._telling = threading.Lock()
         self.tell([token, rank, os.getpid()])
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # they are the learner's threads'
         threading.Thread(target=self._listen, daemon=True).start()
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def tell(self, value: Any) -> None:
         with self._telling, contextlib.suppress(OSError):

@@ -125,7 +125,7 @@ def live(bench: RankBench) -> Chart:
     for case, plan, told in _told(bench, "live"):
         ways = {
             "loading": "while torch.load was reading the checkpoint. A kubelet would kill this process before it is "
-            "ready. Listen first, and load in another thread",
+            "ready. Listen at 127.0.0.1, port, first, and load in another thread",
             "computing": "while a request was in the model. A kubelet would kill this process because one request "
             "takes long. /health must wait for nothing: no lock, and no event loop that computes",
         }
