@@ -119,36 +119,48 @@ def chart(plan: Plan, told: Told, title: str = "") -> Chart:
 def _lanes(
     picture: Chart, plan: Plan, told: Told, rank: int, name: str, place: dict[int, float], end: float
 ) -> None:  # fmt: skip
-    happened = [each for each in told["events"] if each["replica"] == rank and each["what"] != "held"]
-    killed = event(told, "SIGKILL", rank)
     picture.lanes = (*picture.lanes, name)
-    for number, each in enumerate(happened):
-        until = place[happened[number + 1]["at"]] if number + 1 < len(happened) else end
-        if each["what"] not in ("SIGKILL", "gone"):
-            words = EVENTS.get(each["what"], each["what"])
-            became: Became = "still" if each["what"] in ("begins", "at load", "at state", "SIGTERM") else "done"
-            picture.bars.append(Bar(name, place[each["at"]], until, words, became))
+    killed, over = event(told, "SIGKILL", rank), end
+    for at, words, became in reversed(_states(told, rank)):
+        if words:
+            picture.bars.append(Bar(name, place[at], over, words, became))
+        over = place[at]
     if killed is not None:
         picture.gone[name] = place[killed]
     rows: list[tuple[str, float]] = []
+    owner = "" if name == "the replica" else f"{name}: "
     for each in told["asks"]:
         if each["replica"] != rank:
             continue
         begin, until = place[each["begin"]], place.get(each["end"], end)
-        row = next((at for at, (_, free) in enumerate(rows) if free <= begin), len(rows))
+        kind = f"{owner}probes" if each["body"] < 0 else f"{owner}requests"
+        row = next((at for at, (lane, free) in enumerate(rows) if lane.startswith(kind) and free <= begin), len(rows))
         if row == len(rows):
-            rows.append((f"{name}: requests" if not rows else f"{name}: requests, {row + 1}", until))
-            picture.lanes = (*picture.lanes, rows[row][0])
+            already = sum(lane.startswith(kind) for lane, _ in rows)
+            rows.append((f"{kind} ({already + 1})" if already else kind, until))
         rows[row] = (rows[row][0], until)
         status = each["status"] or ("refused" if each["error"] == "refused" else "none")
-        what = each["path"] if each["body"] < 0 else f"request {each['body']}"
-        picture.bars.append(Bar(rows[row][0], begin, until, f"{what}: {status}", _became(plan, each, killed)))
+        label = f"{status} {each['path']}" if each["body"] < 0 else f"{each['body']}: {status}"
+        picture.bars.append(Bar(rows[row][0], begin, until, label, _became(plan, each, killed)))
+    picture.lanes = (*picture.lanes, *sorted((lane for lane, _ in rows), key=lambda lane: "probes" not in lane))
 
 
-EVENTS = {
-    "begins": "starts", "at load": "loads its checkpoint", "at state": "fills its model", "open load": "may go on",
-    "open state": "may go on", "open model": "may compute", "SIGTERM": "SIGTERM",
+_STATES: dict[str, tuple[str, Became]] = {
+    "begins": ("starts", "still"), "at load": ("loads its checkpoint", "still"), "at state": ("fills its model", "still"),
+    "SIGTERM": ("drains", "still"), "SIGKILL": ("", "still"), "gone": ("", "still"),
 }  # fmt: skip
+
+
+def _states(told: Told, rank: int) -> list[tuple[int, str, Became]]:
+    """What a replica is from when on."""
+    found = [(each["at"], *_STATES[each["what"]]) for each in told["events"]
+             if each["replica"] == rank and each["what"] in _STATES]  # fmt: skip
+    ready: list[tuple[int, str, Became]] = [
+        (each["end"], "is ready", "done")
+        for each in of(told, "until ready")
+        if each["replica"] == rank and each["status"] == 200
+    ]
+    return sorted([*found, *ready])
 
 
 def _became(plan: Plan, each: Told, killed: int | None) -> Became:

@@ -48,6 +48,8 @@ NUDGE = signal.SIGRTMIN + 3  # to the main thread: where another one caught SIGT
 MOST_NUDGES = 12
 NONSENSE = (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError, RecursionError)
 
+_endless: list[int] = []  # replicas that did not end after SIGTERM: the next one is not waited for as long
+
 
 # ---- in a replica
 
@@ -498,13 +500,17 @@ def drain(stage: Stage) -> None:
         stage.again(
             one, "draining", "/ready", lambda found: one.nudged() or found["status"] != 200, STUCK_TICKS // 2
         )  # fmt: skip
+        stage.settle(one)  # who stops listening now has done so then
         late = stage.send(one, "late", "/predict", 3)
         stage.answered(one, late, STUCK_TICKS // 2)
+        stage.ask(one, "draining", "/ready")
         stage.open(one, MODEL)
         for found in (*held, late):
             stage.answered(one, found)
-    if stage.wait(one, one.nudged, EXIT_TICKS):
+    if stage.wait(one, one.nudged, STUCK_TICKS if _endless else EXIT_TICKS):
         stage.note("gone", one)
+    else:
+        _endless.append(one.rank)
 
 
 def probes(stage: Stage) -> None:
@@ -590,7 +596,7 @@ def probed(
     paths = _paths(told["pod"]) if told["pod"] else []
     for broken in (False, True) if told["pod"] else ():
         told["broken" if broken else "whole"] = replicas(
-            lives, "probes", sizes, names, tensors, broken, [], [paths, broken], [port]
+            lives, "probes", sizes, names, tensors, broken, [], [paths, broken], None if broken else [port]
         )
     return {**told, "port": port}
 

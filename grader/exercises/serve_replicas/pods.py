@@ -226,7 +226,7 @@ def _ends(facts: Facts, read: Pod) -> Chart:
     picture = Chart(
         ("balancers", "preStop", "last request"), subtitle="Virtual seconds since the Pod was told to end.",
         words={"done": "answered", "again": "still sends requests", "failed": "refused, or cut off", "died": "", "still": "sleeps"},
-        gone_words="SIGKILL",
+        gone_words="SIGKILL", lines=False,
     )  # fmt: skip
     picture.bars.append(Bar("balancers", 0, min(read.stop, facts.notice), "still send requests", "again"))
     if facts.notice > read.stop:
