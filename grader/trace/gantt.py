@@ -49,6 +49,9 @@ class Chart:
     cross: str = "its worker is killed"  # in the legend
     outcome: Any = None  # the run that it is of
 
+    def _repr_svg_(self) -> str:
+        return svg(self)
+
 
 def svg(chart: Chart) -> str:
     """The picture, as SVG text."""

@@ -50,6 +50,7 @@ EXERCISES = (
     "spark_rdd",
     "optuna_shared",
     "serve_checkpoint",
+    "serve_replicas",
     "ring_attention",
     "expert_parallel",
     "zero_bubble",

@@ -1,0 +1,94 @@
+"""serve(checkpoint_path, port) and pod(...): replicas that are killed, load for long, and end, and the Pod they are in.
+
+Probes and what follows from them: Kubernetes' documentation, "Configure Liveness, Readiness and Startup Probes" and "Pod
+Lifecycle", sections "Container probes" and "Pod Termination Flow". That a request may be sent again if it changes
+nothing: RFC 9110, section 9.2.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from grader.exercise import Check, Draw, Exercise
+from grader.exercises.serve_checkpoint.checkpoints import Net, net, predict
+from grader.exercises.serve_replicas import judging, pods
+from grader.exercises.serve_replicas.asked import Facts, Plan
+from grader.ranks.program import Function, Limits, Strided
+from grader.worlds.cases import Case
+from grader.worlds.ranks import Crashes
+
+IN_BOX = Path(__file__).with_name("in_box.py")
+REQUESTS = {"live": 1, "ready": 2, "unusable": 0, "killed": 14, "drain": 4}
+
+
+def cases(draw: Draw) -> Iterator[Case]:
+    """A case is a script with replicas of one checkpoint, a manifest, or a manifest and a replica that it is for."""
+    for group, script, label, more in (
+        ("live", "live", "A replica that loads, then computes", None),
+        ("ready", "ready", "A replica that loads", None),
+        ("ready", "unusable", "A replica with half a checkpoint", None),
+        ("killed", "killed", "Two replicas, of which one is killed", None),
+        ("drain", "drain", "SIGTERM with requests in flight", True),
+        ("drain", "drain", "SIGTERM without a request", False),
+    ):
+        rng = draw.generator(label)
+        model = net(rng, 3, int(rng.integers(4, 9)), 2)
+        asks = tuple(predict(model, np.round(rng.normal(0, 2, (1 + at % 2, 3)), 3)) for at in range(REQUESTS[script]))
+        told: tuple[Any, ...] = (script, *_checkpoint(model), script == "unusable", [ask.body for ask in asks], more)
+        yield _case(group, label, told, "serve", "replicas", Plan(script, asks))
+    rng = draw.generator("pod")
+    for number in range(2):
+        facts = Facts.drawn(rng, number)
+        yield _case("manifest", facts.label, ([facts.image, facts.port, *facts.seconds],), "pod", "manifest", facts)
+    told = (*_checkpoint(net(rng, 2, 1)), [facts.image, *facts.seconds])
+    yield _case("probes", facts.label, told, "pod", "probed", facts)
+
+
+def _case(group: str, label: str, told: tuple[Any, ...], function: str, by: str, expected: Any) -> Case:
+    return Case(group, label, (told,), function, engine="gloo", expected=expected, telling=False, by=by)
+
+
+def _checkpoint(model: Net) -> tuple[Any, ...]:
+    return [*model.sizes], [*model.state], [Strided.of(values) for values in model.state.values()]
+
+
+EXERCISE = Exercise(
+    name="serve_replicas",
+    chapter="17",
+    title="Replicas that come and go",
+    minutes=75,
+    difficulty=3,
+    cost="seconds",
+    world=Crashes(
+        (
+            Function("serve", ("checkpoint_path", "port")),
+            Function("pod", ("image", "port", "start_seconds", "load_seconds", "request_seconds", "notice_seconds")),
+        ),
+        cases,
+        limits=Limits(cpu_seconds=120, load_cpu_seconds=10, idle_seconds=40, silent_seconds=90, wall_seconds=90),
+        imported=(
+            "fastapi",
+            "uvicorn",
+            "uvicorn.lifespan.on",
+            "uvicorn.lifespan.off",
+            "uvicorn.protocols.http.h11_impl",
+            "uvicorn.loops.asyncio",
+            "anyio._backends._asyncio",
+            "http.server",
+        ),
+        in_box=IN_BOX,
+    ),
+    checks=(
+        Check("live", "/health answers while the model loads, and while it computes", 3, judging.live),
+        Check("ready", "/ready says 200 only when the model can answer", 3, judging.ready),
+        Check("killed", "A kill costs no request, and the successor takes over", 4, judging.killed),
+        Check("drain", "SIGTERM: not ready, finish what is in flight, exit status 0", 5, judging.drain),
+        Check("manifest", "The manifest is a Pod that the API server accepts", 3, pods.manifest),
+        Check("probes", "The kubelet kills what hangs, and nothing else", 4, pods.probes),
+        Check("grace", "Balancers hear of the end before SIGTERM, and SIGKILL comes last", 2, pods.grace),
+    ),
+)
