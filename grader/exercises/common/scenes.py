@@ -6,7 +6,6 @@ A script yields `(condition, seconds)` and is sent what the condition said, as s
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Generator, Sequence
 from itertools import count
 from typing import Any
@@ -38,7 +37,7 @@ class Stuck(Exception):  # noqa: N818 - reads as what happened to the script
 
 def carries(message: Sent, value: str) -> bool:
     """Whether the text of a message holds this value, wherever its fields keep it."""
-    return value in json.dumps(message.body)
+    return message.holds(value)
 
 
 class Staged:

@@ -83,9 +83,7 @@ COUNTING = (
     "a message of an earlier term may still be replaced although a majority has it. It is safe when a majority has an entry "
     "of the leader's own term after it (Raft, section 5.4.2)."
 )
-OF_ITS_OWN_TERM = (
-    "a node that leads, or wants to, counts only answers to what it asked in the term (epoch, view, ballot) that it is in."
-)
+OF_ITS_OWN_TERM = "a node that leads, or wants to, counts only answers to what it asked in the term (epoch, view, ballot) that it is in."
 SAFE = "show a message only when a majority has it, so that it stays whatever happens next."
 NO_GAP = (
     "show only what stays, and show it in order: between two messages that a poll returns, nothing may appear later."
@@ -188,8 +186,12 @@ COMMITTED = (
 )
 DISK = "what a node has told others must be on its disk before. A crash may come after any single send or write."
 ONE_LEADER = "what a node has promised to one node it must not promise to another, also after a restart."
-NEW_NUMBERS = "a node that restarts must not use a number (a term, a ballot) again that it used before for something else."
-OF_ITS_LIFE = "an answer counts only for the request that it answers. After a restart, numbers of requests must not repeat."
+NEW_NUMBERS = (
+    "a node that restarts must not use a number (a term, a ballot) again that it used before for something else."
+)
+OF_ITS_LIFE = (
+    "an answer counts only for the request that it answers. After a restart, numbers of requests must not repeat."
+)
 RESTARTS = (
     *(
         Act(partial(restarts.after_each_effect, who=who), f"{label} crashes after each send and write", (3,), DISK)
