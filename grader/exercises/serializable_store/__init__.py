@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 
 from grader.exercise import Check, Exercise
 from grader.exercises.common.nodes import each, held, names
+from grader.exercises.serializable_store import doubt as doubt
 from grader.exercises.serializable_store import faults as faults
 from grader.exercises.serializable_store import models as models
 from grader.exercises.serializable_store import plans as plans
@@ -158,6 +159,7 @@ def _network(bench: NodeBench) -> Story:
     bench.hold(
         each("cut off", faults.cut_off, ((2, False), (3, False), (3, True)))(bench), _ends, faults.cut_after_vote
     )
+    bench.hold(each("in doubt", doubt.others_give_up, (None,))(bench), _ends, doubt.unheard(bench))
     bench.hold(each("unheard", faults.unheard, (3.0, 7.0))(bench), _ends, plans.as_told)
     bench.hold(each("bad", faults.bad_network, (3, 2, 4, 5, 3))(bench), _ends, faults.badly)
     models.explore(bench, models.one(bench, timers=1, copies=1), STATES, DIVES)
