@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import random
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -73,7 +74,7 @@ class NodeBench:
         other._begin(check)
         return other
 
-    def together(self, works: Sequence[Callable[[], T]]) -> Iterator[T]:
+    def together(self, works: Sequence[Callable[[], T]]) -> Generator[T, None, None]:
         """Do the works of several checks side by side. Returns their results in order."""
         return self._boxes.together(works)
 
@@ -138,22 +139,25 @@ class NodeBench:
     def _judged(
         self, plan: Plan, again: bool, judge: Judge, prepare: Prepare
     ) -> tuple[Diagnosis | None, Story | None, dict[str, Measured]]:
-        """What is wrong, the run's story, and what was measured: which run ends first is no matter of its order."""
-        with tally.collected() as noted:
+        """What is wrong, the run's story, and what was measured: which run ends first is no matter of its order. If it
+        is made again, that is done at the same time: one after the other takes twice as many requests to the box."""
+        places = ((0,), range(1, 1 + PROCESSES)) if again else ((0,),)
+        runs = self.together([partial(self.play, plan, prepare, each) for each in places])
+        with tally.collected() as noted, contextlib.closing(runs):
             try:
-                played = self.play(plan, prepare)
+                played = next(runs)
                 wrong = judge(played)
             except Lost as lost:
                 self._broke = self._broke or lost.broke
                 return lost.diagnosis, lost.picture, noted
             if wrong is None and again:
-                wrong = self._differs(plan, prepare, played.sim.digest)
+                wrong = self._differs(plan, prepare, played.sim.digest, next(runs).sim.digest)
         return wrong, played.sim.story, noted
 
-    def _differs(self, plan: Plan, prepare: Prepare, digest: str) -> Diagnosis | None:
-        """What is wrong where a run comes out otherwise when it is made again, with the nodes in several processes:
-        there they can share nothing but messages. Raises Lost."""
-        if self.play(plan, prepare, range(1, 1 + PROCESSES)).sim.digest == digest:
+    def _differs(self, plan: Plan, prepare: Prepare, digest: str, apart: str) -> Diagnosis | None:
+        """What is wrong where a run comes out otherwise when it is made again, with the nodes in several processes
+        (`apart`): there they can share nothing but messages. Raises Lost."""
+        if apart == digest:
             return None
         if self.play(plan, prepare).sim.digest == digest:
             return self.found(

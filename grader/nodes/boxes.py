@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import contextvars
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Any, TypeVar
 
 from greenlet import GreenletExit, getcurrent, greenlet
@@ -111,7 +111,7 @@ class Boxes:
 
     # ---- work that is done side by side
 
-    def together(self, works: Sequence[Callable[[], T]]) -> Iterator[T]:
+    def together(self, works: Sequence[Callable[[], T]]) -> Generator[T, None, None]:
         """Do all works side by side, each until it asks nodes for something. Returns their results in order; raises
         what the first of them raises."""
         done: dict[int, tuple[T | None, Exception | None]] = {}

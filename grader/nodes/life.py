@@ -19,6 +19,7 @@ from grader.nodes.node import Body, Node, attach
 
 MOST_EFFECTS = 20_000  # of one handler
 MOST_TEXT = 2**20  # characters of one message or value
+SHORT_TEXT = 300  # characters of a message that is likely to come again and again, as heartbeats do
 OURS = __file__.rpartition("/")[0]
 
 

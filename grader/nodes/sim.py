@@ -13,11 +13,12 @@ import json
 import random
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from grader.lost import Lost
 from grader.nodes.actors import Actors, Turn
-from grader.nodes.life import Birth, Step
+from grader.nodes.life import SHORT_TEXT, Birth, Step
 from grader.nodes.network import Links, Network, split
 from grader.trace.story import Fault, Happened, Sent, Story
 from grader.verdict import Diagnosis
@@ -327,7 +328,7 @@ class Simulation:
                 text = f"The run was ended after {self.most_events:,} events. Check that messages and timers do not "
                 text += "cause others forever."
                 raise Lost(Diagnosis("timeout", text, file=self.file))
-            self._digest.update(json.dumps([turn.node, step.effects, step.state]).encode())
+            self._digest.update(_bytes(turn.node, step))
             self._carry_out(turn, step)
 
     def _carry_out(self, turn: Turn, step: Step) -> None:
@@ -391,7 +392,8 @@ class Simulation:
         self.story.events.append(Happened("write", place.member.name, self.time, told, line, self._order()))
 
     def _send(self, src: str, dst: str, text: str, line: int | None) -> Sent:
-        message = Sent(len(self.story.sent), src, dst, json.loads(text), self.time, line, order=self._order())
+        body = _known(text) if len(text) <= SHORT_TEXT and dst in self.places else json.loads(text)
+        message = Sent(len(self.story.sent), src, dst, body, self.time, line, order=self._order())
         self.story.sent.append(message)
         if dst not in self.places:
             if dst in self.clients:
@@ -427,6 +429,18 @@ class Simulation:
     def _order(self) -> int:
         """Tells what one node does in one moment apart: it grows with all that happens."""
         return len(self.story.sent) + len(self.story.events) + 1
+
+
+_known: Callable[[str], dict[str, Any]] = lru_cache(maxsize=4096)(json.loads)  # of messages that nobody changes
+
+
+def _bytes(node: str, step: Step) -> bytes:
+    """All that a node did, for a digest: no other step is the same. Parts are told with their lengths, and not as JSON:
+    most of it is JSON already, which takes long to write as JSON again."""
+    parts = [node, *(str(part) for effect in step.effects for part in (len(effect), *effect))]
+    if step.state:
+        parts.append(json.dumps(step.state))
+    return "".join((*(f"{len(part)} " for part in parts), *parts)).encode(errors="surrogatepass")
 
 
 def messages_between(story: Story, nodes: Iterable[str]) -> list[Sent]:

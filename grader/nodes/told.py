@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from functools import lru_cache
 from typing import Any, NoReturn
 
 from grader.nodes.actors import Branch
-from grader.nodes.life import Step
+from grader.nodes.life import SHORT_TEXT, Step
 from grader.sandbox.client import plain
 
 DEEPEST = 100  # levels of lists and objects in one message: what judges and pictures can go through
@@ -43,8 +44,7 @@ def _possible(effect: Any) -> bool:
         return False
     match kind, rest[:-1]:
         case "send", [str(), str(text)]:
-            body = _STRICT.decode(text)
-            return isinstance(body, dict) and (text.count("[") + text.count("{") <= DEEPEST or _depth(body) <= DEEPEST)
+            return _known_body(text) if len(text) <= SHORT_TEXT else _is_body(text)
         case "write", [str(), None] | [str(), str()]:
             return True
         case "timer", [str(), float(after) | int(after)]:
@@ -52,6 +52,15 @@ def _possible(effect: Any) -> bool:
         case "cancel", [str()]:
             return True
     return False
+
+
+def _is_body(text: str) -> bool:
+    """Whether a message's text is a JSON object that is not nested too deep. Raises ValueError where it is no JSON."""
+    body = _STRICT.decode(text)
+    return isinstance(body, dict) and (text.count("[") + text.count("{") <= DEEPEST or _depth(body) <= DEEPEST)
+
+
+_known_body = lru_cache(maxsize=4096)(_is_body)  # heartbeats are the same again and again
 
 
 def _no_constant(name: str) -> NoReturn:

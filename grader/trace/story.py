@@ -5,6 +5,7 @@ Times are virtual seconds, or steps of a schedule where `unit` is "step". Plain 
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -29,10 +30,17 @@ class Sent:
     fate: Fate = "in flight"
     copy: bool = False  # a duplicate that the network made
     order: int = 0  # among what one node did in one moment
+    _text: str = field(default="", init=False, repr=False, compare=False)  # of the body, once somebody looked into it
 
     @property
     def type(self) -> str:
         return str(self.body.get("type", "?"))
+
+    def holds(self, value: str) -> bool:
+        """Whether the text of the message holds this, in whatever field."""
+        if not self._text:
+            self._text = json.dumps(self.body)
+        return value in self._text
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ A script yields `(condition, seconds)` and is sent what the condition said, as s
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Generator, Sequence
 from itertools import count
 from typing import Any
@@ -23,6 +22,7 @@ Script = Generator[Waiting, Any, Any]
 Rule = Callable[[Sent], bool]
 
 FAST = 0.001  # seconds that a message takes which has to be there first
+SLOW = 0.11  # seconds that a message takes which has to be there last: longer than one to another node and back
 ARRIVED = 0.06  # seconds after which a message has arrived that nothing holds back
 MOST_EVENTS = 50_000  # of one run; right solutions have less than 10,000
 
@@ -37,12 +37,12 @@ class Stuck(Exception):  # noqa: N818 - reads as what happened to the script
 
 def carries(message: Sent, value: str) -> bool:
     """Whether the text of a message holds this value, wherever its fields keep it."""
-    return value in json.dumps(message.body)
+    return message.holds(value)
 
 
 class Staged:
     """A simulation with a script. Messages that a rule of `dropped` or `held` is true of do not arrive; the latter are
-    kept, to be let go later. `hurried` ones arrive first. `seen` is called with each message that is sent."""
+    kept, to be let go later. `hurried` ones arrive first, `slowed` ones last. `seen` is called with each message that is sent."""
 
     def __init__(self, played: Played, bench: NodeBench) -> None:
         self.played, self.sim, self.bench = played, played.sim, bench
@@ -50,6 +50,7 @@ class Staged:
         self.dropped: dict[str, Rule] = {}
         self.held: dict[str, Rule] = {}
         self.hurried: dict[str, Rule] = {}
+        self.slowed: dict[str, Rule] = {}
         self.seen: list[Callable[[Sent], None]] = []
         self.kept: dict[str, list[Sent]] = {}
         self.found: Diagnosis | None = None
@@ -124,6 +125,8 @@ class Staged:
                 return []
         if any(rule(message) for rule in self.hurried.values()):
             return [FAST]
+        if any(rule(message) for rule in self.slowed.values()):
+            return [SLOW]
         return None
 
     def let_go(self, name: str, also: Rule = lambda _: True) -> None:
@@ -152,6 +155,7 @@ class Staged:
     def whole(self) -> None:
         """All links work, all nodes are up."""
         self.hurried.clear()
+        self.slowed.clear()
         whole(self.sim)
 
     # ---- what scripts do again and again

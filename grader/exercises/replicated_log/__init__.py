@@ -83,6 +83,7 @@ COUNTING = (
     "a message of an earlier term may still be replaced although a majority has it. It is safe when a majority has an entry "
     "of the leader's own term after it (Raft, section 5.4.2)."
 )
+OF_ITS_OWN_TERM = "a node that leads, or wants to, counts only answers to what it asked in the term (epoch, view, ballot) that it is in."
 SAFE = "show a message only when a majority has it, so that it stays whatever happens next."
 NO_GAP = (
     "show only what stays, and show it in order: between two messages that a poll returns, nothing may appear later."
@@ -129,6 +130,13 @@ ACKNOWLEDGED = (
         "messages of an earlier leader arrive late",
         (3,),
         "when a later leader has begun, an earlier one changes nothing any more.",
+    ),
+    Act(leading.votes_arrive_late, "votes for an earlier term arrive late", (3,), OF_ITS_OWN_TERM),
+    Act(
+        leading.earlier_acknowledgements,
+        "a node leads again, and old acknowledgements arrive late",
+        (5,),
+        OF_ITS_OWN_TERM,
     ),
     Act(leading.earlier_term, "a leader brings an earlier leader's message to a majority", (5,), COUNTING),
     Act(partial(agreeing.two_sides, at_hub=True), f"both sides of a cut are asked ({SPREADS})", (3, 5), MAJORITY),
@@ -178,6 +186,12 @@ COMMITTED = (
 )
 DISK = "what a node has told others must be on its disk before. A crash may come after any single send or write."
 ONE_LEADER = "what a node has promised to one node it must not promise to another, also after a restart."
+NEW_NUMBERS = (
+    "a node that restarts must not use a number (a term, a ballot) again that it used before for something else."
+)
+OF_ITS_LIFE = (
+    "an answer counts only for the request that it answers. After a restart, numbers of requests must not repeat."
+)
 RESTARTS = (
     *(
         Act(partial(restarts.after_each_effect, who=who), f"{label} crashes after each send and write", (3,), DISK)
@@ -188,6 +202,9 @@ RESTARTS = (
     Act(restarts.told_and_forgotten, "a node crashes right after its first answer", (3, 3), DISK),
     Act(restarts.rolling, "nodes restart one after another", (3,), DISK),
     *(Act(partial(restarts.numbers_begin_again, whom=whom), "a node is asked, restarts, and is asked again", (3,), "a request after a restart is a new one.") for whom in (0, 1)),
+    Act(restarts.adopted_and_forgotten, "a node takes over a message from the node that led, and restarts", (3, 3), DISK),
+    Act(restarts.number_used_again, "a node restarts and asks again for what it asked before", (3, 3), NEW_NUMBERS),
+    *_both(restarts.answered_in_an_earlier_life, "answers to requests of an earlier life arrive late", (3,), OF_ITS_LIFE),
     *(
         Act(partial(restarts.one_voter, restarts=restart), label, sizes, ONE_LEADER)
         for restart, label, sizes in (

@@ -9,7 +9,7 @@ from functools import partial
 
 from grader.exercises.common.scenes import ARRIVED, Script, carries, has_answer, ok
 from grader.exercises.replicated_log.agreeing import LONG
-from grader.exercises.replicated_log.scene import TAKEN_OVER, Logs
+from grader.exercises.replicated_log.scene import PROMPT, TAKEN_OVER, Logs
 from grader.trace.story import Sent
 
 
@@ -36,25 +36,36 @@ def known_by_one_of_two(scene: Logs) -> Script:
 
 
 def old_and_long(scene: Logs) -> Script:
-    """The node that leads is cut off and gets many messages; the others acknowledge one, and the one that spread it crashes
-    for good. The other one of them speaks only when it is spoken to, so that the old one tries to lead."""
+    """The node that leads takes a message that it brings to nobody, is cut off and gets many more. The others are asked, and
+    the first of them that acknowledges a message crashes for good in that step. The other one speaks only when it is
+    spoken to, and is slow, so that the old one tries to lead."""
     old, there = yield from scene.led()
+    alone = scene.fresh()
+    scene.dropped["alone"] = scene.holding(alone)
+    scene.send(old, alone)
+    yield from scene.pause(0.15)
     scene.cut((old,), there)
+    scene.dropped.clear()
     for _ in range(8):
         scene.send(old)
     yield from scene.pause(TAKEN_OVER)
-    message = scene.fresh()
-    asked = scene.send(there[0], message)
-    yield from scene.served(asked)
-    hub = scene.spreader(message, there[0])
-    last = next(name for name in there if name != hub)
-    yield from scene.gone(hub)
-    scene.dropped["mute"] = lambda sent: sent.src == last and not scene.answering(sent)
+    scene.dropped["mute"] = lambda sent: sent.dst == old and _speaks_first(scene, there, sent)
+    scene.slowed["answers"] = lambda sent: sent.dst == old  # it hears first what it has itself
+    asked = [scene.send(name) for name in there]
+    off = scene.crash_with_answer(*asked)
+    yield (lambda: any(ok(one) for one in asked)), PROMPT
+    off()
+    if not any(ok(one) for one in asked):
+        raise scene.unserved(asked[0])
+    yield from scene.pause(ARRIVED)
+    scene.sim.heal()
+    last = next(name for name in there if scene.sim.places[name].up)
     for _ in range(6):
         scene.send(old)
         scene.poll(old)
         yield from scene.pause(0.4)
     scene.dropped.clear()
+    scene.slowed.clear()
     yield from scene.pause(TAKEN_OVER)
     yield from scene.served(scene.send(old), scene.send(last))
     yield from scene.ended()
@@ -102,6 +113,74 @@ def old_leader_arrives(scene: Logs) -> Script:
     yield from scene.pause(ARRIVED)
     yield from scene.served_later(old, last)
     yield from scene.consume((old, last))
+    yield from scene.ended()
+
+
+def votes_arrive_late(scene: Logs) -> Script:
+    """A node that hears no leader asks to lead, and the answers of the one node that it reaches are under way for long.
+    Then it is cut off, and the others acknowledge messages without it. The old answers arrive while it goes on asking, and
+    it reaches the others."""
+    hub, (asks, answers) = yield from scene.led()
+    scene.cut((hub,), (asks,))
+    scene.held["old"] = lambda sent: sent.src == answers and sent.dst == asks
+    yield from scene.pause(1.6)
+    scene.held.pop("old")  # what was kept stays under way
+    since = scene.sim.time
+    scene.cut((asks,), (hub, answers))
+    yield from scene.pause(TAKEN_OVER)
+    yield from scene.served(scene.send(hub), scene.send(answers))
+    scene.let_go("old", lambda sent: sent.sent < since)
+    yield from scene.pause(0.02)
+    scene.sim.heal()
+    for _ in range(5):
+        for name in scene.names:
+            scene.send(name)
+            scene.poll(name)
+        yield from scene.pause(0.2)
+    yield from scene.ended()
+
+
+def earlier_acknowledgements(scene: Logs) -> Script:
+    """A node leads two of five, and its one follower has many messages that no third node has. The follower acknowledged some
+    in time, and its word for others is under way for long. Three others go on without them. Then the first node leads
+    again, where it reaches two of those: what its old follower said of other messages must not count. If a message is
+    acknowledged that only it and one other node have, both crash for good."""
+    first, (follower, *there) = yield from scene.led()
+    scene.cut((first, follower), there)
+    for _ in range(6):
+        scene.send(follower)  # so that the first node has no requests left that it hands in again
+    yield from scene.pause(0.2)
+    scene.held["old"] = lambda sent: sent.src == follower and sent.dst == first and scene.answering(sent)
+    for _ in range(6):
+        scene.send(follower)
+    yield from scene.pause(TAKEN_OVER)
+    scene.held.pop("old")  # what was kept stays under way
+    since = scene.sim.time
+    scene.cut((follower,), (first, *there))
+    message = scene.fresh()
+    yield from scene.served(scene.send(there[0], message))
+    hub = scene.spreader(message, there[0])
+    hub = hub if hub in there else there[0]  # the first node may lead again already
+    has, lacks = (name for name in there if name != hub)
+    yield from scene.pause(0.4)
+    scene.cut((follower,), (hub,), (first, has, lacks))
+    scene.dropped["mute"] = partial(_speaks_first, scene, (has, lacks))
+    asked = scene.send(first)
+    yield partial(ok, asked), 4.8
+    if not ok(asked):
+        return
+    few = scene.fresh()
+    scene.dropped["few"] = lambda sent: carries(sent, few) and sent.dst != has
+    asked = scene.send(first, few)
+    scene.let_go("old", lambda sent: sent.sent < since)
+    yield has_answer(asked), LONG
+    if not ok(asked):
+        return
+    yield from scene.gone(first, has)
+    scene.dropped.clear()
+    left = [name for name in scene.names if scene.sim.places[name].up]
+    yield from scene.served_later(*left)
+    yield from scene.consume(left)
     yield from scene.ended()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from grader.exercises.common.scenes import ARRIVED, Script, has_answer, ok
+from grader.exercises.replicated_log.agreeing import LONG, one_of
 from grader.exercises.replicated_log.scene import TAKEN_OVER, Logs
 from grader.trace.story import Sent
 
@@ -127,6 +128,110 @@ def numbers_begin_again(scene: Logs, whom: int) -> Script:
         yield from scene.pause(TAKEN_OVER)
         yield from scene.served(*(scene.send(node) for _ in range(3)))
     yield from scene.ended()
+
+
+def number_used_again(scene: Logs) -> Script:
+    """A node has just started. It brings a message to one other node and crashes before the third one hears of it; it
+    restarts, brings another message to the third one alone, and crashes for good in the step in which it acknowledges that.
+    Of the other two, the one with the first message goes on: what it has must not seem as new as the acknowledged one."""
+    node, (early, late) = yield from scene.led()
+    first = scene.fresh()
+    scene.sim.crash(node)
+    yield from scene.pause(0.01)
+    scene.sim.restart(node)
+    scene.dropped["late"] = scene.holding(first, late)
+    disarm = scene.crash_after_sending(node, scene.holding(first, early))
+    scene.send(node, first)
+    yield partial(_is_down, scene, node), 0.5
+    disarm()
+    if not _is_down(scene, node):
+        return  # another node spreads what this one is sent
+    scene.dropped["early"] = lambda sent: early in (sent.src, sent.dst)
+    yield from scene.pause(ARRIVED)
+    scene.sim.restart(node)
+    asked = scene.send(node)
+    off = scene.crash_with_answer(asked)
+    yield has_answer(asked), TAKEN_OVER + LONG
+    off()
+    if not ok(asked):
+        return
+    yield from scene.pause(0.6)
+    scene.sim.heal()
+    scene.dropped.clear()
+    scene.dropped["mute"] = lambda sent: sent.src == late and not scene.answering(sent)
+    scene.slowed["answers"] = lambda sent: sent.src == late  # the other one hears first what it has itself
+    for _ in range(6):
+        scene.send(early)
+        scene.poll(early)
+        yield from scene.pause(0.4)
+    scene.dropped.clear()
+    scene.slowed.clear()
+    yield from scene.served_later(early, late)
+    yield from scene.consume((early, late))
+    yield from scene.ended()
+
+
+def answered_in_an_earlier_life(scene: Logs, at_hub: bool) -> Script:
+    """What others tell a node about its requests is under way for long, and the node crashes and restarts. It is cut off and
+    asked again, in the same order; then the old answers arrive. They say nothing of the new requests."""
+    hub, rest = yield from scene.led()
+    node, key = one_of(scene, hub, rest, at_hub), scene.fresh()
+    there = [name for name in scene.names if name != node]
+    scene.sim.crash(node)
+    yield from scene.pause(0.01)
+    scene.sim.restart(node)
+    yield from scene.pause(TAKEN_OVER)
+    scene.held["old"] = lambda sent: sent.dst == node
+    yield from _asked_in_turn(scene, node, key, 5)
+    yield from scene.pause(ARRIVED)
+    scene.sim.crash(node)
+    scene.held.pop("old")  # what was kept stays under way
+    yield from scene.pause(0.01)
+    scene.sim.restart(node)
+    since = scene.sim.time
+    yield from scene.pause(TAKEN_OVER)
+    scene.cut((node,), there)
+    yield from scene.pause(TAKEN_OVER)
+    yield from scene.served(scene.commit(there[0], 8, key))
+    yield from _asked_in_turn(scene, node, key, 9)
+    scene.let_go("old", lambda sent: sent.sent < since)
+    yield from scene.pause(0.3)
+    yield from scene.gone(node)
+    yield from scene.served(*(scene.list(name, key) for name in there))
+    yield from scene.consume(there)
+    yield from scene.ended()
+    yield from scene.served(*(scene.list(name, key) for name in scene.names))
+
+
+def adopted_and_forgotten(scene: Logs) -> Script:
+    """Only the node that led has a message, and it speaks only when it is spoken to. One of the others takes over with it
+    alone and takes the message from it, which is acknowledged then. The new one restarts at once, and the old one crashes
+    for good."""
+    old, (new, third) = yield from scene.led()
+    scene.dropped["third"] = lambda sent: third in (sent.src, sent.dst)
+    scene.dropped["mute"] = lambda sent: sent.src == old and not scene.answering(sent)
+    asked = scene.send(old)
+    yield has_answer(asked), 2 * LONG
+    if not ok(asked):
+        return
+    yield from scene.gone(new)
+    scene.sim.restart(new)
+    yield from scene.pause(0.01)
+    yield from scene.gone(old)
+    scene.dropped.clear()
+    yield from scene.served_later(new, third)
+    yield from scene.consume((new, third))
+    yield from scene.ended()
+
+
+def _asked_in_turn(scene: Logs, node: str, key: str, offset: int) -> Script:
+    """A request of each kind, as soon as the one before has arrived."""
+    scene.send(node)
+    yield from scene.pause(ARRIVED)
+    scene.commit(node, offset, key)
+    yield from scene.pause(ARRIVED)
+    scene.list(node, key)
+    yield from scene.pause(ARRIVED)
 
 
 def one_voter(scene: Logs, restarts: bool) -> Script:

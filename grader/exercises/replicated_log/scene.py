@@ -156,15 +156,16 @@ class Logs(Staged):
         yield from self.pause(ARRIVED)
         self.sim.heal()
 
-    def crash_with_answer(self, asked: Asked) -> Callable[[], None]:
-        """Crash the asked node in the step in which it answers ok; what it sends in this step is lost. Returns how to take
-        that back."""
-        node, kind = asked.ask.node, f'"{asked.ask.body["type"]}_ok"'
+    def crash_with_answer(self, *asked: Asked) -> Callable[[], None]:
+        """Crash the asked node in the step in which it answers ok; what it sends in this step is lost. Of several requests
+        it is the node that answers first. Returns how to take that back."""
+        kinds = {one.ask.node: f'"{one.ask.body["type"]}_ok"' for one in asked}
+        clients = {one.client for one in asked}
 
         def look(name: str, step: Step) -> None:
-            if name == node and any(e[0] == "send" and e[1] == asked.client and kind in e[2] for e in step.effects):
-                self.cut((node,), [other for other in self.names if other != node])
-                self.sim.crash(node)
+            if name in kinds and any(e[0] == "send" and e[1] in clients and kinds[name] in e[2] for e in step.effects):
+                self.cut((name,), [other for other in self.names if other != name])
+                self.sim.crash(name)
                 off()
 
         def off() -> None:

@@ -10,9 +10,11 @@ from collections.abc import Callable, Iterator
 
 from grader.exercise import Check, Exercise
 from grader.exercises.common.nodes import each, held, names
+from grader.exercises.serializable_store import doubt as doubt
 from grader.exercises.serializable_store import faults as faults
 from grader.exercises.serializable_store import models as models
 from grader.exercises.serializable_store import plans as plans
+from grader.exercises.serializable_store import tries as tries
 from grader.exercises.serializable_store.judging import Judging
 from grader.nodes.bench import NodeBench
 from grader.nodes.life import Step
@@ -55,6 +57,7 @@ def _isolation(bench: NodeBench) -> Story:
         yield from each("mixed", plans.mixed, (2, 3, 5, 3))(bench)
 
     bench.hold(drawn(), _safe, plans.as_told)
+    bench.hold(each("earlier answers", tries.earlier_answers, (None,))(bench), _ends, tries.staged(bench))
     for what in ("reads", "skew", "after"):
         models.explore(bench, models.crossing(bench, what), STATES)
     return shown
@@ -95,7 +98,7 @@ def _points(bench: NodeBench, make: Callable[..., Plan], shape: object, seed: in
 
 def _crashes(bench: NodeBench) -> Story:
     def each_point() -> Iterator[Plan]:
-        for shape in ((2, "owner"), (3, "other"), (3, "reads")):
+        for shape in ((2, "owner"), (3, "other"), (3, "reads"), (2, "alone")):
             [seed] = bench.seeds(f"crash {shape}", 1)
             points = _points(bench, faults.one, shape, seed)
             for node, numbers in points.items():
@@ -156,6 +159,7 @@ def _network(bench: NodeBench) -> Story:
     bench.hold(
         each("cut off", faults.cut_off, ((2, False), (3, False), (3, True)))(bench), _ends, faults.cut_after_vote
     )
+    bench.hold(each("in doubt", doubt.others_give_up, (None,))(bench), _ends, doubt.unheard(bench))
     bench.hold(each("unheard", faults.unheard, (3.0, 7.0))(bench), _ends, plans.as_told)
     bench.hold(each("bad", faults.bad_network, (3, 2, 4, 5, 3))(bench), _ends, faults.badly)
     models.explore(bench, models.one(bench, timers=1, copies=1), STATES, DIVES)

@@ -22,7 +22,7 @@ class History(Run):
     """A run, and the transactions of its clients, in the order of their requests."""
 
     def __init__(self, played: Played) -> None:
-        super().__init__(played)
+        super().__init__(played, getattr(played.notes, "clients", ()))  # of a script, if it has one
         self._of = dict(enumerate(self.asked))
 
     @property
