@@ -19,7 +19,7 @@ LAYERS = [
     {"verdict", "planning", "scheduling", "says", "packs"},
     {"lost", "tally"},
     {"submission", "sandbox", "trace"},
-    {"catalog", "progress", "ranks", "nodes", "jobs", "serving"},
+    {"catalog", "progress", "ranks", "nodes", "jobs", "serving", "kubelet"},
     {"exercise", "doctor", "reading"},
     {"worlds"},
     {"exercises", "registry", "grading"},
