@@ -33,7 +33,7 @@ LAYERS = [
 LAYER = {part: number for number, parts in enumerate(LAYERS) for part in parts}
 ABOVE_QUIZ = ("cli_quiz", "standing")
 IN_THE_BOX = {
-    *("ranks/lives/life.py", "ranks/lives/director.py"),
+    *("ranks/lives/life.py", "ranks/lives/director.py", "ranks/lives/torchrun.py"),
     *("ranks/worker.py", "ranks/learner.py"),
     "serving/model.py",  # in forward(), for engines: what a request gets alone is numpy's
     *("ranks/recorder.py", "ranks/called.py", "ranks/watch.py"),
@@ -105,7 +105,12 @@ def test_no_module_imports_one_that_imports_it() -> None:
 @pytest.mark.parametrize("path", OF_CHAPTERS, ids=lambda path: path.name)
 def test_what_chapters_import_uses_worlds_and_pictures_alone(path: Path) -> None:
     allowed = {*LAYERS[0], *LAYERS[1], *LAYERS[2], "ranks", "nodes", "jobs", "compute"}  # as a program of ranks does
-    more = {"planner": {"exercises"}, "plans": {"exercises"}, "ask": {"catalog", "progress", "quiz"}}
+    more = {
+        "planner": {"exercises"},
+        "plans": {"exercises"},
+        "ask": {"catalog", "progress", "quiz"},
+        "kept": {"catalog"},
+    }
     allowed |= more.get(path.stem, set())
     assert used_parts(path) <= allowed
 
