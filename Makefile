@@ -1,4 +1,4 @@
-# make demo | test | test-all | test-heavy | mutants | soak | lab | bench: each sets up what it needs, the first time and after changes of pyproject.toml.
+# make demo | test | test-all | test-heavy | mutants | soak | labs | lab | bench: each sets up what it needs, the first time and after changes of pyproject.toml.
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
@@ -39,7 +39,7 @@ soak: $(READY) ## takes days: right solutions with many seeds, every mutant, and
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "soak and not gpu"
 	@$(BIN)/python benchmarks/soak.py
 
-labs: $(READY) ## set up and run each lab on real engines, in environments of their own, and keep what came out (FAST=1: those below a minute; LABS="dask mpi": only these)
+labs: $(READY) ## set up and run the labs on real engines, and keep what came out (FAST=1: those below a minute; LABS="dask mpi": only these)
 	@nice $(BIN)/python -m tools.labs $(if $(FAST),--fast) $(LABS)
 
 flink-lab: $(READY) ## kill a task manager of a real Flink cluster (the first time, this sets up Flink: 1 GB)

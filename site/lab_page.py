@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from courselib import lab as lab_result
 from tools.labs import LABS, RESULTS, Lab
 
 _INTRODUCTION = """# Labs
@@ -23,19 +23,20 @@ minute, and `make labs LABS="dask mpi"` runs only these two. The results replace
 
 def page(course: Path, labs: Sequence[Lab] = LABS, results: Path = RESULTS) -> str:
     """The page in Markdown, for the folder course/labs."""
-    kept = {lab.name: _kept(results / f"{lab.name}.json") for lab in labs}
+    labs = sorted(labs, key=lambda lab: lab.chapter)
+    kept = {lab.name: lab_result.kept(lab.name, results) for lab in labs}
     lines = [_INTRODUCTION, "| lab | what came out | date |", "|---|---|---|"]
     for lab in labs:
         found = kept[lab.name]
-        came = (_sentence(found["outcome"]), found["date"]) if found else ("No result is kept yet.", "")
-        lines.append(f"| [{lab.name}](#{lab.name}) | {_cell(came[0])} | {came[1]} |")
+        came = (
+            (_sentence(found["outcome"]), found["date"].replace("-", "\N{NON-BREAKING HYPHEN}"))
+            if found
+            else ("No result is kept yet.", "")
+        )
+        lines.append(f"| [{lab.name}](#{lab.name}) | {lab_result.cell(came[0])} | {came[1]} |")
     for lab in labs:
         lines += ["", f"## {lab.name}", "", *_lab(course, lab, kept[lab.name])]
     return "\n".join(lines) + "\n"
-
-
-def _kept(path: Path) -> dict[str, Any] | None:
-    return json.loads(path.read_text()) if path.exists() else None
 
 
 def _lab(course: Path, lab: Lab, found: dict[str, Any] | None) -> list[str]:
@@ -50,22 +51,7 @@ def _lab(course: Path, lab: Lab, found: dict[str, Any] | None) -> list[str]:
     told += ["", " ".join(needs)] if needs else []
     if found is None:
         return [*told, "", "No result is kept yet."]
-    versions = ", ".join(f"{name} {version}" for name, version in found["versions"].items())
-    told += ["", f"**{found['date']}**, with {versions}: {found['outcome']}.", ""]
-    if found["rows"]:
-        head = found["head"] or ["what was done or asked", "what came of it"]
-        told += [_row(head), "|" + "---|" * len(head), *map(_row, found["rows"])]
-    return told
-
-
-def _row(cells: Sequence[str]) -> str:
-    """A row of a Markdown table; what a lab indents is below the row before."""
-    first, *others = map(_cell, cells)
-    return f"| {'– ' if first.startswith('  ') else ''}{first.strip()} | {' | '.join(others)} |"
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", r"\|").replace("<", r"\<").replace("[", r"\[").replace("*", r"\*").replace("_", r"\_")
+    return [*told, "", lab_result.told(found)]
 
 
 def _sentence(text: str) -> str:

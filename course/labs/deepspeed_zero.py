@@ -145,7 +145,7 @@ def lab(servers: Servers, seen: Seen) -> None:
         for one in lines if one["precision"] == "fp32"
     ]  # fmt: skip
     ran = [one["ran"] for one in lines if one["precision"] == "bf16"]
-    seen.figures.update(stages=" ".join(map(str, ran)), on=lines[0]["on"], fp32_apart=max(apart))
+    seen.figures.update(stages=", ".join(map(str, ran)), on=lines[0]["on"], fp32_apart=max(apart))
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -95,7 +96,7 @@ def on_mpi(folder: Path) -> None:
     told["non-blocking"] = y.tolist()
     told["same buffer twice"] = _refused(lambda: world.Allreduce(x, x), MPI)
     told["send"] = [_sends(world, np.zeros(size, np.uint8), folder / f"mpi-{size}") for size in (SMALL, LARGE)]
-    told["library"] = MPI.Get_library_version().split(",")[0].partition("\n")[0]
+    told["library"] = MPI.Get_library_version()
     _tell(folder, "mpi", rank, told)
 
 
@@ -203,7 +204,6 @@ def on_gloo(folder: Path, rank: int) -> None:
     told["non-blocking"] = x.tolist()
     told["send"] = [_sent(dist, torch.zeros(size, dtype=torch.uint8), rank, folder / f"gloo-{size}")
                     for size in (SMALL, LARGE)]  # fmt: skip
-    told["library"] = f"gloo of PyTorch {torch.__version__}"
     _tell(folder, "gloo", rank, told)
     dist.destroy_process_group()
 
@@ -266,7 +266,8 @@ def lab(servers: Servers, seen: Seen) -> None:
     """Raises MissingError."""
     mpi, gloo = launch(servers)
     seen.head = ("", "MPI", "gloo")
-    seen.versions.update(MPI=mpi[0]["library"], gloo=gloo[0]["library"])
+    name, number = re.match(r"(Open MPI|MPICH|\S+)[^\d]*([\d.]+)", mpi[0]["library"]).groups()
+    seen.versions[name] = number
     for name in COLLECTIVES:
         seen.row(f"{name}, rank {ROOT}", shown(mpi[ROOT][name]), shown(gloo[ROOT][name]))
     same = [name for name in COLLECTIVES if all(mpi[r][name] == gloo[r][name] for r in range(RANKS))]

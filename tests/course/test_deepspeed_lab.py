@@ -33,7 +33,7 @@ def test_the_batch_is_micro_times_accumulation_times_world(stage: int, monkeypat
 def test_stages_share_state_then_gradients_then_parameters() -> None:
     printed = labs.run_or_skip(LAB, "--json", seconds=280, python=labs.python_or_skip("deepspeed"))
     figures = json.loads(printed)["figures"]
-    assert (figures["stages"], figures["on"]) == ("0 1 2 3", "cpu")
+    assert (figures["stages"], figures["on"]) == ("0, 1, 2, 3", "cpu")
     assert figures["fp32_apart"] < 2e-6
     assert abs(figures["bf16_0_loss"] - figures["fp32_0_loss"]) < 1e-2
     # float32 master copy and two moments, 12 bytes a parameter; from stage 1 on half of them, and a few bytes of steps

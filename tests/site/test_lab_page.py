@@ -32,12 +32,12 @@ def test_a_lab_is_shown_with_date_versions_and_rows(tmp_path: Path) -> None:
     (tmp_path / "sums.json").write_text(json.dumps(KEPT))
     text = lab_page.page(COURSE, [LAB], tmp_path)
     assert "No result" not in text
-    assert "| [sums](#sums) | The sum is 6. | 2026-11-27 |" in text
+    assert "| [sums](#sums) | The sum is 6. | 2026\N{NON-BREAKING HYPHEN}11\N{NON-BREAKING HYPHEN}27 |" in text
     assert "**2026-11-27**, with X 1.2: the sum is 6." in text
     assert "make labs LABS=sums    # about 2 minutes" in text
     assert "It needs an abacus." in text
     assert r"| first | 1 \< 2 \| 3 |" in text
-    assert r"| – then | k\[text] |" in text
+    assert r"| – then | k\[text\] |" in text
 
 
 def test_the_page_shows_all_that_is_kept_and_its_links_lead_somewhere() -> None:
