@@ -16,7 +16,7 @@ LAB = labs.FOLDER / "mpi_collectives.py"
 
 @pytest.mark.heavy
 def test_collectives_are_equal_and_reductions_and_small_sends_differ() -> None:
-    figures = json.loads(labs.run_or_skip(LAB, "--json", python=labs.python_or_skip("mpi")))["figures"]
+    figures = json.loads(labs.run_or_skip(LAB, "--json", seconds=280, python=labs.python_or_skip("mpi")))["figures"]
     assert figures["same"] == figures["collectives"] == 10
     assert (figures["mpi_kept"], figures["gloo_kept"]) == (1, 0)  # reduce, and a rank that is not the root
     assert (figures["mpi_ops"], figures["gloo_ops"], figures["same_ops"]) == (12, 8, 7)
