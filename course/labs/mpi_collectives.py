@@ -94,10 +94,30 @@ def on_mpi(folder: Path) -> None:
     request = world.Iallreduce(x, y)
     request.Wait()
     told["non-blocking"] = y.tolist()
+    told["tests"] = _left_alone(world, np)
+    again = world.Allreduce_init(x, y)
+    told["persistent"] = []
+    for factor in (1, 2):
+        x[:] = factor * mine()
+        again.Start()
+        again.Wait()
+        told["persistent"].append(y.tolist())
     told["same buffer twice"] = _refused(lambda: world.Allreduce(x, x), MPI)
     told["send"] = [_sends(world, np.zeros(size, np.uint8), folder / f"mpi-{size}") for size in (SMALL, LARGE)]
     told["library"] = MPI.Get_library_version()
     _tell(folder, "mpi", rank, told)
+
+
+def _left_alone(world: Any, np: Any) -> int:
+    """A large non-blocking all_reduce, and no call of MPI's for a while: how often Test() is then called until it is
+    over."""
+    large, summed = np.ones(LARGE // 8), np.zeros(LARGE // 8)
+    world.Barrier()
+    request, tests = world.Iallreduce(large, summed), 1
+    time.sleep(STILL)
+    while not request.Test():
+        tests += 1
+    return tests
 
 
 def _composed(world: Any, np: Any, mpi: Any) -> list[int]:
@@ -202,6 +222,9 @@ def on_gloo(folder: Path, rank: int) -> None:
     work = dist.all_reduce(x, async_op=True)
     work.wait()
     told["non-blocking"] = x.tolist()
+    dist.barrier()
+    work = dist.all_reduce(torch.ones(LARGE // 8, dtype=torch.float64), async_op=True)
+    until("gloo's threads have summed", PATIENCE, work.is_completed)
     told["send"] = [_sent(dist, torch.zeros(size, dtype=torch.uint8), rank, folder / f"gloo-{size}")
                     for size in (SMALL, LARGE)]  # fmt: skip
     _tell(folder, "gloo", rank, told)
@@ -272,6 +295,13 @@ def lab(servers: Servers, seen: Seen) -> None:
         seen.row(f"{name}, rank {ROOT}", shown(mpi[ROOT][name]), shown(gloo[ROOT][name]))
     same = [name for name in COLLECTIVES if all(mpi[r][name] == gloo[r][name] for r in range(RANKS))]
     seen.row("the same on all ranks", f"{len(same)} of {len(COLLECTIVES)}", "")
+    tests = mpi[ROOT]["tests"]
+    seen.row(
+        f"non-blocking, {LARGE:,} bytes, left alone",
+        f"then {tests:,} call{'s' * (tests > 1)} of Test() until it is over",
+        "over without a call: gloo has threads",
+    )
+    seen.row("one request, started twice", "; ".join(map(shown, mpi[ROOT]["persistent"])), "there is none")
     left = [[told[0]["reduce leaves"] for told in (mpi, gloo)], numbers(0)]
     seen.row("after reduce, rank 0's own tensor", *(shown(each) for each in left[0]))
     seen.row("scan (the sum up to this rank), rank 2", shown(mpi[ROOT]["scan"]), "there is none")
@@ -287,12 +317,14 @@ def lab(servers: Servers, seen: Seen) -> None:
     for place, size in enumerate((SMALL, LARGE)):
         over = ["over" if told[0]["send"][place] else "waits" for told in (mpi, gloo)]
         seen.row(f"send of {size:,} bytes, no receive yet", *over)
+    doubled = [2 * value for value in mpi[0]["all_reduce, sum"]]
     ops = [[name for name in told[0] if name.startswith("op ") and isinstance(told[0][name], list)]
            for told in (mpi, gloo)]  # fmt: skip
     seen.figures.update(
         collectives=len(COLLECTIVES), same=len(same), mpi_kept=int(left[0][0] == left[1]),
         gloo_kept=int(left[0][1] == left[1]), mpi_ops=len(ops[0]), gloo_ops=len(ops[1]),
         same_ops=sum(mpi[0][name] == gloo[0].get(name) for name in ops[0]), ordered=int(composed == in_order()),
+        tests=tests, persistent=int(mpi[0]["persistent"] == [mpi[0]["all_reduce, sum"], doubled]),
         mpi_small=int(mpi[0]["send"][0]), mpi_large=int(mpi[0]["send"][1]),
         gloo_small=int(gloo[0]["send"][0]), gloo_large=int(gloo[0]["send"][1]), twice=mpi[0]["same buffer twice"],
     )  # fmt: skip
