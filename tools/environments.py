@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import subprocess
@@ -9,8 +10,6 @@ import sys
 import sysconfig
 from dataclasses import dataclass
 from pathlib import Path
-
-import psutil
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "build" / "labs"
@@ -65,27 +64,23 @@ def is_there(name: str, environment: Environment) -> bool:
 def set_up(name: str, environment: Environment) -> None:
     """Set it up where it is not there. Raises UnavailableError.
 
-    It is made under a name of this process and renamed when it is whole: what is under its own name can be used, also
-    when two processes set it up at once.
+    Another process that sets it up at the same time is waited for. It is made under another name, and renamed when it
+    is whole: what has its own name can be used.
     """
-    if is_there(name, environment):
-        return
     FOLDER.mkdir(parents=True, exist_ok=True)
-    for left in FOLDER.glob(f".{name}.*"):  # of processes that were killed
-        if not psutil.pid_exists(int(left.name.split(".")[2])):
-            shutil.rmtree(left, ignore_errors=True)
-    new = FOLDER / f".{name}.{os.getpid()}"
-    try:
-        _make(name, environment, new)
-        (new / _ASKED).write_text(environment.asked())
-        old = FOLDER / f".{name}.{os.getpid()}.old"
-        if place(name).exists() and not is_there(name, environment):
-            place(name).rename(old)
-            shutil.rmtree(old)
-        if not place(name).exists():  # otherwise another process was quicker
+    new = FOLDER / f"{name}.new"
+    with (FOLDER / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if is_there(name, environment):
+            return
+        try:
+            shutil.rmtree(new, ignore_errors=True)  # of a process that was killed
+            _make(name, environment, new)
+            (new / _ASKED).write_text(environment.asked())
+            shutil.rmtree(place(name), ignore_errors=True)
             new.rename(place(name))
-    finally:
-        shutil.rmtree(new, ignore_errors=True)
+        finally:
+            shutil.rmtree(new, ignore_errors=True)
 
 
 def _make(name: str, environment: Environment, new: Path) -> None:

@@ -100,8 +100,9 @@ LABS = (
     Lab(
         "deepspeed", "deepspeed_zero", "09",
         "DeepSpeed's ZeRO stages on two CPU ranks: the losses, the bytes that a rank holds, and what it sends.",
-        "stages {stages} ran on {on} ranks; in bf16 a rank holds {bf16_0_state:,} bytes of state in stage 0, "
-        "{bf16_1_state:,} in stage 1, and {bf16_3_parameters:,} of {bf16_0_parameters:,} of parameters in stage 3",
+        "stages {stages} ran on {on} ranks. In bf16 a rank holds {bf16_0_state:,} bytes of state in stage 0 and "
+        "{bf16_1_state:,} in stage 1. Of {bf16_0_parameters:,} bytes of parameters it holds {bf16_3_parameters:,} in "
+        "stage 3",
         seconds=40, versions=("deepspeed", "torch"),
         own=Environment(("deepspeed==0.19.*",), seconds=40, course=True, settings=(("DS_BUILD_OPS", "0"),)),
     ),

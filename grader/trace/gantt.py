@@ -35,11 +35,12 @@ class Bar:
 
 @dataclass
 class Chart:
-    """All of it, lanes from top to bottom. `gone` says when a lane's worker was killed."""
+    """All of it, lanes from top to bottom. `gone` says when a lane's worker was killed, `came` when one joined."""
 
     lanes: tuple[str, ...]
     bars: list[Bar] = field(default_factory=list)
     gone: dict[str, float] = field(default_factory=dict)
+    came: dict[str, float] = field(default_factory=dict)
     end: float = 0.0
     title: str = ""
     subtitle: str = ""
@@ -79,12 +80,16 @@ def svg(chart: Chart) -> str:
         bars = [bar for bar in chart.bars if bar.lane == lane]
         for bar in bars:
             body += _drawn(bar, x(bar.begin), x(bar.end), y + (ROW - TALL) / 2, alone=len(bars) == 1)
+        if lane in chart.came:
+            body.append(_arrow(x(chart.came[lane]) - 9, middle))
         if lane in chart.gone:
             body.append(style.cross(x(chart.gone[lane]), middle))
     used = [became for became in _LOOKS if any(bar.became == became for bar in chart.bars)]
     entries = [(_box(1, -12, 24, 14, became), chart.words[became]) for became in used]
     if chart.gone:
         entries.append((style.cross(12, -4), chart.cross))
+    if chart.came:
+        entries.append((_arrow(8, -4), "joins"))
     legend = style.legend_rows(entries, WIDE - 32)
     body += style.legend(legend, 16, bottom + 26)
     return style.document(WIDE, bottom + 30 + LEGEND_ROW * len(legend), chart.title, body)
@@ -107,6 +112,11 @@ def _drawn(bar: Bar, begin: float, end: float, y: float, alone: bool) -> list[st
         colour = BAD if bar.became in ("died", "failed") else INK
         found.append(text(at, y + 15, label, 10.5, colour))
     return found
+
+
+def _arrow(x: float, y: float) -> str:
+    """Into a lane, from the left."""
+    return f'<path d="M{x - 6:.1f} {y - 6:.1f}l12 6l-12 6z" fill="{MOVING_EDGE}"/>'
 
 
 def _box(x: float, y: float, wide: float, tall: float, became: Became) -> str:

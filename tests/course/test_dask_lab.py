@@ -16,7 +16,7 @@ LAB = labs.FOLDER / "dask_frames.py"
 
 @pytest.mark.heavy
 def test_what_a_killed_worker_had_is_made_again_and_the_sums_are_right() -> None:
-    figures = json.loads(labs.run_or_skip(LAB, "--json", python=labs.python_or_skip("dask")))["figures"]
+    figures = json.loads(labs.run_or_skip(LAB, "--json", seconds=280, python=labs.python_or_skip("dask")))["figures"]
     assert (figures["rows"], figures["groups"]) == (200_000, 50)
     assert (figures["same"], figures["same_after"]) == ("yes", "yes")
     assert figures["remade"] == 3  # the two that it had finished, and the one that it was in

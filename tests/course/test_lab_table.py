@@ -129,7 +129,7 @@ def test_a_lab_has_an_environment_of_its_own_and_sees_the_courses_packages(folde
     assert outcome.figures["prefix"] == str(folder / "build" / "inside") != sys.prefix
     assert outcome.versions["tiny-lab"] == "1.0"
     assert one.is_set_up
-    assert sorted(path.name for path in environments.FOLDER.iterdir()) == ["inside", "inside.log"]
+    assert sorted(path.name for path in environments.FOLDER.iterdir()) == ["inside", "inside.lock", "inside.log"]
     assert not lab("inside", own=Environment((str(wheel(folder)),), 5)).is_set_up  # the row was changed since
 
 
@@ -141,4 +141,4 @@ def test_an_environment_that_cannot_be_set_up_is_one_sentence(folder: Path) -> N
     assert outcome.said == (
         "pip could not install no-such-engine==1: No matching distribution found for no-such-engine==1."
     )
-    assert [path.name for path in environments.FOLDER.iterdir()] == ["inside.log"]
+    assert sorted(path.name for path in environments.FOLDER.iterdir()) == ["inside.lock", "inside.log"]

@@ -148,7 +148,7 @@ def test_of_each_step_the_greatest_attempt_counts() -> None:
     assert drawn.lanes == ("node 0", "node 1")
     assert drawn.gone == {"node 1": 2.0}
     assert [(bar.lane, bar.text) for bar in drawn.bars] == [
-        ("node 0", "world 2: steps 0 to 1"), ("node 1", "world 2: step 0"), ("node 0", "step 1"),
-        ("node 0", "world 1: step 2"),
+        ("node 0", "world 2: 0-1"), ("node 1", "world 2: 0"), ("node 0", "1"),
+        ("node 0", "world 1: 2"),
     ]  # fmt: skip
     assert "the node is killed" in svg(drawn)

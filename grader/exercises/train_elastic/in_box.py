@@ -197,7 +197,8 @@ def _job(
     if ending == "failed" and not nemesis.done:
         raise Raised(own[0] if own else {"event": "raised", "text": "torchrun gave up on the job", "why": "ended"})
     told = {
-        "ending": ending, "raised": [f"{event['type']}: {event['text']}" for event in own][:1], "events": nemesis.done,
+        "ending": ending, "events": nemesis.done,
+        "raised": [": ".join(filter(None, (event["type"], event["text"]))) for event in own][:1],
         "logs": logs(folder), "final": final(folder / "final.pt"),
     }  # fmt: skip
     shutil.rmtree(scratch)

@@ -154,7 +154,7 @@ def _last(step: int, found: list[tuple[int, Line]]) -> Done:
 def chart(job: Job, title: str = "") -> Chart:
     """The nodes as lanes; from left to right the steps in the order in which they were done, each attempt a bar."""
     found = Chart((), title=title, unit=" steps done", cross="the node is killed", outcome=job.outcome, lines=False)
-    found.words |= {"done": "steps, in a world of this size", "again": "a step that is done again", "died": "lost"}
+    found.words |= {"done": "steps, and the size of the world", "again": "a step that is done again", "died": "lost"}
     events = list(job.events)
     nodes, coming = list(range(job.began)), job.began
     at = 0.0
@@ -166,6 +166,7 @@ def chart(job: Job, title: str = "") -> Chart:
                 found.gone[f"node {event.node}"] = at
                 nodes = [node for node in nodes if node != event.node]
             else:
+                found.came[f"node {coming}"] = at
                 nodes, coming = [*nodes, coming], coming + 1
         steps = {rank: sorted(_steps(lines, attempt)) for rank, lines in enumerate(job.logs)}
         length = 0
@@ -196,4 +197,4 @@ def _steps(lines: list[Line], attempt: int) -> Iterator[int]:
 
 
 def _words(steps: list[int]) -> str:
-    return f"step {steps[0]}" if steps[0] == steps[-1] else f"steps {steps[0]} to {steps[-1]}"
+    return f"{steps[0]}" if steps[0] == steps[-1] else f"{steps[0]}-{steps[-1]}"
