@@ -105,12 +105,6 @@ LABS = (
         seconds=10, programs="PostgreSQL (Debian: postgresql)",
     ),
     Lab(
-        "isolation", "postgres_isolation", "15",
-        "PostgreSQL's isolation levels, with write skew and a lost update, and its log of changes.",
-        "two doctors at REPEATABLE READ: {doctors REPEATABLE READ}; at SERIALIZABLE: {doctors SERIALIZABLE}",
-        seconds=10, versions=("psycopg2-binary",), programs="PostgreSQL (Debian: postgresql)",
-    ),
-    Lab(
         "optuna", "optuna_postgres", "13",
         "Six processes search in one Optuna study on PostgreSQL. One of them is killed in the middle of a trial.",
         "12 trials wanted: {complete_n_trials} were complete with n_trials=12 in each process, {complete_callback} "
@@ -125,6 +119,12 @@ LABS = (
         "without datasets=: {forgotten}; each of 1,000 rows was given once in an epoch ({shares_0}); after the kill, "
         "the job went on from the checkpoint with epoch {start}, and {again} rows of it were given once more",
         seconds=60, versions=("ray", "torch"),
+    ),
+    Lab(
+        "isolation", "postgres_isolation", "15",
+        "PostgreSQL's isolation levels, with write skew and a lost update, and its log of changes.",
+        "two doctors at REPEATABLE READ: {doctors REPEATABLE READ}; at SERIALIZABLE: {doctors SERIALIZABLE}",
+        seconds=10, versions=("psycopg2-binary",), programs="PostgreSQL (Debian: postgresql)",
     ),
     Lab(
         "kafka", "kafka_acks", "15",
