@@ -1,4 +1,4 @@
-"""A PostgreSQL server for tests, in a folder of its own, where PostgreSQL is installed."""
+"""A PostgreSQL server for tests, in a folder of its own, where PostgreSQL is installed or a lab has set one up."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from typing import TypeVar
 
 import pytest
 
-PROGRAM = shutil.which("pg_ctl") or next(iter(sorted(glob.glob("/usr/lib/postgresql/*/bin/pg_ctl"))[-1:]), None)
+_LAB = Path(__file__).parents[1] / "build/labs/optuna/lib"  # `make labs LABS=optuna`
+_ELSEWHERE = ("/usr/lib/postgresql/*/bin/pg_ctl", f"{_LAB}/python3*/site-packages/*pgserver/pginstall/bin/pg_ctl")
+PROGRAM = shutil.which("pg_ctl") or next((path for each in _ELSEWHERE for path in sorted(glob.glob(each))[-1:]), None)
 USER = "postgres" if os.geteuid() == 0 else pwd.getpwuid(os.geteuid()).pw_name  # it does not run as root
 
 

@@ -19,7 +19,7 @@ def main(port: str, events: str, rate: str, out: str, checkpoints: str) -> None:
         "execution.target": "remote", "rest.address": "127.0.0.1", "rest.port": port, "parallelism.default": "2",
         "execution.checkpointing.interval": "500ms", "execution.checkpointing.mode": "EXACTLY_ONCE",
         "execution.checkpointing.dir": f"file://{checkpoints}", "restart-strategy.type": "fixed-delay",
-        "restart-strategy.fixed-delay.attempts": "60", "restart-strategy.fixed-delay.delay": "500ms",
+        "restart-strategy.fixed-delay.attempts": "1000", "restart-strategy.fixed-delay.delay": "500ms",
     }  # fmt: skip
     configuration = Configuration()
     for name, value in settings.items():

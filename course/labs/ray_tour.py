@@ -38,8 +38,8 @@ def rows(part: int, parts: int = 4) -> list[tuple[int, int]]:
     return [(source.randrange(GROUPS), source.randrange(100)) for _ in range(ROWS // parts)]
 
 
-def tour(servers: Servers, seen: Seen, stations: Sequence[Station] | None = None) -> None:
-    """These stations, or all of this file, one after another. Raises MissingError."""
+def imported(servers: Servers) -> Any:
+    """The module ray, told to keep all that it writes in the lab's folder. Raises MissingError."""
     if importlib.util.find_spec("ray") is None:
         raise MissingError("Ray is not installed: pip install 'rankup[jobs]'")
     os.environ |= {"HOME": str(servers.folder), "RAY_DEDUP_LOGS": "0", "RAY_USAGE_STATS_ENABLED": "0"}
@@ -47,6 +47,12 @@ def tour(servers: Servers, seen: Seen, stations: Sequence[Station] | None = None
     lean(servers.folder)
     import ray
 
+    return ray
+
+
+def tour(servers: Servers, seen: Seen, stations: Sequence[Station] | None = None) -> None:
+    """These stations, or all of this file, one after another. Raises MissingError."""
+    ray = imported(servers)
     begun = time.monotonic()
     try:
         ray.init(num_cpus=2, include_dashboard=False, logging_level="ERROR", log_to_driver=False,
