@@ -69,7 +69,7 @@ EXERCISE = Exercise(
             Function("pod", ("image", "port", "start_seconds", "load_seconds", "request_seconds", "notice_seconds")),
         ),
         cases,
-        limits=Limits(cpu_seconds=120, load_cpu_seconds=10, idle_seconds=40, silent_seconds=90, wall_seconds=90),
+        limits=Limits(cpu_seconds=120, load_cpu_seconds=10, idle_seconds=60, silent_seconds=180, wall_seconds=180),
         imported=(
             "fastapi",
             "uvicorn",

@@ -268,13 +268,14 @@ class Stage(threading.Thread):
         self.events.append({"what": what, "replica": replica.rank, "at": self.now()})
 
     def wait(self, replica: Replica, over: Callable[[], bool], ticks: int = STUCK_TICKS) -> bool:
-        """Until it is over: True. Not where the replica slept at so many looks in a row: then it never will be."""
-        asleep = 0
+        """Until it is over: True. Not where the replica slept at so many looks in a row: then it never will be. One that
+        wakes up again and again, and gets nowhere, is looked at ten times as often."""
+        asleep = looks = 0
         while not over():
-            if asleep >= ticks:
+            if asleep >= ticks or looks >= 10 * ticks:
                 return False
             time.sleep(TICK_SECONDS)
-            asleep = asleep + 1 if replica.sleeps else 0
+            asleep, looks = asleep + 1 if replica.sleeps else 0, looks + 1
         return True
 
     def settle(self, replica: Replica) -> None:
@@ -362,14 +363,14 @@ class Stage(threading.Thread):
         self, replica: Replica, stage: str, path: str, enough: Callable[[dict[str, Any]], bool], ticks: int
     ) -> dict[str, Any]:
         """Asked again and again until the answer is enough, or the replica has slept so often; the last one is kept."""
-        asleep = 0
+        asleep = looks = 0
         while True:
             found = self.ask(replica, stage, path)
-            if enough(found) or replica.gone or asleep >= ticks or found["end"] is None or self.over.is_set():
+            if enough(found) or replica.gone or found["end"] is None or asleep >= ticks or looks >= 10 * ticks:
                 return found
             self.asks.remove(found)
             time.sleep(TICK_SECONDS)
-            asleep = asleep + 1 if replica.sleeps else 0
+            asleep, looks = asleep + 1 if replica.sleeps else 0, looks + 1
 
     def heard(self, replica: Replica, stage: str, path: str) -> dict[str, Any]:
         """The first answer, of whatever status, once it listens."""
