@@ -8,6 +8,13 @@ from grader.exercises.replicated_log.scene import TAKEN_OVER, Logs
 from grader.nodes.clients import Asked
 
 
+def _listed_when_whole(scene: Logs) -> Script:
+    """All nodes are up and connected again, and each of them is asked."""
+    scene.whole()
+    yield from scene.pause(TAKEN_OVER)
+    yield from scene.served(*(scene.list(name) for name in scene.names))
+
+
 def maximum(scene: Logs) -> Script:
     """Commits of lower and higher offsets at all nodes, one after another and at once; each is listed everywhere."""
     yield from scene.pause(TAKEN_OVER)
@@ -84,9 +91,7 @@ def committed_and_gone(scene: Logs, at_hub: bool) -> Script:
             scene.list(name)
         yield from scene.pause(0.07)
     yield from scene.served(*(scene.list(name) for name in there))
-    scene.whole()
-    yield from scene.pause(TAKEN_OVER)
-    yield from scene.served(*(scene.list(name) for name in scene.names))
+    yield from _listed_when_whole(scene)
 
 
 def listed_before_it_is_safe(scene: Logs, at_hub: bool) -> Script:
@@ -101,9 +106,7 @@ def listed_before_it_is_safe(scene: Logs, at_hub: bool) -> Script:
         scene.list(node)
     yield from scene.pause(TAKEN_OVER)
     yield from scene.served(*(scene.list(name) for name in there))
-    scene.whole()
-    yield from scene.pause(TAKEN_OVER)
-    yield from scene.served(*(scene.list(name) for name in scene.names))
+    yield from _listed_when_whole(scene)
 
 
 def committed_by_few(scene: Logs, at_hub: bool) -> Script:
@@ -118,9 +121,7 @@ def committed_by_few(scene: Logs, at_hub: bool) -> Script:
         scene.list(friend)
     yield from scene.pause(TAKEN_OVER)
     yield from scene.served(*(scene.list(name) for name in there))
-    scene.whole()
-    yield from scene.pause(TAKEN_OVER)
-    yield from scene.served(*(scene.list(name) for name in scene.names))
+    yield from _listed_when_whole(scene)
 
 
 def listed_from_one(scene: Logs, at_hub: bool) -> Script:
@@ -145,6 +146,4 @@ def listed_from_one(scene: Logs, at_hub: bool) -> Script:
             scene.list(name)
         yield from scene.pause(0.07)
     yield from scene.served(*(scene.list(name) for name in (third, *away)))
-    scene.whole()
-    yield from scene.pause(TAKEN_OVER)
-    yield from scene.served(*(scene.list(name) for name in scene.names))
+    yield from _listed_when_whole(scene)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from typing import Any
 
 from grader.exercises.common.nodes import names
 from grader.exercises.serializable_store.plans import FAST, Drawn, ask, plan, read
@@ -168,19 +169,27 @@ def unheard(rng: random.Random, seconds: float, seed: int) -> Plan:
     return plan(drawn, asks, seed, healed + 2 * SETTLED, label, healed=healed)
 
 
+def _at_random(
+    rng: random.Random, drawn: Drawn, keys: Sequence[Any], count: int, every: float, late: float
+) -> dict[str, tuple[Ask, ...]]:
+    """So many transactions of three clients on one to three of these keys: one in each so many seconds, up to `late`."""
+    asks: dict[str, tuple[Ask, ...]] = {}
+    for client in ("alice", "bob", "carol"):
+        found = []
+        for number in range(count):
+            some = [rng.choice(keys) for _ in range(rng.randint(1, 3))]
+            ops = [drawn.append(key) if rng.random() < 0.6 else read(key) for key in some]
+            found.append(ask(rng.choice(drawn.nodes), *ops, at=1 + every * number + rng.uniform(0, late)))
+        asks[client] = tuple(found)
+    return asks
+
+
 def bad_network(rng: random.Random, count: int, seed: int) -> Plan:
     """Until 10 s messages are lost, late and doubled, and links are cut; afterwards everything is read."""
     nodes = names(count)
     drawn = Drawn(rng, nodes)
     keys = [drawn.key(rng.choice(nodes)) for _ in range(3)]
-    asks: dict[str, tuple[Ask, ...]] = {}
-    for client in ("alice", "bob", "carol"):
-        found = []
-        for number in range(6):
-            some = [rng.choice(keys) for _ in range(rng.randint(1, 3))]
-            ops = [drawn.append(key) if rng.random() < 0.6 else read(key) for key in some]
-            found.append(ask(rng.choice(nodes), *ops, at=1 + 1.2 * number + rng.uniform(0, 0.4)))
-        asks[client] = tuple(found)
+    asks = _at_random(rng, drawn, keys, 6, 1.2, 0.4)
     order = rng.sample(nodes, count)
     split = Mishap("partition", 3.0, 5.0, ((order[0],), tuple(order[1:])))
     label = "Up to 10 s messages between nodes are lost (10 %), come twice (15 %), or up to 1 s late"
@@ -209,14 +218,7 @@ def storm(rng: random.Random, count: int, seed: int) -> Plan:
     nodes = names(count)
     drawn = Drawn(rng, nodes)
     keys = [drawn.key(rng.choice(nodes)) for _ in range(3)]
-    asks: dict[str, tuple[Ask, ...]] = {}
-    for client in ("alice", "bob", "carol"):
-        found = []
-        for number in range(8):
-            some = [rng.choice(keys) for _ in range(rng.randint(1, 3))]
-            ops = [drawn.append(key) if rng.random() < 0.6 else read(key) for key in some]
-            found.append(ask(rng.choice(nodes), *ops, at=1 + 0.8 * number + rng.uniform(0, 0.2)))
-        asks[client] = tuple(found)
+    asks = _at_random(rng, drawn, keys, 8, 0.8, 0.2)
     mishaps, at = [], 1.0
     while at < 8.0:
         at += rng.uniform(0.2, 0.7)
