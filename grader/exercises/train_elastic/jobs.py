@@ -26,6 +26,15 @@ class Done:
     parts: dict[int, list[int]]
     worlds: tuple[int, ...]
     twice: int | None = None  # a rank that logged it twice in that attempt
+    older: tuple[tuple[int, int], ...] = ()  # ranks that logged it in no such attempt, and in which last
+
+    @property
+    def left_out(self) -> str:
+        """Which lines do not count, in a sentence with a space before it; "" for none."""
+        if not self.older:
+            return ""
+        ranks = listed(f"rank {rank} with attempt {attempt}" for rank, attempt in self.older)
+        return f" It was logged by {ranks}, too, but only attempt {self.attempt} counts, which is the greatest."
 
     @property
     def rows(self) -> list[int]:
@@ -148,7 +157,8 @@ def _last(step: int, found: list[tuple[int, Line]]) -> Done:
             twice = rank if rank in parts else twice
             parts[rank] = [*parts.get(rank, []), *line[1]]
             worlds.append(line[2])
-    return Done(step, attempt, parts, tuple(worlds), twice)
+    older = {rank: line[3] for rank, line in sorted(found, key=lambda each: each[1][3]) if rank not in parts}
+    return Done(step, attempt, parts, tuple(worlds), twice, tuple(sorted(older.items())))
 
 
 def chart(job: Job, title: str = "") -> Chart:

@@ -124,7 +124,7 @@ def _step(bench: RankBench, job: Job, done: Done, wanted: int) -> None:
     if len(set(done.rows)) != wanted or len(done.rows) != wanted:
         different = "" if len(set(done.rows)) == len(done.rows) else f", {len(set(done.rows))} different ones"
         message = (
-            f"{job}: step {done.step} used {len(done.rows)} rows{different} ({per_rank}). It has {wanted} rows, "
+            f"{job}: step {done.step} used {len(done.rows)} rows{different} ({per_rank}).{done.left_out} It has {wanted} rows, "
             "however many ranks there are. Cut the step's rows into disjoint parts, one for each rank."
         )
         raise lost(bench, job, "wrong_result", message, None, f"{wanted} rows", f"{len(done.rows)} rows")
