@@ -12,7 +12,6 @@ import pytest
 from often import on_day
 
 from courselib.containers import limit
-from courselib.kept import kept
 
 REPOSITORY = Path(__file__).parent.parent.parent
 PROGRAM = """
@@ -109,15 +108,3 @@ def test_a_container_is_as_large_as_spark_itself_says(told: dict[str, Any]) -> N
 )
 def test_the_parts_of_a_container(settings: dict[str, str], parts: list[int]) -> None:
     assert list(limit(settings).values()) == parts
-
-
-def test_what_a_lab_kept_is_shown_with_its_date(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("courselib.kept.catalog.course", lambda: tmp_path)
-    assert kept("flink", "make flink-lab").text == "This lab was not run here yet: `make flink-lab` runs it."
-    folder = tmp_path / "labs" / "results"
-    folder.mkdir(parents=True)
-    result = {"date": "2026-11-27", "versions": {"apache-flink": "2.3.0"}, "head": [], "rows": [["lost", "none"]]}
-    (folder / "flink.json").write_text(json.dumps(result))
-    shown = kept("flink", "make flink-lab").text
-    assert shown.startswith("Run on 2026-11-27, with apache-flink 2.3.0.\n\n")
-    assert "| lost | none |" in shown
