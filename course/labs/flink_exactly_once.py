@@ -21,7 +21,7 @@ from typing import Any
 
 from servers import MissingError, Seen, Server, Servers, free_ports, main, until
 
-PATIENCE = 180  # seconds, on a machine that is busy with other things
+PATIENCE = 300  # seconds, on a machine that is busy with other things
 EVENTS, RATE = 6_000, 500  # numbers, and how many a second
 ENVIRONMENT = Path(__file__).resolve().parents[2] / "build" / "labs" / "flink"
 MISSING = "Flink is not installed: make flink-lab sets up an environment for it"
