@@ -25,6 +25,7 @@ import torch.distributed as dist
 
 ROWS, BATCH, STEPS, EVERY = 64, 9, 60, 10
 LOST_AFTER, JOINED_AFTER = 23, 39  # steps
+STEP_SECONDS = 0.15  # what a step of a larger model takes
 PATIENCE = 180.0  # seconds for what has to happen next
 
 
@@ -61,6 +62,7 @@ def train(folder: Path, elastic: bool) -> list[float]:
         assert weight.grad is not None
         dist.all_reduce(weight.grad)
         optimizer.step()
+        time.sleep(STEP_SECONDS if elastic else 0.0)
         line = {"step": step, "rows": len(mine), "rank": rank, "world": world, "pid": os.getpid(), "begun": begun}
         log.write(json.dumps({**line, "at": time.time()}) + "\n")
         dist.barrier()

@@ -22,7 +22,10 @@ def test_a_node_is_lost_and_another_one_joins() -> None:
         if line["what"] == "step":
             lives.setdefault((line["node"], line["world"]), []).append(line["step"])
     assert lives[0, 1] == list(range(20, 40))
-    assert lives[0, 2] == [*range(lives[1, 2][-1] + 1), *range(40, 60)]
+    together, later = lives[0, 2][:-20], lives[0, 2][-20:]
+    assert together == list(range(len(together)))
+    assert 0 <= len(together) - len(lives[1, 2]) <= 1  # it may have logged the step that the other one died in
+    assert later == list(range(40, 60))
     assert lives[2, 2] == list(range(40, 60))
     assert 23 <= lives[1, 2][-1] < 30
     elastic, alone = (line["weights"] for line in told if "weights" in line)
