@@ -11,7 +11,7 @@ from grader.exercises.serve_checkpoint.answering import short
 from grader.exercises.serve_replicas import schema
 from grader.exercises.serve_replicas.asked import Facts, Told, came, of
 from grader.exercises.serve_replicas.judging import installed
-from grader.kubelet import HUNG, LIVENESS, READINESS, STARTING, Pod, Watched
+from grader.kubelet import HUNG, LIVENESS, READINESS, STARTING, Pod, Probe, Watched
 from grader.lost import Lost
 from grader.ranks.blame import Source
 from grader.trace.gantt import Bar, Chart
@@ -100,6 +100,19 @@ def _why(read: Pod, found: Watched, answers: kubelet.Answers, port: int, state: 
     return f"{probe.path} answered {status}" if status is not None else f"{probe.path} was not answered"
 
 
+def _remedy(probe: Probe, port: int, state: str) -> str:
+    """What to do about a probe that kills a container which starts."""
+    if probe.port != port:
+        return "Ask the port that pod() was called with."
+    if state == STARTING and probe.name == LIVENESS:
+        return "Give it time with a startupProbe."
+    if state == STARTING:
+        return "Let failureThreshold times periodSeconds be at least start_seconds."
+    if probe.path == "/health":
+        return "/health must say 200 then; the check live says more."
+    return "Ask /health in that probe."
+
+
 def _state(found: Watched, second: int) -> str:
     return [state for begin, state in found.phases if begin <= second][-1]
 
@@ -121,11 +134,7 @@ def _begins(
             f"{_why(read, found, answers, port, state)}. The container listens at second {facts.start} and is ready at "
             f"second {ready}. It is killed like this after each start. "
         )
-        message += (
-            "Give it time with a startupProbe."
-            if probe.name == LIVENESS
-            else "Let it fail more often, or ask what answers sooner."
-        )
+        message += _remedy(probe, port, state)
         raise _lost(bench, case, "not_available", message, "no kill", f"killed at second {second}", picture)
     early = next((at for at, value in found.ready if value and at < ready), None)
     if early is not None:
