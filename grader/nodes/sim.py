@@ -435,12 +435,9 @@ _known: Callable[[str], dict[str, Any]] = lru_cache(maxsize=4096)(json.loads)  #
 
 
 def _bytes(node: str, step: Step) -> bytes:
-    """All that a node did, for a digest: no other step is the same. Parts are told with their lengths, and not as JSON:
-    most of it is JSON already, which takes long to write as JSON again."""
-    parts = [node, *(str(part) for effect in step.effects for part in (len(effect), *effect))]
-    if step.state:
-        parts.append(json.dumps(step.state))
-    return "".join((*(f"{len(part)} " for part in parts), *parts)).encode(errors="surrogatepass")
+    """All that a node did, for a digest: no other step is the same. Not as JSON: most of it is JSON already, and it
+    takes long to write that as JSON again."""
+    return repr([node, step.effects, step.state]).encode()
 
 
 def messages_between(story: Story, nodes: Iterable[str]) -> list[Sent]:
