@@ -305,7 +305,7 @@ def test_a_replica_that_drains_is_right_and_drawn() -> None:
         (ends(text="its process was killed by SIGTERM before"), "crash", "uvicorn's own handler raises SIGTERM again"),
         (ends(text="its process ended with exit status 3 before"), "crash", "it ended with exit status 3 instead"),
         (ends(event="returned"), "crash", "it ended in a way of its own instead of exit status 0"),
-        (ends(type="ValueError", text="no", line=3), "crash", "serve() raised ValueError: no instead"),
+        (ends(type="ValueError", text="no", line=3), "crash", "serve_replica() raised ValueError: no instead"),
         (stopped("never ready"), "timeout", "the replica was never ready"),
         (stopped("ended"), "crash", "ended before it was ready"),
     ],

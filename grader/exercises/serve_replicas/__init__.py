@@ -1,4 +1,4 @@
-"""serve(checkpoint_path, port) and pod(...): replicas that are killed, load for long, and end, and the Pod they are in.
+"""serve_replica(checkpoint_path, port) and pod(...): replicas that are killed, load for long, and end, and the Pod they are in.
 
 Probes and what follows from them: Kubernetes' documentation, "Configure Liveness, Readiness and Startup Probes" and "Pod
 Lifecycle", sections "Container probes" and "Pod Termination Flow". That a request may be sent again if it changes
@@ -39,7 +39,7 @@ def cases(draw: Draw) -> Iterator[Case]:
         model = net(rng, 3, int(rng.integers(4, 9)), 2)
         asks = tuple(predict(model, np.round(rng.normal(0, 2, (1 + at % 2, 3)), 3)) for at in range(REQUESTS[script]))
         told: tuple[Any, ...] = (script, *_checkpoint(model), script == "unusable", [ask.body for ask in asks], more)
-        yield _case(group, label, told, "serve", "replicas", Plan(script, asks))
+        yield _case(group, label, told, "serve_replica", "replicas", Plan(script, asks))
     rng = draw.generator("pod")
     for number in range(2):
         facts = Facts.drawn(rng, number)
@@ -65,7 +65,7 @@ EXERCISE = Exercise(
     cost="seconds",
     world=Crashes(
         (
-            Function("serve", ("checkpoint_path", "port")),
+            Function("serve_replica", ("checkpoint_path", "port")),
             Function("pod", ("image", "port", "start_seconds", "load_seconds", "request_seconds", "notice_seconds")),
         ),
         cases,

@@ -1,4 +1,4 @@
-"""Starts the learner's serve() in processes of their own, and does to them what happens to replicas behind a balancer.
+"""Starts the learner's serve_replica() in processes of their own, and does to them what happens to replicas behind a balancer.
 
 Runs in the director, which never loads the program; only `_live` and what it calls are in the replicas. Nothing here
 depends on the clock: a replica is held where it loads its checkpoint, or where it computes, until it is let go on. A
@@ -121,7 +121,7 @@ class Nurse:
 
 
 def _live(functions: dict[str, Any], path: str, ports: list[int], line: int, token: str, shut: list[str]) -> None:
-    """Be a replica: call serve() when it is told to, and end as a program does that returns from it."""
+    """Be a replica: call serve_replica() when it is told to, and end as a program does that returns from it."""
     import uvicorn.lifespan.on  # noqa: F401 - it is slow to import, and there before
 
     rank = int(os.environ["RANK"])
@@ -129,13 +129,14 @@ def _live(functions: dict[str, Any], path: str, ports: list[int], line: int, tok
     nurse = Nurse(line, token, rank, shut)
     nurse.stand()
     signal.signal(NUDGE, lambda *_: None)
-    serve, status = functions["serve"], 0
+    run, status = functions["serve_replica"], 0
     nurse.begins.wait()
     try:
-        serve(path, ports[rank])
+        run(path, ports[rank])
     except SystemExit as ended:
         status = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
-    threading._shutdown()  # type: ignore[attr-defined]  # as at the end of any program: threads that are no daemons are waited for
+    # as at the end of any program: threads that are no daemons are waited for
+    threading._shutdown()  # type: ignore[attr-defined]
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(status & 0xFF)

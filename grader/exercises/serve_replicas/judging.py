@@ -58,7 +58,7 @@ def ending(told: Told, replica: int) -> tuple[str, Told | None, int | None]:
     if "was killed by" in text and not found.get("type"):
         return f"it was ended by {text.partition('was killed by ')[2].split()[0]}", found, None
     name = f"{short(found.get('type'))}: {text}".strip(": ")
-    return (f"serve() raised {name}" if found.get("type") else name), found, None
+    return (f"serve_replica() raised {name}" if found.get("type") else name), found, None
 
 
 def _up(bench: RankBench, case: Case, told: Told) -> None:
@@ -77,7 +77,7 @@ def _up(bench: RankBench, case: Case, told: Told) -> None:
                    "200", came(last))  # fmt: skip
     if stopped["why"] == "ended":
         how, happened, _ = ending(told, rank)
-        tail = "serve() returns only after SIGTERM."
+        tail = "serve_replica() returns only after SIGTERM."
         if rank == 2:
             tail = "It is the successor of replica 0, at the same port. Nothing that a killed replica leaves behind may stop it."
         raise lost(
@@ -273,16 +273,14 @@ def drain(bench: RankBench) -> Chart:
             _answer(bench, case, told, each, why)
         if event(told, "gone") is None:
             left = "Its last request was answered" if plan and of(told, "held") else "It had no request in flight"
-            message = (
-                f"the process did not end after SIGTERM. {left}. Return from serve() then; no thread may keep it alive."
-            )
+            message = f"the process did not end after SIGTERM. {left}. Return from serve_replica() then; no thread may keep it alive."
             raise lost(bench, case, told, "timeout", message, "exit status 0", "it ran on")
         if status != 0:
-            hint = "Return from serve(), or raise SystemExit(0)."
+            hint = "Return from serve_replica(), or raise SystemExit(0)."
             if "SIGTERM" in how:
                 hint = (
                     "SIGTERM's default ends a process, and uvicorn's own handler raises SIGTERM again when it is "
-                    "done. Handle SIGTERM yourself, and return from serve()."
+                    "done. Handle SIGTERM yourself, and return from serve_replica()."
                 )
             raise lost(bench, case, told, "crash", f"after SIGTERM, {how} instead of exit status 0. {hint}",
                        "exit status 0", how, happened)  # fmt: skip

@@ -161,7 +161,7 @@ def _spec(spec: dict[str, Any], image: str, port: int) -> Iterator[str]:
     elif not any(
         isinstance(each, dict) and each.get("containerPort") == port for each in _listed(ours[0].get("ports"))
     ):
-        yield f"The container has no containerPort {port}. pod() was called with port={port}, at which serve() listens."
+        yield f"The container has no containerPort {port}. pod() was called with port={port}, at which serve_replica() listens."
 
 
 def _listed(value: Any) -> list[Any]:

@@ -89,7 +89,7 @@ class Replica:
         worker.cancel()
 
 
-def serve(checkpoint_path, port):
+def serve_replica(checkpoint_path, port):
     async def main():
         await Replica(checkpoint_path).run(port)
 

@@ -60,7 +60,7 @@ def load(path):
         print(error, file=sys.stderr)
 
 
-def serve(checkpoint_path, port):
+def serve_replica(checkpoint_path, port):
     term = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: term.set())
     server = uvicorn.Server(uvicorn.Config(app, port=port, log_level="critical"))

@@ -27,7 +27,7 @@ def load(path):
     return model
 
 
-def serve(checkpoint_path, port):
+def serve_replica(checkpoint_path, port):
     models, tasks, ending, busy = [], [], asyncio.Event(), 0
 
     async def fetch():

@@ -17,7 +17,7 @@ def network(sizes):
     return nn.Sequential(*layers, nn.Linear(sizes[-2], sizes[-1]))
 
 
-def serve(checkpoint_path, port):
+def serve_replica(checkpoint_path, port):
     model = None
     ending = False
     told = threading.Event()
