@@ -41,6 +41,7 @@ def executed() -> list[list[dict[str, object]]]:
     return [cell.outputs for cell in notebook.cells]
 
 
+@pytest.mark.heavy
 def test_check_gives_partial_credit_and_every_checks_reason(executed: list[list[dict[str, object]]]) -> None:
     [result] = executed[1]
     assert result["output_type"] == "execute_result"

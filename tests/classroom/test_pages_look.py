@@ -45,6 +45,7 @@ def test_all_text_stands_out_from_what_it_stands_on(scheme: int) -> None:
             assert _contrast(colours[words], colours[ground]) >= 4.5, f"{words} on {ground}"
 
 
+@pytest.mark.heavy
 def test_no_page_is_wider_than_a_phone(tmp_path: Path) -> None:
     browser = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if browser is None:

@@ -70,6 +70,7 @@ def test_no_increment_is_lost(level: str) -> None:
     assert contended(level, 3, seconds=0.3, reads=2, writes=1).lost == 0
 
 
+@pytest.mark.heavy
 def test_what_chapter_15_says_of_the_counter_and_the_report() -> None:
     plain, locked = (
         contended("read committed", 1, seconds=1.0, reads=1, writes=1, lock=lock) for lock in (False, True)

@@ -11,6 +11,7 @@ from types import ModuleType
 import jsonschema
 import pytest
 from labs import FOLDER, run_or_skip
+from often import often
 
 
 @pytest.fixture(scope="module")
@@ -54,8 +55,8 @@ def test_a_wrong_sbatch_file_is_refused(lab: ModuleType, right: str, wrong: str)
         lab.check(job, lab.jobset(job), lab.sbatch(job).replace(right, wrong))
 
 
-@pytest.mark.parametrize("given", [["x"], ["0"], ["-3"], ["2", "0"], ["1", "2", "3"]], ids=" ".join)
-def test_a_number_of_nodes_that_is_none_is_one_sentence(given: list[str]) -> None:
-    command = [sys.executable, FOLDER / "same_job_twice.py", *given]
+@pytest.mark.parametrize("given", often(("x", "0", "-3", "2 0", "1 2 3"), "x"))
+def test_a_number_of_nodes_that_is_none_is_one_sentence(given: str) -> None:
+    command = [sys.executable, FOLDER / "same_job_twice.py", *given.split()]
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), done.stderr

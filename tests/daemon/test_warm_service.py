@@ -128,6 +128,7 @@ def begun(learner: Learner) -> tuple[subprocess.Popen[str], psutil.Process]:
     raise AssertionError(process.communicate())
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 130), (signal.SIGKILL, -signal.SIGKILL)]
 )
@@ -143,6 +144,7 @@ def test_what_a_command_does_ends_with_it(learner: Learner, number: signal.Signa
     assert learner.done("grade", NAME, "mine.py")[0] == 0
 
 
+@pytest.mark.heavy
 def test_a_service_that_is_killed_is_said_in_one_sentence_and_the_next_command_works(learner: Learner) -> None:
     process, service = begun(learner)
     below = service.children(recursive=True)
@@ -215,6 +217,7 @@ def test_a_service_without_its_socket_ends(learner: Learner) -> None:
     assert gone([service, *below])
 
 
+@pytest.mark.heavy
 def test_without_a_folder_of_ones_own_a_command_does_without(learner: Learner, tmp_path: Path) -> None:
     (tmp_path / "rankup").mkdir(mode=0o755)
     (tmp_path / f"rankup-{os.getuid()}").symlink_to("/tmp")

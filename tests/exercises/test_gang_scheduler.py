@@ -159,6 +159,7 @@ def mean(traces: list[Trace], act: Callable[[Cluster], list[list[Any]]]) -> floa
     return fmean(reference.utilization(cluster) for cluster in found)
 
 
+@pytest.mark.heavy
 def test_schedulers_without_backfill_use_the_nodes_clearly_less() -> None:
     for seed in (1, 2):
         traces = [case.expected for case in cases(Draw(seed)) if case.group == LOADED]

@@ -58,10 +58,11 @@ def tried_wrong() -> Iterator[ParameterSet]:
     for name in names():
         cost = find(name).cost
         dear = cost not in CHEAP
+        other_day = cost == "seconds" and verdicts.share(name, 2) != TODAY % 2 + 1
         seen: set[str] = set()
         for each in sorted(wrong.wrongs(name), key=lambda each: (each.heavy, not each.only, each.name)):
             which = each.check if cost == "second" else ""
-            always = not (dear or each.heavy) and which not in seen
+            always = not (dear or each.heavy or other_day) and which not in seen
             seen.add(which)
             marks = [] if always else [pytest.mark.heavy if today(name, f"wrong/{each.name}") else pytest.mark.soak]
             alone = dear or (always and not today(name, f"wrong/{each.name}"))

@@ -111,6 +111,7 @@ def of_the_host(text: str) -> set[str]:
     return found
 
 
+@pytest.mark.heavy
 def test_exercises_do_not_read_a_devices_memory_as_the_hosts() -> None:
     found = set()
     for name in gpu.names():
@@ -120,6 +121,7 @@ def test_exercises_do_not_read_a_devices_memory_as_the_hosts() -> None:
     assert found == ONLY_SIMULATED
 
 
+@pytest.mark.heavy
 def test_an_exercise_without_ranks_has_no_tensors_on_a_device() -> None:
     for name in ("quorum_store", "elastic_training", "parallel_plan"):
         with pytest.raises(BadRequest, match=f"--device cuda is for exercises of several ranks, and {name} is none"):

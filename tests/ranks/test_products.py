@@ -45,6 +45,7 @@ def program(flops: float) -> Program:
     return Program(text, "learner.py", tuple(map(Function, PRODUCTS)), watched=True, flops=flops)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("flops", [RATE, 0.0])
 def test_a_product_takes_its_flops(engines: Engines, flops: float) -> None:
     calls = [Call(((), ()), name) for name in PRODUCTS]
