@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 # Of pytest: one more than there are cores was no quicker.
-WORKERS ?= $(shell echo $$(($$(nproc) + 1)))# tests wait for processes about half of the time
+WORKERS ?= $(shell nproc)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .PHONY: help demo test test-all test-heavy mutants test-gpu test-browser soak labs flink-lab llama-lab lab site bench lint pins release clean
