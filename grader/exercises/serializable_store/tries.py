@@ -33,8 +33,9 @@ def staged(bench: NodeBench) -> Callable[[Played], None]:
 
     def prepare(played: Played) -> None:
         scene = played.notes = Staged(played, bench)
-        keys = [op[1] for op in next(iter(played.plan.asks.values()))[0].body["txn"]]
-        scene.play(_script(scene, *keys))
+        keys = [op[1] for asks in played.plan.asks.values() for ask in asks for op in ask.body["txn"]]
+        if len(keys) >= 2:  # else it is a smaller plan that was tried, in which nothing can go wrong
+            scene.play(_script(scene, *keys[:2]))
 
     return prepare
 
