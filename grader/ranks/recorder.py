@@ -216,7 +216,7 @@ class Recorder:
         with self._lock:
             number, self._count = self._count, self._count + 1
             self._record(frames.POST, kind, line, peer, tag, number, size, info | in_backward())
-            if tensor is None:  # a collective: gloo may abort the process for what does not fit
+            if kind != SEND:  # gloo may abort the process for what does not fit, as soon as it is posted
                 self._flush()
         try:
             if self.watch is not None:

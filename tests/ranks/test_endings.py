@@ -91,6 +91,10 @@ BAD = {
         RANK + "if r == 0: dist.send(x, 1)\nif r == 1: dist.recv(x[:2], 0)",
         "crashed", "crash", 7, ("receives 8 bytes from rank 0", "sends 16 bytes"),
     ),
+    "a message longer than its buffer, before anybody waits": Bad(
+        RANK + "if r == 0: dist.send(x, 1)\nif r == 1: request = dist.irecv(x[:2], 0); time.sleep(5)",
+        "crashed", "crash", 7, ("receives 8 bytes from rank 0", "sends 16 bytes"),
+    ),
     "exit with status 0": Bad(
         RANK + "if r == 1: os._exit(0)\nif r == 0: dist.recv(x, 1)",
         "left_early", "left_early", None, ("Rank 1's process ended with exit status 0",),
