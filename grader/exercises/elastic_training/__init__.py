@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from grader.exercise import Check, Draw, Exercise
+from grader.exercises.common import torchrun
 from grader.exercises.elastic_training import lives
 from grader.ranks.program import Limits, Strided
 from grader.worlds.cases import Case
@@ -49,15 +50,7 @@ EXERCISE = Exercise(
         (),
         cases,
         limits=Limits(cpu_seconds=60, load_cpu_seconds=10, idle_seconds=60, silent_seconds=120, wall_seconds=120),
-        imported=(
-            "torch._dynamo",
-            "torch.optim",
-            "torch.utils.data",
-            "torch.nn.parallel",
-            "torch.distributed.launcher.api",
-            "torch.distributed.elastic.rendezvous.c10d_rendezvous_backend",
-            "torch.distributed.run",
-        ),
+        imported=torchrun.IMPORTED,
         script="train",
         in_box=IN_BOX,
     ),
