@@ -33,7 +33,7 @@ LAYERS = [
 LAYER = {part: number for number, parts in enumerate(LAYERS) for part in parts}
 ABOVE_QUIZ = ("cli_quiz", "standing")
 IN_THE_BOX = {
-    *("ranks/lives/life.py", "ranks/lives/director.py", "ranks/lives/torchrun.py"),
+    *("ranks/lives/life.py", "ranks/lives/director.py", "ranks/lives/torchrun.py", "ranks/lives/gates.py"),
     *("ranks/worker.py", "ranks/learner.py"),
     "serving/model.py",  # in forward(), for engines: what a request gets alone is numpy's
     *("ranks/recorder.py", "ranks/called.py", "ranks/watch.py"),
