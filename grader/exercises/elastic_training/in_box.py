@@ -15,8 +15,9 @@ from grader.ranks.lives.torchrun import (
     SHARED_MEMORY,
     agent,
     final,
+    first_raised,
     lines,
-    notes,
+    own_errors,
     prepared,
 )
 from grader.ranks.lives.watch import Step
@@ -101,11 +102,11 @@ def _job(
         patience=PATIENCE_SECONDS, cpu_seconds=AGENTS_CPU_SECONDS,
     )  # fmt: skip
     ending = life.values[0]
-    own = [event for event in notes(str(scratch)) if event["why"] != "peer"]
+    own = own_errors(str(scratch))
     if ending != "finished" and not killer.done:
         raise Raised(own[0] if own else {"event": "raised", "text": "torchrun gave up on the job", "why": "ended"})
     told = {
-        "ending": ending, "raised": [f"{event['type']}: {event['text']}" for event in own][:1], "kills": killer.done,
+        "ending": ending, "raised": first_raised(own), "kills": killer.done,
         "logs": logs(folder), "final": final(folder / "final.pt"),
     }  # fmt: skip
     shutil.rmtree(scratch)

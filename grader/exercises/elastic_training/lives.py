@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from grader.exercises.common import torchrun
 from grader.worlds.cases import Case
 from grader.worlds.ranks import Outcome, RankBench
 
@@ -37,13 +38,15 @@ def _jobs(bench: RankBench) -> dict[str, tuple[Case, Told]]:
 def _finished(bench: RankBench, case: Case, told: Told) -> None:
     """Raise Lost where a job that was disturbed did not come to its end, or was never disturbed."""
     if told["ending"] != "finished":
-        what = f"A worker raised {told['raised'][0].splitlines()[0][:200]}." if told["raised"] else "No worker raised."
+        what = torchrun.raised(told, bench.program) or "No worker raised."
         kills = " and ".join(f"rank {kill['rank']} before {kill['call']}" for kill in told["kills"])
         message = (
             f"After SIGKILL of {kills} the job failed, although torchrun restarts it once more often than it was killed. "
             f"{what} Have the script go on from whatever a kill leaves in DIR."
         )
-        raise bench.lost(case, "not_durable", message, None, "the job ends as if nothing had happened")
+        raise torchrun.marked(
+            bench.lost(case, "not_durable", message, None, "the job ends as if nothing had happened"), told
+        )
 
 
 def _killed(bench: RankBench, case: Case, told: Told) -> None:

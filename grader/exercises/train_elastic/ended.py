@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from grader.exercises.common import torchrun
 from grader.exercises.train_elastic.jobs import NO_FINAL, Job, chart
 from grader.lost import Lost
 from grader.verdict import Kind
@@ -67,13 +68,13 @@ def unfinished(bench: RankBench, job: Job) -> Lost:
             "Look for a collective that a rank never joins, and for a wait for another node."
         )
         return lost(bench, job, "timeout", message, None, "the job ends by itself")
-    if job.told["raised"]:
-        raised = job.told["raised"][0].splitlines()[0][:200]
+    raised = torchrun.raised(job.told, bench.program)
+    if raised:
         message = (
-            f"{job}: the job failed, although torchrun restarts it up to 4 times. A worker raised {raised}. {end} Have the "
-            "script go on from whatever a kill leaves in DIR, in a world of any size."
+            f"{job}: the job failed, although torchrun restarts it up to 4 times. {raised} {end} Have the script go on from "
+            "whatever a kill leaves in DIR, in a world of any size."
         )
-        return lost(bench, job, "crash", message, None, "the job ends by itself")
+        return torchrun.marked(lost(bench, job, "crash", message, None, "the job ends by itself"), job.told)
     how = "failed" if job.told["ending"] != "finished" else f"ended and left {NO_FINAL}"
     message = (
         f"{job}: the job {how}, and no worker raised an exception of its own. {end} Do every step, and leave the script "

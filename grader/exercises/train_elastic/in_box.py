@@ -23,8 +23,9 @@ from grader.ranks.lives.torchrun import (
     Nodes,
     agent,
     final,
+    first_raised,
     lines,
-    notes,
+    own_errors,
     prepared,
 )
 from grader.ranks.lives.watch import Step, Strike
@@ -193,12 +194,12 @@ def _job(
         cpu_seconds=AGENTS_CPU_SECONDS,
     )  # fmt: skip
     ending = _ending(life, [told["node"] for told in nemesis.done if told["what"] == "loss"])
-    own = [event for event in notes(str(scratch)) if event["why"] != "peer"]
+    own = own_errors(str(scratch))
     if ending == "failed" and not nemesis.done:
         raise Raised(own[0] if own else {"event": "raised", "text": "torchrun gave up on the job", "why": "ended"})
     told = {
         "ending": ending, "events": nemesis.done,
-        "raised": [": ".join(filter(None, (event["type"], event["text"]))) for event in own][:1],
+        "raised": first_raised(own),
         "logs": logs(folder), "final": final(folder / "final.pt"),
     }  # fmt: skip
     shutil.rmtree(scratch)

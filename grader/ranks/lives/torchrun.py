@@ -91,6 +91,16 @@ def notes(scratch: str) -> list[dict[str, Any]]:
     return [json.loads(path.read_text()) for path in sorted(Path(scratch).glob("note-*.json"))]
 
 
+def own_errors(scratch: str) -> list[dict[str, Any]]:
+    """Those of them that say more than that a peer was gone."""
+    return [event for event in notes(scratch) if event["why"] != "peer"]
+
+
+def first_raised(errors: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """The first of them, as judges read it: its text, and the line of the script."""
+    return next(({"text": f"{e['type']}: {e['text']}".rstrip(": "), "line": e.get("line")} for e in errors), None)
+
+
 def agent(
     functions: dict[str, Any], scratch: str, arguments: list[str], workers: int, restarts: int, endpoint: str = "",
     began: int = 1,
