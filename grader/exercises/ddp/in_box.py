@@ -63,13 +63,17 @@ def _build(make: Any, spec: dict[str, Any], values: dict[str, torch.Tensor]) -> 
         module.register_buffer("shift", torch.zeros_like(values["shift"]), persistent=False)
     for name, first in spec["tied"].items():
         module.get_submodule(name).weight = module.get_submodule(first).weight
-    with torch.no_grad():
-        for name, tensor in (*module.named_parameters(), *module.named_buffers()):
-            tensor.copy_(values[name])
+    _fill(module, values)
     for name in spec["frozen"]:
         module.get_submodule(name).requires_grad_(False)
     size = spec["bucket_bytes"]
     return module, make(module) if size is None else make(module, bucket_bytes=size)
+
+
+def _fill(module: nn.Module, values: dict[str, torch.Tensor]) -> None:
+    with torch.no_grad():
+        for name, tensor in (*module.named_parameters(), *module.named_buffers()):
+            tensor.copy_(values[name])
 
 
 def _tensors(named: Iterator[tuple[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
@@ -119,7 +123,10 @@ def train(
         model.finish_gradient_sync()
         compute(spec["marks"][2])
         found.append(_gradients(module))
-        _sgd(parameters, speed, spec["lr"], spec["momentum"])
+        if spec["lr"]:
+            _sgd(parameters, speed, spec["lr"], spec["momentum"])
+        else:
+            _fill(module, values)
     return {"gradients": found, "parameters": _tensors(module.named_parameters())}
 
 

@@ -27,7 +27,8 @@ class Job:
 
     `plans[rank]` are the layers that the rank applies, in order. `tied` names a layer's linear map by the one whose
     weight it shares; `frozen` are linear maps that are not trained. Where there is `earlier`, those are the plans of
-    all batches but the last, of one step or of several. `nested` opens a second no_sync() inside the first, around the first batch.
+    all batches but the last, of one step or of several. `nested` opens a second no_sync() inside the first, around the
+    first batch. Where `lr` is 0, every step begins with `values`, whatever was done to the parameters.
     """
 
     hidden: tuple[int, ...]
@@ -198,7 +199,7 @@ def cases(draw: Draw) -> Iterator[Case]:
     yield _case(draw, "uneven", "a depth of its own on each rank", ((0,), (0, 1), (0, 1, 2), ALL), SMALL)
     yield _case(draw, "uneven", "layers in another order on rank 1", (ALL, (3, 2, 1, 0)), SMALL)
     label, last = "layers that fewer ranks use in the second step", ((0, 1, 3), (0, 3))
-    yield _case(draw, "uneven", label, last, SMALL, steps=2, earlier=(ALL,) * 2, by="train")
+    yield _case(draw, "uneven", label, last, SMALL, steps=2, earlier=(ALL,) * 2, by="train", lr=0.0)
     one = "a layer that rank 0 alone uses, in float64"  # layer 1 fills a bucket of its own: rank 1 has none of it
     yield _case(draw, "uneven_float64", one, (ALL, (0, 2, 3)), SMALL, dtype="float64")
     label, earlier = "3 micro-batches, and layers that only the first two use", (ALL, (0, 2, 3))
@@ -227,6 +228,7 @@ def _case(
     hidden: tuple[int, ...] = HIDDEN, features: int = 16, tied: dict[str, str] | None = None,
     frozen: tuple[str, ...] = (), steps: int = 1, dtype: str = "float32", engine: str = "sim",
     earlier: tuple[tuple[int, ...], ...] = (), nested: bool = False, by: str = "train",
+    lr: float = 0.5,
 ) -> Case:  # fmt: skip
     """One training or accumulation; every rank has the same parameters and data of its own."""
     n, tied = len(plans), tied or {}
@@ -235,7 +237,7 @@ def _case(
     shape = (steps, 4, features)
     data = [draw.generator(f"{group} {label}/{rank}").normal(0, 1, (2, *shape)).astype(dtype) for rank in range(n)]
     x, y = tuple(x for x, _ in data), tuple(y for _, y in data)
-    job = Job(hidden, plans, values, x, y, tied, frozen, bucket, 0.5, 0.9, earlier, nested)
+    job = Job(hidden, plans, values, x, y, tied, frozen, bucket, lr, 0.9, earlier, nested)
     timed = group in ("budget", "no_sync")
     arguments = tuple(
         (_spec(job, rank, timed), _sent(values), Strided.of(job.x[rank]), Strided.of(job.y[rank])) for rank in range(n)
