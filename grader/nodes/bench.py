@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import random
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
@@ -13,9 +12,11 @@ from typing import Any, TypeVar
 
 from grader import tally
 from grader.lost import Lost, Unable
+from grader.nodes.actors import Turn
 from grader.nodes.boxed import Code
 from grader.nodes.boxes import Boxes, World
 from grader.nodes.explorer import Action, Explorer, Found, Model, Property
+from grader.nodes.life import Step
 from grader.nodes.locals import Locals
 from grader.nodes.plan import MOST_TRIES, Plan, Played, Prepare, minimise, play
 from grader.nodes.shown import story
@@ -97,9 +98,12 @@ class NodeBench:
 
     # ---- simulations
 
-    def play(self, plan: Plan, prepare: Prepare = lambda _: None, places: Sequence[int] = (0,)) -> Played:
-        """Carry out one plan, the nodes in a box or spread over several. Raises Lost."""
-        world = World(self._boxes, places)
+    def play(
+        self, plan: Plan, prepare: Prepare = lambda _: None, lived: list[tuple[Turn, Step]] | None = None
+    ) -> Played:
+        """Carry out one plan, the nodes in a box. `lived` gets all their turns, and what they did. Raises Lost."""
+        world = World(self._boxes)
+        world.lived = lived
         try:
             return play(plan, world, self.file, prepare)
         finally:
@@ -139,26 +143,32 @@ class NodeBench:
     def _judged(
         self, plan: Plan, again: bool, judge: Judge, prepare: Prepare
     ) -> tuple[Diagnosis | None, Story | None, dict[str, Measured]]:
-        """What is wrong, the run's story, and what was measured: which run ends first is no matter of its order. If it
-        is made again, that is done at the same time: one after the other takes twice as many requests to the box."""
-        places = ((0,), range(1, 1 + PROCESSES)) if again else ((0,),)
-        runs = self.together([partial(self.play, plan, prepare, each) for each in places])
-        with tally.collected() as noted, contextlib.closing(runs):
+        """What is wrong, the run's story, and what was measured: which run ends first is no matter of its order."""
+        lived: list[tuple[Turn, Step]] | None = [] if again else None
+        with tally.collected() as noted:
             try:
-                played = next(runs)
+                played = self.play(plan, prepare, lived)
                 wrong = judge(played)
             except Lost as lost:
                 self._broke = self._broke or lost.broke
                 return lost.diagnosis, lost.picture, noted
-            if wrong is None and again:
-                wrong = self._differs(plan, prepare, played.sim.digest, next(runs).sim.digest)
+            if wrong is None and lived is not None and not self._lives_again(lived):
+                wrong = self._differs(plan, prepare, played.sim.digest)
         return wrong, played.sim.story, noted
 
-    def _differs(self, plan: Plan, prepare: Prepare, digest: str, apart: str) -> Diagnosis | None:
-        """What is wrong where a run comes out otherwise when it is made again, with the nodes in several processes
-        (`apart`): there they can share nothing but messages. Raises Lost."""
-        if apart == digest:
-            return None
+    def _lives_again(self, lived: Sequence[tuple[Turn, Step]]) -> bool:
+        """Whether nodes do the same where they are in several processes, in which they can share nothing but messages.
+        They are given the same inputs, which takes far less than the run: nobody has to carry out what they do. Raises
+        Lost."""
+        world = World(self._boxes, range(1, 1 + PROCESSES))
+        try:
+            return world.lives_again(lived)
+        finally:
+            world.forget()
+
+    def _differs(self, plan: Plan, prepare: Prepare, digest: str) -> Diagnosis:
+        """What is wrong where nodes in several processes did something else on the inputs of a run than together in
+        one. Raises Lost."""
         if self.play(plan, prepare).sim.digest == digest:
             return self.found(
                 "sandbox_violation",

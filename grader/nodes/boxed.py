@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,8 +12,8 @@ from grader.lost import Lost
 from grader.nodes import told as told_of
 from grader.nodes.actors import Asked, Branch, named
 from grader.nodes.life import Birth, Step
-from grader.sandbox import endings
-from grader.sandbox.client import NONSENSE, Beyond, Client, Gone, Overdue, Patience, line_in, plain
+from grader.sandbox import endings, frames
+from grader.sandbox.client import NONSENSE, Beyond, Client, Gone, Moment, Overdue, Patience, line_in, plain
 from grader.sandbox.endings import Raised
 from grader.sandbox.limits import MIB, BoxLimits
 from grader.sandbox.warm import Warm
@@ -26,6 +28,9 @@ BEYOND = {
     "": "{who} had {used:g} processes and threads, and {allowed:g} are allowed.",
 }
 BOX = BoxLimits(memory_bytes=1024 * MIB)
+# of a request that may go while answers are under way: it fits in the socket, so that neither side waits for the other
+# to read
+AHEAD_BYTES = 2**16
 
 
 @dataclass(frozen=True)
@@ -75,8 +80,23 @@ class Allowance:
         return "" if self.own_seconds >= 0 else "All handlers together took too long. Do less work in a handler."
 
 
+@dataclass(eq=False)
+class Posted:
+    """What was asked in one request, the number of the first of it among all that the process was ever asked, and what
+    was answered, once it was."""
+
+    asked: list[Asked]
+    first: int
+    found: list[Step | Branch | Lost] | None = None
+
+    @property
+    def last(self) -> int:
+        return self.first + max(0, len(self.asked) - 1)
+
+
 class Boxed:
-    """Nodes in one process of a box, asked by `boxes.World`.
+    """Nodes in one process of a box, asked by `boxes.World`. Several requests may be under way, and are answered in
+    order.
 
     Raises Lost where that process is of no use any more, and from then on. Close it.
     """
@@ -88,8 +108,10 @@ class Boxed:
         self.watched, self._code, self._limits = watched, code, limits or Limits()
         self._allowance = allowance or Allowance()
         self._source = Source(code.file, code.source)
-        self._asked: list[Asked] = []  # what was posted last
-        self.blamed = 0
+        self._under_way: deque[Posted] = deque()  # what was posted and not answered yet
+        self._count = 0  # of all that was asked
+        self._trouble: Exception | None = None  # what was heard after an answer, and is no matter of that one
+        self._blamed = 0  # the number of what the process was doing when it was lost
         self.lost: Lost | None = None
         self.loaded = False  # whether there is a program that could make nodes
         self._client = Client(warm.box(1, self._limits.box), self._limits.idle_seconds, self._limits.stdout_bytes)
@@ -108,7 +130,7 @@ class Boxed:
     def _load(self) -> dict[str, str]:
         start = {"program": "nodes", "source": self._code.source, "file": self._code.file,
                  "classes": self._code.classes, "watched": self.watched}  # fmt: skip
-        self._posted = self._client.moment(0)
+        self._before = self._client.moment(0)  # when the answer before came, or the first request was posted
         self._client.post(0, start)
         problems = self._await("loaded").get("problems")
         if not isinstance(problems, dict) or not problems.keys() <= set(self._code.classes):
@@ -130,23 +152,46 @@ class Boxed:
         expected = f"class {name}(Node)"
         return Diagnosis("missing_function", f"{file}: {self.problems[name]}.", file=file, expected=expected)
 
-    def post(self, asked: Sequence[Asked], over: Sequence[str] = ()) -> None:
-        """Ask for what nodes do, and say which worlds are over. `answers` must be called next."""
-        self._asked = list(asked)
-        self._posted = self._client.moment(0)
+    def post(self, asked: Sequence[Asked], over: Sequence[str] = ()) -> Posted:
+        """Ask for what nodes do, and say which worlds are over. `answers` gives what is answered."""
+        posted = Posted(list(asked), self._count)
+        self._count += len(posted.asked)
         if self.lost is None:
-            self._client.post(0, {"asked": self._asked, "over": list(over)})
+            frame = frames.pack_message({"asked": posted.asked, "over": list(over)})
+            with contextlib.suppress(Lost):  # it is told where the answers are asked for
+                while self._under_way and len(frame) > AHEAD_BYTES:
+                    self._hear()
+        if self.lost is not None:
+            self._blamed = posted.first
+            return posted
+        if not self._under_way:
+            self._before = self._client.moment(0)
+        self._under_way.append(posted)
+        self._client.send(0, frame)
+        return posted
 
-    def answers(self) -> list[Step | Branch | Lost]:
-        """What was posted last, answered one by one: a Lost is of that one alone. Raises Lost where the process
-        is of no use any more; then `blamed` is the number of what it was doing."""
+    def answers(self, posted: Posted) -> list[Step | Branch | Lost]:
+        """What was posted, answered one by one: a Lost is of that one alone. Raises Lost where the process is of no
+        use any more; then `blamed` says what it was doing."""
+        while posted.found is None:
+            if self.lost is not None:
+                raise self.lost
+            self._hear()
+        return posted.found
+
+    def blamed(self, posted: Posted) -> int | None:
+        """Which of what was posted the process was doing when it was lost; None if that was none of it."""
+        place = self._blamed - posted.first
+        return place if 0 <= place < len(posted.asked) else None
+
+    def _hear(self) -> None:
+        """Take the answer to what was posted first. Raises Lost."""
         told = self._await("answers").get("answers")
-        self.blamed = 0
-        if not isinstance(told, list) or len(told) != len(self._asked):
-            self.lost = self._no_answer()
-            raise self.lost
+        posted = self._under_way[0]
+        if not isinstance(told, list) or len(told) != len(posted.asked):
+            raise self._no_sense(posted.first)
         found: list[Step | Branch | Lost] = []
-        for number, (asked, one) in enumerate(zip(self._asked, told, strict=True)):
+        for number, (asked, one) in enumerate(zip(posted.asked, told, strict=True)):
             try:
                 if asked[0] == "turn":
                     found.append(told_of.step(one, self.watched))
@@ -155,10 +200,13 @@ class Boxed:
                 else:
                     found.append(told_of.branch(one, self.watched))
             except NONSENSE:
-                self.blamed = number
-                self.lost = self._no_answer()
-                raise self.lost from None
-        return found
+                raise self._no_sense(posted.first + number) from None
+        posted.found = found
+        self._under_way.popleft()
+
+    def _no_sense(self, number: int) -> Lost:
+        self.lost, self._blamed = self._no_answer(), number
+        return self.lost
 
     # ---- the process
 
@@ -166,6 +214,7 @@ class Boxed:
         """Wait for the answer to what was posted. Raises Lost."""
         if self.lost is not None:
             raise self.lost
+        self._blamed = -1
         try:
             return self._answer(event)
         except Lost as lost:
@@ -174,21 +223,50 @@ class Boxed:
             self.lost = self._lost(*endings.beyond(beyond, BEYOND, who=self._who()))
         except NONSENSE:
             self.lost = self._no_answer()
-        self.blamed = min(max(0, self._client.box.number_of(0)), max(0, len(self._asked) - 1))
+        if self._blamed < 0:
+            self._blamed = self._running()
         raise self.lost
 
+    def _running(self) -> int:
+        """The number of what the process is doing: one of what is under way, if anything is."""
+        if not self._under_way:
+            return 0
+        return min(max(self._under_way[0].first, self._client.box.number_of(0)), self._under_way[-1].last)
+
+    def _message(self) -> dict[str, Any]:
+        """The next answer. What goes wrong after it was sent is kept for the one after it."""
+        if self._trouble is None:
+            try:
+                return self._client.wait(0, self._limits.patience, self._waited_since()).header
+            except (Beyond, *NONSENSE) as trouble:
+                self._trouble = trouble
+                if isinstance(trouble, Beyond):
+                    with contextlib.suppress(Beyond, *NONSENSE):
+                        self._client.hear_out(0)
+        if not self._client.inbox[0]:
+            raise self._trouble
+        return self._client.inbox[0].popleft().header
+
+    def _waited_since(self) -> Moment:
+        """From when on an answer is waited for. What we did meanwhile is no matter of the process; what it has computed
+        since the answer before is."""
+        return self._before._replace(at=self._client.moment(0).at)
+
     def _answer(self, event: str) -> dict[str, Any]:
+        since = self._client.moment(0)
         try:
-            told = self._client.wait(0, self._limits.patience, self._posted).header
+            told = self._message()
         except Gone as gone:
             text = f"The process of the nodes {endings.died(gone.status)}, in a handler of {self._who()}."
             raise self._lost("crash", text) from None
         except Overdue as overdue:
             raise self._endless(overdue) from None
         now = self._client.moment(0)
-        used_up = self._allowance.take(now.cpu - self._posted.cpu, self._posted.stood_still(now))
+        used_up = self._allowance.take(now.cpu - self._before.cpu, since.stood_still(now))
+        self._before = now
         if used_up and event != "loaded":
-            raise self._lost("timeout", f"The nodes were ended while {self._who()} was running. {used_up}")
+            asked, self._blamed = self._under_way[0].asked, self._under_way[0].last
+            raise self._lost("timeout", f"The nodes were ended while {named(asked[-1])} was running. {used_up}")
         if told.get("event") == "raised":
             error = Raised.read(told)
             place = self._source.quote(error.line)
@@ -200,8 +278,11 @@ class Boxed:
     # ---- what went wrong
 
     def _who(self) -> str:
-        number = self._client.box.number_of(0)
-        return named(self._asked[number]) if 0 <= number < len(self._asked) else "the program"
+        number = self._running()
+        for posted in self._under_way:
+            if 0 <= number - posted.first < len(posted.asked):
+                return named(posted.asked[number - posted.first])
+        return "the program"
 
     def _lost(self, kind: Kind, message: str, line: int | None = None, expected: str = "", got: str = "") -> Lost:
         return Lost.because(kind, message, file=self._code.file, line=line, expected=expected, got=got)

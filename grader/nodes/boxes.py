@@ -1,32 +1,38 @@
 """The boxes of one grading, and the worlds that live in them side by side.
 
 A node's turn is short, and asking a box for it takes longer than the turn. So checks are worked on side by side, each
-until it needs to know what its nodes do; what all of them ask for then goes to the box as one request. Nothing of it
-is seen outside: worlds share nothing, and each goes its own way from its own seed.
+until it needs to know what its nodes do; what all of them ask for then goes to the box as one request. There are two
+halves of them: while the box works for the one, we go on with the other, in turn, however long each takes. Nothing of
+it is seen outside: worlds share nothing, and each goes its own way from its own seed.
 """
 
 from __future__ import annotations
 
 import contextlib
 import contextvars
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable, Generator, Iterator, Sequence
+from itertools import islice
 from typing import Any, TypeVar
 
 from greenlet import GreenletExit, getcurrent, greenlet
 
 from grader.lost import Lost
 from grader.nodes.actors import Asked, Branch, Turn, past_asked, turn_asked
-from grader.nodes.boxed import Allowance, Boxed, Code
+from grader.nodes.boxed import Allowance, Boxed, Code, Posted
 from grader.nodes.life import Birth, Step
 from grader.sandbox.warm import BoxFailed, Warm
 from grader.verdict import Diagnosis
 
+UNDER_WAY = 2  # requests at a time: the box works for one while we work on the answers to the other
 MOST_ENDLESS = 3  # boxes that broke, after which no other is made
 RELIVED = 200  # inputs that are given again in one request
+MOST_AGAIN = 24  # inputs of one run that are given again in one request, where many runs are made again side by side
+MOST_CHARACTERS_AGAIN = 50_000  # of what nodes did on them the first time
 
 T = TypeVar("T")
 Answers = list[Any] | BaseException
+Request = tuple["World", list[tuple[int, Asked]]]
 Item = tuple[int, int]  # the number of a request, and of what is asked in it
 
 
@@ -36,6 +42,7 @@ class World:
 
     def __init__(self, boxes: Boxes, places: Sequence[int] = (0,)) -> None:
         self.watched = boxes.watched
+        self.lived: list[tuple[Turn, Step]] | None = None  # all turns and what came of them, where they are to be kept
         self._boxes, self._places = boxes, tuple(places)
         self._where: dict[str, int] = {}
         self.name = boxes.name()
@@ -46,7 +53,22 @@ class World:
         for turn in turns:
             if turn.birth is not None and (missing := self._boxes.missing(turn.birth)):
                 raise missing
-        return self._boxes.ask(self, [(self._place(turn.node), turn_asked(self.name, turn)) for turn in turns])
+        steps: list[Step] = self._boxes.ask(
+            self, [(self._place(turn.node), turn_asked(self.name, turn)) for turn in turns]
+        )
+        if self.lived is not None:
+            self.lived += zip(turns, steps, strict=True)
+        return steps
+
+    def lives_again(self, lived: Sequence[tuple[Turn, Step]]) -> bool:
+        """Give nodes, in an empty world, the inputs of a whole run once more, many at a time. Returns whether they do
+        what they did: if so, the run would be the same, message by message. Raises Lost."""
+        for some in _shares(lived):
+            turns = [turn for turn, _ in some]
+            for (_, before), step in zip(some, self.turns(turns), strict=True):
+                if step.effects != before.effects or repr(step.state) != repr(before.state):
+                    return False
+        return True
 
     def forget(self) -> None:
         self._boxes.over(self.name, self._places)
@@ -65,11 +87,45 @@ class World:
         return self._where.setdefault(node, self._places[len(self._where) % len(self._places)])
 
 
+def _shares(lived: Sequence[tuple[Turn, Step]]) -> Iterator[list[tuple[Turn, Step]]]:
+    """So many at a time as may be asked for in one request, which is neither to take long nor to tell much."""
+    some: list[tuple[Turn, Step]] = []
+    characters = 0
+    for turn, step in lived:
+        characters += sum(len(effect[2] or "") for effect in step.effects if effect[0] in ("send", "write"))
+        some.append((turn, step))
+        if len(some) >= MOST_AGAIN or characters > MOST_CHARACTERS_AGAIN:
+            yield some
+            some, characters = [], 0
+    if some:
+        yield some
+
+
 @contextlib.contextmanager
 def world(warm: Warm, code: Code, watched: tuple[str, ...] = ()) -> Iterator[World]:
     """A world in a box of its own, for one who needs no other."""
     with contextlib.closing(Boxes(warm, code, watched)) as boxes:
         yield World(boxes)
+
+
+class _Round:
+    """What some worlds ask at once, on its way to the boxes and back: `asking` are who waits for it."""
+
+    def __init__(self, requests: Sequence[Request], asking: Sequence[greenlet]) -> None:
+        self.requests, self.asking = requests, asking
+        self.answers: list[list[Any]] = [[None] * len(asked) for _, asked in requests]
+        self.failed: dict[int, BaseException] = {}
+        self.left: dict[int, list[Item]] = defaultdict(list)  # by place, what is not asked yet
+        self.posted: list[tuple[int, Boxed, Posted, list[Item]]] = []
+        for request, (_, asked) in enumerate(requests):
+            for number, (place, _) in enumerate(asked):
+                self.left[place].append((request, number))
+
+    def forget(self, one: greenlet) -> None:
+        """It waits no more: its nodes are not asked again where their box breaks."""
+        for request, other in enumerate(self.asking):
+            if other is one:
+                self.failed[request] = GreenletExit()
 
 
 class Boxes:
@@ -85,9 +141,9 @@ class Boxes:
         self._names = 0
         self._hub: greenlet | None = None  # who asks the boxes, while works are done side by side
         self._begun: list[greenlet] = []
-        self._waiting: dict[greenlet, tuple[World, list[tuple[int, Asked]]]] = {}
+        self._waiting: dict[greenlet, Request] = {}
+        self._under_way: deque[_Round] = deque()
         self._joining: dict[greenlet, list[greenlet]] = {}  # who waits for the end of which works
-        self._ended: set[greenlet] = set()  # before they had their answers
 
     # ---- worlds
 
@@ -154,7 +210,7 @@ class Boxes:
             self._hub = None
 
     def _step(self) -> None:
-        """Let everybody work who can; then ask for what all of them wait for."""
+        """Let everybody work who can; then ask for what others wait for, and go on with those who waited longest."""
         while self._begun:
             self._begun.pop(0).switch()
         for one, workers in self._joining.items():
@@ -162,13 +218,17 @@ class Boxes:
                 del self._joining[one]
                 one.switch()
                 return
-        asked, self._waiting = self._waiting, {}
-        answers = self._round(list(asked.values())) if asked else []
-        for one, answer in zip(asked, answers, strict=True):
-            if one in self._ended:
-                continue
-            one.throw(answer) if isinstance(answer, BaseException) else one.switch(answer)
-        self._ended.clear()
+        while self._waiting and len(self._under_way) < UNDER_WAY:
+            asking = len(self._waiting) + sum(len(other.asking) for other in self._under_way)
+            some = dict(islice(self._waiting.items(), -(-asking // UNDER_WAY)))
+            for one in some:
+                del self._waiting[one]
+            self._under_way.append(self._posted(list(some.values()), list(some)))
+        if self._under_way:
+            answered = self._under_way.popleft()
+            for one, answer in zip(answered.asking, self._answers(answered), strict=True):
+                if not one.dead:  # nobody has ended it meanwhile
+                    one.throw(answer) if isinstance(answer, BaseException) else one.switch(answer)
 
     def _end(self, workers: list[greenlet]) -> None:
         """Nobody wants to hear any more what comes of these works."""
@@ -177,8 +237,9 @@ class Boxes:
                 self._begun.remove(one)
             self._waiting.pop(one, None)
             self._joining.pop(one, None)
+            for asked in self._under_way:
+                asked.forget(one)
             if one:  # it has begun and not ended
-                self._ended.add(one)
                 one.parent = getcurrent()
                 one.throw(GreenletExit)
 
@@ -188,44 +249,52 @@ class Boxes:
             self._waiting[getcurrent()] = world, asked
             found: list[Any] = self._hub.switch()
             return found
-        (answers,) = self._round([(world, asked)])
+        (answers,) = self._answers(self._posted([(world, asked)]))
         if isinstance(answers, BaseException):
             raise answers
         return answers
 
-    def _round(self, requests: Sequence[tuple[World, list[tuple[int, Asked]]]]) -> list[Answers]:
-        """Ask for all that was requested, and again for what another world's trouble kept from being answered."""
-        answers: list[list[Any]] = [[None] * len(asked) for _, asked in requests]
-        failed: dict[int, BaseException] = {}
-        left: dict[int, list[Item]] = defaultdict(list)
-        for request, (_, asked) in enumerate(requests):
-            for number, (place, _) in enumerate(asked):
-                left[place].append((request, number))
-        while left:
-            posted = []
-            for place, items in left.items():
-                box = self._ready(place, {request: requests[request][0] for request, _ in items}, failed)
-                items = [item for item in items if item[0] not in failed]
-                if box is not None and items:
-                    box.post([requests[request][1][number][1] for request, number in items], self._over.pop(place, ()))
-                    posted.append((place, box, items))
-            left.clear()
-            for place, box, items in posted:
+    # ---- rounds: what is asked at once
+
+    def _posted(self, requests: Sequence[Request], asking: Sequence[greenlet] = ()) -> _Round:
+        """Ask for what these worlds want to know."""
+        made = _Round(requests, asking)
+        self._post(made)
+        return made
+
+    def _post(self, asked: _Round) -> None:
+        """Ask for all that is left of a round."""
+        for place, items in asked.left.items():
+            box = self._ready(place, {request: asked.requests[request][0] for request, _ in items}, asked.failed)
+            items = [item for item in items if item[0] not in asked.failed]
+            if box is not None and items:
+                wanted = [asked.requests[request][1][number][1] for request, number in items]
+                asked.posted.append((place, box, box.post(wanted, self._over.pop(place, ())), items))
+        asked.left.clear()
+
+    def _answers(self, asked: _Round) -> list[Answers]:
+        """What comes of a round; what another world's trouble kept from being answered is asked again."""
+        answers, failed = asked.answers, asked.failed
+        while asked.posted:
+            for place, box, posted, items in asked.posted:
                 try:
-                    told = box.answers()
+                    told = box.answers(posted)
                 except Lost as lost:
-                    blamed = {items[min(box.blamed, len(items) - 1)][0]}
+                    number = box.blamed(posted)
+                    blamed = set() if number is None else {items[number][0]}
                     if lost.diagnosis.kind == "sandbox_violation":  # whose doing it was is not to be known
                         blamed = {request for request, _ in items}
                     failed.update((request, Lost(lost.diagnosis, broke=True)) for request in blamed)
-                    left[place] = [item for item in items if item[0] not in blamed]
+                    asked.left[place] = [item for item in items if item[0] not in blamed]
                     continue
                 for (request, number), answer in zip(items, told, strict=True):
                     if isinstance(answer, Lost):
                         failed.setdefault(request, answer)
                     answers[request][number] = answer
-        for request, (world, asked) in enumerate(requests):
-            for place, one in asked if request not in failed else ():
+            asked.posted.clear()
+            self._post(asked)
+        for request, (world, wanted) in enumerate(asked.requests):
+            for place, one in wanted if request not in failed else ():
                 world.past[place].append(one)
         return [failed.get(request, found) for request, found in enumerate(answers)]
 
@@ -258,8 +327,7 @@ class Boxes:
         world.home[place] = box
         past = world.past[place]
         for begin in range(0, len(past), RELIVED):
-            box.post(past[begin : begin + RELIVED])
-            box.answers()
+            box.answers(box.post(past[begin : begin + RELIVED]))
 
     # ---- boxes
 

@@ -34,13 +34,15 @@ def serve(start: dict[str, Any], channel: frames.Channel) -> int:
     problems = {name: why for name in start["classes"] if (why := problem(module, name))}
     channel.post({"event": "loaded", "problems": problems})
     worlds = _Worlds(space, tuple(start["watched"]))
+    count = 0  # of all that was asked: a request may come while the one before is answered
     while (message := channel.next()) is not None:
         asked = message.header
         for world in asked["over"]:
             worlds.forget(world)
         answers = []
-        for number, one in enumerate(asked["asked"]):
-            struct.pack_into("<q", running, 0, number)
+        for one in asked["asked"]:
+            struct.pack_into("<q", running, 0, count)
+            count += 1
             answers.append(worlds.turn(*one[1:]) if one[0] == "turn" else worlds.branch(*one[1:]))
         channel.post({"event": "answers", "answers": answers})
         sys.stdout.flush()

@@ -173,9 +173,13 @@ class Client:
 
     def post(self, number: int, header: dict[str, Any], blob: bytes = b"") -> None:
         """Send a process a message. Nothing where it ended: the keeper says how."""
+        self.send(number, frames.pack_message(header, blob))
+
+    def send(self, number: int, frame: bytes) -> None:
+        """Send a process a message that is packed already."""
         self.received = 0
         with contextlib.suppress(OSError):
-            self.box.frames[number].sendall(frames.pack_message(header, blob))
+            self.box.frames[number].sendall(frame)
 
     def end(self, number: int) -> None:
         """Kill one process; the others go on."""
@@ -321,10 +325,14 @@ class Client:
             self._carried.append(told)
         elif "status" in told:
             number = told["rank"]
-            while self._feed_now(number):
-                pass
+            self.hear_out(number)
             self.status[number] = told["status"]
             self.last_news = time.monotonic()
+
+    def hear_out(self, number: int) -> None:
+        """Take all that a process has sent up to now, as far as it is there. Raises what `read` raises."""
+        while self._feed_now(number):
+            pass
 
     def _feed_now(self, number: int) -> bool:
         """Take what a process sent before it ended; a child of it may hold the other end.
