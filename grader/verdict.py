@@ -84,13 +84,28 @@ class Measured:
     of: str = ""
 
 
+class _Drawn:
+    """A picture, or a function that draws it, which is called when somebody looks: most pictures nobody looks at."""
+
+    def __get__(self, result: Any, kind: type) -> Any:
+        if result is None:
+            return self
+        found = result.__dict__["diagram"]
+        if callable(found):
+            found = result.__dict__["diagram"] = found()
+        return found
+
+    def __set__(self, result: Any, found: Any) -> None:
+        result.__dict__["diagram"] = None if found is self else found
+
+
 @dataclass(frozen=True)
 class CheckResult:
     """One check's points, and where they were lost, why.
 
-    `diagram` is the picture (SVG text) of the run that decided, `output` what the ranks printed in it; both are for
-    people and stay out of the JSON. `schedule` is the run that was wrong, to be kept as a file and played again.
-    `measured` are the numbers of a check that passed.
+    `diagram` is the picture (SVG text) of the run that decided; given as a function, it is drawn once somebody looks.
+    `output` is what the ranks printed in it; both are for people and stay out of the JSON. `schedule` is the run that
+    was wrong, to be kept as a file and played again. `measured` are the numbers of a check that passed.
     """
 
     name: str
@@ -99,7 +114,7 @@ class CheckResult:
     max_points: float
     status: Status
     diagnosis: Diagnosis | None = None
-    diagram: str | None = field(default=None, repr=False)
+    diagram: str | None = field(default=_Drawn(), repr=False)  # type: ignore[arg-type]
     output: str = field(default="", repr=False)
     schedule: dict[str, Any] | None = field(default=None, repr=False)
     measured: tuple[Measured, ...] = ()

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from grader.nodes.fingerprint import fingerprint
 from grader.nodes.life import Birth, Life, Step
 from grader.nodes.node import Node
 
 
-@dataclass(frozen=True)
-class Turn:
+class Turn(NamedTuple):
     """One input for one node, at `now` of its own clock. With `birth` it begins a life with it."""
 
     node: str

@@ -153,7 +153,7 @@ class NodeBench:
                 self._broke = self._broke or lost.broke
                 return lost.diagnosis, lost.picture, noted
             if wrong is None and lived is not None and not self._lives_again(lived):
-                wrong = self._differs(plan, prepare, played.sim.digest)
+                wrong = self._differs(plan, prepare, lived)
         return wrong, played.sim.story, noted
 
     def _lives_again(self, lived: Sequence[tuple[Turn, Step]]) -> bool:
@@ -166,10 +166,12 @@ class NodeBench:
         finally:
             world.forget()
 
-    def _differs(self, plan: Plan, prepare: Prepare, digest: str) -> Diagnosis:
+    def _differs(self, plan: Plan, prepare: Prepare, lived: Sequence[tuple[Turn, Step]]) -> Diagnosis:
         """What is wrong where nodes in several processes did something else on the inputs of a run than together in
         one. Raises Lost."""
-        if self.play(plan, prepare).sim.digest == digest:
+        again: list[tuple[Turn, Step]] = []
+        self.play(plan, prepare, again)
+        if [(turn.node, repr(step)) for turn, step in lived] == [(turn.node, repr(step)) for turn, step in again]:
             return self.found(
                 "sandbox_violation",
                 "The same run gave another result when the nodes were in different processes, so the nodes share "

@@ -7,7 +7,6 @@ and is asked of them together.
 
 from __future__ import annotations
 
-import hashlib
 import heapq
 import json
 import random
@@ -25,6 +24,7 @@ from grader.verdict import Diagnosis
 
 MOST_EVENTS = 400_000
 MOST_CHARACTERS = 2**27  # of all messages and writes of one run, which are kept for its picture
+MOST_KEPT = 2**11  # characters of a message whose text is kept, for those who look for something in it
 LATER = 0.01  # seconds after which a slow timer is looked at again
 
 
@@ -96,7 +96,6 @@ class Simulation:
         self._queue: list[tuple[float, int, str, Any]] = []
         self._texts: dict[int, str] = {}  # of messages under way, by the number of their arrival
         self._numbers = 0
-        self._digest = hashlib.blake2b(digest_size=16)
         self.events = 0
         self._stop = False
         actors.forget()
@@ -252,11 +251,6 @@ class Simulation:
                 story.faults.append(Fault("down", place.down_since, self.time, ((name,),)))
         return story
 
-    @property
-    def digest(self) -> str:
-        """A short text of all that nodes did up to now: equal for equal runs."""
-        return self._digest.hexdigest()
-
     def _next(self, until: float) -> None:
         """Do what is next: an event of ours, or what several nodes do within the least delay."""
         time = self._queue[0][0]
@@ -328,7 +322,6 @@ class Simulation:
                 text = f"The run was ended after {self.most_events:,} events. Check that messages and timers do not "
                 text += "cause others forever."
                 raise Lost(Diagnosis("timeout", text, file=self.file))
-            self._digest.update(_bytes(turn.node, step))
             self._carry_out(turn, step)
 
     def _carry_out(self, turn: Turn, step: Step) -> None:
@@ -394,6 +387,8 @@ class Simulation:
     def _send(self, src: str, dst: str, text: str, line: int | None) -> Sent:
         body = _known(text) if len(text) <= SHORT_TEXT and dst in self.places else json.loads(text)
         message = Sent(len(self.story.sent), src, dst, body, self.time, line, order=self._order())
+        if len(text) <= MOST_KEPT and "\\" not in text:
+            message.text = text
         self.story.sent.append(message)
         if dst not in self.places:
             if dst in self.clients:
@@ -432,12 +427,6 @@ class Simulation:
 
 
 _known: Callable[[str], dict[str, Any]] = lru_cache(maxsize=4096)(json.loads)  # of messages that nobody changes
-
-
-def _bytes(node: str, step: Step) -> bytes:
-    """All that a node did, for a digest: no other step is the same. Not as JSON: most of it is JSON already, and it
-    takes long to write that as JSON again."""
-    return repr([node, step.effects, step.state]).encode()
 
 
 def messages_between(story: Story, nodes: Iterable[str]) -> list[Sent]:

@@ -16,15 +16,17 @@ DEEPEST = 100  # levels of lists and objects in one message: what judges and pic
 def step(told: Any, watched: tuple[str, ...]) -> Step:
     """A step as it was told, if it can be one. Raises one of NONSENSE."""
     effects, raised, state = told
-    if not all(_possible(effect) for effect in effects):
-        raise ValueError
+    for effect in effects:
+        if not _possible(effect):
+            raise ValueError
     if raised is not None:
         line = raised["line"] if isinstance(raised["line"], int) else None
         raised = {"type": plain(raised["type"])[:100], "text": plain(raised["text"]), "line": line}
     if not isinstance(state, dict) or not state.keys() <= set(watched):
         raise ValueError
-    if not all(value is None or isinstance(value, (bool, int, float, str)) for value in state.values()):
-        raise ValueError
+    for value in state.values():
+        if value is not None and not isinstance(value, (bool, int, float, str)):
+            raise ValueError
     return Step(effects, raised, state)
 
 
@@ -38,20 +40,20 @@ def branch(told: Any, watched: tuple[str, ...]) -> Branch:
 
 def _possible(effect: Any) -> bool:
     """Whether a node can have done this."""
-    kind, *rest = effect
-    line = rest[-1]
+    kind, line = effect[0], effect[-1]
     if line is not None and not isinstance(line, int):
         return False
-    match kind, rest[:-1]:
-        case "send", [str(), str(text)]:
-            return _known_body(text) if len(text) <= SHORT_TEXT else _is_body(text)
-        case "write", [str(), None] | [str(), str()]:
-            return True
-        case "timer", [str(), float(after) | int(after)]:
-            return 0 <= after < 1e9
-        case "cancel", [str()]:
-            return True
-    return False
+    if kind == "cancel":
+        _, name, _ = effect
+        return isinstance(name, str)
+    _, what, more, _ = effect
+    if not isinstance(what, str):
+        return False
+    if kind == "send":
+        return isinstance(more, str) and (_known_body(more) if len(more) <= SHORT_TEXT else _is_body(more))
+    if kind == "timer":
+        return isinstance(more, (int, float)) and 0 <= more < 1e9
+    return bool(kind == "write") and (more is None or isinstance(more, str))
 
 
 def _is_body(text: str) -> bool:

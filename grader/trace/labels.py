@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import lru_cache
 
 _NARROW, _WIDE = set("iIl.,:;|!'()[]{}ftj -/"), set("mwMW@%—→≠µ")
 Box = tuple[float, float, float, float]  # left, top, right, bottom
@@ -13,7 +14,12 @@ _CELL = 48.0  # obstacles are looked up by squares of this size
 
 def width(text: str, size: float) -> float:
     """About how wide `text` is in a sans-serif face of `size` pixels; rather too wide than too narrow."""
-    return sum(_units(c) for c in text) * size
+    return _ems(text) * size
+
+
+@lru_cache(maxsize=4096)
+def _ems(text: str) -> float:
+    return sum(_units(c) for c in text)
 
 
 def _units(c: str) -> float:

@@ -30,7 +30,8 @@ class Sent:
     fate: Fate = "in flight"
     copy: bool = False  # a duplicate that the network made
     order: int = 0  # among what one node did in one moment
-    _text: str = field(default="", init=False, repr=False, compare=False)  # of the body, once somebody looked into it
+    # of the body, where it is known; if it has escapes, it must be as json.dumps writes them
+    text: str = field(default="", init=False, repr=False, compare=False)
 
     @property
     def type(self) -> str:
@@ -38,9 +39,9 @@ class Sent:
 
     def holds(self, value: str) -> bool:
         """Whether the text of the message holds this, in whatever field."""
-        if not self._text:
-            self._text = json.dumps(self.body)
-        return value in self._text
+        if not self.text:
+            self.text = json.dumps(self.body)
+        return value in self.text
 
 
 @dataclass(frozen=True)

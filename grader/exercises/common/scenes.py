@@ -117,16 +117,19 @@ class Staged:
     def _route(self, message: Sent) -> list[float] | None:
         for look in self.seen:
             look(message)
-        if any(rule(message) for rule in self.dropped.values()):
-            return []
+        for rule in self.dropped.values():
+            if rule(message):
+                return []
         for name, rule in self.held.items():
             if rule(message):
                 self.kept.setdefault(name, []).append(message)
                 return []
-        if any(rule(message) for rule in self.hurried.values()):
-            return [FAST]
-        if any(rule(message) for rule in self.slowed.values()):
-            return [SLOW]
+        for rule in self.hurried.values():
+            if rule(message):
+                return [FAST]
+        for rule in self.slowed.values():
+            if rule(message):
+                return [SLOW]
         return None
 
     def let_go(self, name: str, also: Rule = lambda _: True) -> None:
