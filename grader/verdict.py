@@ -114,7 +114,7 @@ class CheckResult:
     max_points: float
     status: Status
     diagnosis: Diagnosis | None = None
-    diagram: str | None = field(default=_Drawn(), repr=False)  # type: ignore[arg-type]
+    diagram: str | None = field(default=_Drawn(), repr=False)  # type: ignore[assignment]
     output: str = field(default="", repr=False)
     schedule: dict[str, Any] | None = field(default=None, repr=False)
     measured: tuple[Measured, ...] = ()

@@ -213,7 +213,7 @@ class Simulation:
         self._cuts.clear()
 
     def is_cut(self, src: str, dst: str) -> bool:
-        return any((src, dst) in links for links, _ in self._cuts)
+        return bool(self._cuts) and any((src, dst) in links for links, _ in self._cuts)
 
     def up(self) -> list[str]:
         """The nodes that are up."""

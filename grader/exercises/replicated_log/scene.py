@@ -137,10 +137,11 @@ class Logs(Staged):
 
     def answering(self, message: Sent) -> bool:
         """Whether this is sent in the step that handles a message from whom it is for."""
-        return any(
-            sent.src == message.dst and sent.dst == message.src and sent.arrived == self.sim.time
-            for sent in self.sim.story.sent[-300:]
-        )
+        now, src, dst = self.sim.time, message.dst, message.src
+        for sent in reversed(self.sim.story.sent[-300:]):
+            if sent.arrived == now and sent.src == src and sent.dst == dst:
+                return True
+        return False
 
     def holding(self, message: str, *dst: str) -> Rule:
         """Messages between nodes that hold this; with `dst`, to these nodes only."""
