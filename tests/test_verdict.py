@@ -57,6 +57,21 @@ def test_a_check_cannot_pass_with_a_diagnosis_nor_fail_with_points() -> None:
         CheckResult("a", "A", 1, 1, "fail", FOUND)
 
 
+def test_a_picture_is_drawn_once_and_only_if_somebody_looks() -> None:
+    drawn: list[str] = []
+
+    def draw() -> str:
+        drawn.append("<svg/>")
+        return drawn[-1]
+
+    check = CheckResult("a", "A", 1, 1, "pass", diagram=draw)  # type: ignore[arg-type]
+    check.to_json()
+    assert not drawn
+    assert (check.diagram, check.diagram) == ("<svg/>", "<svg/>")
+    assert len(drawn) == 1
+    assert CheckResult("a", "A", 1, 1, "pass").diagram is None
+
+
 def test_a_kind_that_is_not_in_the_list_is_refused() -> None:
     with pytest.raises(ValueError, match="unknown kind"):
         Diagnosis("too_bad", "no")  # type: ignore[arg-type]

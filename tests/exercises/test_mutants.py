@@ -82,6 +82,8 @@ def test_a_wrong_submission_is_caught_by_its_check_for_its_reason(
     lost_by = [(check.name, lost.get(check.name)) for check in exercise.checks]
     kind = found.kind if found else "not caught"
     record_property(PROPERTY, Row(each.exercise, each.name, each.check, kind, lost_by).to_json())
+    drawn = verdict.check(each.check).diagram
+    assert drawn is None or drawn.startswith("<svg")
     assert not verdicts.missed(each, verdict), f"{each.bug}\n{verdicts.missed(each, verdict)}\n{told(verdict)}"
 
 
@@ -102,6 +104,7 @@ def test_a_right_submission_has_full_marks(name: str, each: str, engines: Engine
     verdict = grade(find(name), verdicts.handed_in(name, each), engines, verdicts.SEED)
     assert verdict.passed, told(verdict)
     assert verdict.points == verdict.max_points, told(verdict)
+    assert all(check.diagram is None or check.diagram.startswith("<svg") for check in verdict.checks)
     for number in (each for check in verdict.checks for each in check.measured):
         least, most = sorted((number.yours, number.bound), reverse=number.at_least)
         assert least == number.yours or math.isclose(least, most), f"{number}: points for what is not allowed"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import Iterator
 from functools import partial
 
@@ -11,9 +12,10 @@ from often import often
 
 from grader.grading import grade, only
 from grader.lost import Lost
-from grader.nodes.boxed import Code
+from grader.nodes.boxed import Boxed, Code
 from grader.nodes.boxes import Boxes, World
 from grader.nodes.clients import Ask
+from grader.nodes.life import Birth, Step
 from grader.nodes.plan import Plan, play
 from grader.nodes.sim import cluster
 from grader.ranks.engines import Engines
@@ -35,7 +37,7 @@ class S(Node):
             os.write(3, b"x" * 100)
         self.count += 1
         self.disk["count"] = self.count
-        self.reply(body, {"type": "x", "value": [self.count, self.random.random()]})
+        self.reply(body, {"type": "x", "value": [self.count, self.random.random()], "more": body.get("more")})
 """
 
 
@@ -140,3 +142,60 @@ def test_what_nobody_waits_for_any_more_is_ended(boxes: Boxes) -> None:
     first, other = boxes.together([first_of_some, partial(told, boxes, 3)])
     assert (first, other) == (told(boxes, 0, ("x",) * 3), told(boxes, 3))
     assert ended == [1, 2]
+
+
+@pytest.fixture
+def box(engines: Engines) -> Iterator[Boxed]:
+    made = Boxed(engines.warm, Code(SOURCE, "mine.py", ("S",)))
+    with contextlib.closing(made):
+        made.answers(made.post([turn("n1", ["start"], born=True), turn("n2", ["start"], born=True)]))
+        yield made
+
+
+def turn(node: str, what: list[object], born: bool = False) -> list[object]:
+    return ["turn", "w", node, what, 0.0, Birth("S", node, ()).to_json() if born else None]
+
+
+def message(node: str, kind: str, more: str = "") -> list[object]:
+    return turn(node, ["message", "c1", json.dumps({"type": kind, "more": more})])
+
+
+def test_a_process_that_ends_takes_back_no_answer_and_only_who_ended_it_is_blamed(box: Boxed) -> None:
+    first = box.post([message("n1", "x"), message("n2", "x")])
+    second = box.post([message("n1", "x"), message("n2", "end")])
+    third = box.post([message("n1", "x")])
+    assert len(box.answers(first)) == 2
+    for _ in range(2):
+        with pytest.raises(Lost, match="in a handler of n2"):
+            box.answers(second)
+    with pytest.raises(Lost):
+        box.answers(third)
+    assert (box.blamed(first), box.blamed(second), box.blamed(third)) == (None, 1, None)
+    assert len(box.answers(first)) == 2
+
+
+def test_what_is_asked_ahead_and_what_is_answered_may_both_be_long(box: Boxed) -> None:
+    """More than sockets hold: neither side may wait for the other to read."""
+    handed = [box.post([message(node, "echo", "x" * 2**19)]) for node in ("n1", "n2", "n1")]
+    for posted in reversed(handed):
+        (step,) = box.answers(posted)
+        assert isinstance(step, Step)
+        assert len(step.effects[-1][2]) > 2**19
+
+
+def test_answers_do_not_depend_on_which_half_is_asked_first(boxes: Boxes) -> None:
+    alone = [told(boxes, seed, ("x",) * (3 * seed + 1)) for seed in range(7)]
+    assert list(boxes.together([partial(told, boxes, seed, ("x",) * (3 * seed + 1)) for seed in range(7)])) == alone
+    assert not boxes._under_way
+
+
+def test_a_world_that_is_ended_while_it_is_asked_is_not_asked_again(boxes: Boxes) -> None:
+    """Its box breaks just then; nodes that live no more would break the next one, too."""
+    alone = told(boxes, 3)
+
+    def first_of_some() -> object:
+        return next(boxes.together([partial(told, boxes, 0, ("x",)), *(partial(told, boxes, 1) for _ in range(4))]))
+
+    found = boxes.together([first_of_some, partial(told, boxes, 7, ("x", "x", "x", "end")), partial(told, boxes, 3)])
+    first, broken, other = found
+    assert (first, broken, other) == (told(boxes, 0, ("x",)), "crash", alone)
