@@ -9,7 +9,7 @@ import pytest
 from grader.exercise import Draw
 from grader.exercises.speculative_decoding.cases import GRIDS, Text
 from grader.exercises.speculative_decoding.runs import Call, Round, rounds
-from grader.exercises.speculative_decoding.tables import RIGHT, SAME, Table, tables, telling
+from grader.exercises.speculative_decoding.tables import CONTEXTS, RIGHT, SAME, Table, tables, telling
 
 
 @pytest.mark.parametrize("grid", GRIDS, ids=lambda grid: "L = {}, k = {}, {} new".format(*grid))
@@ -25,6 +25,19 @@ def test_every_mistake_shows_in_some_table_and_the_right_way_in_none(
         assert each.rounds() == each.rounds(replace(RIGHT, short=True))
     for way in telling(levels, k, new):
         assert any(each.written(way) != each.right() for each in found), way
+
+
+@pytest.mark.parametrize("grid", [grid for grid in GRIDS if 1 < grid[2] <= grid[1]], ids=str)
+@pytest.mark.parametrize("seed", range(1, 7))
+def test_a_draft_that_misses_a_part_of_its_context_is_refused_more_often_whatever_the_seed(
+    grid: tuple[int, int, int, int], seed: int
+) -> None:
+    levels, k, new, count = grid
+    found = tables(Draw(seed), levels, k, new, count)
+    for way in CONTEXTS:
+        assert all(each.written(way) == each.right() for each in found)
+        assert all(each.rounds(way) >= each.rounds() for each in found)
+        assert k > new or any(each.rounds(way) > each.rounds() for each in found)
 
 
 def test_a_table_gives_what_can_be_worked_out_by_hand() -> None:

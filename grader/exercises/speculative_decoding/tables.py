@@ -30,7 +30,8 @@ class Way:
     where p > 0 (possible), or all. refused: whence the token after a refusal. row, bonus: how many rows behind the right one p is looked up for a
     draft, and for the token after all drafts ("draft": drawn from the draft's row). greedy: drafts are the likeliest
     tokens. blind: every draft of a round is drawn from the row after the context, but judged by its own. goes_on: drafts behind a refused one
-    are judged, too. short: no more drafts than tokens are missing but one.
+    are judged, too. short: no more drafts than tokens are missing but one. sees: how much of its context draft is
+    called with (all, all but the last token, the last token).
     """
 
     accept: str = "ratio"
@@ -41,11 +42,16 @@ class Way:
     blind: bool = False
     goes_on: bool = False
     short: bool = False
+    sees: str = "all"
 
 
 RIGHT = Way()
 SEVERAL = ("product", "one number", "first q")  # of `accept`: what a single draft does not show
 SAME = Way(accept="p")  # accepts a draft as often as the target draws the same token
+CONTEXTS = (
+    Way(sees="all but the last"),
+    Way(sees="the last"),
+)  # which change no output, but how often drafts are refused
 MISTAKES = {  # what the outputs are distributed like, and what to do
     Way(accept="greater"): ("a draft is accepted exactly where p > q", "Accept it with probability min(1, p[x] / q[x])."),
     Way(accept="at_least"): ("a draft is accepted exactly where p >= q", "Accept it with probability min(1, p[x] / q[x])."),
@@ -151,7 +157,15 @@ class Table:
         """The row after a continuation of the prompt, or the one `back` tokens before it. See `in_box` for those of
         contexts that are none."""
         whole = (*self.prompt, *after)
-        context = whole[: len(whole) - back]
+        return self._after(of, whole[: len(whole) - back])
+
+    def _drawn_from(self, after: Tokens, way: Way) -> Row:
+        """The row that the draft after `after` is drawn from."""
+        whole = (*self.prompt, *after)
+        seen = {"all": whole, "all but the last": whole[:-1] or whole, "the last": whole[-1:]}[way.sees]
+        return self._after(self.draft, seen)
+
+    def _after(self, of: dict[Tokens, Row], context: Tokens) -> Row:
         known = of.get(context[len(self.prompt) :]) if len(context) >= len(self.prompt) else None
         if known is None:
             number = zlib.crc32(",".join(map(str, context)).encode()) % len(of)
@@ -185,7 +199,7 @@ class Table:
             for at, x in enumerate(drafted):
                 context = (*before, *drafted[:at])
                 p = self.row(self.target, (*context, x) if way.row > 0 else context, max(0, -way.row))
-                q = self.row(self.draft, context)
+                q = self._drawn_from(context, way)
                 product *= p[x] / q[x] if q[x] else 1.0
                 divisor = first[x] if way.accept == "first q" else q[x]
                 accepted = self._chance(way.accept, p[x], divisor, product, least)
@@ -210,7 +224,7 @@ class Table:
         for _ in range(drafts):
             longer: Spread = {}
             for tokens, mass in found.items():
-                q = self.row(self.draft, before if way.blind else (*before, *tokens))
+                q = self._drawn_from(before if way.blind else (*before, *tokens), way)
                 for x, share in enumerate(_likeliest(q) if way.greedy else self._picked(q)):
                     _add(longer, (*tokens, x), mass * share)
             found = longer
@@ -300,7 +314,9 @@ def tables(draw: Draw, levels: int, k: int, new: int, count: int) -> list[Table]
 
 def _told_apart(found: Sequence[Table]) -> bool:
     levels, k, new = found[0].levels, found[0].k, found[0].new
-    if new == k > 1 and all(each.rounds(SAME) == each.rounds() for each in found):
+    if 1 < new <= k and any(each.rounds(way) < each.rounds() for way in CONTEXTS for each in found):
+        return False  # which draft rows it calls up must not be luck that makes up for a wrong context
+    if new == k > 1 and any(all(each.rounds(way) == each.rounds() for each in found) for way in (SAME, *CONTEXTS)):
         return False
     right = [each.right() for each in found]
     return all(
@@ -360,6 +376,7 @@ def _more(p: Row, q: Row) -> list[int]:
     return [a - b for a, b in zip(p, q, strict=True) if a > b]
 
 
+@cache
 def _on_the_grid(p: Row, q: Row, levels: int) -> bool:
     ratios = all(b == 0 or a >= b or a * levels % b == 0 for a, b in zip(p, q, strict=True))
     return ratios and all(part * levels % sum(_more(p, q)) == 0 for part in _more(p, q))
