@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -33,6 +34,10 @@ HOUR = 3600
 # exceptions that a program may owe to its box
 OF_A_BOX = ("EOFError", "FileNotFoundError", "ModuleNotFoundError", "NotADirectoryError", "gaierror", "URLError",
             "OSError", "ConnectionError", "ConnectionRefusedError")  # fmt: skip
+# what has torch import all of torch._dynamo when it is first used, which takes each rank a second
+USES_DYNAMO = re.compile(
+    r"\boptim\b|\bnn\.parallel\b|\bdistributed\.(fsdp|tensor|pipelining|checkpoint|_composable)\b|\bfunctional_collectives\b"
+)
 UNSEEN_BYTES = 2**16  # of a rank: what gloo and its store send on top of what is recorded is less
 
 
@@ -199,6 +204,7 @@ def run(engines: Engines, wanted: Wanted) -> Ran:
     program = Program(
         wanted.submission.source, wanted.submission.name, (Function(wanted.function),), own_group=True, watched=True,
         place=wanted.place, flops=on.sustained if on else 0.0,
+        imported=("torch._dynamo",) if USES_DYNAMO.search(wanted.submission.source) else (),
     )  # fmt: skip
     seed = random.SystemRandom().randrange(2**31) if wanted.seed is None else wanted.seed
     calls = [Call(wanted.arguments or ((),) * wanted.ranks)]

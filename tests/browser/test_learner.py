@@ -63,12 +63,12 @@ def test_a_chapter_runs_all_its_cells(lab: Lab, page: Page, chapter: str) -> Non
         drawn.nth(number).scroll_into_view_if_needed()
         picture(page, f"{chapter}-picture-{number + 1}")
     jupyter.menu(page, "Settings", "Theme", "JupyterLab Dark")
-    expect(page.locator("body")).to_have_attribute("data-jp-theme-light", "false")
-    expect(page.locator("#jupyterlab-splash")).to_have_count(0)
+    expect(page.locator("body")).to_have_attribute("data-jp-theme-light", "false", timeout=MINUTES)
+    expect(page.locator("#jupyterlab-splash")).to_have_count(0, timeout=MINUTES)
     drawn.first.scroll_into_view_if_needed()
     picture(page, f"{chapter}-dark")
     jupyter.menu(page, "Settings", "Theme", "JupyterLab Light")
-    expect(page.locator("body")).to_have_attribute("data-jp-theme-light", "true")
+    expect(page.locator("body")).to_have_attribute("data-jp-theme-light", "true", timeout=MINUTES)
 
 
 def test_an_exercise_is_started_in_a_terminal_of_the_lab(lab: Lab, page: Page) -> None:

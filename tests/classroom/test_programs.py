@@ -105,6 +105,11 @@ PROGRAMS: dict[str, tuple[dict[str, str], str, tuple[str, ...], str | list[str]]
          "pkg/beside.py": "word = open('pkg/word.txt').read()", "pkg/word.txt": "ja"},
         "-m pkg.p", ("-x", "1"), ["ja ja ['-x', '1'] pkg\n"] * 2,
     ),
+    "what takes a second to import is there before a program that uses it": (
+        {"p.py": START + "print('torch._dynamo' in sys.modules)\n"
+                         "from torch.nn.parallel import DistributedDataParallel\n"},
+        "p.py", (), ["True\n"] * 2,
+    ),
     "a function, with a module beside it": (
         {"p.py": "import tools\ndef f():\n    print(tools.word, __name__)\n", "tools.py": "word = 'ja'"},
         "p.py:f", (), ["ja submission\n"] * 2,

@@ -15,6 +15,7 @@ import contextlib
 import logging
 import os
 import re
+import shlex
 import shutil
 import signal
 import sys
@@ -31,9 +32,17 @@ from grader.submission import BadRequest
 
 WRAPPER = """#!/bin/bash
 # the runtime of the wheel has no incubator modules; what Java says goes into a file, not into the notebook
-args=()
-for each in "$@"; do [ "$each" = --add-modules=jdk.incubator.vector ] || args+=("$each"); done
-exec "{java}" "${{args[@]}}" 2>> "{log}"
+args=() cached=()
+case " $* " in *" org.apache.spark.deploy.SparkSubmit "*|*" org.apache.spark.executor."*) cached=({cached});; esac
+for each in "$@"; do
+  case "$each" in
+    --add-modules=jdk.incubator.vector) ;;
+    --add-opens=*) [ ${{#cached[@]}} != 0 ] || args+=("$each");;
+    */jars/\\*) if [ ${{#cached[@]}} != 0 ]; then args+=("{jars}"); else args+=("$each"); fi;;
+    *) args+=("$each");;
+  esac
+done
+exec "{java}" "${{cached[@]}}" "${{args[@]}}" 2>> "{log}"
 """
 SETTINGS = {
     "spark.driver.memory": "512m",
@@ -231,7 +240,20 @@ def _environment() -> None:
     assert found is not None  # else it would be missing
     program = _folder("java") / "bin" / "java"
     program.parent.mkdir(exist_ok=True)
-    program.write_text(WRAPPER.format(java=found.program, log=_home() / "java.log"))
+    program.write_text(WRAPPER.format(java=found.program, log=_home() / "java.log", **_from_cache()))
     program.chmod(0o755)
     os.environ.update(JAVA_HOME=str(program.parent.parent), SPARK_LOCAL_IP="127.0.0.1", PYSPARK_PYTHON=sys.executable)
+    os.environ["SPARK_LAUNCHER_OPTS"] = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"  # of the JVM that reads the settings
     os.environ.pop("SPARK_HOME", None)
+
+
+def _from_cache() -> dict[str, str]:
+    """The options with which drivers and executors start from the graders' cache of loaded classes, if it is there.
+
+    Java takes the cache only if the jars and the opened packages are those with which it was made.
+    """
+    cache, home = java.archive(), java.spark_home()
+    if cache is None or home is None or not cache.exists():
+        return {"cached": "", "jars": ""}
+    options = [f"-XX:AOTCache={cache}", "-Xlog:disable", "-Djdk.reflect.useDirectMethodHandle=false", *java.opened()]
+    return {"cached": shlex.join(options), "jars": java.jars(home)}

@@ -87,18 +87,27 @@ def missing() -> str:
     return ""
 
 
+def jars(home: Path) -> str:
+    """The class path of a JVM that runs Spark: always in the same order, otherwise Java refuses the archive."""
+    return os.pathsep.join(sorted(map(str, (home / "jars").glob("*.jar"))))
+
+
+def opened() -> list[str]:
+    """The options that open to Spark what it needs of the JDK."""
+    return [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in OPENED]
+
+
 def command(folder: str, conf: dict[str, str], more: Sequence[str] = ()) -> list[str]:
     """The command line of a JVM that opens a gateway for Python and waits. It keeps what it writes in `folder`."""
     java, home = find(), spark_home()
     if java is None or home is None:
         raise RuntimeError(missing())
-    jars = os.pathsep.join(sorted(map(str, (home / "jars").glob("*.jar"))))
     settings = {"spark.master": "local[2]", "spark.ui.enabled": "false", "spark.local.dir": folder, **conf}
     return [
-        java.program, "-cp", jars, f"-Xmx{HEAP_MIB}m", "-Xss4m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
+        java.program, "-cp", jars(home), f"-Xmx{HEAP_MIB}m", "-Xss4m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
         "-XX:-UsePerfData", "-XX:+IgnoreUnrecognizedVMOptions", "--enable-native-access=ALL-UNNAMED",
         "--sun-misc-unsafe-memory-access=allow",
-        *(f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in OPENED), "-Xlog:disable",
+        *opened(), "-Xlog:disable",
         "-Djdk.reflect.useDirectMethodHandle=false", "-Dio.netty.tryReflectionSetAccessible=true",
         f"-Djava.io.tmpdir={folder}", *more, "org.apache.spark.deploy.SparkSubmit",
         *(part for name, value in settings.items() for part in ("--conf", f"{name}={value}")), "pyspark-shell",
