@@ -49,11 +49,13 @@ def grade(
     on_check: Callable[[CheckResult], None] = lambda _: None,
     replayed: dict[str, Any] | None = None,
     device: str = HOST,
+    drawn: bool = True,
 ) -> Verdict:
     """Grade one submission: every check of the exercise, with inputs drawn from `seed`.
 
     `replayed` is a schedule of nodes that was kept: what it was found by is played by it alone. With another `device`
     than the host's memory, ranks are real wherever a check can do without the simulator, and their tensors are there.
+    Without `drawn` no check has a picture, for whoever shows none.
 
     Decided here, outside the learner's processes, and fails closed: what cannot be judged gives no points, and a judge
     that raises what it should not ends its own check alone, as an error.
@@ -63,7 +65,7 @@ def grade(
     results: list[CheckResult] = []
     grading = Grading(submission, engines, seed, engine, replayed, len(exercise.checks) == 1, device)
     with _collected_rarely(), contextlib.closing(exercise.world.open(grading)) as world:
-        for result in _results(exercise, world, submission):
+        for result in _results(exercise, world, submission, drawn):
             results.append(result)
             on_check(result)
         names = world.engines
@@ -90,7 +92,7 @@ def only(exercise: Exercise, *names: str) -> Exercise:
     return replace(exercise, checks=tuple(one for one in exercise.checks if one.name in names))
 
 
-def _results(exercise: Exercise, world: Opened, submission: Submission) -> Iterator[CheckResult]:
+def _results(exercise: Exercise, world: Opened, submission: Submission, drawn: bool) -> Iterator[CheckResult]:
     checks = exercise.checks
     try:
         hopeless = submission.broken or world.prepare()
@@ -100,10 +102,10 @@ def _results(exercise: Exercise, world: Opened, submission: Submission) -> Itera
     if hopeless:
         yield from (_result(check, "fail", hopeless) for check in checks)
     else:
-        yield from world.together([partial(_judged, world, submission, check) for check in checks])
+        yield from world.together([partial(_judged, world, submission, check, drawn) for check in checks])
 
 
-def _judged(world: Opened, submission: Submission, check: Check) -> CheckResult:
+def _judged(world: Opened, submission: Submission, check: Check, drawn: bool) -> CheckResult:
     """What a check says."""
     try:
         with np.errstate(all="ignore"), tally.collected() as noted:  # numbers are the learner's to make up
@@ -114,10 +116,10 @@ def _judged(world: Opened, submission: Submission, check: Check) -> CheckResult:
         unwritten = _unwritten(lost.diagnosis, submission)
         if unwritten:
             return _result(check, "fail", unwritten)
-        return _result(check, "fail", lost.diagnosis, lost.picture, world, lost.schedule)
+        return _result(check, "fail", lost.diagnosis, lost.picture, world, lost.schedule, drawn=drawn)
     except Exception as error:
         return _result(check, "error", _failed(error))
-    return _result(check, "pass", None, picture, world, measured=tuple(noted.values()))
+    return _result(check, "pass", None, picture, world, measured=tuple(noted.values()), drawn=drawn)
 
 
 def _unwritten(found: Diagnosis, submission: Submission) -> Diagnosis | None:
@@ -142,14 +144,15 @@ def _failed(error: Exception) -> Diagnosis:
 def _result(
     check: Check, status: Any, diagnosis: Diagnosis | None, picture: Picture | None = None,
     world: Opened | None = None, schedule: dict[str, Any] | None = None, measured: tuple[Measured, ...] = (),
+    drawn: bool = True,
 ) -> CheckResult:  # fmt: skip
     points = check.points if status == "pass" else 0.0
     if picture is not None and not isinstance(picture, Outcome):
         picture.title = picture.title or (check.title if diagnosis is None else _heading(check, diagnosis))
-    drawn = draw(picture) if picture is not None else None
+    svg = draw(picture) if drawn and picture is not None else None
     output = world.output(picture) if world is not None else ""
     return CheckResult(
-        check.name, check.title, points, check.points, status, diagnosis, drawn, output, schedule, measured
+        check.name, check.title, points, check.points, status, diagnosis, svg, output, schedule, measured
     )
 
 

@@ -35,7 +35,7 @@ def grade_file(
     device: str = HOST,
 ) -> tuple[Verdict, Submission]:
     """The verdict on `file` for the exercise `name`, and what was graded; with `show`, printed check by check,
-    and with `hint` that there is a page of it, too.
+    and with `hint` that there is a page of it, too; then it has no pictures.
 
     `warm` is a host that somebody has started already; it is closed at the end. With `checks` only these are graded.
     Tensors of real ranks are on the `device`. With `schedule`, which was kept, the check that it is from is judged by
@@ -68,7 +68,7 @@ def grade_file(
             raise NotWritten(f"{file}: {name} is not written yet. Nothing was graded.")
         if show:
             with terminal.TerminalReport(terminal.HTML if hint else "", found.checks, bool(checks)) as told:
-                verdict = grading.grade(found, handed_in, engines, seed, engine, told.check, schedule, device)
+                verdict = grading.grade(found, handed_in, engines, seed, engine, told.check, schedule, device, not hint)
             told.summary(verdict)
         else:
             verdict = grading.grade(found, handed_in, engines, seed, engine, replayed=schedule, device=device)
