@@ -146,9 +146,7 @@ def _result(
     points = check.points if status == "pass" else 0.0
     if picture is not None and not isinstance(picture, Outcome):
         picture.title = picture.title or (check.title if diagnosis is None else _heading(check, diagnosis))
-    drawn: Any = None
-    if picture is not None:
-        drawn = draw(picture) if isinstance(picture, Outcome) else partial(draw, picture)
+    drawn: Any = partial(draw, picture) if picture is not None else None
     output = world.output(picture) if world is not None else ""
     return CheckResult(
         check.name, check.title, points, check.points, status, diagnosis, drawn, output, schedule, measured

@@ -10,6 +10,7 @@ which is how a newer version of the files says that it is there.
 from __future__ import annotations
 
 import atexit
+import compileall
 import contextlib
 import gc
 import importlib
@@ -30,7 +31,7 @@ from rich.console import Console
 from grader import packs
 from grader.daemon.client import BEGUN, FORWARDED, READY, done_here
 from grader.ranks import WORKER
-from grader.sandbox import supervise
+from grader.sandbox import bwrap, supervise
 from grader.sandbox.warm import BoxFailed, Warm
 
 IDLE_SECONDS = 600.0
@@ -197,6 +198,16 @@ def _later() -> Iterator[None]:
         yield
     gc.collect()
     gc.freeze()
+    yield from _compiled()
+
+
+def _compiled() -> Iterator[None]:
+    """Have Python's compiled form of what boxes import, which they may not write: without it every host that starts
+    compiles all that anew. Installed packages have it; a checkout has it of what is imported outside of boxes."""
+    for path in [] if sys.dont_write_bytecode else bwrap.runtime():
+        for file in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
+            compileall.compile_file(file, quiet=2)  # in vain where we may not, either
+            yield
 
 
 def _heard(client: socket.socket, descriptors: list[int]) -> Request:

@@ -185,13 +185,14 @@ class Account:
                 self._events(number, rank, event)
 
     def _events(self, number: int, rank: RankState, events: frames.Events) -> None:
+        operations, steps = rank.operations, self.trace.steps[number]
         for what, kind, threads, line, peer, tag, op_number, size, at in events:
             if what == frames.POST:
-                if not self._possible(kind, peer, size) or op_number in rank.operations:
+                if not self._possible(kind, peer, size) or op_number in operations:
                     raise frames.FrameError("an operation that cannot be")
-                op = Operation(number, op_number, kind, peer, tag, size, line, posted=at, info=threads & ~1)
-                rank.operations[op_number] = op
-                self.trace.steps[number].append(Step("post", op))
+                op = operations[op_number] = Operation(number, op_number, kind, peer, tag, size, line, at)
+                op.info = threads & ~1
+                steps.append(Step("post", op))
                 continue
             if what == frames.SPAN:
                 what_ = SPANS[kind] if kind < len(SPANS) else ""
@@ -200,7 +201,7 @@ class Account:
                     raise frames.FrameError("a span that cannot be")
                 self.trace.spans.append(Span(number, what_, at, size, line, peer, name))
                 continue
-            known = rank.operations.get(op_number)
+            known = operations.get(op_number)
             if known is None:
                 raise frames.FrameError("an event of an operation that was never posted")
             if what == frames.FAILED:
@@ -208,12 +209,12 @@ class Account:
                 if rank.blocked is known:
                     rank.blocked = None
             elif what == frames.REFUSED:
-                if not self.trace.steps[number] or self.trace.steps[number][-1].operation is not known:
+                if not steps or steps[-1].operation is not known:
                     raise frames.FrameError("an operation that was refused before another was posted")
-                self.trace.steps[number].pop()
+                steps.pop()
             elif what == frames.WAIT:
                 known.waited, known.wait_line, known.threaded = at, line, bool(threads & 1)
-                self.trace.steps[number].append(Step("wait", known))
+                steps.append(Step("wait", known))
                 rank.blocked = known if not rank.over else None
             else:
                 known.done, known.resumed = True, at

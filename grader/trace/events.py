@@ -6,8 +6,10 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import NamedTuple
 
 SEND, RECV, RECV_ANY = 1, 2, 3
+_RECEIVES = (RECV, RECV_ANY)
 GROUP_BITS = 32  # a message's tag here: its group's number above, the learner's tag below
 # What an operation's `info` holds: bit 0 a thread of the learner's, then the data type, then the reduction
 # (0: unknown), then whether autograd was in a backward pass.
@@ -19,7 +21,8 @@ SPANS = ("compute", "killed", "slowed", "delayed", "dropped", "partitioned")  # 
 _COLLECTIVES = ("all_reduce", "all_reduce_coalesced", "broadcast", "reduce", "all_gather", "all_gather_into_tensor",
                 "all_gather_coalesced", "gather", "scatter", "reduce_scatter", "reduce_scatter_tensor", "all_to_all",
                 "all_to_all_single", "barrier", "monitored_barrier", "new_group")  # fmt: skip
-COLLECTIVE_CODES = {name: code for code, name in enumerate(_COLLECTIVES, start=16)}
+_FIRST_COLLECTIVE = 16
+COLLECTIVE_CODES = {name: code for code, name in enumerate(_COLLECTIVES, start=_FIRST_COLLECTIVE)}
 _NAMES = {SEND: "send", RECV: "recv", RECV_ANY: "recv from any rank"} | {c: n for n, c in COLLECTIVE_CODES.items()}
 
 
@@ -52,6 +55,10 @@ class Operation:
     threaded: bool = False
     info: int = 0
 
+    def holds_like(self, other: Operation) -> bool:
+        """Whether both are known to have the same data type, or not known to have any."""
+        return not (self.info ^ other.info) >> DTYPE_SHIFT & 0x3F
+
     @property
     def dtype(self) -> str:
         """The tensor's data type as torch calls it; empty where unknown."""
@@ -75,15 +82,14 @@ class Operation:
 
     @property
     def receives(self) -> bool:
-        return self.kind in (RECV, RECV_ANY)
+        return self.kind in _RECEIVES
 
     @property
     def collective(self) -> bool:
-        return self.kind >= 16
+        return self.kind >= _FIRST_COLLECTIVE
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(NamedTuple):  # of which a run has thousands, and a tuple is made in half the time of a frozen dataclass
     """One entry of a rank's program order: it posted an operation, or waited for it."""
 
     what: str  # "post" | "wait"
@@ -139,11 +145,13 @@ class Trace:
 
     def operations(self, rank: int) -> list[Operation]:
         """What `rank` posted, in order."""
-        return [step.operation for step in self.steps[rank] if step.what == "post"]
+        return [operation for what, operation in self.steps[rank] if what == "post"]
 
     def all_operations(self) -> Iterable[Operation]:
-        for rank in range(self.ranks):
-            yield from self.operations(rank)
+        for steps in self.steps:
+            for what, operation in steps:
+                if what == "post":
+                    yield operation
 
     def bytes_sent(self, rank: int) -> int:
         """Bytes of every message that `rank` sent; a collective counts as a ring algorithm's."""
@@ -167,6 +175,8 @@ class Trace:
     def messages(self) -> list[tuple[Operation, Operation]]:
         """The pairs (send, recv) that met (see `match`); a send whose message a fault took met none."""
         lost = self.lost
+        if not lost:
+            return match(self.all_operations())
         going = []
         for op in self.all_operations():
             if op.kind == SEND and lost[op.rank, op.peer, op.posted] > 0:
@@ -185,7 +195,7 @@ class Trace:
         for rank in range(self.ranks):
             counted: dict[int, int] = defaultdict(int)
             for op in self.operations(rank):
-                if op.collective:
+                if op.kind >= _FIRST_COLLECTIVE:
                     found.setdefault((op.tag, counted[op.tag]), []).append(op)
                     counted[op.tag] += 1
         return list(found.values())
@@ -223,7 +233,7 @@ def match(operations: Iterable[Operation]) -> list[tuple[Operation, Operation]]:
     for op in operations:
         if op.kind == SEND:
             sends[op.rank, op.peer, op.tag].append(op)
-        elif op.receives:
+        elif op.kind in _RECEIVES:
             receives.append(op)
     pairs = []
     for op in receives:

@@ -22,6 +22,7 @@ from grader.worlds.ranks import Outcome, RankBench, Ranks
 
 WORLDS = (*range(1, 10), 16)
 SMALL_WORLDS = range(1, 6)  # in which every shape is tried
+TWIN_WORLDS = (6, 7)  # and 5: one of them has all the twins (see worlds.twins), so that all are called in one world
 LARGE_WORLD = 64
 LINK = Network(alpha=10e-6, beta=1e-9)  # 10 us and 1 GB/s: a chunk's transfer and its latency weigh about the same
 
@@ -43,6 +44,8 @@ def cases(draw: Draw) -> Iterator[Case]:
             yield sums.contiguous(draw, "odd_budget", n, shape, "int64")
         if n > 3:  # a chunk that takes all of the rest is too long
             yield sums.contiguous(draw, "odd_budget", n, (7 * n - 1,), "int64")
+    for n in TWIN_WORLDS:
+        yield sums.contiguous(draw, "odd_budget", n, (6 * n + 1,), "int64")
     yield sums.contiguous(draw, "odd_budget", 4, (2**16,), "int64")
     yield sums.contiguous(draw, "sum", LARGE_WORLD, (LARGE_WORLD,), "float64")
     yield replace(sums.contiguous(draw, "time", 16, (16 * 1000,), "int64"), network=LINK)

@@ -89,6 +89,8 @@ def used_after_destroy(rank: int, call: str, line: int, destroyed: int, source: 
 def misread(trace: Trace, source: Source) -> Iterator[Diagnosis]:
     """The sentences for messages that were received as another data type than they were sent as."""
     for send, recv in trace.messages:
+        if send.holds_like(recv):
+            continue
         if recv.done and send.dtype and recv.dtype and send.dtype != recv.dtype and send.size:
             text = (
                 f"Rank {recv.rank} receives {recv.dtype}{source.quote(recv.line)}, but rank {send.rank} sends "
