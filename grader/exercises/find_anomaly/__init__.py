@@ -1,7 +1,7 @@
 """find_anomaly: which anomalies of isolation a history of transactions on lists shows, each with a witness.
 
 Nothing here is timed but by CPU seconds: what a history says is exact (see `readings`), histories are built for one rule
-each (`situations`) or what clients of a store of known isolation saw (`stores`).
+each (`situations`) or what clients of a store of known isolation saw (`nodes.histories.transactions.stores`).
 """
 
 from __future__ import annotations
