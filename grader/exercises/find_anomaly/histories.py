@@ -221,8 +221,10 @@ def _renamed(rng: Rng, transactions: Sequence[Transaction]) -> list[Transaction]
 def store(rng: Rng, level: str) -> History:
     """What clients of a store saw, in no order; drawn again until its level shows, and what it must tell apart."""
     while True:
-        many, *keys = SIZES[level]
-        history = History("stores", IN_WORDS[level], _shuffled(rng, plain(Store(rng, level, *keys).run(many)), int))
+        many, keys, longest = SIZES[level]
+        history = History(
+            "stores", IN_WORDS[level], _shuffled(rng, plain(Store(rng, level, keys, longest).run(many)), int)
+        )
         if history.reading.classes != MUST_SHOW[level] or not history.clear or not history.tells(STORES_TELL[level]):
             continue
         if all(history.told(mistake) == MUST_SHOW[level] for mistake in STORES_KEEP):

@@ -82,8 +82,8 @@ class Store:
 
     def run(self, transactions: int) -> list[Transaction]:
         """So many transactions, and a few more that read every key. In the order of their ends."""
-        running = [self._begin(number) for number in range(self.clients)]
-        begun = self.clients
+        running = [self._begin(number) for number in range(min(self.clients, transactions))]
+        begun = len(running)
         while running:
             able = [txn for txn in running if not self._waits(txn)]
             if not able:  # deadlock: one of them is rolled back
@@ -160,7 +160,7 @@ class Store:
     def _end(self, txn: _Running) -> None:
         """Commit or roll back, and what its client is told."""
         keys = [key for key, values in txn.own.items() if values]
-        late = self.level == "snapshot" and any(self._made[key][-1:] >= [txn.snapshot] for key in keys)
+        late = self.level == "snapshot" and any(self._made[key] and self._made[key][-1] >= txn.snapshot for key in keys)
         if late and txn.fate != "never":
             txn.fate = "fail"
         if txn.fate in ("ok", "happened"):
