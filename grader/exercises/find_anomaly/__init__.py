@@ -93,7 +93,7 @@ def _raise_lost(
             bench.outcome(case) for case, each in bench.__dict__["kept_answers"].items() if each is given
         )
     found = Diagnosis("wrong_result", text, None, bench.program.file, None, expected, got)
-    raise Lost(found, picture if picture is not None and picture.boxes else None)
+    raise Lost(found, picture if picture is not None and picture.cards else None)
 
 
 # ---- the checks
