@@ -10,9 +10,11 @@ import pytest
 from grader import submission
 from grader.exercise import Draw
 from grader.exercises.find_anomaly import in_box
+from grader.exercises.find_anomaly.cycles import chosen
 from grader.exercises.find_anomaly.histories import History, built, cases, parsed, ring
 from grader.exercises.find_anomaly.judging import Answer, NoAnswer, answer, explained, flaw
-from grader.exercises.find_anomaly.readings import CLASSES, MISTAKES, Reading, chosen
+from grader.exercises.find_anomaly.mistakes import MISTAKES
+from grader.exercises.find_anomaly.readings import CLASSES, Reading
 from grader.exercises.find_anomaly.situations import RINGS, SITUATIONS
 from grader.nodes.histories import transactions as checker
 from grader.nodes.histories.transactions.stores import LEVELS, Store, plain

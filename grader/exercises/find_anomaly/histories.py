@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from grader.exercise import Draw
-from grader.exercises.find_anomaly.readings import ALSO, Reading, Transaction
+from grader.exercises.find_anomaly.mistakes import ALSO
+from grader.exercises.find_anomaly.readings import Reading, Transaction
 from grader.exercises.find_anomaly.situations import RINGS, SITUATIONS, Situation
 from grader.nodes.histories.transactions.stores import Store, plain
 from grader.worlds.cases import Case

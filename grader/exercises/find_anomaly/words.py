@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from grader import says
-from grader.exercises.find_anomaly.readings import RW, WR, WW, Read, Reading, Transaction, Values, Why, chosen
+from grader.exercises.find_anomaly.cycles import RW, WR, WW, chosen
+from grader.exercises.find_anomaly.readings import Read, Reading, Transaction, Values, Why
 from grader.trace.dependencies import ENDS, Arrow, Card, Dependencies
 
 SHOWN = 12  # transactions of a history that is printed as a whole
