@@ -1,59 +1,84 @@
-"""The picture of a cycle of transactions: a box for each, with what it did, and an arrow for each dependency.
-
-The transactions stand one below the other in the cycle's direction; the last arrow leads back to the top. An arrow that
-somebody claims and that is none is red and dashed.
+"""The picture of an anomaly of transactions: a card for each with what it did, one below the other, and in between why
+the upper one came before the lower one. A cycle's last arrow leads back to the top. An arrow that somebody claims and
+that is none is red and dashed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from grader.trace import style
 from grader.trace.labels import fit, width, wrap
-from grader.trace.paper import Heading
-from grader.trace.style import BAD, COMPUTE, INK, LEGEND_ROW, MESSAGE, PALE, QUIET, SOFT, WAIT, text
+from grader.trace.paper import Heading, part
+from grader.trace.style import (
+    BAD,
+    BAD_PALE,
+    BAND_EDGE,
+    INK,
+    LEGEND_ROW,
+    MESSAGE,
+    PALE,
+    PAPER,
+    QUIET,
+    SOFT,
+    WAIT,
+    text,
+)
 
-COLORS = {"ww": COMPUTE, "wr": MESSAGE, "rw": WAIT, "": BAD}
-WORDS = {
-    "ww": "ww: appended the next version",
-    "wr": "wr: read what the other appended last",
-    "rw": "rw: missed the version that the other appended",
+ENDS = {"ok": "committed", "fail": "failed", "info": "outcome unknown"}
+_LEFT, _WIDE, _ROW, _GAP = 84.0, 700.0, 19.0, 56.0
+_HEAD, _FOOT = 25.0, 8.0
+_COLOURS = {"ww": BAND_EDGE, "wr": MESSAGE, "rw": WAIT, "session": QUIET, "real-time": SOFT, "": BAD}
+_DASHED = {"rw": "5 3", "session": "2 3", "real-time": "2 3", "": "5 3"}
+_MEANS = {
+    "ww": "ww: wrote a version, which the next one replaced",
+    "wr": "wr: wrote what the next one read",
+    "rw": "rw: did not see what the next one wrote",
+    "session": "session: same process, earlier",
+    "real-time": "real time: had ended when the next one began",
     "": "no such dependency",
 }
-WIDE, BOX, LINE = 1000, 420, 16.0
 
 
 @dataclass(frozen=True)
-class Box:
-    """A transaction: its name, and its operations, those in `told` in bold."""
+class Card:
+    """A transaction: its name, what else is known of it, and its operations, each with whether the anomaly needs it.
+    `title` shows where the pointer rests on it."""
 
     name: str
-    operations: Sequence[str]
-    told: frozenset[int] = frozenset()
+    where: str
+    operations: Sequence[tuple[str, bool]]
+    title: str
     failed: bool = False
+
+    @property
+    def height(self) -> float:
+        return _HEAD + _ROW * len(self.operations) + _FOOT
 
 
 @dataclass(frozen=True)
 class Arrow:
-    """From the box with this number to the one with that: kind "ww", "wr" or "rw", "" where there is none; and why."""
+    """From a card to the next one, or from the last one to the first: its kind, "" where there is none; and why."""
 
-    source: int
-    target: int
     kind: str
     words: str
 
 
 @dataclass
 class Dependencies:
-    """All of it. `outcome` is the run that it is of."""
+    """All of it: without arrows, with one from each card to the next, or with one more, back to the first.
 
-    boxes: Sequence[Box]
+    `left_out` is how many transactions have no card, before the last arrow; `outcome` is the run that all this is of.
+    """
+
+    cards: Sequence[Card]
     arrows: Sequence[Arrow]
     title: str = ""
     subtitle: str = ""
     outcome: Any = None
+    left_out: int = 0
 
     def _repr_svg_(self) -> str:
         return svg(self)
@@ -61,68 +86,83 @@ class Dependencies:
 
 def svg(picture: Dependencies) -> str:
     """The picture, as SVG text."""
-    heading = Heading.of(picture.title, picture.subtitle, WIDE)
-    y = 26.0 + heading.height
-    body = heading.draw()
-    tops: list[tuple[float, float]] = []  # of each box, and how tall it is
-    gap = 56.0
-    for box in picture.boxes:
-        lines = _lines(box)
-        tall = 14 + LINE * len(lines)
-        tops.append((y, tall))
-        edge, dash = (BAD, ' stroke-dasharray="4 3"') if box.failed else (QUIET, "")
-        body.append(
-            f'<rect x="92" y="{y:.1f}" width="{BOX}" height="{tall:.1f}" rx="5" fill="{PALE}" stroke="{edge}"{dash}/>'
-        )
-        body.append(text(84, y + tall / 2 + 4, box.name, 12.5, BAD if box.failed else INK, "end", ' font-weight="600"'))
-        for at, words in enumerate(lines):
-            body.append(f'<g transform="translate(102 {y + 19 + LINE * at:.1f})">{words}</g>')
-        y += tall + gap
-    bottom = y - gap
-    for arrow in picture.arrows:
-        body += _arrow(picture, arrow, tops)
-    kinds = dict.fromkeys(arrow.kind for arrow in picture.arrows)
-    entries = [(style.arrow(COLORS[kind], "" if kind else "5 3"), WORDS[kind]) for kind in sorted(kinds, reverse=True)]
-    rows = style.legend_rows(entries, WIDE - 32)
-    body += style.legend(rows, 16, bottom + 30)
-    return style.document(WIDE, bottom + 36 + LEGEND_ROW * len(rows), picture.title, body)
+    cards, arrows = picture.cards, picture.arrows
+    heading = Heading(wrap(picture.title, 15.5, _LEFT + _WIDE - 70, 2), wrap(picture.subtitle, 12, _LEFT + _WIDE, 8))
+    body, top = heading.draw(), 36 + heading.height
+    left, gap = (_LEFT, _GAP) if arrows else (16, 22)
+    tops = []
+    for card in cards:
+        tops.append(top)
+        body.append(_drawn(card, left, top, not arrows))
+        top += card.height + gap
+    for at, arrow in enumerate(arrows[: len(cards) - 1]):
+        body.append(_down(arrow, tops[at] + cards[at].height, tops[at + 1]))
+    if picture.left_out:
+        top += 22
+    if 0 < len(arrows) < len(cards):
+        top -= 34
+    elif arrows and cards:
+        body += _back(arrows[-1], tops[0] + cards[0].height / 2, tops[-1] + cards[-1].height, picture.left_out)
+    if arrows:
+        used = dict.fromkeys(arrow.kind for arrow in arrows)
+        legend = [(style.arrow(_COLOURS[kind], _DASHED.get(kind, "")), _MEANS[kind]) for kind in used]
+        rows = style.legend_rows(legend, _LEFT + _WIDE)
+        body += style.legend(rows, 16, top + 18)
+        top += 18 + LEGEND_ROW * len(rows)
+    return style.document(_LEFT + _WIDE + 32, top, "".join(heading.heads[:1]), body)
 
 
-def _lines(box: Box) -> list[str]:
-    """The operations, as many in a row as there is room for."""
-    rows: list[str] = []
-    row, used = "", 0.0
-    for at, operation in enumerate(box.operations or ["no operations"]):
-        words = fit(operation, 11.5, BOX - 24)
-        wide = width(words, 11.5) + 16
-        if row and used + wide > BOX - 12:
-            rows.append(row)
-            row, used = "", 0.0
-        bold = ' font-weight="700"' if at in box.told else ""
-        row += text(used, 0, words, 11.5, INK if at in box.told else SOFT, more=bold)
-        used += wide
-    return [*rows, row]
+def _drawn(card: Card, left: float, top: float, bad: bool) -> str:
+    edge = f'stroke="{BAD}" stroke-dasharray="4 3"' if card.failed else f'stroke="{QUIET}"'
+    shapes = (
+        f'<rect x="{left:g}" y="{top:.1f}" width="{_WIDE:g}" height="{card.height:.1f}" rx="4" fill="{PALE}" '
+        f'{edge} stroke-width="0.9"/>'
+    )
+    shapes += text(left + 12, top + 18, card.name, 13, BAD if card.failed else INK, more=' font-weight="600"')
+    shapes += text(left + 24 + width(card.name, 13), top + 18, card.where, 11, SOFT)
+    for at, (words, matters) in enumerate(card.operations):
+        y = top + _HEAD + _ROW * at + 13
+        if matters:
+            fill, colour = (BAD_PALE, BAD) if bad else (PAPER, QUIET)
+            wide = min(1.07 * width(words, 12) + 16, _WIDE - 16)
+            shapes += (
+                f'<rect x="{left + 8:g}" y="{y - 13:.1f}" width="{wide:.1f}" height="17.5" rx="3" fill="{fill}" '
+                f'stroke="{colour}" stroke-width="0.8"/>'
+            )
+        more = ' font-weight="600"' if matters else ""
+        shapes += text(left + 14, y, fit(words, 12, _WIDE - 32), 12, INK if matters else SOFT, more=more)
+    return part(shapes, card.title)
 
 
-def _arrow(picture: Dependencies, arrow: Arrow, tops: Sequence[tuple[float, float]]) -> list[str]:
-    color = COLORS[arrow.kind]
-    dash = "" if arrow.kind else ' stroke-dasharray="5 3"'
-    line = f'fill="none" stroke="{color}" stroke-width="1.8"{dash}'
-    names = f"{picture.boxes[arrow.source].name} → {picture.boxes[arrow.target].name}"
-    label = f"{names}  {arrow.kind}: {arrow.words}" if arrow.kind else f"{names}: {arrow.words}"
-    if arrow.target == arrow.source + 1:
-        y, end = tops[arrow.source][0] + tops[arrow.source][1], tops[arrow.target][0]
-        found = [f'<path d="M118 {y + 1:.1f}V{end - 6:.1f}" {line}/>', style.head(118, end - 1, 0, 1, color)]
-        rows = wrap(label, 11, BOX - 30, 3)
-        top = (y + end) / 2 + 4 - 7 * (len(rows) - 1)
-        return found + [text(132, top + 14 * at, row, 11, color) for at, row in enumerate(rows)]
-    # back to one above: along the right side
-    y = tops[arrow.source][0] + tops[arrow.source][1] / 2
-    end = tops[arrow.target][0] + tops[arrow.target][1] / 2
-    right, x = 92 + BOX, WIDE - 96.0
-    found = [
-        f'<path d="M{right + 1} {y:.1f}H{x}V{end:.1f}H{right + 8}" {line}/>',
-        style.head(right + 2, end, -1, 0, color),
-    ]
-    rows = wrap(label, 11, x - right - 28, 3)
-    return found + [text(right + 16, end + 16 + 14 * at, row, 11, color) for at, row in enumerate(rows)]
+def _down(arrow: Arrow, top: float, bottom: float) -> str:
+    """To the next card."""
+    x, colour = _LEFT + 34, _COLOURS[arrow.kind]
+    shape = (
+        f'<path d="M{x:.1f} {top:.1f}V{bottom - 6:.1f}" stroke="{colour}" stroke-width="1.8"{_dash(arrow)}/>'
+        + style.head(x, bottom, 0, 1, colour, 9)
+    )
+    return part(shape + text(x + 14, (top + bottom) / 2 + 4, _label(arrow), 12, INK), arrow.words)
+
+
+def _back(arrow: Arrow, first: float, last: float, left_out: int) -> Iterator[str]:
+    """From below the last card around to the first."""
+    x, back, y = _LEFT + 34, _LEFT - 44, last
+    if left_out:
+        yield text(x + 14, y + 20, f"{left_out} more transactions", 12, SOFT)
+        y += 26
+    colour, down = _COLOURS[arrow.kind], y + 26
+    way = (
+        f"M{x:.1f} {y:.1f}V{down - 8:.1f}q0 8 -8 8H{back + 8:.1f}q-8 0 -8 -8V{first + 8:.1f}q0 -8 8 -8H{_LEFT - 5:.1f}"
+    )
+    shape = f'<path d="{way}" fill="none" stroke="{colour}" stroke-width="1.8"{_dash(arrow)}/>'
+    shape += style.head(_LEFT, first, 1, 0, colour, 9)
+    yield part(shape + text(x + 14, down + 4, _label(arrow), 12, INK), arrow.words)
+
+
+def _label(arrow: Arrow) -> str:
+    kind = arrow.kind.replace("-", " ")
+    return fit(f"{kind}: {arrow.words}" if kind else arrow.words, 12, _WIDE - 70)
+
+
+def _dash(arrow: Arrow) -> str:
+    return f' stroke-dasharray="{_DASHED[arrow.kind]}"' if arrow.kind in _DASHED else ""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import sys
 import threading
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -64,8 +65,8 @@ class Ranks:
 
     `p2p_only` forbids collectives, `banned` are dotted names of what must not be used, and modules in `imported` are
     slow to import and there before the submission. `in_box` is a module of the exercise's own whose functions call the
-    learner's where data alone cannot (see `ranks.harness`). `counted`: judges need what the kernel counted of real
-    calls.
+    learner's where data alone cannot (see `ranks.harness`): if none is named, the in_box.py beside the module that
+    draws the cases, where there is one. `counted`: judges need what the kernel counted of real calls.
     """
 
     functions: tuple[Function, ...]
@@ -94,7 +95,9 @@ class Ranks:
 
     @property
     def harness(self) -> str:
-        return self.in_box.read_text(encoding="utf-8") if self.in_box else ""
+        drawn_by = getattr(sys.modules.get(self.cases.__module__), "__file__", None) or __file__
+        in_box = self.in_box or Path(drawn_by).with_name("in_box.py")
+        return in_box.read_text(encoding="utf-8") if self.in_box or in_box.is_file() else ""
 
     def open(self, grading: Grading) -> RankBench:
         return RankBench(self, grading)
@@ -103,14 +106,17 @@ class Ranks:
 @dataclass(frozen=True)
 class Crashes(Ranks):
     """Ranks whose program is killed and started again: a supervisor in the box makes processes that run it, as `in_box`
-    asks (see `ranks.lives`). Without functions it is run as a whole, and `script` is the name of the one in a
-    notebook's cell that check() is given."""
+    asks (see `ranks.lives`), whatever engine a case names. Without functions it is run as a whole, and `script` is the
+    name of the one in a notebook's cell that check() is given."""
 
     script: str = ""
 
     @property
     def names(self) -> tuple[str, ...]:
         return super().names or (self.script,)
+
+    def drawn(self, seed: int) -> list[Case]:
+        return [replace(case, engine="gloo", telling=False) for case in super().drawn(seed)]
 
     def program(self, submission: Submission) -> Program:
         return replace(super().program(submission), apart=True)

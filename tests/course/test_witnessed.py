@@ -27,7 +27,7 @@ def test_each_level_shows_what_it_may(level: str) -> None:
 
 
 def test_the_picture_tells_the_witness() -> None:
-    played = witnessed.run("snapshot", seed=3)
+    played = witnessed.run("snapshot", seed=1)
     cycle = Reading(played.history).cyclic["G2-item"]
     root = ET.fromstring(played.show(("G2-item", cycle)).svg)
     words = [element.text or "" for element in root.iter("{http://www.w3.org/2000/svg}text")]

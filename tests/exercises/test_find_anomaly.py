@@ -10,12 +10,14 @@ import pytest
 from grader import submission
 from grader.exercise import Draw
 from grader.exercises.find_anomaly import in_box
+from grader.exercises.find_anomaly.cycles import chosen
 from grader.exercises.find_anomaly.histories import History, built, cases, parsed, ring
 from grader.exercises.find_anomaly.judging import Answer, NoAnswer, answer, explained, flaw
-from grader.exercises.find_anomaly.readings import CLASSES, MISTAKES, Reading, chosen
+from grader.exercises.find_anomaly.mistakes import MISTAKES
+from grader.exercises.find_anomaly.readings import CLASSES, Reading
 from grader.exercises.find_anomaly.situations import RINGS, SITUATIONS
-from grader.exercises.find_anomaly.stores import LEVELS, Store
 from grader.nodes.histories import transactions as checker
+from grader.nodes.histories.transactions.stores import LEVELS, Store, plain
 
 NOTEBOOK = Path(__file__).parents[2] / "solutions" / "15-transactions-isolation-logs" / "find_anomaly.ipynb"
 EXAMPLE = "a: x+1 y+1; b: x=1 y=1 x+2; c: x=1 y=1 y+2; !d: x+7; ?e: y+3 x~; f: x=1,7,2 y=1,2; z: x=1,2 y=1,2,3"
@@ -85,7 +87,7 @@ def test_rings_of_every_length(group: str, label: str, present: str, steps: tupl
 @pytest.mark.parametrize("level", LEVELS)
 def test_stores_are_read_as_the_checker_reads_them(level: str) -> None:
     for seed in range(4):
-        transactions = Store(Draw(seed).generator(level), level, 8, 10).run(60)
+        transactions = plain(Store(Draw(seed).generator(level), level, 8, 10).run(60))
         reading = Reading(transactions)
         assert reading.classes == by_the_checker(transactions)
         assert all(reading.fits(name, cycle) for name, cycle in reading.cyclic.items())
@@ -94,7 +96,7 @@ def test_stores_are_read_as_the_checker_reads_them(level: str) -> None:
 def test_a_serializable_store_shows_nothing_and_snapshots_only_write_skew() -> None:
     for seed in range(6):
         for level, allowed in (("serializable", frozenset[str]()), ("snapshot", frozenset({"G2-item"}))):
-            transactions = Store(Draw(seed).generator("store"), level, 6, 10).run(80)
+            transactions = plain(Store(Draw(seed).generator("store"), level, 6, 10).run(80))
             assert Reading(transactions).classes <= allowed
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from grader.exercises.serializable_store import plans, serial
-from grader.exercises.serializable_store.serial import Problem, Status, Txn
+from grader.exercises.serializable_store import answered, plans, serial
+from grader.exercises.serializable_store.answered import Problem, Status, Txn
 
 
 def txn(index: int, text: str, called: float, returned: float = math.inf, status: Status = "ok") -> Txn:
@@ -113,7 +113,7 @@ REQUEST = {"txn": [["append", "x", 1], ["r", 7, None]]}
     ],
 )
 def test_the_shape_of_answers(answer: dict[str, Any], wrong: str) -> None:
-    found = serial.shape(REQUEST, answer)
+    found = answered.shape(REQUEST, answer)
     assert wrong in found
     assert bool(found) == bool(wrong)
 

@@ -8,7 +8,6 @@ commit: all shards, then one marker (Gray 1978, *Notes on Data Base Operating Sy
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,6 @@ from grader.ranks.program import Function, Limits, Strided
 from grader.worlds.cases import Case
 from grader.worlds.ranks import Crashes
 
-IN_BOX = Path(__file__).with_name("in_box.py")
 PLACES = (0.5, 0.9, 0.25, 0.02, 0.75)  # of a file, where a bit is flipped, beside one that is drawn
 
 
@@ -47,7 +45,7 @@ def cases(draw: Draw) -> Iterator[Case]:
 
 
 def _case(group: str, label: str, by: str, *arguments: Any, function: str = "") -> Case:
-    return Case(group, label, (arguments,), engine="gloo", by=by, function=function, telling=False)
+    return Case(group, label, (arguments,), by=by, function=function)
 
 
 EXERCISE = Exercise(
@@ -66,7 +64,6 @@ EXERCISE = Exercise(
         cases,
         limits=Limits(cpu_seconds=60, load_cpu_seconds=10, idle_seconds=30, silent_seconds=60, wall_seconds=60),
         imported=("torch._dynamo", "torch.optim", "torch.amp"),
-        in_box=IN_BOX,
     ),
     checks=(
         Check("kill", "SIGKILL before any file operation leaves a checkpoint that can be loaded", 4, crashes.kill),

@@ -7,7 +7,6 @@ with the backward pass, unused parameters, no_sync); bytes are those of a ring a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -142,8 +141,6 @@ def _passes(judge: Callable[[RankBench], Outcome], bench: RankBench) -> bool:
     return True
 
 
-IN_BOX = Path(__file__).with_name("in_box.py")
-
 EXERCISE = Exercise(
     name="ddp",
     chapter="07",
@@ -155,7 +152,6 @@ EXERCISE = Exercise(
         training.cases,
         limits=checks.TRAINING,
         banned=("torch.nn.parallel.DistributedDataParallel",),
-        in_box=IN_BOX,
     ),
     checks=(
         Check("broadcast", "Rank 0's parameters and buffers on all ranks at construction", 3, _broadcast),

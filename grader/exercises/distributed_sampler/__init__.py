@@ -7,7 +7,6 @@ are made in one rank by the harness; one case has a process for every sampler.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from grader import says
@@ -21,7 +20,6 @@ from grader.says import counted
 from grader.worlds.cases import Case
 from grader.worlds.ranks import Outcome, RankBench, Ranks
 
-IN_BOX = Path(__file__).with_name("in_box.py")
 _NOT_ONE = (
     "All ranks must take their places from one permutation. Let the permutation depend on seed and epoch only, not on "
     "the rank and not on earlier draws."
@@ -278,7 +276,6 @@ EXERCISE = Exercise(
         (Function("ShardedSampler", ("dataset_size", "num_replicas", "rank", "shuffle", "seed", "drop_last")),),
         cases,
         banned=("torch.utils.data.distributed.DistributedSampler",),
-        in_box=IN_BOX,
     ),
     checks=(
         Check("covers", "Without shuffling: every sample, in order, round the ranks", 3, _covers),

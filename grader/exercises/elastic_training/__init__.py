@@ -7,7 +7,6 @@ Launch)*, section *Important notices*): model, optimizer, position in the epoch 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,6 @@ from grader.ranks.program import Limits, Strided
 from grader.worlds.cases import Case
 from grader.worlds.ranks import Crashes
 
-IN_BOX = Path(__file__).with_name("in_box.py")
 ROWS, FEATURES, EPOCHS, BATCH = 48, 6, 3, 4
 
 
@@ -36,7 +34,7 @@ def cases(draw: Draw) -> Iterator[Case]:
 
 def _case(group: str, label: str, x: Any, y: Any, kills: list[list[Any]]) -> Case:
     arguments = (Strided.of(x), Strided.of(y), EPOCHS, BATCH, kills)
-    return Case(group, label, (arguments,), engine="gloo", by="job", telling=False)
+    return Case(group, label, (arguments,), by="job")
 
 
 EXERCISE = Exercise(
@@ -52,7 +50,6 @@ EXERCISE = Exercise(
         limits=Limits(cpu_seconds=60, load_cpu_seconds=10, idle_seconds=60, silent_seconds=120, wall_seconds=120),
         imported=torchrun.IMPORTED,
         script="train",
-        in_box=IN_BOX,
     ),
     checks=(
         Check("epochs", "Undisturbed: each epoch trains on every row once", 2, lives.epochs),

@@ -7,7 +7,6 @@ Top-k routing as Shazeer et al. 2017, section 2.1; with k = 1 as Fedus et al. 20
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,7 +22,6 @@ from grader.worlds.cases import Case
 from grader.worlds.ranks import Ranks
 
 TRAINED = ("top2", "top1", "empty", "capacity")  # groups in which gradients are judged
-IN_BOX = Path(__file__).with_name("in_box.py")
 CLASS = "ExpertParallel"
 EXPERTS = {1: 4, 2: 4, 3: 6, 4: 8}
 Tokens = Sequence[tuple[int, ...]]  # of each rank, step by step
@@ -142,7 +140,6 @@ EXERCISE = Exercise(
         cases,
         limits=checks.TRAINING,
         imported=("torch._dynamo",),  # functional collectives do so when they are first called
-        in_box=IN_BOX,
     ),
     checks=(
         Check("output", "The output of two experts a token, on 1 to 4 ranks", 3, checks.right(calls, "top2", output)),

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from functools import partial
-from pathlib import Path
 
 from grader.exercise import Check, Exercise
 from grader.exercises.common import plain
@@ -22,9 +21,6 @@ from grader.ranks.program import Function, Limits
 from grader.worlds.cases import Case
 from grader.worlds.nodes import Nodes, NodesAndCalls, of_calls, of_nodes
 from grader.worlds.ranks import Outcome, RankBench, Ranks
-
-IN_BOX = Path(__file__).with_name("in_box.py")
-
 
 # ---- what came back
 
@@ -166,7 +162,6 @@ EXERCISE = Exercise(
             (Function("PhiAccrualDetector", ("window", "threshold")),),
             cases,
             limits=Limits(cpu_seconds=5, load_cpu_seconds=10, idle_seconds=15),
-            in_box=IN_BOX,
         ),
     ),
     checks=(

@@ -1,14 +1,13 @@
 """find_anomaly: which anomalies of isolation a history of transactions on lists shows, each with a witness.
 
 Nothing here is timed but by CPU seconds: what a history says is exact (see `readings`), histories are built for one rule
-each (`situations`) or what clients of a store of known isolation saw (`stores`).
+each (`situations`) or what clients of a store of known isolation saw (`nodes.histories.transactions.stores`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 from grader import says
 from grader.exercise import Check, Exercise
@@ -24,7 +23,6 @@ from grader.verdict import Diagnosis
 from grader.worlds.cases import Case
 from grader.worlds.ranks import RankBench, Ranks
 
-IN_BOX = Path(__file__).with_name("in_box.py")
 CPU_SECONDS = 20.0
 LIMITS = Limits(cpu_seconds=CPU_SECONDS, load_cpu_seconds=10, idle_seconds=30, silent_seconds=240, wall_seconds=240)
 BUILT = ("aborted", "intermediate", "order", "edges", "unknown", "writes", "single", "item")
@@ -93,7 +91,7 @@ def _raise_lost(
             bench.outcome(case) for case, each in bench.__dict__["kept_answers"].items() if each is given
         )
     found = Diagnosis("wrong_result", text, None, bench.program.file, None, expected, got)
-    raise Lost(found, picture if picture is not None and picture.boxes else None)
+    raise Lost(found, picture if picture is not None and picture.cards else None)
 
 
 # ---- the checks
@@ -202,7 +200,7 @@ EXERCISE = Exercise(
     minutes=90,
     difficulty=3,
     cost="seconds",
-    world=Ranks((Function("find_anomaly", ("history",)),), cases, limits=LIMITS, in_box=IN_BOX),
+    world=Ranks((Function("find_anomaly", ("history",)),), cases, limits=LIMITS),
     checks=(
         Check("aborted", "G1a: reads of what failed transactions appended", 2, _classes("aborted")),
         Check("intermediate", "G1b: reads of what was not the last append", 2, _classes("intermediate")),

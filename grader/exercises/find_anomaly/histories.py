@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from grader.exercise import Draw
-from grader.exercises.find_anomaly.readings import ALSO, Reading, Transaction
+from grader.exercises.find_anomaly.mistakes import ALSO
+from grader.exercises.find_anomaly.readings import Reading, Transaction
 from grader.exercises.find_anomaly.situations import RINGS, SITUATIONS, Situation
-from grader.exercises.find_anomaly.stores import IN_WORDS, Store
+from grader.nodes.histories.transactions.stores import Store, plain
 from grader.worlds.cases import Case
 
 Rng = np.random.Generator
@@ -20,6 +21,13 @@ LETTERS = "abcdefghjkmnpqrstuvwxyz"
 LONGEST_RING = 12
 MANY = 5000
 ROW = 3000  # of these on one path, which is too long for Python's recursion
+IN_WORDS = {
+    "serializable": "a serializable store",
+    "snapshot": "a store with snapshot isolation",
+    "committed": "a store with read committed",
+    "uncommitted": "a store with read uncommitted",
+    "none": "a store without any isolation",
+}
 # of a store's history: transactions, keys in use, values of a key
 SIZES = {"serializable": (160, 8, 12), "snapshot": (160, 12, 10), "committed": (160, 10, 10), "uncommitted": (160, 12, 10),
          "none": (160, 12, 10)}  # fmt: skip
@@ -214,8 +222,9 @@ def _renamed(rng: Rng, transactions: Sequence[Transaction]) -> list[Transaction]
 def store(rng: Rng, level: str) -> History:
     """What clients of a store saw, in no order; drawn again until its level shows, and what it must tell apart."""
     while True:
+        many, keys, longest = SIZES[level]
         history = History(
-            "stores", IN_WORDS[level], _shuffled(rng, Store(rng, level, *SIZES[level][1:]).run(SIZES[level][0]), int)
+            "stores", IN_WORDS[level], _shuffled(rng, plain(Store(rng, level, keys, longest).run(many)), int)
         )
         if history.reading.classes != MUST_SHOW[level] or not history.clear or not history.tells(STORES_TELL[level]):
             continue
@@ -226,7 +235,7 @@ def store(rng: Rng, level: str) -> History:
 def large(rng: Rng, number: int) -> History:
     """5,000 transactions: of a store with snapshot isolation, and of a serializable one, to which a cycle is added."""
     level, many = (("snapshot", MANY - 120), ("serializable", MANY - 120 - ROW))[number]
-    transactions = Store(rng, level, 60, 12).run(many)
+    transactions = plain(Store(rng, level, 60, 12).run(many))
     if number:
         transactions = _planted(rng, transactions)
         transactions += _row(len(transactions))

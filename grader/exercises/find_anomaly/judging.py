@@ -10,8 +10,10 @@ from typing import Any
 
 from grader import says
 from grader.exercises.find_anomaly import words
+from grader.exercises.find_anomaly.cycles import KINDS, RW, chosen, components
 from grader.exercises.find_anomaly.histories import History
-from grader.exercises.find_anomaly.readings import CLASSES, KINDS, MISTAKES, RW, Reading, chosen
+from grader.exercises.find_anomaly.mistakes import MISTAKES
+from grader.exercises.find_anomaly.readings import CLASSES, Reading
 from grader.trace.dependencies import Dependencies
 
 G2 = "G2-item"
@@ -92,7 +94,7 @@ def _known(reading: Reading, witness: Sequence[Any]) -> list[int]:
 
 def _may_have_g2(reading: Reading) -> bool:
     """Whether a cycle with two rw edges is there, or a component is too large to look at all of its cycles."""
-    parts = reading.components(reading.edges, KINDS)
+    parts = components(reading.edges, KINDS)
     return any(len(nodes) > MOST_NODES or _has_g2(reading, nodes) for nodes in parts)
 
 

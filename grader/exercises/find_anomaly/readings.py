@@ -1,128 +1,25 @@
 """What a history says, by the rules of the exercise: version orders, edges, and the classes of anomalies in it.
 
-The same for somebody who makes one of the mistakes in MISTAKES: that tells what explains a wrong answer, and whether a
+The same for somebody who makes one of the `mistakes`: that tells what explains a wrong answer, and whether a
 history tells the mistake from the rules. Adya, Liskov, O'Neil 2000; Kingsbury and Alvaro 2020.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
-import rustworkx
+from grader.exercises.find_anomaly.cycles import KINDS, RW, WR, WW, Edges, chosen, components, cycle
+from grader.exercises.find_anomaly.mistakes import BY_NAME
 
 Key = Any
 Transaction = dict[str, Any]  # index, process, type, ops
 Values = tuple[int, ...]
 CLASSES = ("G0", "G1a", "G1b", "G1c", "G-single", "G2-item")
-WW, WR, RW = "ww", "wr", "rw"
-KINDS = (WW, WR, RW)
-
-# what somebody takes for true, and what to do
-MISTAKES = {
-    "no_rw": ("there are no rw edges", "Add an edge from each reader to the writer of the next version."),
-    "no_first": ("a read of nothing gives no edge", "It gives an rw edge to the writer of the first version."),
-    "null_skipped": ("a null read of an ok transaction is no read", "It is a read of nothing, as [] is."),
-    "one_read": ("only the first read of a key in a transaction counts", "Use every ok read."),
-    "last_read": ("only the last read of a key in a transaction counts", "Use every ok read."),
-    "own_append": (
-        "a read that ends with the transaction's own append gives an rw edge",
-        "Skip such a read: it gives no edges.",
-    ),
-    "skips_own": (
-        "the rw edge goes on to the next foreign version if the next version is the reader's own",
-        "Then add no rw edge: the ww edges go on from there.",
-    ),
-    "info_failed": (
-        "info transactions failed",
-        "The outcome of an info transaction is unknown. An append that an ok read saw did happen.",
-    ),
-    "info_out": (
-        "info transactions are not in the graph",
-        "An info transaction has the edges that its appends give it where ok reads saw them.",
-    ),
-    "info_reads": ("null reads of info transactions are reads of nothing", "They mean nothing: skip them."),
-    "failed_in": ("failed transactions are in the graph", "Leave them out: only G1a is about them."),
-    "no_removal": (
-        "values of failed transactions count as versions",
-        "Remove them from the reads before you compare the reads.",
-    ),
-    "conflicts": (
-        "a key has the order of its longest read although another read is no prefix of it",
-        "Such a key gives no edges.",
-    ),
-    "repeats": ("a key has an order although its longest read repeats a value", "Such a key gives no edges."),
-    "all_keys": (
-        "no key gives edges as soon as the reads of one key contradict each other",
-        "Leave out only the keys whose own reads contradict each other.",
-    ),
-    "by_value": ("a value has one writer, whatever the key", "Look writers up by key and value."),
-    "by_list": (
-        "versions are in the order in which their writers stand in the list",
-        "Take the order from the longest read of the key.",
-    ),
-    "by_index": (
-        "versions are in the order of their writers' indices",
-        "Take the order from the longest read of the key.",
-    ),
-    "by_number": ("versions are in the order of their values", "Take the order from the longest read of the key."),
-    "unseen_last": (
-        "appends of info transactions that nobody read come last",
-        "Ignore appends that no ok read shows.",
-    ),
-    "sessions": (
-        "the transactions of one process depend on each other in the order of their indices",
-        "Leave `process` out: only ww, wr and rw are edges here.",
-    ),
-    "g1a_last": ("only the last value of a read counts for G1a", "Look at all values of a read."),
-    "g1b_info": ("an info transaction is no writer for G1b", "Look at the appends of ok and info transactions."),
-    "g1b_own": (
-        "a transaction that reads its own append before its next one is G1b",
-        "The writer must be another transaction.",
-    ),
-    "g1b_inside": ("an intermediate value anywhere in a read is G1b", "Only the last value of a read counts for G1b."),
-    "g1b_ordered": (
-        "only keys that give edges count for G1b",
-        "G1b needs no version order: look at every ok read.",
-    ),
-    "g1a_ordered": (
-        "only keys that give edges count for G1a",
-        "G1a needs no version order: look at every ok read.",
-    ),
-    "pairs": ("all cycles have two transactions", "A cycle may go through any number of transactions."),
-    "one_kind": (
-        "there is one kind of edge between two transactions, ww rather than wr, and wr rather than rw",
-        "Keep all kinds: the cycle counts if one choice of kinds fits.",
-    ),
-    "last_kind": (
-        "there is one kind of edge between two transactions, rw rather than wr, and wr rather than ww",
-        "Keep all kinds: the cycle counts if one choice of kinds fits.",
-    ),
-    "g0_pairs": ("a G0 has two transactions", "A cycle may go through any number of transactions."),
-    "unmixed": (
-        "the way back of a G-single has ww edges only or wr edges only",
-        "It may have both kinds.",
-    ),
-    "pure_wr": ("a G1c has wr edges only", "It may have ww edges, too, as long as one edge is wr."),
-    "whole_graph": (
-        "G2-item is only for histories without any other cycle",
-        "Look at each strongly connected component by itself.",
-    ),
-    "single_is_g2": (
-        "a cycle with one rw edge is G2-item",
-        "Such a cycle is G-single: G2-item has two or more rw edges.",
-    ),
-    "none": ("there are no anomalies", "Report every class that the history has."),
-}
-
-# Of a read that ends with a value of a failed transaction: it gives no edges; what is left of it can be G1b. The rules can
-# be understood either way, so no verdict depends on it.
-ALSO = ("raw_end", "clean_g1b")
-BY_NAME = ("by_list", "by_index", "by_number")
 
 
 @dataclass(frozen=True)
@@ -353,11 +250,11 @@ class Reading:
     def cyclic(self) -> dict[str, list[int]]:
         """One cycle of each class that must be reported, in its direction."""
         found: dict[str, list[int]] = {}
-        for nodes in self.components(self.edges, KINDS):
+        for nodes in components(self.edges, KINDS):
             inside = {pair: kinds for pair, kinds in self.edges.items() if pair[0] in nodes and pair[1] in nodes}
             simple = self._simple(inside)
             if not any(simple.values()) and self.mistake != "pairs":
-                simple["G2-item"] = self._cycle(inside, RW, KINDS)
+                simple["G2-item"] = cycle(inside, RW, KINDS)
             elif not any(simple.values()):
                 simple["G2-item"] = next(
                     ([a, b] for a, b in inside if RW in inside[a, b] and RW in inside.get((b, a), {})), None
@@ -369,7 +266,7 @@ class Reading:
             found.pop("G2-item", None)
         return found
 
-    def _simple(self, inside: Mapping[tuple[int, int], Mapping[str, Why]]) -> dict[str, list[int] | None]:
+    def _simple(self, inside: Edges) -> dict[str, list[int] | None]:
         """The cycles with fewer than two rw edges."""
         if self.mistake == "pairs":
             pairs = [(a, b, inside[a, b], inside[b, a]) for a, b in inside if (b, a) in inside]
@@ -378,52 +275,14 @@ class Reading:
                 name: next(([a, b] for a, b, there, back in pairs if first in there and set(others) & set(back)), None)
                 for name, (first, others) in tries.items()
             }
-        wr = self._cycle(inside, WR, (WR,)) if self.mistake == "pure_wr" else self._cycle(inside, WR, (WW, WR))
-        writes = self._cycle(inside, WW, (WW,))
+        wr = cycle(inside, WR, (WR,)) if self.mistake == "pure_wr" else cycle(inside, WR, (WW, WR))
+        writes = cycle(inside, WW, (WW,))
         if self.mistake == "g0_pairs":
             writes = next(([a, b] for a, b in inside if WW in inside[a, b] and WW in inside.get((b, a), {})), None)
-        single = self._cycle(inside, RW, (WW, WR))
+        single = cycle(inside, RW, (WW, WR))
         if self.mistake == "unmixed":
-            single = self._cycle(inside, RW, (WW,)) or self._cycle(inside, RW, (WR,))
+            single = cycle(inside, RW, (WW,)) or cycle(inside, RW, (WR,))
         return {"G0": writes, "G1c": wr, "G-single": single}
-
-    def components(self, edges: Mapping[tuple[int, int], Mapping[str, Why]], kinds: Iterable[str]) -> list[set[int]]:
-        """The strongly connected components of two or more transactions, in edges of these kinds."""
-        wanted = set(kinds)
-        pairs = [pair for pair, there in edges.items() if wanted & there.keys()]
-        nodes = sorted({node for pair in pairs for node in pair})
-        places = {node: place for place, node in enumerate(nodes)}
-        graph = rustworkx.PyDiGraph(multigraph=False)
-        graph.add_nodes_from(nodes)
-        graph.add_edges_from_no_data([(places[a], places[b]) for a, b in pairs])
-        parts = rustworkx.strongly_connected_components(graph)
-        return sorted(
-            ({nodes[i] for i in part} for part in parts if len(part) > 1), key=lambda part: (len(part), min(part))
-        )
-
-    def _cycle(
-        self, inside: Mapping[tuple[int, int], Mapping[str, Why]], first: str, others: Sequence[str]
-    ) -> list[int] | None:
-        """A short cycle that begins with an edge of kind `first` and goes on with edges of kinds `others`."""
-        wanted = set(others)
-        best: list[int] | None = None
-        for nodes in self.components(inside, {first, *others}):
-            successors: dict[int, list[int]] = defaultdict(list)
-            starts: dict[int, list[int]] = defaultdict(list)
-            for (source, target), kinds in inside.items():
-                if source in nodes and target in nodes:
-                    if wanted & kinds.keys():
-                        successors[source].append(target)
-                    if first in kinds:
-                        starts[target].append(source)
-            for tries, (target, sources) in enumerate(starts.items()):
-                if best is not None and (len(best) == 2 or tries > 50):
-                    break
-                cycle = _closed(successors, target, set(sources), len(best) if best else None)
-                best = cycle or best
-            if best is not None:
-                return best
-        return best
 
     @cached_property
     def classes(self) -> frozenset[str]:
@@ -444,43 +303,3 @@ class Reading:
     def fits(self, name: str, cycle: Sequence[int]) -> bool:
         """Whether one choice of edges makes a cycle a witness of this class."""
         return chosen(name, self.kinds(cycle)) is not None
-
-
-def chosen(name: str, steps: Sequence[Mapping[str, Why]]) -> list[str] | None:
-    """A kind of edge for each step, so that the cycle is of class `name`; None where no choice fits."""
-    if not all(steps):
-        return None
-    if name == "G0":
-        return [WW] * len(steps) if all(WW in step for step in steps) else None
-    if name == "G1c":
-        if all(WW in step or WR in step for step in steps) and any(WR in step for step in steps):
-            return [WR if WR in step else WW for step in steps]
-        return None
-    with_rw = [RW in step for step in steps]
-    only_rw = [set(step) == {RW} for step in steps]
-    if name == "G2-item":
-        return [RW if RW in step else next(iter(step)) for step in steps] if sum(with_rw) >= 2 else None
-    if name == "G-single" and any(with_rw) and sum(only_rw) <= 1:
-        at = only_rw.index(True) if any(only_rw) else with_rw.index(True)
-        return [RW if i == at else (WR if WR in step else WW) for i, step in enumerate(steps)]
-    return None
-
-
-def _closed(successors: Mapping[int, Sequence[int]], start: int, ends: set[int], below: int | None) -> list[int] | None:
-    """The shortest path from `start` to one of `ends`, of fewer than `below` transactions."""
-    before = {start: start}
-    lengths, queue = {start: 1}, deque([start])
-    while queue:
-        node = queue.popleft()
-        if node in ends:
-            path = [node]
-            while path[-1] != start:
-                path.append(before[path[-1]])
-            return path[::-1]
-        if below is not None and lengths[node] + 1 >= below:
-            continue
-        for target in successors.get(node, ()):
-            if target not in before:
-                before[target], lengths[target] = node, lengths[node] + 1
-                queue.append(target)
-    return None

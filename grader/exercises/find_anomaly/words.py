@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from grader import says
-from grader.exercises.find_anomaly.readings import RW, WR, WW, Read, Reading, Transaction, Values, Why, chosen
-from grader.trace.dependencies import Arrow, Box, Dependencies
+from grader.exercises.find_anomaly.cycles import RW, WR, WW, chosen
+from grader.exercises.find_anomaly.readings import Read, Reading, Transaction, Values, Why
+from grader.trace.dependencies import ENDS, Arrow, Card, Dependencies
 
 SHOWN = 12  # transactions of a history that is printed as a whole
 MOST_VALUES = 6
@@ -104,31 +105,24 @@ def intermediate(reading: Reading, writer: int, read: Read, value: int) -> str:
 
 def cycle_picture(reading: Reading, cycle: Sequence[int], kinds: Sequence[str]) -> Dependencies:
     """A cycle: `kinds` has "" for a step without an edge."""
-    steps = reading.kinds(cycle)
-    many = len(cycle)
-    keys: dict[int, set[Any]] = {}
+    keys: dict[int, set[Any]] = {index: set() for index in cycle}
     arrows = []
-    for at, (step, kind) in enumerate(zip(steps, kinds, strict=True)):
-        target = (at + 1) % many
-        words = edge(cycle[at], kind, cycle[target], step[kind]) if kind else "the history has no edge here"
-        arrows.append(Arrow(at, target, kind, words))
-        if kind:
-            for index in (cycle[at], cycle[target]):
-                keys.setdefault(index, set()).add(step[kind].key)
-    boxes = [_box(reading.by_index[index], keys.get(index, set())) for index in cycle]
-    return Dependencies(boxes, arrows)
+    for a, b, step, kind in zip(cycle, [*cycle[1:], *cycle[:1]], reading.kinds(cycle), kinds, strict=True):
+        words = edge(a, kind, b, step[kind]) if kind else "the history has no edge here"
+        arrows.append(Arrow(kind, words if kind else f"T{a} → T{b}: {words}"))
+        for index in (a, b) if kind else ():
+            keys[index].add(step[kind].key)
+    return Dependencies([_card(reading.by_index[index], keys[index]) for index in cycle], arrows)
 
 
 def pair_picture(reading: Reading, writer: int, reader: int, key: Any, words: str) -> Dependencies:
     """A writer above a reader of what it appended."""
-    boxes = [_box(reading.by_index[index], {key}) for index in (writer, reader)]
-    return Dependencies(boxes, [Arrow(0, 1, WR, words)])
+    return Dependencies([_card(reading.by_index[index], {key}) for index in (writer, reader)], [Arrow(WR, words)])
 
 
-def _box(txn: Transaction, keys: set[Any]) -> Box:
-    bold = frozenset(at for at, op in enumerate(txn["ops"]) if op[1] in keys)
-    name = f"T{txn['index']}" + ("" if txn["type"] == "ok" else f" ({txn['type']})")
-    return Box(name, [operation(op) for op in txn["ops"]], bold, txn["type"] == "fail")
+def _card(txn: Transaction, keys: set[Any]) -> Card:
+    operations = [(operation(op), op[1] in keys) for op in txn["ops"]]
+    return Card(f"T{txn['index']}", ENDS[txn["type"]], operations, transaction(txn), txn["type"] == "fail")
 
 
 def kinds_of(step: Mapping[str, Why]) -> str:

@@ -8,7 +8,6 @@ pass, free it after each, reduce-scatter its gradients. Together 1.5 times the b
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,6 @@ from grader.ranks.program import Function, Strided
 from grader.worlds.cases import Case
 from grader.worlds.ranks import Ranks
 
-IN_BOX = Path(__file__).with_name("in_box.py")
 BATCH = 4  # of each rank
 TANH: Unit = ("tanh",)
 # No number of ranks that is used here divides its units' elements, and the last unit has fewer than there are ranks.
@@ -88,7 +86,6 @@ EXERCISE = Exercise(
         limits=checks.TRAINING,
         banned=("torch.distributed.fsdp.FullyShardedDataParallel", "torch.distributed.fsdp.fully_shard"),
         imported=("torch._dynamo", "torch.distributed.fsdp"),
-        in_box=IN_BOX,
     ),
     checks=(
         Check("trains", "Trains as one process on all batches, on 1 to 4 ranks", 5, checks.right(values, "trains")),

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from pathlib import Path
 from statistics import fmean
 
 from grader import says, tally
@@ -25,7 +24,6 @@ from grader.verdict import Diagnosis, Kind
 from grader.worlds.cases import Case
 from grader.worlds.ranks import RankBench, Ranks
 
-IN_BOX = Path(__file__).with_name("in_box.py")
 # Of the reference's. Over 30 seeds, these are legal schedulers that hardly backfill
 # (none, only jobs of one node, only at a submit, only the second in the queue): at most 0.885. One half of rule 3 reaches
 # 0.905, and all of it, in any order, 0.93.
@@ -233,7 +231,7 @@ EXERCISE = Exercise(
     minutes=90,
     difficulty=3,
     cost="seconds",
-    world=Ranks((Function("Scheduler", ("racks", "quotas")),), cases, limits=LIMITS, in_box=IN_BOX),
+    world=Ranks((Function("Scheduler", ("racks", "quotas")),), cases, limits=LIMITS),
     checks=(
         Check("nodes", "All of a job's nodes or none: every answer can be carried out", 3, _rule("nodes")),
         Check("racks", "One rack, if some rack has enough free nodes", 2, _rule("racks")),

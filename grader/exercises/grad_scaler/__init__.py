@@ -7,7 +7,6 @@ ranks decide together is what ShardedGradScaler adds to it in torch.distributed.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,6 @@ from grader.ranks.program import CallResult, Function
 from grader.worlds.cases import Case
 from grader.worlds.ranks import RankBench, Ranks
 
-IN_BOX = Path(__file__).with_name("in_box.py")
 _BAD = {"nan": "a NaN", "inf": "an inf", "-inf": "a -inf"}
 
 
@@ -212,7 +210,6 @@ EXERCISE = Exercise(
         cases,
         limits=checks.TRAINING,
         banned=("torch.amp.grad_scaler.GradScaler",),
-        in_box=IN_BOX,
     ),
     checks=(
         Check("skips", "Steps with an inf or a NaN skipped, the others made with the true gradient", 4, _skips),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,6 @@ from grader.worlds.cases import Case
 from grader.worlds.ranks import Outcome, RankBench, Ranks
 
 IN, HIDDEN, OUT, LR = 4, 6, 3, 0.3
-IN_BOX = Path(__file__).with_name("in_box.py")
 WORLDS = (1, 2, 3, 4)
 CLASSES, VALUES = "cross entropy", "mean squared error"
 SHAPES = ((HIDDEN, IN), (HIDDEN,), (OUT, HIDDEN), (OUT,))
@@ -222,7 +220,6 @@ EXERCISE = Exercise(
         cases,
         limits=checks.TRAINING,
         imported=("torch._dynamo",),
-        in_box=IN_BOX,
     ),
     checks=(
         Check("even", "Micro-batches of one size: the step of the whole batch", 4, _trained("even")),

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,6 @@ from grader.ranks.program import CallResult, Function, Strided
 from grader.worlds.cases import Case
 from grader.worlds.ranks import RankBench, Ranks
 
-IN_BOX = Path(__file__).with_name("in_box.py")
 ITEM = 4  # bytes of a float32
 HEADER = 64
 FACTOR = 1.1
@@ -200,7 +198,6 @@ EXERCISE = Exercise(
         (Function("TopKAllReduce", ("ratio",)),),
         cases,
         limits=checks.TRAINING,
-        in_box=IN_BOX,
     ),
     checks=(
         Check("first_step", "The mean of each rank's k largest by magnitude", 4, right("first_step")),

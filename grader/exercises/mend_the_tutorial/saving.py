@@ -33,7 +33,7 @@ def cases(draw: Draw) -> Iterator[Case]:
     for ranks, old in ((1, 0), (2, OLD), (3, OLD)):
         label = f"{says.counted(ranks, 'rank')}, {'an older file is there' if old else 'no file is there'}"
         given = (base, ranks, old, NEW, MOST if ranks == 2 else 0)
-        yield Case("save", label, (given,), engine="gloo", by="saved", telling=False)
+        yield Case("save", label, (given,), by="saved")
 
 
 def save(bench: RankBench) -> Outcome:

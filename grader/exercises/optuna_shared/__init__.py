@@ -8,7 +8,6 @@ Optuna's documentation, RDBStorage (heartbeat_interval, grace_period) and *Heart
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from grader.exercise import Check, Draw, Exercise
@@ -17,7 +16,6 @@ from grader.ranks.program import Function, Limits
 from grader.worlds.cases import Case
 from grader.worlds.ranks import Crashes
 
-IN_BOX = Path(__file__).with_name("in_box.py")
 NOTHING: list[Any] = [0, False, [], False]  # no call is killed or pruned, none takes long
 
 
@@ -36,7 +34,7 @@ def cases(draw: Draw) -> Iterator[Case]:
 
 def _case(draw: Draw, group: str, label: str, runs: list[list[int]], plan: list[Any]) -> Case:
     seed = int(draw.generator(f"values {group}").integers(2**31))
-    return Case(group, label, ((runs, plan, seed),), engine="gloo", by="searches", telling=False)
+    return Case(group, label, ((runs, plan, seed),), by="searches")
 
 
 EXERCISE = Exercise(
@@ -51,7 +49,6 @@ EXERCISE = Exercise(
         cases,
         limits=Limits(cpu_seconds=120, load_cpu_seconds=10, idle_seconds=60, silent_seconds=120, wall_seconds=120),
         imported=("optuna", "optuna.samplers", "optuna.storages._rdb.storage", "sqlalchemy.dialects.sqlite"),
-        in_box=IN_BOX,
     ),
     checks=(
         Check("shared", "Three processes work on one study at the same time", 3, studies.shared),

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
-from pathlib import Path
 from typing import Any
 
 from grader import says, tally
@@ -23,7 +22,6 @@ from grader.ranks.program import Function, Limits
 from grader.worlds.cases import Case
 from grader.worlds.ranks import Outcome, RankBench, Ranks
 
-IN_BOX = Path(__file__).with_name("in_box.py")
 FIELDS = tuple(field.name for field in fields(Plan))
 SLOWER = 1.05  # than the best plan
 CPU_SECONDS = 2.0
@@ -235,9 +233,7 @@ EXERCISE = Exercise(
     title="Plan the training run: data, tensor and pipeline parallel",
     minutes=60,
     difficulty=2,
-    world=Ranks(
-        (Function("plan", ("model", "cluster")),), cases, limits=Limits(cpu_seconds=CPU_SECONDS), in_box=IN_BOX
-    ),
+    world=Ranks((Function("plan", ("model", "cluster")),), cases, limits=Limits(cpu_seconds=CPU_SECONDS)),
     checks=(
         Check("legal", "Plans that the model and the cluster allow", 2, _judged("legal")),
         Check("fits", "Plans that fit into memory", 4, _judged("fits", _raise_too_large)),

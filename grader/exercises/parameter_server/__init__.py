@@ -7,7 +7,6 @@ Server", section 3; Ho et al. 2013, "More Effective Distributed ML via a Stale S
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 
@@ -20,7 +19,6 @@ from grader.ranks.program import Function, Strided
 from grader.worlds.cases import Case
 from grader.worlds.ranks import Ranks
 
-IN_BOX = Path(__file__).with_name("in_box.py")
 QUICK = Network(alpha=1e-3)  # beside which a gradient takes long: 10 s and more
 WITHOUT = 10_000  # a max_staleness that nothing reaches
 LR = 0.1
@@ -100,7 +98,6 @@ EXERCISE = Exercise(
             Function("work", ("rank", "gradient_fn", "steps")),
         ),
         cases,
-        in_box=IN_BOX,
     ),
     checks=(
         Check("loss", "The loss falls under the bound, with one worker or two", 3, replayed.loss),

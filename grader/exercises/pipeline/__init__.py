@@ -99,7 +99,6 @@ EXERCISE = Exercise(
         (Function("run_gpipe", PARAMETERS), Function("run_1f1b", PARAMETERS)),
         cases,
         limits=checks.TRAINING,
-        in_box=IN_BOX,
     ),
     checks=(
         Check("gpipe", "GPipe: the gradients of the whole model on the whole batch", 4, judging.gradients("gpipe")),

@@ -8,7 +8,6 @@ has decides how even the work is under a causal mask (Brandon et al. 2023, Strip
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,7 +22,6 @@ from grader.ranks.program import Function, Strided
 from grader.worlds.cases import Case
 from grader.worlds.ranks import Ranks
 
-IN_BOX = Path(__file__).with_name("in_box.py")
 PARAMETERS = ("q", "k", "v", "causal")
 TOLD = 4  # ranks of the cases that are compared with real processes, which share one world
 LAYOUTS = ("contiguous", "heads last", "every other")
@@ -103,7 +101,6 @@ EXERCISE = Exercise(
         p2p_only=True,
         imported=("torch._dynamo",),
         limits=checks.TRAINING,
-        in_box=IN_BOX,
     ),
     checks=(
         Check("split", "split() cuts N equal shards, merge() undoes it bit for bit", 2, judging.split),

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 import numpy as np
 
@@ -23,7 +22,6 @@ from grader.ranks.program import Function, Strided
 from grader.worlds.cases import Case
 from grader.worlds.ranks import Ranks
 
-IN_BOX = Path(__file__).with_name("in_box.py")
 NETWORK = Network(alpha=10e-6, beta=1e-9)
 SHARE = 0.2  # of the mean time of generate(): what optimizer_step() takes
 
@@ -105,7 +103,6 @@ EXERCISE = Exercise(
         ),
         cases,
         limits=checks.TRAINING,
-        in_box=IN_BOX,
     ),
     cost="seconds",
     checks=(

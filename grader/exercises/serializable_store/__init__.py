@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from grader.exercise import Check, Exercise
 from grader.exercises.common.nodes import each, held, names
 from grader.exercises.serializable_store import doubt as doubt
+from grader.exercises.serializable_store import fates as fates
 from grader.exercises.serializable_store import faults as faults
 from grader.exercises.serializable_store import models as models
 from grader.exercises.serializable_store import plans as plans
@@ -36,7 +37,7 @@ MOST_MESSAGES = 14  # each of which is lost, late or doubled
 
 def _answers(bench: NodeBench) -> Story:
     shapes = ((3, ""), (2, "slow"), (5, ""), (4, "slow"))
-    shown = bench.hold(each("works", plans.works, shapes)(bench), _one_by_one, plans.as_told)
+    shown = bench.hold(each("works", plans.works, shapes)(bench), _one_by_one, fates.as_told)
     bench.hold(each("side by side", plans.side_by_side, (3, 2, 5))(bench), _side_by_side)
     return shown
 
@@ -47,7 +48,7 @@ _rounds = held(
 
 
 def _isolation(bench: NodeBench) -> Story:
-    shown = bench.hold(each("crossing", plans.crossing, plans.CROSSINGS)(bench), _safe, plans.as_told)
+    shown = bench.hold(each("crossing", plans.crossing, plans.CROSSINGS)(bench), _safe, fates.as_told)
 
     def drawn() -> Iterator[Plan]:
         yield from each("at once", plans.at_once, (True, False))(bench)
@@ -56,7 +57,7 @@ def _isolation(bench: NodeBench) -> Story:
         yield plans.freed_by_another(bench.rng("freed by another"), *bench.seeds("freed by another", 1))
         yield from each("mixed", plans.mixed, (2, 3, 5, 3))(bench)
 
-    bench.hold(drawn(), _safe, plans.as_told)
+    bench.hold(drawn(), _safe, fates.as_told)
     bench.hold(each("earlier answers", tries.earlier_answers, (None,))(bench), _ends, tries.staged(bench))
     for what in ("reads", "skew", "after"):
         models.explore(bench, models.crossing(bench, what), STATES)
@@ -66,7 +67,7 @@ def _isolation(bench: NodeBench) -> Story:
 def _contention(bench: NodeBench) -> Story:
     shapes = ((3, "appends", 1), (3, "reads", 8), (2, "appends", 8))
     judge = judging(Judging, Judging.shape, Judging.progress)
-    return bench.hold(each("crowd", plans.crowd, shapes)(bench), judge, plans.as_told)
+    return bench.hold(each("crowd", plans.crowd, shapes)(bench), judge, fates.as_told)
 
 
 def _effects(bench: NodeBench, plan: Plan, prepare: Prepare = lambda _: None) -> list[tuple[float, str, int]]:
@@ -119,17 +120,17 @@ def _crashes(bench: NodeBench) -> Story:
     def cuts() -> Iterator[Plan]:
         for slow, seed in zip((False, True), bench.seeds("power", 2), strict=True):
             plan = faults.power_cut(bench.rng("power"), seed, 3.5, slow)
-            done = _effects(bench, plan, plans.as_told)
+            done = _effects(bench, plan, fates.as_told)
             times = sorted({time for time, _, effects in done if 1.0 <= time < 2.0 and effects})[:30] or [1.01]
             for time in times if not slow else bench.rng("slow").sample(times, min(8, len(times))):
                 yield faults.power_cut(bench.rng("power"), seed, time + 1e-6, slow)
 
-    shown = bench.hold(each_point(), _ends, plans.as_told)
-    bench.hold(twice(), _ends, plans.as_told)
-    bench.hold(cuts(), _ends, plans.as_told)
+    shown = bench.hold(each_point(), _ends, fates.as_told)
+    bench.hold(twice(), _ends, fates.as_told)
+    bench.hold(cuts(), _ends, fates.as_told)
     moments = [(what, 1.0 + after / 1000) for what in ("reads", "skew") for after in (4, 7, 12)]
-    bench.hold(each("blink", faults.blink, moments)(bench), _ends, plans.as_told)
-    bench.hold(each("soon again", faults.soon_again, (1.003, 1.008, 1.024, 1.046))(bench), _ends, plans.as_told)
+    bench.hold(each("blink", faults.blink, moments)(bench), _ends, fates.as_told)
+    bench.hold(each("soon again", faults.soon_again, (1.003, 1.008, 1.024, 1.046))(bench), _ends, fates.as_told)
     bench.hold(each("storm", faults.storm, (3, 2, 4, 3))(bench), _ends)
     models.explore(bench, models.one(bench, crashes=1), STATES, DIVES)
     models.explore(bench, models.one(bench, crashes=1, timers=1), STATES, DIVES)
@@ -154,13 +155,13 @@ def _network(bench: NodeBench) -> Story:
                             more = f"messages from {src} to {dst} from {since} to {until} s {fate}"
                             yield faults.one(bench.rng("points"), shape, seed, (), more)
 
-    shown = bench.hold(messages(), _ends, plans.as_told)
-    bench.hold(links(), _ends, plans.as_told)
+    shown = bench.hold(messages(), _ends, fates.as_told)
+    bench.hold(links(), _ends, fates.as_told)
     bench.hold(
         each("cut off", faults.cut_off, ((2, False), (3, False), (3, True)))(bench), _ends, faults.cut_after_vote
     )
     bench.hold(each("in doubt", doubt.others_give_up, (None,))(bench), _ends, doubt.unheard(bench))
-    bench.hold(each("unheard", faults.unheard, (3.0, 7.0))(bench), _ends, plans.as_told)
+    bench.hold(each("unheard", faults.unheard, (3.0, 7.0))(bench), _ends, fates.as_told)
     bench.hold(each("bad", faults.bad_network, (3, 2, 4, 5, 3))(bench), _ends, faults.badly)
     models.explore(bench, models.one(bench, timers=1, copies=1), STATES, DIVES)
     return shown

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from grader.exercises.serializable_store import serial
-from grader.exercises.serializable_store.serial import Problem, Txn
+from grader.exercises.serializable_store import answered
+from grader.exercises.serializable_store.answered import Problem, Txn
 from grader.nodes.clients import Asked
 from grader.nodes.plan import Played
 from grader.nodes.runs import Run, place
@@ -31,7 +31,7 @@ class History(Run):
         return [self._txn(number, asked) for number, asked in enumerate(self.asked)]
 
     def _txn(self, number: int, asked: Asked) -> Txn:
-        status, ops = serial.ended(asked.ask.body, asked.answer)
+        status, ops = answered.ended(asked.ask.body, asked.answer)
         known = asked.answered is not None and status != "info"
         returned = asked.answered if known and asked.answered is not None else float("inf")
         return Txn(number, asked.client, asked.ask.node, ops, status, asked.sent, returned, asked.answer)

@@ -6,7 +6,7 @@ from functools import partial
 from itertools import pairwise
 
 from grader import tally
-from grader.exercises.serializable_store import plans, serial
+from grader.exercises.serializable_store import answered, plans, serial
 from grader.exercises.serializable_store.history import History
 from grader.nodes.clients import Asked
 from grader.nodes.runs import answer_text, same
@@ -28,7 +28,7 @@ class Judging(History):
         for asked in self.asked:
             if asked.answer is None or asked.reply is None:
                 continue
-            wrong = serial.shape(asked.ask.body, asked.answer)
+            wrong = answered.shape(asked.ask.body, asked.answer)
             if wrong:
                 text = f"The answer of {asked.ask.node} to {self._request(asked)} {wrong}."
                 return self.broken("wrong_result", text, asked, got=answer_text(asked, 200), why=False)
@@ -36,7 +36,9 @@ class Judging(History):
             for other in self.replies(asked.client, partial(_answers, number)):
                 bodies = (other.body, asked.answer)
                 if {
-                    serial.ended(asked.ask.body, body)[0] for body in bodies if not serial.shape(asked.ask.body, body)
+                    answered.ended(asked.ask.body, body)[0]
+                    for body in bodies
+                    if not answered.shape(asked.ask.body, body)
                 } == {"ok", "fail"}:
                     text = (
                         f"{asked.ask.node} answered {self._request(asked)} twice: with {asked.answer.get('type')}, and with "
@@ -47,7 +49,7 @@ class Judging(History):
 
     def _request(self, asked: Asked) -> str:
         ops = tuple((f, key, value) for f, key, value in asked.ask.body["txn"])
-        return f"the txn of {asked.client} at {asked.sent:.3f} s ({serial.told(ops)})"
+        return f"the txn of {asked.client} at {asked.sent:.3f} s ({answered.told(ops)})"
 
     def prompt(self) -> Diagnosis | None:
         """Every transaction gets txn_ok within 2 s."""

@@ -6,10 +6,10 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from grader.exercises.serializable_store import serial
+from grader.exercises.serializable_store import answered, serial
+from grader.exercises.serializable_store.answered import Problem, Txn
 from grader.exercises.serializable_store.history import befell
 from grader.exercises.serializable_store.plans import Drawn, ask, read
-from grader.exercises.serializable_store.serial import Problem, Txn
 from grader.lost import Lost
 from grader.nodes.bench import NodeBench
 from grader.nodes.clients import Ask
@@ -96,9 +96,9 @@ def problem(view: View, asks: Mapping[str, Sequence[Ask]]) -> Problem | None:
     for index, ((client, number), place) in enumerate(called.items()):
         wanted = asks[client][number]
         returned, answer = ended.get((client, number), (math.inf, None))
-        if answer is not None and (wrong := serial.shape(wanted.body, answer)):
+        if answer is not None and (wrong := answered.shape(wanted.body, answer)):
             return Problem("wrong_result", f"The answer of {wanted.node} to {client} {wrong}.")
-        status, ops = serial.ended(wanted.body, answer)
+        status, ops = answered.ended(wanted.body, answer)
         returned = returned if status != "info" else math.inf
         txns.append(Txn(index, client, wanted.node, ops, status, place, returned, answer, timed=False))
     return serial.values(txns) or serial.orders(txns) or serial.last(txns, False) or serial.cycle(txns)

@@ -8,120 +8,16 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
-from grader.nodes.clients import DEFINITE
+from grader.exercises.serializable_store.answered import Problem, Txn, key_name, listing
 from grader.nodes.histories import transactions as checker
-from grader.says import counted, listed
+from grader.says import listed
 from grader.verdict import Kind
 
-Status = Literal["ok", "fail", "info"]
-Op = tuple[Literal["append", "r"], Any, Any]
 PATIENCE = 5.0  # seconds for which a client waits
-MOST_TOLD = 6  # operations of one transaction
-
-
-@dataclass(frozen=True)
-class Txn:
-    """A transaction as its client knows it. `ops` are those of the answer where it is ok, with what was read. Times are
-    seconds, or places in a history without times (`timed` is False); `returned` is infinite unless it is ok or failed."""
-
-    index: int
-    client: str
-    node: str
-    ops: tuple[Op, ...]
-    status: Status
-    called: float
-    returned: float = math.inf
-    answer: dict[str, Any] | None = None
-    timed: bool = True
-
-    @property
-    def name(self) -> str:
-        return f"T{self.index + 1}"
-
-    @property
-    def label(self) -> str:
-        """ "T2 (bob to n2 at 1.030 s: r x, append y 5)" """
-        when = f" at {self.called:.3f} s" if self.timed else ""
-        return f"{self.name} ({self.client} to {self.node}{when}: {told(self.ops)})"
-
-    def appends(self) -> list[tuple[str, Any]]:
-        """What it appends, as (key, value), in order. Keys are JSON texts: 7 is not "7"."""
-        return [(json.dumps(key), value) for f, key, value in self.ops if f == "append"]
-
-    def reads(self) -> Iterator[tuple[str, list[Any], list[Any]]]:
-        """Of each read of an answered transaction: the key, what it showed, and the own appends to it before."""
-        own: dict[str, list[Any]] = {}
-        for f, key, value in self.ops:
-            if f == "append":
-                own.setdefault(json.dumps(key), []).append(value)
-            elif self.status == "ok":
-                yield json.dumps(key), list(value or []), list(own.get(json.dumps(key), []))
-
-    def seen(self, key: str) -> list[Any] | None:
-        """What the first read of this key showed of others; None where it was not read."""
-        for other, shown, own in self.reads():
-            if other == key:
-                return shown[: len(shown) - len(own)]
-        return None
-
-
-def told(ops: Iterable[Op]) -> str:
-    """Operations as they are written in a sentence; of very many only the first."""
-    words = [f"append {key} {value}" if f == "append" else f"r {key}" for f, key, value in ops]
-    if len(words) > MOST_TOLD:
-        words[MOST_TOLD - 1 :] = [f"and {len(words) - MOST_TOLD + 1} more"]
-    return ", ".join(words) or "no operation"
-
-
-@dataclass(frozen=True)
-class Problem:
-    """What is wrong: the transactions that show it, in the order in which they matter."""
-
-    kind: Kind
-    text: str
-    shown: tuple[Txn, ...] = ()
-    expected: str = ""
-    got: str = ""
-
-
-def ended(body: dict[str, Any], answer: dict[str, Any] | None) -> tuple[Status, tuple[Op, ...]]:
-    """How a request ended, and its operations as far as they are known. The answer's shape must be right (`shape`)."""
-    asked = tuple((f, key, value) for f, key, value in body["txn"])
-    if answer is None:
-        return "info", asked
-    if answer.get("type") == "txn_ok":
-        return "ok", tuple((f, key, value) for f, key, value in answer["txn"])
-    return ("fail" if answer.get("code") in DEFINITE else "info"), asked
-
-
-def shape(body: dict[str, Any], answer: dict[str, Any]) -> str:
-    """What is wrong with how an answer looks, as half a sentence; "" where nothing is."""
-    if answer.get("type") == "error":
-        code = answer.get("code")
-        if isinstance(code, bool) or not isinstance(code, int):
-            return "has no integer `code`. Answer an error with a code: 30 for a conflict, 11 for an owner out of reach"
-        return ""
-    if answer.get("type") != "txn_ok":
-        return "is neither txn_ok nor error. Answer every txn with one of them"
-    ops, asked = answer.get("txn"), body["txn"]
-    if not isinstance(ops, list) or len(ops) != len(asked):
-        count = counted(len(ops), "operation") if isinstance(ops, list) else "no list `txn`"
-        return f"has {count}, and the request has {len(asked)}. Return the same operations in the same order"
-    for place, (op, want) in enumerate(zip(ops, asked, strict=True), 1):
-        if not isinstance(op, list) or len(op) != 3 or not _same(op[:2], want[:2]):
-            return f"has {_short(op)} as operation {place}, and the request has {_short(want)}. Keep the operations and their order"
-        if want[0] == "append" and not _same(op[2], want[2]):
-            return f"has {_short(op)} as operation {place}, and the request has {_short(want)}. Return appends as they were asked for"
-        whole = isinstance(op[2], list) and all(type(value) is int for value in op[2])
-        if want[0] == "r" and op[2] is not None and not whole:
-            return (
-                f"has {_short(op)} as operation {place}. Fill in a read with the list of all values appended to the key"
-            )
-    return ""
 
 
 # ---- one after another
@@ -138,32 +34,32 @@ def values(txns: Sequence[Txn]) -> Problem | None:
                     who = "no transaction" if writer is None else f"only {writer.label}, which was sent later,"
                     return Problem(
                         "wrong_result",
-                        f"{txn.label} read {_list(shown)} of {_key(key)}, but {who} appends {value} to it. A read must return "
+                        f"{txn.label} read {listing(shown)} of {key_name(key)}, but {who} appends {value} to it. A read must return "
                         "the values that transactions appended to that key, and no others.", (txn,),
                     )  # fmt: skip
                 if value in shown[:place]:
                     return Problem(
                         "lost_or_duplicated",
-                        f"{txn.label} read {_list(shown)} of {_key(key)}: {value} is in it twice. {writer.label} appended "
+                        f"{txn.label} read {listing(shown)} of {key_name(key)}: {value} is in it twice. {writer.label} appended "
                         f"{value} once. A transaction must take effect once, even if a message about it arrives again or a "
                         "node does a step again after a crash. Remember which transactions have been applied.",
-                        (writer, txn), "each value once", _list(shown),
+                        (writer, txn), "each value once", listing(shown),
                     )  # fmt: skip
                 if writer.status == "fail":
                     return Problem(
                         "not_atomic",
                         f"{writer.label} was answered with error {(writer.answer or {}).get('code')}, which promises that "
-                        f"nothing happened and never will. But {txn.label} read {_list(shown)} of {_key(key)}, and {value} is "
+                        f"nothing happened and never will. But {txn.label} read {listing(shown)} of {key_name(key)}, and {value} is "
                         f"what {writer.name} appended. Answer a definite error only after the transaction can no longer take effect "
                         "at any owner; otherwise answer error 0 or 13, or nothing.",
-                        (writer, txn), f"a list without {value}", _list(shown),
+                        (writer, txn), f"a list without {value}", listing(shown),
                     )  # fmt: skip
             if shown[len(shown) - len(own) :] != own or (not own and any(writers[key, v] is txn for v in shown)):
                 return Problem(
                     "wrong_result",
-                    f"{txn.label} read {_list(shown)} of {_key(key)}. Before this read it had appended {_list(own)} to the key "
+                    f"{txn.label} read {listing(shown)} of {key_name(key)}. Before this read it had appended {listing(own)} to the key "
                     "itself. A read must end with the transaction's own earlier appends, and must not show its later ones.",
-                    (txn,), f"a list that ends with {_list(own)}", _list(shown),
+                    (txn,), f"a list that ends with {listing(own)}", listing(shown),
                 )  # fmt: skip
     return None
 
@@ -178,10 +74,10 @@ def orders(txns: Sequence[Txn]) -> Problem | None:
             if before[: len(other)] != other[: len(before)]:
                 return Problem(
                     "not_linearizable",
-                    f"{reader.label} read {_list(other)} of {_key(key)}, and {txn.label} read {_list(before)}. Neither list begins "
+                    f"{reader.label} read {listing(other)} of {key_name(key)}, and {txn.label} read {listing(before)}. Neither list begins "
                     "with the other, so the two saw different orders of the same appends. A key has one list, and a new "
                     "value goes to its end.", (reader, txn), "one list begins with the other",
-                    f"{_list(other)} and {_list(before)}",
+                    f"{listing(other)} and {listing(before)}",
                 )  # fmt: skip
             if len(before) > len(other) or key not in longest:
                 longest[key] = before, txn
@@ -202,19 +98,19 @@ def last(txns: Sequence[Txn], crashed: bool) -> Problem | None:
         lacks = [(key, value) for key, value in mine if value not in shown[key]]
         if not lacks:
             continue
-        gone = listed(f"{value} of {_key(key)}" for key, value in lacks)
+        gone = listed(f"{value} of {key_name(key)}" for key, value in lacks)
         has = [(key, value) for key, value in mine if (key, value) not in lacks]
         if has:
             over = txn.returned < final.called or (txn.timed and final.called - txn.called > PATIENCE)
             if not over and (found := cycle(txns)) is not None:
                 return found
-            return _half(txn, final, listed(f"{value} of {_key(key)}" for key, value in has), gone, over)
+            return _half(txn, final, listed(f"{value} of {key_name(key)}" for key, value in has), gone, over)
         if txn.status == "ok" and txn.returned < final.called:
             kind: Kind = "not_durable" if crashed else "lost_or_duplicated"
             return Problem(
                 kind,
                 f"{txn.label} was answered txn_ok, but its {gone} is gone: {final.label} read "
-                f"{listed(f'{_list(shown[key])} of {_key(key)}' for key in dict.fromkeys(key for key, _ in lacks))}. What is "
+                f"{listed(f'{listing(shown[key])} of {key_name(key)}' for key in dict.fromkeys(key for key, _ in lacks))}. What is "
                 "acknowledged must stay. Answer only when what is on disk, at you and at the owners, is enough to finish "
                 "the transaction.", (txn, final), f"a list with {gone}", "a list without it",
             )  # fmt: skip
@@ -284,7 +180,7 @@ def told_cycle(anomaly: checker.Anomaly, txns: dict[int, Txn]) -> Problem:
         read = "an empty list" if seen is None else f"a list that ends with {seen}"
         return Problem(
             "not_linearizable",
-            f"{first.label} and {second.label} both read {read} of {_key(json.dumps(anomaly.key))}, and then appended to it, "
+            f"{first.label} and {second.label} both read {read} of {key_name(json.dumps(anomaly.key))}, and then appended to it, "
             f"{one} and {other}. In any order one of them must read what the other appended. Let an owner hold a lock from the "
             "read to the outcome, or refuse a transaction whose reads are old.", involved,
         )  # fmt: skip
@@ -292,7 +188,7 @@ def told_cycle(anomaly: checker.Anomaly, txns: dict[int, Txn]) -> Problem:
         reader, writer = involved[0], involved[-1]
         return Problem(
             "not_atomic",
-            f"{reader.label} read a list of {_key(json.dumps(anomaly.key))} that ends with {anomaly.elements[0]}, which "
+            f"{reader.label} read a list of {key_name(json.dumps(anomaly.key))} that ends with {anomaly.elements[0]}, which "
             f"{writer.label} appended and which is not its last append to that key. A transaction must be seen as a whole. "
             "Apply all of its appends to a key in one step.", involved,
         )  # fmt: skip
@@ -324,7 +220,7 @@ def told_cycle(anomaly: checker.Anomaly, txns: dict[int, Txn]) -> Problem:
 
 def _edge(edge: checker.Edge, txns: dict[int, Txn]) -> str:
     """Why one transaction came before another."""
-    one, other, key = txns[edge.source], txns[edge.target], _key(json.dumps(edge.key))
+    one, other, key = txns[edge.source], txns[edge.target], key_name(json.dumps(edge.key))
     match edge.kind:
         case "ww":
             return f"{one.name} came before {other.name}: in {key}, its {edge.elements[0]} stands before {edge.elements[1]} of {other.name}"
@@ -335,20 +231,3 @@ def _edge(edge: checker.Edge, txns: dict[int, Txn]) -> str:
     if one.timed:
         return f"{one.name} came before {other.name}: it was answered at {one.returned:.3f} s, and {other.name} was sent at {other.called:.3f} s"
     return f"{one.name} came before {other.name}: it was answered before {other.name} was sent"
-
-
-def _same(one: Any, other: Any) -> bool:
-    return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
-
-
-def _short(value: Any) -> str:
-    return json.dumps(value)[:80]
-
-
-def _list(values: Sequence[Any], most: int = 8) -> str:
-    shown = [str(value) for value in values]
-    return f"[{', '.join(shown if len(shown) <= most else ['...', *shown[-most:]])}]"
-
-
-def _key(key: str) -> str:
-    return f"key {json.loads(key)}"

@@ -7,15 +7,11 @@ Prediction Serving System", NSDI.
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from grader.exercise import Check, Exercise
 from grader.exercises.serve_checkpoint import serving
 from grader.exercises.serve_checkpoint.checkpoints import cases
 from grader.ranks.program import Function, Limits
 from grader.worlds.ranks import Crashes
-
-IN_BOX = Path(__file__).with_name("in_box.py")
 
 EXERCISE = Exercise(
     name="serve_checkpoint",
@@ -37,7 +33,6 @@ EXERCISE = Exercise(
             "uvicorn.loops.asyncio",
             "anyio._backends._asyncio",
         ),
-        in_box=IN_BOX,
     ),
     checks=(
         Check("answers", "Answers equal the trained model's, for one row and for many", 4, serving.answers),

@@ -134,7 +134,7 @@ def _case(
     tensors = [Strided.of(values) for values in plan.net.state.values()]
     told = [[ask.told() for ask in each] for each in plan.groups]
     arguments = ([*plan.net.sizes], names, tensors, plan.ruin, lifespan, mixed, told)
-    return Case(group, label, (arguments,), engine="gloo", expected=plan, telling=False, by="serve")
+    return Case(group, label, (arguments,), expected=plan, by="serve")
 
 
 def _one_by_one(model: Net, *asks: Ask) -> Plan:

@@ -8,7 +8,6 @@ nothing: RFC 9110, section 9.2.2.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,6 @@ from grader.ranks.program import Function, Limits, Strided
 from grader.worlds.cases import Case
 from grader.worlds.ranks import Crashes
 
-IN_BOX = Path(__file__).with_name("in_box.py")
 REQUESTS = {"live": 1, "ready": 2, "unusable": 0, "killed": 14, "drain": 4}
 
 
@@ -49,7 +47,7 @@ def cases(draw: Draw) -> Iterator[Case]:
 
 
 def _case(group: str, label: str, told: tuple[Any, ...], function: str, by: str, expected: Any) -> Case:
-    return Case(group, label, (told,), function, engine="gloo", expected=expected, telling=False, by=by)
+    return Case(group, label, (told,), function, expected=expected, by=by)
 
 
 def _checkpoint(model: Net) -> tuple[Any, ...]:
@@ -80,7 +78,6 @@ EXERCISE = Exercise(
             "anyio._backends._asyncio",
             "http.server",
         ),
-        in_box=IN_BOX,
     ),
     checks=(
         Check("live", "/health answers while the model loads, and while it computes", 3, judging.live),

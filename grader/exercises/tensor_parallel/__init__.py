@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,7 +23,6 @@ from grader.verdict import Kind
 from grader.worlds.cases import Case
 from grader.worlds.ranks import Outcome, RankBench, Ranks
 
-IN_BOX = Path(__file__).with_name("in_box.py")
 IN, HIDDEN, OUT = 5, 12, 7  # 12 is divisible by every number of ranks here, and no two shapes are alike
 WORLDS = (1, 2, 3, 4)
 SLACK = 1.1  # of the slices' bytes: all of them may lie in one row
@@ -342,7 +340,6 @@ EXERCISE = Exercise(
         (Function(COLUMN), Function(ROW), Function(BLOCK)),
         cases,
         limits=checks.TRAINING,
-        in_box=IN_BOX,
     ),
     checks=(
         Check("column", "A column-parallel layer, forward and backward", 4, _judged("column", *PARTS)),

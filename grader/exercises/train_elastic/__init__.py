@@ -8,7 +8,6 @@ gradient and the number of steps then are, is the script's own affair.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,6 @@ from grader.ranks.program import Limits, Strided
 from grader.worlds.cases import Case
 from grader.worlds.ranks import Crashes
 
-IN_BOX = Path(__file__).with_name("in_box.py")
 FEATURES, EPOCHS, WHOLE_STEPS = 5, 3, 4
 
 
@@ -38,7 +36,7 @@ def cases(draw: Draw) -> Iterator[Case]:
 
     def case(group: str, label: str, nodes: int, loss: list[Any], join: int) -> Case:
         arguments = (Strided.of(x), Strided.of(y), EPOCHS, batch, nodes, loss, join)
-        return Case(group, label, (arguments,), engine="gloo", by="job", telling=False)
+        return Case(group, label, (arguments,), by="job")
 
     yield case("alone", "one node", 1, [], -1)
     yield case("two", "two nodes", 2, [], -1)
@@ -60,7 +58,6 @@ EXERCISE = Exercise(
         limits=Limits(cpu_seconds=60, load_cpu_seconds=10, idle_seconds=120, silent_seconds=240, wall_seconds=240),
         imported=torchrun.IMPORTED,
         script="train_elastic",
-        in_box=IN_BOX,
     ),
     checks=(
         Check("rows", "Whatever happens, every epoch uses each row once", 3, judging.rows),

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,6 @@ from grader.ranks.program import Function, Strided
 from grader.worlds.cases import Case
 from grader.worlds.ranks import Ranks
 
-IN_BOX = Path(__file__).with_name("in_box.py")
 ODD = ((7, 5), (11,), (4,), (13, 2), (1,))  # 77 elements: no number of ranks that is used here divides them
 LAYERS = ((16, 16), (16,)) * 12  # can be shared out whole, too
 ADAMW = {"lr": 0.05, "weight_decay": 0.1}
@@ -114,7 +112,6 @@ EXERCISE = Exercise(
         limits=checks.TRAINING,
         banned=("torch.distributed.optim.ZeroRedundancyOptimizer",),
         imported=("torch._dynamo", "torch.distributed.optim"),
-        in_box=IN_BOX,
     ),
     checks=(
         Check("same", "Ten steps as the unsharded optimizer makes them, on 1 to 4 ranks", 4, _right("same")),

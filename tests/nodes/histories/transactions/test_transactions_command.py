@@ -173,8 +173,8 @@ def test_a_cycle_with_two_names_is_told_once(tmp_path: Path) -> None:
 def test_every_level_names_what_still_holds(tmp_path: Path) -> None:
     path = tmp_path / "store.jsonl"
     holds = []
-    for level in stores.LEVELS:
-        path.write_text(reading.dump(stores.simulate(level, 1, stores.Load(200))))
+    for level in stores.LEVELS[1:]:
+        path.write_text(reading.dump(stores.simulate(level, 1)))
         holds.append(len(report.judge(path, "txn-list-append").holds))
     assert holds[0] == 1
     assert holds[-1] == 9

@@ -24,7 +24,7 @@ def test_an_anomaly_of_registers_is_named_exactly(name: str) -> None:
 
 @pytest.mark.parametrize("name", planted.LISTS)
 def test_it_is_found_in_a_large_history(name: str) -> None:
-    one, large = planted.LISTS[name], stores.simulate("strict-serializable", 7, stores.Load(1000))
+    one, large = planted.LISTS[name], stores.simulate("serializable", 7, 1000)
     inside = one.transactions(5000, since=400)
     alone, found = (
         find(one.transactions(5000), "list-append", True, True),

@@ -58,7 +58,7 @@ def test_registers_read_nil_where_nothing_was_written() -> None:
 
 @pytest.mark.parametrize("workload", ["list-append", "rw-register"])
 def test_what_is_written_is_read(workload: str) -> None:
-    made = stores.simulate("read-committed", 3, stores.Load(100, workload=workload))  # type: ignore[arg-type]
+    made = stores.simulate("committed", 3, 100, workload=workload)  # type: ignore[arg-type]
     again = reading.parse(reading.dump(made), workload)
     assert sorted(map(_said, made)) == sorted(map(_said, again))
 

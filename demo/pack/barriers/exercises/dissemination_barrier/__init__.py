@@ -7,7 +7,6 @@ after it that it is there, and waits for the one 2^k before it.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 from grader.exercise import Check, Draw, Exercise
 from grader.ranks.network import Network
@@ -84,9 +83,7 @@ EXERCISE = Exercise(
     title="A barrier that spreads by doubling",
     minutes=20,
     difficulty=1,
-    world=Ranks(
-        (Function("dissemination_barrier", ()),), cases, p2p_only=True, in_box=Path(__file__).with_name("in_box.py")
-    ),
+    world=Ranks((Function("dissemination_barrier", ()),), cases, p2p_only=True),
     checks=(
         Check("holds", "No rank leaves before the last has come", 3, _holds),
         Check("messages", "At most ceil(log2 N) messages from each rank", 2, _messages),
