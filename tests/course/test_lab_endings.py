@@ -20,9 +20,9 @@ from servers import Servers, main
 
 def lab(servers, seen):
     keeps = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True); signal.pause()"
-    starts = f"import subprocess, sys; p = subprocess.Popen([sys.executable, '-c', {keeps!r}], stdout=-1, stderr=-3); " \\
-        "p.stdout.readline(); print(p.pid)"
-    stray = subprocess.run([sys.executable, "-c", starts], capture_output=True, text=True, check=True).stdout
+    starts = "import subprocess, sys; p = subprocess.Popen([sys.executable, '-c', sys.argv[1]], stdout=-1, stderr=-3); "
+    starts += "p.stdout.readline(); print(p.pid)"
+    stray = subprocess.run([sys.executable, "-c", starts, keeps], capture_output=True, text=True, check=True).stdout
     print(servers.folder, stray.strip(), flush=True)
     sys.stdin.readline()
 
