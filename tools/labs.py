@@ -31,6 +31,7 @@ PROGRAMS = ROOT / "course" / "labs"
 RESULTS = PROGRAMS / "results"
 LIMIT = 600  # seconds: a lab ends within five minutes, on a machine that is busy with other things in twice that
 FAST = 60
+CLEANED = 120  # seconds that a lab may take to end its servers and remove its folder; Ray's take long on a busy machine
 _VERSIONS = "import importlib.metadata as m, sys; print(*(m.version(name) for name in sys.argv[1:]), sep='\\n')"
 
 
@@ -236,7 +237,7 @@ def _run(lab: Lab) -> tuple[int, str, str]:
         except BaseException:
             process.terminate()
             try:
-                process.wait(30)
+                process.wait(CLEANED)
             except subprocess.TimeoutExpired:
                 process.kill()
             raise

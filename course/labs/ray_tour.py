@@ -21,7 +21,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from servers import MissingError, Seen, Servers, lean, main, until
+from servers import MissingError, Seen, Servers, lean, main, signals_wait, until
 
 TINY = 1000
 ROWS, GROUPS = 200_000, 50
@@ -55,8 +55,9 @@ def tour(servers: Servers, seen: Seen, stations: Sequence[Station] | None = None
     ray = imported(servers)
     begun = time.monotonic()
     try:
-        ray.init(num_cpus=2, include_dashboard=False, logging_level="ERROR", log_to_driver=False,
-                 object_store_memory=200 * 2**20, _temp_dir=str(servers.folder))  # fmt: skip
+        with signals_wait():  # where Ray starts it sets a handler of its own for SIGTERM: not the lab's
+            ray.init(num_cpus=2, include_dashboard=False, logging_level="ERROR", log_to_driver=False,
+                     object_store_memory=200 * 2**20, _temp_dir=str(servers.folder))  # fmt: skip
     except Exception as error:  # Ray waits 30 s for its own processes, and raises Exception
         ray.shutdown()
         raise MissingError(f"Ray did not start, maybe because this machine is busy: try again. ({error})") from error

@@ -46,9 +46,7 @@ class Nodes:
         try:
             self._add(include_dashboard=False)
             self.another()
-            with (
-                signals_wait()
-            ):  # where Ray starts it sets a handler of its own, after which SIGTERM would clean up nothing
+            with signals_wait():
                 ray.init(address=self.cluster.address, logging_level="ERROR", log_to_driver=False)
         except BaseException:
             self.end()
@@ -65,7 +63,8 @@ class Nodes:
         self.number += 1
         # Ray takes 127.0.0.1 for the address of the network card; Linux has the rest of 127.0.0.0/8, too.
         own = {"node_ip_address": f"127.0.0.{self.number}"} if sys.platform == "linux" else {}
-        return self.cluster.add_node(**self.settings, **own, **more)
+        with signals_wait():  # where Ray starts something it sets a handler of its own for SIGTERM: not the lab's
+            return self.cluster.add_node(**self.settings, **own, **more)
 
     def end(self) -> None:
         for node in reversed(self.cluster.list_all_nodes()):

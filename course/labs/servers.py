@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import fcntl
 import glob
 import json
 import os
@@ -20,7 +21,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 
-PR_SET_PDEATHSIG = 1
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+PREFIX = "rankup-lab-"
+OWNER = "owner"  # a file in the lab's folder, locked as long as the lab lives
 ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _LIBC = ctypes.CDLL(None)  # opened here: nothing is loaded between fork and exec
 
@@ -101,11 +104,17 @@ def signals_wait() -> Iterator[None]:
 class Servers:
     """A private folder and the servers started in it; leaving the context ends them all and removes the folder.
 
-    Should the lab itself be killed with SIGKILL, the kernel ends the servers (Linux: prctl(2), PR_SET_PDEATHSIG).
+    On Linux, what servers that are gone had started belongs to the lab (prctl(2), PR_SET_CHILD_SUBREAPER), and is ended
+    with them. Should the lab itself be killed with SIGKILL, the kernel ends the servers (PR_SET_PDEATHSIG). Then the
+    folder stays, and the next lab removes it.
     """
 
     def __enter__(self) -> Servers:
-        self.folder = Path(tempfile.mkdtemp(prefix="rankup-lab-"))
+        sweep()
+        if hasattr(_LIBC, "prctl"):
+            _LIBC.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        self.folder = Path(tempfile.mkdtemp(prefix=PREFIX))
+        self.owner = _owned(self.folder)
         self.started: list[Server] = []
         for number in ENDINGS[1:]:
             signal.signal(number, lambda got, _frame: sys.exit(128 + got))
@@ -122,7 +131,11 @@ class Servers:
             for server in self.started:
                 tail = server.log.read_text(errors="replace").splitlines()[-5:]
                 print(f"-- the end of {server.log.name}:", *tail, sep="\n", file=sys.stderr)
-        shutil.rmtree(self.folder, ignore_errors=True)
+        with contextlib.suppress(TimeoutError):  # a worker of Ray writes logs in the folder until its end
+            until("all that the servers started has ended", 20, _nothing_runs)
+        with contextlib.suppress(TimeoutError):
+            until("the folder is gone", 10, lambda: _removed(self.folder))
+        os.close(self.owner)
 
     def start(
         self, name: str, command: Sequence[str], ending: signal.Signals = signal.SIGKILL, user: str | None = None
@@ -145,6 +158,51 @@ class Servers:
             server = Server(process, log, ending)
             self.started.append(server)
         return server
+
+
+def sweep(folder: Path | None = None) -> None:
+    """Removes the folders of labs that were killed with SIGKILL: nobody locks their file `owner` any more."""
+    for path in sorted((folder or Path(tempfile.gettempdir())).glob(f"{PREFIX}*")):
+        with contextlib.suppress(OSError), (path / OWNER).open("rb") as owner:  # another user's: PermissionError
+            fcntl.flock(owner, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _removed(path)
+
+
+def _owned(folder: Path) -> int:
+    """The descriptor of a lab's locked file. It has its name when it is locked, so no other lab takes the folder."""
+    unnamed = folder / f"{OWNER}.new"
+    owner = os.open(unnamed, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    fcntl.flock(owner, fcntl.LOCK_EX)
+    unnamed.rename(folder / OWNER)
+    return owner
+
+
+def _removed(folder: Path) -> bool:
+    """Removes a folder, as far as nobody writes into it meanwhile; whether it is gone."""
+    shutil.rmtree(folder, ignore_errors=True)
+    return not folder.exists()
+
+
+def _nothing_runs() -> bool:
+    """Kills what this process, or what it started, has started; whether nothing was left. It is known on Linux only."""
+    below = {os.getpid()}
+    parents = dict(_parents())
+    while more := {pid for pid, parent in parents.items() if parent in below} - below:
+        below |= more
+    for pid in below - {os.getpid()}:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, signal.SIGKILL)
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(pid, os.WNOHANG)
+    return len(below) == 1
+
+
+def _parents() -> Iterator[tuple[int, int]]:
+    """Each process of this machine and its parent."""
+    for path in glob.glob("/proc/[0-9]*/stat"):
+        with contextlib.suppress(OSError, ValueError):
+            told = Path(path).read_text(errors="replace")
+            yield int(told.split()[0]), int(told.rpartition(")")[2].split()[1])
 
 
 def program(name: str, missing: str, folders: str = "") -> str:
@@ -203,6 +261,8 @@ def main(lab: Callable[[Servers, Seen], None], arguments: Sequence[str]) -> int:
     if set(arguments) - {"--json"}:
         print(f"there is one option, --json, and no {' '.join(arguments)}", file=sys.stderr)
         return 2
+    if "--json" in arguments and hasattr(_LIBC, "prctl"):  # a program has started it, maybe a notebook's kernel
+        _LIBC.prctl(PR_SET_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0)
     seen = Seen()
     try:
         with Servers() as servers:

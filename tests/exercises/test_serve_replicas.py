@@ -242,14 +242,19 @@ ENDED = {
 def drained(case: Any) -> dict[str, Any]:
     story = Story(case, [ENDED])
     story.event("begins")
-    story.ask("until ready", "/ready")
-    story.ask("before", "/predict", body=0)
+    if case.label.endswith("loads"):
+        story.event("at load")
+        story.ask("early", "/health")
+    else:
+        story.ask("until ready", "/ready")
+        story.ask("before", "/predict", body=0)
     if case.label.endswith("in flight"):
         held = [story.ask("held", "/predict", body=number) for number in (1, 2)]
         story.event("held")
         story.event("SIGTERM")
         story.ask("draining", "/ready", 503)
         story.ask("late", "/predict", 503, body=3)
+        story.ask("draining", "/health")
         story.event("open model")
         for each in held:
             each["end"] = story.at
@@ -297,6 +302,11 @@ def test_a_replica_that_drains_is_right_and_drawn() -> None:
         (asked("draining", status=200), "wrong_result", "GET /ready got status 200 after SIGTERM, while 2 requests"),
         (asked("draining", status=None, error="refused"), "wrong_result", "Go on listening until the last request"),
         (asked("draining", status=None, end=None), "timeout", "must not wait for requests"),
+        (
+            lambda told: next(each for each in told["asks"] if each["path"] == "/health").update(status=503),
+            "wrong_result",
+            "GET /health got status 503 after SIGTERM",
+        ),
         (asked("late", status=200), "wrong_result", "request 3 (POST /predict) was sent after SIGTERM and"),
         (asked("late", status=None, end=None), "timeout", "takes new requests while it ends"),
         (asked("held", status=None, error="reset"), "crash", "Finish what is in flight before you end"),

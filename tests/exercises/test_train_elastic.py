@@ -78,6 +78,30 @@ def test_a_node_is_lost_later_where_nobody_writes_checkpoints(tmp_path: Path) ->
     assert [step for step in range(8) if job.line(1, step)][:1] == [5]
 
 
+def test_the_node_that_writes_no_checkpoints_is_held_before_its_line_and_then_lost(tmp_path: Path) -> None:
+    job = Played(tmp_path, ["other", 3, 0], None)
+    for step in range(3):
+        assert not job.line(1, step)
+        assert not job.line(0, step)
+        assert not job.checkpoint(0, step)
+    assert job.line(1, 3) == "later"
+    assert job.line(0, 3) is False  # it writes checkpoints
+    assert not job.checkpoint(0, 3)
+    assert job.line(1, 3) == "rank"
+    assert (tmp_path / "over-1001").exists()
+    assert [(told["what"], told["node"], told["rank"]) for told in job.nemesis.done] == [("loss", 1, 1)]
+
+
+def test_where_both_nodes_write_checkpoints_the_second_is_held_a_step_later(tmp_path: Path) -> None:
+    job = Played(tmp_path, ["other", 1, 0], None)
+    held = []
+    for step in range(3):
+        for node in (0, 1):
+            held += [(node, step)] if job.line(node, step) else []
+            job.checkpoint(node, step)
+    assert held == [(1, 2)]
+
+
 @pytest.mark.parametrize(("drawn", "call"), [(0, "write"), (1, "fsync"), (2, "rename"), (3, "write")])
 def test_a_safe_checkpoint_is_cut_off_where_it_was_drawn(tmp_path: Path, drawn: int, call: str) -> None:
     job = Played(tmp_path, ["checkpoint", 2, drawn], None)
@@ -132,6 +156,13 @@ def test_lines_that_are_none_are_told_as_such(tmp_path: Path) -> None:
 def told(logs: list[list[Any]], events: list[dict[str, Any]]) -> Job:
     ended = {"ending": "finished", "raised": [], "events": events, "logs": logs, "final": {}}
     return Job(SimpleNamespace(case=CASES["loss"]), ended)  # type: ignore[arg-type]
+
+
+def test_lines_are_told_apart_by_what_happened_in_between() -> None:
+    before = [[[0, [1], 2, 1], [1, [2], 2, 1]], [[0, [3], 2, 1]]]
+    event = {"what": "loss", "node": 1, "rank": 1, "call": "write steps-1.jsonl", "logs": before}
+    job = told([[*before[0], [1, [2, 4], 1, 2]], before[1]], [event])
+    assert job.stretches == [[{0: [1], 1: [1]}, {0: [1]}], [{1: [2]}, {}]]
 
 
 def test_of_each_step_the_greatest_attempt_counts() -> None:

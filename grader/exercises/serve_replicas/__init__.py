@@ -20,7 +20,7 @@ from grader.ranks.program import Function, Limits, Strided
 from grader.worlds.cases import Case
 from grader.worlds.ranks import Crashes
 
-REQUESTS = {"live": 1, "ready": 2, "unusable": 0, "killed": 14, "drain": 4}
+REQUESTS = {"live": 1, "ready": 2, "unusable": 1, "killed": 14, "drain": 4}
 
 
 def cases(draw: Draw) -> Iterator[Case]:
@@ -30,8 +30,9 @@ def cases(draw: Draw) -> Iterator[Case]:
         ("ready", "ready", "A replica that loads", None),
         ("ready", "unusable", "A replica with half a checkpoint", None),
         ("killed", "killed", "Two replicas, of which one is killed", None),
-        ("drain", "drain", "SIGTERM with requests in flight", True),
-        ("drain", "drain", "SIGTERM without a request", False),
+        ("drain", "drain", "SIGTERM with requests in flight", "held"),
+        ("drain", "drain", "SIGTERM without a request", "idle"),
+        ("drain", "drain", "SIGTERM while the model loads", "loading"),
     ):
         rng = draw.generator(label)
         model = net(rng, 3, int(rng.integers(4, 9)), 2)

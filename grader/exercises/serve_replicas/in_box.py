@@ -112,6 +112,7 @@ def ready(stage: Stage) -> None:
     stage.open(one, LOAD)
     if stage.reach(one, STATE):
         stage.ask(one, "filling", "/ready")
+        stage.ask(one, "filling", "/predict", 0)
     stage.open(one, STATE)
     stage.ready(one)
     stage.ask(one, "first", "/predict", 0)
@@ -125,6 +126,7 @@ def unusable(stage: Stage) -> None:
     stage.reach(one, LOAD)
     for path in ("/health", "/ready"):
         stage.heard(one, "unusable", path)
+    stage.ask(one, "unusable", "/predict", 0)
 
 
 def killed(stage: Stage) -> None:
@@ -158,13 +160,18 @@ def killed(stage: Stage) -> None:
 
 
 def drain(stage: Stage) -> None:
-    """SIGTERM, with requests in its hands, or without (`more`)."""
+    """SIGTERM, with requests in its hands, without, or while it loads (`more`: "held", "idle", "loading")."""
     (one,) = stage.replicas
-    stage.begin(one)
-    stage.ready(one)
-    stage.ask(one, "before", "/predict", 0)
+    if stage.more == "loading":
+        stage.begin(one, LOAD)
+        stage.reach(one, LOAD)
+        stage.heard(one, "early", "/health")
+    else:
+        stage.begin(one)
+        stage.ready(one)
+        stage.ask(one, "before", "/predict", 0)
     held = []
-    if stage.more:
+    if stage.more == "held":
         stage.shut(one, MODEL)
         held = stage.flight(one, [1, 2])
     stage.note("SIGTERM", one)
@@ -177,6 +184,7 @@ def drain(stage: Stage) -> None:
         late = stage.send(one, "late", "/predict", 3)
         stage.answered(one, late, STUCK_TICKS // 2)
         stage.ask(one, "draining", "/ready")
+        stage.ask(one, "draining", "/health")
         stage.open(one, MODEL)
         for found in (*held, late):
             stage.answered(one, found)

@@ -188,9 +188,9 @@ def ready(bench: RankBench) -> Chart:
                 if each["end"] is None:
                     message = f"GET /ready got no answer {words}. Say 503 at once."
                     raise lost(bench, case, told, "timeout", message, "503", "no answer")
-        for each in of(told, "loading", "/predict"):
+        for each in (*of(told, "loading", "/predict"), *of(told, "filling", "/predict")):
             if each["status"] != 503 and each["error"] != "refused":
-                message = f"{asked(each)} got {came(each)} {when['loading']}. Say 503 at once: a balancer then asks another replica."
+                message = f"{asked(each)} got {came(each)} {when[each['stage']]}. Say 503 at once: a balancer then asks another replica."
                 raise lost(bench, case, told, _kind(each), message, "503", came(each))
         _up(bench, case, told)
         for each in (*of(told, "first"), *of(told, "second")):
@@ -258,9 +258,16 @@ def drain(bench: RankBench) -> Chart:
         for each in of(told, "held"):
             _held(bench, case, told, each)
         how, happened, status = ending(told, 0)
-        for each in of(told, "draining"):
+        for each in of(told, "draining", "/ready"):
             if each["status"] != 503:
                 _not_draining(bench, case, told, each)
+        for each in of(told, "draining", "/health"):
+            if each["status"] != 200:
+                message = (
+                    f"GET /health got {came(each)} after SIGTERM, while requests were in the model. A kubelet would take "
+                    "the process for dead. Say 200 at /health until the process ends, and 503 at /ready."
+                )
+                raise lost(bench, case, told, _kind(each), message, "200", came(each))
         for each in of(told, "late"):
             if each["status"] != 503:
                 message = (
@@ -273,6 +280,8 @@ def drain(bench: RankBench) -> Chart:
             _answer(bench, case, told, each, why)
         if event(told, "gone") is None:
             left = "Its last request was answered" if plan and of(told, "held") else "It had no request in flight"
+            if case.label.endswith("loads"):
+                left = "Its model was still being loaded, and it had no request in flight"
             message = f"the process did not end after SIGTERM. {left}. Return from serve_replica() then; no thread may keep it alive."
             raise lost(bench, case, told, "timeout", message, "exit status 0", "it ran on")
         if status != 0:

@@ -184,11 +184,12 @@ def _hangs(bench: RankBench, case: Case, read: Pod, answers: kubelet.Answers, po
     hangs = 1 + (sent[-1] if sent else LONG)  # right after a probe, so that it takes longest to notice
     most = SOON + (alive.timeout if alive else 0)
     found = kubelet.watch(read, [*phases, (hangs, HUNG)], answers, hangs + most, port)
-    if found.killed is None:
+    slow = alive is not None and alive.failures * alive.period > SOON
+    if found.killed is None or (slow and found.killed[1].name == LIVENESS and found.killed[0] > hangs):
         why = "There is no livenessProbe." if alive is None else f"It has {alive.told}."
         message = (
-            f"From second {hangs} on the process answers nothing, and at second {hangs + most} it is still not killed. {why} "
-            f"Let a livenessProbe fail within {SOON} s: failureThreshold times periodSeconds."
+            f"From second {hangs} on the process answers nothing, and at second {hangs + SOON} it is still not killed. {why} "
+            f"Let failureThreshold times periodSeconds of a livenessProbe be at most {SOON} s."
         )
         raise _lost(bench, case, "not_available", message, f"killed within {SOON} s", "not killed", None)
     if found.killed[0] <= hangs:

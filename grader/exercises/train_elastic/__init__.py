@@ -23,7 +23,7 @@ FEATURES, EPOCHS, WHOLE_STEPS = 5, 3, 4
 
 
 def cases(draw: Draw) -> Iterator[Case]:
-    """Five jobs. The global batch is odd, so that two ranks' parts differ, and each epoch's last step has one row."""
+    """Six jobs. The global batch is odd, so that two ranks' parts differ, and each epoch's last step has one row."""
     generator = draw.generator("data")
     batch = int(generator.choice([5, 7, 9]))
     x = generator.standard_normal((batch * WHOLE_STEPS + 1, FEATURES)).astype(np.float32)
@@ -41,6 +41,7 @@ def cases(draw: Draw) -> Iterator[Case]:
     yield case("alone", "one node", 1, [], -1)
     yield case("two", "two nodes", 2, [], -1)
     yield case("loss", "two nodes, one is lost", 2, ["line", first, 0], -1)
+    yield case("other", "two nodes, the other one is lost", 2, ["other", first, 0], -1)
     yield case("join", "one node, another one joins", 1, [], second)
     yield case("both", "two nodes, one is lost, then one joins", 2, ["checkpoint", third, operation], third + 3)
 

@@ -13,7 +13,7 @@ from grader.lost import Lost
 from grader.verdict import Kind
 from grader.worlds.ranks import RankBench
 
-DISTURBED = ("loss", "join", "both")
+DISTURBED = ("loss", "other", "join", "both")
 EXAMPLE = '{"step": 0, "rows": [17, 3], "world": 1, "attempt": 1}'
 
 
@@ -92,15 +92,17 @@ def require(bench: RankBench, job: Job) -> None:
     what = job.planned[len(job.events)]
     loss, join = job.case.arguments[0][5:]
     if what == "join":
-        message = f"With {job.label}: the test lets the other node join before the line of step {join}, and no later worker logged it."
-    elif loss[0] == "line":
-        message = f"With {job.label}: the test kills a node before its line of step {loss[1]} or later, and no such line was written."
+        message = f"With {job.label}: the test lets the other node join before the line of step {join}, and no later worker wrote this line by itself."
+    elif loss[0] in ("line", "other"):
+        message = f"With {job.label}: the test kills a node before its line of step {loss[1]} or later, and no rank wrote such a line by itself."
     else:
         message = (
             f"With {job.label}: the test kills a node while it writes the checkpoint of step {loss[1]} or of a later step. No rank wrote a "
             "file in DIR after it had logged such a step."
         )
-    message += " After each step, log it on every rank, and then write its checkpoint in DIR."
+    message += (
+        " After each step, append its line on every rank and flush it at once. Then write the step's checkpoint in DIR."
+    )
     raise lost(bench, job, "wrong_result", message)
 
 

@@ -46,6 +46,8 @@ class Nemesis:
     """Has a node lost, and then one join, as planned; either may be None.
 
     loss: ("line", step, 0): the node that writes checkpoints is killed before it logs that step, or a later one.
+    loss: ("other", step, 0): the node that writes none is held before that line until the rest of the job does nothing more,
+    and is then killed: a checkpoint that needs no line of it is written by then.
     loss: ("checkpoint", step, drawn): it is killed in the middle of the checkpoint of that step, or a later one: when
     something that it wrote before the step is damaged or gone, or else before a drawn one of its file operations.
     join: a step before whose line the only rank is held, until its agent ends it because a node has come.
@@ -61,6 +63,8 @@ class Nemesis:
         self.unsafe: set[int] = set()  # nodes of which one did
         self.at: dict[int, int] = {}  # by node: the step of its last line
         self.ranks: dict[int, int] = {}  # by node
+        self.write_them: set[int] = set()  # nodes that have written a checkpoint
+        self.waits: int | None = None  # the process that is held until the others do nothing more
         self.workers: set[int] = set()  # processes that have logged
         self.before_it: set[int] = set()  # those of them that had when a node was lost: they are to end
         self.done: list[dict[str, Any]] = []
@@ -80,6 +84,8 @@ class Nemesis:
         if log.exists() and log.stat().st_size and not log.read_bytes().endswith(b"\n"):
             return False  # in the middle of a line
         node, found = step.rank, lines(log)
+        if node in self.ranks and self.others.get(node):
+            self.write_them.add(node)
         digits = step.name.removeprefix("steps-").removesuffix(".jsonl")
         self.ranks[node] = int(digits) if digits.isdecimal() else 0
         reached = found[-1][0] + 1 if found and found[-1] else 0
@@ -88,6 +94,12 @@ class Nemesis:
             writes = self.others.get(node, 0) > 0 and self._first(node, reached)
             if writes or reached >= self.loss[1] + LATER:
                 return self._lose(step)
+        if self.loss and self.loss[0] == "other":
+            if self.waits == step.process:
+                return self._lose(step)
+            if self.waits is None and self._other(node, reached):
+                self.waits = step.process
+                return "later"
         if self.loss and self.loss[0] == "checkpoint":
             if node in self.there and self._cut_off(node):
                 return self._lose(step)
@@ -108,6 +120,11 @@ class Nemesis:
         """Whether it is this node's turn to be lost: where all ranks write, which comes first is a matter of luck."""
         assert self.loss is not None
         return step >= self.loss[1] and (self.ranks[node] == 0 or step > self.loss[1])
+
+    def _other(self, node: int, step: int) -> bool:
+        """Whether this node is the one to be held: it writes no checkpoints, or is the second of two that do."""
+        assert self.loss is not None
+        return step >= self.loss[1] and (node not in self.write_them or (step > self.loss[1] and self.ranks[node] > 0))
 
     def _cut_off(self, node: int) -> bool:
         """Whether a node is to be lost before this operation, in the middle of a checkpoint."""

@@ -70,7 +70,7 @@ class Event:
 
 @dataclass(frozen=True)
 class Job:
-    """One of the five, and how it went."""
+    """One of the six, and how it went."""
 
     outcome: Outcome
     told: Told
@@ -133,6 +133,20 @@ class Job:
                 if line:
                     found.setdefault(line[0], []).append((rank, line))
         return {step: _last(step, found[step]) for step in sorted(found)}
+
+    @cached_property
+    def stretches(self) -> list[list[dict[int, list[int]]]]:
+        """The logs before, between and after the events: per rank and step, the attempts of its lines."""
+        found, begun = [], [0] * len(self.logs)
+        for logs in [*(event.logs for event in self.events), self.logs]:
+            stretch: list[dict[int, list[int]]] = []
+            for lines, first in zip(logs, begun, strict=True):
+                stretch.append({})
+                for line in (line for line in lines[first:] if line):
+                    stretch[-1].setdefault(line[0], []).append(line[3])
+            found.append(stretch)
+            begun = [len(lines) for lines in logs]
+        return found
 
     def after(self, number: int) -> list[tuple[int, Line]]:
         """Ranks and lines of the attempts that began after an event, and before the next, in order of steps."""

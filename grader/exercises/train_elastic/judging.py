@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from grader.exercises.train_elastic.ended import alone_of, ended, job_of, lost, require
+from grader.exercises.train_elastic.ended import alone_of, ended, job_of, lost, require, unfinished
 from grader.exercises.train_elastic.jobs import Done, Event, Job, chart
 from grader.says import listed, names, some
 from grader.trace.gantt import Chart
@@ -34,7 +34,9 @@ def rows(bench: RankBench) -> Chart:
         if used >= count * (len(ends) + 1):
             ends.append(step)
     for job in jobs:
+        _alike(bench, job)
         _twice(bench, job)
+        _logged(bench, job)
         if len(ends) < epochs:
             message = (
                 f"{job}: the logs hold the rows of {len(ends)} epochs. The job has {epochs}. Train each to its end."
@@ -46,6 +48,45 @@ def rows(bench: RankBench) -> Chart:
             _epoch(bench, job, alone, (begun, max(last, end)))
             begun = end + 1
     return chart(jobs[-1])
+
+
+def _alike(bench: RankBench, job: Job) -> None:
+    """Raise Lost where the two ranks of a start logged its steps with different attempts."""
+    for first, second in (stretch for stretch in job.stretches if len(stretch) > 1):
+        attempts = {
+            step: (first[step][0], second[step][0])
+            for step in sorted(first.keys() & second.keys())
+            if len(first[step]) == len(second[step]) == 1
+        }
+        unlike = [step for step, (one, other) in attempts.items() if one != other]
+        if len(unlike) < 2 or len({attempts[step] for step in unlike}) > 1:
+            continue  # of one step alone it may be that a second start did it again
+        one, other = attempts[unlike[0]]
+        message = (
+            f"{job}: in the same start of the workers, rank 0 logged steps {unlike[0]} to {unlike[-1]} with attempt {one}, "
+            f"and rank 1 logged them with attempt {other}. Only the lines of a step's greatest attempt count, so the rows of "
+            f"rank {int(one > other)} are missing. Determine the attempt on one rank, and broadcast it to the others."
+        )
+        raise lost(
+            bench, job, "wrong_result", message, int(one > other), f"attempt {max(one, other)}", f"{min(one, other)}"
+        )
+
+
+def _logged(bench: RankBench, job: Job) -> None:
+    """Raise Lost where a rank was killed before its line of a step, and the job went on with a checkpoint of that step."""
+    for number, event in enumerate(job.events):
+        step, after = event.reached + 1, job.stretches[number + 1]
+        begun = min((each for logged in after for each in logged), default=step)
+        before = [rank for rank, logged in enumerate(job.stretches[number]) if step in logged]
+        if event.what != "loss" or begun <= step or not before or any(step in logged for logged in after):
+            continue
+        message = (
+            f"{job}: rank {event.rank} was killed before its line of step {step}, and after that the job went on at step "
+            f"{begun}. So a checkpoint of step {step} was there before that line, and the rows of rank {event.rank} in this "
+            "step are in no line. Let each rank log the step, then wait for all ranks in a barrier, and only then write the "
+            "checkpoint."
+        )
+        raise lost(bench, job, "lost_or_duplicated", message, event.rank, f"step {step} again", f"step {begun}")
 
 
 def _twice(bench: RankBench, job: Job) -> None:
@@ -90,7 +131,9 @@ def steps(bench: RankBench) -> Chart:
     count, epochs, batch = jobs[0].case.arguments[0][0].shape[0], *jobs[0].case.arguments[0][2:4]
     each = _steps(jobs[0])
     for job in jobs:
+        _alike(bench, job)
         _twice(bench, job)
+        _logged(bench, job)
         for step in range(epochs * each):
             wanted = min(batch, count - step % each * batch)
             done = job.done.get(step)
@@ -193,6 +236,17 @@ def loss(bench: RankBench) -> Chart:
     alone_of(bench)
     job = job_of(bench, "loss")
     require(bench, job)
+    _goes_on_alone(bench, job)
+    other = job_of(bench, "other")
+    if not other.finished:
+        raise unfinished(bench, other)
+    if other.happened:  # otherwise one rank logs nothing: others judge that
+        _goes_on_alone(bench, other)
+    return chart(job)
+
+
+def _goes_on_alone(bench: RankBench, job: Job) -> None:
+    """Raise Lost where a job's lines after a loss are not those of a world of 1."""
     _grown(bench, job, 0)
     for rank, (step, _, world, attempt) in job.after(0):
         if world != 1:
@@ -201,7 +255,6 @@ def loss(bench: RankBench) -> Chart:
                 "left, so the world is 1. Ask the process group for its size after every start."
             )
             raise lost(bench, job, "not_available", message, rank, "world 1", f"world {world}")
-    return chart(job)
 
 
 def join(bench: RankBench) -> Chart:
@@ -231,7 +284,7 @@ def checkpoint(bench: RankBench) -> Chart:
     alone_of(bench)
     job = job_of(bench, "both")
     require(bench, job)
-    for each in [job_of(bench, "loss"), job_of(bench, "join"), job]:
+    for each in [*(job_of(bench, group) for group in ("loss", "other", "join")), job]:
         if each.happened:
             for number, event in enumerate(each.events):
                 _goes_on(bench, each, number, event)

@@ -22,9 +22,12 @@ from grader.sandbox import frames
 TICK_SECONDS = 0.03
 QUIET_SECONDS = 0.15  # in which nobody did anything and all slept: nobody will, without the one who is held
 PATIENCE_SECONDS = 3.0  # after so long of that, they are stuck
-Strike = bool | Literal["rank", "hold"]
+ENOUGH_STEPS = 400  # of others, after which one that waits for them waits no longer: they poll, or go on without it
+LATER_SECONDS = 5.0  # the same, while they run and do nothing with files: they poll something else
+Strike = bool | Literal["rank", "hold", "later"]
 """What becomes of a process that is about to do a file operation: False, it goes on; True, it is killed; "rank", all of
-its rank is, with what that has started; "hold", it waits for good, until a signal ends the wait or the process."""
+its rank is, with what that has started; "hold", it waits for good, until a signal ends the wait or the process;
+"later", it waits until the others do nothing more without it, and is then asked about once more."""
 
 
 @dataclass
@@ -115,6 +118,7 @@ class Watch:
         self.waiting: list[tuple[Process, Notice]] = []  # at the gate
         self.at_the_gate: set[int] = set()  # threads that waited there together
         self.held: tuple[Process, Notice] | None = None
+        self.later: tuple[Process, Notice, int] | None = None  # it waits for the others, since so many steps
         self.watch = selectors.DefaultSelector()
         for process in processes:
             self.watch.register(process.channel, selectors.EVENT_READ, (process, "channel"))
@@ -123,6 +127,7 @@ class Watch:
 
     def until_all_are_gone(self) -> None:
         news, steps = time.monotonic(), 0
+        moved = news
         with self.watch:
             while not all(process.gone for process in self.processes):
                 ready = self.watch.select(TICK_SECONDS)
@@ -131,12 +136,19 @@ class Watch:
                     {"channel": self._hear, "listener": self._asked, "exit": self._gone}[what](process)
                 if self.strike:  # an agent that polls its workers is busy for ever: only files count
                     lively, steps = len(self.steps) > steps, len(self.steps)
+                    moved = time.monotonic() if lively else moved
+                    if self.later and time.monotonic() - moved < LATER_SECONDS:
+                        lively = lively or self._runs({step.process for step in self.steps})
                 else:
                     lively = bool(ready) or self._somebody_runs()
                 if lively:
                     news = time.monotonic()
                 quiet = time.monotonic() - news
-                if quiet >= QUIET_SECONDS and (self.held or self.waiting):
+                if self.later and (quiet >= QUIET_SECONDS or steps - self.later[2] >= ENOUGH_STEPS):
+                    (process, notice, _), self.later = self.later, None
+                    self._do(process, notice)
+                    news = time.monotonic()
+                elif quiet >= QUIET_SECONDS and (self.held or self.waiting):
                     self._everybody_waits()
                     news = time.monotonic()
                 elif quiet >= self.patience:
@@ -146,11 +158,14 @@ class Watch:
             self.disk.forget_the_deleted()
 
     def _somebody_runs(self) -> bool:
-        """Whether a thread of theirs wants the processor, as far as that can be seen."""
-        for process in self.processes:
+        return self._runs({process.pid for process in self.processes if not process.gone})
+
+    def _runs(self, pids: set[int]) -> bool:
+        """Whether a thread of these processes wants the processor, as far as that can be seen."""
+        for pid in pids:
             with contextlib.suppress(OSError):
-                for thread in () if process.gone else os.listdir(f"/proc/{process.pid}/task"):
-                    stat = Path(f"/proc/{process.pid}/task/{thread}/stat").read_text()
+                for thread in os.listdir(f"/proc/{pid}/task"):
+                    stat = Path(f"/proc/{pid}/task/{thread}/stat").read_text()
                     if stat.rpartition(")")[2].split()[0] in "RD":
                         return True
         return False
@@ -241,6 +256,9 @@ class Watch:
         step = Step(process.rank, notice.call, name, main, notice.size, own)
         struck = self.strike is not None and self.strike(step)
         if struck == "hold":
+            return
+        if struck == "later":
+            self.later = process, notice, len(self.steps)
             return
         if struck:
             if struck == "rank":

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import signal
+import threading
 from itertools import pairwise
 
 import torch
@@ -26,18 +27,20 @@ class Replica:
         self.queue = asyncio.Queue()
         self.open = set()
 
-    def load(self):
-        checkpoint = torch.load(self.path, weights_only=True, mmap=True)
-        model = network(checkpoint["sizes"])
-        model.load_state_dict(checkpoint["model"])
-        return model.requires_grad_(False).eval()
-
-    async def work(self):
+    def load(self, loop, loaded):
         try:
-            self.model = await asyncio.to_thread(self.load)
+            checkpoint = torch.load(self.path, weights_only=True, mmap=True)
+            model = network(checkpoint["sizes"])
+            model.load_state_dict(checkpoint["model"])
+            loop.call_soon_threadsafe(loaded.set_result, model.requires_grad_(False).eval())
         except Exception as error:
             print("no model:", error)
-            return
+
+    async def work(self):
+        loop = asyncio.get_running_loop()
+        loaded = loop.create_future()
+        threading.Thread(target=self.load, args=(loop, loaded), daemon=True).start()
+        self.model = await loaded
         while True:
             batch = [await self.queue.get()]
             while not self.queue.empty():

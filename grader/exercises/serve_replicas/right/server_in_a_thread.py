@@ -1,4 +1,4 @@
-"""uvicorn in a thread, which then handles no signals; the main thread loads, waits for SIGTERM, and drains."""
+"""uvicorn in a thread, which then handles no signals; another one loads, and the main thread waits for SIGTERM and drains."""
 
 import signal
 import sys
@@ -66,7 +66,7 @@ def serve_replica(checkpoint_path, port):
     server = uvicorn.Server(uvicorn.Config(app, port=port, log_level="critical"))
     thread = threading.Thread(target=server.run)
     thread.start()
-    load(checkpoint_path)
+    threading.Thread(target=load, args=(checkpoint_path,), daemon=True).start()
     while not term.wait(0.05):
         pass
     with lock:

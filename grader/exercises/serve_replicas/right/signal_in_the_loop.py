@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import math
 import signal
+import threading
 from itertools import pairwise
 
 import torch
@@ -30,14 +31,15 @@ def load(path):
 def serve_replica(checkpoint_path, port):
     models, tasks, ending, busy = [], [], asyncio.Event(), 0
 
-    async def fetch():
+    def fetch():
         with contextlib.suppress(Exception):
-            models.append(await asyncio.to_thread(load, checkpoint_path))
+            models.append(load(checkpoint_path))
 
     @contextlib.asynccontextmanager
     async def lifespan(app):
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ending.set)
-        tasks.extend((asyncio.create_task(fetch()), asyncio.create_task(stop())))
+        threading.Thread(target=fetch, daemon=True).start()
+        tasks.append(asyncio.create_task(stop()))
         yield
         for task in tasks:
             task.cancel()
