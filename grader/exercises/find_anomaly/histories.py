@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from grader.exercise import Draw
+from grader.exercises.find_anomaly.apart import without_built_ones
 from grader.exercises.find_anomaly.readings import ALSO, Reading, Transaction
 from grader.exercises.find_anomaly.situations import RINGS, SITUATIONS, Situation
 from grader.exercises.find_anomaly.stores import IN_WORDS, Store
@@ -31,7 +32,17 @@ STORES_TELL = {
     "none": (),
 }
 # mistakes that other histories tell apart, and that must not show in a store's by chance
-STORES_KEEP = ("info_out", "own_append", "skips_own", "one_read", "g0_pairs", "unmixed", "whole_graph", "g1b_info")
+STORES_KEEP = (
+    "info_out",
+    "one_read",
+    "pairs",
+    "g0_pairs",
+    "unmixed",
+    "whole_graph",
+    "g1b_info",
+    "g1a_ordered",
+    "g1b_ordered",
+)
 MUST_SHOW = {
     "serializable": frozenset[str](),
     "snapshot": frozenset({"G2-item"}),
@@ -77,8 +88,11 @@ def cases(draw: Draw) -> Iterator[Case]:
     """Every history, all of them in one world of one rank; the largest come last."""
     for number, situation in enumerate(SITUATIONS):
         yield built(draw.generator(f"situation {number}"), situation).case
-    for number, (group, label, _, steps) in enumerate(RINGS):
-        yield ring(draw.generator(f"ring {number}"), group, label, steps).case
+    long = set[tuple[str, str]]()  # of each group and its classes one ring has the greatest length, whatever is drawn
+    for number, (group, label, present, steps) in enumerate(RINGS):
+        longest = any(step[0] == "*" for step in steps) and (group, present) not in long
+        long |= {(group, present)} if longest else set()
+        yield ring(draw.generator(f"ring {number}"), group, label, steps, LONGEST_RING if longest else None).case
     for level in IN_WORDS:
         yield store(draw.generator(f"store {level}"), level).case
     for number in range(2):
@@ -155,8 +169,8 @@ def _ring(kinds: Sequence[str]) -> list[Transaction]:
         for kind in step.split("+"):
             key = f"{kind}{place}"
             if place % 2:  # there was something in the key before
-                before.append(["append", key, 9])
-            values = [9] if place % 2 else []
+                before.append(["append", key, 0])
+            values = [0] if place % 2 else []
             if kind == "ww":
                 source.append(["append", key, 1])
                 target.append(["append", key, 2])
@@ -213,10 +227,10 @@ def _renamed(rng: Rng, transactions: Sequence[Transaction]) -> list[Transaction]
 
 def store(rng: Rng, level: str) -> History:
     """What clients of a store saw, in no order; drawn again until its level shows, and what it must tell apart."""
+    many, *sizes = SIZES[level]
     while True:
-        history = History(
-            "stores", IN_WORDS[level], _shuffled(rng, Store(rng, level, *SIZES[level][1:]).run(SIZES[level][0]), int)
-        )
+        seen = without_built_ones(Store(rng, level, *sizes).run(many))
+        history = History("stores", IN_WORDS[level], _shuffled(rng, seen, int))
         if history.reading.classes != MUST_SHOW[level] or not history.clear or not history.tells(STORES_TELL[level]):
             continue
         if all(history.told(mistake) == MUST_SHOW[level] for mistake in STORES_KEEP):
