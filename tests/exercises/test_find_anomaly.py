@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,9 @@ import pytest
 from grader import submission
 from grader.exercise import Draw
 from grader.exercises.find_anomaly import in_box
+from grader.exercises.find_anomaly.apart import ADDING
 from grader.exercises.find_anomaly.cycles import chosen
-from grader.exercises.find_anomaly.histories import History, built, cases, parsed, ring
+from grader.exercises.find_anomaly.histories import LONGEST_RING, History, built, cases, parsed, ring, store
 from grader.exercises.find_anomaly.judging import Answer, NoAnswer, answer, explained, flaw
 from grader.exercises.find_anomaly.mistakes import MISTAKES
 from grader.exercises.find_anomaly.readings import CLASSES, Reading
@@ -34,6 +36,11 @@ def solution() -> Any:
 
 def history(text: str) -> History:
     return History("", "small", parsed(text))
+
+
+def built_cases(draw: Draw) -> list[History]:
+    """All but those that stores draw."""
+    return [case.expected for case in islice(cases(draw), len(SITUATIONS) + len(RINGS))]
 
 
 def claims(text: str, **named: list[Any]) -> Answer:
@@ -112,6 +119,28 @@ def test_histories_are_drawn_afresh_from_the_seed() -> None:
     first, again, other = ([case.arguments for case in cases(Draw(seed))] for seed in (1, 1, 2))
     assert first == again
     assert all(one != two for one, two in zip(first, other, strict=True))
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_what_built_histories_are_about_is_not_decided_by_what_stores_draw(level: str) -> None:
+    """Who makes one of these mistakes finds the same classes in a store, and true witnesses."""
+    drawn = store(Draw(2).generator(level), level)
+    for mistake in (*ADDING, "no_first", "null_skipped", "g1b_own"):
+        other = Reading(drawn.transactions, mistake)
+        assert other.classes == drawn.reading.classes, mistake
+        assert all(drawn.reading.fits(name, cycle) for name, cycle in other.cyclic.items()), mistake
+    clean = list(drawn.reading.intermediate_reads())
+    with_failed = Reading(drawn.transactions, "failed_in").intermediate_reads()
+    assert {(writer, reader) for writer, reader, *_ in with_failed} <= {
+        (writer, reader) for writer, reader, *_ in clean
+    }
+
+
+def test_the_longest_cycle_is_tried_whatever_is_drawn() -> None:
+    for seed in range(4):
+        made = [each for each in built_cases(Draw(seed)) if each.group in ("writes", "single", "item")]
+        longest = {each.group for each in made if any(len(way) == LONGEST_RING for way in each.reading.cyclic.values())}
+        assert longest == {"writes", "single", "item"}
 
 
 def test_one_choice_of_kinds_is_enough() -> None:

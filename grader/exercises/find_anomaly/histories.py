@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from grader.exercise import Draw
+from grader.exercises.find_anomaly.apart import without_built_ones
 from grader.exercises.find_anomaly.mistakes import ALSO
 from grader.exercises.find_anomaly.readings import Reading, Transaction
 from grader.exercises.find_anomaly.situations import RINGS, SITUATIONS, Situation
@@ -39,7 +40,17 @@ STORES_TELL = {
     "none": (),
 }
 # mistakes that other histories tell apart, and that must not show in a store's by chance
-STORES_KEEP = ("info_out", "own_append", "skips_own", "one_read", "g0_pairs", "unmixed", "whole_graph", "g1b_info")
+STORES_KEEP = (
+    "info_out",
+    "one_read",
+    "pairs",
+    "g0_pairs",
+    "unmixed",
+    "whole_graph",
+    "g1b_info",
+    "g1a_ordered",
+    "g1b_ordered",
+)
 MUST_SHOW = {
     "serializable": frozenset[str](),
     "snapshot": frozenset({"G2-item"}),
@@ -85,8 +96,11 @@ def cases(draw: Draw) -> Iterator[Case]:
     """Every history, all of them in one world of one rank; the largest come last."""
     for number, situation in enumerate(SITUATIONS):
         yield built(draw.generator(f"situation {number}"), situation).case
-    for number, (group, label, _, steps) in enumerate(RINGS):
-        yield ring(draw.generator(f"ring {number}"), group, label, steps).case
+    long = set[tuple[str, str]]()  # of each group and its classes one ring has the greatest length, whatever is drawn
+    for number, (group, label, present, steps) in enumerate(RINGS):
+        longest = any(step[0] == "*" for step in steps) and (group, present) not in long
+        long |= {(group, present)} if longest else set()
+        yield ring(draw.generator(f"ring {number}"), group, label, steps, LONGEST_RING if longest else None).case
     for level in IN_WORDS:
         yield store(draw.generator(f"store {level}"), level).case
     for number in range(2):
@@ -163,8 +177,8 @@ def _ring(kinds: Sequence[str]) -> list[Transaction]:
         for kind in step.split("+"):
             key = f"{kind}{place}"
             if place % 2:  # there was something in the key before
-                before.append(["append", key, 9])
-            values = [9] if place % 2 else []
+                before.append(["append", key, 0])
+            values = [0] if place % 2 else []
             if kind == "ww":
                 source.append(["append", key, 1])
                 target.append(["append", key, 2])
@@ -221,11 +235,10 @@ def _renamed(rng: Rng, transactions: Sequence[Transaction]) -> list[Transaction]
 
 def store(rng: Rng, level: str) -> History:
     """What clients of a store saw, in no order; drawn again until its level shows, and what it must tell apart."""
+    many, keys, longest = SIZES[level]
     while True:
-        many, keys, longest = SIZES[level]
-        history = History(
-            "stores", IN_WORDS[level], _shuffled(rng, plain(Store(rng, level, keys, longest).run(many)), int)
-        )
+        seen = without_built_ones(plain(Store(rng, level, keys, longest).run(many)))
+        history = History("stores", IN_WORDS[level], _shuffled(rng, seen, int))
         if history.reading.classes != MUST_SHOW[level] or not history.clear or not history.tells(STORES_TELL[level]):
             continue
         if all(history.told(mistake) == MUST_SHOW[level] for mistake in STORES_KEEP):

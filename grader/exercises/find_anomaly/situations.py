@@ -70,6 +70,8 @@ SITUATIONS = (
        "a: x+1 x+2; b: x+3; c: y= x=3 x=1; z: x=1,2,3", "G1b", "one_read"),
     _s("intermediate", "the writer appended to another key later",
        "a: x+1 y+2; b: x=1 y=2; c: x=1 x+3; z: x=1,3 y=2", ""),
+    _s("intermediate", "a later transaction appended the intermediate value to another key",
+       "a: x+1 x+2; b: y+1; c: x=1; z: x=1,2 y=1", "G1b G-single", "by_value"),
     _s("intermediate", "the first of two values of a failed transaction was read",
        "!a: x+1 x+2; b: x=1; z: x=", "G1a", "failed_in"),
     # ---- version orders

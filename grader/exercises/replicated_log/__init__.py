@@ -141,6 +141,12 @@ ACKNOWLEDGED = (
     Act(leading.earlier_term, "a leader brings an earlier leader's message to a majority", (5,), COUNTING),
     Act(partial(agreeing.two_sides, at_hub=True), f"both sides of a cut are asked ({SPREADS})", (3, 5), MAJORITY),
     Act(partial(agreeing.two_sides, at_hub=False), f"both sides of a cut are asked ({OTHER})", (3,), MAJORITY),
+    Act(
+        leading.taken_after_a_promise,
+        "an answer to a node that wants to lead arrives late",
+        (3, 3),
+        "a node that takes a message from a leader has promised that leader's number, too, and takes nothing older any more.",
+    ),
 )
 POLLED = (
     *(

@@ -140,6 +140,50 @@ def votes_arrive_late(scene: Logs) -> Script:
     yield from scene.ended()
 
 
+def taken_after_a_promise(scene: Logs) -> Script:
+    """A node that hears nobody asks the two others for their promise, and what the third answers is under way for long. The
+    node that led brings a message, asked for later, to the third alone, and crashes for good in the step in which it
+    acknowledges it. Now the old answer arrives: what the first node sends then is older than what the third has taken,
+    though the third may have promised nothing newer."""
+    hub, (asks, third) = yield from scene.led()
+    usual, times = set[str](), list[float]()  # types of messages without a request, and when there were others
+    scene.hurried["all"] = lambda _: True  # all is done before a node tries anew
+    scene.dropped["alone"] = lambda sent: asks in (sent.src, sent.dst) and len(times) < 2
+    scene.dropped["answer"] = lambda sent: sent.src == hub and sent.dst == asks and scene.answering(sent)
+    scene.held["old"] = lambda sent: sent.src == third and sent.dst == asks
+    scene.seen.append(lambda sent: usual.add(sent.type) if sent.src == asks and not times else None)
+    yield from scene.pause(0.8)
+    scene.seen.pop()
+    scene.seen.append(partial(_note_others, asks, usual, times))
+    scene.send(asks)
+    yield (lambda: len(times) >= 2), LONG  # it tries for the second time: there is time until it does again
+    scene.seen.pop()
+    yield from scene.pause(0.003)
+    message = scene.fresh()
+    holding = scene.holding(message)
+    scene.dropped["third"] = lambda sent: sent.src == hub and sent.dst == third and not holding(sent)
+    scene.dropped["first"] = lambda sent: sent.src == hub and sent.dst == asks and holding(sent)
+    asked = scene.send(hub, message)
+    off = scene.crash_with_answer(asked)
+    yield (lambda: not scene.sim.places[hub].up), 0.5
+    off()
+    scene.sim.heal()
+    scene.let_go("old")
+    yield from scene.pause(ARRIVED)
+    scene.dropped.clear()
+    scene.hurried.clear()
+    if ok(asked):
+        yield from scene.served_later(asks, third)
+        yield from scene.consume((asks, third))
+    yield from scene.ended()
+
+
+def _note_others(node: str, usual: set[str], times: list[float], sent: Sent) -> None:
+    """Note when a node sends another type of message than the usual ones."""
+    if sent.src == node and sent.dst != node and sent.type not in usual and sent.sent not in times:
+        times.append(sent.sent)
+
+
 def earlier_acknowledgements(scene: Logs) -> Script:
     """A node leads two of five, and its one follower has many messages that no third node has. The follower acknowledged some
     in time, and its word for others is under way for long. Three others go on without them. Then the first node leads

@@ -32,6 +32,7 @@ def after_each_effect(scene: Logs, who: str) -> Script:
         yield from scene.pause(0.5)
         hub = scene.spreader(message, hub)
         rest = scene.others(hub)
+    yield from scene.served_later(*scene.names)  # a leader without a request may show late what is there: "converges"
     yield from scene.ended()
     yield from scene.served(*(scene.list(name) for name in scene.names))
 

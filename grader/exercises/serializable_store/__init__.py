@@ -116,6 +116,9 @@ def _crashes(bench: NodeBench) -> Story:
             yield faults.one(bench.rng("points"), shape, seed, both if a != b else both[:1])
             again = (faults.crash(a, first), faults.crash_again(a, first + rng.randint(1, 4)))
             yield faults.one(bench.rng("points"), shape, seed, again)
+        for node, at in points:  # as soon as it does something again: what others wait for they wait for long
+            again = (faults.crash(node, at), faults.crash_again(node, at + 1))
+            yield faults.one(bench.rng("points"), shape, seed, again)
 
     def cuts() -> Iterator[Plan]:
         for slow, seed in zip((False, True), bench.seeds("power", 2), strict=True):
