@@ -13,7 +13,7 @@ from grader.exercise import Draw
 from grader.exercises.find_anomaly import in_box
 from grader.exercises.find_anomaly.apart import ADDING
 from grader.exercises.find_anomaly.cycles import chosen
-from grader.exercises.find_anomaly.histories import LONGEST_RING, History, built, cases, parsed, ring, store
+from grader.exercises.find_anomaly.histories import LONGEST_RING, SIZES, History, built, cases, parsed, ring, store
 from grader.exercises.find_anomaly.judging import Answer, NoAnswer, answer, explained, flaw
 from grader.exercises.find_anomaly.mistakes import MISTAKES
 from grader.exercises.find_anomaly.readings import CLASSES, Reading
@@ -121,7 +121,7 @@ def test_histories_are_drawn_afresh_from_the_seed() -> None:
     assert all(one != two for one, two in zip(first, other, strict=True))
 
 
-@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("level", SIZES)
 def test_what_built_histories_are_about_is_not_decided_by_what_stores_draw(level: str) -> None:
     """Who makes one of these mistakes finds the same classes in a store, and true witnesses."""
     drawn = store(Draw(2).generator(level), level)
