@@ -320,7 +320,7 @@ def _committed(operations: Sequence[Operation]) -> Iterator[Finding]:
             for key in one.offsets:
                 commits[key].append(one)
         elif isinstance(one, Listed):
-            for key in {*one.keys, *one.offsets}:
+            for key in dict.fromkeys((*one.keys, *one.offsets)):  # in their order: a set has none that is the same
                 lists[key].append(one)
     for key, listed in lists.items():
         yield from _backwards(key, commits[key], listed)
