@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -102,6 +103,7 @@ def at_death(case: Case, result: CallResult, found: Served) -> set[str]:
     sends = [op for op in result.trace.all_operations() if op.kind == SEND and op.peer == plan.killed]
     lasts = [max(each.until for each in found.prefills if each.rank == rank) for rank in plan.prefilling]
     others = [each for each in found.decodes if each.rank != plan.killed and each.since * NANOSECONDS < died]
+    times = Counter(each.request for each in found.prefills)
     so = {
         "sends are pending": any(op.posted <= died and not 0 <= op.started <= died for op in sends),
         "more is sent to it": any(op.posted > died for op in sends),
@@ -110,6 +112,8 @@ def at_death(case: Case, result: CallResult, found: Served) -> set[str]:
         and all(each.until * NANOSECONDS < died for each in others),
         "others decode their first": all(each.until * NANOSECONDS > died for each in others),
         "one hears late": max(lasts) > 2 * min(lasts),
+        "each prefiller has a part": {each.rank for each in found.prefills if times[each.request] > plan.layers}
+        == set(plan.prefilling),
     }
     return {each for each, holds in so.items() if holds}
 
@@ -121,7 +125,7 @@ MEANT = {
     "death 4": {"sends are pending", "others decode their first"},
     "death 5": {"it has all it gets"},
     "death 6": {"it has all it gets", "others decode their first"},
-    "death 7": {"it has all it gets", "others decode their first"},
+    "death 7": {"it has all it gets", "others decode their first", "each prefiller has a part"},
     "death 8": {"one hears late"},
 }
 
