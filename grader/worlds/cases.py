@@ -9,7 +9,7 @@ from grader.ranks.faults import Fault
 from grader.ranks.network import ROUNDS, Network
 from grader.ranks.program import Call, Strided
 
-Key = tuple[int, str, Network, tuple[Fault, ...]]
+Key = tuple[int, str, Network, tuple[Fault, ...], int]
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,6 +22,7 @@ class Case:
     `expected` is the check's own, for its judge. `telling` is whether what is special about the exercise shows in it:
     other cases are not compared with real processes.
     `simulated`: what it measures only the simulator tells, and it is run nowhere else.
+    `part`: where all cases of one world together take long, those of another part are run in another process, beside.
     """
 
     group: str
@@ -35,6 +36,7 @@ class Case:
     by: str = ""
     faults: tuple[Fault, ...] = ()
     simulated: bool = False
+    part: int = 0
 
     @property
     def ranks(self) -> int:
@@ -48,7 +50,7 @@ class Case:
     @property
     def world(self) -> Key:
         """Cases with the same world can be called in one run."""
-        return self.ranks, self.engine, self.network, self.faults
+        return self.ranks, self.engine, self.network, self.faults, self.part
 
     @property
     def call(self) -> Call:

@@ -174,22 +174,28 @@ class RankBench:
         return tuple(name for name in ("sim", "gloo", "nccl") if name in used)
 
     def prepare(self) -> Diagnosis | None:
-        """Have every case run, optimistically in one run per world: the smallest now, the others while checks are
-        judged, which wait for those that they need. A submission that cannot even be loaded, and so fails every check,
-        gives the Diagnosis; anything else is left to the checks. A check that is alone runs its own."""
+        """Have every case run, optimistically in one run per world: the smallest of several ranks now, the others while
+        checks are judged, which wait for those that they need. A submission that cannot even be loaded, and so fails
+        every check, gives the Diagnosis; anything else is left to the checks. A check that is alone runs its own."""
         if not self._worlds or self._alone:
             return None
         worlds = deque(sorted(self._worlds, key=lambda world: (world[0], world[1] != "sim")))
         session = self._own.enter_context(self._machine.session())
-        for world in [worlds.popleft() for _ in range(min(2, len(worlds)))]:
+        smallest = [worlds.popleft()]
+        if smallest[0][0] == 1 and worlds:  # what one rank does shows few mistakes
+            smallest.append(worlds.popleft())
+        for world in smallest:
             run = self._run(self._worlds[world], session)
             if run is not None and not run.finished:
                 worlds.clear()  # most mistakes show here: what is left is then judged case by case
                 break
         self._left, self._coming = worlds, {world: Future() for world in worlds}
-        for how in [(worlds.pop, session), (worlds.popleft, None)][: len(worlds)]:  # from both ends: the largest take
-            self._helpers.append(threading.Thread(target=self._work_off, args=how, daemon=True))  # longest, and what is
-            self._helpers[-1].start()  # wrong is shown by the smallest
+        takes = [worlds.pop, worlds.popleft][: len(worlds)]  # from both ends: the largest take longest, and what is
+        warm = worlds.popleft if worlds and worlds[-1][1] != "sim" else worlds.pop  # wrong is shown by the smallest
+        for take in takes:
+            mine = session if take == warm or len(takes) == 1 else None
+            self._helpers.append(threading.Thread(target=self._work_off, args=(take, mine), daemon=True))
+            self._helpers[-1].start()
         if run and not run.loaded and run.diagnoses and run.diagnoses[0].kind in HOPELESS:
             return run.diagnoses[0]
         return None
@@ -374,7 +380,7 @@ class RankBench:
 
     def _run(self, cases: Sequence[Case], session: Session | None = None) -> Run | None:
         """Call `cases` one after another in one world, and keep those that finished."""
-        ranks, engine, network, faults = cases[0].world
+        ranks, engine, network, faults, _ = cases[0].world
         endless = self._endless[engine]
         if len(endless) >= MOST_TIMEOUTS:
             self._failed |= dict.fromkeys(cases, endless[-1])

@@ -6,7 +6,10 @@ import sys
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
+from grader.ranks.sim import shapes
+
 DISPATCH = "torch.distributed.tensor._dispatch"  # of DTensor; a second to import, so only looked at once it is there
+SPEC = "torch.distributed.tensor._dtensor_spec"
 ASYNC_SAVE = "torch.distributed.checkpoint._async_thread_executor"
 _submit = ThreadPoolExecutor.submit
 
@@ -43,5 +46,6 @@ class Handlers:
             if (found := getattr(getattr(tensor, "DTensor", None), "_op_dispatcher", None)) is None:
                 return  # it is being imported
             self._dispatcher, self._first = found, dict(found._custom_op_handlers)
+            shapes.share(found.sharding_propagator, sys.modules[SPEC].DTensorSpec)
         before["handlers"] = self._dispatcher._custom_op_handlers
         self._dispatcher._custom_op_handlers = after.setdefault("handlers", dict(self._first))
