@@ -13,7 +13,7 @@ from grader.nodes.life import Step
 from grader.nodes.plan import Plan, Played, Prepare
 from grader.nodes.runs import Run, judging
 from grader.nodes.sim import Member
-from grader.trace.story import Story
+from grader.trace.story import Sent, Story
 from grader.verdict import Diagnosis
 
 R = TypeVar("R", bound=Run)
@@ -49,6 +49,52 @@ def names(count: int) -> list[str]:
 def skewed(members: Iterable[Member], rng: random.Random, least: float = 0.0) -> tuple[Member, ...]:
     """These nodes, with clocks that are set otherwise, and a little fast or slow."""
     return tuple(replace(one, offset=rng.uniform(least, 100), rate=rng.uniform(0.99, 1.01)) for one in members)
+
+
+def effects_of(bench: NodeBench, plan: Plan, prepare: Prepare = lambda _: None) -> list[tuple[float, str, int]]:
+    """When which node did something in a run of this plan, and how often it sent or wrote then."""
+    done: list[tuple[float, str, int]] = []
+
+    def listen(played: Played) -> None:
+        def look(node: str, step: Step) -> None:
+            done.append((played.sim.time, node, sum(effect[0] in ("send", "write") for effect in step.effects)))
+
+        played.sim.on_step.append(look)
+        prepare(played)
+
+    bench.play(plan, listen)
+    return done
+
+
+def bad_messages(lost: float, twice: float, quick: float) -> Prepare:
+    """Lets these shares of messages be lost, and come twice, until a second before a run's network is healed; others, of
+    which this share is quick, come up to a second late."""
+
+    def prepare(played: Played) -> None:
+        rng, healed = random.Random(f"bad {played.plan.seed}"), played.plan.healed or 0.0
+
+        def late() -> float:
+            return rng.uniform(0.001, 0.05) if rng.random() < quick else rng.uniform(0.05, 1.0)
+
+        def route(sent: Sent) -> list[float] | None:
+            if sent.sent >= healed - 1:
+                return None
+            if rng.random() < lost:
+                return []
+            return [late(), late()] if rng.random() < twice else [late()]
+
+        played.sim.route = route
+
+    return prepare
+
+
+def cuts(story: Story) -> list[str]:
+    """Who could not reach whom, and when."""
+    return [
+        f"{' and '.join('{' + ', '.join(group) + '}' for group in fault.groups)} could not reach each other from "
+        f"{fault.since:.2f} s to {fault.until:.2f} s"
+        for fault in story.faults if fault.what == "partition"
+    ]  # fmt: skip
 
 
 def bounded(played: Played, most: int) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from grader.exercise import Check, Exercise
-from grader.exercises.common.nodes import each, held, names
+from grader.exercises.common.nodes import each, effects_of, held, names
 from grader.exercises.serializable_store import doubt as doubt
 from grader.exercises.serializable_store import fates as fates
 from grader.exercises.serializable_store import faults as faults
@@ -18,8 +18,7 @@ from grader.exercises.serializable_store import plans as plans
 from grader.exercises.serializable_store import tries as tries
 from grader.exercises.serializable_store.judging import Judging
 from grader.nodes.bench import NodeBench
-from grader.nodes.life import Step
-from grader.nodes.plan import Plan, Played, Prepare
+from grader.nodes.plan import Plan
 from grader.nodes.runs import judging
 from grader.trace.story import Story
 from grader.worlds.nodes import Nodes
@@ -70,26 +69,11 @@ def _contention(bench: NodeBench) -> Story:
     return bench.hold(each("crowd", plans.crowd, shapes)(bench), judge, fates.as_told)
 
 
-def _effects(bench: NodeBench, plan: Plan, prepare: Prepare = lambda _: None) -> list[tuple[float, str, int]]:
-    """When which node did something in a run of this plan, and how often it sent or wrote then."""
-    done: list[tuple[float, str, int]] = []
-
-    def listen(played: Played) -> None:
-        def look(node: str, step: Step) -> None:
-            done.append((played.sim.time, node, sum(effect[0] in ("send", "write") for effect in step.effects)))
-
-        played.sim.on_step.append(look)
-        prepare(played)
-
-    bench.play(plan, listen)
-    return done
-
-
 def _points(bench: NodeBench, make: Callable[..., Plan], shape: object, seed: int) -> dict[str, list[int]]:
     """After which of its sends and writes each node may crash, while the first transaction goes on."""
     counts: dict[str, int] = {}
     found: dict[str, list[int]] = {}
-    for time, node, effects in _effects(bench, make(bench.rng("points"), shape, seed)):
+    for time, node, effects in effects_of(bench, make(bench.rng("points"), shape, seed)):
         if 0.5 <= time < 2.0:
             before = counts.get(node, 0)
             counts[node] = before + effects
@@ -123,7 +107,7 @@ def _crashes(bench: NodeBench) -> Story:
     def cuts() -> Iterator[Plan]:
         for slow, seed in zip((False, True), bench.seeds("power", 2), strict=True):
             plan = faults.power_cut(bench.rng("power"), seed, 3.5, slow)
-            done = _effects(bench, plan, fates.as_told)
+            done = effects_of(bench, plan, fates.as_told)
             times = sorted({time for time, _, effects in done if 1.0 <= time < 2.0 and effects})[:30] or [1.01]
             for time in times if not slow else bench.rng("slow").sample(times, min(8, len(times))):
                 yield faults.power_cut(bench.rng("power"), seed, time + 1e-6, slow)

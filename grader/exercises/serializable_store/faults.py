@@ -6,7 +6,7 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
-from grader.exercises.common.nodes import names
+from grader.exercises.common.nodes import bad_messages, names
 from grader.exercises.serializable_store.plans import FAST, Drawn, ask, plan, read
 from grader.nodes.clients import Ask
 from grader.nodes.life import Step
@@ -196,21 +196,7 @@ def bad_network(rng: random.Random, count: int, seed: int) -> Plan:
     return plan(drawn, asks, seed, 20.0 + SETTLED, label, (split,), network=Network(), healed=10.0)
 
 
-def badly(played: Played) -> None:
-    """What `bad_network` says of messages."""
-    rng, healed = random.Random(f"bad {played.plan.seed}"), played.plan.healed or 0.0
-
-    def late() -> float:
-        return rng.uniform(0.001, 0.05) if rng.random() < 0.7 else rng.uniform(0.05, 1.0)
-
-    def route(sent: Sent) -> list[float] | None:
-        if sent.sent >= healed - 1:
-            return None
-        if rng.random() < 0.1:
-            return []
-        return [late(), late()] if rng.random() < 0.15 else [late()]
-
-    played.sim.route = route
+badly = bad_messages(lost=0.1, twice=0.15, quick=0.7)  # as the label of `bad_network` says
 
 
 def storm(rng: random.Random, count: int, seed: int) -> Plan:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from grader.exercises.common.nodes import cuts
 from grader.exercises.serializable_store import answered
 from grader.exercises.serializable_store.answered import Problem, Txn
 from grader.nodes.clients import Asked
@@ -108,11 +109,7 @@ def befell(story: Story, actions: Sequence[dict[str, Any]] = ()) -> Account:
     sentences += [
         f"{listed(nodes)} crashed {f'in step {at:g}' if actions else f'at {at:.3f} s'}" for at, nodes in idle.items()
     ]
-    sentences += [
-        f"{' and '.join('{' + ', '.join(group) + '}' for group in fault.groups)} could not reach each other from "
-        f"{fault.since:.2f} s to {fault.until:.2f} s"
-        for fault in story.faults if fault.what == "partition"
-    ]  # fmt: skip
+    sentences += cuts(story)
     sentences += _of_messages(story, bool(actions))
     blamed = frozenset(number for number, event in enumerate(story.events) if event.what == "crash")
     return Account(tuple(sentences), advice, line, blamed)

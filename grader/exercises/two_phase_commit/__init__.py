@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from grader.exercise import Check, Exercise
-from grader.exercises.common.nodes import each, held, names
+from grader.exercises.common.nodes import each, effects_of, held, names
 from grader.exercises.two_phase_commit import models as models
 from grader.exercises.two_phase_commit import plans as plans
 from grader.exercises.two_phase_commit.history import COORDINATOR
 from grader.exercises.two_phase_commit.judging import Judging
 from grader.nodes.bench import NodeBench
-from grader.nodes.life import Step
-from grader.nodes.plan import Plan, Played, Prepare
+from grader.nodes.plan import Plan
 from grader.nodes.runs import judging
 from grader.trace.story import Story
 from grader.worlds.nodes import Nodes
@@ -55,27 +54,12 @@ def _atomic(bench: NodeBench) -> Story:
     return models.explore(bench, models.one(3, crashes=1), MOST_STATES)
 
 
-def _effects(bench: NodeBench, plan: Plan, prepare: Prepare = lambda _: None) -> list[tuple[float, str, int]]:
-    """When which node did something in a run of this plan, and how often it sent or wrote then."""
-    done: list[tuple[float, str, int]] = []
-
-    def listen(played: Played) -> None:
-        def look(node: str, step: Step) -> None:
-            done.append((played.sim.time, node, sum(effect[0] in ("send", "write") for effect in step.effects)))
-
-        played.sim.on_step.append(look)
-        prepare(played)
-
-    bench.play(plan, listen)
-    return done
-
-
 def _coordinator_crashes(
     bench: NodeBench, label: str, make: Callable[..., Plan], when: tuple[float, float], until: float
 ) -> Iterator[Plan]:
     """A plan for each of the first sends and writes of the coordinator in this time: it crashes right after that."""
     [seed] = bench.seeds(label, 1)
-    steps = _effects(bench, make(bench.rng(label), seed), plans.slowly)
+    steps = effects_of(bench, make(bench.rng(label), seed), plans.slowly)
     own = [time for time, node, effects in steps if node == COORDINATOR for _ in range(effects)]
     points = [number for number, time in enumerate(own, 1) if when[0] <= time < when[1]]
     for effects in points[:MOST_POINTS]:
@@ -87,7 +71,7 @@ def _durable(bench: NodeBench) -> Story:
         rng = bench.rng("durable")
         for count, seed in zip((2, 3), bench.seeds("durable", 2), strict=True):
             state = rng.getstate()
-            done = _effects(bench, plans.power_cut(rng, count, seed, (4.0,)))
+            done = effects_of(bench, plans.power_cut(rng, count, seed, (4.0,)))
             times = [time for time, _, effects in done if 1.0 <= time < 2.0 and effects][:40] or [1.05]
             for time in times if count == 2 else rng.sample(times, min(8, len(times))):
                 rng.setstate(state)  # the same run up to the cut
@@ -106,7 +90,7 @@ def _termination(bench: NodeBench) -> Story:
         state = rng.getstate()
         whole = plans.crashing(rng, 2, seed)
         counts = {member.name: 0 for member in whole.members}
-        for time, node, effects in _effects(bench, whole):
+        for time, node, effects in effects_of(bench, whole):
             counts[node] += effects * (time < 3.0)  # in the first transaction
         points = [(node, effects) for node, most in counts.items() for effects in range(1, min(most, 30) + 1)]
         points = points or [(COORDINATOR, 1)]

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from grader.exercises.common.nodes import cuts
 from grader.nodes.clients import Asked
 from grader.nodes.plan import Played
 from grader.nodes.runs import Run, place, same
@@ -145,11 +146,7 @@ def account(story: Story, actions: Sequence[dict[str, Any]] = ()) -> Account:
         sentences += [f"{event.node}'s timer {event.text!r} went off (step {event.at:g})" for event in timers]
         sentences += [f"{sent.src}'s {sent.type} to {sent.dst} arrived twice" for sent in story.sent if sent.copy]
     else:
-        sentences += [
-            f"{' and '.join('{' + ', '.join(group) + '}' for group in fault.groups)} could not reach each other from "
-            f"{fault.since:.2f} s to {fault.until:.2f} s"
-            for fault in story.faults if fault.what == "partition"
-        ]  # fmt: skip
+        sentences += cuts(story)
     advice, line = _advice(story, crashes, bool(actions))
     blamed = frozenset(number for number, event in enumerate(story.events) if event.what == "crash")
     return Account(tuple(sentences), advice, line, blamed)

@@ -9,7 +9,7 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from grader.exercises.common.nodes import names, skewed
+from grader.exercises.common.nodes import bad_messages, names, skewed
 from grader.exercises.two_phase_commit.history import COORDINATOR, DECIDED
 from grader.nodes.clients import Ask
 from grader.nodes.life import Step
@@ -357,21 +357,7 @@ def bad_network(rng: random.Random, count: int, seed: int) -> Plan:
     return Plan(members(rng, nodes), asks, seed=seed, healed=healed, until=late + DECIDED + 4, label=label)
 
 
-def badly(played: Played) -> None:
-    """What `bad_network` says of messages."""
-    rng, healed = random.Random(f"bad {played.plan.seed}"), played.plan.healed or 0.0
-
-    def late() -> float:
-        return rng.uniform(0.001, 0.05) if rng.random() < 0.6 else rng.uniform(0.05, 1.0)
-
-    def route(sent: Sent) -> list[float] | None:
-        if sent.sent >= healed - 1:
-            return None
-        if rng.random() < 0.2:
-            return []
-        return [late(), late()] if rng.random() < 0.1 else [late()]
-
-    played.sim.route = route
+badly = bad_messages(lost=0.2, twice=0.1, quick=0.6)  # as the label of `bad_network` says
 
 
 def yes_again(rng: random.Random, seed: int) -> Plan:
