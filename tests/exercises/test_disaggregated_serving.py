@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -13,7 +12,7 @@ import torch
 
 from grader.authoring import verdicts, wrong
 from grader.exercise import Draw, Grading
-from grader.exercises.disaggregated_serving import DEATHS, IN_BOX, served
+from grader.exercises.disaggregated_serving import DEATHS, in_box, served
 from grader.exercises.disaggregated_serving.caches import near, what
 from grader.exercises.disaggregated_serving.given import HEADS, Array, Given, Plan, drawn
 from grader.exercises.disaggregated_serving.served import NANOSECONDS, Served
@@ -29,15 +28,10 @@ FIRST, OTHER, _, ALIKE = GIVEN.requests
 
 
 def model(given: Given, prefills: bool) -> Any:
-    spec = importlib.util.spec_from_file_location("in_box", IN_BOX)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
     plan = {"prefills": prefills, "heads": HEADS, "layer": 0.0, "decode": 0.0}
     plan["requests"] = [[key, list(each.prompt)] for key, each in given.requests.items()]
     plan["answers"] = {str(key): [len(each.prompt), len(each.tokens)] for key, each in given.requests.items()}
-    return module.Model(plan, *(torch.from_numpy(part) for part in (given.embed, given.positions, given.weights)))
+    return in_box.Model(plan, *(torch.from_numpy(part) for part in (given.embed, given.positions, given.weights)))
 
 
 def test_the_model_in_the_box_is_that_of_the_grader() -> None:

@@ -8,7 +8,6 @@ Efficient Generative LLM Inference Using Phase Splitting", section 4: the KV cac
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 from grader.exercise import Check, Draw, Exercise
 from grader.exercises.common import checks
@@ -22,7 +21,6 @@ from grader.says import counted
 from grader.worlds.cases import Case
 from grader.worlds.ranks import Ranks
 
-IN_BOX = Path(__file__).with_name("in_box.py")
 LAYER = 1e-3  # seconds of a layer for each token of a prompt
 WIDTH = 8
 TOKEN_BYTES = 2 * WIDTH * 4  # of one layer's cache
@@ -115,7 +113,6 @@ EXERCISE = Exercise(
         cases,
         p2p_only=True,
         limits=checks.TRAINING,
-        in_box=IN_BOX,
     ),
     checks=(
         Check("tokens", "Each request's tokens are those of the model alone", 4, checks.right(served, "tokens")),

@@ -8,7 +8,6 @@ what torch.distributed.checkpoint is for.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 
@@ -21,7 +20,6 @@ from grader.ranks.program import Function, Limits, Strided
 from grader.worlds.cases import Case
 from grader.worlds.ranks import Ranks
 
-IN_BOX = Path(__file__).with_name("in_box.py")
 VOCABULARY, WIDTH, HEADS, HIDDEN = 40, 32, 4, 64
 BATCH, SEQUENCE = 2, 12  # of each data-parallel rank
 # DTensor takes much of the processor's time, which on a busy machine is not this exercise's alone.
@@ -113,7 +111,6 @@ EXERCISE = Exercise(
             "torch.distributed.checkpoint", "torch.distributed.checkpoint.state_dict",
             "torch.distributed.checkpoint._fsspec_filesystem",
         ),
-        in_box=IN_BOX,
     ),
     checks=(
         Check("data", "Data parallel: replicated, sharded, and both", 4, checks.right(values, "data")),

@@ -9,7 +9,6 @@ name. What a run was is read here from its record: whose each slot is, and what 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 from grader.exercise import Check, Draw, Exercise
 from grader.exercises.common import checks
@@ -19,7 +18,6 @@ from grader.ranks.program import Function
 from grader.worlds.cases import Case
 from grader.worlds.ranks import Ranks
 
-IN_BOX = Path(__file__).with_name("in_box.py")
 PARAMETERS = ("model", "blocks", "block_size", "max_tokens_per_step")
 RUN = ("tokens", "reads", "form")
 BUILT = {  # groups of traces about who is served when, and the rules that they are built for
@@ -45,7 +43,7 @@ EXERCISE = Exercise(
     minutes=120,
     difficulty=3,
     cost="seconds",
-    world=Ranks((Function("Engine", PARAMETERS),), cases, limits=checks.TRAINING, in_box=IN_BOX),
+    world=Ranks((Function("Engine", PARAMETERS),), cases, limits=checks.TRAINING),
     checks=(
         Check("tokens", "Every request gets the tokens that it gets alone", 5,
               right(("alone", "together"), (*RUN, "stands", "again"))),

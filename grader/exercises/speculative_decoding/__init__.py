@@ -8,15 +8,11 @@ with the target's number by number.
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from grader.exercise import Check, Exercise
 from grader.exercises.speculative_decoding import counts, spreads, tried
 from grader.exercises.speculative_decoding.cases import cases
 from grader.ranks.program import Function, Limits
 from grader.worlds.ranks import Ranks
-
-IN_BOX = Path(__file__).with_name("in_box.py")
 
 EXERCISE = Exercise(
     name="speculative_decoding",
@@ -29,7 +25,6 @@ EXERCISE = Exercise(
         (Function("generate", ("target", "draft", "prompt", "max_new_tokens", "k", "rng")),),
         cases,
         limits=Limits(cpu_seconds=20, idle_seconds=15, silent_seconds=40, wall_seconds=60),
-        in_box=IN_BOX,
     ),
     checks=(
         Check("short", "Few tokens, probabilities in quarters: exactly the target's distribution", 6,
