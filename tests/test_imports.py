@@ -37,7 +37,7 @@ IN_THE_BOX = {
     *("ranks/worker.py", "ranks/learner.py"),
     "serving/model.py",  # in forward(), for engines: what a request gets alone is numpy's
     *("ranks/recorder.py", "ranks/called.py", "ranks/watch.py"),
-    *(f"ranks/sim/{name}.py" for name in ("serve", "group", "world", "context", "collectives", "products")),
+    *(f"ranks/sim/{name}.py" for name in ("serve", "group", "world", "context", "collectives", "products", "shapes")),
     *(str(path.relative_to(PACKAGE)) for path in (PACKAGE / "exercises").glob("*/*in_box.py")),  # text for it
 }
 UNPICKLE = {"jobs/host.py"}  # in the box, for the processes there among themselves

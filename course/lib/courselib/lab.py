@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -28,6 +30,22 @@ def shown(name: str, results: Path = RESULTS) -> Table:
     if found is None:
         return Table(f"No result of this lab is kept yet. `make labs LABS={name}` runs it.")
     return Table(f"`make labs LABS={name}` on {told(found)}")
+
+
+def run(program: str, *arguments: str) -> dict[str, Any]:
+    """What `labs/PROGRAM.py --json ARGUMENTS` prints; where it fails one row, with the end of what it says, and no
+    figures. Whoever interrupts it interrupts the lab, which then ends what it has started."""
+    command = [sys.executable, f"labs/{program}.py", "--json", *arguments]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            printed, errors = process.communicate()
+        except BaseException:
+            process.terminate()
+            raise
+    if process.returncode:
+        return {"rows": [["not run", errors.strip()[-300:]]], "figures": {}}
+    ran: dict[str, Any] = json.loads(printed)
+    return ran
 
 
 def told(found: Mapping[str, Any]) -> str:
