@@ -72,11 +72,17 @@ class _Host:
                 os.close(fd)
 
     def _use_the_time(self) -> None:
-        """Until something is asked, once nothing was for a while, make what is here cheap to fork; without a break
-        where many boxes are wanted."""
+        """Until something is asked, once nothing was for a while and no box is there, make what is here cheap to fork;
+        without a break where many boxes are wanted. A box that was forked before shares no huge page with us."""
         asked, seconds = select.poll(), IDLE_SECONDS
         asked.register(self.control.fileno(), select.POLLIN)
-        while self._pieces is not None and (self._boxes >= MANY_BOXES or not asked.poll(1000 * seconds)):
+        while self._pieces is not None:
+            if self._boxes < MANY_BOXES:
+                if asked.poll(1000 * seconds):
+                    return
+                if self.keepers:
+                    seconds = IDLE_SECONDS
+                    continue
             seconds = 0.0
             if next(self._pieces, self) is not None:  # there is none left
                 self._pieces = None
