@@ -55,7 +55,7 @@ class Card:
 
     @property
     def height(self) -> float:
-        return _HEAD + _ROW * len(self.operations) + _FOOT
+        return _HEAD + _ROW * max(1, len(self.operations)) + _FOOT
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ def _drawn(card: Card, left: float, top: float, bad: bool) -> str:
     )
     shapes += text(left + 12, top + 18, card.name, 13, BAD if card.failed else INK, more=' font-weight="600"')
     shapes += text(left + 24 + width(card.name, 13), top + 18, card.where, 11, SOFT)
-    for at, (words, matters) in enumerate(card.operations):
+    for at, (words, matters) in enumerate(card.operations or [("no operations", False)]):
         y = top + _HEAD + _ROW * at + 13
         if matters:
             fill, colour = (BAD_PALE, BAD) if bad else (PAPER, QUIET)

@@ -7,6 +7,7 @@ import xml.etree.ElementTree as ET
 from grader.trace.dependencies import Arrow, Card, Dependencies, svg
 
 NAMES = ("T1", "T2", "T3")
+TEXT = "{http://www.w3.org/2000/svg}text"
 
 
 def words(*kinds: str) -> list[str]:
@@ -15,7 +16,7 @@ def words(*kinds: str) -> list[str]:
     ]
     arrows = [Arrow(kind, f"because {at}") for at, kind in enumerate(kinds)]
     root = ET.fromstring(svg(Dependencies(cards, arrows, "A cycle", "small")))
-    return [element.text or "" for element in root.iter("{http://www.w3.org/2000/svg}text")]
+    return [element.text or "" for element in root.iter(TEXT)]
 
 
 def test_every_card_and_every_arrow_is_told() -> None:
@@ -32,6 +33,8 @@ def test_a_failed_writer_stands_above_its_reader() -> None:
     cards = [Card("T4", "failed", [("append x 9", True)], "T4", failed=True), Card("T6", "committed", [], "T6")]
     drawn = svg(Dependencies(cards, [Arrow("wr", "T6 read x = [9]")], "G1a"))
     assert "stroke-dasharray" in drawn
+    found = {element.text: float(element.get("y", "nan")) for element in ET.fromstring(drawn).iter(TEXT)}
+    assert found["T4"] < found["append x 9"] < found["wr: T6 read x = [9]"] < found["T6"] < found["no operations"]
 
 
 def test_there_may_be_nothing_to_draw() -> None:

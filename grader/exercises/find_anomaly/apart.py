@@ -4,6 +4,7 @@ what somebody finds in a store who gets just that wrong: which points a mistake 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from grader.exercises.find_anomaly.cycles import KINDS, RW, components
 from grader.exercises.find_anomaly.readings import Key, Read, Reading, Transaction, Values
@@ -23,9 +24,9 @@ def without_built_ones(transactions: Sequence[Transaction]) -> list[Transaction]
     return left
 
 
-def _is_at(txn: Transaction, op: Sequence[object], places: set[Place]) -> bool:
+def _is_at(txn: Transaction, op: Sequence[Any], places: set[Place]) -> bool:
     f, key, value = op
-    return f == "r" and (txn["index"], key, tuple(value or ())) in places  # type: ignore[arg-type]
+    return f == "r" and (txn["index"], key, tuple(value or ())) in places
 
 
 def _telling(transactions: Sequence[Transaction]) -> Iterator[Read]:

@@ -15,21 +15,21 @@ import torch
 NAME = "_propagate_tensor_meta_non_cached"  # the propagator's method
 
 
-def share(propagator: Any, spec: type) -> None:
+def share(propagator: Any, spec: Any) -> None:
     """Have a ShardingPropagator of torch.distributed.tensor remember them. `spec` is DTensorSpec, what stands for a
     tensor in its schemas. Does nothing where that was done before."""
     if NAME not in vars(propagator):
         setattr(propagator, NAME, _remembered(getattr(propagator, NAME), spec))
 
 
-def _remembered(work_out: Callable[[Any], Any], spec: type) -> Callable[[Any], Any]:
+def _remembered(work_out: Callable[[Any], Any], spec: Any) -> Callable[[Any], Any]:
     known: dict[Any, Any] = {}
 
     def told(value: Any) -> Any:
         """What the shapes follow from; two are equal only where nothing tells them apart, as 1 from 1.0."""
         if isinstance(value, spec):
-            meta = value.tensor_meta  # type: ignore[attr-defined]
-            return meta.shape, meta.stride, meta.dtype, value.mesh.device_type  # type: ignore[attr-defined]
+            meta = value.tensor_meta
+            return meta.shape, meta.stride, meta.dtype, value.mesh.device_type
         if isinstance(value, list | tuple):
             return type(value), *map(told, value)
         return type(value), value
