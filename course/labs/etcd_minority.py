@@ -13,7 +13,6 @@ import base64
 import itertools
 import json
 import re
-import signal
 import sys
 import urllib.error
 import urllib.request
@@ -184,11 +183,11 @@ def lab(servers: Servers, seen: Seen) -> None:
 
         leader, others = split(members)
         for other in others:
-            other.server.signal(signal.SIGSTOP)
+            other.server.stop()
         seen.row("2. both followers stopped (SIGSTOP)", f"{leader.name} is alone")
         minority(leader, seen, "alone")
         for other in others:
-            other.server.signal(signal.SIGCONT)
+            other.server.go_on()
         again = write_again(members, "3")
         seen.row("  both go on: x = 3 written", f"{again:.2f} s later")
         seen.figures["stopped_again_s"] = again

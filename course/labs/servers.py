@@ -59,6 +59,14 @@ class Server:
     def signal(self, number: signal.Signals) -> None:
         self.process.send_signal(number)
 
+    def stop(self) -> None:
+        """Stops it with SIGSTOP; on return all of its threads stand, so that it answers nothing that comes later."""
+        self.signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, self.process.pid, os.WSTOPPED | os.WNOWAIT)
+
+    def go_on(self) -> None:
+        self.signal(signal.SIGCONT)
+
     def end(self) -> None:
         """Ends it, also one that is stopped or gone, and waits, also for what it started and left behind."""
         if self.process.poll() is not None:
