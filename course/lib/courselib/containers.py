@@ -4,8 +4,9 @@
     run = contained(job)             run.task, run.executor: why they ended, from Spark's event log
 
 A local cluster has no containers. Here one is played as YARN's NodeManager does it: the resident memory of the
-executor's JVM and of its Python workers is added up now and then (YARN: every 3 s). When it is above the limit, all of
-them get SIGKILL. The limit is the one that Spark would ask YARN for. Sizes are in MB of 2**20 bytes, as Spark's are.
+executor's JVM and of its Python workers is added up now and then (YARN: every 3 s), but for the pages of mapped files,
+which the kernel can drop (YARN counts them, too). When it is above the limit, all of them get SIGKILL. The limit is
+the one that Spark would ask YARN for. Sizes are in MB of 2**20 bytes, as Spark's are.
 Source: Spark's manual, "Configuration", spark.executor.memoryOverhead and spark.executor.pyspark.memory.
 """
 
@@ -162,14 +163,15 @@ def _executors(application: str) -> Iterator[int]:
 
 
 def _family(ancestor: int) -> Iterator[tuple[int, int]]:
-    """A process and all below it, with their resident bytes."""
+    """A process and all below it, with their resident bytes that are no pages of files (proc_pid_statm(5))."""
     children: dict[int, list[int]] = {}
     resident: dict[int, int] = {}
     for pid in _processes():
         with contextlib.suppress(OSError):
             fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+            _, all_pages, of_files, *_ = Path(f"/proc/{pid}/statm").read_text().split()
             children.setdefault(int(fields[1]), []).append(pid)
-            resident[pid] = int(fields[21]) * os.sysconf("SC_PAGE_SIZE")
+            resident[pid] = (int(all_pages) - int(of_files)) * os.sysconf("SC_PAGE_SIZE")
     todo = [ancestor]
     while todo:
         pid = todo.pop()

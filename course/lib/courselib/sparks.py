@@ -33,7 +33,7 @@ from grader.submission import BadRequest
 WRAPPER = """#!/bin/bash
 # the runtime of the wheel has no incubator modules; what Java says goes into a file, not into the notebook
 args=() cached=()
-case " $* " in *" org.apache.spark.deploy.SparkSubmit "*) cached=({cached});; esac
+case " $* " in *" org.apache.spark.deploy.SparkSubmit "*|*" org.apache.spark.executor."*) cached=({cached});; esac
 for each in "$@"; do
   case "$each" in
     --add-modules=jdk.incubator.vector) ;;
@@ -248,10 +248,9 @@ def _environment() -> None:
 
 
 def _from_cache() -> dict[str, str]:
-    """The options with which drivers start from the graders' cache of loaded classes, if it is there.
+    """The options with which drivers and executors start from the graders' cache of loaded classes, if it is there.
 
-    Java takes the cache only if the jars and the opened packages are those with which it was made. Executors start
-    without it: its pages would count as their memory, which a chapter shows (see `containers`).
+    Java takes the cache only if the jars and the opened packages are those with which it was made.
     """
     cache, home = java.archive(), java.spark_home()
     if cache is None or home is None or not cache.exists():
