@@ -154,6 +154,7 @@ class NodeBench:
                 return lost.diagnosis, lost.picture, noted
             if wrong is None and lived is not None and not self._lives_again(lived):
                 wrong = self._differs(plan, prepare, lived)
+        played.notes = None  # they may know the run, and it would stay until garbage is collected
         return wrong, played.sim.story, noted
 
     def _lives_again(self, lived: Sequence[tuple[Turn, Step]]) -> bool:

@@ -242,13 +242,17 @@ class Simulation:
         self._stop = True
 
     def finished(self) -> Story:
-        """The story up to now, as it is drawn: faults that last end here."""
+        """The story up to now, as it is drawn: faults that last end here. Nothing goes on after it, and who waited is
+        forgotten: clients know the simulation, and it would keep them all until garbage is collected."""
         story = self.story
         story.end = self.time
         self.heal()
         for name, place in self.places.items():
             if place.lives and not place.up:
                 story.faults.append(Fault("down", place.down_since, self.time, ((name,),)))
+        for waiting in (self._queue, self.clients, self.on_step):
+            waiting.clear()
+        self.route, self.whom = (lambda message: None), (lambda node: node)
         return story
 
     def _next(self, until: float) -> None:

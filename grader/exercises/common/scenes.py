@@ -97,11 +97,11 @@ class Staged:
             try:
                 condition, seconds = self._script.send(answer)
             except StopIteration:
-                self._waiting = None
+                self._waiting = self._script = None
                 self.sim.stop()
                 return
             except Stuck as stuck:
-                self.found, self._waiting = stuck.diagnosis, None
+                self.found, self._waiting, self._script = stuck.diagnosis, None, None
                 self.sim.stop()
                 return
             self._waiting, self._told = (condition, seconds), False

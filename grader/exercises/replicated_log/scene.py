@@ -162,16 +162,19 @@ class Logs(Staged):
         it is the node that answers first. Returns how to take that back."""
         kinds = {one.ask.node: f'"{one.ask.body["type"]}_ok"' for one in asked}
         clients = {one.client for one in asked}
+        waits = True
 
         def look(name: str, step: Step) -> None:
-            if name in kinds and any(e[0] == "send" and e[1] in clients and kinds[name] in e[2] for e in step.effects):
+            if not waits or name not in kinds:
+                return
+            if any(e[0] == "send" and e[1] in clients and kinds[name] in e[2] for e in step.effects):
                 self.cut((name,), [other for other in self.names if other != name])
                 self.sim.crash(name)
                 off()
 
         def off() -> None:
-            if look in self.sim.on_step:
-                self.sim.on_step.remove(look)
+            nonlocal waits
+            waits = False
 
         self.sim.on_step.append(look)
         return off
