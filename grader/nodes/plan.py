@@ -153,9 +153,14 @@ def play(plan: Plan, actors: Actors, file: str = "", prepare: Prepare = lambda _
         sim.at(mishap.until, _bound(mishap.end, sim))
     if plan.healed is not None:
         sim.at(plan.healed, lambda: whole(sim))
-    prepare(played)
-    sim.run(plan.until)
-    sim.finished()
+    try:
+        prepare(played)
+        sim.run(plan.until)
+        sim.finished()
+    except BaseException:  # also where nobody waits for this run any more
+        sim.let_go()
+        played.notes = None
+        raise
     return played
 
 

@@ -242,18 +242,21 @@ class Simulation:
         self._stop = True
 
     def finished(self) -> Story:
-        """The story up to now, as it is drawn: faults that last end here. Nothing goes on after it, and who waited is
-        forgotten: clients know the simulation, and it would keep them all until garbage is collected."""
+        """The story up to now, as it is drawn: faults that last end here. Nothing goes on after it."""
         story = self.story
         story.end = self.time
         self.heal()
         for name, place in self.places.items():
             if place.lives and not place.up:
                 story.faults.append(Fault("down", place.down_since, self.time, ((name,),)))
+        self.let_go()
+        return story
+
+    def let_go(self) -> None:
+        """Forget who waits for what: clients know the simulation, and all would stay until garbage is collected."""
         for waiting in (self._queue, self.clients, self.on_step):
             waiting.clear()
         self.route, self.whom = (lambda message: None), (lambda node: node)
-        return story
 
     def _next(self, until: float) -> None:
         """Do what is next: an event of ours, or what several nodes do within the least delay."""
