@@ -60,9 +60,10 @@ class Server:
         self.process.send_signal(number)
 
     def stop(self) -> None:
-        """Stops it with SIGSTOP; on return all of its threads stand, so that it answers nothing that comes later."""
+        """Stops it with SIGSTOP; on return all of its threads stand (or it has ended): it answers nothing that comes
+        later."""
         self.signal(signal.SIGSTOP)
-        os.waitid(os.P_PID, self.process.pid, os.WSTOPPED | os.WNOWAIT)
+        os.waitid(os.P_PID, self.process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
     def go_on(self) -> None:
         self.signal(signal.SIGCONT)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import random
+import weakref
 
 import pytest
 
@@ -11,7 +14,7 @@ from grader.nodes import Node
 from grader.nodes.actors import Local
 from grader.nodes.clients import Ask, Client
 from grader.nodes.network import Network, bridge, one_way, split
-from grader.nodes.plan import Mishap, Plan, minimise, play, random_mishaps
+from grader.nodes.plan import Mishap, Plan, Played, minimise, play, random_mishaps
 from grader.nodes.sim import Member, Simulation, cluster, messages_between
 from tests.nodes.clusters import Echo, Gossip
 
@@ -212,3 +215,23 @@ def test_a_plan_is_made_smaller_until_every_thing_in_it_matters() -> None:
     assert len(small.mishaps) == 1
     assert small.mishaps[0].groups == (("n2",),)
     assert small.network == Network()
+
+
+@pytest.mark.parametrize("ends", [True, False], ids=["it ends", "somebody gives it up"])
+def test_a_run_is_let_go_without_the_garbage_collector(ends: bool) -> None:
+    runs: list[weakref.ref[Simulation]] = []
+
+    def prepare(played: Played) -> None:
+        runs.append(weakref.ref(played.sim))
+        played.notes = [played]  # as a scene does that knows its run
+        played.sim.on_step.append(lambda node, step: played.sim.heal())
+        played.sim.at(2, lambda: None if ends else played.sim.clients["nobody"](None))  # type: ignore[arg-type]
+
+    plan = Plan(cluster(2, "Echo"), {"c1": (Ask("n1", {"type": "echo"}),)}, until=9)
+    gc.disable()
+    try:
+        with contextlib.nullcontext() if ends else pytest.raises(KeyError):
+            play(plan, Local(ACTORS), prepare=prepare).notes = None
+        assert runs[0]() is None, "the run is kept by what it knows: see Simulation.let_go"
+    finally:
+        gc.enable()
