@@ -5,6 +5,8 @@ READY := .venv/.ready
 # Of pytest: one more than there are cores was no quicker.
 WORKERS ?= $(shell nproc)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# What pytest rewrites of the tests (six seconds a process) is kept for the next run, whatever the caller's shell says.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help demo test test-all test-heavy mutants test-gpu test-browser soak labs flink-lab llama-lab lab site bench lint pins release clean
 .DEFAULT_GOAL := help
