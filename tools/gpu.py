@@ -13,6 +13,7 @@ import subprocess
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 
 from grader import catalog, grading, registry
 from grader.authoring import verdicts, wrong
@@ -48,9 +49,10 @@ class Row:
         return f"| {self.exercise} | {engines} | {points} | {self.seconds:.1f} | {self.wrong} | {caught} |"
 
 
-def names() -> list[str]:
+@cache
+def names() -> tuple[str, ...]:
     """The exercises whose ranks can have their tensors on a GPU."""
-    return [name for name in registry.names() if devices.on_devices(registry.find(name))]
+    return tuple(name for name in registry.names() if devices.on_devices(registry.find(name)))
 
 
 def rows(engines: Engines, wanted: Iterable[str], device: str = DEVICE) -> Iterator[Row]:

@@ -31,7 +31,7 @@ from grader.verdict import Verdict
 
 SEED = 1
 SORTS = ("reference", "right", "wrong")
-SHARES = 12  # the tests try one of so many shares of all wrong submissions a day
+SHARES = 16  # the tests try one of so many shares of all wrong submissions a day
 Row = dict[str, Any]
 Item = tuple[str, str]  # an exercise and a submission to it, "wrong/whole_tensors"
 Seeded = tuple[str, str, int]  # the same, and the seed of the grading

@@ -16,6 +16,7 @@ from typing import Any
 import batch_class
 import psutil
 import pytest
+from often import by_day, on_day
 
 from grader import grading, registry
 from grader.classroom.batch import cluster, run
@@ -170,7 +171,7 @@ def both_at_work(pool: ClusterPool, *more: Job) -> tuple[Iterator[Done], list[Do
     return results, [next(results)]
 
 
-@pytest.mark.heavy
+@on_day(0, 2)
 def test_the_submissions_of_a_lost_machine_are_graded_by_the_others(
     machines: Cluster, pool: ClusterPool, engines: Engines
 ) -> None:
@@ -189,8 +190,7 @@ def test_the_submissions_of_a_lost_machine_are_graded_by_the_others(
     assert {what for _, _, what in told["long"]} == {"timeout"}
 
 
-@pytest.mark.heavy
-@pytest.mark.parametrize("which", [WORKER, SLOT])
+@pytest.mark.parametrize("which", by_day([WORKER, SLOT], 2))
 def test_a_process_that_is_killed_is_replaced(machines: Cluster, pool: ClusterPool, which: str) -> None:
     results, done = both_at_work(pool, job("another", LONG))
     killed = machines.processes(which)[-1]
@@ -203,7 +203,7 @@ def test_a_process_that_is_killed_is_replaced(machines: Cluster, pool: ClusterPo
     assert pool.about == "2 workers on 2 machines of a Ray cluster"
 
 
-@pytest.mark.heavy
+@on_day(1, 2)
 def test_stopping_ends_the_workers_and_leaves_the_cluster(machines: Cluster, pool: ClusterPool) -> None:
     results, _ = both_at_work(pool, job("another", LONG))
     slots = machines.processes(SLOT)
@@ -216,8 +216,10 @@ def test_stopping_ends_the_workers_and_leaves_the_cluster(machines: Cluster, poo
         assert again.about == "1 worker on 1 machine of a Ray cluster"
 
 
-@pytest.mark.heavy
-@pytest.mark.parametrize(("files", "found"), [("*", "rankup "), ("__init__.py", "no rankup, or an older one")])
+@pytest.mark.parametrize(
+    ("files", "found"),
+    by_day({"another": ("*", "rankup "), "none": ("__init__.py", "no rankup, or an older one")}, 2),
+)
 def test_a_machine_with_another_version_is_refused(machines: Cluster, tmp_path: Path, files: str, found: str) -> None:
     copy = tmp_path / "grader"
     copy.mkdir()
@@ -231,7 +233,7 @@ def test_a_machine_with_another_version_is_refused(machines: Cluster, tmp_path: 
     assert str(raised.value).endswith(": install the same version on all machines of the cluster")
 
 
-@pytest.mark.heavy
+@on_day(0, 2)
 @pytest.mark.skipif(TRUST, reason="no machine can isolate submissions here")
 def test_a_machine_that_cannot_isolate_is_used_on_request_only(machines: Cluster) -> None:
     with machines.third(RANKUP_SANDBOX="none"):

@@ -16,7 +16,7 @@ from often import by_day
 SYLLABUS = yaml.safe_load((COURSE / "syllabus.yaml").read_text())
 
 
-@pytest.mark.parametrize("path", by_day({path.stem: path for path in CHAPTERS}))
+@pytest.mark.parametrize("path", by_day({path.stem: path for path in CHAPTERS}, 6))
 def test_a_chapter_runs_from_top_to_bottom(path: Path) -> None:
     notebook = nbformat.read(path, as_version=4)
     NotebookClient(notebook, timeout=300, kernel_name="python3", resources={"metadata": {"path": COURSE}}).execute()

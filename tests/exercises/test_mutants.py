@@ -2,9 +2,10 @@
 
 What is tried follows from what a verdict costs. `make test` takes of each exercise whose verdict costs a second the
 reference, another right solution and a wrong one for every check; where it costs some seconds a wrong one for one
-check, and the reference if it is its day; of expensive ones nothing. Each day's `.ci/run` adds the references, but for
-those that take a minute, and a share of all else. A wrong one is graded by its check alone where it is expensive, or
-tried always and not of the day; `make mutants` grades all of them as a whole.
+check, and the reference if it is its day; of expensive ones nothing. Each day's `.ci/run` adds the references (of
+expensive ones every other day, of those that take a minute as all else) and a share of all else. A wrong one is graded
+by its check alone where it is expensive, or tried always and not of the day; `make mutants` grades all of them as a
+whole.
 """
 
 from __future__ import annotations
@@ -42,6 +43,11 @@ def today(name: str, submission: str) -> bool:
     return verdicts.share(f"{name}/{submission}", verdicts.SHARES) == TODAY
 
 
+def this_day(name: str) -> bool:
+    """Whether it is a day of this exercise: every other one is."""
+    return verdicts.share(name, 2) == TODAY % 2 + 1
+
+
 def told(verdict: Verdict) -> str:
     """Every check and what it says, for the message of a failing test."""
     lines = [f"{verdict.exercise}, seed {verdict.seed}, RANKUP_SHARE={TODAY}: {verdict.points:g} points"]
@@ -58,7 +64,7 @@ def tried_wrong() -> Iterator[ParameterSet]:
     for name in names():
         cost = find(name).cost
         dear = cost not in CHEAP
-        other_day = cost == "seconds" and verdicts.share(name, 2) != TODAY % 2 + 1
+        other_day = cost == "seconds" and not this_day(name)
         seen: set[str] = set()
         for each in sorted(wrong.wrongs(name), key=lambda each: (each.heavy, not each.only, each.name)):
             which = each.check if cost == "second" else ""
@@ -92,7 +98,7 @@ def tried_right() -> Iterator[ParameterSet]:
     and the references of the day where it costs some."""
     for name, each in REFERENCES + RIGHT:
         cost, first = find(name).cost, f"right/{wrong.right(name)[0].stem}"
-        daily = (each == REFERENCE and cost != "minute") or today(name, each)
+        daily = today(name, each) or (each == REFERENCE and (cost in CHEAP or (cost != "minute" and this_day(name))))
         always = cost == "second" and each in (REFERENCE, first)
         always |= cost == "seconds" and each == REFERENCE and today(name, each)
         marks = [] if always else [pytest.mark.heavy if daily else pytest.mark.soak]

@@ -100,8 +100,7 @@ def check(grown: tuple[int, int, int], worlds: int) -> None:
     assert more_threads <= 4, told  # the last world's may still be on their way out
 
 
-@pytest.mark.heavy
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("name", by_day(PROGRAMS.keys(), 2))
 def test_the_ranks_process_keeps_nothing_of_a_world(engines: Engines, name: str) -> None:
     size, files, more_threads = growth(engines, PROGRAMS[name], 60, big=2**16)  # 256 KiB, which one must not keep
     assert size < 40 * 2**18, f"{size / MIB:.1f} MiB"
