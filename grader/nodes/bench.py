@@ -215,8 +215,10 @@ class NodeBench:
     def explore(
         self, model: Model, judge: Property, observe: Observe | None = None, most: int = MOST_STATES,
         dives: tuple[int, int] = (0, 0), begin: Sequence[Property] = (), settled: Property | None = None,
+        drawn: bool = True,
     ) -> Explored:  # fmt: skip
-        """Search a model: breadth first up to `most` states, then at random (`dives`: so many walks of so many steps).
+        """Search a model: breadth first up to `most` states, then at random (`dives`: so many walks of so many steps,
+        which are the same with every seed unless they are `drawn`).
 
         `judge` returns a Diagnosis for a state that is wrong, `settled` for what becomes of one without faults. With
         `begin` the search starts where the last of these goals was reached, each searched for from the one before.
@@ -225,7 +227,7 @@ class NodeBench:
         explorer = Explorer(World(self._boxes), model, judge, observe, self.file, settled)
         self._searches += 1
         if self.replayed is None:
-            found = self._searched(explorer, most, dives, begin)
+            found = self._searched(explorer, most, dives, begin, self.rng("dive") if drawn else random.Random("dive"))
         elif self._is_replayed("actions"):
             found = self._played_again(explorer, self.replayed["actions"])
         else:
@@ -260,7 +262,9 @@ class NodeBench:
             )
         return found
 
-    def _searched(self, explorer: Explorer, most: int, dives: tuple[int, int], begin: Sequence[Property]) -> Found:
+    def _searched(
+        self, explorer: Explorer, most: int, dives: tuple[int, int], begin: Sequence[Property], rng: random.Random
+    ) -> Found:
         before: list[Action] = []
         state = None
         for goal in begin:
@@ -270,7 +274,7 @@ class NodeBench:
             before, state = before + reached.actions, reached.state
         found = explorer.search(most, begin=state)
         if not found.problem and dives[0]:
-            deep = explorer.dive(self.rng("dive").randrange(2**31), *dives, begin=state)
+            deep = explorer.dive(rng.randrange(2**31), *dives, begin=state)
             deep.states, deep.exhausted = found.states + deep.states, found.exhausted
             deep.actions = deep.actions if deep.problem else []
             found = deep

@@ -21,7 +21,7 @@ def others_give_up(rng: random.Random, shape: None, seed: int) -> Plan:
     """Bob and Carol want a key of Alice's transaction at once, and again when they have waited for longer than the 5 s in
     which everybody must be answered."""
     nodes = names(4)
-    drawn = Drawn(rng, nodes)
+    drawn = Drawn(rng, nodes, seed)
     x, y = drawn.named("x", "n1"), drawn.named("y", "n2")
     asks = {
         "alice": (ask(ASKED, drawn.append(x), drawn.append(y), at=BEGIN),),
@@ -29,7 +29,7 @@ def others_give_up(rng: random.Random, shape: None, seed: int) -> Plan:
         "carol": (ask("n4", read(x), drawn.append(y), at=2.0), ask("n2", drawn.append(y), read(x), at=9.0)),
     }
     label = f"{ASKED} reaches nobody from its answer to alice on, up to {HEALED:g} s"
-    return plan(drawn, asks, seed, HEALED + SETTLED, label, healed=HEALED)
+    return plan(drawn, asks, HEALED + SETTLED, label, healed=HEALED)
 
 
 def unheard(bench: NodeBench) -> Callable[[Played], None]:

@@ -45,7 +45,7 @@ def one(
     another node owns both keys ("alone")."""
     count, who = shape
     nodes = names(count)
-    drawn = Drawn(rng, nodes)
+    drawn = Drawn(rng, nodes, seed)
     x, y = drawn.named("x", nodes[0]), drawn.named("y", nodes[0 if who == "alone" else 1])
     asked = nodes[0] if who == "owner" else nodes[-1]
     first = [drawn.append(x), drawn.append(y)]
@@ -61,13 +61,13 @@ def one(
         ),
     }
     label = "; ".join(filter(None, (_label(mishaps), more))) or "No faults; messages take 2 ms"
-    return plan(drawn, asks, seed, looked + 8.5, label, mishaps, healed=LATEST if more else None)
+    return plan(drawn, asks, looked + 8.5, label, mishaps, healed=LATEST if more else None)
 
 
 def power_cut(rng: random.Random, seed: int, cut: float, slow: bool) -> Plan:
     """Several transactions, at one moment of which all nodes lose power for a second."""
     nodes = names(3)
-    drawn = Drawn(rng, nodes)
+    drawn = Drawn(rng, nodes, seed)
     x, y, z = (drawn.named(text, node) for text, node in zip("xyz", nodes, strict=True))
     asks = {
         "alice": (
@@ -79,7 +79,7 @@ def power_cut(rng: random.Random, seed: int, cut: float, slow: bool) -> Plan:
     label = f"All nodes lose power at {cut:.4f} s, for a second"
     label += "; messages between n1 and n2 take 40 ms, others 1 to 2 ms" if slow else ""
     down = Mishap("crash", cut, cut + 1, (tuple(nodes),))
-    return plan(drawn, asks, seed, cut + 1 + 2 * SETTLED + 1, label, (down,))
+    return plan(drawn, asks, cut + 1 + 2 * SETTLED + 1, label, (down,))
 
 
 def blink(rng: random.Random, shape: tuple[str, float], seed: int) -> Plan:
@@ -87,7 +87,7 @@ def blink(rng: random.Random, shape: tuple[str, float], seed: int) -> Plan:
     again 2 ms later; then another transaction on both keys comes."""
     what, at = shape
     nodes = names(4)
-    drawn = Drawn(rng, nodes)
+    drawn = Drawn(rng, nodes, seed)
     x, y = drawn.named("x", "n1"), drawn.named("y", "n2")
     asks = {
         "alice": (ask("n3", read(x), read(y) if what == "reads" else drawn.append(y), at=1.0),),
@@ -95,14 +95,14 @@ def blink(rng: random.Random, shape: tuple[str, float], seed: int) -> Plan:
     }
     label = f"n1 crashes at {at:.3f} s and is back 2 ms later; messages between n2 and n3 take 48 ms, others 1 to 2 ms"
     down = Mishap("crash", at, at + 0.002, (("n1",),))
-    return plan(drawn, asks, seed, at + SETTLED + 1, label, (down,))
+    return plan(drawn, asks, at + SETTLED + 1, label, (down,))
 
 
 def soon_again(rng: random.Random, at: float, seed: int) -> Plan:
     """A coordinator crashes while a transaction is under way, is up again 2 ms later, and is asked for another transaction
     of the same owners at once. One owner is far."""
     nodes = names(3)
-    drawn = Drawn(rng, nodes)
+    drawn = Drawn(rng, nodes, seed)
     x, y, z, w = (drawn.named(text, node) for text, node in (("x", "n1"), ("y", "n2"), ("z", "n1"), ("w", "n2")))
     asks = {
         "alice": (ask("n3", drawn.append(x), drawn.append(y), at=1.0),),
@@ -110,7 +110,7 @@ def soon_again(rng: random.Random, at: float, seed: int) -> Plan:
     }
     label = f"n3 crashes at {at:.3f} s and is back 2 ms later; messages between n1 and n3 take 20 ms, others 1 to 2 ms"
     down = Mishap("crash", at, at + 0.002, (("n3",),))
-    return plan(drawn, asks, seed, at + SETTLED + 1, label, (down,))
+    return plan(drawn, asks, at + SETTLED + 1, label, (down,))
 
 
 def cut_off(rng: random.Random, shape: tuple[int, bool], seed: int) -> Plan:
@@ -118,7 +118,7 @@ def cut_off(rng: random.Random, shape: tuple[int, bool], seed: int) -> Plan:
     down meanwhile, so that the transaction cannot be committed."""
     count, aborted = shape
     nodes = names(count)
-    drawn = Drawn(rng, nodes)
+    drawn = Drawn(rng, nodes, seed)
     x, y = drawn.named("x", nodes[0]), drawn.named("y", nodes[1])
     asks = {
         "alice": (ask(nodes[-1], drawn.append(x), drawn.append(y), at=1.0),),
@@ -128,7 +128,7 @@ def cut_off(rng: random.Random, shape: tuple[int, bool], seed: int) -> Plan:
     down = (Mishap("crash", 0.5, healed, ((nodes[1],),)),) if aborted else ()
     label = f"{nodes[0]} is cut off from 3 ms after its first message on, until {healed:g} s"
     label += f"; {nodes[1]} is down meanwhile" if aborted else ""
-    return plan(drawn, asks, seed, healed + SETTLED, label, down, healed=healed)
+    return plan(drawn, asks, healed + SETTLED, label, down, healed=healed)
 
 
 def cut_after_vote(played: Played) -> None:
@@ -158,7 +158,7 @@ def cut_after_vote(played: Played) -> None:
 def unheard(rng: random.Random, seconds: float, seed: int) -> Plan:
     """A transaction of one owner, which gets all messages; but for so long its own do not arrive where it was asked."""
     nodes = names(3)
-    drawn = Drawn(rng, nodes)
+    drawn = Drawn(rng, nodes, seed)
     x, y = drawn.named("x", nodes[0]), drawn.named("y", nodes[0])
     healed = 1.0 + seconds
     asks = {
@@ -166,7 +166,7 @@ def unheard(rng: random.Random, seconds: float, seed: int) -> Plan:
         "bob": (ask(nodes[1], read(x), drawn.append(y), at=healed + SETTLED),),
     }
     label = f"messages from {nodes[0]} to {nodes[1]} from 0.9 to {healed:g} s are lost"
-    return plan(drawn, asks, seed, healed + 2 * SETTLED, label, healed=healed)
+    return plan(drawn, asks, healed + 2 * SETTLED, label, healed=healed)
 
 
 def _at_random(
@@ -187,13 +187,13 @@ def _at_random(
 def bad_network(rng: random.Random, count: int, seed: int) -> Plan:
     """Until 10 s messages are lost, late and doubled, and links are cut; afterwards everything is read."""
     nodes = names(count)
-    drawn = Drawn(rng, nodes)
+    drawn = Drawn(rng, nodes, seed)
     keys = [drawn.key(rng.choice(nodes)) for _ in range(3)]
     asks = _at_random(rng, drawn, keys, 6, 1.2, 0.4)
     order = rng.sample(nodes, count)
     split = Mishap("partition", 3.0, 5.0, ((order[0],), tuple(order[1:])))
     label = "Up to 10 s messages between nodes are lost (10 %), come twice (15 %), or up to 1 s late"
-    return plan(drawn, asks, seed, 20.0 + SETTLED, label, (split,), network=Network(), healed=10.0)
+    return plan(drawn, asks, 20.0 + SETTLED, label, (split,), network=Network(), healed=10.0)
 
 
 badly = bad_messages(lost=0.1, twice=0.15, quick=0.7)  # as the label of `bad_network` says
@@ -202,7 +202,7 @@ badly = bad_messages(lost=0.1, twice=0.15, quick=0.7)  # as the label of `bad_ne
 def storm(rng: random.Random, count: int, seed: int) -> Plan:
     """Clients that want the same keys, while one node after another crashes."""
     nodes = names(count)
-    drawn = Drawn(rng, nodes)
+    drawn = Drawn(rng, nodes, seed)
     keys = [drawn.key(rng.choice(nodes)) for _ in range(3)]
     asks = _at_random(rng, drawn, keys, 8, 0.8, 0.2)
     mishaps, at = [], 1.0
@@ -212,7 +212,7 @@ def storm(rng: random.Random, count: int, seed: int) -> Plan:
         mishaps.append(Mishap("crash", at, until, (tuple(rng.sample(nodes, rng.randint(1, count))),)))
         at = until
     label = "Nodes crash one after another, at any time, and are back soon; messages take 1 to 50 ms"
-    return plan(drawn, asks, seed, at + 5.0 + SETTLED, label, tuple(mishaps), network=Network())
+    return plan(drawn, asks, at + 5.0 + SETTLED, label, tuple(mishaps), network=Network())
 
 
 # ---- while others are absent
@@ -222,7 +222,7 @@ def absent(rng: random.Random, shape: tuple[int, int, str], seed: int) -> Plan:
     """So many of the nodes are down, or cut off from the others. Carol's transactions are on keys of the present nodes."""
     count, gone, how = shape
     nodes = ["n9", "n10", "n11", "n2", "n30"][:count]
-    drawn = Drawn(rng, nodes)
+    drawn = Drawn(rng, nodes, seed)
     away = rng.sample(nodes, gone)
     here = [node for node in nodes if node not in away]
     keys = [drawn.key(rng.choice(here)) for _ in range(3)]
@@ -242,14 +242,14 @@ def absent(rng: random.Random, shape: tuple[int, int, str], seed: int) -> Plan:
     else:
         mishap = Mishap("partition", 4.5, 22.0, (tuple(away), tuple(here)))
         label = f"{' and '.join(away)} cannot be reached by the others from 4.5 to 22 s; messages take 1 to 50 ms"
-    return plan(drawn, asks, seed, 22.0 + SETTLED, label, (mishap,), network=Network())
+    return plan(drawn, asks, 22.0 + SETTLED, label, (mishap,), network=Network())
 
 
 def come_back(rng: random.Random, count: int, seed: int) -> Plan:
     """An owner and the node that is asked had crashed, and are up for 2 s when the next transaction comes; the owner had
     voted, and the coordinator had not finished. Another node stays down."""
     nodes = names(count)
-    drawn = Drawn(rng, nodes)
+    drawn = Drawn(rng, nodes, seed)
     x, y = drawn.named("x", nodes[0]), drawn.named("y", nodes[1])
     at = 1.0 + rng.uniform(0.004, 0.012)
     asks = {
@@ -265,4 +265,4 @@ def come_back(rng: random.Random, count: int, seed: int) -> Plan:
         Mishap("crash", 0.5, 14.0, ((nodes[2],),)),
     )
     label = f"{nodes[0]} is down from {at:.3f} to 6 s, {nodes[1]} from 4 to 6 s, {nodes[2]} from 0.5 to 14 s"
-    return plan(drawn, asks, seed, 14.0 + SETTLED, label, mishaps, network=FAST)
+    return plan(drawn, asks, 14.0 + SETTLED, label, mishaps, network=FAST)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -32,7 +33,7 @@ def _model(
 
 def crossing(bench: NodeBench, what: str, timers: int = 0, copies: int = 0) -> Model:
     """Two transactions on a key of each node, by the two nodes."""
-    drawn = Drawn(bench.rng("model"), NODES)
+    drawn = Drawn(random.Random("model"), NODES)
     x, y = drawn.named("x", "n1"), drawn.named("y", "n2")
     if what == "reads":
         asks = {"c1": (ask("n1", drawn.append(x), drawn.append(y)),), "c2": (ask("n2", read(x), read(y)),)}
@@ -52,7 +53,7 @@ def crossing(bench: NodeBench, what: str, timers: int = 0, copies: int = 0) -> M
 
 def one(bench: NodeBench, timers: int = 0, crashes: int = 0, copies: int = 0) -> Model:
     """One transaction that appends at both nodes, and a read of both keys."""
-    drawn = Drawn(bench.rng("model"), NODES)
+    drawn = Drawn(random.Random("model"), NODES)
     x, y = drawn.named("x", "n1"), drawn.named("y", "n2")
     asks = {"c1": (ask("n1", drawn.append(x), drawn.append(y)),), "c2": (ask("n2", read(x), read(y)),)}
     return _model(asks, "a transaction on two nodes, and a read of both keys", timers, crashes, copies)
@@ -66,7 +67,7 @@ def explore(bench: NodeBench, model: Model, most: int, dives: tuple[int, int] = 
         return None if found is None else bench.found(found.kind, found.text, None, found.expected, found.got)
 
     try:
-        return bench.explore(model, judge, None, most, dives, settled=judge).story
+        return bench.explore(model, judge, None, most, dives, settled=judge, drawn=False).story
     except Lost as violation:
         if violation.picture is not None and violation.schedule is not None:
             _explain(violation, violation.picture, violation.schedule["actions"])

@@ -1,6 +1,7 @@
 """Who sends which transactions when, without faults: runs as data (see `fates`).
 
 Every value is appended once in a run. The client `zoe` reads everything in the end, at one node after another.
+What happens in a run is the same in every grading, so that no verdict is luck: only the names of keys are drawn.
 """
 
 from __future__ import annotations
@@ -32,25 +33,28 @@ def owner(key: Any, nodes: Sequence[str]) -> str:
 
 @dataclass
 class Drawn:
-    """Draws keys and values of one run, none twice."""
+    """Draws keys and values of one run, none twice. `rng`, the same in every grading, decides all but how names end."""
 
     rng: random.Random
     nodes: Sequence[str]
+    seed: int = 0
     keys: list[Any] = field(default_factory=list)
     _value: int = 0
 
     def key(self, of: str) -> Any:
-        """A key, string or integer, that lives on this node."""
+        """A key, string or integer, that lives on this node. Its place among the other keys in alphabetical order is the
+        same in every grading, and so is another node, which would own it by repr()."""
+        other = self.rng.choice([node for node in self.nodes if node != of])
+        begin = ""
+        while not begin or any(str(key).startswith(begin) for key in self.keys):
+            word = self.rng.choice(WORDS) if self.rng.random() < 0.7 else ""
+            begin = word + self.rng.choice("12345689")  # no 7: no string and no integer begin in the same way
+        ends = random.Random(f"{self.seed} {len(self.keys)}")
         while True:
-            number = self.rng.randrange(1000)
-            key = (
-                number
-                if self.rng.random() < 0.3
-                else f"{self.rng.choice(WORDS)}{number if self.rng.random() < 0.7 else ''}"
-            )
-            if owner(key, self.nodes) == of and str(key) not in map(str, self.keys):
-                self.keys.append(key)
-                return key
+            name = f"{begin}{ends.randrange(1000)}"
+            if owner(name, self.nodes) == of and (not word or owner(repr(name), self.nodes) == other):
+                self.keys.append(name if word else int(name))
+                return self.keys[-1]
 
     def named(self, text: str, of: str) -> str:
         """A key that begins with this text and lives on this node: x, xa, xb and so on."""
@@ -85,13 +89,14 @@ def members(rng: random.Random, nodes: Sequence[str]) -> tuple[Member, ...]:
 
 
 def plan(
-    drawn: Drawn, asks: Mapping[str, tuple[Ask, ...]], seed: int, end: float, label: str,
+    drawn: Drawn, asks: Mapping[str, tuple[Ask, ...]], end: float, label: str,
     mishaps: tuple[Mishap, ...] = (), network: Network = FAST, healed: float | None = None,
 ) -> Plan:  # fmt: skip
     """A run in which zoe reads everything from `end` on."""
     asks = {**asks, LAST: drawn.finish(end)}
     until = end + 5.5 * len(drawn.nodes)
-    return Plan(members(drawn.rng, drawn.nodes), asks, mishaps, network, seed, healed=healed, until=until, label=label)
+    nodes, chance = members(drawn.rng, drawn.nodes), drawn.rng.randrange(2**31)
+    return Plan(nodes, asks, mishaps, network, chance, healed=healed, until=until, label=label)
 
 
 # ---- one after another
@@ -101,7 +106,7 @@ def works(rng: random.Random, shape: tuple[int, str], seed: int) -> Plan:
     """One transaction after another, by whatever node, each as soon as the one before is answered."""
     count, delays = shape
     nodes = names(count)
-    drawn = Drawn(rng, nodes)
+    drawn = Drawn(rng, nodes, seed)
     x, y, *more = [drawn.key(rng.choice(nodes)) for _ in range(4)]
     append = drawn.append
     found = [
@@ -120,13 +125,13 @@ def works(rng: random.Random, shape: tuple[int, str], seed: int) -> Plan:
     asks = tuple(ask(rng.choice(nodes), *ops, at=1.0) for ops in found)
     slow = sorted(rng.sample(nodes, 2))
     label = f"No faults; messages {'between ' + ' and '.join(slow) + ' take 49 ms, others 2 ms' if delays else 'take 1 to 50 ms'}"
-    return plan(drawn, {"alice": asks}, seed, 35.0, label, network=FAST if delays else Network())
+    return plan(drawn, {"alice": asks}, 35.0, label, network=FAST if delays else Network())
 
 
 def side_by_side(rng: random.Random, count: int, seed: int) -> Plan:
     """Four clients with keys of their own at the same time; then readers of all of them at the same time."""
     nodes = names(count)
-    drawn = Drawn(rng, nodes)
+    drawn = Drawn(rng, nodes, seed)
     asks: dict[str, tuple[Ask, ...]] = {}
     clients = ("alice", "bob", "carol", "dave")
     for client in clients:
@@ -143,13 +148,13 @@ def side_by_side(rng: random.Random, count: int, seed: int) -> Plan:
         ]
         asks[client] = (*asks[client], *late)
     label = "No faults; messages take 1 to 50 ms; clients append to keys of their own, then all of them only read"
-    return plan(drawn, asks, seed, 22.0, label, network=Network())
+    return plan(drawn, asks, 22.0, label, network=Network())
 
 
 def lone_reads(rng: random.Random, count: int, seed: int) -> Plan:
     """Reads of one to all keys at every node, seconds after the last append; the last of them is one of two at once."""
     nodes = names(count)
-    drawn = Drawn(rng, nodes)
+    drawn = Drawn(rng, nodes, seed)
     keys = [drawn.key(node) for node in nodes]
     more = [drawn.key(rng.choice(nodes)) for _ in range(2)]
     asks = [ask(rng.choice(nodes), *(drawn.append(key) for key in keys), at=1.0 + 2 * number) for number in range(2)]
@@ -162,7 +167,7 @@ def lone_reads(rng: random.Random, count: int, seed: int) -> Plan:
     asks.append(ask(nodes[0], *map(read, keys), at=last))
     beside = (ask(nodes[1], *map(read, keys), at=last + 0.012),)
     label = "No faults; every message takes 10 ms"
-    return plan(drawn, {"alice": tuple(asks), "bob": beside}, seed, last + 3.0, label, network=EQUAL)
+    return plan(drawn, {"alice": tuple(asks), "bob": beside}, last + 3.0, label, network=EQUAL)
 
 
 # ---- at the same time
@@ -178,7 +183,7 @@ def crossing(rng: random.Random, shape: tuple[str, str, bool, tuple[int, ...]], 
     apart = where == "apart"
     nodes = names(4 if apart else 2)
     one, two = ("n3", "n4") if apart else ("n1", "n2")
-    drawn = Drawn(rng, nodes)
+    drawn = Drawn(rng, nodes, seed)
     found: dict[str, list[Ask]] = {"alice": [], "bob": [], "carol": []}
     for number, offset in enumerate(offsets):
         at = 1.0 + 2.6 * number
@@ -191,7 +196,7 @@ def crossing(rng: random.Random, shape: tuple[str, str, bool, tuple[int, ...]], 
         found["carol"].append(ask(rng.choice(nodes), read(x), read(y), at=at + 2.2))
     far = ("n1" if turned else "n2", one) if apart else ("n1", "n2")
     label = f"No faults; messages between {' and '.join(sorted(far))} take {40 if apart else 20} ms, others 1 to 2 ms"
-    return plan(drawn, {client: tuple(asks) for client, asks in found.items()}, seed, 13.0, label)
+    return plan(drawn, {client: tuple(asks) for client, asks in found.items()}, 13.0, label)
 
 
 def _pair(drawn: Drawn, what: str, x: str, y: str) -> tuple[list[Any], list[Any]]:
@@ -219,7 +224,7 @@ CROSSINGS = tuple(
 def forks(rng: random.Random, offsets: tuple[int, ...], seed: int) -> Plan:
     """Two writers of a key each, and two readers of both keys, each near to another owner."""
     nodes = names(4)
-    drawn = Drawn(rng, nodes)
+    drawn = Drawn(rng, nodes, seed)
     found: dict[str, list[Ask]] = {client: [] for client in ("alice", "bob", "carol", "dave")}
     for number, offset in enumerate(offsets):
         at = 1.0 + 2.6 * number
@@ -229,14 +234,14 @@ def forks(rng: random.Random, offsets: tuple[int, ...], seed: int) -> Plan:
         found["carol"].append(ask("n1", drawn.append(x), at=at + offset / 1000))
         found["dave"].append(ask("n2", drawn.append(y), at=at + offset / 1000))
     label = "No faults; messages between n2 and n3 take 30 ms, messages between n1 and n4 take 30 ms, others 1 to 2 ms"
-    return plan(drawn, {client: tuple(asks) for client, asks in found.items()}, seed, 13.0, label)
+    return plan(drawn, {client: tuple(asks) for client, asks in found.items()}, 13.0, label)
 
 
 def chain(rng: random.Random, offsets: tuple[int, ...], seed: int) -> Plan:
     """A reader of two keys who is far from the second owner, and meanwhile an append to the first key and, when that is
     answered, one to the second. The first owner has been busier before. Several times, a little later each time."""
     nodes = names(3)
-    drawn = Drawn(rng, nodes)
+    drawn = Drawn(rng, nodes, seed)
     found: dict[str, list[Ask]] = {"alice": [], "bob": []}
     for number, offset in enumerate(offsets):
         at = 1.0 + 2.6 * number
@@ -245,28 +250,28 @@ def chain(rng: random.Random, offsets: tuple[int, ...], seed: int) -> Plan:
         found["alice"].append(ask("n3", read(x), read(y), at=at))
         found["bob"] += [ask("n1", drawn.append(x), at=at + offset / 1000), ask("n2", drawn.append(y))]
     label = "No faults; messages between n2 and n3 take 40 ms, others 1 to 2 ms"
-    return plan(drawn, {client: tuple(asks) for client, asks in found.items()}, seed, 13.0, label)
+    return plan(drawn, {client: tuple(asks) for client, asks in found.items()}, 13.0, label)
 
 
 def at_once(rng: random.Random, slow: bool, seed: int) -> Plan:
     """One client that appends by one node and reads by another as soon as it is answered. With `slow` the outcome is
     still on its way to an owner; otherwise all goes fast, and the same is read again within a few milliseconds."""
     nodes = names(3)
-    drawn = Drawn(rng, nodes)
+    drawn = Drawn(rng, nodes, seed)
     x, y = drawn.named("x", "n1"), drawn.named("y", "n2")
     found = []
     for number in range(8):
         ops = [drawn.append(x)] if number % 2 else [drawn.append(x), drawn.append(y)]
         found += [ask("n3", *ops, at=1.0), ask(("n1", "n2")[number // 2 % 2], read(x), read(y), at=1.0)]
     label = "No faults; messages between " + ("n1 and n3 take 45 ms, others 1 to 2 ms" if slow else "nodes take 1 ms")
-    return plan(drawn, {"alice": tuple(found)}, seed, 40.0, label)
+    return plan(drawn, {"alice": tuple(found)}, 40.0, label)
 
 
 def freed_by_another(rng: random.Random, seed: int) -> Plan:
     """While one transaction holds a key and waits for an owner that is far, a second one wants the key and another one;
     then a third wants it. Each time on new keys, a little later."""
     nodes = names(4)
-    drawn = Drawn(rng, nodes)
+    drawn = Drawn(rng, nodes, seed)
     found: dict[str, list[Ask]] = {client: [] for client in ("alice", "bob", "carol")}
     for number, offset in enumerate((6, 10, 16, 24, 34, 48)):
         at = 1.0 + 3 * number
@@ -275,13 +280,13 @@ def freed_by_another(rng: random.Random, seed: int) -> Plan:
         found["bob"].append(ask("n3", drawn.append(z), drawn.append(x), at=at + 0.004))
         found["carol"].append(ask("n1", read(x), drawn.append(x), at=at + offset / 1000))
     label = "No faults; messages between n2 and n4 take 45 ms, others 1 to 2 ms"
-    return plan(drawn, {client: tuple(asks) for client, asks in found.items()}, seed, 22.0, label)
+    return plan(drawn, {client: tuple(asks) for client, asks in found.items()}, 22.0, label)
 
 
 def mixed(rng: random.Random, count: int, seed: int) -> Plan:
     """Four clients, three keys, again and again."""
     nodes = names(count)
-    drawn = Drawn(rng, nodes)
+    drawn = Drawn(rng, nodes, seed)
     keys = [drawn.key(rng.choice(nodes)) for _ in range(3)]
     asks: dict[str, tuple[Ask, ...]] = {}
     for client in ("alice", "bob", "carol", "dave"):
@@ -291,7 +296,7 @@ def mixed(rng: random.Random, count: int, seed: int) -> Plan:
             ops = [drawn.append(key) if rng.random() < 0.5 else read(key) for key in some]
             found.append(ask(rng.choice(nodes), *ops, at=1 + 0.7 * number + rng.uniform(0, 0.1)))
         asks[client] = tuple(found)
-    return plan(drawn, asks, seed, 14.0, "No faults; messages take 1 to 50 ms", network=Network())
+    return plan(drawn, asks, 14.0, "No faults; messages take 1 to 50 ms", network=Network())
 
 
 # ---- contention
@@ -306,7 +311,7 @@ def crowd(rng: random.Random, shape: tuple[int, str, int], seed: int) -> Plan:
     wait for the next in a circle; then they go on, so many requests each."""
     count, what, rounds = shape
     nodes = names(count)
-    drawn = Drawn(rng, nodes)
+    drawn = Drawn(rng, nodes, seed)
     homes = [nodes[number % count] for number in range(3)]
     keys = [drawn.named(text, home) for text, home in zip(("x", "y", "z"), homes, strict=True)]
     asks: dict[str, tuple[Ask, ...]] = {}
@@ -320,4 +325,4 @@ def crowd(rng: random.Random, shape: tuple[int, str, int], seed: int) -> Plan:
             found.append(ask(rng.choice(nodes), *ops, at=1 + 0.4 * number, after=rng.uniform(0.01, 0.2)))
         asks[client] = tuple(found)
     label = "No faults; 6 clients on 3 keys; messages between nodes take 25 ms, those of a node to itself 1 to 2 ms"
-    return plan(drawn, asks, seed, 1.0 + 5.2 * rounds, label)
+    return plan(drawn, asks, 1.0 + 5.2 * rounds, label)

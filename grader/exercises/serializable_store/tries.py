@@ -21,11 +21,11 @@ SOON = 0.3  # seconds in which a node hears, answers, and hears again
 
 def earlier_answers(rng: random.Random, shape: None, seed: int) -> Plan:
     """What `staged` does with is one key on n1, one on n2, and three transactions."""
-    drawn = Drawn(rng, names(4))
+    drawn = Drawn(rng, names(4), seed)
     for text, node in (("x", "n1"), ("y", "n2")):
         drawn.named(text, node)
     label = f"{READER} reads x on n1 and y on n2 while others append; n1's answers to its first questions are late"
-    return plan(drawn, {}, seed, 12.0, label)
+    return plan(drawn, {}, 12.0, label)
 
 
 def staged(bench: NodeBench) -> Callable[[Played], None]:
