@@ -11,6 +11,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import fcntl
+import gc
 import json
 import os
 import signal
@@ -36,6 +37,7 @@ BEGUN = b"+"  # from the service, before it does anything; its last word is the 
 FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 ENDED = 2
 WAIT_SECONDS = 0.4
+GARBAGE = 100_000  # objects more than before, after which a process that grades once looks for what can go
 HANG_SECONDS = 60.0  # that a service may take to begin with a command: it may have to start first
 
 
@@ -87,6 +89,10 @@ def worthwhile(arguments: Sequence[str]) -> bool:
 def done_here(arguments: Sequence[str], warm: Warm | None = None) -> int:
     """The exit status of a command that this process does, with a host that is warm, or with one of its own: that
     imports torch while we import the rest."""
+    if arguments[:1] == ["grade"]:
+        gc.set_threshold(
+            GARBAGE
+        )  # which `grading` wants for as long as it takes, too: then nothing looks right after it
     if warm is None and worthwhile(arguments):
         from grader.ranks import WORKER
         from grader.sandbox.warm import Warm
