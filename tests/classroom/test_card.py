@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -84,8 +84,12 @@ def test_what_is_kept_of_a_verdict_is_the_picture_of_its_card(tmp_path: Path, mo
     monkeypatch.setenv("RANKUP_DATA", str(tmp_path))
     seen: list[str] = []
 
-    def drawn(name: str, wide: int) -> Callable[[], str]:
-        return lambda: seen.append(name) or RUN.replace("900", str(wide)).replace("M0 0", f"M0 0H{len(name)}")
+    def drawn(name: str, wide: int) -> Any:
+        def draw() -> str:
+            seen.append(name)
+            return RUN.replace("900", str(wide)).replace("M0 0", f"M0 0H{len(name)}")
+
+        return draw
 
     def whole() -> Verdict:
         numbers = {"none": (), "tiny": (TIME, TIME), "one": (TIME,), "alike": (TIME,), "few": ()}
