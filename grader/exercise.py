@@ -114,7 +114,8 @@ class Draw:
     """Fresh inputs: the same for the same seed, different for every label."""
 
     def __init__(self, seed: int) -> None:
-        self._seed = seed
+        self._words = [seed >> 32 * place & 0xFFFFFFFF for place in range(max(1, -(-seed.bit_length() // 32)))]
 
     def generator(self, label: str) -> np.random.Generator:
-        return np.random.default_rng([self._seed, *label.encode()])
+        """That of numpy's default_rng([seed, *bytes of the label]), which looks at a list word by word."""
+        return np.random.default_rng(np.array([*self._words, *label.encode()], np.uint32))

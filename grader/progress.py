@@ -145,7 +145,7 @@ def failed(exercise: str) -> frozenset[str]:
 
 
 def record(verdict: Verdict) -> None:
-    """Remember a verdict; the last with full marks whole, with its pictures."""
+    """Remember a verdict; the last with full marks whole, with the pictures that it has."""
     now = datetime.now(UTC).isoformat()
     row = (verdict.exercise, verdict.points, verdict.max_points, verdict.seed, now)
     with _database() as database:

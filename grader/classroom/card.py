@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import importlib.metadata
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import datetime
+from itertools import groupby
 from xml.etree import ElementTree
 
 from grader import catalog, progress, registry
@@ -122,12 +124,19 @@ def _line(y: float) -> str:
     return f'<path d="M{_MARGIN} {y:.1f}H{_WIDTH - _MARGIN}" stroke="{style.GRID}"/>'
 
 
+def kept(verdict: Verdict) -> Verdict:
+    """The same, with the one picture that is on its card: the others are not even drawn."""
+    telling, _ = _telling(verdict)
+    return replace(
+        verdict, checks=tuple(one if one is telling else replace(one, diagram=None) for one in verdict.checks)
+    )
+
+
 def _picture(verdict: Verdict, top: float) -> tuple[str, float]:
     """The picture of one of the runs, as large as there is room, and its height."""
-    drawn = [(check, figure) for check in verdict.checks if (figure := figures.figure(check.diagram))]
-    if not drawn:
+    _, figure = _telling(verdict)
+    if figure is None:
         return "", 0.0
-    _, figure = max(drawn, key=lambda each: _tells(*each))
     wide, high = _size(figure)
     scale = _scale(figure)
     place = {"x": _MARGIN + (_ROOM - wide * scale) / 2, "y": top + 14, "width": wide * scale, "height": high * scale}
@@ -136,10 +145,20 @@ def _picture(verdict: Verdict, top: float) -> tuple[str, float]:
     return ElementTree.tostring(figure.root, "unicode"), high * scale + 14
 
 
-def _tells(check: CheckResult, figure: figures.Figure) -> tuple[bool, int, float]:
-    """How good a picture is: it can be read, and its run has to do with the numbers."""
-    scale = _scale(figure)
-    return scale >= _READABLE, len(check.measured), scale
+def _telling(verdict: Verdict) -> tuple[CheckResult | None, figures.Figure | None]:
+    """The check with the best picture: one that can be read, of a run that has to do with the numbers, and large."""
+    best: tuple[CheckResult | None, figures.Figure | None] = None, None
+    for _, alike in groupby(sorted(verdict.checks, key=_told, reverse=True), _told):
+        drawn = [(check, figure) for check in alike if (figure := figures.figure(check.diagram))]
+        largest = max(drawn, key=lambda each: _scale(each[1]), default=None)
+        if largest is not None and _scale(largest[1]) >= _READABLE:
+            return largest
+        best = largest if largest is not None and best[0] is None else best
+    return best
+
+
+def _told(check: CheckResult) -> int:
+    return len(check.measured)
 
 
 def _scale(figure: figures.Figure) -> float:

@@ -81,8 +81,9 @@ def remember(verdict: Verdict, whole: bool, again: bool = False) -> None:
     """Record which checks failed (`again` of the same program), and a whole verdict as progress; nothing depends on
     whether that works."""
     from grader import progress
+    from grader.classroom import card
 
     with contextlib.suppress(BadRequest):
         progress.record_checks(verdict, again)
         if whole:
-            progress.record(verdict)
+            progress.record(card.kept(verdict) if verdict.passed else verdict)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import fcntl
+import gc
 import json
 import os
 import signal
@@ -35,7 +36,9 @@ READY = b"?"  # from the service: it listens. What is told before is kept for it
 BEGUN = b"+"  # from the service, before it does anything; its last word is the exit status, as one byte
 FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 ENDED = 2
+MEMORY = "glibc.malloc.hugetlb=1:glibc.malloc.mmap_threshold=33554432:glibc.malloc.trim_threshold=134217728"
 WAIT_SECONDS = 0.4
+GARBAGE = 100_000  # objects more than before, after which a process that grades once looks for what can go
 HANG_SECONDS = 60.0  # that a service may take to begin with a command: it may have to start first
 
 
@@ -87,6 +90,10 @@ def worthwhile(arguments: Sequence[str]) -> bool:
 def done_here(arguments: Sequence[str], warm: Warm | None = None) -> int:
     """The exit status of a command that this process does, with a host that is warm, or with one of its own: that
     imports torch while we import the rest."""
+    if arguments[:1] == ["grade"]:
+        gc.set_threshold(
+            GARBAGE
+        )  # which `grading` wants for as long as it takes, too: then nothing looks right after it
     if warm is None and worthwhile(arguments):
         from grader.ranks import WORKER
         from grader.sandbox.warm import Warm
@@ -239,6 +246,8 @@ def _started(folder: str, installation: str, path: str) -> socket.socket | None:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
+            # a command takes and frees memory by the MiB: what the kernel has once given is kept, in huge pages
+            env={"GLIBC_TUNABLES": MEMORY, **os.environ},
             start_new_session=True,
             cwd="/",
         )

@@ -43,7 +43,7 @@ NEEDED = (
     "classroom.lesson", "classroom.schedules", "classroom.watch", "classroom.running", "classroom.report",
     "classroom.service", "worlds.ranks", "trace.diagram",
 )  # fmt: skip
-ALSO = ("rich.markdown", "rich.syntax", "numpy.random", "grader.standing.gather",
+ALSO = ("rich.markdown", "rich.syntax", "numpy.random", "grader.classroom.card", "grader.standing.gather",
         "grader.standing.terminal", "grader.classroom.pages.feedback")  # fmt: skip
 
 
@@ -91,6 +91,7 @@ class _Command:
 
     process: int
     client: socket.socket
+    watches: bool  # for what is saved: now and then
     left: float | None = None  # when its client went
 
 
@@ -115,7 +116,7 @@ class Server:
                 heard = [command.client for command in self._commands if command.left is None]
                 for each in (self.listening, wakes, *heard):
                     selector.register(each, selectors.EVENT_READ)
-                more = not self._commands and next(self._later, self) is None
+                more = all(command.watches for command in self._commands) and next(self._later, self) is None
                 ready = [key.fileobj for key, _ in selector.select(0 if more else LOOK_SECONDS)]
             if wakes in ready:
                 wakes.recv(4096)
@@ -136,7 +137,7 @@ class Server:
             request = _heard(client, descriptors)
             process = supervise.fork(lambda: self._do(request, client))
             client.setblocking(False)
-            self._commands.append(_Command(process, client))
+            self._commands.append(_Command(process, client, request.arguments[:1] == ["watch"]))
         except (OSError, ValueError, KeyError, TypeError):  # who asked does it without us
             client.close()
         for descriptor in descriptors:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -77,3 +78,31 @@ def test_a_card_without_numbers_shows_the_checks(tmp_path: Path, monkeypatch: py
     monkeypatch.setenv("RANKUP_DATA", str(tmp_path))
     progress.record(verdict())
     assert "The time" in card.card(RING)
+
+
+def test_what_is_kept_of_a_verdict_is_the_picture_of_its_card(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RANKUP_DATA", str(tmp_path))
+    seen: list[str] = []
+
+    def drawn(name: str, wide: int) -> Any:
+        def draw() -> str:
+            seen.append(name)
+            return RUN.replace("900", str(wide)).replace("M0 0", f"M0 0H{len(name)}")
+
+        return draw
+
+    def whole() -> Verdict:
+        numbers = {"none": (), "tiny": (TIME, TIME), "one": (TIME,), "alike": (TIME,), "few": ()}
+        wide = {"none": 700, "tiny": 9000, "one": 900, "alike": 900, "few": 600}
+        return Verdict(
+            RING,
+            tuple(CheckResult(n, n, 4, 4, "pass", None, drawn(n, wide[n]), measured=numbers[n]) for n in numbers),
+            7, 1.0, ("sim",),
+        )  # fmt: skip
+
+    progress.record(whole())
+    expected, seen[:] = card.card(RING), []
+    progress.record(card.kept(whole()))
+    assert seen == ["tiny", "one", "alike"], "the first cannot be read, and no other has as much to do with numbers"
+    assert card.card(RING) == expected
+    assert "M0 0H3" in expected, "of two alike the first"

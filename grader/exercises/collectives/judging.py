@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +13,7 @@ from grader import says
 from grader.exercise import Draw
 from grader.exercises.collectives import moves
 from grader.exercises.collectives.moves import Given, Wrong, heard
-from grader.exercises.common.sums import Array, whole
+from grader.exercises.common.sums import Array, signs, whole
 from grader.ranks.program import CallResult, Strided
 from grader.trace.events import RECV_ANY
 from grader.verdict import Diagnosis, Kind
@@ -61,7 +62,7 @@ def _drawn(draw: Draw, label: str, rank: int, index: int, n: int, shape: tuple[i
     """Fresh values of tensor or chunk `index` of one of `n` ranks."""
     own = draw.generator(f"{label}/{rank}/{index}")
     if dtype == "int64":
-        return whole(own, draw.generator(f"{label}/{index}"), n, int(np.prod(shape, dtype=np.int64))).reshape(shape)
+        return whole(own, signs(draw, f"{label}/{index}", math.prod(shape)), n).reshape(shape)
     return moves.values(own, shape, dtype)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import combinations
@@ -37,15 +38,21 @@ def values(draw: Draw, label: str, rank: int, ranks: int, count: int, dtype: str
     """`count` fresh values of `dtype` for one of `ranks` ranks; sums over ranks are exact in every order."""
     generator = draw.generator(f"{label}/{rank}")
     if dtype == "int64":
-        return whole(generator, draw.generator(label), ranks, count)
+        return whole(generator, signs(draw, label, count), ranks)
     return (generator.integers(-_VALUES, _VALUES, count) / held.SCALE).astype(dtype)
 
 
-def whole(own: np.random.Generator, shared: np.random.Generator, ranks: int, count: int) -> Array:
-    """`count` integers of one rank, drawn from its `own` generator, of which the sum over `ranks` needs 63 bits: no
-    floating-point number holds it, nor int32. Signs are those of one `shared` generator, so that nothing cancels."""
+def whole(own: np.random.Generator, signs: Array, ranks: int) -> Array:
+    """As many integers of one rank as there are `signs`, drawn from its `own` generator, of which the sum over `ranks`
+    needs 63 bits: no floating-point number holds it, nor int32. Signs are those of all ranks, so that nothing cancels."""
     each = 2**63 // ranks
-    return np.asarray(own.integers(each // 2, each, count) * shared.choice((-1, 1), count))
+    return np.asarray(own.integers(each // 2, each, len(signs)) * signs)
+
+
+@functools.lru_cache(maxsize=1)  # asked for by one rank after another
+def signs(draw: Draw, label: str, count: int) -> Array:
+    """1 or -1 for each of `count` elements."""
+    return np.asarray(draw.generator(label).choice((-1, 1), count))
 
 
 def contiguous(draw: Draw, group: str, ranks: int, shape: tuple[int, ...], dtype: str) -> Case:
