@@ -150,6 +150,10 @@ class Follow(Words):
         held = self.slots.get(slot)
         return held is not None and held.key == one.keys[position]
 
+    def _others_have(self, one: Live, block: int) -> bool:
+        """Whether another unfinished request has the block in its table."""
+        return any(block in other.table for other in self.alive if other is not one)
+
     def _slots(self, frame: Frame) -> None:
         """Two chunks of a forward that use one slot, of which one writes it; and a table that has a block twice."""
         size = self.trace.block_size
@@ -168,7 +172,14 @@ class Follow(Words):
             if one is two:
                 text = (
                     f"In step {frame.step}, the block_table of {one.label} names block {slot // size} for position "
-                    f"{position} and for position {place}. Take another block for each {size} positions"
+                    f"{position} and for position {place}. "
+                )
+                stale = part.again and place < part.start and not self._others_have(one, slot // size)
+                text += (
+                    f"It begins anew in this step, so block {slot // size} was free, and is taken twice: for a prefix "
+                    "that it held before, and for new tokens. Forget a block's prefix when you free the block"
+                    if stale
+                    else f"Take another block for each {size} positions"
                 )
                 raise self.stop("reads", text, one.number)
             text = (

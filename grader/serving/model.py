@@ -93,7 +93,8 @@ def raise_unless_whole(parts: Sequence[tuple[list[int], int, list[int]]], blocks
     for tokens, start, table in parts:
         end = start + len(tokens)
         if not tokens:
-            raise ValueError(f"a chunk with start {start} has no tokens. Leave that chunk out")
+            text = f"a chunk with start {start} has no tokens. Each chunk needs at least one token"
+            raise ValueError(f"{text}, and the last token of a prompt is always computed")
         if any(not 0 <= token < VOCABULARY for token in tokens):
             raise ValueError(f"a chunk has the tokens {tokens}, but tokens are 0 .. {VOCABULARY - 1}")
         if start < 0 or end > LONGEST:

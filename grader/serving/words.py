@@ -119,7 +119,9 @@ class Words:
     def _whose(self, tokens: Sequence[int], start: int, table: Sequence[int]) -> str:
         for one in self.live.values():
             if one.known[start : start + len(tokens)] == list(tokens):
-                how = "was cancelled" if one.ended == "cancelled" else "is over"
+                how = {"cancelled": "was cancelled", "eos": "is over, because its last token is model.eos"}.get(
+                    one.ended, f"is over, because it has its max_new_tokens = {one.most} tokens"
+                )
                 return f": the chunk with {in_words(tokens)} at position {start} is of {one.label}, which {how}"
         return ""
 
@@ -150,9 +152,13 @@ class Words:
             )
             if held is not None and held.request != one.number:
                 other = self.live[held.request]
+                text += f" by {other.label}. "
                 text += (
-                    f" by {other.label}. Do not free a block before every request that uses it is over or preempted, "
-                    "and free it only once"
+                    f"{one.title} begins anew in step {frame.step}, so its blocks were free. Forget a block's prefix "
+                    "when you free the block"
+                    if part.again
+                    else "Do not free a block before every request that uses it is over or preempted, and free it only "
+                    "once"
                 )
             return text
         if wrote is not None:

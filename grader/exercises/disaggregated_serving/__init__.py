@@ -31,7 +31,7 @@ def _network(share: float) -> Network:
     return Network(alpha=LAYER / 100, beta=share * LAYER / TOKEN_BYTES)
 
 
-DEATHS = tuple(f"death {number}" for number in range(1, 9))  # a group each: one that goes wrong hides no other
+DEATHS = tuple(f"death {number}" for number in range(1, 10))  # a group each: one that goes wrong hides no other
 SPREAD = DEATHS[3], DEATHS[4], DEATHS[6]  # in which several prefillers and decoders share what is lost
 WITHOUT = "tokens", "bytes", "busy"  # groups of cases in which nobody dies
 SLOW, FAST = _network(0.6), _network(0.1)
@@ -73,6 +73,9 @@ def cases(draw: Draw) -> Iterator[Case]:
         # is over misses something.
         plan(2, 3, lengths, 2, 0.001, long, long, killed=2, during=2),
         plan(2, 3, (4, 60, 3, 80, 5, 70), 3, 0.002, killed=4, during=1),  # a prefiller is late to hear of it
+        # It had finished two of rank 1's requests, which take long to prefill, and dies in one of rank 0's, which is
+        # soon done again: by then each request was decoded once, somewhere, and one is still to be handed out again.
+        plan(2, 3, (4, 4, 60, 30, 60, 4, 4, 4, 4, 30, 4, 4), 2, 0.1, 0.002, 0.002, killed=2, during=4),
     )
     for group, each in zip(DEATHS, deaths, strict=True):
         yield _case(draw, group, each, FAST)

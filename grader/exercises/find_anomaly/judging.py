@@ -130,13 +130,18 @@ def _pair_flaw(reading: Reading, name: str, witness: Sequence[int]) -> str:
     what = "the reader and the failed writer" if name == "G1a" else "the reader and the writer"
     if len(witness) != 2:
         return f"It has {says.counted(len(witness), 'index', 'indices')}. It must have two: {what}."
-    pairs = reading.aborted_reads() if name == "G1a" else _intermediate(reading)
-    if any({writer, reader} == set(witness) for writer, reader, *_ in pairs):
+    if _is_pair(reading, name, witness):
         return ""
     return (
         f"{' and '.join(f'T{index}' for index in witness)} are not {what} of a {name}. "
         f"{words.sentence(words.dirty(reading, name)[1])}"
     )
+
+
+def _is_pair(reading: Reading, name: str, witness: Sequence[Any]) -> bool:
+    """Whether a witness of G1a or G1b is a reader and the writer of what it should not have read."""
+    pairs = reading.aborted_reads() if name == "G1a" else _intermediate(reading)
+    return any({writer, reader} == set(witness) for writer, reader, *_ in pairs)
 
 
 def _intermediate(reading: Reading) -> Iterator[tuple[Any, ...]]:
@@ -182,8 +187,16 @@ def explained(given: Answer, answers: Sequence[Answer]) -> str:
 
 
 def _in_line(mistake: str, given: Answer) -> bool:
+    """Whether somebody who makes this mistake would name the same classes, with these pairs of G1a and G1b."""
     told = given.history.told(mistake)
-    return told in (given.reading.classes, given.said)
+    if told not in (given.reading.classes, given.said):
+        return False
+    mistaken = Reading(given.history.transactions, mistake)
+    return all(
+        _is_pair(given.reading, name, witness) or _is_pair(mistaken, name, witness)
+        for name, witness in given.claims.items()
+        if name in ("G1a", "G1b") and len(witness) == 2
+    )
 
 
 # ---- pictures

@@ -64,6 +64,10 @@ MISTAKES = {
         "The writer must be another transaction.",
     ),
     "g1b_inside": ("an intermediate value anywhere in a read is G1b", "Only the last value of a read counts for G1b."),
+    "g1b_first": (
+        "the first value that a transaction appended to a key is its last",
+        "Overwrite what you noted of an earlier append to the key: the last one counts.",
+    ),
     "g1b_ordered": (
         "only keys that give edges count for G1b",
         "G1b needs no version order: look at every ok read.",

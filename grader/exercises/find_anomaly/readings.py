@@ -224,9 +224,10 @@ class Reading:
 
     @cached_property
     def _last(self) -> dict[tuple[int, Key], int]:
-        return {
-            (txn["index"], key): value for txn in self.transactions for f, key, value in txn["ops"] if f == "append"
-        }
+        appends = [
+            ((txn["index"], key), value) for txn in self.transactions for f, key, value in txn["ops"] if f == "append"
+        ]
+        return dict(appends[::-1] if self.mistake == "g1b_first" else appends)
 
     def last_append(self, index: int, key: Key) -> int:
         return self._last[index, key]

@@ -259,6 +259,14 @@ BACKFILL = (
         ("b1", "A", 2, 2, 0, 90, 10),
         ("b2", "A", 3, 2, 0, 90, 10),  # when r2 has finished: b1 or b2
     )),
+    Situation("backfill", "a preempted job needs its full time again", (6,), {"A": 0, "B": 1}, (
+        ("anew", "A", 0, 3, 0, 60, 50),  # preempted at 3, starts again at 6: until 66
+        ("runs", "A", 0, 2, 9, 63, 40),
+        ("ends", "A", 0, 1, 9, 6, 6),
+        ("claim", "B", 3, 1, 0, 5, 5),
+        ("first", "A", 11, 3, 5, 10, 0),  # at 63, with the nodes of runs: none is left
+        ("long", "A", 12, 1, 0, 80, 5),  # if anew had only until 60, one would be left
+    )),
 )  # fmt: skip
 
 FAILURES = (

@@ -93,6 +93,13 @@ def _why(job: Job, got: Array, right: Array, step: int) -> str:
     tp = dict(mesh).get("tp", 1)
     if tp > 1 and np.allclose(got[:, step] * tp, right[step], rtol=1e-3):
         return f"It is {tp} times too small: the ranks of a tp group have the same tokens. Count each token once."
+    for size in sorted({size for name, size in mesh if name != "tp" and size > 1}):
+        if np.allclose(got[:, step], right[step] * size, rtol=1e-4):
+            names = says.listed(name for name, each in mesh if each == size and name != "tp")
+            return (
+                f"It is {size} times too large, and {size} is the size of {names}. Add up the losses and the counts over "
+                "the same ranks: those of all data-parallel dimensions."
+            )
     each = got[::tp, step]
     if len(each) > 1 and np.isclose(each.sum(), right[step], rtol=1e-3):
         return "Together, the data-parallel ranks return the right loss. All-reduce their parts, and return the sum."

@@ -240,6 +240,7 @@ AVAILABLE = (
     Act(partial(service.asked_too_early, led=True), "nobody reaches a majority for a while", (3,)),
     Act(partial(service.asked_too_early, led=False), "from the start on nobody reaches a majority for a while", (3,)),
     Act(service.early, "asked from the start on", (3,)),
+    Act(service.first_word_lost, "the first message that holds a request is lost", (3,)),
 )
 
 CONVERGES = (

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
-from grader.exercises.common.scenes import Script, has_answer
+from grader.exercises.common.scenes import Script, carries, has_answer
 from grader.exercises.replicated_log.scene import AGREED, KEY, TAKEN_OVER, Logs
 from grader.nodes.clients import Asked
+from grader.trace.story import Sent
 
 MESSAGES: tuple[Any, ...] = (
     "a", "a", "", 0, 1, True, False, -7, 2.5, [], {}, [1, [2, None]], {"offset": 3, "msgs": {"k": []}}, "null", "snow \u2603 \U0001f600",
@@ -136,6 +138,25 @@ def asked_too_early(scene: Logs, led: bool) -> Script:
     scene.whole()
     yield from scene.pause(TAKEN_OVER)
     yield from _served_at(scene, list(scene.names))
+
+
+def first_word_lost(scene: Logs) -> Script:
+    """Nothing is wrong, but the first message that holds a request is lost: the asked node has to send it again."""
+    yield from scene.led()
+    for name in scene.others() * 2:
+        message = scene.fresh()
+        lost: list[Sent] = []
+        scene.dropped["first"] = partial(_first_with, message, lost)
+        yield from scene.served(scene.send(name, message))
+        scene.dropped.clear()
+    yield from scene.ended()
+
+
+def _first_with(message: str, lost: list[Sent], sent: Sent) -> bool:
+    """Whether this is the first message between nodes that holds it. `lost` keeps that one."""
+    if sent.src != sent.dst and not lost and carries(sent, message):
+        lost.append(sent)
+    return any(sent is one for one in lost)
 
 
 # ---- all know all in the end

@@ -305,8 +305,8 @@ def _not_finite(
         return told + "Position 0 must see its own key: the mask is query position >= key position."
     if places is not None and about.size.ranks > 1:
         return told + (
-            "Under the mask, a query may see no key of a shard at all: then the maximum is -inf, and -inf - (-inf) is "
-            "NaN. Skip such shards, or take the difference only where the maximum is finite."
+            "Under the mask, a query may see no key of a shard at all. Then its maximum there is -inf and its sum of exp() "
+            "is 0, and both -inf - (-inf) and 0 / 0 are NaN. Skip such shards, or treat such rows apart."
         )
     if about.tolerance == FAR:
         return told + (

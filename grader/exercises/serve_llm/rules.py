@@ -89,12 +89,9 @@ def _decoders(run: Follow, frame: Frame, alive: list[Live], ample: bool) -> None
         if not frame.before[one.number].decoding or frame.of(one.number):
             continue
         if ample or not _short(run, frame, one, alive):
-            _raise_no_token(run, frame, one, ample)
+            _raise_no_token(run, frame, one, ample, _younger(frame, one, alive))
             continue
-        younger = [
-            other for other in alive[alive.index(one) + 1 :] if frame.of(other.number) and frame.before[other.number].begun
-            and not frame.before[other.number].absent
-        ]  # fmt: skip
+        younger = _younger(frame, one, alive)
         if younger:
             text = (
                 f"There are too few blocks in step {frame.step}, and it leaves out {one.label}, but goes on with "
@@ -104,7 +101,15 @@ def _decoders(run: Follow, frame: Frame, alive: list[Live], ample: bool) -> None
         one.absent = True
 
 
-def _raise_no_token(run: Follow, frame: Frame, one: Live, ample: bool) -> None:
+def _younger(frame: Frame, one: Live, alive: list[Live]) -> list[Live]:
+    """The requests submitted after this one that ran before the step and have a chunk in it."""
+    return [
+        other for other in alive[alive.index(one) + 1 :] if frame.of(other.number) and frame.before[other.number].begun
+        and not frame.before[other.number].absent
+    ]  # fmt: skip
+
+
+def _raise_no_token(run: Follow, frame: Frame, one: Live, ample: bool, younger: list[Live]) -> None:
     prompts = [part for part in frame.parts if not part.decodes]
     spent = sum(part.count for part in prompts)
     text = f"{one.title} has returned {counted(one.returned, 'token')} and gets none in step {frame.step}"
@@ -118,6 +123,13 @@ def _raise_no_token(run: Follow, frame: Frame, one: Live, ample: bool) -> None:
         text += ". Give each request that decodes its next token first, and prompts what is left of the budget"
         run.found("budget", text, one.number, "a token in every step", "none")
     else:
+        if younger:
+            text += (
+                f". It goes on with {_names(younger)}, submitted later. If a block is missing, preempt the youngest "
+                "running request, the one submitted last"
+            )
+            run.found("preempt", text, one.number, f"{younger[-1].label} is preempted", f"{one.label}")
+            return
         held = {block for part in frame.parts for block in part.table}
         text += (
             f". The other requests hold {len(held)} of {run.trace.blocks} blocks, so there is one for it. Preempt only "

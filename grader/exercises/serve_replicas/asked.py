@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +13,7 @@ from grader.exercises.serve_checkpoint.checkpoints import Ask
 from grader.trace.gantt import Bar, Became, Chart
 
 Told = dict[str, Any]
+PERIODS = 2 * 3 * 5 * 7  # whoever divides by a period of 2 to 10 s and rounds down gives too little time
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,12 +38,15 @@ class Facts:
     @classmethod
     def drawn(cls, rng: np.random.Generator, number: int) -> Facts:
         """The first starts and loads within what the kubelet's defaults allow, but ends slowly; the second is
-        slower than the 300 s that manifests often give."""
+        slower than the 300 s that manifests often give, and no whole number of periods that people choose."""
         image = f"registry.example.com/models/spirals:{rng.integers(1, 9)}.{rng.integers(0, 40)}"
         port = int(rng.integers(5000, 9000))
         if number == 0:
             return cls(image, port, *(int(rng.integers(*each)) for each in ((4, 12), (5, 20), (40, 120), (3, 8))))
-        return cls(image, port, *(int(rng.integers(*each)) for each in ((310, 700), (310, 900), (3, 9), (31, 70))))
+        start, *others = (int(rng.integers(*each)) for each in ((310, 700), (310, 900), (3, 9), (31, 70)))
+        while math.gcd(start, PERIODS) > 1:
+            start += 1
+        return cls(image, port, start, *others)
 
     @property
     def seconds(self) -> list[int]:

@@ -311,7 +311,7 @@ def _not_draining(bench: RankBench, case: Case, told: Told, each: Told) -> None:
         )
     else:
         hint = (
-            "What answers /ready must not wait for requests: let neither a handler of SIGTERM nor the model keep the "
-            "event loop."
+            "Go on accepting connections until the last request is answered. What answers /ready must not wait for "
+            "requests: let neither a handler of SIGTERM nor the model keep the event loop."
         )
     raise lost(bench, case, told, _kind(each), since + hint, "503", came(each))

@@ -159,8 +159,29 @@ def _begins(
             f"Its readinessProbe asks {what}."
         )
         raise _lost(bench, case, "too_slow", message, f"ready by second {ready + SOON}", "not ready", picture)
+    _sooner(bench, case, facts, read, answers, port)
     tally.note("seconds until requests are sent", found.ready[-1][0] - ready, SOON, "s")
     return picture
+
+
+def _sooner(
+    bench: RankBench, case: Case, facts: Facts, read: Pod, answers: kubelet.Answers, port: int
+) -> None:  # fmt: skip
+    """A replica may be ready sooner than it is at the latest: at once, or anywhere between two probes."""
+    probe = read.probes[READINESS]
+    between = range(1, min(probe.period, facts.load)) if probe.period * probe.successes > SOON else ()
+    for load in (1, *(facts.load - sooner for sooner in between)):
+        ready = facts.start + load
+        phases = [(0, STARTING), (facts.start, "loading"), (ready, "ready")]
+        if kubelet.watch(read, phases, answers, ready + SOON, port).readiness(ready + SOON):
+            continue
+        delay = f" after an initialDelaySeconds of {probe.delay}" if probe.delay else ""
+        message = (
+            f"If the model is loaded after {load} s, it can answer from second {ready} on, and at second {ready + SOON} no "
+            f"request is sent to the Pod yet. Its readinessProbe asks {probe.path} every {probe.period} s{delay}. "
+            "load_seconds is the most that loading takes. Probe often, from the beginning."
+        )
+        raise _lost(bench, case, "too_slow", message, f"ready by second {ready + SOON}", "not ready")
 
 
 def _unusable(bench: RankBench, case: Case, read: Pod, answers: kubelet.Answers, port: int) -> None:

@@ -145,13 +145,17 @@ def _stray(tried: Tried, output: Tokens) -> str:
     decided, asked = len(tried.prompt), 0
     found = runs.rounds(_calls(tried), tried.prompt, output)
     drafted: set[tuple[int, int]] = set()  # places and tokens of drafts that were refused
-    first = True
+    first, asking = True, list[Tokens]()  # what draft was called with in this round
     for call in _calls(tried):
         if call.who == "target":
             one = found[asked]
+            if lacking := _lacking(whole[: one.begin], one.drafts, asking):
+                return f" In round {asked + 1} {lacking}"
+            asking = []
             drafted |= {(one.begin + at, token) for at, token in enumerate(one.drafts) if at >= one.accepted}
             decided, asked, first = one.begin + len(one.gave), asked + 1, True
             continue
+        asking.append(call.tokens)
         known = whole[:decided]
         at = next((at for at, (a, b) in enumerate(zip(call.tokens, known, strict=False)) if a != b), None)
         if at is None and first and len(call.tokens) < len(known):
@@ -168,6 +172,21 @@ def _stray(tried: Tried, output: Tokens) -> str:
             f" In round {asked + 1} draft got the token {call.tokens[at]} at index {at}{refused}, where {there}. Begin each "
             "round with the prompt and the tokens that were decided."
         )
+    return ""
+
+
+def _lacking(known: Tokens, drafts: Tokens, asking: list[Tokens]) -> str:
+    """Which of a round's calls of draft was not given the drafts before it, in a sentence; "" if there is none."""
+    if len(asking) != len(drafts):
+        return ""
+    for at, tokens in enumerate(asking):
+        wanted = (*known, *drafts[:at])
+        if at and tuple(tokens) != wanted:
+            return (
+                f"draft was called for draft number {at + 1} with {says.counted(len(tokens), 'token')}, and not with the "
+                f"prompt, the output and the drafts before it, {len(wanted)} tokens in all. Append each draft to the "
+                "context from which you draw the next."
+            )
     return ""
 
 
