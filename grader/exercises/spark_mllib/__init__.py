@@ -257,7 +257,7 @@ def _fits(bench: SparkBench, label: str) -> Judge:
         tuning, found = returned.tuning, bench.found
         assert tuning is not None
         if tuning.raised:
-            return found("crash", f"{label}, then fit: {tuning.raised[:400]}{_hint(tuning)}")
+            return found("crash", f"{label}, then fit: {tuning.raised[:400].rstrip('.')}.{_hint(tuning)}")
         each = max(1, len(_of(tuning, INDEXER)))  # of which every fit of the pipeline fits as many
         got = sum(".StringIndexer.fit(" in query for query in returned.measured.queries) / each
         right = len(tuning.grid) * FOLDS + 1
@@ -276,7 +276,7 @@ def _good(bench: SparkBench, label: str) -> Judge:
         tuning, found = returned.tuning, bench.found
         assert tuning is not None
         if tuning.raised:
-            return found("crash", f"{label}, then fit: {tuning.raised[:400]}{_hint(tuning)}")
+            return found("crash", f"{label}, then fit: {tuning.raised[:400].rstrip('.')}.{_hint(tuning)}")
         least = data.area - BELOW
         got = _area_of(tuning, data.labels)
         if got is None:
