@@ -133,3 +133,12 @@ def test_every_folder_says_what_lives_there() -> None:
     for folder in [PACKAGE, *(path for path in PACKAGE.iterdir() if path.is_dir() and path.name != "__pycache__")]:
         if any(folder.glob("*.py")):
             assert ast.get_docstring(ast.parse((folder / "__init__.py").read_text())), f"{folder.name} has no docstring"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_no_future_of_ours_is_in_the_learners_code(path: Path) -> None:
+    """compile() otherwise takes `from __future__ import annotations` over from the module that calls it. Annotations
+    are then strings in a submission that says no such thing, and FastAPI does not find what they refer to."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "compile":
+            assert any(each.arg == "dont_inherit" for each in node.keywords), f"line {node.lineno}"

@@ -49,7 +49,7 @@ def _loaded(channel: frames.Channel) -> types.ModuleType | None:
         return None
     asked, stage = message.header, "compile"
     try:
-        code = compile(asked["source"], asked["file"], "exec")
+        code = compile(asked["source"], asked["file"], "exec", dont_inherit=True)
         stage = "load"
         module = program.load(code, asked["source"], asked["file"])
     except BaseException as error:

@@ -26,7 +26,7 @@ class Space:
 
     def __init__(self, source: str, file: str) -> None:
         self.file = file
-        self._source, self._code = source, compile(source, file, "exec")
+        self._source, self._code = source, compile(source, file, "exec", dont_inherit=True)
         self._by_node: dict[str, tuple[types.ModuleType, tuple[int, ...]]] = {}
         self._writes_globals = any(
             instruction.opname in ("STORE_GLOBAL", "DELETE_GLOBAL") for instruction in _instructions(self._code)

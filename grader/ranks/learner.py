@@ -86,7 +86,7 @@ def seed(number: int) -> None:
 @functools.lru_cache(maxsize=8)
 def compiled(source: str, file: str) -> types.CodeType:
     """A program's code, one for all simulated ranks of a process. Raises what compile() raises."""
-    return compile(source, file, "exec")
+    return compile(source, file, "exec", dont_inherit=True)
 
 
 def find_functions(

@@ -90,7 +90,7 @@ class _Rank:
         learner.ban(start["banned"], recorder.refuse)
         stage = "compile"
         try:
-            code = compile(start["source"], file, "exec")
+            code = compile(start["source"], file, "exec", dont_inherit=True)
             stage = "load"
             _, functions, problems = learner.load(code, start)
         except BaseException as error:
@@ -167,7 +167,7 @@ def _supervise(start: dict[str, Any], channel: frames.Channel, recorder: Recorde
     file = start["file"]
     stage = "compile"
     try:
-        code = compile(start["source"], file, "exec")
+        code = compile(start["source"], file, "exec", dont_inherit=True)
         stage = "call"
         made = lives.Lives(code, start["source"], file, start["functions"], start["seed"], start["shared_memory"])
         by_name = learner.load_harness(start["harness"], types.ModuleType(program.MODULE))

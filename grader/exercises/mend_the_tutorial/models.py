@@ -148,9 +148,10 @@ def train(bench: RankBench) -> Outcome:
 
 def _drifted(bench: RankBench, case: Case, result: CallResult, rank: int, got: list[Any], after: list[Array]) -> None:
     wrong = next((name for name, one, other in zip(PARTS, got, after, strict=False) if not _same(one, other)), PARTS[0])
+    why = _train_why(case, got, rank) or _apart(case, result, PARTS.index(wrong))
     text = (
         f"With {case.label}: after {len(case.expected[2][0])} steps, {wrong} on rank {rank} is not what one process gets "
-        f"from the mean of the ranks' gradients. {_train_why(case, got, rank)}"
+        f"from the mean of the ranks' gradients. {why}"
     )
     raise bench.lost(case, "wrong_result", text, rank, "equal to 1e-6", f"{wrong} differs")
 
@@ -178,6 +179,22 @@ def _train_why(case: Case, got: list[Any], rank: int) -> str:
             "No rank has a gradient for it in the last step, and yet that step changed it: its gradient was zeros, and "
             "momentum and weight decay moved it. Clear gradients to None, as optimizer.zero_grad() does by default."
         )
+    return ""
+
+
+def _apart(case: Case, result: CallResult, place: int) -> str:
+    """What to do about a parameter of which it is not known where it comes from: do at least all ranks have the same?"""
+    everybody = [checks.field(result, rank, "parameters") or () for rank in range(case.ranks)]
+    values = [checks.array(each[place]) for each in everybody if place < len(each)]
+    batches = case.expected[2]
+    for step in range(len(batches[0])):
+        having = [rank for rank, mine in enumerate(batches) if training.uses(mine[step], place)]
+        if 0 < len(having) < case.ranks and not all(_same(values[0], each) for each in values):
+            return (
+                f"The ranks do not even agree on {PARTS[place]}. In step {step}, only {says.names(having)} "
+                f"{'has' if len(having) == 1 else 'have'} a gradient for it. All ranks must call the all-reduce for it, the "
+                "others with zeros, and all ranks must step with the mean."
+            )
     return "In each step, clear the gradients, call backward(), average each gradient over the ranks, and step."
 
 

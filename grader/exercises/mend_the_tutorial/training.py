@@ -61,10 +61,15 @@ MISTAKES: tuple[tuple[str, Combine], ...] = (
 )  # fmt: skip
 
 
+def uses(batch: Batch, place: int) -> bool:
+    """Whether the batch gives the parameter at `place` a gradient."""
+    return place < 4 and bool(batch[0][0, 0] > 0) == (place < 2)
+
+
 def loss_and_gradients(parameters: Sequence[Array], batch: Batch) -> tuple[float, Gradients]:
     """The mean squared error over all elements, and its gradients."""
     x, y = batch
-    first = 0 if x[0, 0] > 0 else 2
+    first = 0 if uses(batch, 0) else 2
     off = x @ parameters[first].T + parameters[first + 1] - y
     gradients: Gradients = [None] * len(parameters)
     gradients[first] = (2 * off / off.size).T @ x

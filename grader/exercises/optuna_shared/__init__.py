@@ -16,7 +16,7 @@ from grader.ranks.program import Function, Limits
 from grader.worlds.cases import Case
 from grader.worlds.ranks import Crashes
 
-NOTHING: list[Any] = [0, False, [], False]  # no call is killed or pruned, none takes long
+NOTHING: list[Any] = [0, False, [], False, False]  # no call is killed or pruned, none takes long
 
 
 def cases(draw: Draw) -> Iterator[Case]:
@@ -25,11 +25,14 @@ def cases(draw: Draw) -> Iterator[Case]:
     pruned = sorted(int(each) for each in draw.generator("pruned").choice(4, 2, replace=False) + 1)
     yield _case(draw, "together", "three processes", [[3, total]], NOTHING)
     yield _case(draw, "few", "fewer trials than processes", [[3, 2]], NOTHING)
-    yield _case(draw, "pruned", "pruned trials", [[2, 4]], [0, False, pruned, False])
+    yield _case(draw, "pruned", "pruned trials", [[2, 4]], [0, False, pruned, False, False])
     yield _case(draw, "late", "called again", [[1, 2], [2, 5], [2, 5]], NOTHING)
-    yield _case(draw, "killed", "killed in its first trial", [[2, 5]], [1, False, [], False])
-    yield _case(draw, "last", "killed in the last trial", [[2, 4]], [4, True, [], False])
-    yield _case(draw, "slow", "a slow trial", [[3, 5]], [0, False, [], True])
+    yield _case(draw, "killed", "killed in its first trial", [[2, 5]], [1, False, [], False, False])
+    yield _case(
+        draw, "again", "killed in its first trial, and killed again in the retry", [[3, 5]], [1, False, [], False, True]
+    )
+    yield _case(draw, "last", "killed in the last trial", [[2, 4]], [4, True, [], False, False])
+    yield _case(draw, "slow", "a slow trial", [[3, 5]], [0, False, [], True, False])
 
 
 def _case(draw: Draw, group: str, label: str, runs: list[list[int]], plan: list[Any]) -> Case:

@@ -115,17 +115,20 @@ class Asked:
     end: float | None = None
     became: str = "held"
     value: float | None = None
+    younger: int = 0  # by so many seconds the study takes its trial to be younger than it is
 
 
 @dataclass
 class Plan:
     """What is to happen: which call of the objective (1 is the first) is killed in, whether only when nothing else is
-    left to do; which calls are pruned; whether the first one lasts long, in a process that lives."""
+    left to do; which calls are pruned; whether the first one lasts long, in a process that lives; whether the first call
+    that tries a killed one's parameters again is killed in, too."""
 
     killed: int = 0
     last: bool = False
     pruned: tuple[int, ...] = ()
     slow: bool = False
+    again: bool = False
 
 
 @dataclass
@@ -197,6 +200,8 @@ class Conductor:
         if held and not self.plan.slow and time.monotonic() - self.kept_alive > KEEP_SECONDS:
             self.kept_alive = time.monotonic()
             _keep_alive(self.database, [call.number for call in held])
+        if self.plan.again:
+            self._keep_young(held)
         self.gates = {name: rank for name, rank in self.gates.items() if rank not in ended}
         states = self._states()
         now = (len(self.names), sorted(ended), len(held), states)
@@ -222,6 +227,10 @@ class Conductor:
     def _next(self, held: list[Asked], quiet: float) -> None:
         """End one trial that is held, if its time has come."""
         victim = self.asked[self.plan.killed - 1] if 0 < self.plan.killed <= len(self.asked) else None
+        retry = self._retry(victim) if self.plan.again and victim is not None else None
+        if retry is not None and retry.became == "held":
+            self._kill(retry)
+            return
         others = [call for call in held if call is not victim]
         if victim is not None and victim.became == "held" and not (self.plan.last and others):
             if not self.plan.last or len(self.ended) == self.ranks - 1 or quiet > SETTLE_SECONDS:
@@ -239,6 +248,18 @@ class Conductor:
             elif quiet <= SETTLE_SECONDS and len(self.ended) < self.ranks - 1:
                 return
         self._answer(held[0])
+
+    def _retry(self, victim: Asked) -> Asked | None:
+        """The first call after `victim` that has its parameters."""
+        later = (call for call in self.asked if call.number > victim.number)
+        return next((call for call in later if (call.x, call.size) == (victim.x, victim.size)), None)
+
+    def _keep_young(self, held: list[Asked]) -> None:
+        """Two deaths take a while. Whether a trial is judged by its age is asked elsewhere, where it is to be old."""
+        for call in held:
+            if self.now() - call.begin - call.younger > LATE_SECONDS:
+                call.younger += LATE_SECONDS
+                _turn_back(self.database, call.number, -LATE_SECONDS, beats=False)
 
     def _answer(self, call: Asked) -> None:
         pruned = self.asked.index(call) + 1 in self.plan.pruned
@@ -307,8 +328,8 @@ def _keep_alive(path: Path, numbers: list[int]) -> None:
 
 
 def _turn_back(path: Path, number: int, seconds: int, beats: bool) -> None:
-    """Make it that much longer ago that a trial began, and with `beats` that its process was last heard of."""
-    earlier = f"-{seconds} seconds"
+    """Make it that much longer ago (less, below 0) that a trial began, and with `beats` that its process was last heard of."""
+    earlier = f"{-seconds:+d} seconds"
     with _open(path) as database:
         found = database.execute(f"SELECT trial_id FROM ({STATES}) WHERE number = ?", (STUDY, number)).fetchone()
         if found is None:
@@ -336,8 +357,8 @@ def searches(lives: Lives, runs: list[list[int]], plan: list[Any], seed: int) ->
     optuna.storages.RDBStorage(f"sqlite:///{database}").engine.dispose()  # the tables: two that make them would collide
     values, told = random.Random(seed), []
     for number, (ranks, total) in enumerate(runs):
-        killed, last, pruned, slow = plan if number == 0 else (0, False, [], False)
-        told.append(_search(lives, room, ranks, total, Plan(killed, last, tuple(pruned), slow), values))
+        killed, last, pruned, slow, again = plan if number == 0 else (0, False, [], False, False)
+        told.append(_search(lives, room, ranks, total, Plan(killed, last, tuple(pruned), slow, again), values))
     shutil.rmtree(room)
     return told
 

@@ -207,21 +207,33 @@ def killed(bench: RankBench) -> Chart:
 
 
 def retried(bench: RankBench) -> Chart:
-    """A later trial has the killed one's parameters, and is complete."""
-    for case, told, victim in _killed(bench, "killed"):
-        same = [
-            trial
-            for trial in told["trials"]
-            if trial["number"] > victim["number"]
-            and trial["state"] == DONE
-            and all(trial[name] == victim[name] for name in ("x", "size"))
-        ]
-        if not same:
-            message = f"{_sentence(case)}: process {victim['rank']} was killed in trial {victim['number']} (x = {victim['x']:.3g}, size = {victim['size']}), and no later trial completed these parameters. Queue them again, for example with RetryHeartbeatStaleTrialCallback."
-            raise _trouble(
-                bench, told, "lost_or_duplicated", message, victim["rank"], expected="a trial with its parameters"
-            )
-    return _chart(told)
+    """A later trial has the killed one's parameters, and is complete; also where the retry is killed, too."""
+    drawn = None
+    for group in ("killed", "again"):
+        for case, told, victim in _killed(bench, group):
+            if not any(trial["state"] == DONE for trial in _same(victim, told["trials"])):
+                raise _not_retried(bench, case, told, victim)
+            drawn = drawn or told
+    assert drawn is not None
+    return _chart(drawn)
+
+
+def _same(victim: Told, those: list[Told]) -> list[Told]:
+    """Those trials, or calls, that came after `victim` with its parameters."""
+    later = (each for each in those if each["number"] > victim["number"])
+    return [each for each in later if all(each[name] == victim[name] for name in ("x", "size"))]
+
+
+def _not_retried(bench: RankBench, case: Case, told: Told, victim: Told) -> Lost:
+    number, parameters = victim["number"], f"(x = {victim['x']:.3g}, size = {victim['size']})"
+    message = f"{_sentence(case)}: process {victim['rank']} was killed in trial {number} {parameters}"
+    retry = next((call for call in _same(victim, told["asked"]) if call["became"] == "killed"), None)
+    if retry is None:
+        message += ", and no later trial completed these parameters. Queue them again, for example with RetryHeartbeatStaleTrialCallback."
+    else:
+        message += f". Process {retry['rank']} tried the same parameters again in trial {retry['number']}, and was killed, too. No later trial completed them. Queue them after each death, without a limit. With RetryHeartbeatStaleTrialCallback, leave max_retry at None."
+    expected = "a trial with its parameters"
+    return _trouble(bench, told, "lost_or_duplicated", message, victim["rank"], expected=expected)
 
 
 def last(bench: RankBench) -> Chart:

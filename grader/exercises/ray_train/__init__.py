@@ -155,7 +155,8 @@ def _resumes(bench: RayBench) -> Chart:
     if abs(loss - undisturbed) > SAME:
         text = (
             f"The last loss is {loss:.7f}. Without a kill it is {undisturbed:.7f}. Put the model, the optimizer's momentum "
-            "and what decides the order of the rows into the checkpoint, and begin every run with the same model."
+            "and what decides the order of the rows into the checkpoint. Restore them on every worker, and begin every run "
+            "with the same model."
         )
         raise training.lost("wrong_result", text, f"{undisturbed:.7f}", f"{loss:.7f}")
     return training.chart()

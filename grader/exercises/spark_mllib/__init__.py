@@ -66,6 +66,30 @@ def _classifiers(tuning: Tuning) -> list[Part]:
     return [stage for stage in tuning.stages if stage.kind.startswith(CLASSIFIER)]
 
 
+def _indexed(tuning: Tuning) -> list[tuple[Any, Any]]:
+    """(column, its index's column) of each StringIndexer: it takes one by `inputCol`, or several by `inputCols`."""
+    pairs: list[tuple[Any, Any]] = []
+    for values in (each.values for each in _of(tuning, INDEXER)):
+        several = zip(values.get("inputCols") or (), values.get("outputCols") or (), strict=False)
+        pairs += several if values.get("inputCols") else [(values.get("inputCol"), values.get("outputCol"))]
+    return pairs
+
+
+def _hint(tuning: Tuning) -> str:
+    """What to do about what Spark raised in fit(), where the run shows it."""
+    if "already exists" in tuning.raised:
+        return (
+            " The table, or a stage before, already has a column of that name. Give this stage's output another name."
+        )
+    keeps = any(indexer.values.get("handleInvalid") == "keep" for indexer in _of(tuning, INDEXER))
+    if keeps and any(each in tuning.raised for each in ("but got 3", "3 classes")):
+        return (
+            " The label has two values, but the classifier has three classes: with handleInvalid='keep', the StringIndexer "
+            "adds a class for values that fit() has not seen. Leave handleInvalid at 'error', or use 'skip'."
+        )
+    return ""
+
+
 def _name(part: Part) -> str:
     return part.kind.rpartition(".")[2]
 
@@ -149,14 +173,15 @@ def _labels(bench: SparkBench, label: str, column: str) -> Judge:
         tuning, found = returned.tuning, bench.found
         assert tuning is not None
         indexers, classifiers = _of(tuning, INDEXER), _classifiers(tuning)
+        pairs = _indexed(tuning)
         if not indexers or not classifiers:
             message = (
                 f"{label}: the pipeline needs a StringIndexer for the label, and a classifier that reads its output."
             )
             return found("wrong_result", message, "both", f"{len(indexers)} and {len(classifiers)}")
-        outputs = [each.values.get("outputCol") for each in indexers if each.values.get("inputCol") == column]
+        outputs = [output for name, output in pairs if name == column]
         if not outputs:
-            got = ", ".join(repr(each.values.get("inputCol")) for each in indexers)
+            got = ", ".join(repr(name) for name, _ in pairs)
             message = (
                 f"{label}: the StringIndexer reads {got}, but the label is in the column {column!r}. Use label_column."
             )
@@ -182,7 +207,7 @@ def _evaluator(bench: SparkBench, label: str) -> Judge:
             metric = f"{kind}, {values.get('metricName')}"
             message = f"{label}: models are compared by {metric}. Compare them by BinaryClassificationEvaluator's areaUnderROC."
             return found("wrong_result", message, "areaUnderROC", metric)
-        outputs = [each.values.get("outputCol") for each in _of(tuning, INDEXER)]
+        outputs = [output for _, output in _indexed(tuning)]
         if values.get("labelCol") not in outputs:
             message = f"{label}: the evaluator's labelCol is {values.get('labelCol')!r}, but the indexed label is in {outputs}."
             return found("wrong_result", message, f"labelCol in {outputs}", repr(values.get("labelCol")))
@@ -232,7 +257,7 @@ def _fits(bench: SparkBench, label: str) -> Judge:
         tuning, found = returned.tuning, bench.found
         assert tuning is not None
         if tuning.raised:
-            return found("crash", f"{label}, then fit: {tuning.raised[:400]}")
+            return found("crash", f"{label}, then fit: {tuning.raised[:400].rstrip('.')}.{_hint(tuning)}")
         each = max(1, len(_of(tuning, INDEXER)))  # of which every fit of the pipeline fits as many
         got = sum(".StringIndexer.fit(" in query for query in returned.measured.queries) / each
         right = len(tuning.grid) * FOLDS + 1
@@ -251,7 +276,7 @@ def _good(bench: SparkBench, label: str) -> Judge:
         tuning, found = returned.tuning, bench.found
         assert tuning is not None
         if tuning.raised:
-            return found("crash", f"{label}, then fit: {tuning.raised[:400]}")
+            return found("crash", f"{label}, then fit: {tuning.raised[:400].rstrip('.')}.{_hint(tuning)}")
         least = data.area - BELOW
         got = _area_of(tuning, data.labels)
         if got is None:
@@ -273,15 +298,15 @@ def _good(bench: SparkBench, label: str) -> Judge:
 
 def _area_of(tuning: Tuning, labels: tuple[str, str]) -> float | None:
     """The area under ROC of what was predicted; None where that is no prediction."""
-    classifiers, indexers = _classifiers(tuning), _of(tuning, INDEXER)
-    if not classifiers or not indexers:
+    classifiers, outputs = _classifiers(tuning), [output for name, output in _indexed(tuning) if name == given.LABEL]
+    if not classifiers or not outputs:
         return None
     column = classifiers[0].values.get("rawPredictionCol") or classifiers[0].values.get("probabilityCol")
     scored, ones = [], set()
     try:
         for text in tuning.rows:
             row: dict[str, Any] = json.loads(text)
-            one = int(row[str(indexers[0].values["outputCol"])])
+            one = int(row[str(outputs[0])])
             scored.append((float(row[str(column)]["values"][1]), one))
             if one:
                 ones.add(row[given.LABEL])

@@ -50,7 +50,8 @@ class Nemesis:
     and is then killed: a checkpoint that needs no line of it is written by then.
     loss: ("checkpoint", step, drawn): it is killed in the middle of the checkpoint of that step, or a later one: when
     something that it wrote before the step is damaged or gone, or else before a drawn one of its file operations.
-    join: a step before whose line the only rank is held, until its agent ends it because a node has come.
+    join: a step before whose line the only rank is held, until its agent ends it because a node has come. After a loss it
+    is held behind its first line, before it saves anything: then two starts begin with the same step, and log it.
     """
 
     def __init__(self, folder: Path, nodes: Nodes, began: int, loss: list[Any] | None, join: int | None) -> None:
@@ -67,6 +68,7 @@ class Nemesis:
         self.waits: int | None = None  # the process that is held until the others do nothing more
         self.workers: set[int] = set()  # processes that have logged
         self.before_it: set[int] = set()  # those of them that had when a node was lost: they are to end
+        self.logged: set[int] = set()  # those that have logged after the loss
         self.done: list[dict[str, Any]] = []
 
     def __call__(self, step: Step) -> Strike:
@@ -75,6 +77,8 @@ class Nemesis:
             return self._line(step) if step.call.startswith(("write", "pwrite")) else False
         if self.loss and self.loss[0] == "checkpoint" and node in self.there and self._cut_off(node):
             return self._lose(step)
+        if self.join is not None and step.process in self.logged:
+            return self._join(step)
         self.others[node] = self.others.get(node, 0) + 1
         self.touched.setdefault(node, set()).add(step.name)
         return False
@@ -109,12 +113,18 @@ class Nemesis:
             self.there[node] = self._files(node)
             self.at[node] = reached
         self.others[node] = 0
-        if self.loss is None and self.join is not None and reached >= self.join and step.process not in self.before_it:
-            self.join = None
-            self._note("join", self.began, step)
-            self.nodes.join()
-            return "hold"
+        if self.loss is None and self.join is not None and step.process not in self.before_it:
+            if reached >= self.join and (not self.before_it or step.process in self.logged):
+                return self._join(step)
+            if self.before_it:
+                self.logged.add(step.process)
         return False
+
+    def _join(self, step: Step) -> Strike:
+        self.join = None
+        self._note("join", self.began, step)
+        self.nodes.join()
+        return "hold"
 
     def _first(self, node: int, step: int) -> bool:
         """Whether it is this node's turn to be lost: where all ranks write, which comes first is a matter of luck."""

@@ -20,7 +20,7 @@ def drive(channel: frames.Channel, asked: dict[str, Any], address: str) -> None:
     source, file = asked["source"], asked["file"]
     stage = "compile"
     try:
-        code = compile(source, file, "exec")
+        code = compile(source, file, "exec", dont_inherit=True)
         ray.init(address=address, log_to_driver=False, logging_level="error")
         submission = program.module(source, file)
         harness = program.module(asked["harness"], HARNESS, "harness")
@@ -29,7 +29,7 @@ def drive(channel: frames.Channel, asked: dict[str, Any], address: str) -> None:
         stage = "load"
         exec(code, submission.__dict__)  # the learner's code: this process is its box
         stage = "harness"
-        exec(compile(asked["harness"], HARNESS, "exec"), harness.__dict__)
+        exec(compile(asked["harness"], HARNESS, "exec", dont_inherit=True), harness.__dict__)
     except BaseException as error:
         channel.post(program.raised(error, file, stage))
         return

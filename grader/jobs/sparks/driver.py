@@ -85,7 +85,7 @@ def _told(asked: dict[str, Any], file: str, spark: Any, folder: str) -> dict[str
     """What became of the program, as the grading process is told."""
     source, stage = asked["source"], "compile"
     try:
-        code = compile(source, file, "exec")
+        code = compile(source, file, "exec", dont_inherit=True)
         stage = "load"
         module = program.load(code, source, file, listed=False)  # not there for tasks: it is pickled by value
         function = getattr(module, asked["call"], None)

@@ -336,7 +336,10 @@ def wrong_with(submission: Submission, told: dict[str, Any], label: str) -> Diag
     if event == "endless":
         text = f"The call did not return within {RUN_SECONDS:g} s. Look for a loop that never ends or takes too long."
         if told.get("fit"):
-            text = f"Fitting the CrossValidator that was returned took more than {FIT_SECONDS:g} s. Fit fewer models."
+            text = (
+                f"Fitting the CrossValidator that was returned took more than {FIT_SECONDS:g} s. Fit fewer models, or "
+                "cheaper ones: fewer iterations, or fewer trees."
+            )
         return diagnosis(submission, "timeout", text, None, label)
     if event == "died":
         text = "The driver's process ended before the call returned. It must not end itself. Its CPU time is limited."
