@@ -191,6 +191,10 @@ COMMITTED = (
     *_both(offsets.listed_from_one, "a commit that one node has is listed", (5,), GREATEST + " " + FEW),
 )
 DISK = "what a node has told others must be on its disk before. A crash may come after any single send or write."
+ON_DISKS = "acknowledge a message only when a majority of all nodes has it on disk, the node itself counted once."
+SAFE_AGAIN = (
+    "a message on the disk of a node that restarts may be one that no majority has. " + SAFE[0].upper() + SAFE[1:]
+)
 ONE_LEADER = "what a node has promised to one node it must not promise to another, also after a restart."
 NEW_NUMBERS = (
     "a node that restarts must not use a number (a term, a ballot) again that it used before for something else."
@@ -207,8 +211,9 @@ RESTARTS = (
     Act(partial(restarts.both_forget, first_back=True, key="x"), "the node that led restarts, the other one crashes", (3,), DISK),
     Act(restarts.told_and_forgotten, "a node crashes right after its first answer", (3, 3), DISK),
     Act(restarts.rolling, "nodes restart one after another", (3,), DISK),
+    Act(partial(agreeing.minority_polled, at_hub=True), "a node gets messages, restarts, and is polled", (3,), SAFE_AGAIN),
     *(Act(partial(restarts.numbers_begin_again, whom=whom), "a node is asked, restarts, and is asked again", (3,), "a request after a restart is a new one.") for whom in (0, 1)),
-    Act(restarts.adopted_and_forgotten, "a node takes over a message from the node that led, and restarts", (3, 3), DISK),
+    Act(restarts.adopted_and_forgotten, "a node takes over a message from the node that led, and restarts", (3, 3), ON_DISKS),
     Act(restarts.number_used_again, "a node restarts and asks again for what it asked before", (3, 3), NEW_NUMBERS),
     *_both(restarts.answered_in_an_earlier_life, "answers to requests of an earlier life arrive late", (3,), OF_ITS_LIFE),
     *(

@@ -77,8 +77,8 @@ def two_sides(scene: Logs, at_hub: bool) -> Script:
 
 
 def minority_polled(scene: Logs, at_hub: bool) -> Script:
-    """A node that is cut off gets messages and is polled; with five, another one is cut off with it. The others go on with
-    other messages."""
+    """A node that is cut off gets messages and is polled, also after a restart; with five, another one is cut off with it.
+    The others go on with other messages."""
     hub, rest = yield from scene.led()
     node = one_of(scene, hub, rest, at_hub)
     away = [node, *[name for name in rest if name != node][: (len(scene.names) - 3) // 2]]
@@ -90,6 +90,12 @@ def minority_polled(scene: Logs, at_hub: bool) -> Script:
         for name in away:
             scene.poll(name)
     scene.send(away[-1])
+    yield from scene.pause(ARRIVED)
+    for name in away:
+        scene.sim.crash(name)
+    yield from scene.pause(0.01)
+    for name in away:
+        scene.sim.restart(name)
     yield from scene.pause(TAKEN_OVER)
     for name in away:
         scene.poll(name)

@@ -75,6 +75,7 @@ def copies_arrive(scene: Logs) -> Script:
     """One of two followers is down while messages are acknowledged. The node that spread them crashes for good, and what
     it sent to the other follower arrives there once more, the oldest last."""
     hub, (has, lacks) = yield from scene.led()
+    yield from scene.served(scene.send(lacks))  # it has been asked before, too
     scene.sim.crash(lacks)
     yield from scene.pause(ARRIVED)
     sent: list[Sent] = []

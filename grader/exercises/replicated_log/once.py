@@ -22,7 +22,7 @@ def all_twice(scene: Logs) -> Script:
         for name in scene.names:
             scene.send(name)
             scene.send(name, "the same")
-            scene.commit(name, scene.rng.randrange(50))
+            scene.commit(name, scene.rng.randint(1, 49))
         yield from scene.pause(0.8)
         for name in scene.names:
             scene.poll(name)
@@ -83,7 +83,7 @@ def late_after_all(scene: Logs, at_hub: bool, seconds: float) -> Script:
     hub, rest = yield from scene.led()
     node, message = hub if at_hub else rest[0], scene.fresh()
     scene.held["it"] = scene.holding(message)
-    asked = scene.send(node, message)
+    asked = yield from scene.sent_in_silence(hub, node, message)
     yield has_answer(asked), seconds
     yield from scene.pause(max(0.0, asked.sent + seconds - scene.sim.time))
     scene.let_go("it")

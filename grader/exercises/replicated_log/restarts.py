@@ -205,13 +205,18 @@ def answered_in_an_earlier_life(scene: Logs, at_hub: bool) -> Script:
 
 
 def adopted_and_forgotten(scene: Logs) -> Script:
-    """Only the node that led has a message, and it speaks only when it is spoken to. One of the others takes over with it
-    alone and takes the message from it, which is acknowledged then. The new one restarts at once, and the old one crashes
-    for good."""
+    """Only the node that led has a message, it speaks only when it is spoken to, and what it was told before arrives late.
+    One of the others takes over with it alone and takes the message from it, which is acknowledged then. The new one
+    restarts at once, and the old one crashes for good."""
     old, (new, third) = yield from scene.led()
     scene.dropped["third"] = lambda sent: third in (sent.src, sent.dst)
+    scene.held["before"] = lambda sent: sent.src == new and sent.dst == old
+    yield from scene.pause(0.25)
+    scene.held.pop("before")  # what was kept stays under way
     scene.dropped["mute"] = lambda sent: sent.src == old and not scene.answering(sent)
     asked = scene.send(old)
+    yield from scene.pause(ARRIVED)
+    scene.let_go("before")
     yield has_answer(asked), 2 * LONG
     if not ok(asked):
         return

@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from grader.exercises.common.scenes import ARRIVED, Rule, Script, Staged, carries, has_answer, ok
+from grader.exercises.common.scenes import ARRIVED, SLOW, Rule, Script, Staged, carries, has_answer, ok
 from grader.nodes.bench import NodeBench
 from grader.nodes.clients import Asked
 from grader.nodes.life import Step
@@ -128,12 +128,25 @@ class Logs(Staged):
         return max(told, key=lambda name: len(told[name]), default=default)
 
     def led(self) -> Script:
-        """Wait until the cluster serves, and send something: (who spread it, the others)."""
+        """Wait until the cluster serves, and send something, which all get: (who spread it, the others)."""
         yield from self.pause(max(0.0, TAKEN_OVER - self.sim.time))
         node, message = self.rng.choice(self.names), self.fresh()
         yield from self.served(self.send(node, message))
+        yield from self.pause(ARRIVED)
         hub = self.spreader(message, node)
         return hub, self.others(hub)
+
+    def sent_in_silence(self, hub: str, node: str, message: str) -> Script:
+        """Send a message to a node while no other node's word reaches `hub`, from before on until the message has arrived:
+        no answer to an earlier message comes after it. Returns the request."""
+        self.dropped["before"] = lambda sent: (
+            sent.dst == hub and sent.src != hub and sent.src in self.names and not carries(sent, message)
+        )
+        yield from self.pause(SLOW)
+        asked = self.send(node, message)
+        yield from self.pause(SLOW)
+        del self.dropped["before"]
+        return asked
 
     def reached(self, message: str) -> set[str]:
         """Other nodes at which a message that holds this has arrived."""

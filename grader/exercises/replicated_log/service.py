@@ -93,7 +93,7 @@ def early(scene: Logs) -> Script:
 def _served_at(scene: Logs, names: list[str]) -> Script:
     """Each request at each of these nodes is due."""
     for name in names:
-        yield from scene.served(scene.send(name), scene.commit(name, scene.rng.randrange(100)), scene.list(name))
+        yield from scene.served(scene.send(name), scene.commit(name, scene.rng.randint(1, 99)), scene.list(name))
         yield from scene.served(scene.poll(name))
 
 
@@ -167,6 +167,7 @@ def catches_up(scene: Logs, down: bool) -> Script:
     _, names = yield from scene.led()
     away = names[0]
     there = [name for name in scene.names if name != away]
+    yield from scene.served(scene.send(away))  # it has been asked before, too
     if down:
         scene.sim.crash(away)
     else:
@@ -181,9 +182,10 @@ def catches_up(scene: Logs, down: bool) -> Script:
 
 
 def nobody_asks(scene: Logs) -> Script:
-    """The node that leads crashes in the step in which it acknowledges a message, and nobody sends anything after it."""
+    """The node that leads crashes in the step in which it acknowledges a message that all have, and nobody sends anything
+    after it."""
     hub, _ = yield from scene.led()
-    asked = scene.send(hub)
+    asked = yield from scene.sent_in_silence(hub, hub, scene.fresh())
     off = scene.crash_with_answer(asked)
     yield has_answer(asked), 2.4
     off()

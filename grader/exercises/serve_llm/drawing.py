@@ -50,6 +50,29 @@ def tokens(generator: np.random.Generator, count: int) -> tuple[int, ...]:
     return tuple(int(one) for one in generator.integers(1, VOCABULARY, count))
 
 
+def different(generator: np.random.Generator, count: int) -> tuple[int, ...]:
+    """Tokens of which none comes twice."""
+    return tuple(int(one) for one in 1 + generator.permutation(VOCABULARY - 1)[:count])
+
+
+def _first(generator: np.random.Generator, wants: Sequence[Want]) -> list[int]:
+    """A token for each request that comes behind its prefix: prompts are equal as far as their prefixes are, and no
+    further by luck."""
+    while True:
+        found = different(generator, len(wants))
+        if not any(
+            b.prefix[: len(a.prefix) + 1] == (*a.prefix, one)
+            for a, one in zip(wants, found, strict=True)
+            for b in wants
+        ):
+            return list(found)
+
+
+def _prompt(generator: np.random.Generator, want: Want, first: int) -> tuple[int, ...]:
+    rest = want.length - len(want.prefix)
+    return (*want.prefix, first, *tokens(generator, rest - 1)) if rest else want.prefix
+
+
 def draw(generator: np.random.Generator, wants: Sequence[Want]) -> tuple[int, int, list[Drawn]]:
     """The seed of a model, the token that is its eos, and a request for each that is wanted.
 
@@ -58,8 +81,9 @@ def draw(generator: np.random.Generator, wants: Sequence[Want]) -> tuple[int, in
     """
     while True:
         seed = int(generator.integers(2**31))
+        first = _first(generator, wants)
         tried = [at for at, want in enumerate(wants) for _ in range(want.candidates)]
-        prompts = [wants[at].prefix + tokens(generator, wants[at].length - len(wants[at].prefix)) for at in tried]
+        prompts = [_prompt(generator, wants[at], first[at]) for at in tried]
         answers = alone(prompts, [wants[at].longest for at in tried], seed)
         best: tuple[float, int, list[Drawn]] | None = None
         for eos in range(VOCABULARY):
