@@ -146,4 +146,3 @@ def listed_from_one(scene: Logs, at_hub: bool) -> Script:
             scene.list(name)
         yield from scene.pause(0.07)
     yield from scene.served(*(scene.list(name) for name in (third, *away)))
-    yield from _listed_when_whole(scene)
