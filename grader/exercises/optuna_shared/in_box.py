@@ -200,7 +200,7 @@ class Conductor:
         if held and not self.plan.slow and time.monotonic() - self.kept_alive > KEEP_SECONDS:
             self.kept_alive = time.monotonic()
             _keep_alive(self.database, [call.number for call in held])
-        if self.plan.again:
+        if not self.plan.slow:
             self._keep_young(held)
         self.gates = {name: rank for name, rank in self.gates.items() if rank not in ended}
         states = self._states()
@@ -255,7 +255,7 @@ class Conductor:
         return next((call for call in later if (call.x, call.size) == (victim.x, victim.size)), None)
 
     def _keep_young(self, held: list[Asked]) -> None:
-        """Two deaths take a while. Whether a trial is judged by its age is asked elsewhere, where it is to be old."""
+        """On a busy machine all takes a while. Whether a trial is judged by its age is asked where one is to be old."""
         for call in held:
             if self.now() - call.begin - call.younger > LATE_SECONDS:
                 call.younger += LATE_SECONDS
