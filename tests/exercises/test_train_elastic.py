@@ -134,17 +134,18 @@ def test_a_checkpoint_is_cut_off_when_the_one_before_is_deleted(tmp_path: Path) 
     assert job.write(0, "rename", "kept", None) == "rank"
 
 
-def test_a_node_is_let_in_where_a_worker_that_came_after_the_loss_is_held(tmp_path: Path) -> None:
+def test_a_node_is_let_in_between_the_first_line_after_a_loss_and_its_checkpoint(tmp_path: Path) -> None:
     job = Played(tmp_path, ["line", 1, 0], 1)
     for node in (0, 1):
         job.line(node, 0)
     job.checkpoint(0, 0)
     assert job.line(0, 1) == "rank"
     assert job.line(1, 1) is False  # the line of the step that was cut off, by a worker that is about to fail
+    assert job.line(1, 1, process=NEW, rank=1) is False  # its first line
     assert not (tmp_path / "join").exists()
-    assert job.line(1, 2, process=NEW, rank=1) == "hold"
+    assert job.nemesis(Step(1, "openat", "new", True, 8, NEW)) == "hold"  # before there is a checkpoint of that step
     assert (tmp_path / "join").exists()
-    assert job.line(1, 2, process=NEW, rank=1) is False  # once it is told to end it may write its line
+    assert job.line(1, 2, process=NEW, rank=1) is False  # once it is told to end it may write what it wants
 
 
 def test_lines_that_are_none_are_told_as_such(tmp_path: Path) -> None:
