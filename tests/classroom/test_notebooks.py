@@ -17,8 +17,8 @@ def cells(path: Path) -> list[Any]:
     return list(nbformat.read(path, as_version=4).cells)
 
 
-def test_exercises_are_what_solutions_generate(classroom: Path) -> None:
-    fresh = (classroom / "release" / ASSIGNMENT / f"{NOTEBOOK}.ipynb").read_text()
+def test_exercises_are_what_solutions_generate(released: Path) -> None:
+    fresh = (released / "release" / ASSIGNMENT / f"{NOTEBOOK}.ipynb").read_text()
     released = (ROOT / "exercises" / ASSIGNMENT / f"{NOTEBOOK}.ipynb").read_text()
     assert fresh == released, "exercises/ is out of date: run `make release` and commit it"
 
@@ -31,6 +31,7 @@ GRADES = [
 ]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(("learner", "points", "kind"), GRADES, ids=[grade[0] for grade in GRADES])
 def test_points_reach_the_gradebook_and_the_reason_the_learner(
     classroom: Path, learner: str, points: float, kind: str | None
@@ -47,6 +48,7 @@ def test_points_reach_the_gradebook_and_the_reason_the_learner(
         assert "<svg" in page, "the feedback page has no picture of the run"
 
 
+@pytest.mark.heavy
 def test_noise_on_stderr_costs_nothing(classroom: Path) -> None:
     graded = cells(classroom / "autograded" / "bela" / ASSIGNMENT / f"{NOTEBOOK}.ipynb")
     outputs = [o for cell in graded if cell.cell_type == "code" for o in cell.outputs if o.get("name") == "stderr"]

@@ -90,6 +90,7 @@ def gone(processes: list[psutil.Process]) -> bool:
     return not psutil.wait_procs(processes, timeout=15)[1]
 
 
+@pytest.mark.heavy
 def test_a_verdict_is_the_same_with_the_service_and_without(learner: Learner) -> None:
     first = learner.verdict()
     service = learner.service()
