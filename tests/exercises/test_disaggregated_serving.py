@@ -105,6 +105,9 @@ def at_death(case: Case, result: CallResult, found: Served) -> set[str]:
         "all else is decoded": len(others) == len(plan.lengths) * (plan.decoders - 1) // plan.decoders
         and all(each.until * NANOSECONDS < died for each in others),
         "others decode their first": all(each.until * NANOSECONDS > died for each in others),
+        "it had decoded some": any(
+            each.rank == plan.killed and 0 <= each.until * NANOSECONDS < died for each in found.decodes
+        ),
         "one hears late": max(lasts) > 2 * min(lasts),
         "each prefiller has a part": {each.rank for each in found.prefills if times[each.request] > plan.layers}
         == set(plan.prefilling),
@@ -121,6 +124,7 @@ MEANT = {
     "death 6": {"it has all it gets", "others decode their first"},
     "death 7": {"it has all it gets", "others decode their first", "each prefiller has a part"},
     "death 8": {"one hears late"},
+    "death 9": {"it had decoded some", "all else is decoded", "each prefiller has a part"},
 }
 
 
