@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from _pytest.mark import ParameterSet
 
+from grader.authoring import verdicts
+
 
 def often(cases: Mapping[str, Any] | Iterable[str], *named: str) -> list[ParameterSet]:
     """Parameters for a test: the table's values by their names, tuples taken apart; or the names themselves. `make
@@ -28,6 +30,11 @@ def often(cases: Mapping[str, Any] | Iterable[str], *named: str) -> list[Paramet
 def on_day(day: int, days: int = 4) -> pytest.MarkDecorator:
     """The mark of heavy tests that take long together: in so many days they are tried on one, and in the soak."""
     return pytest.mark.heavy if int(os.environ["RANKUP_SHARE"]) % days == day else pytest.mark.soak
+
+
+def every_other_day(name: str) -> bool:
+    """Whether it is a day of what has this name: half of all names have one day, the others the next."""
+    return verdicts.share(name, 2) == int(os.environ["RANKUP_SHARE"]) % 2 + 1
 
 
 def by_day(cases: Mapping[str, Any] | Iterable[Any], days: int = 4) -> list[ParameterSet]:

@@ -91,9 +91,7 @@ def done_here(arguments: Sequence[str], warm: Warm | None = None) -> int:
     """The exit status of a command that this process does, with a host that is warm, or with one of its own: that
     imports torch while we import the rest."""
     if arguments[:1] == ["grade"]:
-        gc.set_threshold(
-            GARBAGE
-        )  # which `grading` wants for as long as it takes, too: then nothing looks right after it
+        gc.set_threshold(GARBAGE)  # as `grading` has it for as long as it takes: then nothing looks right after it
     if warm is None and worthwhile(arguments):
         from grader.ranks import WORKER
         from grader.sandbox.warm import Warm

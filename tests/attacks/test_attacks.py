@@ -19,6 +19,7 @@ import readable
 from _pytest.mark import ParameterSet
 from conftest import Arena
 from corpus import FAMILIES, HERE, Attack, attacks, read
+from often import every_other_day
 from watch import REPOSITORY, Guard, Hung, Watch
 
 from grader.authoring import verdicts, wrong
@@ -93,7 +94,7 @@ def tried() -> Iterator[ParameterSet]:
     for each in ATTACKS:
         seen[each.family] += 1
         dear = each.heavy or each.family == "bombs" or seen[each.family] > OF_EACH_FAMILY
-        other_day = verdicts.share(each.family, 2) == today % 2 + 1
+        other_day = every_other_day(each.family)
         daily = not dear or verdicts.share(each.name, verdicts.SHARES) == today
         mark = pytest.mark.heavy if daily else pytest.mark.soak
         yield pytest.param(each, id=each.name, marks=[mark] * (dear or other_day))

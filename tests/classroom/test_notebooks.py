@@ -19,8 +19,8 @@ def cells(path: Path) -> list[Any]:
 
 def test_exercises_are_what_solutions_generate(released: Path) -> None:
     fresh = (released / "release" / ASSIGNMENT / f"{NOTEBOOK}.ipynb").read_text()
-    released = (ROOT / "exercises" / ASSIGNMENT / f"{NOTEBOOK}.ipynb").read_text()
-    assert fresh == released, "exercises/ is out of date: run `make release` and commit it"
+    committed = (ROOT / "exercises" / ASSIGNMENT / f"{NOTEBOOK}.ipynb").read_text()
+    assert fresh == committed, "exercises/ is out of date: run `make release` and commit it"
 
 
 # learner, points, kind of the first loss

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from _pytest.mark import ParameterSet
+from often import every_other_day
 
 from grader import submission
 from grader.authoring import verdicts
@@ -27,8 +28,8 @@ def references() -> Iterator[ParameterSet]:
     other day, and of dear ones those of today."""
     for path in sorted(Path(__file__).parents[2].glob("solutions/*/*.ipynb")):
         cost, today = find(path.stem).cost, verdicts.share(path.stem, verdicts.SHARES) == TODAY
-        this_day = cost == "seconds" and verdicts.share(path.stem, 2) == TODAY % 2 + 1
-        daily = pytest.mark.heavy if today or this_day or cost == "second" else pytest.mark.soak
+        often = cost == "second" or (cost == "seconds" and every_other_day(path.stem))
+        daily = pytest.mark.heavy if today or often else pytest.mark.soak
         yield pytest.param(path, id=path.stem, marks=[] if today and cost == "second" else daily)
 
 

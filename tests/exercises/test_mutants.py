@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from _pytest.mark import ParameterSet
 from matrix import PROPERTY, Row
+from often import every_other_day
 
 from grader.authoring import verdicts, wrong
 from grader.authoring.wrong import REFERENCE, Wrong
@@ -43,11 +44,6 @@ def today(name: str, submission: str) -> bool:
     return verdicts.share(f"{name}/{submission}", verdicts.SHARES) == TODAY
 
 
-def this_day(name: str) -> bool:
-    """Whether it is a day of this exercise: every other one is."""
-    return verdicts.share(name, 2) == TODAY % 2 + 1
-
-
 def told(verdict: Verdict) -> str:
     """Every check and what it says, for the message of a failing test."""
     lines = [f"{verdict.exercise}, seed {verdict.seed}, RANKUP_SHARE={TODAY}: {verdict.points:g} points"]
@@ -64,7 +60,7 @@ def tried_wrong() -> Iterator[ParameterSet]:
     for name in names():
         cost = find(name).cost
         dear = cost not in CHEAP
-        other_day = cost == "seconds" and not this_day(name)
+        other_day = cost == "seconds" and not every_other_day(name)
         seen: set[str] = set()
         for each in sorted(wrong.wrongs(name), key=lambda each: (each.heavy, not each.only, each.name)):
             which = each.check if cost == "second" else ""
@@ -98,7 +94,9 @@ def tried_right() -> Iterator[ParameterSet]:
     and the references of the day where it costs some."""
     for name, each in REFERENCES + RIGHT:
         cost, first = find(name).cost, f"right/{wrong.right(name)[0].stem}"
-        daily = today(name, each) or (each == REFERENCE and (cost in CHEAP or (cost != "minute" and this_day(name))))
+        daily = today(name, each) or (
+            each == REFERENCE and (cost in CHEAP or (cost != "minute" and every_other_day(name)))
+        )
         always = cost == "second" and each in (REFERENCE, first)
         always |= cost == "seconds" and each == REFERENCE and today(name, each)
         marks = [] if always else [pytest.mark.heavy if daily else pytest.mark.soak]

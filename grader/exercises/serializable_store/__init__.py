@@ -6,11 +6,12 @@ Papadimitriou 1979, "The serializability of concurrent database updates"; Bernst
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
+from functools import partial
 from random import Random
-from typing import TypeVar
 
 from grader.exercise import Check, Exercise
+from grader.exercises.common import nodes
 from grader.exercises.common.nodes import effects_of, held, names
 from grader.exercises.serializable_store import doubt as doubt
 from grader.exercises.serializable_store import fates as fates
@@ -35,20 +36,7 @@ DIVES = (40, 40)  # random walks, of so many steps
 MOST_POINTS = 14  # of one node, after which it crashes
 MOST_MESSAGES = 14  # each of which is lost, late or doubled
 
-T = TypeVar("T")
-
-
-def each(
-    label: str, make: Callable[[Random, T, int], Plan], shapes: Sequence[T]
-) -> Callable[[NodeBench], Iterator[Plan]]:
-    """A run of each of these shapes, in every grading the same but for the names of keys: no verdict is luck."""
-
-    def drawn(bench: NodeBench) -> Iterator[Plan]:
-        rng = Random(label)
-        for shape, seed in zip(shapes, bench.seeds(label, len(shapes)), strict=True):
-            yield make(rng, shape, seed)
-
-    return drawn
+each = partial(nodes.each, fixed=True)  # no verdict is luck: only names of keys differ from grading to grading
 
 
 def _answers(bench: NodeBench) -> Story:
