@@ -100,8 +100,10 @@ class Logs(Staged):
     def _why_silent(self, one: Asked) -> str:
         """What the messages show of a request without an answer."""
         between = [m for m in self.sim.story.sent if m.src in self.names and m.dst in self.names and m.sent >= one.sent]
-        holding = [m for m in between if carries(m, str(one.ask.body.get("msg") or "")) and m.src == one.ask.node]
-        if one.ask.body["type"] == "send" and len(holding) == 1 and holding[0].fate in ("lost", "dropped"):
+        message = one.ask.body.get("msg")
+        text = message if isinstance(message, str) else ""  # of others it is not known which messages hold them
+        holding = [m for m in between if text and carries(m, text) and m.src == one.ask.node]
+        if len(holding) == 1 and holding[0].fate in ("lost", "dropped"):
             return (
                 f" The message of {one.ask.node} to {holding[0].dst} that held it was lost, and {one.ask.node} did not "
                 "send it again. Clients do not retry, so a node must go on with a request until it is done."
