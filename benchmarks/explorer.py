@@ -25,11 +25,12 @@ from grader.authoring import wrong
 from grader.nodes.boxed import Code
 from grader.nodes.boxes import world
 from grader.nodes.clients import Ask
-from grader.nodes.explorer import Explorer, Model
+from grader.nodes.explorer import Explorer
 from grader.nodes.fingerprint import fingerprint
 from grader.nodes.life import Birth, Life
 from grader.nodes.sim import Member
 from grader.nodes.space import Space
+from grader.nodes.states import Model
 from grader.ranks.engines import Engines
 
 EXPLORING = {"two_phase_commit": ("atomic",), "quorum_store": ("explored",), "raft": ("votes",)}

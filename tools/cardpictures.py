@@ -17,8 +17,8 @@ from courselib.jobs import job
 from courselib.stores import Store
 from courselib.timeline import timeline
 from grader import catalog
-from grader.nodes.explorer import View
 from grader.nodes.network import Network
+from grader.nodes.states import View
 from grader.ranks import faults, network
 from grader.ranks.engines import Engines
 from grader.ranks.network import ROUNDS

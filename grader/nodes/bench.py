@@ -15,11 +15,12 @@ from grader.lost import Lost, Unable
 from grader.nodes.actors import Turn
 from grader.nodes.boxed import Code
 from grader.nodes.boxes import Boxes, World
-from grader.nodes.explorer import Action, Explorer, Found, Model, Property
+from grader.nodes.explorer import Explorer, Found
 from grader.nodes.life import Step
 from grader.nodes.locals import Locals
 from grader.nodes.plan import MOST_TRIES, Plan, Played, Prepare, minimise, play
 from grader.nodes.shown import story
+from grader.nodes.states import Action, Model, Property
 from grader.sandbox.warm import Warm
 from grader.submission import Source, Submission
 from grader.trace.story import Story

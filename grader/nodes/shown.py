@@ -7,8 +7,9 @@ from collections import defaultdict, deque
 from collections.abc import Sequence
 from typing import Any
 
-from grader.nodes.explorer import Action, Explorer, State
+from grader.nodes.explorer import Explorer
 from grader.nodes.locals import Move
+from grader.nodes.states import Action, State
 from grader.trace.story import Happened, Sent, Story
 
 

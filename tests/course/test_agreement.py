@@ -8,9 +8,9 @@ import pytest
 
 from courselib import commit, election, paxos
 from courselib.cluster import cluster, crash, explore, partition
-from grader.nodes.explorer import View
 from grader.nodes.network import Network
 from grader.nodes.plan import Mishap
+from grader.nodes.states import View
 
 EVEN = Network(0.02, 0.02)
 BEGIN = {"client": [("coord", {"type": "begin"})]}

@@ -8,8 +8,8 @@ import pytest
 
 from courselib.histories import contradiction, history, seen
 from courselib.judged import judged
-from grader.nodes.explorer import View
 from grader.nodes.histories.history import NEVER
+from grader.nodes.states import View
 
 OLDER = ("A write 1 0-10", "B read 1 2-4", "C read - 5-7")
 

@@ -7,7 +7,7 @@ import pytest
 from grader.authoring import wrong
 from grader.exercises.quorum_store import judging, plans
 from grader.grading import grade, only
-from grader.nodes.explorer import View
+from grader.nodes.states import View
 from grader.ranks.engines import Engines
 from grader.registry import find
 from grader.trace.story import Sent

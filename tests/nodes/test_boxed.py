@@ -16,9 +16,9 @@ from grader.nodes.bench import NodeBench
 from grader.nodes.boxed import Boxed, Code
 from grader.nodes.boxes import Boxes, World, world
 from grader.nodes.clients import Ask, Client
-from grader.nodes.explorer import Model
 from grader.nodes.plan import Plan, play
 from grader.nodes.sim import Simulation, cluster
+from grader.nodes.states import Model
 from grader.ranks.engines import Engines
 from grader.sandbox import client
 from grader.sandbox.warm import Box

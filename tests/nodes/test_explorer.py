@@ -10,9 +10,10 @@ import pytest
 from grader.nodes import Node
 from grader.nodes.actors import Diverged, Local
 from grader.nodes.clients import Ask
-from grader.nodes.explorer import Explorer, Model, View
+from grader.nodes.explorer import Explorer
 from grader.nodes.shown import story
 from grader.nodes.sim import Member, cluster
+from grader.nodes.states import Model, View
 from tests.nodes.clusters import Vote
 
 ACTORS = {"Vote": Vote}

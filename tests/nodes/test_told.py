@@ -12,10 +12,11 @@ from grader.nodes import told
 from grader.nodes.actors import Branch, Local
 from grader.nodes.boxed import Allowance
 from grader.nodes.clients import Ask
-from grader.nodes.explorer import Explorer, Model
+from grader.nodes.explorer import Explorer
 from grader.nodes.life import Birth
 from grader.nodes.node import Node
 from grader.nodes.sim import cluster
+from grader.nodes.states import Model
 from grader.sandbox.client import NONSENSE, Moment
 
 

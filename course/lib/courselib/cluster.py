@@ -19,13 +19,14 @@ from courselib.svg import Drawn, Plot
 from courselib.table import Table, table
 from grader.nodes.actors import Local
 from grader.nodes.clients import Ask
-from grader.nodes.explorer import Explorer, Model, View
+from grader.nodes.explorer import Explorer
 from grader.nodes.locals import Locals
 from grader.nodes.network import Network
 from grader.nodes.node import Node
 from grader.nodes.plan import Mishap, Plan, Played, play
 from grader.nodes.shown import story
 from grader.nodes.sim import Member, Simulation, messages_between
+from grader.nodes.states import Model, View
 from grader.trace import storyboard
 from grader.trace.story import Story
 

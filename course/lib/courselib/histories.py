@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from courselib.judged import Judged, judged
-from grader.nodes.explorer import View
 from grader.nodes.histories.history import Operation, pair
+from grader.nodes.states import View
 
 _LINE = re.compile(r"(\w+) (read|write) (?:(\w+)=)?(\S+) ([\d.]+)-([\d.]*)")
 

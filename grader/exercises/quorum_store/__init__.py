@@ -17,7 +17,7 @@ from grader.exercises.quorum_store import judging as judging
 from grader.exercises.quorum_store import plans as plans
 from grader.exercises.quorum_store.judging import View
 from grader.lost import Lost
-from grader.nodes import explorer, runs
+from grader.nodes import runs, states
 from grader.nodes.bench import NodeBench
 from grader.nodes.clients import Asked
 from grader.nodes.histories.models import freeze
@@ -126,7 +126,7 @@ def _explored(bench: NodeBench) -> Story:
     first: Story | None = None
     for model in plans.models(bench.rng("explored")):
 
-        def judge(view: explorer.View, model: explorer.Model = model) -> Diagnosis | None:
+        def judge(view: states.View, model: states.Model = model) -> Diagnosis | None:
             found = judging.explored(view, model.asks)
             return None if found is None else bench.found("not_linearizable", found.reason or "")
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from grader.nodes import explorer
+from grader.nodes import states
 from grader.nodes.clients import DEFINITE, Ask, Asked
 from grader.nodes.histories.checker import Checked, linearizable
 from grader.nodes.histories.history import Operation, pair
@@ -49,7 +49,7 @@ def checked(story: Story) -> Checked | None:
     return None if found.valid is True else found
 
 
-def explored(view: explorer.View, asks: Mapping[str, Sequence[Ask]]) -> Checked | None:
+def explored(view: states.View, asks: Mapping[str, Sequence[Ask]]) -> Checked | None:
     """The same of a history that the explorer came to."""
     events = []
     for at, (client, number, answer) in enumerate(view.history):

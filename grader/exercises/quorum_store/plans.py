@@ -9,10 +9,10 @@ from typing import Any
 
 from grader.exercises.common.nodes import names
 from grader.nodes.clients import Ask
-from grader.nodes.explorer import Model
 from grader.nodes.network import Network
 from grader.nodes.plan import Mishap, Plan, random_mishaps
 from grader.nodes.sim import Member, cluster
+from grader.nodes.states import Model
 
 Quorums = tuple[int, int]  # write_quorum, read_quorum
 

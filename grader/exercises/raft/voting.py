@@ -13,9 +13,9 @@ from grader.exercises.raft.judging import led_twice
 from grader.exercises.raft.scene import Scene
 from grader.lost import Lost
 from grader.nodes.bench import NodeBench
-from grader.nodes.explorer import Model, View
 from grader.nodes.locals import Locals
 from grader.nodes.sim import cluster
+from grader.nodes.states import Model, View
 from grader.trace.story import Sent, Story
 from grader.verdict import Diagnosis
 

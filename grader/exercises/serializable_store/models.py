@@ -14,8 +14,8 @@ from grader.exercises.serializable_store.plans import Drawn, ask, read
 from grader.lost import Lost
 from grader.nodes.bench import NodeBench
 from grader.nodes.clients import Ask
-from grader.nodes.explorer import Model, View
 from grader.nodes.sim import Member
+from grader.nodes.states import Model, View
 from grader.trace.story import Story
 from grader.verdict import Diagnosis
 

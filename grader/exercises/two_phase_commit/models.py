@@ -12,9 +12,9 @@ from grader.exercises.two_phase_commit.history import COORDINATOR, OUTCOMES
 from grader.lost import Lost
 from grader.nodes.bench import NodeBench
 from grader.nodes.clients import Ask
-from grader.nodes.explorer import Model, View
 from grader.nodes.locals import Locals
 from grader.nodes.sim import Member
+from grader.nodes.states import Model, View
 from grader.trace.story import Story
 from grader.verdict import Diagnosis
 
