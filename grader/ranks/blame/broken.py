@@ -57,7 +57,7 @@ def raised(rank: int, error: Raised, world: int, source: Source, others: int) ->
             "tensors whose elements do. Pass x.contiguous(), a copy in which they do, and copy what you receive back."
         )
     text = f"{who} raised {error.type}{text}{place}{also}.{reason}"
-    return source.found(kind, text, rank, error.line, RETURNS, error.type)
+    return source.found(kind, text, rank, error.line, RETURNS if world > 1 else "the function returns", error.type)
 
 
 def _first_line(text: str) -> str:
