@@ -56,8 +56,8 @@ def counted(number: int, what: str, many: str = "") -> str:
 
 
 def in_bytes(size: int) -> str:
-    """A size that matters to the byte, as it is: "1 byte", "26112 bytes"."""
-    return "1 byte" if size == 1 else f"{size} bytes"
+    """A size that matters to the byte, as it is: "1 byte", "26,112 bytes"."""
+    return "1 byte" if size == 1 else f"{size:,} bytes"
 
 
 def size(count: float) -> str:

@@ -30,7 +30,7 @@ from grader import says
         (says.counted(0, "rank"), "0 ranks"),
         (says.counted(2000, "entry", "entries"), "2,000 entries"),
         (says.in_bytes(1), "1 byte"),
-        (says.in_bytes(26112), "26112 bytes"),
+        (says.in_bytes(26112), "26,112 bytes"),
         (says.size(8), "8 B"),
         (says.size(1536), "1.5 KiB"),
         (says.size(200 * 2**20), "200 MiB"),

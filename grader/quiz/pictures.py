@@ -23,5 +23,5 @@ def fault(path: Path) -> str | None:
     if "viewBox" not in root.attrib and not {"width", "height"} <= root.attrib.keys():
         return "has neither a viewBox nor a width and a height"
     if len(data) > LARGEST:
-        return f"has {len(data)} bytes; at most {LARGEST} are allowed"
+        return f"has {len(data):,} bytes; at most {LARGEST:,} are allowed"
     return None

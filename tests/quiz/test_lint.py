@@ -53,7 +53,7 @@ CASES = {
     ),
     "a picture that is too large": (
         {"06.md": deck(*GOOD, picture()), "pictures/p.svg": SVG + " " * 40_000},
-        ["bytes; at most 40000"],
+        ["bytes; at most 40,000"],
     ),
     "an unknown topic": ({"06.md": deck(*GOOD, card("d", "star", "mid"))}, ["06.md:40: card 'd' is about 'star'"]),
     "a level not asked for": (

@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 from markupsafe import Markup
 
 from grader.classroom.pages.words import clean
+from grader.says import in_bytes
 from grader.trace import dark, moments
 
 _SVG = "{http://www.w3.org/2000/svg}"
@@ -39,16 +40,12 @@ class Talk:
         told = []
         if self.sent:
             count, sizes = self.sent.total(), sorted(self.sent)
-            size = _bytes(sizes[0]) if len(sizes) == 1 else f"{sizes[0]} to {_bytes(sizes[-1])}"
+            size = in_bytes(sizes[0]) if len(sizes) == 1 else f"{sizes[0]:,} to {in_bytes(sizes[-1])}"
             told.append(f"sends {count} message{'s' * (count > 1)} of {size}")
         if self.received:
             told.append(f"receives {self.received} message{'s' * (self.received > 1)}")
         told += [f"calls {name}" for name in sorted(self.joined)]
         return ", ".join(told)
-
-
-def _bytes(size: int) -> str:
-    return "1 byte" if size == 1 else f"{size} bytes"
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,11 @@ import signal
 from collections.abc import Mapping, Sequence
 
 from grader.ranks.blame.limits import REASONS
-from grader.ranks.blame.source import Source, in_bytes
+from grader.ranks.blame.source import Source
 from grader.ranks.program import Ending
 from grader.sandbox import endings
 from grader.sandbox.endings import Raised
+from grader.says import in_bytes
 from grader.trace.events import Trace, match
 from grader.verdict import Diagnosis, Kind
 

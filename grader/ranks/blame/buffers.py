@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from grader.ranks.blame.source import Source, in_bytes
+from grader.ranks.blame.source import Source
+from grader.says import in_bytes
 from grader.trace.events import SEND, Trace
 from grader.verdict import Diagnosis, Kind
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from grader.ranks.blame.source import Source, in_bytes
+from grader.ranks.blame.source import Source
+from grader.says import in_bytes
 from grader.trace.events import Operation, Trace
 from grader.verdict import Diagnosis
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from grader.ranks.blame.source import Source, in_bytes
-from grader.says import names
+from grader.ranks.blame.source import Source
+from grader.says import in_bytes, names
 from grader.trace.events import RECV_ANY, SEND, Operation, Trace, match
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from grader.says import in_bytes
 from grader.submission import Source
 from grader.trace.events import RECV_ANY, SEND, Operation
 
-__all__ = ["Source", "in_bytes", "waits"]
+__all__ = ["Source", "waits"]
 
 
 def waits(op: Operation, source: Source) -> str:
@@ -18,8 +19,3 @@ def waits(op: Operation, source: Source) -> str:
     if op.kind == SEND:
         return f"rank {op.rank} waits to send {in_bytes(op.size)} to rank {op.peer}{place}"
     return f"rank {op.rank} waits to receive {in_bytes(op.size)} from rank {op.peer}{place}"
-
-
-def in_bytes(size: int) -> str:
-    """ "1 byte", "32 bytes"."""
-    return "1 byte" if size == 1 else f"{size} bytes"

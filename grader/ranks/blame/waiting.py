@@ -6,7 +6,8 @@ from collections.abc import Collection, Mapping
 
 from grader.ranks.blame.collectives import disagree
 from grader.ranks.blame.odd import odd_one
-from grader.ranks.blame.source import Source, in_bytes, waits
+from grader.ranks.blame.source import Source, waits
+from grader.says import in_bytes
 from grader.trace.events import GROUP_BITS, RECV_ANY, SEND, Operation, Trace, match
 from grader.verdict import Diagnosis
 
