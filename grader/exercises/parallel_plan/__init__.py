@@ -213,7 +213,9 @@ def _why(bench: RankBench, wrong: list[Answer]) -> str:
     if len(narrow) < 2:
         return "".join(costs.NARROW[mistake] for mistake in narrow)
     several = [costs.NARROW[mistake].partition(".")[0].removeprefix("This is ") for mistake in narrow]
-    return f"This is {says.listed(several)}. Check which other plans your search leaves out."
+    return (
+        f"This is {says.listed(several)}. Check whether your search tries others, and what they cost by your formulas."
+    )
 
 
 def _explains(mistake: str, answers: list[Answer]) -> bool:
