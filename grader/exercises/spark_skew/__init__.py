@@ -73,6 +73,9 @@ def _rows_wrong(bench: SparkBench, label: str) -> Judge:
 def _reason(given: Given, row: cases.Values, got: int, right: int) -> str:
     if got and got < right:
         return "Keep two rows for an event that comes twice."
+    _, user, _, _, name, country, country_name = row
+    if not right and ((user is None and name is not None) or (country is None and country_name is not None)):
+        return "A key that is null joins with nothing, not even with another null."
     if row[1] is not None and row[1] == given.hot:
         return (
             "This row belongs to the user with half of all events. If you salt, give each of that user's events exactly one "
