@@ -190,8 +190,8 @@ def _kept(bench: SparkBench) -> Judge:
 
 def _words(bench: SparkBench) -> Chart:
     rng = bench.rng("few words")
-    ties = "b a c\nc b a\n\n   \nd  d\n"
-    few = given.words(rng, 30, 12)
+    ties = "b a c\nc b a\n\n   \nd  d\nB\tB\n"
+    few = given.words(rng, 30, 12) + "it's it's\tx-ray x-ray x-ray naïve naïve\tnaïve naïve 42 42\n"
     for label, text, top in (
         ("word_count of few lines with ties", ties, 3),
         ("word_count with a top beyond all words", few, 100),
