@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from statistics import median
 
-from grader import tally
+from grader import says, tally
 from grader.exercise import Check, Exercise
 from grader.exercises.common import spark_tables as tables
 from grader.exercises.common.spark_tables import Judge
@@ -61,8 +61,9 @@ def _rows_wrong(bench: SparkBench, label: str) -> Judge:
             if rows:
                 row = min(rows, key=repr)
                 message = (
-                    f"{label}: {rows.total():,} rows are {what}. The row ({cases.told(row)}) comes {got[row]} times instead of "
-                    f"{right[row]} times. {_reason(given, row, got[row], right[row])}"
+                    f"{label}: {says.counted(rows.total(), 'row')} {'is' if rows.total() == 1 else 'are'} {what}. The row "
+                    f"({cases.told(row)}) comes {says.counted(got[row], 'time')} instead of "
+                    f"{says.counted(right[row], 'time')}. {_reason(given, row, got[row], right[row])}"
                 )
                 return bench.found("wrong_result", message, expected, found)
         return None
