@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import random
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -78,6 +78,7 @@ class Ran:
     end: float | None = None
     became: str = "queued"  # running, done, failed, died
     returned: int = 0
+    raised: str = ""
 
 
 @dataclass
@@ -195,8 +196,7 @@ class Cluster:
 
     def _submit(self, function: str, line: Any, blob: bytes) -> None:
         if len(self.tasks) >= MOST_TASKS:
-            text = f"run() submitted more than {MOST_TASKS:,} tasks. Submit fewer tasks with more work each."
-            raise self._lost("timeout", text)
+            raise self._lost("timeout", f"run() submitted more than {MOST_TASKS:,} tasks. {self._repeated()}")
         if sum(task.given for task in self.tasks) + len(blob) > MOST_BYTES:
             text = f"The arguments of all tasks take more than {MOST_BYTES // MIB} MiB. Pass less to each task."
             raise self._lost("too_many_bytes", text)
@@ -272,8 +272,8 @@ class Cluster:
         self._idle.append(worker)
         if message.header.get("event") == "failed":
             task.became = "failed"
-            what = f"{str(message.header['type'])[:MOST_NAME]}: {str(message.header['text'])[:500]}"
-            return {"kind": "failed", "task": task.number, "value": what}, b""
+            task.raised = f"{str(message.header['type'])[:MOST_NAME]}: {str(message.header['text'])[:500]}"
+            return {"kind": "failed", "task": task.number, "value": task.raised}, b""
         if message.header.get("event") != "done" or not message.blob:
             raise ValueError
         task.became, task.returned = "done", len(message.blob)
@@ -342,6 +342,21 @@ class Cluster:
     def _lost(self, kind: Kind, text: str, line: int | None = None, expected: str = "", got: str = "") -> Lost:
         return Lost.because(kind, text, file=self.file, line=line, expected=expected, got=got)
 
+    def _repeated(self) -> str:
+        """Whether most tasks are the same one, and how it ended."""
+        what, times = Counter(self._calls).most_common(1)[0]
+        same = [self.tasks[number] for number, each in enumerate(self._calls) if each == what]
+        failed, done = ([task for task in same if task.became == became] for became in ("failed", "done"))
+        if times <= len(self.tasks) // 2 or not (failed or done):
+            return "Submit fewer tasks with more work each."
+        said = f"{times:,} of them are the same call of {what[0]}"
+        if failed:
+            return (
+                f"{said}, which failed {len(failed):,} times. The last time it raised {failed[-1].raised[:200]}. Fix "
+                "this error. Submit a task again when its worker died, not when it failed."
+            )
+        return f'{said}, which came back with "done" {len(done):,} times. Do not submit again what has come back.'
+
     def _stuck(self, line: int | None) -> Lost:
         where = self.source.quote(line)
         if not self._alive:
@@ -350,7 +365,10 @@ class Cluster:
         done = {self._calls[task.number] for task in self.tasks if task.became == "done"}
         still = [self.tasks[number] for number in sorted(self._still)]
         standing = [task for task in still if self._calls[task.number] not in done]
-        lost = [task for task in self.tasks if task.became == "died" and self._calls[task.number] not in done]
+        lost, failed = (
+            [task for task in self.tasks if task.became == became and self._calls[task.number] not in done]
+            for became in ("died", "failed")
+        )
         if still:
             task, advice = still[0], "The same task was done elsewhere, so return without waiting for this one."
             if standing:
@@ -370,6 +388,12 @@ class Cluster:
             text = (
                 f"run() waits forever{where}: nothing is queued or running. Task {task.number} ({task.function}) was "
                 f"lost when {name_of(task.worker or 0)} was killed at {task.end or 0:.1f} s. Submit a lost task again."
+            )
+        elif failed:
+            task = failed[-1]
+            text = (
+                f"run() waits forever{where}: nothing is queued or running. Task {task.number} ({task.function}) "
+                f'raised {task.raised[:200]}. Fix this error, and do not wait for a task after its "failed" event.'
             )
         else:
             text = f"run() waits forever{where}: nothing is queued or running. Stop waiting once every task is done."

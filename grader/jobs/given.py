@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 
@@ -14,6 +14,11 @@ def named(name: str) -> Any:
 def words(split: str) -> Iterable[tuple[str, int]]:
     """(word, 1) for each word of a text."""
     return [(word, 1) for word in split.split()]
+
+
+def changes(rows: Sequence[Sequence[Any]]) -> Iterator[tuple[str, int]]:
+    """(place, change) for each row, one after another: no list, and to be gone through once."""
+    return ((place, change) for place, change in rows)
 
 
 def total(key: str, values: Sequence[int]) -> int:

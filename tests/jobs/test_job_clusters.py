@@ -188,6 +188,9 @@ ENDS = {
     "a lambda": ("workers.submit(lambda: 1)", "crash", "top-level function"),
     "arguments that cannot be sent": ("workers.submit(same, (n for n in ()))", "crash", "cannot pickle"),
     "nothing to wait for": ("workers.wait_any()", "deadlock", "nothing is queued or running"),
+    "a task that failed": (
+        "workers.submit(same)\nworkers.wait_any()\nworkers.wait_any()", "deadlock", "Task 0 (same) raised TypeError",
+    ),
     "no end of short waits": ("while True: workers.wait_any(0)", "deadlock", "waits forever"),
     "no end of short waits for a task": (
         "workers.submit(same, 1)\nwhile not workers.wait_any(0): pass", "deadlock", "a longer timeout",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import astuple, dataclass, fields
+from dataclasses import astuple, dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,8 @@ EXACT_FIT = 1e-7
 AS_MEASURED = 0.01
 STANDARD_ERRORS = 4.0  # from the truth, for a fit of noisy points; least squares itself is within LEAST_SQUARES of them
 LEAST_SQUARES = 1.5
-BELOW = "a line that begins below zero"
+BELOW, FALLING = "a line that begins below zero", "a line that falls"
+OUTLIER = "six measurements, one of them far off"
 
 
 @dataclass(frozen=True)
@@ -54,10 +55,12 @@ class Line:
 
 def cases(draw: Draw) -> Iterator[Case]:
     """Every case of every check; all of them are called in one world of one rank."""
-    for label in ("largest first", "shuffled", "with an empty message", "each size three times", "two points", BELOW):
+    usual = ("largest first", "shuffled", "with an empty message", "each size three times", "two points")
+    for label in (*usual, BELOW, FALLING):
         yield _fit(draw, label)
     for number in range(10):
         yield _noisy_fit(draw, number)
+    yield _outlier(draw)
     for number in range(6):
         alpha, beta, size = _link(draw.generator(f"send {number}"))
         yield _case("send", "send_time", (size, alpha, beta), "send")
@@ -113,9 +116,31 @@ def _fit(draw: Draw, label: str) -> Case:
         generator.shuffle(sizes)
     if label == BELOW:  # as noise may have it
         alpha, sizes = -alpha, [size + int(2 * alpha / beta) for size in sizes]
+    if label == FALLING:  # the same; no message takes less than no time
+        alpha, beta = alpha + _three_digits(2 * max(sizes) * beta), -beta
     seconds = [alpha + size * beta for size in sizes]
-    line = Line(alpha, beta, (EXACT_FIT * abs(alpha), EXACT_FIT * beta))
-    return Case("fit", label, ((sizes, seconds),), "fit_alpha_beta", expected=line)
+    return _exact("fit", label, sizes, seconds, alpha, beta)
+
+
+def _outlier(draw: Draw) -> Case:
+    """Points of a line but for one, which took three times as long: the weight that a fit gives it decides."""
+    generator = draw.generator("outlier")
+    alpha, beta, _ = _link(generator)
+    sizes = [int(alpha / beta * part) for part in (0.5, 1, 2, 3, 5, 8)]
+    generator.shuffle(sizes)
+    off = sorted(sizes)[int(generator.integers(1, 4))]
+    seconds = [(alpha + size * beta) * (3 if size == off else 1) for size in sizes]
+    mean, second = sum(sizes) / len(sizes), sum(seconds) / len(seconds)
+    slope = sum((x - mean) * (y - second) for x, y in zip(sizes, seconds, strict=True))
+    slope /= sum((x - mean) ** 2 for x in sizes)
+    return _exact("noisy_fit", OUTLIER, sizes, seconds, second - slope * mean, slope)
+
+
+def _exact(group: str, label: str, sizes: list[int], seconds: list[float], alpha: float, beta: float) -> Case:
+    """A fit with one right answer; what floats may lose is in proportion to the longest time."""
+    within = EXACT_FIT * max(abs(alpha), max(seconds) / 100), EXACT_FIT * abs(beta)
+    line = Line(alpha, beta, within)
+    return Case(group, label, ((sizes, seconds),), "fit_alpha_beta", expected=line)
 
 
 def _noisy_fit(draw: Draw, number: int) -> Case:
@@ -153,7 +178,7 @@ def _measured() -> Iterator[Case]:
 
 def _jobs(draw: Draw) -> Iterator[Case]:
     """For each wrong way to choose n a job for which it chooses wrongly; two where several n are equally fast,
-    and one with a batch that leaves two samples to one of 2000 ranks."""
+    one with a batch that leaves two samples to one of 2000 ranks, and one whose steps take microseconds."""
     chosen = []
     for number, (choice, _) in enumerate(costs.CHOICES):
         generator = draw.generator(f"job {number}")
@@ -167,6 +192,7 @@ def _jobs(draw: Draw) -> Iterator[Case]:
     for most in (batch + 10, batch - 1):  # all with one sample a rank, and all with two, are equally fast
         chosen.append(Job(1000, per_sample, 10**6, 0.0, 0.0, most, batch))
     chosen.append(Job(10**6, per_sample, 10**6, 0.0, 0.0, 2100, 2001))
+    chosen.append(_fast_job(draw.generator("microseconds")))
     for job in chosen:
         label = plain.call("best_world_size", astuple(job), [field.name for field in fields(job)])
         yield Case("best_world_size", label, (astuple(job),), "best_world_size", expected=job)
@@ -183,6 +209,16 @@ def _job(generator: np.random.Generator) -> Job:
     return Job(
         samples, per_sample, size, _three_digits(alpha), _three_digits(beta), int(generator.integers(4, 65)), batch
     )
+
+
+def _fast_job(generator: np.random.Generator) -> Job:
+    """A job of whose steps several are equally long in whole microseconds, the best one among them."""
+    while True:
+        job = _job(generator)
+        per_sample, alpha, beta = (_three_digits(1e-4 * time) for time in (job.seconds_per_sample, job.alpha, job.beta))
+        job = replace(job, seconds_per_sample=per_sample, alpha=alpha, beta=beta)
+        if _clear(job) and costs.ROUNDED[0](job) != job.best():
+            return job
 
 
 def _clear(job: Job) -> bool:
@@ -254,11 +290,13 @@ def _wrong_fit(bench: RankBench, case: Case, got: tuple[float, float]) -> Lost:
     line: Line = case.expected
     alpha, beta = plain.apart(got[0], line.alpha), plain.apart(got[1], line.beta)
     found, right = (f"alpha = {a}, beta = {b}" for a, b in zip(alpha, beta, strict=True))
-    whose, on = ("best line", "that line") if case.label == BELOW else ("link", "the link's line")
+    whose, on = ("best line", "that line") if case.label in (BELOW, FALLING, OUTLIER) else ("link", "the link's line")
     said = (
         f"`{plain.call(case.function, case.arguments[0])}` ({case.label}) returned {found}, but the {whose} has {right}"
     )
-    if line.noise:
+    if case.label == OUTLIER:
+        said += ". One measurement took three times as long as the line through the others says"
+    elif line.noise:
         within = f"alpha +- {line.within[0]:.2g} and beta +- {line.within[1]:.2g}"
         said += f". An error of {within} is allowed, and least squares over all points stays well within that"
     else:
@@ -276,6 +314,8 @@ def _fit_habit(case: Case, got: tuple[float, float]) -> str:
         return "Slope and intercept are exchanged. alpha is the intercept, in seconds: return it first."
     if got[0] == 0 and abs(beta - 1) < near and line.alpha < 0:
         return "The slope is right, but alpha is cut off at 0. Return the intercept of the best line as it is."
+    if got[1] == 0 and line.beta < 0:
+        return "This beta is cut off at 0. Return the slope of the best line as it is, also where it is negative."
     if got[0] == 0:
         return "This line goes through the origin. Fit an intercept, too: the intercept is the latency."
     if math.isclose(got[0], min(seconds)) and abs(alpha - 1) >= near:
@@ -292,6 +332,8 @@ def _fit_habit(case: Case, got: tuple[float, float]) -> str:
         return "This is nearly right. Compute in float64, not in float32, and do not round."
     if abs(beta - 1) < near and got[0] == round(got[0], 6):
         return "This alpha is a whole number of microseconds. Do not round."
+    if case.label == OUTLIER:
+        return "Least squares gives every point the same weight, also this one."
     if line.noise:
         return "Use every point with the same weight, also where a size was measured several times."
     return "Minimize the sum of (alpha + beta size - seconds)^2 over all points. The sizes may come in any order."
@@ -303,7 +345,7 @@ def _best(bench: RankBench) -> Outcome:
     for case, got in results:
         best = case.expected.best()
         if got != best:
-            ways = (*costs.CHOICES, costs.INDEX)
+            ways = (*costs.CHOICES, costs.INDEX, costs.ROUNDED)
             why = next((why for way, why in ways if all(way(other.expected) == n for other, n in results)), "")
             said = f"`{case.label}` returned {got:g}, but the best n is {best}. {_against(case.expected, got)} {why}"
             raise bench.lost(case, "wrong_result", said.strip(), None, f"{best}", f"{got:g}")

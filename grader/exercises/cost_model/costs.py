@@ -195,6 +195,10 @@ CHOICES: tuple[tuple[Callable[[Job], int], str], ...] = (
      "The step time stops falling at your n, but it falls again for a larger n. Try every n."),
 )  # fmt: skip
 INDEX: tuple[Callable[[Job], int], str] = (lambda j: j.best() - 1, "Your n is 1 too small. Do not count from 0.")
+ROUNDED: tuple[Callable[[Job], int], str] = (
+    lambda j: j.best(lambda n: round(j.step(n), 6)),
+    "Your n would be the best if steps were rounded to whole microseconds. Do not round.",
+)
 
 # Microseconds that all-reduces took on simulated ranks: rows for 2, 4, 8 and 16 ranks, columns for MEASURED_SIZES.
 # tests/exercises/test_cost_model.py measures them again.

@@ -14,7 +14,7 @@ from grader.exercise import Check, Exercise
 from grader.exercises.common import checks
 from grader.exercises.common.plain import in_words
 from grader.exercises.distributed_sampler import samplers
-from grader.exercises.distributed_sampler.samplers import AFTER, GOING_BACK, Job, Lists, cases
+from grader.exercises.distributed_sampler.samplers import AFTER, GOING_BACK, TWICE, Job, Lists, cases
 from grader.ranks.program import CallResult, Function
 from grader.says import counted
 from grader.worlds.cases import Case
@@ -204,6 +204,9 @@ def _agree(bench: RankBench) -> Outcome:
 @checks.judged(_orders, "epochs")
 def _epochs(bench: RankBench, case: Case, job: Job, orders: list[Lists], _: CallResult) -> None:
     """A new order for each epoch, and an epoch's own whenever one comes back to it."""
+    if TWICE in case.label:
+        _apart(bench, case, orders)
+        return
     if not job.shuffle:
         if orders[1] != orders[0]:
             said = f"With {case.label}: set_epoch(1) changes the order, although shuffle is False. Keep the order."
@@ -227,6 +230,32 @@ def _epochs(bench: RankBench, case: Case, job: Job, orders: list[Lists], _: Call
                     continue
                 got = _short(orders[later][rank])
                 raise bench.lost(case, "wrong_result", f"With {case.label}: {said}", rank, got=got)
+
+
+def _apart(bench: RankBench, case: Case, orders: list[Lists]) -> None:
+    """Raise Lost where a sampler hands out another order because set_epoch was called on another sampler."""
+    at_first, later, *both = orders
+    epoch = case.expected[1][1]
+    for rank in range(len(at_first)):
+        if both[0][rank] != at_first[rank]:
+            said = (
+                f"after set_epoch({epoch}) on one sampler of rank {rank}, the other one hands out another order than "
+                "without it, although its own epoch is still 0."
+            )
+            right, got = at_first[rank], both[0][rank]
+        elif both[1][rank] != later[rank]:
+            said = (
+                f"after set_epoch({epoch}), a sampler of rank {rank} hands out another order than without the second "
+                "sampler, which is still in epoch 0."
+            )
+            right, got = later[rank], both[1][rank]
+        else:
+            continue
+        said += (
+            " Keep the epoch and what belongs to it in the sampler itself (self), because samplers for training and "
+            "for validation are alive at the same time."
+        )
+        raise bench.lost(case, "wrong_result", f"With {case.label}: {said}", rank, _short(right), _short(got))
 
 
 def _as_torch(bench: RankBench) -> Outcome:

@@ -60,6 +60,19 @@ def after_others(make: Any, size: int, replicas: int, options: dict[str, Any], o
     return found
 
 
+def beside_another(make: Any, size: int, replicas: int, options: dict[str, Any], epoch: int) -> dict[str, Any]:
+    """What all ranks' samplers hand out in epoch 0 and in `epoch`: two of a rank one after another, then two at once."""
+    alone = hand_out(make, size, replicas, options, [None], [0] * replicas)["orders"]
+    alone += hand_out(make, size, replicas, options, [epoch], [0] * replicas)["orders"]
+    both: list[list[Any]] = [[], []]
+    for rank in range(replicas):
+        at_first, later = (make(size, replicas, rank, **options) for _ in range(2))
+        later.set_epoch(epoch)
+        for row, sampler in zip(both, (at_first, later), strict=True):
+            row.append(_indices(sampler, size, replicas))
+    return {"orders": alone + both}
+
+
 def own(make: Any, size: int, options: dict[str, Any], epochs: list[int]) -> dict[str, Any]:
     """What this rank's sampler hands out in `epochs`."""
     rank, replicas = dist.get_rank(), dist.get_world_size()

@@ -146,6 +146,7 @@ _HABITS: tuple[tuple[Callable[[Job, int], list[list[int]]], str], ...] = (
 
 
 AFTER = "after the same with"
+TWICE = "made twice for each rank"
 GOING_BACK = (0, 1, 2, 1, 0)  # the epochs of one sampler
 
 
@@ -177,10 +178,12 @@ def cases(draw: Draw) -> Iterator[Case]:
         yield _case("agree", whole, extra=2)
         yield _case("epochs", Job(each * replicas, replicas, seed=seed + 1), GOING_BACK)
         yield _case("epochs", Job(each * replicas, replicas, shuffle=False), (0, 1))
+        yield _beside_another(Job(each * replicas, replicas, seed=seed + 1), epoch)
     yield _after_others(Job(10, 5, seed=int(draw.generator("after others").integers(1, 10**6))), 4)
     generator = draw.generator("processes")
     yield _on_processes(Job(3 * int(generator.integers(6, 14)), 3, seed=int(generator.integers(1, 10**6))))
     yield _case("lengths", Job(3, 8, seed=1), by="lengths")
+    yield _case("lengths", Job(201, 200, seed=2), by="lengths")  # 1.005 rounds up to 2
     for size, replicas in ((1, 4), (2, 3), (3, 8), (5, 16), (4, 6), (1, 2)):
         seed = int(draw.generator(f"fewer {size} {replicas}").integers(1, 10**6))
         for shuffle in (True, False):
@@ -210,6 +213,13 @@ def _after_others(job: Job, others: int) -> Case:
     label = f"{_label(job)}, {AFTER} num_replicas={others}"
     arguments = (job.size, job.replicas, _options(job), others)
     return Case("padding", label, (arguments,), "ShardedSampler", expected=(job, (None,)), by="after_others")
+
+
+def _beside_another(job: Job, epoch: int) -> Case:
+    """Two samplers of a rank are alive at once, as for training and validation, and set_epoch is called on one."""
+    arguments = (job.size, job.replicas, _options(job), epoch)
+    return Case("epochs", f"{_label(job)}, {TWICE}", (arguments,), "ShardedSampler", expected=(job, (0, epoch)),
+                by="beside_another")  # fmt: skip
 
 
 def _on_processes(job: Job) -> Case:

@@ -26,6 +26,8 @@ Functions = tuple[str, str, str | None]
 COUNT: Functions = ("words", "total", None)
 SMALL_SPLIT, SPLIT, WORDS = 60, 2_000, 40  # words in a split, of so many different ones
 SHARE = 0.1  # of the bytes without a combiner
+CHANGES = [["", 0], ["Zürich", 4], ["東京", 0], ["São Paulo", 2], ["Oslo", 3], ["東京", 0],
+           ["", 6], ["Zürich", 0], ["łódź", 0], ["Oslo", 1], ["São Paulo", 5]]  # fmt: skip
 
 
 # ---- what is given
@@ -206,6 +208,8 @@ def _right(bench: JobBench) -> Chart:
         few = ["", "x y x", "", "y", "x y x"]
         yield Job(COUNT, few, 2, 7, seed=2, label="Empty splits, two equal splits, and more reducers than keys")
         yield Job(COUNT, [], 2, 2, seed=3, label="No input at all")
+        odd = "Sums; a map_fn that yields, values of 0, and keys that are empty or not ASCII"
+        yield Job(("changes", "total", None), [CHANGES[:6], [], CHANGES[6:]], 2, 2, seed=4, label=odd)
 
     return bench.hold(jobs(), lambda done: wrong(bench, done) or shared_out(bench, done))
 

@@ -128,6 +128,8 @@ def _with_its_call(loss: Lost) -> Lost:
             f" A call may take {CPU_SECONDS:g} s, or less if an earlier call took longer. Only {plans} plans are "
             "legal: try divisors only, and skip early what cannot become a legal plan."
         )
+    if loss.diagnosis.kind == "crash" and "empty" in loss.diagnosis.message:
+        advice = " Every model and cluster here has a plan that fits."
     message = f"{loss.diagnosis.message}{advice} The call was `{job.call}`."
     return Lost(replace(loss.diagnosis, message=message), loss.picture)
 
@@ -213,7 +215,9 @@ def _why(bench: RankBench, wrong: list[Answer]) -> str:
     if len(narrow) < 2:
         return "".join(costs.NARROW[mistake] for mistake in narrow)
     several = [costs.NARROW[mistake].partition(".")[0].removeprefix("This is ") for mistake in narrow]
-    return f"This is {says.listed(several)}. Check which other plans your search leaves out."
+    return (
+        f"This is {says.listed(several)}. Check whether your search tries others, and what they cost by your formulas."
+    )
 
 
 def _explains(mistake: str, answers: list[Answer]) -> bool:

@@ -53,6 +53,20 @@ FORGOTTEN = {
     "gradient_memory": ("the memory of gradients", "Gradients take 2 of the 16 bytes of each parameter."),
     "activations": ("the memory of activations",
      "A device keeps the activations of L/pp layers, for up to min(pp, micro_batches) micro-batches."),
+    "attention": ("attention's own products, which grow with the length of the sequence",
+     "The forward pass of a layer takes T (24 h^2 + 4 s h) operations."),
+    "again_sent": ("that recomputing repeats the collectives of the forward pass",
+     "Each layer has 10 reduce-scatters and all-gathers in every micro-batch, but 14 with recompute."),
+    "stages": ("the pipeline's messages",
+     "With pp > 1, each slot has 2 messages of 2 T h / tp bytes over one NIC, unless tp * pp divides devices_per_node."),
+    "stages_span": ("that the stages of a pipeline are tp devices apart",
+     "A pipeline group spans tp * pp devices, not pp."),
+    "node_limit": ("that no group is faster between nodes than within one",
+     "The bandwidth between nodes is min(node_bandwidth, g * network_bandwidth)."),
+    "fewer_nics": ("that several data-parallel groups share a node's NICs",
+     "A data-parallel group has max(1, devices_per_node // (tp * pp)) NICs on a node, not all of them."),
+    "embedding_split": ("that the first stage holds the whole embedding",
+     "Divide the embedding's V h parameters by tp, but not by pp."),
     "scores": ("that attention does not keep its scores",
      "Activations are 34 bytes for each token and hidden unit of a layer, without the 5 a s / h of the scores."),
     "in_flight": ("that several micro-batches are in the pipeline at once",
@@ -82,11 +96,14 @@ NARROW = {
     "need less memory, even without a pipeline.",
     "low_stages": "This is the fastest plan with ZeRO's stage 0 or 1. Try stages 2 and 3, too: where memory is short, "
     "they can be worth their messages.",
+    "no_stage_2": "This is the fastest plan without ZeRO's stage 2. Try stage 2, too: it saves the memory of gradients.",
+    "no_stage_3": "This is the fastest plan without ZeRO's stage 3. Try stage 3, too: it saves the memory of parameters.",
+    "powers": "This is the fastest plan with tp a power of two. Try other divisors of heads, too.",
     "within_node": "This is the fastest plan with tp no larger than a node. Try larger tp, too.",
 }
 
 # Rules that may be left unchecked.
-UNCHECKED = ("heads", "layers", "batch")
+UNCHECKED = ("heads", "layers", "batch", "devices")
 
 
 @dataclass(frozen=True)
@@ -156,6 +173,9 @@ def narrow(which: str, cluster: ClusterSpec, plans: Plans) -> NDArray[np.bool_]:
         "no_pipeline": plans.pp == 1,
         "one_micro_batch": plans.micro_batches == 1,
         "low_stages": plans.zero_stage <= 1,
+        "no_stage_2": plans.zero_stage != 2,
+        "no_stage_3": plans.zero_stage != 3,
+        "powers": np.log2(plans.tp) % 1 == 0,
         "within_node": plans.tp <= cluster.devices_per_node,
     }
     return kept[which]
@@ -170,6 +190,7 @@ def _legal(model: ModelSpec, cluster: ClusterSpec, unchecked: str) -> Iterator[t
     for tp in divisors(cluster.devices if unchecked == "heads" else model.heads):
         for pp in divisors(cluster.devices if unchecked == "layers" else model.layers):
             dp, left = divmod(cluster.devices, tp * pp)
+            left = left if unchecked != "devices" else 0
             if left or not 0 < dp <= model.batch or (model.batch % dp and unchecked != "batch"):
                 continue
             for micro_batches in divisors(model.batch // dp):
@@ -212,7 +233,9 @@ def parameters(model: ModelSpec) -> int:
 
 def _held(model: ModelSpec, plans: Plans, forgot: str = "") -> Column:
     """Parameters on a device of the first stage, which holds the embedding beside its layers."""
-    embedding = 0 if forgot == "embedding" else model.vocabulary * model.hidden
+    embedding = float(model.vocabulary * model.hidden if forgot != "embedding" else 0)
+    if forgot == "embedding_split":
+        return (12 * model.hidden**2 * model.layers + embedding) / plans.pp / plans.tp
     return (12 * model.hidden**2 * model.layers / plans.pp + embedding) / plans.tp
 
 
@@ -246,7 +269,8 @@ def seconds(model: ModelSpec, cluster: ClusterSpec, plans: Plans, forgot: str = 
     tokens = model.sequence * model.batch / (plans.dp * plans.micro_batches)
     layers = model.layers / plans.pp
     again = plans.recompute if forgot != "again" else np.zeros_like(tokens)
-    forward = tokens * (24 * model.hidden**2 + 4 * model.sequence * model.hidden)
+    attention = 4 * model.sequence * model.hidden if forgot != "attention" else 0
+    forward = tokens * (24 * model.hidden**2 + attention)
     logits = 6 * tokens * model.hidden * model.vocabulary
     scores = tokens * 2 * model.sequence * model.hidden  # computed again in the backward pass
     compute = (layers * ((3 + again) * forward + scores) + logits) / (plans.tp * cluster.flops)
@@ -255,14 +279,20 @@ def seconds(model: ModelSpec, cluster: ClusterSpec, plans: Plans, forgot: str = 
     nics = np.gcd(plans.tp.astype(np.int64), cluster.devices_per_node)
     latency, bandwidth = _link(cluster, plans.tp, nics, forgot, "nodes")
     collectives = 8 if forgot == "sequence" else 10
-    tensor = (collectives + 4 * again) * layers * _ring(whole, plans.tp, latency, bandwidth)
+    repeated = 4 * again if forgot != "again_sent" else 0 * again
+    tensor = (collectives + repeated) * layers * _ring(whole, plans.tp, latency, bandwidth)
     if forgot == "tensor":
         tensor = 0 * tensor
 
-    latency, bandwidth = _link(cluster, plans.tp * plans.pp, np.ones_like(tokens), forgot)
+    span = plans.tp * plans.pp if forgot != "stages_span" else plans.pp
+    latency, bandwidth = _link(cluster, span, np.ones_like(tokens), forgot)
     pipeline = (plans.pp > 1) * 2 * (latency + whole / plans.tp / bandwidth)
+    if forgot == "stages":
+        pipeline = 0 * pipeline
 
     nics = np.maximum(1, cluster.devices_per_node // (plans.tp * plans.pp))
+    if forgot == "fewer_nics":
+        nics = np.full_like(nics, cluster.devices_per_node)
     latency, bandwidth = _link(cluster, plans.tp * plans.pp * plans.dp, nics, forgot)
     one_way = _ring(2 * _held(model, plans), plans.dp, latency, bandwidth)
     if forgot == "gradients":
@@ -292,7 +322,9 @@ def _link(
     latency = np.where(inside, cluster.node_latency, cluster.network_latency)
     if forgot == "latency":
         latency = 0 * latency
-    between = np.minimum(cluster.node_bandwidth, (1 if forgot == "nics" else nics) * cluster.network_bandwidth)
+    between = (1 if forgot == "nics" else nics) * cluster.network_bandwidth
+    if forgot != "node_limit":
+        between = np.minimum(cluster.node_bandwidth, between)
     return latency, np.where(inside, cluster.node_bandwidth, between)
 
 

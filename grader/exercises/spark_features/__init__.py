@@ -31,7 +31,7 @@ def _given(bench: SparkBench, label: str) -> Given:
     if label == NONE:
         return cases.none()
     rng = bench.rng(label)
-    return cases.many(rng, 300, 4000) if label == MANY else cases.around(rng, 40)
+    return cases.many(rng, 300, 3000) if label == MANY else cases.around(rng, 40)
 
 
 def _held(bench: SparkBench, label: str, *judges: Judge) -> Chart:

@@ -100,14 +100,15 @@ def _few(words: Any) -> str:
 
 
 def many(rng: random.Random, users: int, count: int) -> Given:
-    """Events before the day itself, with all that data has: nulls, duplicates, ties, users without purchases or views."""
+    """Events before the day itself, with all that data has: nulls, duplicates, ties, users without purchases or views,
+    types whose names begin alike, and users with hundreds of purchases."""
     as_of, known = _day(rng), _users(rng, users)
-    special, others = known[:6], known[6:]
+    special, others = known[:10], known[10:]
     when = _Times(rng, as_of)
     events = [_event(rng, rng.choice(others), when.before()) for _ in range(count)]
     for user in others:
         events.append(_event(rng, user, when.before()))
-    carts, unknown, unpriced, tied, later, same = special
+    carts, unknown, unpriced, tied, later, same, similar, *many_ids = special
     for user in special:
         events += [_event(rng, user, when.before(), "cart") for _ in range(3)]
     events += [_event(rng, user, when.before(), "cart") for user in (carts,)]
@@ -119,6 +120,16 @@ def many(rng: random.Random, users: int, count: int) -> Given:
     events += [_event(rng, later, early, "purchase", value=10.0), _event(rng, later, late, "purchase", value=None)]
     purchase = _event(rng, same, when.before(), "purchase", value=30.0)
     events += [purchase, purchase, _event(rng, same, when.before(), "purchase", value=60.0)]
+    alike, own = rng.sample(CATEGORIES, 2)
+    for kind, times, name in (
+        ("view_of_cart", 3, alike),
+        ("view", 1, own),
+        ("purchase_returned", 3, alike),
+        ("purchase", 1, own),
+    ):
+        events += [_event(rng, similar, when.before(), kind, category=name, value=20.0 * times) for _ in range(times)]
+    for user in many_ids:  # so many that an approximate count of them is hardly ever right
+        events += [_event(rng, user, when.before(), "purchase") for _ in range(rng.randint(300, 390))]
     events += rng.sample(events, len(events) // 10)
     rng.shuffle(events)
     return Given(tuple(events), as_of)

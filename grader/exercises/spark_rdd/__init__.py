@@ -22,6 +22,7 @@ from grader.worlds.spark import Spark
 Judge = Callable[[Returned], Diagnosis | None]
 MORE = 1.2  # times the bytes of our own program
 AGAIN = 1.3  # times what was written is read, where nothing large is made twice
+OVERHEAD = 2_000  # bytes of a task's result, which it sends with no data, too; about
 TOP, ROUNDS = 10, 6
 
 
@@ -145,8 +146,8 @@ def _shuffled(bench: SparkBench, label: str, ours: Returned, hint: str) -> Judge
     return judge
 
 
-def _collected(bench: SparkBench, most: int, at_the_end: int, what: str) -> Judge:
-    """Bytes that a job may send to the driver: every one but the last, and the last."""
+def _collected(bench: SparkBench, most: int, at_the_end: int, together: int, what: str) -> Judge:
+    """Bytes that a job may send to the driver: every one but the last, the last, and all jobs together."""
 
     def judge(returned: Returned) -> Diagnosis | None:
         results = returned.measured.results()
@@ -155,6 +156,11 @@ def _collected(bench: SparkBench, most: int, at_the_end: int, what: str) -> Judg
             if got > allowed:
                 message = f"Job {number} of {len(results)} sent {got:,} bytes to the driver, but {allowed:,} are more than enough. {what}"
                 return bench.found("too_many_bytes", message, f"<= {allowed:,} bytes", f"{got:,}")
+        stages = returned.measured.stages
+        sent = sum(max(0, got - OVERHEAD * len(stages[max(job.stages)].tasks)) for job, got in results)
+        if sent > together:  # by a job for each partition, as toLocalIterator() has them
+            message = f"{len(results)} jobs together sent more than {sent:,} bytes to the driver, but {together:,} are more than enough. {what}"
+            return bench.found("too_many_bytes", message, f"<= {together:,} bytes", f"> {sent:,}")
         return None
 
     return judge
@@ -190,8 +196,8 @@ def _kept(bench: SparkBench) -> Judge:
 
 def _words(bench: SparkBench) -> Chart:
     rng = bench.rng("few words")
-    ties = "b a c\nc b a\n\n   \nd  d\n"
-    few = given.words(rng, 30, 12)
+    ties = "b a c\nc b a\n\n   \nd  d\nB\tB\n"
+    few = given.words(rng, 30, 12) + "it's it's\tx-ray x-ray x-ray naïve naïve\tnaïve naïve 42 42\n"
     for label, text, top in (
         ("word_count of few lines with ties", ties, 3),
         ("word_count with a top beyond all words", few, 100),
@@ -240,13 +246,13 @@ def _driver(bench: SparkBench) -> Chart:
     what = "Let the executors count and order, and take only the top."
     text, label = _varied(bench), f"word_count of thousands of different words, top {TOP}"
     returned, most = bench.run(label, "word_count", Lines(text), TOP), len(text) // 2
-    bench.hold(label, returned, _words_wrong(bench, label, text, TOP), _collected(bench, most, most, what))
+    bench.hold(label, returned, _words_wrong(bench, label, text, TOP), _collected(bench, most, most, most, what))
     label, returned = _ranked(bench)
     wrong, most = _ranks_wrong(bench, label, _graph(bench), ROUNDS), len(_graph(bench)) // 12
     ours = bench.ours(given.PAGE_RANK, "page_rank", Lines(_graph(bench), pairs=True), ROUNDS)
     at_the_end = 2 * max(got for _, got in ours.measured.results())
     what = "Keep ranks and links on the executors until the last iteration is done. Collect only the ranks."
-    return bench.hold(label, returned, wrong, _collected(bench, most, at_the_end, what))
+    return bench.hold(label, returned, wrong, _collected(bench, most, at_the_end, most + at_the_end, what))
 
 
 def _persisted(bench: SparkBench) -> Chart:

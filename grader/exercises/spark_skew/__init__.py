@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from statistics import median
 
-from grader import tally
+from grader import says, tally
 from grader.exercise import Check, Exercise
 from grader.exercises.common import spark_tables as tables
 from grader.exercises.common.spark_tables import Judge
@@ -61,8 +61,9 @@ def _rows_wrong(bench: SparkBench, label: str) -> Judge:
             if rows:
                 row = min(rows, key=repr)
                 message = (
-                    f"{label}: {rows.total():,} rows are {what}. The row ({cases.told(row)}) comes {got[row]} times instead of "
-                    f"{right[row]} times. {_reason(given, row, got[row], right[row])}"
+                    f"{label}: {says.counted(rows.total(), 'row')} {'is' if rows.total() == 1 else 'are'} {what}. The row "
+                    f"({cases.told(row)}) comes {says.counted(got[row], 'time')} instead of "
+                    f"{says.counted(right[row], 'time')}. {_reason(given, row, got[row], right[row])}"
                 )
                 return bench.found("wrong_result", message, expected, found)
         return None
@@ -73,6 +74,9 @@ def _rows_wrong(bench: SparkBench, label: str) -> Judge:
 def _reason(given: Given, row: cases.Values, got: int, right: int) -> str:
     if got and got < right:
         return "Keep two rows for an event that comes twice."
+    _, user, _, _, name, country, country_name = row
+    if not right and ((user is None and name is not None) or (country is None and country_name is not None)):
+        return "A key that is null joins with nothing, not even with another null."
     if row[1] is not None and row[1] == given.hot:
         return (
             "This row belongs to the user with half of all events. If you salt, give each of that user's events exactly one "

@@ -52,8 +52,8 @@ class Given:
 
 def right(given: Given) -> Counter[Values]:
     """The rows that both inner joins give, and how often each comes; values in the order of COLUMNS."""
-    users = {user["user_id"]: user for user in given.users}
-    countries = {country["country"]: country for country in given.countries}
+    users = {user["user_id"]: user for user in given.users if user["user_id"] is not None}
+    countries = {country["country"]: country for country in given.countries if country["country"] is not None}
     found: Counter[Values] = Counter()
     for event in given.events:
         user = users.get(event["user_id"])
@@ -89,7 +89,7 @@ def drawn(rng: random.Random, events: int, users: int, countries: int) -> Given:
     codes = sorted({"".join(rng.choices(_LETTERS, k=2)).upper() for _ in range(countries * 2)})
     rng.shuffle(codes)
     known, elsewhere = codes[:countries], codes[countries] if len(codes) > countries else "??"
-    names = [{"country": code, "country_name": _name(rng).title()} for code in known]
+    names: list[Row] = [{"country": code, "country_name": _name(rng).title()} for code in known]
     ids = rng.sample(range(10_000, 1_000_000), users + 5)
     there, strangers = ids[:users], ids[users:]
     people: list[Row] = [{"user_id": user, "name": _name(rng), "country": rng.choice(known[:-1])} for user in there]
@@ -97,6 +97,7 @@ def drawn(rng: random.Random, events: int, users: int, countries: int) -> Given:
     for number, user in enumerate(people[1:]):
         if number % 20 < 2:
             user["country"] = None if number % 20 else elsewhere
+    people[-1]["user_id"], names[-1]["country"] = None, None  # null, which joins with nothing
     keys: list[int | None] = [hot] * (events // 2)
     keys += [rng.choice(there[1:]) for _ in range(events - len(keys))]
     for number in range(0, events - events // 2, 12):
