@@ -23,7 +23,7 @@ LIMITS = BoxLimits(
     memory_bytes=3072 * MIB, processes=600, disk_bytes=512 * MIB, inodes=65_536, open_files=4096, cpu_seconds=7200
 )
 START_SECONDS = 120.0
-RUN_SECONDS = 60.0  # real ones: the last resort; a task and the driver have CPU limits of their own
+RUN_SECONDS = 120.0  # real ones: the last resort; a task and the driver have CPU limits of their own
 FIT_SECONDS = 150.0  # as real, of a fit (`tunings.FIT_SECONDS`)
 STDOUT_BYTES = 2**22
 BEYOND = {
