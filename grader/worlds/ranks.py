@@ -145,12 +145,21 @@ class RankBench(RankRuns):
         assert real.result is not None
         different = twins.difference(case, simulated, real.result, file)
         if different is not None and different.kind == "sandbox_violation":
-            again = self._machine.run(
-                twin.engine, self.program, twin.ranks, [twin.call], self._told_seed, self.limits, twin.network
-            )
-            if again.finished and twins.difference(twin, real.result, again.calls[0], file):
-                different = twins.never_the_same(case, file)
+            again = self._by_itself(twin)
+            if again and twins.difference(twin, real.result, again, file):
+                once_more = self._by_itself(twin)
+                alike = once_more and not twins.difference(twin, again, once_more, file)
+                different = (twins.after_others if alike else twins.never_the_same)(case, file)
+            elif again and (simply := self._by_itself(case)) and not twins.difference(case, simply, again, file):
+                different = twins.after_others(case, file)
         return Lost(different, real) if different is not None else None
+
+    def _by_itself(self, case: Case) -> CallResult | None:
+        """What comes of `case` where it is the only call; None where it does not finish."""
+        run = self._machine.run(
+            case.engine, self.program, case.ranks, [case.call], self._told_seed, self.limits, case.network
+        )
+        return run.calls[0] if run.finished else None
 
     def _not_run(self, group: str) -> Unable:
         why = next((why for case, why in self._beyond.items() if case.group == group), "")

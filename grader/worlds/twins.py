@@ -92,6 +92,17 @@ def never_the_same(case: Case, file: str) -> Diagnosis:
     )  # fmt: skip
 
 
+def after_others(case: Case, file: str) -> Diagnosis:
+    """What is said of a call that does otherwise after other calls than alone."""
+    return Diagnosis(
+        "nondeterministic",
+        f"With {case.label}: this call did not do the same after other calls as it does alone, in a new process. The "
+        "same inputs must give the same messages and the same result. Keep nothing from one call to the next, such as "
+        "a buffer in a global variable, and fill every tensor that torch.empty makes before you read it.",
+        None, file,
+    )  # fmt: skip
+
+
 def _sent(result: CallResult, rank: int) -> dict[int, list[int]]:
     """The sizes of what a rank sent, by whom it was sent to."""
     found: dict[int, list[int]] = {}

@@ -62,6 +62,27 @@ def test_every_group_with_a_small_world_has_one_twin() -> None:
     assert made.keys() == twins(cases, 1).keys()
 
 
+KEEPS = """
+honest, before = ring_all_reduce, []
+def ring_all_reduce(tensor):
+    before.append(tensor.numel())
+    if len(before) > 1 and dist.get_world_size() > 4:
+        other(tensor)
+    else:
+        honest(tensor)
+"""
+
+
+@pytest.mark.heavy
+def test_what_is_kept_from_earlier_calls_is_said_to_be_the_cause(engines: Engines) -> None:
+    exercise = grading.only(registry.find("ring_all_reduce"), "any_length")
+    verdict = grading.grade(exercise, Submission(f"{RING}{OTHER}{KEEPS}", "a.py"), engines, 3)
+    found = verdict.checks[0].diagnosis
+    assert found is not None
+    assert found.kind == "nondeterministic"
+    assert "after other calls" in found.message
+
+
 WRONG_IN_ITS_OWN_WAY = """
 def ring_all_reduce(tensor):
     honest(tensor)

@@ -12,7 +12,7 @@ from functools import partial
 
 from grader import tally
 from grader.exercise import Check, Draw, Exercise
-from grader.exercises.collectives.judging import Expected, barrier, case, judge, least_bytes, log2
+from grader.exercises.collectives.judging import Expected, barrier, case, judge, least_bytes, log2, twice
 from grader.exercises.common import checks
 from grader.lost import Lost
 from grader.ranks.program import CallResult, Function
@@ -41,6 +41,9 @@ def cases(draw: Draw) -> Iterator[Case]:
                 yield case(draw, function, function, n, n - 1, (0, 2), "float64")
                 yield case(draw, function, function, n, n // 3, (33,), "bool" if function in MOVING else "uint8")
         yield barrier("barrier", n)
+        if n == 3:
+            for function in ("scatter", "gather", "all_gather", "reduce_scatter", "all_to_all"):
+                yield twice(draw, function, n, 1)
     for n in WORLDS[1:-1]:
         for root in (0, n - 1):
             for function in ("broadcast", "reduce"):

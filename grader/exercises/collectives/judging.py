@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -72,6 +72,19 @@ def _argument(function: str, arrays: Sequence[Array]) -> Any:
     return [Strided.of(array) for array in arrays] or None
 
 
+def twice(draw: Draw, function: str, n: int, root: int) -> Case:
+    """Two calls, of which the second has the opposite values: what the first returned must still be there."""
+    first = case(draw, function, function, n, root, (6,), "float64")
+    arguments = tuple((*given, _opposite(given[0])) for given in first.arguments)
+    return replace(first, label=f"{first.label}, and a second call", arguments=arguments, by="again", telling=False)
+
+
+def _opposite(argument: Any) -> Any:
+    if isinstance(argument, Strided):
+        return replace(argument, storage=-argument.storage)
+    return argument and [_opposite(chunk) for chunk in argument]
+
+
 def barrier(group: str, n: int, engine: str = "sim") -> Case:
     """One call of barrier()."""
     expected = Expected("barrier", Given((), False), None, None, (ANYTHING,) * n)
@@ -108,6 +121,8 @@ def judge(case: Case, result: CallResult, strict: bool) -> Diagnosis | None:
 
     Only where `strict`: arguments that are not to change have not, and who has nothing to return, returned None.
     """
+    if case.by:
+        return _judge_twice(case, result, strict)
     expected: Expected = case.expected
     for rank in range(case.ranks):
         wrong = _wrong_result(expected, result, rank, strict)
@@ -119,6 +134,22 @@ def judge(case: Case, result: CallResult, strict: bool) -> Diagnosis | None:
             what = f"on rank {rank}, the call changed an argument, which it must not. {wrong.what}. Work in a copy."
             return _diagnosis(case, rank, what, wrong)
     return _leak(case, result) if expected.function == "barrier" else None
+
+
+def _judge_twice(case: Case, result: CallResult, strict: bool) -> Diagnosis | None:
+    """The same of what the first of two calls returned, as it was at once, and as it is after the second."""
+    told = [returned if isinstance(returned, dict) else {} for returned in result.returned]
+    for when, why in (
+        ("at_once", ""),
+        (
+            "later",
+            " It was right at first, and the second call changed it. Return tensors that no later call writes to.",
+        ),
+    ):
+        one = replace(result, returned=tuple(each.get(when) for each in told))
+        if found := judge(replace(case, by=""), one, strict):
+            return replace(found, message=found.message + why)
+    return None
 
 
 def _wrong_result(expected: Expected, result: CallResult, rank: int, strict: bool) -> Wrong | None:
@@ -207,6 +238,11 @@ def _leak(case: Case, result: CallResult) -> Diagnosis | None:
         why = f"All other ranks wait for everybody. Let rank {rank} wait, too."
     elif len({r for _, r in leaks}) == 1:
         why = f"Let {says.names([r for r, _ in leaks])} wait for rank {other}, too."
+    elif len(counts) == 1 and all(sum(op.receives for op in result.trace.operations(r)) >= log2(n) for r in range(n)):
+        why = (
+            f"Every rank has heard from {counts.pop() - 1} of the {n - 1} others when it leaves. Send the token of a round "
+            "only after the token of the round before has arrived: then it also tells what its sender has heard."
+        )
     elif len(counts) == 1:
         why = (
             f"Every rank has heard from {counts.pop() - 1} of the {n - 1} others when it leaves. Dissemination over "

@@ -70,6 +70,13 @@ def every_third(draw: Draw, group: str, ranks: int, length: int, dtype: str) -> 
     return Case(group, label, tuple((Strided(flat, (length,), (3,)),) for flat in storage))
 
 
+def inside(draw: Draw, group: str, ranks: int, length: int, dtype: str) -> Case:
+    """A case with x[2:-1] of a longer vector on each rank: contiguous, and neither end is the storage's."""
+    label = f"{says.counted(ranks, 'rank')}, x[2:-1] of {length + 3} {dtype}"
+    storage = [values(draw, label, r, ranks, length + 3, dtype) for r in range(ranks)]
+    return Case(group, label, tuple((Strided(flat, (length,), (1,), 2),) for flat in storage))
+
+
 def transposed(draw: Draw, group: str, ranks: int, shape: tuple[int, int], dtype: str) -> Case:
     """A case with the transpose of a matrix on each rank: shape (columns, rows), strides (1, columns)."""
     rows, columns = shape
@@ -130,7 +137,7 @@ def judge(
     outputs = [arguments[0].view() for arguments in result.arguments]
     for rank, output in enumerate(outputs):
         if not np.array_equal(output, expected):
-            sure = known(rank) or _sure(case, rank, inputs, expected, outputs)
+            sure = known(rank) or _elsewhere(case, result, rank) or _sure(case, rank, inputs, expected, outputs)
             made = None if sure else look()
             if made:
                 result.trace.notes.update(notes(made, Parts.of(made, made.ranks)))
@@ -154,6 +161,17 @@ def malformed(case: Case, result: CallResult, file: str) -> Diagnosis | None:
             what = f"the tensor now has the dtype {now} instead of {name}. Do not change its dtype"
             return _wrong(case, rank, what, name, now, file)
     return None
+
+
+def _elsewhere(case: Case, result: CallResult, rank: int) -> str | None:
+    """What is wrong where the sum is, and the call wrote into memory beside the tensor."""
+    outside = _outside(case.tensors[rank], result.arguments[rank][0])
+    if outside is None:
+        return None
+    return (
+        f"the call changed element {outside} of the storage, which is not part of the tensor. Read and write only the "
+        "tensor's own elements, as tensor.reshape(-1) and tensor.copy_() do"
+    )
 
 
 def spilled(case: Case, result: CallResult, rank: int, file: str) -> Diagnosis | None:

@@ -79,7 +79,23 @@ def exact(bench: RankBench, group: str = "exact") -> Outcome:
     """Every mix is the product with the mixing matrix."""
     for case, result, gossip, got in _mixed(bench, group):
         _compare(bench, case, result, gossip, got)
+        if group == "exact":
+            _lists_as_given(bench, case, result, gossip)
     return bench.picture(group)
+
+
+def _lists_as_given(bench: RankBench, case: Case, result: CallResult, gossip: Gossip) -> None:
+    """Raise Lost where a mix changed the lists that it was given: a caller may pass them again."""
+    for rank, rounds in enumerate(gossip.told):
+        after = checks.field(result, rank, "told")
+        for number, (given, found) in enumerate(zip(rounds, after if isinstance(after, list) else [], strict=False)):
+            for name, was, now in zip(("neighbours", "weights"), map(list, given), found, strict=True):
+                if was != now:
+                    what = (
+                        f"With {case.label}: mix {number + 1} of {len(rounds)} changed the list `{name}` of rank {rank}. "
+                        "The caller may pass the same list to the next mix. Change a copy of it instead."
+                    )
+                    raise bench.lost(case, "wrong_result", what, rank, plain.in_words(was), plain.in_words(now))
 
 
 def _compare(bench: RankBench, case: Case, result: CallResult, gossip: Gossip, got: Array) -> None:

@@ -64,6 +64,11 @@ def _training_habit(training: Training, got: Array, right: Array) -> str:
     bad = [k for k, (a, b) in enumerate(itertools.pairwise(ends)) if not near(got[..., a:b], right[..., a:b])]
     if bad and set(bad) <= set(training.frozen):
         return "Only the parameter that requires no gradient is wrong. Handle all of model.parameters(), not only the trained ones."
+    if training.elastic is not None and not near(got[0, 0], right[0, 0]):
+        return (
+            "Rank 0's own parameters changed before its first step. The center begins as the parameters that rank 0 has "
+            "when local_sgd is called, also when it is called again."
+        )
     if training.elastic is None and step and not near(got[step], got[step, :1]):
         return f"After step {step} the ranks differ. Put the mean over all ranks into every rank's model."
     return ""

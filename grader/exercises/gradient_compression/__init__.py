@@ -86,6 +86,26 @@ def _right(bench: RankBench, case: Case, job: Job, result: CallResult, calls: in
             raise bench.lost(case, "wrong_result", message, rank, *texts)
 
 
+def _right_together(bench: RankBench, case: Case, job: Job, result: CallResult) -> None:
+    """Raise Lost where what all calls return together is not the gradients' mean: some was sent twice, or never."""
+    results = [_results(bench, case, job, result, call) for call in range(len(job.calls))]
+    expected = np.sum(job.expected, axis=0)
+    for rank in range(case.ranks):
+        total = np.sum([of_call[rank] for of_call in results], axis=0)
+        if close(total, expected):
+            continue
+        wrong = np.flatnonzero(~np.isclose(total, expected, rtol=1e-5, atol=1e-5).reshape(-1))
+        place = int(wrong[0])
+        texts = f"{expected.reshape(-1)[place]:.6g}", f"{total.reshape(-1)[place]:.6g}"
+        message = (
+            f"With {case.label}: added up, the results of all calls on rank {rank} are wrong in {len(wrong)} of "
+            f"{expected.size} elements: element {place} is {texts[1]} instead of {texts[0]}. Each rank must send "
+            "each element exactly once here. Clear exactly the k elements that were sent. Keep others in the residual, also those that "
+            "are equally large."
+        )
+        raise bench.lost(case, "wrong_result", message, rank, *texts)
+
+
 def _guess(job: Job, call: int, rank: int, got: Array) -> str:
     """What can be told of a result that no known mistake gives."""
     count = np.count_nonzero(got)
@@ -101,7 +121,10 @@ def _guess(job: Job, call: int, rank: int, got: Array) -> str:
 def _values(bench: RankBench, group: str) -> Iterator[tuple[Case, CallResult]]:
     """The calls of `group`, each found right."""
     for case, job, result in _calls(bench, group):
-        _right(bench, case, job, result, len(job.calls))
+        if job.together:
+            _right_together(bench, case, job, result)
+        else:
+            _right(bench, case, job, result, len(job.calls))
         yield case, result
 
 

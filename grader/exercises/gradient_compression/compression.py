@@ -1,10 +1,11 @@
 """The cases of gradient_compression, what top-k with error feedback returns, and what comes of usual mistakes, in numpy.
 
-Gradients are drawn without ties, of numbers that float32 adds up exactly.
+Gradients are drawn without ties but in two cases, of numbers that float32 adds up exactly.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -40,7 +41,8 @@ class Rule:
 class Job:
     """Gradients for objects with these ratios: of each call which object is meant, the name and each rank's gradient.
 
-    With `one_tensor` the gradients of a name are given in the same tensor.
+    With `one_tensor` the gradients of a name are given in the same tensor. Where a tie leaves open what a call returns,
+    `together` all calls return the sum of what is `expected` of each.
     """
 
     ranks: int
@@ -48,6 +50,7 @@ class Job:
     calls: tuple[tuple[int, str, tuple[Array, ...]], ...]
     expected: list[Array] = field(default_factory=list, compare=False)
     one_tensor: bool = False
+    together: bool = False
 
     def elements(self, call: int) -> int:
         return int(self.calls[call][2][0].size)
@@ -242,6 +245,14 @@ def _feedback(draw: Draw) -> Iterator[Case]:
     yield _case(draw, "feedback", "2 ranks, two objects that are given the same names", 2, (0.2, 0.4), plan)
     plan = [(0, WEIGHT, (40,))] * 3
     yield _case(draw, "feedback", "2 ranks, 3 calls with the same tensor", 2, (0.16,), plan, one_tensor=True)
+    plan, drawn = [(0, WEIGHT, (24,))] * 4, itertools.count()
+
+    def equal_then_zero(generator: np.random.Generator, shape: tuple[int, ...]) -> Array:
+        signs = generator.choice((-1, 1), shape)
+        return np.asarray(2.5 * signs * (next(drawn) < 2), np.float32)  # once for each rank, for the first call
+
+    label = "2 ranks, 24 elements of equal magnitude, and zeros in the next calls, k = 6, 4 calls"
+    yield _case(draw, "feedback", label, 2, (0.25,), plan, values=equal_then_zero, ties=True, together=True)
 
 
 def _shapes(draw: Draw) -> Iterator[Case]:
@@ -292,12 +303,12 @@ def _few(generator: np.random.Generator, shape: tuple[int, ...]) -> Array:
 def _case(
     draw: Draw, group: str, label: str, ranks: int, ratios: tuple[float, ...], plan: Plan, engine: str = "sim",
     layout: Layout = Strided.of, values: Callable[[np.random.Generator, tuple[int, ...]], Array] = _exact,
-    ties: bool = False, one_tensor: bool = False,
+    ties: bool = False, one_tensor: bool = False, together: bool = False,
 ) -> Case:  # fmt: skip
     generator = draw.generator(f"{group} {label}")
     while True:
         calls = tuple((number, name, tuple(values(generator, of) for _ in range(ranks))) for number, name, of in plan)
-        job = Job(ranks, ratios, calls, one_tensor=one_tensor)
+        job = Job(ranks, ratios, calls, one_tensor=one_tensor, together=together)
         if ties or without_ties(job):
             break
     job.expected.extend(outputs(job))

@@ -48,9 +48,10 @@ def cases(draw: Draw) -> Iterator[Case]:
             if n in SMALL_WORLDS:
                 yield _on_nodes(sums.contiguous(draw, "any_layout", n, (3, n), "int64"), k)
                 yield _on_nodes(sums.transposed(draw, "any_layout", n, (2, 2 * n), "int64"), k)
+                yield _on_nodes(sums.inside(draw, "any_layout", n, 2 * n, "int64"), k)
                 if n == 4:
                     yield _on_nodes(sums.transposed_on_rank_1(draw, "any_layout", n, (2, 2 * n), "int64"), k)
-                for shape in ((64 * n + 1,), (2, 64 * n)):
+                for shape in ((n - 1,), (64 * n + 1,), (2, 64 * n)):
                     yield _on_nodes(sums.contiguous(draw, "odd_crossing", n, shape, "int64"), k)
     for nodes, k in TIMED:
         timed = sums.contiguous(draw, "speed", nodes * k, (TIMED_BYTES // 8,), "int64")

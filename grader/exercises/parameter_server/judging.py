@@ -80,6 +80,12 @@ def stale(bench: RankBench, case: Case, result: CallResult, found: History) -> N
         else "Just before you apply a gradient, compare the current version with the version that the gradient was "
         "computed on."
     )
+    own = [number for number in found.of(rank) if number < oldest and number in found.applied]
+    if lacking := [number for number in own if abs(found.seen[oldest][number]) < NEAR]:
+        why = (
+            f"Those parameters lack {found.name(lacking[-1])}, although it was applied. After the update for a gradient, "
+            "send its worker the new parameters, and let it compute its next gradient on them."
+        )
     message = (
         f"With {case.label}: {found.name(oldest)} was applied {ages[oldest]} updates after its parameters were sent. "
         f"max_staleness is {allowed}. {many} of {len(ages)} applied gradients {'was' if many == 1 else 'were'} too old. {why}"

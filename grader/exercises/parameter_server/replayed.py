@@ -18,6 +18,7 @@ from grader import tally
 from grader.exercises.common import checks, plain
 from grader.lost import Lost
 from grader.ranks.program import CallResult, Strided
+from grader.trace.events import RECV_ANY, Trace
 from grader.worlds.cases import Case
 from grader.worlds.ranks import RankBench
 
@@ -162,10 +163,27 @@ def _calls(bench: RankBench, group: str) -> Iterator[tuple[Case, CallResult, Arr
         if not lost.diagnosis.message.startswith(asked) or lost.picture is None:
             raise
         told = f"With {lost.picture.case.label}: {lost.diagnosis.message.removeprefix(asked)}"
-        advice = " A receive from any source then raises RuntimeError once. Catch it, drop that worker and go on."
-        if not lost.picture.case.expected.plan.max_staleness:
-            advice += " Then check whether the round is complete without that worker."
-        raise Lost(replace(lost.diagnosis, message=told + advice), lost.picture) from None
+        advice = _of_a_death(lost.picture.case.expected.plan, told, lost.picture.run.trace)
+        raise Lost(replace(lost.diagnosis, message=f"{told} {advice}"), lost.picture) from None
+
+
+def _of_a_death(plan: Plan, told: str, trace: Trace) -> str:
+    """What to do about a run that ended badly because a worker was killed, of which so much was `told` already."""
+    received = any(op.kind == RECV_ANY and op.failed for op in trace.operations(0))
+    whole = " A round is complete when each live worker's gradient is there." if not plan.max_staleness else ""
+    if "Rank 0 raised" not in told and "Rank 0 waits" not in told:
+        return (
+            f"Rank 0 returned too soon. Serve until each live worker has contributed its {plan.steps} gradients. A dead "
+            "worker's accepted gradients still count."
+        )
+    if "PeerGone" in told or not received:
+        return f"A receive from any source then raises RuntimeError once. Catch it, drop that worker and go on.{whole}"
+    if "Rank 0 raised" in told:
+        return "That was after the RuntimeError that names the dead worker. Drop exactly that worker, and go on."
+    return (
+        "Rank 0 received the RuntimeError that names the dead worker, and then waited again. Wait only for workers that "
+        f"are alive and still have to contribute gradients.{whole}"
+    )
 
 
 def _noted(given: Given, result: CallResult, rank: int) -> list[Array]:

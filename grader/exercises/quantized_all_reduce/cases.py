@@ -60,6 +60,10 @@ def _shapes(draw: Draw) -> Iterator[Case]:
     for ranks in (2, 3, 5):  # from short to long, so that what is kept of a call is not long enough by luck
         for length in (0, 1, ranks - 1, 16 * ranks + 1, 100):
             yield case(draw, "shapes", ranks, length, 16)
+    # what stood in a buffer's padding, or what is far away, must not count for the scale of the last block
+    yield case(draw, "shapes", 2, 128, 16, _huge, "large values")
+    yield case(draw, "shapes", 2, 118, 16, _plain, "small values")
+    yield case(draw, "shapes", 2, 266, 16, _huge_first, "large values before small ones")
     yield case(draw, "shapes", 4, 10, 1000)
     yield case(draw, "shapes", 4, 40, 1)
     yield case(draw, "shapes", 3, 60, 8, layout=every_third, what="x[::3]")
@@ -126,6 +130,20 @@ def _halfway(generator: np.random.Generator, rank: int, length: int, block: int)
 
 def _loud(generator: np.random.Generator, rank: int, length: int, block: int) -> Array:
     return np.asarray(_normal(generator, length) * (1000 if rank == 2 else 1))
+
+
+def _plain(generator: np.random.Generator, rank: int, length: int, block: int) -> Array:
+    """Numbers of which every sum is further from 0 than it may be off."""
+    return generator.uniform(1, 2, length)
+
+
+def _huge(generator: np.random.Generator, rank: int, length: int, block: int) -> Array:
+    return _plain(generator, rank, length, block) * 1e8
+
+
+def _huge_first(generator: np.random.Generator, rank: int, length: int, block: int) -> Array:
+    """Of each of two halves the first half is huge: both end with plain values, and so do shards."""
+    return _plain(generator, rank, length, block) * np.where(np.arange(length) * 4 // length % 2, 1, 1e8)
 
 
 def _unequal(generator: np.random.Generator, rank: int, length: int, block: int) -> Array:

@@ -110,6 +110,12 @@ def _summed(job: Job, got: Array, wrong: Array) -> str:
 def _lost(job: Job, wrong: Array) -> str:
     """Of elements that all came out as 0."""
     place = int(wrong[0])
+    last = len(job.total) % job.block
+    if last and place >= len(job.total) - last:
+        return (
+            f"All wrong elements are 0. They are among the last {last} elements, which do not fill a block of {job.block}. If "
+            "you pad the block, pad it with zeros in every call: nothing else may count for its scale."
+        )
     near, most = _most(job, place), max(float(np.abs(each).max()) for each in job.inputs)
     return (
         f"All wrong elements are 0. The largest magnitude around element {place} is {near:.3g}, and {most:.3g} in the whole "

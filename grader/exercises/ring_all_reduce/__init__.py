@@ -40,10 +40,12 @@ def cases(draw: Draw) -> Iterator[Case]:
     for n in SMALL_WORLDS:
         yield sums.contiguous(draw, "any_layout", n, (3, n), "int64")
         yield sums.transposed(draw, "any_layout", n, (2, 2 * n), "int64")
+        yield sums.inside(draw, "any_layout", n, 2 * n, "int64")
         for shape in ((6 * n + 1,), (2, 6 * n)):
             yield sums.contiguous(draw, "odd_budget", n, shape, "int64")
-        if n > 3:  # a chunk that takes all of the rest is too long
-            yield sums.contiguous(draw, "odd_budget", n, (7 * n - 1,), "int64")
+        if n > 3:  # a chunk that takes all of the rest is too long, and so is the whole of a short tensor
+            for length in (n - 1, 7 * n - 1):
+                yield sums.contiguous(draw, "odd_budget", n, (length,), "int64")
     for n in TWIN_WORLDS:
         yield sums.contiguous(draw, "odd_budget", n, (6 * n + 1,), "int64")
     yield sums.contiguous(draw, "odd_budget", 4, (2**16,), "int64")
@@ -78,7 +80,7 @@ def _bytes(bench: RankBench) -> Outcome:
         sent = [result.trace.bytes_sent(rank) for rank in range(n)]
         _enough_bytes(bench, case, result)
         worst = max(range(n), key=lambda rank: sent[rank])
-        if sent[worst] > allowed and tensor.numel % n:
+        if sent[worst] > allowed:
             _even_chunks(bench, case, result, worst, allowed)
         if sent[worst] > allowed:
             what = (
@@ -98,11 +100,17 @@ def _even_chunks(bench: RankBench, case: Case, result: CallResult, rank: int, al
     tensor, sent = case.tensors[0], result.trace.bytes_sent(rank)
     chunk = -(-tensor.numel // case.ranks) * tensor.storage.itemsize
     longest = max(op.size for op in result.trace.operations(rank) if op.kind == SEND)
-    if chunk < longest <= 2 * chunk:
+    divides = tensor.numel % case.ranks == 0
+    if chunk < longest <= (chunk + tensor.storage.itemsize if divides else 2 * chunk):
+        how = (
+            f"{tensor.numel} elements divide by {case.ranks}: cut {case.ranks} equal chunks, without padding."
+            if divides
+            else f"{tensor.numel} elements do not divide by {case.ranks}: cut chunks whose lengths differ by at most one "
+            "element."
+        )
         what = (
             f"With {case.label}: the sum is right, but rank {rank} sent {sent} bytes. At most 2(N-1) chunks of {chunk} "
-            f"bytes are allowed, {allowed} bytes. Its longest message has {longest} bytes. {tensor.numel} elements do "
-            f"not divide by {case.ranks}: cut chunks whose lengths differ by at most one element."
+            f"bytes are allowed, {allowed} bytes. Its longest message has {longest} bytes. {how}"
         )
         raise bench.lost(case, "too_many_bytes", what, rank, f"at most {allowed} bytes", f"{sent} bytes")
 
