@@ -18,12 +18,11 @@ MARK = 0.00137  # virtual seconds that a local step takes: the trace is cut ther
 def gossip(mix: Any, tensors: list[torch.Tensor], rounds: list[Any]) -> dict[str, Any]:
     """The tensors, all in a row, and the two lists after each round, which is this rank's neighbours and weights."""
     kept = [tensor.clone() for tensor in tensors]
-    memory = [tensor.view(-1) for tensor in kept]  # what a caller sees who has a view, as of all parameters in one row
     rows, told = [], []
     for neighbours, weights in rounds:
         told.append([list(neighbours), list(weights)])
         mix(list(kept), *told[-1])
-        rows.append(_row(memory))
+        rows.append(_row(kept))
     return {"rows": rows, "told": told}
 
 

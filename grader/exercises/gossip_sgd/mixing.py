@@ -117,11 +117,7 @@ def mixing_mistakes(gossip: Gossip, number: int) -> Iterator[tuple[Array, str]]:
     """The matrix of each usual mistake in round `number`, and the sentence that names it."""
     matrix = gossip.matrices[number]
     n, own = len(matrix), np.diag(np.diag(matrix))
-    yield (
-        np.eye(n),
-        "The memory of the given tensors holds what it held before. Change the tensors in place, as `copy_` does. An "
-        "assignment to `.data` or to the list is not in place.",
-    )
+    yield np.eye(n), "The mix left the given tensors as they were. Change them in place, by what messages bring."
     yield (
         uniform(matrix),
         "Each rank holds the plain mean of itself and its neighbors, without the weights. Where ranks have different "
