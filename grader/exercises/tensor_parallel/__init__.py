@@ -352,6 +352,7 @@ EXERCISE = Exercise(
         (Function(COLUMN), Function(ROW), Function(BLOCK)),
         cases,
         limits=checks.TRAINING,
+        imported=("torch._dynamo",),  # functional collectives do so when they are first called
     ),
     checks=(
         Check("column", "A column-parallel layer, forward and backward", 4, _judged("column", *PARTS)),
