@@ -59,7 +59,7 @@ class _Net(nn.Module):  # type: ignore[misc]
 class _Told(_Net):
     """It is told the plan in each call, by a keyword."""
 
-    def forward(self, x: torch.Tensor, *, plan: list[int]) -> torch.Tensor:
+    def forward(self, x: torch.Tensor, *, plan: list[int]) -> torch.Tensor:  # type: ignore[override]
         self.plan = plan
         return super().forward(x)
 

@@ -67,7 +67,8 @@ def _wrong(bench: RankBench, case: Case, result: CallResult, right: Array, got: 
     rank = next(rank for rank, bad in enumerate(wrong) if bad[step].any())
     place = int(np.argmax(wrong[rank][step]))
     index = next(index for index, where in enumerate(plan.slices) if where.start <= place < where.stop)
-    share = f"{wrong[rank][step].sum():,} of {len(given.start):,} elements differ"
+    many = int(wrong[rank][step].sum())
+    share = f"{many:,} of {len(given.start):,} elements differ{'s' * (many == 1)}"
     one, other = plain.apart(float(got[rank][step, place]), float(right[step, place]))
     said = (
         f"With {case.label}: after step {step + 1} of {plan.steps}, rank {rank}'s parameters are not those of the "
