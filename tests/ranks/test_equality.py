@@ -42,6 +42,11 @@ COLLECTIVES = {
         "t = torch.zeros(3, dtype=dt); dist.reduce_scatter(t, [x(3) + k for k in range(n)]); return t",
     "reduce_scatter_tensor":
         "t = torch.zeros(3, dtype=dt); dist.reduce_scatter_tensor(t, x(3 * n)); return t",
+    "reduce_scatter_rows":
+        "t = torch.zeros(2, 3, dtype=dt); dist.reduce_scatter_tensor(t, x(2 * n, 3)); return t",
+    "reduce_scatter_refuses_stacked":
+        "try: dist.reduce_scatter_tensor(torch.zeros(3, dtype=dt), x(n, 3))\n"
+        "except RuntimeError: return 'refused'",
     "all_to_all_single": "o = torch.zeros(2 * n, dtype=dt); dist.all_to_all_single(o, x(2 * n)); return o",
     "all_to_all_single_uneven":
         "take = [1 + (r + k) % 2 for k in range(n)]; give = [1 + (k + r) % 2 for k in range(n)]\n"

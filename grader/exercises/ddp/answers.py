@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -97,6 +97,10 @@ def _habits(
             "gradient for it under no_sync(). Average that one, too."
         )
         yield own, said
+    if job.scales:
+        copied = training.step_of(replace(job, scales=job.scales[:1] * n), job.values, [0])
+        said = "that of ranks which all have rank 0's buffers. Broadcast the buffers at construction, and never again."
+        yield np.asarray(copied.mean[name]), said
     if 0 < len(users) < n:
         said = f"the mean over {says.names(users)} only. Ranks that did not use {name} count as zeros: divide by {n}."
         yield right * n / len(users), said

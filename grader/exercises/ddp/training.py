@@ -28,7 +28,8 @@ class Job:
     `plans[rank]` are the layers that the rank applies, in order. `tied` names a layer's linear map by the one whose
     weight it shares; `frozen` are linear maps that are not trained. Where there is `earlier`, those are the plans of
     all batches but the last, of one step or of several. `nested` opens a second no_sync() inside the first, around the
-    first batch. Where `lr` is 0, every step begins with `values`, whatever was done to the parameters.
+    first batch. Where `lr` is 0, every step begins with `values`, whatever was done to the parameters. `told`: forward
+    is given the plan by a keyword. `scales` are what each rank writes into its buffer after construction.
     """
 
     hidden: tuple[int, ...]
@@ -43,6 +44,8 @@ class Job:
     momentum: float = 0.0
     earlier: tuple[tuple[int, ...], ...] = ()
     nested: bool = False
+    told: bool = False
+    scales: tuple[Array, ...] = ()
 
     @property
     def ranks(self) -> int:
@@ -105,7 +108,7 @@ def gradients(job: Job, values: Values, rank: int, batch: int) -> Values:
         a = np.tanh(h @ wide[name_of(index, "up.weight")].T + wide[name_of(index, "up.bias")])
         kept.append((index, h, a))
         h = h + a @ wide[name_of(index, "down.weight")].T
-    gain, scale = wide["gain"], wide["scale"]
+    gain, scale = wide["gain"], job.scales[rank].astype(np.float64) if job.scales else wide["scale"]
     d_out = 2 * (gain * scale * h - y) / h.size
     found: Values = {"gain": np.asarray((d_out * scale * h).sum())}
     dh = d_out * gain * scale
@@ -192,6 +195,8 @@ def cases(draw: Draw) -> Iterator[Case]:
     yield _case(draw, "gradients", "tied weights", (ALL,) * 3, bucket=SMALL, hidden=(24, 40, 32, 24), tied=TIED)
     yield _case(draw, "gradients", "a frozen layer", (ALL,) * 3, bucket=SMALL, frozen=FROZEN)
     yield _case(draw, "gradients", "the default bucket_bytes", (ALL,) * 4)
+    yield _case(draw, "gradients", "a module that takes a keyword argument", (ALL,) * 2, SMALL, told=True)
+    yield _case(draw, "gradients", "a buffer that each rank changes", (ALL,) * 2, SMALL, own_scales=True)
     for bucket in (SMALL, None):
         yield _case(draw, "uneven", "a layer that rank 0 alone uses", (ALL, (0, 2, 3)), bucket)
         yield _case(draw, "uneven", "a layer that no rank uses", ((0, 1, 3),) * 3, bucket)
@@ -228,7 +233,7 @@ def _case(
     hidden: tuple[int, ...] = HIDDEN, features: int = 16, tied: dict[str, str] | None = None,
     frozen: tuple[str, ...] = (), steps: int = 1, dtype: str = "float32", engine: str = "sim",
     earlier: tuple[tuple[int, ...], ...] = (), nested: bool = False, by: str = "train",
-    lr: float = 0.5,
+    lr: float = 0.5, told: bool = False, own_scales: bool = False,
 ) -> Case:  # fmt: skip
     """One training or accumulation; every rank has the same parameters and data of its own."""
     n, tied = len(plans), tied or {}
@@ -237,10 +242,13 @@ def _case(
     shape = (steps, 4, features)
     data = [draw.generator(f"{group} {label}/{rank}").normal(0, 1, (2, *shape)).astype(dtype) for rank in range(n)]
     x, y = tuple(x for x, _ in data), tuple(y for _, y in data)
-    job = Job(hidden, plans, values, x, y, tied, frozen, bucket, lr, 0.9, earlier, nested)
+    scales = tuple(np.asarray((2 + rank) * values["scale"], dtype) for rank in range(n)) if own_scales else ()
+    job = Job(hidden, plans, values, x, y, tied, frozen, bucket, lr, 0.9, earlier, nested, told, scales)
+    sent = [{**values, "own scale": scales[rank]} if scales else values for rank in range(n)]
     timed = group in ("budget", "no_sync")
     arguments = tuple(
-        (_spec(job, rank, timed), _sent(values), Strided.of(job.x[rank]), Strided.of(job.y[rank])) for rank in range(n)
+        (_spec(job, rank, timed), _sent(sent[rank]), Strided.of(job.x[rank]), Strided.of(job.y[rank]))
+        for rank in range(n)
     )
     network = LINK if timed else ROUNDS
     return Case(group, label, arguments, by=by, engine=engine, network=network, expected=job)
@@ -265,7 +273,7 @@ def _spec(job: Job, rank: int, timed: bool) -> dict[str, Any]:
         "hidden": list(job.hidden), "plan": list(job.plans[rank]),
         "earlier": list(job.earlier[rank] if job.earlier else job.plans[rank]),
         "tied": dict(job.tied), "frozen": list(job.frozen),
-        "bucket_bytes": job.bucket_bytes, "lr": job.lr, "momentum": job.momentum, "nested": job.nested,
+        "bucket_bytes": job.bucket_bytes, "lr": job.lr, "momentum": job.momentum, "nested": job.nested, "told": job.told,
         "seconds": LAYER if timed else 0.0, "marks": list(MARKS if timed else (0.0, 0.0, 0.0)),
     }  # fmt: skip
 

@@ -29,12 +29,16 @@ Tokens = Sequence[tuple[int, ...]]  # of each rank, step by step
 
 def cases(draw: Draw) -> Iterator[Case]:
     """Every case of every check."""
-    counts = {1: ((7,), (4,)), 2: ((5, 9), (8, 3)), 3: ((6, 4, 9), (5, 8, 3)), 4: ((7, 4, 6, 9), (5, 8, 1, 6))}
+    counts = {1: ((7,), (4,)), 2: ((5, 9), (8, 3), (8, 3)), 3: ((6, 4, 9), (5, 8, 3)), 4: ((7, 4, 6, 9), (5, 8, 1, 6))}
     for n, tokens in counts.items():
         for engine in ("sim", "gloo")[: 1 + (n == 4)]:  # simulated ranks could share what they like
             yield _case(draw, "top1", tokens, k=1, experts=n if n > 2 else EXPERTS[n], engine=engine)
             yield _case(draw, "top2", tokens, k=2, engine=engine)
             yield _case(draw, "capacity", tokens[:1], k=2, capacity=3, engine=engine)
+    yield _case(
+        draw, "top1", ((5, 9), (8, 3)), k=1, layers=True, what="a layer for each step, all forward before any backward"
+    )
+    yield _case(draw, "capacity", ((5, 9),), k=2, capacity=0)
     yield _case(draw, "empty", ((6, 0, 5), (0, 7, 4)), k=2, what="no tokens on rank 1, then on rank 0")
     yield _case(draw, "empty", ((5, 6), (4, 7)), k=2, idle=(0,), what="no tokens for expert 0")
     for engine in ("sim", "gloo"):
@@ -48,7 +52,7 @@ def cases(draw: Draw) -> Iterator[Case]:
 
 def _case(
     draw: Draw, group: str, tokens: Tokens, *, k: int, experts: int = 0, capacity: int | None = None,
-    idle: tuple[int, ...] = (), popular: tuple[int, ...] = (), what: str = "", engine: str = "sim",
+    idle: tuple[int, ...] = (), popular: tuple[int, ...] = (), what: str = "", engine: str = "sim", layers: bool = False,
 ) -> Case:  # fmt: skip
     """A layer and its batches. No token chooses an expert that is `idle`, all others get some, and most tokens choose
     the `popular` ones. Where experts have a capacity, the batches are such that every usual mistake drops other pairs
@@ -60,9 +64,9 @@ def _case(
     label += f" with a capacity of {capacity}" * (capacity is not None) + f", {what}" * bool(what)
     generator = draw.generator(f"{group} {label}")
     layer = _layer(generator, n, experts, k, capacity)
-    popular = (1, 2) if capacity is not None else popular
+    popular = (1, 2) if capacity else popular
     batches = tuple(_batch(generator, layer, counts, idle, popular) for counts in tokens)
-    return Case(group, label, _arguments(layer, batches), CLASS, engine, by="train", expected=Job(layer, batches),
+    return Case(group, label, _arguments(layer, batches, layers), CLASS, engine, by="train", expected=Job(layer, batches, layers),
                 simulated=group == "budget")  # fmt: skip
 
 
@@ -87,6 +91,8 @@ def _batch(
         xs = tuple(_tokens(generator, layer, count, idle, popular) for count in counts)
         wishes = tuple(np.asarray(generator.standard_normal(x.shape), np.float32) for x in xs)
         batch = Batch(xs, wishes)
+        if layer.capacity == 0:
+            return batch
         routing = moe.route(layer, batch)
         others = moe.other_drops(layer, batch, routing) if layer.capacity is not None else ()
         if {*routing.chosen[routing.kept].tolist(), *idle} == {*range(len(layer.experts))} and all(
@@ -114,7 +120,7 @@ def _tokens(
     return np.asarray(x, np.float32)
 
 
-def _arguments(layer: Layer, batches: tuple[Batch, ...]) -> tuple[tuple[Any, ...], ...]:
+def _arguments(layer: Layer, batches: tuple[Batch, ...], layers: bool) -> tuple[tuple[Any, ...], ...]:
     each = len(layer.experts) // layer.ranks
     told = layer.k, layer.capacity, Strided.of(layer.weight), Strided.of(layer.bias)
     return tuple(
@@ -123,6 +129,7 @@ def _arguments(layer: Layer, batches: tuple[Batch, ...]) -> tuple[tuple[Any, ...
             [[Strided.of(part) for part in expert] for expert in layer.experts[rank * each : (rank + 1) * each]],
             [Strided.of(batch.x[rank]) for batch in batches],
             [Strided.of(batch.wish[rank]) for batch in batches],
+            layers,
         )
         for rank in range(layer.ranks)
     )

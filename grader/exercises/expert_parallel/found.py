@@ -21,6 +21,7 @@ class Job:
 
     layer: Layer
     batches: tuple[Batch, ...]
+    layers: bool = False  # every step has a layer of its own, and all go forward before any goes backward
 
     @cached_property
     def right(self) -> list[Right]:

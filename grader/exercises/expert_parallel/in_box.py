@@ -23,36 +23,56 @@ class _Expert(nn.Module):  # type: ignore[misc]
         return torch.tanh(x @ self.up.t() + self.offset) @ self.down.t() + self.shift
 
 
-def train(
-    make: Any, k: int, capacity: int | None, weight: Tensor, bias: Tensor, experts: list[list[Tensor]],
-    xs: list[Tensor], wishes: list[Tensor],
-) -> list[dict[str, Any]]:  # fmt: skip
-    """Every step's output and gradients."""
-    router = nn.Linear(weight.shape[1], weight.shape[0])
-    with torch.no_grad():
-        router.weight.copy_(weight)
-        router.bias.copy_(bias)
-    mine = [_Expert(*parts) for parts in experts]
-    model = make(router, mine, k, capacity)
-    parameters = [*router.parameters(), *(parameter for expert in mine for parameter in expert.parameters())]
-    steps = []
-    for x, wish in zip(xs, wishes, strict=True):
+class _Trained:
+    """One layer as the learner makes it, and its steps of forward, backward and finish_gradient_sync()."""
+
+    def __init__(
+        self, make: Any, k: int, capacity: int | None, weight: Tensor, bias: Tensor, experts: list[list[Tensor]]
+    ) -> None:
+        router = nn.Linear(weight.shape[1], weight.shape[0])
+        with torch.no_grad():
+            router.weight.copy_(weight)
+            router.bias.copy_(bias)
+        mine = [_Expert(*parts) for parts in experts]
+        self.model = make(router, mine, k, capacity)
+        self.parameters = [*router.parameters(), *(parameter for expert in mine for parameter in expert.parameters())]
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Any, Any]:
+        """The tokens, with a gradient to come, what the layer makes of them, and a copy of that."""
         x = x.clone().requires_grad_()
-        for parameter in parameters:
+        for parameter in self.parameters:
             parameter.grad = None
         compute(MARK)
-        y = model(x)
+        y = self.model(x)
         output = y.detach().clone() if isinstance(y, Tensor) else y
         compute(MARK)
+        return x, y, output
+
+    def backward(self, x: Tensor, y: Any, output: Any, wish: Tensor) -> dict[str, Any]:
+        """The output and all gradients."""
         attached = isinstance(y, Tensor) and y.requires_grad
         if attached:  # what has another shape is judged for that
             ((y * wish).sum() if y.shape == wish.shape else y.sum()).backward()
         compute(MARK)
-        model.finish_gradient_sync()
+        self.model.finish_gradient_sync()
         compute(MARK)
-        grads = [None if parameter.grad is None else parameter.grad.clone() for parameter in parameters]
-        steps.append({
+        grads = [None if parameter.grad is None else parameter.grad.clone() for parameter in self.parameters]
+        return {
             "output": output, "attached": attached, "input": x.grad, "router": grads[:2],
             "experts": [grads[at : at + 4] for at in range(2, len(grads), 4)],
-        })  # fmt: skip
-    return steps
+        }  # fmt: skip
+
+
+def train(
+    make: Any, k: int, capacity: int | None, weight: Tensor, bias: Tensor, experts: list[list[Tensor]],
+    xs: list[Tensor], wishes: list[Tensor], layers: bool,
+) -> list[dict[str, Any]]:  # fmt: skip
+    """Every step's output and gradients. `layers`: every step has a layer of its own, and all go forward before the last
+    of them goes backward first."""
+    if not layers:
+        layer = _Trained(make, k, capacity, weight, bias, experts)
+        return [layer.backward(*layer.forward(x), wish) for x, wish in zip(xs, wishes, strict=True)]
+    made = [_Trained(make, k, capacity, weight, bias, experts) for _ in xs]
+    runs = [layer.forward(x) for layer, x in zip(made, xs, strict=True)]
+    back = [layer.backward(*run, wish) for layer, run, wish in reversed(list(zip(made, runs, wishes, strict=True)))]
+    return back[::-1]

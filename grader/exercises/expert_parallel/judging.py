@@ -85,14 +85,14 @@ def _array(value: Any, shape: tuple[int, ...]) -> Array | None:
     return got.astype(np.float64) if got is not None and got.shape == shape and got.dtype.kind == "f" else None
 
 
-def _wrong(got: Array, right: Array) -> tuple[int, ...] | None:
+def _wrong(got: Array, right: Array, floor: float = FLOOR) -> tuple[int, ...] | None:
     """The place of the greatest difference, where that is too great."""
     if not right.size:
         return None
     off = np.abs(got - right)
     off[~np.isfinite(off)] = np.inf
     at = np.unravel_index(int(np.argmax(off)), right.shape)
-    allowed = NEAR * max(float(np.abs(right).max()), FLOOR)
+    allowed = NEAR * max(float(np.abs(right).max()), floor)
     return tuple(map(int, at)) if off[at] > allowed else None
 
 
@@ -181,14 +181,15 @@ def _token(layer: Layer, batch: Batch, at: int, got: Array) -> str:
 
 
 def _gradient(
-    found: Found, step: int, rank: int, name: str, told: Any, whole: Array, why: Callable[[Array], str]
-) -> None:
+    found: Found, step: int, rank: int, name: str, told: Any, whole: Array, why: Callable[[Array], str],
+    floor: float = FLOOR,
+) -> None:  # fmt: skip
     """Raise Lost where a gradient, of which None counts as zero, is not `whole`."""
     got = np.zeros(whole.shape) if told is None else _array(told, whole.shape)
     if got is None:
         what = f"{name} on rank {rank} is {plain.in_words(told)} instead of a float tensor of shape {whole.shape}."
         raise found.lost("wrong_result", f"{found.when(step)}{what}", rank)
-    at = _wrong(got, whole)
+    at = _wrong(got, whole, floor)
     if at is not None:
         one, other = plain.apart(float(got[at]), float(whole[at]))
         came = "None, which counts as zero" if told is None else f"{one} at {at}"
@@ -283,13 +284,16 @@ def _why_expert(found: Found, step: int, expert: int, which: int, none: bool, go
 
 def router(bench: RankBench, case: Case, found: Found) -> None:
     """The router's gradient, which is the sum over the ranks, on every rank; one collective for each parameter."""
+    floor = (
+        1.0 if found.layer.k == 1 else FLOOR
+    )  # of zero there is what p / p loses, times tokens and outputs of about 3
     for step in found.steps:
         for rank in range(found.n):
             held = _listed(found.told(rank, step, "router"), 2)
             for which, whole in enumerate(found.job.right[step].router_sum):
                 name = f"after finish_gradient_sync(), the gradient of the router's {('weight', 'bias')[which]}"
                 why = functools.partial(_why_router, found, step, rank, which)
-                _gradient(found, step, rank, name, held[which], whole, why)
+                _gradient(found, step, rank, name, held[which], whole, why, floor)
     sending.finish(found)
 
 

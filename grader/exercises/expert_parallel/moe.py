@@ -193,7 +193,7 @@ def other_drops(layer: Layer, batch: Batch, routing: Routing) -> Iterator[tuple[
         return keep(replace(layer, capacity=capacity), batch, routing, key, within)
 
     rule = "Order an expert's pairs by (choice, rank, position), and drop the last"
-    for wrong in (each + 1, each - 1):
+    for wrong in (each + 1, each - 1)[: 1 + (each > 0)]:
         told = f"An expert takes {wrong} pairs. The capacity is {each}: exactly {each} are kept"
         yield kept(in_order, capacity=wrong), told
     told = f"Within a rank, the pairs of the last positions were kept. {rule}"

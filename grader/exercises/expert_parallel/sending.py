@@ -43,6 +43,9 @@ def _parts(found: Found, part: int) -> Iterator[tuple[int, list[list[Operation]]
 
 
 def finish(found: Found) -> None:
+    """At most a collective for each of the router's parameters."""
+    if found.job.layers:
+        return  # the parts of its steps are in another order
     for step, ranks in _parts(found, 2):
         for rank, posted in enumerate(ranks):
             called = _collectives(posted)

@@ -160,6 +160,7 @@ def _synchronisations(bench: RankBench) -> Outcome:
     for case, result in bench.calls("even"):
         wanted: Wanted = case.expected
         for rank in range(case.ranks):
+            _one_at_a_time(bench, case, result, rank)
             calls = [op for op in result.trace.operations(rank) if op.name.startswith("all_reduce")]
             tally.note("all-reduces of the gradients", len(calls), wanted.steps, "all-reduces", where=case.label,
                        reference=sum(map(len, wanted.batches[rank])), of="one for each micro-batch")  # fmt: skip
@@ -179,6 +180,18 @@ def _synchronisations(bench: RankBench) -> Outcome:
             what = f"With {case.label}: rank {rank} made {each}. {why}"
             raise bench.lost(case, "too_many_messages", what, rank, f"{wanted.steps} all-reduces", each)
     return bench.picture("even", 2)
+
+
+def _one_at_a_time(bench: RankBench, case: Case, result: CallResult, rank: int) -> None:
+    """The model is given no more than the largest micro-batch at once: a whole batch does not fit on a device."""
+    largest = max(len(inputs) for step in case.expected.batches[rank] for inputs, _ in step)
+    rows = _found(bench, case, result, rank).get("rows")
+    if isinstance(rows, int) and rows > largest:
+        what = (
+            f"With {case.label}: on rank {rank}, the model was given {rows} samples at once. No micro-batch has more than "
+            f"{largest}, and more do not fit on a device. Give the model one micro-batch at a time."
+        )
+        raise bench.lost(case, "too_much_memory", what, rank, f"at most {largest} samples", f"{rows} samples")
 
 
 def _losses(bench: RankBench) -> Outcome:

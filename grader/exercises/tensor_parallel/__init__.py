@@ -37,6 +37,7 @@ class Wanted:
     split: str  # "column", "row" or "block"
     parameters: tuple[Array, ...]  # unsplit, None-free
     reduced: tuple[int, ...]  # of forward and backward
+    beside: Array | None = None  # what another use of the input adds to its gradient
 
 
 def cases(draw: Draw) -> Iterator[Case]:
@@ -52,6 +53,7 @@ def cases(draw: Draw) -> Iterator[Case]:
         for activation, leading in (("gelu", (6,)), ("relu", (2, 3)), ("tanh", (6,))):
             yield _block(draw, "block", n, activation, backward=True, leading=leading)
         yield _block(draw, "forward", n, "gelu", backward=False)
+    yield _block(draw, "block", 3, "gelu", backward=True, residual=True)
     yield _block(draw, "real", 4, "gelu", backward=True, engine="gloo", dtype="float32", leading=(4, 16))
 
 
@@ -81,17 +83,21 @@ def _layer(draw: Draw, split: str, n: int, bias: bool, leading: tuple[int, ...])
 
 def _block(
     draw: Draw, group: str, n: int, activation: str, backward: bool, engine: str = "sim", dtype: str = "float64",
-    leading: tuple[int, ...] = (6,),
+    leading: tuple[int, ...] = (6,), residual: bool = False,
 ) -> Case:  # fmt: skip
     label = f"ParallelMLP with {activation} on {n} rank{'s' * (n > 1)}, {dtype}{'' if backward else ', forward only'}"
     if leading != (6,):
         label += f", {_input(*leading, IN)}"
+    if residual:
+        label += ", whose input is used next to the block as well"
     shapes = ((HIDDEN, IN), (HIDDEN,), (OUT, HIDDEN), (OUT,))
     w1, b1, w2, b2 = (_drawn(draw, f"{label}{k}", *shape, dtype=dtype) for k, shape in enumerate(shapes))
     x, grad = (_drawn(draw, f"{label}{k}", *leading, size, dtype=dtype) for k, size in (("x", IN), ("g", OUT)))
+    beside = _drawn(draw, label + "beside", *leading, IN, dtype=dtype) if residual else None
     right = unsplit.mlp(Linear(w1, b1), activation, Linear(w2, b2), x, grad)
     given = (activation, *map(Strided.of, (w1, b1, w2, b2, x)), Strided.of(grad) if backward else None)
-    wanted = Wanted(right, "block", (w1, b1, w2, b2), (grad.nbytes, x.nbytes if backward else 0))
+    given = (*given, None if beside is None else Strided.of(beside))
+    wanted = Wanted(right, "block", (w1, b1, w2, b2), (grad.nbytes, x.nbytes if backward else 0), beside)
     return Case(group, label, (given,) * n, BLOCK, engine, by="mlp", expected=wanted)
 
 
@@ -205,12 +211,18 @@ class _Judge:
 
     def _input_grad(self, rank: int, got: Array | None) -> None:
         whole = self.wanted.right.input_grad
-        right = np.split(whole, self.n, -1)[rank] if self.wanted.split == "row" else whole
+        beside = 0 if self.wanted.beside is None else self.wanted.beside
+        right = np.split(whole, self.n, -1)[rank] if self.wanted.split == "row" else whole + beside
         if _close(got, right):
             return
         told = _grad_habit(got, right, self.n)
         summed = self.n > 1 and self.wanted.split != "row"
-        if summed and _close(got, self.wanted.right.partial_input_grad(rank, self.n)):
+        if _close(got, whole + self.n * beside):
+            told = (
+                "What the input's other use adds to it was summed over the ranks, too. Sum only the gradient that comes "
+                "back through this block"
+            )
+        if summed and _close(got, self.wanted.right.partial_input_grad(rank, self.n) + beside):
             told = "It is only this rank's own part of the sum. All-reduce it in the backward pass"
         what = f"on rank {rank}, the gradient of the input is wrong. {told}"
         raise self.lost("wrong_result", what, rank, *_said(got, right))
@@ -340,6 +352,7 @@ EXERCISE = Exercise(
         (Function(COLUMN), Function(ROW), Function(BLOCK)),
         cases,
         limits=checks.TRAINING,
+        imported=("torch._dynamo",),  # functional collectives do so when they are first called
     ),
     checks=(
         Check("column", "A column-parallel layer, forward and backward", 4, _judged("column", *PARTS)),

@@ -19,8 +19,9 @@ def _linear(weight: Tensor, bias: Tensor | None) -> nn.Linear:
     return made
 
 
-def _passed(module: nn.Module, x: Tensor, grad: Tensor | None) -> dict[str, Any]:
-    """Forward, and backward from this gradient of the output, where there is one."""
+def _passed(module: nn.Module, x: Tensor, grad: Tensor | None, beside: Tensor | None = None) -> dict[str, Any]:
+    """Forward, and backward from this gradient of the output, where there is one. `beside` is what another use of the
+    input adds to its gradient, as a residual does."""
     x = x.clone().requires_grad_(grad is not None)
     found: dict[str, Any] = {}
     if grad is None:
@@ -29,7 +30,8 @@ def _passed(module: nn.Module, x: Tensor, grad: Tensor | None) -> dict[str, Any]
     else:
         y = module(x)
         if y.shape == grad.shape:  # else it is judged for its shape
-            (y * grad).sum().backward()
+            loss = (y * grad).sum()
+            (loss if beside is None else loss + (x * beside).sum()).backward()
         found["input_grad"] = x.grad
     found["output"] = y
     found["parameters"] = list(module.parameters())
@@ -45,8 +47,9 @@ def layer(cls: Any, weight: Tensor, bias: Tensor | None, x: Tensor, grad: Tensor
 
 
 def mlp(
-    cls: Any, activation: str, w1: Tensor, b1: Tensor, w2: Tensor, b2: Tensor, x: Tensor, grad: Tensor | None
-) -> dict[str, Any]:
+    cls: Any, activation: str, w1: Tensor, b1: Tensor, w2: Tensor, b2: Tensor, x: Tensor, grad: Tensor | None,
+    beside: Tensor | None,
+) -> dict[str, Any]:  # fmt: skip
     """A parallel block of two linear layers with an activation between them: `cls.from_mlp`."""
     block = nn.Sequential(_linear(w1, b1), ACTIVATIONS[activation](), _linear(w2, b2))
-    return _passed(cls.from_mlp(block), x, grad)
+    return _passed(cls.from_mlp(block), x, grad, beside)

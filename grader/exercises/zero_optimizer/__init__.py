@@ -86,14 +86,14 @@ def _gradients(generator: np.random.Generator, ranks: int, steps: int, count: in
 
 
 def _groups(draw: Draw, ranks: int, optimizer: str, stage: int) -> Case:
-    """Two groups with options of their own, a third added, and an lr that is changed in two of them."""
+    """Two groups with options of their own, a third added, and options that are changed: lr in two, another in one."""
     own = {"lr": 0.2, "weight_decay": 0.0} if optimizer == "AdamW" else {"lr": 0.2, "momentum": 0.5}
-    groups = Group((0, 2), {}), Group((1,), own)
-    added = Group((3, 4), {"lr": 0.01}, before=3)
+    groups = Group((0, 2, 3), {}), Group((1,), own)
+    added = Group((4,), {"lr": 0.01}, before=3)  # one element: the shards of the other ranks are empty
     options = ADAMW if optimizer == "AdamW" else SGD
-    return _case(
-        draw, "groups", ranks, optimizer, options, stage, ODD, groups, added=added, rates=((5, 0, 0.15), (6, 2, 0.1))
-    )
+    other = (8, 0, "weight_decay", 0.5) if optimizer == "AdamW" else (8, 0, "momentum", 0.3)
+    changes = (5, 0, "lr", 0.15), (6, 2, "lr", 0.1), other
+    return _case(draw, "groups", ranks, optimizer, options, stage, ODD, groups, added=added, changes=changes)
 
 
 _right = partial(checks.right, values)

@@ -56,11 +56,12 @@ def _train(
     for step, row in enumerate(gradients):
         compute(MARK)
         if plan["added"] and step == plan["added"]["before"]:
-            optimizer.add_param_group(_group(plan["added"], parameters))
+            group = _group(plan["added"], parameters)
+            optimizer.add_param_group({**group, "params": iter(group["params"])})  # which can be read once
             trained += plan["added"]["params"]
-        for when, group, rate in plan["rates"]:
+        for when, group, option, value in plan["changes"]:
             if step == when:
-                optimizer.param_groups[group]["lr"] = rate
+                optimizer.param_groups[group][option] = value
         wanted = [view.view(shape) for view, shape in zip(row.split(sizes), plan["shapes"], strict=True)]
         skipped = [index for when, index in plan["skipped"] if when == step]
         using = [index for index in trained if index not in skipped]

@@ -67,7 +67,8 @@ def _wrong(bench: RankBench, case: Case, result: CallResult, right: Array, got: 
     rank = next(rank for rank, bad in enumerate(wrong) if bad[step].any())
     place = int(np.argmax(wrong[rank][step]))
     index = next(index for index, where in enumerate(plan.slices) if where.start <= place < where.stop)
-    share = f"{wrong[rank][step].sum():,} of {len(given.start):,} elements differ"
+    many = int(wrong[rank][step].sum())
+    share = f"{many:,} of {len(given.start):,} elements differ{'s' * (many == 1)}"
     one, other = plain.apart(float(got[rank][step, place]), float(right[step, place]))
     said = (
         f"With {case.label}: after step {step + 1} of {plan.steps}, rank {rank}'s parameters are not those of the "
@@ -155,13 +156,19 @@ def state(bench: RankBench) -> Outcome:
 
 def _state_habit(kept: list[float], total: int) -> str:
     if min(kept) > 0.99 * total:
-        return "Every rank holds all of it: give optimizer_class only the parameters, or slices, of this rank's shard."
+        return (
+            "Every rank holds as much as all of it: give optimizer_class only the parameters, or slices, of this rank's "
+            "shard, and give them to one instance only."
+        )
     if sum(kept) < 1.2 * total and max(kept) > 0.99 * total:
         return "One rank has all the work: share the elements out among the ranks."
     if sum(kept) < 1.2 * total:
         per_rank = ", ".join(f"{100 * part / total:.0f} %" for part in kept)
         return f"The ranks hold {per_rank}: balance by the number of elements, not of parameters."
-    return "Some of it is kept on several ranks: the shards must not overlap."
+    return (
+        f"All ranks together hold {100 * sum(kept) / total:.0f} % of it. Keep each element's state once: on one rank, and "
+        "there in one instance."
+    )
 
 
 @checks.judged(values, "budget2", WRONG)

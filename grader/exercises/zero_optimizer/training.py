@@ -33,7 +33,7 @@ class Group:
 class Plan:
     """One training: the parameters' shapes, the optimizer, and what happens at which step.
 
-    `rates` are (step, group, lr), set in param_groups; `skipped` are (step, parameter) without a gradient; at the step
+    `changes` are (step, group, option, value), set in param_groups; `skipped` are (step, parameter) without a gradient; at the step
     `discarded` a backward pass is thrown away by zero_grad().
     """
 
@@ -43,7 +43,7 @@ class Plan:
     shapes: tuple[tuple[int, ...], ...]
     groups: tuple[Group, ...]
     added: Group | None = None
-    rates: tuple[tuple[int, int, float], ...] = ()
+    changes: tuple[tuple[int, int, str, float], ...] = ()
     skipped: tuple[tuple[int, int], ...] = ()
     steps: int = 10
     discarded: int = -1
@@ -53,7 +53,7 @@ class Plan:
         return {
             "optimizer": self.optimizer, "options": self.options, "stage": self.stage,
             "shapes": [list(shape) for shape in self.shapes], "groups": [group.told() for group in self.groups],
-            "added": self.added.told() if self.added else None, "rates": [list(rate) for rate in self.rates],
+            "added": self.added.told() if self.added else None, "changes": [list(change) for change in self.changes],
             "skipped": [list(pair) for pair in self.skipped], "discarded": self.discarded,
         }  # fmt: skip
 
@@ -103,9 +103,9 @@ def _trained(plan: Plan, start: Array, gradients: Array, forgets: Collection[int
     states: dict[int, dict[str, Any]] = {}
     for step, gradient in enumerate(gradients.astype(np.float64)):
         states = {} if step in forgets else states
-        for when, number, rate in plan.rates:
+        for when, number, option, value in plan.changes:
             if when == step:
-                options[number]["lr"] = rate
+                options[number][option] = value
         for group, chosen in zip(groups, options, strict=True):
             for index in group.params if step >= group.before else ():
                 where = plan.slices[index]
@@ -159,9 +159,12 @@ def mistakes(given: Given) -> Iterator[tuple[Array, str]]:
     bare = tuple(replace(group, options={}) for group in plan.groups)
     if any(group.options for group in plan.groups):
         yield given.rows(replace(plan, groups=bare)), "Every group was trained with the same options: its own are lost."
-    if plan.rates:
-        said = "The lr that was set in param_groups had no effect: the optimizer inside has groups of its own."
-        yield given.rows(replace(plan, rates=())), said
+    for option in dict.fromkeys(option for _, _, option, _ in plan.changes):
+        said = f"The {option} that was set in param_groups had no effect: the next step must use it."
+        yield given.rows(replace(plan, changes=tuple(one for one in plan.changes if one[2] != option))), said
+    if plan.changes:
+        said = "What was set in param_groups had no effect: the optimizer inside has groups of its own."
+        yield given.rows(replace(plan, changes=())), said
     if plan.added:
         said = "The group that add_param_group() added is not trained."
         yield given.rows(replace(plan, added=replace(plan.added, before=plan.steps))), said

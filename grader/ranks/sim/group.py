@@ -224,6 +224,11 @@ class SimGroup(dist.ProcessGroup):  # type: ignore[misc]
         for output, brought in zip(outputs, inputs, strict=True):
             if output.numel() * self.size() != brought.numel():
                 raise ValueError("input tensor must be the same size as output size times world size")
+            if output.dim() and (output.shape[0] * self.size(), *output.shape[1:]) != tuple(brought.shape):
+                raise RuntimeError(
+                    f"gloo cuts the input along dimension 0: the input must have the shape "
+                    f"{(output.shape[0] * self.size(), *output.shape[1:])}, not {tuple(brought.shape)}"
+                )
         return self._join(Part("reduce_scatter_tensor", inputs, outputs, -1, _reduction(opts), waited=_sync(opts)))
 
     reduce_scatter_tensor_coalesced = reduce_scatter_single_coalesced

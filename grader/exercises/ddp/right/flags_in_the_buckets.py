@@ -58,8 +58,8 @@ class DistributedModel(nn.Module):
         self.buckets.append(bucket)
         self.bucket_of |= dict.fromkeys(parameters, bucket)
 
-    def forward(self, x):
-        return self.module(x)
+    def forward(self, *args, **kwargs):
+        return self.module(*args, **kwargs)
 
     def arrived(self, p):
         if self.hold:
