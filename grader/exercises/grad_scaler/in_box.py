@@ -66,20 +66,10 @@ class _Training:
                 continue
             one, at = (self.used[0], place) if place < self.half else (self.used[1], place - self.half)
             one.grad[at] = float(what)
-        self.filled = [None if one.grad is None else one.grad.detach() for one in self.used]  # the same memory
 
     def gradient(self) -> Any:
-        return self._whole([one.grad for one in self.used])
-
-    def memory(self) -> Any:
-        """What the memory holds that the backward pass wrote the gradients into."""
-        return self._whole(self.filled)
-
-    def _whole(self, gradients: list[Any]) -> Any:
-        pairs = zip(self.used, gradients, strict=True)
-        return torch.cat(
-            [torch.zeros_like(one) if grad is None else grad.detach().clone() for one, grad in pairs]
-        ).detach()
+        gradients = [torch.zeros_like(one) if one.grad is None else one.grad for one in self.used]
+        return torch.cat([gradient.detach().clone() for gradient in gradients])
 
     def parameters(self) -> Any:
         return torch.cat([parameter.detach().clone() for parameter in self.used])
@@ -99,13 +89,12 @@ def train(
     """Every step's scale, whether the optimizer made it, the gradient after unscale_, and the parameters."""
     scaler = make(**options)
     training = _Training(start, *sgd)
-    scales, stepped, unscaled, memory, parameters = [_scale(scaler)], [], [], [], []
+    scales, stepped, unscaled, parameters = [_scale(scaler)], [], [], []
     for wanted, bad, way in zip(gradients, poison, how, strict=True):
         training.backward(scaler, wanted, bad)
         if way != "step":
             scaler.unscale_(training.optimizer)
         unscaled.append(training.gradient())
-        memory.append(training.memory())
         if way == "clip":
             torch.nn.utils.clip_grad_norm_(training.used, 1.0)
         if way == "value":
@@ -116,7 +105,7 @@ def train(
         parameters.append(training.parameters())
         scaler.update()
         scales.append(_scale(scaler))
-    tensors = {"unscaled": torch.stack(unscaled), "memory": torch.stack(memory), "parameters": torch.stack(parameters)}
+    tensors = {"unscaled": torch.stack(unscaled), "parameters": torch.stack(parameters)}
     return {"scales": scales, "stepped": stepped, **tensors}
 
 

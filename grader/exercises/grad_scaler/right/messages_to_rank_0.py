@@ -38,7 +38,7 @@ class LossScaler:
                 if p.grad is None:
                     continue
                 finite = finite and torch.isfinite(p.grad).all().item()
-                p.grad[...] = p.grad / self.value
+                p.grad = p.grad / self.value
         self.verdict = "skip" if vote(not finite) else "step"
 
     def step(self, optimizer):
