@@ -56,19 +56,9 @@ class _Net(nn.Module):  # type: ignore[misc]
         return self.gain * self.scale * x
 
 
-class _Told(_Net):
-    """It is told the plan in each call, by a keyword."""
-
-    def forward(self, x: torch.Tensor, *, plan: list[int]) -> torch.Tensor:  # type: ignore[override]
-        self.plan = plan
-        return super().forward(x)
-
-
 def _build(make: Any, spec: dict[str, Any], values: dict[str, torch.Tensor]) -> tuple[nn.Module, Any]:
     """The rank's module with `values` in it, and the learner's model around it."""
-    module = (_Told if spec["told"] else _Net)(values["scale"].numel(), spec["hidden"], spec["seconds"]).to(
-        values["scale"].dtype
-    )
+    module = _Net(values["scale"].numel(), spec["hidden"], spec["seconds"]).to(values["scale"].dtype)
     if "shift" in values:
         module.register_buffer("shift", torch.zeros_like(values["shift"]), persistent=False)
     for name, first in spec["tied"].items():
@@ -94,8 +84,8 @@ def _gradients(module: nn.Module) -> dict[str, torch.Tensor | None]:
     return {name: None if p.grad is None else p.grad.detach().clone() for name, p in module.named_parameters()}
 
 
-def _backward(model: Any, x: torch.Tensor, y: torch.Tensor, **told: Any) -> None:
-    out = model(x, **told) if callable(model) else model.forward(x, **told)
+def _backward(model: Any, x: torch.Tensor, y: torch.Tensor) -> None:
+    out = model(x) if callable(model) else model.forward(x)
     ((out - y) ** 2).mean().backward()
 
 
@@ -130,7 +120,7 @@ def train(
         compute(spec["marks"][0])
         for parameter in parameters:
             parameter.grad = None
-        _backward(model, inputs, targets, **({"plan": module.plan} if spec["told"] else {}))
+        _backward(model, inputs, targets)
         compute(spec["marks"][1])
         model.finish_gradient_sync()
         compute(spec["marks"][2])

@@ -28,8 +28,8 @@ class Job:
     `plans[rank]` are the layers that the rank applies, in order. `tied` names a layer's linear map by the one whose
     weight it shares; `frozen` are linear maps that are not trained. Where there is `earlier`, those are the plans of
     all batches but the last, of one step or of several. `nested` opens a second no_sync() inside the first, around the
-    first batch. Where `lr` is 0, every step begins with `values`, whatever was done to the parameters. `told`: forward
-    is given the plan by a keyword. `scales` are what each rank writes into its buffer after construction.
+    first batch. Where `lr` is 0, every step begins with `values`, whatever was done to the parameters. `scales`
+    are what each rank writes into its buffer after construction.
     """
 
     hidden: tuple[int, ...]
@@ -44,7 +44,6 @@ class Job:
     momentum: float = 0.0
     earlier: tuple[tuple[int, ...], ...] = ()
     nested: bool = False
-    told: bool = False
     scales: tuple[Array, ...] = ()
 
     @property
@@ -195,7 +194,6 @@ def cases(draw: Draw) -> Iterator[Case]:
     yield _case(draw, "gradients", "tied weights", (ALL,) * 3, bucket=SMALL, hidden=(24, 40, 32, 24), tied=TIED)
     yield _case(draw, "gradients", "a frozen layer", (ALL,) * 3, bucket=SMALL, frozen=FROZEN)
     yield _case(draw, "gradients", "the default bucket_bytes", (ALL,) * 4)
-    yield _case(draw, "gradients", "a module that takes a keyword argument", (ALL,) * 2, SMALL, told=True)
     yield _case(draw, "gradients", "a buffer that each rank changes", (ALL,) * 2, SMALL, own_scales=True)
     for bucket in (SMALL, None):
         yield _case(draw, "uneven", "a layer that rank 0 alone uses", (ALL, (0, 2, 3)), bucket)
@@ -233,7 +231,7 @@ def _case(
     hidden: tuple[int, ...] = HIDDEN, features: int = 16, tied: dict[str, str] | None = None,
     frozen: tuple[str, ...] = (), steps: int = 1, dtype: str = "float32", engine: str = "sim",
     earlier: tuple[tuple[int, ...], ...] = (), nested: bool = False, by: str = "train",
-    lr: float = 0.5, told: bool = False, own_scales: bool = False,
+    lr: float = 0.5, own_scales: bool = False,
 ) -> Case:  # fmt: skip
     """One training or accumulation; every rank has the same parameters and data of its own."""
     n, tied = len(plans), tied or {}
@@ -243,7 +241,7 @@ def _case(
     data = [draw.generator(f"{group} {label}/{rank}").normal(0, 1, (2, *shape)).astype(dtype) for rank in range(n)]
     x, y = tuple(x for x, _ in data), tuple(y for _, y in data)
     scales = tuple(np.asarray((2 + rank) * values["scale"], dtype) for rank in range(n)) if own_scales else ()
-    job = Job(hidden, plans, values, x, y, tied, frozen, bucket, lr, 0.9, earlier, nested, told, scales)
+    job = Job(hidden, plans, values, x, y, tied, frozen, bucket, lr, 0.9, earlier, nested, scales)
     sent = [{**values, "own scale": scales[rank]} if scales else values for rank in range(n)]
     timed = group in ("budget", "no_sync")
     arguments = tuple(
@@ -273,7 +271,7 @@ def _spec(job: Job, rank: int, timed: bool) -> dict[str, Any]:
         "hidden": list(job.hidden), "plan": list(job.plans[rank]),
         "earlier": list(job.earlier[rank] if job.earlier else job.plans[rank]),
         "tied": dict(job.tied), "frozen": list(job.frozen),
-        "bucket_bytes": job.bucket_bytes, "lr": job.lr, "momentum": job.momentum, "nested": job.nested, "told": job.told,
+        "bucket_bytes": job.bucket_bytes, "lr": job.lr, "momentum": job.momentum, "nested": job.nested,
         "seconds": LAYER if timed else 0.0, "marks": list(MARKS if timed else (0.0, 0.0, 0.0)),
     }  # fmt: skip
 

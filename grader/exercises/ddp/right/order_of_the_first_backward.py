@@ -22,8 +22,8 @@ class DistributedModel(torch.nn.Module):
         for p in self.params:
             p.register_post_accumulate_grad_hook(self.hook)
 
-    def forward(self, *args, **kwargs):
-        return self.module(*args, **kwargs)
+    def forward(self, x):
+        return self.module(x)
 
     def hook(self, p):
         if self.accumulating:
