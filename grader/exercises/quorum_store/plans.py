@@ -214,6 +214,17 @@ def scripted(rng: random.Random) -> Iterator[Plan]:
             },
             missed, what="two writes at once at one node",
         )  # fmt: skip
+        if size > 3:
+            near, far = (first, rest[0]), rest[1:]
+            yield plan(  # while a read waits for its write-back, its node gets a newer copy, which few others have
+                {
+                    "c1": (write(rest[-1], 1, after=1.0),), "c2": (read(first, after=2.0),),
+                    "c3": (write(rest[0], 2, after=2.005),), "c4": (read(rest[-1], after=2.2),),
+                },
+                Mishap("one-way", 2.005 + HOP + BEFORE_ACKS, 2.0 + 6.2 * HOP, ((rest[0],), far)),
+                Mishap("partition", 2.0 + 6.5 * HOP, 4.0, (near, far)),
+                what="a read whose node gets a newer copy meanwhile",
+            )  # fmt: skip
         stopped = Mishap("pause", 0.5, 2.0 + 3 * HOP, ((rest[-1],),))  # goes on when the second write is stored
         if quorums[0] < size:
             yield plan(  # late answers to a first write arrive while a second one is stored
