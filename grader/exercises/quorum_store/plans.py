@@ -284,6 +284,26 @@ def cut_short(rng: random.Random) -> Iterator[Plan]:
             yield _plan(rng, 3, (2, 2), f"{first} crashes, and writes again", asks, (crash, away), STEADY, until=30.0)
 
 
+def told_one_only(rng: random.Random) -> Iterator[Plan]:
+    """As `cut_short`; then who may be the only one that was told is read without the node that has written since, and
+    that node is read again without it: values of one timestamp would come and go."""
+    first, *others = rng.sample(names(3), 3)
+    for second, third in (others, others[::-1]):
+        asks = {
+            "c1": (write(first, 1, after=1.0),),
+            "c2": (write(first, 2, after=2.0), read(first)),
+            "c3": (read(second, after=3.2),),
+            "c4": (read(first, after=4.3),),
+        }
+        away = Mishap("partition", 1.8, 2.8, ((second,), (first, third)))
+        alone = Mishap("partition", 3.0, 4.0, ((first,), (second, third)))
+        again = Mishap("partition", 4.2, 5.0, ((second,), (first, third)))
+        for effects in range(2, 11):
+            crash = Mishap("crash", 0.9, 1.5, ((first,),), effects)
+            what = f"{first} crashes, and writes again; then it is cut off for a while"
+            yield _plan(rng, 3, (2, 2), what, asks, (crash, away, alone, again), STEADY, until=12.0)
+
+
 def late_for_the_dead(rng: random.Random) -> Iterator[Plan]:
     """Answers to a node's request arrive when it has crashed since, and serves another."""
     first, second, third = rng.sample(names(3), 3)
