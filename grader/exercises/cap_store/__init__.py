@@ -23,8 +23,10 @@ from grader.worlds.nodes import Nodes
 def _disturbed(bench: NodeBench) -> Iterator[Plan]:
     rng = bench.rng("half done")
     sizes = [(plans.interrupted, size) for size in (3, 5) * 5] + [(plans.seen_once, size) for size in (3, 5, 3)]
+    sizes += [(plans.seen_by_two, 5)] * 2
+    seeds = bench.seeds("half done", 10) + bench.seeds("seen once", 3) + bench.seeds("seen by two", 2)
     drawn = []
-    for (cut, size), seed in zip(sizes, bench.seeds("half done", 10) + bench.seeds("seen once", 3), strict=True):
+    for (cut, size), seed in zip(sizes, seeds, strict=True):
         pilot, state = plans.half_done(rng, size, seed), rng.getstate()
         cut(rng, pilot, ())  # draws as much whatever was sent: so all pilots are there before the first is played
         drawn.append((cut, pilot, state))
@@ -54,6 +56,11 @@ def _crashed(bench: NodeBench) -> Iterator[Plan]:
 def _healed(bench: NodeBench) -> Iterator[Plan]:
     rng, seeds = bench.rng("converged"), iter(bench.seeds("converged", 6))
     return (make(rng, size, next(seeds)) for size in (3, 4, 5) for make in (plans.converged, plans.tied))
+
+
+def _followed(bench: NodeBench) -> Iterator[Plan]:
+    yield from each("causal", plans.causal, (3, 5, 4, 3))(bench)
+    yield from each("after a conflict", plans.after_a_conflict, (3, 4))(bench)
 
 
 _SHAPES = ((1, 2), (1, 3), (2, 3), (1, 4), (1, 1, 1), (2, 2, 1))
@@ -103,7 +110,7 @@ EXERCISE = Exercise(
         ),
         Check(
             "causal", "AP: what is left is what no confirmed write followed", 3,
-            held(each("causal", plans.causal, (3, 5, 4, 3)), View, right.proper, right.kept),
+            held(_followed, View, right.proper, right.kept),
         ),
     ),
 )  # fmt: skip

@@ -122,14 +122,39 @@ def half_done(rng: random.Random, size: int, seed: int) -> Plan:
 def interrupted(rng: random.Random, pilot: Plan, sent: Sequence[Sent]) -> Plan:
     """The same, cut while the node that was asked to write tells the others for the second time (or another one, if it
     did so only once): then reads, one after another: once somebody has seen it, nobody may see less."""
-    writer = pilot.asks["c2"][0]
-    others = {member.name for member in pilot.members} - {writer.node}
-    told = sorted({one.sent for one in sent if one.src == writer.node and one.dst in others and one.sent > writer.at})
-    bursts = [time for time in told if time < writer.at + 0.2] or [writer.at + 0.05]
+    bursts = _bursts(pilot, sent)
     after = rng.uniform(0.0002, 0.003) if rng.random() < 0.3 else rng.uniform(0.003, 0.03)
     cut = bursts[min(1, len(bursts) - 1) if rng.random() < 0.8 else -1] + after
     [mishap] = pilot.mishaps
     return replace(pilot, mishaps=(replace(mishap, at=cut, until=cut + 0.6),), healed=cut + 0.6)
+
+
+def _bursts(pilot: Plan, sent: Sequence[Sent]) -> list[float]:
+    """When the node that was asked to write told others something."""
+    writer = pilot.asks["c2"][0]
+    others = {member.name for member in pilot.members} - {writer.node}
+    told = sorted({one.sent for one in sent if one.src == writer.node and one.dst in others and one.sent > writer.at})
+    return [time for time in told if time < writer.at + 0.2] or [writer.at + 0.05]
+
+
+def seen_by_two(rng: random.Random, pilot: Plan, sent: Sequence[Sent]) -> Plan:
+    """As `seen_once`, of five nodes: two have it when the writer is read, and they reach just one other node then."""
+    bursts = _bursts(pilot, sent)
+    cut = bursts[min(1, len(bursts) - 1)] + 0.0005  # before any of it can arrive on the other side
+    [first] = pilot.mishaps
+    # the write is given up meanwhile: nobody sends it again
+    mishap = replace(first, at=cut, until=cut + 2.3)
+    [one, *others] = mishap.groups[1]
+    few = replace(first, at=cut + 2.302, until=cut + 2.648, groups=((*mishap.groups[0], one), tuple(others)))
+    again = replace(first, at=cut + 2.65, until=cut + 9.3)
+    writer = pilot.asks["c2"][0].node
+    asks = {name: pilot.asks[name] for name in ("c1", "c2")}
+    asks["c3"] = (Ask(writer, read("x"), at=cut + 2.32),)
+    asks["c4"] = (Ask(one, read("x"), at=cut + 2.7), Ask(others[0], read("x"), at=cut + 4.9))
+    label = f"5 nodes, cut while something is written; {writer} is asked for it while they are cut into {_words(few.groups)}"
+    return replace(
+        pilot, asks=asks, mishaps=(mishap, few, again), healed=again.until, until=again.until + 2.0, label=label
+    )
 
 
 def seen_once(rng: random.Random, pilot: Plan, sent: Sequence[Sent]) -> Plan:
@@ -221,6 +246,14 @@ def works(rng: random.Random, size: int, seed: int) -> Plan:
     last = again + 3
     asks += [Ask(node, body, at=last + AGREED) for node in nodes for body in (read("x"), values.write("x"))]
     asks += [Ask(node, read("x"), at=last + AGREED) for node in nodes]
+    alike = (
+        values.write("7"),
+        read("7"),
+        values.write(7),
+        read("7"),
+        read(7),
+    )  # two keys, in whatever way they are stored
+    asks += [Ask(nodes[0], body, at=last + AGREED) for body in alike]
     mishaps = (
         Mishap("partition", off, whole, (tuple(others), (middle,))),
         Mishap("partition", alone, again, tuple((node,) for node in nodes)),
@@ -315,6 +348,29 @@ def causal(rng: random.Random, size: int, seed: int) -> Plan:
         members(size, "AP", rng), {**asks, **readers(nodes, 22.0 + AGREED)},
         (Mishap("partition", 8.5, 22.0, groups),), seed=seed, healed=22.0, until=22 + AGREED + 4.5,
         label=f"{size} nodes, clocks that differ, cut into {_words(groups)}",
+    )  # fmt: skip
+
+
+def after_a_conflict(rng: random.Random, size: int, seed: int) -> Plan:
+    """Two nodes that are alone write the same keys, one of them more often. When all agree, each key is read and written
+    once more: at a third node, and at one of the two."""
+    nodes, values = names(size), Values(rng)
+    one, other, third = rng.sample(nodes, 3)
+    asks = {
+        client_of(node): tuple(
+            Ask(node, values.write(key), at=2 + rng.uniform(0, 1)) for key in KEYS for _ in range(count)
+        )
+        for node, count in ((one, 1), (other, 3))
+    }
+    late = 4 + AGREED + 0.2
+    asks["c8"] = tuple(
+        Ask(node, body, at=late)
+        for node, key in zip((third, one), KEYS, strict=True) for body in (read(key), values.write(key))
+    )  # fmt: skip
+    alone = Mishap("partition", 0.5, 4.0, tuple((node,) for node in nodes))
+    return Plan(
+        members(size, "AP"), {**asks, **readers(nodes, late + AGREED + 0.5)}, (alone,), seed=seed, healed=4.0,
+        until=late + AGREED + 5, label=f"{size} nodes, every node alone until 4 s, and each key written at two; then once more",
     )  # fmt: skip
 
 

@@ -249,7 +249,8 @@ def _line(kind: str, step: list[Any]) -> str:
             return f"{name} = {kind}()"
         case "do":
             method, args, kwargs = rest
-            parts = [json.dumps(arg) for arg in args] + [f"{key}={value!r}" for key, value in kwargs.items()]
+            parts = [json.dumps(arg) if isinstance(arg, str) else repr(arg) for arg in args]
+            parts += [f"{key}={value!r}" for key, value in kwargs.items()]
             return f"{name}.{method}({', '.join(parts)})"
         case "merge":
             return f"{name}.merge({rest[0]})"

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from grader.exercises.common.nodes import each, held, names
+from grader.nodes.bench import NodeBench
 from grader.nodes.clients import Ask, Asked
 from grader.nodes.plan import Mishap, Plan
 from grader.nodes.runs import Run, in_time
@@ -180,6 +181,13 @@ def _listed(rng: random.Random, size: int, seed: int) -> Plan:
     return _plan(size, times, crashes, seed, label, without=down)
 
 
+def _early(rng: random.Random, size: int, seed: int) -> Plan:
+    """One crashes for good as soon as all must have heard of each other."""
+    node, at = f"n{rng.randint(1, size)}", KNOWN + rng.uniform(0.02, 0.1)
+    label = f"{size} nodes, {node} crashes when all have been up for {at:.2f} s"
+    return _plan(size, [at + SEEN, at + SEEN + 1], [_crash([node], at, 100)], seed, label, without=[node])
+
+
 def _trusted(rng: random.Random, size: int, seed: int) -> Plan:
     """Nothing for 10 s, then one node is down for long, another one for short."""
     one, other = rng.sample(names(size), 2)
@@ -217,8 +225,13 @@ def _skewed(rng: random.Random, size: int, seed: int) -> Plan:
     return _plan(size, times, [_crash([node], at, at + 100)], seed, label, made)
 
 
+def _down(bench: NodeBench) -> Iterator[Plan]:
+    yield from each("listed", _listed, (3, 5, 2))(bench)
+    yield from each("early", _early, (3,))(bench)
+
+
 _SIZES = (3, 5, 3)
-listed = held(each("listed", _listed, (3, 5, 2)), Run, proper, complete)  # within 5 s, by all that are up, in order
+listed = held(_down, Run, proper, complete)  # within 5 s, by all that are up, in order
 trusted = held(each("trusted", _trusted, _SIZES), Run, proper, accurate)  # nobody who has been up for 2 s
 again = held(each("again", _again, _SIZES), Run, proper, complete)  # an outage does not stretch the next one's bound
 skewed = held(each("skewed", _skewed, _SIZES), Run, proper, accurate, complete)  # clocks that differ change nothing

@@ -105,7 +105,7 @@ def _like_parts(bench: NodeBench) -> Iterator[Plan]:
 
 
 def _heal_plans(bench: NodeBench) -> Iterator[Plan]:
-    """64 nodes in two or three parts, none of them small; before it, a few of which one is cut off for good."""
+    """64 nodes in two or three parts, at last one of them alone; before it, a few of which one is cut off for good."""
     yield from _like_parts(bench)
     yield from _without_one(bench)
     shapes = (("g-set", 2, 32), ("pn-counter", 3, 12), ("g-set", 2, 16))
@@ -118,6 +118,20 @@ def _heal_plans(bench: NodeBench) -> Iterator[Plan]:
             spreading.members(MANY, workload, rng), asks, spreading.parted(0.4, 4.0, groups), MANY_LINKS, seed,
             begin=0.5, healed=4.0, until=4.0 + HEALING + PROMPT, label=f"{MANY} nodes, a partition into {parts} parts",
         )  # fmt: skip
+    yield _alone(bench)
+
+
+def _alone(bench: NodeBench) -> Plan:
+    """64 nodes, of which one is alone with its own news: whoever hears of it has to tell others."""
+    seed = bench.seeds("alone", 1)[0]
+    rng = bench.rng(f"alone {seed}")
+    node = rng.choice(names(MANY))
+    others = tuple(name for name in names(MANY) if name != node)
+    return Plan(
+        spreading.members(MANY, "g-set", rng), {"c1": (spreading.add("g-set", node, "news", 0.2),)},
+        spreading.parted(0.4, 4.0, ((node,), others)), MANY_LINKS, seed, begin=0.5, healed=4.0,
+        until=4.0 + HEALING + PROMPT, label=f"{MANY} nodes, one is alone with an add",
+    )  # fmt: skip
 
 
 def _without_one(bench: NodeBench) -> Iterator[Plan]:

@@ -88,6 +88,8 @@ def _as_written(run: View) -> Diagnosis | None:
                 text += f"The last write before it was acknowledged, and wrote {want!r}."
             else:
                 text += "No client had written this key. Return null for a key without a write."
+                alike = next((key for key in last if str(key) == str(body["key"])), None)
+                text += f" {body['key']!r} and {alike!r} are two keys." if alike is not None else ""
             return run.told("wrong_result", asked, text, repr(want), repr(got))
     return None
 
@@ -253,7 +255,7 @@ EXERCISE = Exercise(
         ),
         Check(
             "crashes", "Linearizable under crashes and restarts", 4,
-            _linearizable(plans.kept, plans.cut_short, plans.late_for_the_dead, plans.crashing),
+            _linearizable(plans.kept, plans.cut_short, plans.late_for_the_dead, plans.crashing, plans.told_one_only),
         ),
         Check("no_quorum", "Without a quorum: no ok, no false promise", 3, _without),
         Check(

@@ -71,12 +71,15 @@ def sequential(rng: random.Random) -> Iterator[Plan]:
     for number, (size, quorums) in enumerate(((3, (2, 2)), (3, (1, 3)), (3, (3, 1)), (5, (3, 3)))):
         nodes = names(size)
         asks = []
-        for key, values in (("x", VALUES[number::4]), (rng.choice([0, 7, -3]), VALUES[:2]), ("a key/ü", ["last"])):
+        whole = rng.choice([0, 7, -3])
+        for key, values in (("x", VALUES[number::4]), (whole, VALUES[:2]), ("a key/ü", ["last"])):
             asks.append(read(rng.choice(nodes), key, 0.1))
             for value in values:
                 asks += [write(rng.choice(nodes), value, key), read(rng.choice(nodes), key)]
         many = [write(rng.choice(nodes), one, "again") for one in range(12)]  # counters of two digits
         asks += [*many, *(read(node, "again") for node in nodes)]
+        other = str(whole)  # another key, which looks alike
+        asks += [write(nodes[0], "text", other), read(nodes[0], whole), read(nodes[-1], other)]
         yield _plan(rng, size, quorums, "one client, no faults", {"c1": tuple(asks)}, until=200.0)
 
 
@@ -214,6 +217,17 @@ def scripted(rng: random.Random) -> Iterator[Plan]:
             },
             missed, what="two writes at once at one node",
         )  # fmt: skip
+        if size > 3:
+            near, far = (first, rest[0]), rest[1:]
+            yield plan(  # while a read waits for its write-back, its node gets a newer copy, which few others have
+                {
+                    "c1": (write(rest[-1], 1, after=1.0),), "c2": (read(first, after=2.0),),
+                    "c3": (write(rest[0], 2, after=2.005),), "c4": (read(rest[-1], after=2.2),),
+                },
+                Mishap("one-way", 2.005 + HOP + BEFORE_ACKS, 2.0 + 6.2 * HOP, ((rest[0],), far)),
+                Mishap("partition", 2.0 + 6.5 * HOP, 4.0, (near, far)),
+                what="a read whose node gets a newer copy meanwhile",
+            )  # fmt: skip
         stopped = Mishap("pause", 0.5, 2.0 + 3 * HOP, ((rest[-1],),))  # goes on when the second write is stored
         if quorums[0] < size:
             yield plan(  # late answers to a first write arrive while a second one is stored
@@ -268,6 +282,26 @@ def cut_short(rng: random.Random) -> Iterator[Plan]:
             crash = Mishap("crash", 0.9, 1.5, ((first,),), effects)
             away = Mishap("partition", 1.8, 2.8, ((second,), (first, third)))
             yield _plan(rng, 3, (2, 2), f"{first} crashes, and writes again", asks, (crash, away), STEADY, until=30.0)
+
+
+def told_one_only(rng: random.Random) -> Iterator[Plan]:
+    """As `cut_short`; then who may be the only one that was told is read without the node that has written since, and
+    that node is read again without it: values of one timestamp would come and go."""
+    first, *others = rng.sample(names(3), 3)
+    for second, third in (others, others[::-1]):
+        asks = {
+            "c1": (write(first, 1, after=1.0),),
+            "c2": (write(first, 2, after=2.0), read(first)),
+            "c3": (read(second, after=3.2),),
+            "c4": (read(first, after=4.3),),
+        }
+        away = Mishap("partition", 1.8, 2.8, ((second,), (first, third)))
+        alone = Mishap("partition", 3.0, 4.0, ((first,), (second, third)))
+        again = Mishap("partition", 4.2, 5.0, ((second,), (first, third)))
+        for effects in range(2, 11):
+            crash = Mishap("crash", 0.9, 1.5, ((first,),), effects)
+            what = f"{first} crashes, and writes again; then it is cut off for a while"
+            yield _plan(rng, 3, (2, 2), what, asks, (crash, away, alone, again), STEADY, until=12.0)
 
 
 def late_for_the_dead(rng: random.Random) -> Iterator[Plan]:

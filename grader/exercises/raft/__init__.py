@@ -268,6 +268,11 @@ DURABLE = (
         "a crash may come between any two writes to disk. What is on disk must make sense after each write.", True,
     ),
     Act(
+        restarts.old_leader_after_a_restart, "a follower restarts and hears an old leader", (5,), 2,
+        "a node writes a term to disk as soon as it hears of it, also from append_entries. After a restart it still refuses "
+        "append_entries of an older term.", True,
+    ),
+    Act(
         restarts.power_cut, "all nodes lose power", (3, 5), 2, "confirm a write only when it is on the disks of a majority.", True,
     ),
 )  # fmt: skip
@@ -334,6 +339,11 @@ READS = (
     Act(
         reading.acknowledgements_of_an_earlier_term, "acknowledgements of a leader's first term arrive in its second", (3,), 2,
         "count an append_entries_res only in the term in which it was sent, for a read as well.",
+    ),
+    Act(
+        reading.restarted_voter_and_a_read, "a follower restarts and is asked for its vote at once", (3,), 2,
+        "a leader may answer reads by a lease only if no follower votes before it is over. A follower that restarts does not "
+        "know when it acknowledged last, so it must wait before it votes.",
     ),
     Act(
         reading.standing_leader_reads, "a leader that was paused is asked for a read", (3,), 2,

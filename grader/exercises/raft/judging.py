@@ -155,6 +155,9 @@ def _gone_or_stale(
     return None
 
 
+SOON = 0.2  # seconds after a restart in which a lease that was acknowledged before may last
+
+
 def _at_once(sim: Simulation, read: Asked) -> str:
     """In words, if a read was answered in the very moment in which it arrived: then no other node was asked."""
     answer = read.reply
@@ -164,11 +167,21 @@ def _at_once(sim: Simulation, read: Asked) -> str:
         for sent in sim.story.sent
     ):  # fmt: skip
         return ""
-    return (
+    text = (
         f"{answer.src} answered at once, from what it had applied by then. It could not know that it still led, nor that "
         "it had applied all that was committed. A leader must hear from a majority before it answers a read, or put the "
         "read into the log (section 8)."
     )
+    back = [
+        event for event in sim.story.events
+        if event.what == "restart" and event.node != answer.src and 0 < answer.sent - event.at < SOON
+    ]  # fmt: skip
+    if back:
+        text += (
+            f" {back[-1].node} had restarted at {back[-1].at:.3f} s. If you use a lease: a node that restarts does not know "
+            "what it acknowledged last, so it must not vote before a lease could be over."
+        )
+    return text
 
 
 def _cut_off(sim: Simulation, write: Operation) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from grader.exercises.common.scenes import Script, has_answer
 from grader.exercises.raft.logs import between, confirmed, needed
 from grader.exercises.raft.scene import Scene
+from grader.nodes.network import Network
 
 
 @between()
@@ -50,6 +51,29 @@ def old_acknowledgements_and_a_read(scene: Scene, a: str) -> Script:
         yield from scene.pause(0.055)
         scene.let_go("acknowledgements")
         yield has_answer(read), 0.3
+
+
+@between()
+def restarted_voter_and_a_read(scene: Scene, a: str) -> Script:
+    """A follower that has just acknowledged crashes, restarts, and is asked for its vote at once. If it votes, the new
+    leader confirms a write before a lease of the old one could be over, which is asked for a read then."""
+    b, c = scene.others(a)
+    before, scene.sim.network = scene.sim.network, Network(0.001, 0.002)
+    yield from scene.pause(0.2)
+    scene.dropped["b hears nobody"] = lambda m: {m.src, m.dst} == {a, b}
+    scene.held["b asks"] = lambda m: (m.src, m.dst) == (b, c)
+    yield (lambda: bool(scene.kept.get("b asks"))), 3.0
+    scene.cut((a,), (b, c))
+    scene.sim.crash(c)
+    yield from scene.pause(0.002)
+    scene.sim.restart(c)
+    yield from scene.pause(0.002)
+    scene.let_go("b asks")
+    if (yield from scene.elected([b], 0.1, above=scene.term(a))) is not None and scene.role(a) == "leader":
+        needed((yield from confirmed(scene, b, "of the new leader", seconds=0.1)))
+        read = scene.ask(a, "read")
+        yield has_answer(read), 0.3
+    scene.sim.network = before
 
 
 @between()

@@ -89,6 +89,36 @@ def leader_restarts_alone(scene: Scene, a: str) -> Script:
 
 
 @between("x", "y")
+def old_leader_after_a_restart(scene: Scene, a: str) -> Script:
+    """A follower learns of a term by append_entries alone, acknowledges an entry of it, crashes and restarts; then it
+    hears the leader of the term before, which has other entries there."""
+    c, *rest = scene.others(a)
+    scene.cut((a,), (c, *rest))
+    for number in range(3):
+        scene.ask(a, "write", "y", value=f"never confirmed {number}")
+    scene.no_candidates(c)
+    scene.dropped["c does not vote"] = lambda m: m.dst == c and m.type == "request_vote"
+    b = yield from scene.settled(rest, above=scene.term(a))
+    d, e = (name for name in rest if name != b)
+    scene.cut((b, c, d), (a,), (e,))
+    needed((yield from confirmed(scene, b, "on a majority with the follower")))
+    scene.sim.crash(c)
+    scene.cut((a, c), (b, d), (e,))
+    yield from scene.pause(ARRIVED)  # what it sent is lost
+    scene.sim.restart(c)
+    yield from scene.pause(0.4)
+    for node in (b, d):
+        scene.sim.crash(node)
+    yield from scene.pause(ARRIVED)
+    scene.sim.heal()
+    scene.candidates_again()
+    scene.no_candidates(c, e)
+    yield from scene.elected([a], 2.0, above=scene.term(b))
+    scene.candidates_again()
+    yield from until_read(scene)
+
+
+@between("x", "y")
 def crashes_between_writes(scene: Scene, a: str) -> Script:
     """A follower that has entries of a leader without a majority crashes again and again while they are replaced, after
     another one of its writes each time, and once more afterwards; then that old leader asks for its vote.

@@ -29,6 +29,7 @@ _blocked = held(
     *ALWAYS, Judging.clean, Judging.decided, prepare=plans.cut_after_vote,
 )  # fmt: skip
 _always = judging(Judging, *ALWAYS)
+_unhindered = judging(Judging, Judging.clean, *ALWAYS)
 _ends = judging(Judging, *ALWAYS, Judging.clean, Judging.decided)
 MOST_PAIRS = 16  # of crashes of different nodes
 MOST_TWICE = 45  # of crashes of the same node, the second one while it starts again
@@ -128,6 +129,8 @@ def _network(bench: NodeBench) -> Story:
     bench.hold(late, _ends, plans.with_late_copies)
     again = (plans.yes_again(rng, seed) for seed in bench.seeds("a yes again", 2))
     bench.hold(again, _always, plans.three_times)
+    twice = (plans.asked_twice(rng, seed) for seed in bench.seeds("asked twice", 1))
+    bench.hold(twice, _unhindered, plans.twice)
     late_or_lost = (
         make(rng, seed) for make in (plans.unheard, plans.votes_too_late) for seed in bench.seeds("given up", 1)
     )

@@ -53,13 +53,14 @@ def named(rng: random.Random, *texts: str) -> list[Any]:
 
 
 def works(rng: random.Random, count: int, seed: int) -> Plan:
-    """Two clients, whose transactions share no key, and all that they wrote is read."""
-    nodes = names(count)
+    """Two clients, whose transactions share no key, and all that they wrote is read. The names of their last
+    transactions are a number and the same number as a string."""
+    nodes, both = names(count), rng.randrange(10**4)
     asks: dict[str, tuple[Ask, ...]] = {}
     for client, keys in (("alice", ("x", "y")), ("bob", ("z", "a long key / 1"))):
         values = {key: iter(rng.sample(VALUES, len(VALUES))) for key in keys}
         found = []
-        for number, name in enumerate(named(rng, "book", "pay", "ship")):
+        for number, name in enumerate([*named(rng, "book", "pay"), both if client == "alice" else str(both)]):
             some = rng.sample(nodes, rng.randint(1, count)) if number else list(nodes)[: 1 + (client == "alice")]
             entries = {key: next(values[key]) for key in keys[: rng.randint(1, 2)]}
             found.append(begin(name, dict.fromkeys(some, entries), 0.5 + 8 * number + rng.random()))
@@ -382,6 +383,30 @@ def three_times(played: Played) -> None:
     def route(sent: Sent) -> list[float] | None:
         if (sent.src, sent.dst) == (near, COORDINATOR):
             return [0.002, 0.003, 0.004]
+        return [0.049] if slow in (sent.src, sent.dst) else None
+
+    played.sim.route = route
+
+
+def asked_twice(rng: random.Random, seed: int) -> Plan:
+    """All that the coordinator tells one participant comes twice, before the other one has voted."""
+    near, slow = rng.sample(names(2), 2)
+    [one] = named(rng, "first")
+    asks = {
+        "alice": (begin(one, {near: {"x": "first"}, slow: {"x": "first"}}, 1.0),),
+        "carol": reads((near, slow), ("x",), 8.0),
+    }
+    label = f"Messages to and from {slow} take 49 ms, those from {COORDINATOR} to {near} come twice."
+    return Plan(members(rng, names(2)), asks, (), FAST, seed, until=11.0, label=label)
+
+
+def twice(played: Played) -> None:
+    """What the label of `asked_twice` says of messages."""
+    slow, near = (played.plan.label.split(word)[1].partition(" ")[0] for word in ("to and from ", f"{COORDINATOR} to "))
+
+    def route(sent: Sent) -> list[float] | None:
+        if (sent.src, sent.dst) == (COORDINATOR, near):
+            return [0.002, 0.005]
         return [0.049] if slow in (sent.src, sent.dst) else None
 
     played.sim.route = route

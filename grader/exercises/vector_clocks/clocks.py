@@ -66,6 +66,9 @@ def _compared() -> Iterator[Script]:
     yield _both(_script("ab", "a+1 a+2 b+2 b+3 b+3"), "a", "b", f"{both} {zero}")
     yield _both(_script("ab", "a+1 b+1 b+2"), "a", "b", f"{less} {zero}")
     yield _both(_script("ab", "a+1 a+2 b+2 b+1"), "a", "b", "The order of the ticks does not matter.")
+    for one, other in ("ab", "ba"):  # b has an entry that a lacks: a look-up may leave a zero behind
+        why = f"{one}.compare({other}) was called before. compare must change neither clock, and {zero[0].lower()}{zero[1:]}"
+        yield _script("abc", "b+1").compare(one, other).compare("a", "c", why)
 
 
 def _ticked(rng: random.Random) -> Script:
