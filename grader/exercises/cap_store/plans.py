@@ -137,7 +137,7 @@ def _bursts(pilot: Plan, sent: Sequence[Sent]) -> list[float]:
     return [time for time in told if time < writer.at + 0.2] or [writer.at + 0.05]
 
 
-def seen_by_two(rng: random.Random, pilot: Plan, sent: Sequence[Sent]) -> Plan:
+def seen_by_two(_: random.Random, pilot: Plan, sent: Sequence[Sent]) -> Plan:
     """As `seen_once`, of five nodes: two have it when the writer is read, and they reach just one other node then."""
     bursts = _bursts(pilot, sent)
     cut = bursts[min(1, len(bursts) - 1)] + 0.0005  # before any of it can arrive on the other side
@@ -246,14 +246,6 @@ def works(rng: random.Random, size: int, seed: int) -> Plan:
     last = again + 3
     asks += [Ask(node, body, at=last + AGREED) for node in nodes for body in (read("x"), values.write("x"))]
     asks += [Ask(node, read("x"), at=last + AGREED) for node in nodes]
-    alike = (
-        values.write("7"),
-        read("7"),
-        values.write(7),
-        read("7"),
-        read(7),
-    )  # two keys, in whatever way they are stored
-    asks += [Ask(nodes[0], body, at=last + AGREED) for body in alike]
     mishaps = (
         Mishap("partition", off, whole, (tuple(others), (middle,))),
         Mishap("partition", alone, again, tuple((node,) for node in nodes)),

@@ -88,8 +88,6 @@ def _as_written(run: View) -> Diagnosis | None:
                 text += f"The last write before it was acknowledged, and wrote {want!r}."
             else:
                 text += "No client had written this key. Return null for a key without a write."
-                alike = next((key for key in last if str(key) == str(body["key"])), None)
-                text += f" {body['key']!r} and {alike!r} are two keys." if alike is not None else ""
             return run.told("wrong_result", asked, text, repr(want), repr(got))
     return None
 

@@ -71,15 +71,12 @@ def sequential(rng: random.Random) -> Iterator[Plan]:
     for number, (size, quorums) in enumerate(((3, (2, 2)), (3, (1, 3)), (3, (3, 1)), (5, (3, 3)))):
         nodes = names(size)
         asks = []
-        whole = rng.choice([0, 7, -3])
-        for key, values in (("x", VALUES[number::4]), (whole, VALUES[:2]), ("a key/ü", ["last"])):
+        for key, values in (("x", VALUES[number::4]), (rng.choice([0, 7, -3]), VALUES[:2]), ("a key/ü", ["last"])):
             asks.append(read(rng.choice(nodes), key, 0.1))
             for value in values:
                 asks += [write(rng.choice(nodes), value, key), read(rng.choice(nodes), key)]
         many = [write(rng.choice(nodes), one, "again") for one in range(12)]  # counters of two digits
         asks += [*many, *(read(node, "again") for node in nodes)]
-        other = str(whole)  # another key, which looks alike
-        asks += [write(nodes[0], "text", other), read(nodes[0], whole), read(nodes[-1], other)]
         yield _plan(rng, size, quorums, "one client, no faults", {"c1": tuple(asks)}, until=200.0)
 
 
