@@ -79,8 +79,8 @@ class Judging(History):
                 when, fault = f"was {took}", "All faults were over" if self.whole_since else "There was no fault"
                 return self.broken(
                     "not_available",
-                    f"begin {txn.label}, sent at {txn.sent:.2f} s, {when}. {fault}. Answer within {PROMPT:g} s."
-                    f"{self._namesake(txn)}", *txn.told[:1], expected="an answer within 2 s", got=when,
+                    f"begin {txn.label}, sent at {txn.sent:.2f} s, {when}. {fault}. Answer within {PROMPT:g} s.",
+                    *txn.told[:1], expected="an answer within 2 s", got=when,
                 )  # fmt: skip
         return None
 
@@ -98,11 +98,6 @@ class Judging(History):
                     "may be lost, so ask again for a missing vote, or abort.", *txn.told[:1],
                 )  # fmt: skip
         return None
-
-    def _namesake(self, txn: Txn) -> str:
-        """What to say where another transaction's name is the same text."""
-        other = next((one for one in self.txns if one is not txn and str(one.name) == str(txn.name)), None)
-        return f" {txn.label} and {other.label} are two transactions: a string is no integer." if other else ""
 
     def _copy(self, txn: Txn) -> Sent | None:
         """A copy that the network made of a message to one of its participants."""
