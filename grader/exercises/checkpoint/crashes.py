@@ -92,6 +92,9 @@ def kill(bench: RankBench, case: Case, told: Told) -> None:
 @checks.judged(_told, "power")
 def power(bench: RankBench, case: Case, told: Told) -> None:
     """What is synced outlasts a power cut: the newest once save() has returned, at any moment some complete one."""
+    if "cut" in told:
+        _power_of_ranks(bench, case, told)
+        return
     _require_files(bench, case, bool(told["calls"]))
     for point in told["after"]:
         done = point["number"] == len(told["calls"])
@@ -103,6 +106,20 @@ def power(bench: RankBench, case: Case, told: Told) -> None:
         why += " Call fsync on every file before you rename it." if wrong[0] == "not_durable" else ""
         when = "that came after save() had returned" if done else _before(told["calls"], point["number"])
         raise bench.lost(case, wrong[0], f"After a power cut {when}, {wrong[1]}.{why}", None, "fsync, then rename")
+
+
+def _power_of_ranks(bench: RankBench, case: Case, told: Told) -> None:
+    """Raise Lost where ranks that had saved load less after a power cut than without one."""
+    if _of_one_step(told["found"], told["wanted"], NEW):
+        return  # another check's
+    wrong = _of_one_step(told["cut"], told["wanted"], NEW)
+    if wrong:
+        n = len(told["wanted"])
+        message = (
+            f"After a power cut that came after save() had returned on all {n} ranks, {wrong[1]}. Every rank must call fsync "
+            "on its shard before the marker is written, and the marker must be synced, too."
+        )
+        raise bench.lost(case, "not_durable", message, None, "fsync, then rename, on every rank")
 
 
 @checks.judged(_told, "damage")
@@ -276,13 +293,11 @@ def ranks(bench: RankBench, case: Case, told: Told) -> None:
         wrong = _of_one_step(point["found"], told["wanted"], *((NEW,) if rank < 0 else (OLD, NEW)))
         if wrong:
             n = len(told["wanted"])
-            when = f"After {n} ranks had saved" + " and the power had gone" * point["power"]
+            when = f"After {n} ranks had saved"
             if rank >= 0:
                 when = f"After rank {rank} of {n} was killed {_before(told['calls'][rank], point['number'])}"
-            todo = "All ranks must load their own shards of one step that is complete."
-            if point["power"]:
-                todo = "Every rank must sync its shard before rank 0 writes the marker."
-            raise bench.lost(case, wrong[0], f"{when}, {wrong[1]}. {todo}", None, "every shard, and then one marker")
+            what = f"{when}, {wrong[1]}. All ranks must load their own shards of one step that is complete."
+            raise bench.lost(case, wrong[0], what, None, "every shard, and then one marker")
         if point["returned"] and point["found"][0][0] != NEW:
             who = point["returned"][0]
             message = (
@@ -300,17 +315,12 @@ def ranks(bench: RankBench, case: Case, told: Told) -> None:
             )
             raise bench.lost(case, wrong[0], message, None, "a checkpoint counts only if every rank's shard is whole")
 
-    for rank, (drawn, again) in enumerate(told["draws"]):
-        if drawn != again:
-            whose = next((r for r, (theirs, _) in enumerate(told["draws"]) if again == theirs), None)
-            what = (
-                "do not repeat the numbers that they drew"
-                if whose is None
-                else f"draw rank {whose}'s numbers, not those that they drew"
-            )
+    for rank, (_, again) in enumerate(told["draws"]):
+        whose = next((r for r, (theirs, _) in enumerate(told["draws"]) if again == theirs and r != rank), None)
+        if whose is not None:
             message = (
-                f"After loading, the random generators of rank {rank} {what} right after save(). Save and restore the "
-                "generators of each rank."
+                f"After loading, the random generators of rank {rank} drew the numbers that those of rank {whose} drew right "
+                f"after save(). Save each rank's generators with its own shard, and restore these."
             )
             raise bench.lost(case, "wrong_result", message, rank, "each rank's own generators")
 

@@ -243,18 +243,18 @@ def odd_state(base: torch.Tensor) -> dict[Any, Any]:
     }
 
 
-def _save_odd(functions: dict[str, Any], folder: Path, step: int, state: Any) -> None:
-    functions["save"](Name(folder), step, state)
+def _save_odd(functions: dict[str, Any], folder: Path, base: torch.Tensor, step: int) -> None:
+    functions["save"](Name(folder), step, odd_state(base) if step else None)
 
 
 def kept(lives: Lives, base: torch.Tensor) -> list[dict[str, Any]]:
     """Save and load a state of all kinds, and one that is None, at step 0."""
     told = []
-    for step, saved in ((1, odd_state(base)), (0, None)):
+    for step in (1, 0):
         folder = _new()
-        _ = lives.run(_save_odd, folder, step, saved, rooms=[folder.parent]).values
+        _ = lives.run(_save_odd, folder, base, step, rooms=[folder.parent]).values
         found = lives.run(_load, folder, rooms=[folder.parent]).values[0]
-        told.append({"step": step, "found": found, "wanted": described(saved)})
+        told.append({"step": step, "found": found, "wanted": described(odd_state(base) if step else None)})
     return told
 
 
@@ -423,10 +423,7 @@ def shards(lives: Lives, base: torch.Tensor, ranks: int, keep: int, most: int) -
     files = disks.read(folder)
     told = [_told(whole, rank) for rank in range(ranks)]
     loaded = _each_once(lives, ranks)
-    after = [
-        {"rank": -1, "number": 0, "found": loaded(left), "returned": [], "power": left is not files}
-        for left in (files, whole.after_a_power_cut)
-    ]
+    after = [{"rank": -1, "number": 0, "found": loaded(files), "returned": []}]
     for rank, calls in reversed(list(enumerate(told))):
         for number in _few(len(calls), most if rank else 2 * most):
             folder = _with(before)
@@ -434,7 +431,7 @@ def shards(lives: Lives, base: torch.Tensor, ranks: int, keep: int, most: int) -
                 _save, folder, base, [NEW], keep, ranks=ranks, folder=folder, rooms=[folder.parent], kill=(rank, number)
             )
             found = loaded(disks.read(folder))
-            after.append({"rank": rank, "number": number, "found": found, "returned": _returned(life), "power": False})
+            after.append({"rank": rank, "number": number, "found": found, "returned": _returned(life)})
             _remove(folder)
     damaged = [
         {"file": name, "found": _loaded(lives, files | {name: _flipped(content, len(content) // 2)}, ranks)}
@@ -448,6 +445,17 @@ def shards(lives: Lives, base: torch.Tensor, ranks: int, keep: int, most: int) -
         "draws": draws,
         "wanted": [wanted(base, rank) for rank in range(ranks)],
     }
+
+
+def shards_without_power(lives: Lives, base: torch.Tensor, ranks: int) -> dict[str, Any]:
+    """All ranks save a checkpoint of shards: what they load of it then, and what after a power cut."""
+    folder = _with(_saved(lives, base, [OLDER, OLD], 3, ranks))
+    life = lives.run(_save, folder, base, [NEW], 3, ranks=ranks, folder=folder, rooms=[folder.parent])
+    _ = life.values
+    files, left = disks.read(folder), life.after_a_power_cut
+    _remove(folder)
+    found, cut = (_loaded(lives, each, ranks) for each in (files, left))
+    return {"found": found, "cut": cut, "wanted": [wanted(base, rank) for rank in range(ranks)]}
 
 
 def _save_and_draw(functions: dict[str, Any], folder: Path, base: torch.Tensor) -> list[float]:
