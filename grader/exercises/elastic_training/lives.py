@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from grader import says
 from grader.exercises.common import torchrun
 from grader.worlds.cases import Case
 from grader.worlds.ranks import Outcome, RankBench
@@ -53,6 +54,16 @@ def _killed(bench: RankBench, case: Case, told: Told) -> None:
     planned = case.arguments[0][-1]
     if len(told["kills"]) < len(planned):
         what, rank, number = planned[len(told["kills"])]
+        before = told["kills"][-1]["logs"][rank] if told["kills"] else []
+        lines, writes = len(told["logs"][rank]) - len(before), told["writes"][rank]
+        if lines > writes:
+            message = (
+                f"The log of rank {rank} got {says.counted(lines, 'line')} by {says.counted(writes, 'write')}. So lines wait in "
+                "a buffer, and a kill loses them. Flush the log after each line, or open and close it in each step."
+            )
+            raise bench.lost(
+                case, "wrong_result", message, rank, "a write for each step", says.counted(writes, "write")
+            )
         where = f"its line {number} in the log" if what == "line" else f"file operation {number} after its third step"
         wanted = (
             "Log each step on every rank." if what == "line" else f"Write a checkpoint on rank {rank} in each step."
