@@ -29,6 +29,7 @@ def cases(draw: Draw) -> Iterator[Case]:
     yield _case("kill", "killed, keeping 1", "killed", base, 1, 10, False)
     yield _case("kill", "killed, keeping 3", "killed", base, 3, 10, False)
     yield _case("power", "power cut", "killed", base, 3, 6, True)
+    yield _case("power", "two ranks, power cut", "shards_without_power", base, 2)
     yield _case("damage", "damaged files", "damaged", base, Strided.of(np.array((place, *PLACES))))
     yield _case("rotation", "steps that go down", "rotated", base, Strided.of(np.array((100, 20, 30, 3))), 2)
     yield _case("rotation", "one kept", "rotated", base, Strided.of(np.array((100, 3))), 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -46,6 +47,11 @@ def _first(got: str, expected: str) -> str:
     return f"{_short(got[start:].lstrip())} instead of {_short(expected[start:].lstrip())}"
 
 
+def _kinds(text: str) -> str:
+    """A described state without what training changes: the types and shapes."""
+    return re.sub(r"\b[0-9a-f]{16}\b|\bint -?\d+", "", text)
+
+
 def _short(text: str) -> str:
     return text if len(text) <= 70 else text[:67] + "..."
 
@@ -86,6 +92,9 @@ def kill(bench: RankBench, case: Case, told: Told) -> None:
 @checks.judged(_told, "power")
 def power(bench: RankBench, case: Case, told: Told) -> None:
     """What is synced outlasts a power cut: the newest once save() has returned, at any moment some complete one."""
+    if "cut" in told:
+        _power_of_ranks(bench, case, told)
+        return
     _require_files(bench, case, bool(told["calls"]))
     for point in told["after"]:
         done = point["number"] == len(told["calls"])
@@ -97,6 +106,20 @@ def power(bench: RankBench, case: Case, told: Told) -> None:
         why += " Call fsync on every file before you rename it." if wrong[0] == "not_durable" else ""
         when = "that came after save() had returned" if done else _before(told["calls"], point["number"])
         raise bench.lost(case, wrong[0], f"After a power cut {when}, {wrong[1]}.{why}", None, "fsync, then rename")
+
+
+def _power_of_ranks(bench: RankBench, case: Case, told: Told) -> None:
+    """Raise Lost where ranks that had saved load less after a power cut than without one."""
+    if _of_one_step(told["found"], told["wanted"], NEW):
+        return  # another check's
+    wrong = _of_one_step(told["cut"], told["wanted"], NEW)
+    if wrong:
+        n = len(told["wanted"])
+        message = (
+            f"After a power cut that came after save() had returned on all {n} ranks, {wrong[1]}. Every rank must call fsync "
+            "on its shard before the marker is written, and the marker must be synced, too."
+        )
+        raise bench.lost(case, "not_durable", message, None, "fsync, then rename, on every rank")
 
 
 @checks.judged(_told, "damage")
@@ -149,12 +172,14 @@ def rotation(bench: RankBench, case: Case, told: Told) -> None:
 
 
 @checks.judged(_told, "state")
-def state(bench: RankBench, case: Case, told: Told) -> None:
+def state(bench: RankBench, case: Case, told: list[Told]) -> None:
     """Everything comes back as it was."""
-    wrong = _wrong(told["found"], {1: told["wanted"]})
-    if wrong:
-        what = f"After saving a state of all kinds, {wrong[1]}. Return every type, shape and value as it was saved."
-        raise bench.lost(case, wrong[0], what)
+    for each, what in zip(told, ("a state of all kinds", "None as the state"), strict=True):
+        wrong = _wrong(each["found"], {each["step"]: each["wanted"]})
+        if wrong:
+            todo = "Return every type, shape and value as it was saved."
+            message = f"After saving {what} at step {each['step']}, {wrong[1]}. {todo}"
+            raise bench.lost(case, wrong[0], message)
 
 
 @checks.judged(_told, "resume")
@@ -176,7 +201,11 @@ def resume(bench: RankBench, case: Case, told: Told) -> None:
             raise bench.lost(case, "wrong_result", message, None, "equal, bit for bit")
         else:
             continue
-        todo = "Save the generator's state and restore it." if which == "resumed" else "save() must leave it as it was."
+        todo = (
+            "Save the generator's whole state and restore it."
+            if which == "resumed"
+            else "save() must leave it as it was."
+        )
         message = f"{what} drew other numbers from {who} than the undisturbed one. {todo}"
         raise bench.lost(case, "wrong_result", message, None, "the generators' states are part of a checkpoint")
 
@@ -191,8 +220,15 @@ def behind(bench: RankBench, case: Case, told: Told) -> None:
             "disk. Write in another thread or process."
         )
         raise bench.lost(case, "no_overlap", message, None, "a thread or process in the background writes")
+    if told["there"] > told["bytes"] / 2:
+        message = (
+            "When the first save() returned, its checkpoint was in the directory already, so training waits for the disk. "
+            "Return from save() while the background still writes, and wait for that in wait() or the next save()."
+        )
+        raise bench.lost(case, "no_overlap", message, None, "save() returns before the checkpoint is written")
     found, steps = told["found"], 20 if case.label == "two at once" else 10
-    if isinstance(found, list) and found[0] == steps and found[1] != told["wanted"]:
+    same_kinds = isinstance(found, list) and _kinds(found[1]) == _kinds(told["wanted"])
+    if same_kinds and found[0] == steps and found[1] != told["wanted"]:
         message = (
             "The checkpoint is not the state at the call of save(). Training changed that state right after save() "
             "had returned. Copy everything, also the tensors, before save() returns. Only write later."
@@ -221,12 +257,15 @@ def behind(bench: RankBench, case: Case, told: Told) -> None:
 @checks.judged(RankBench.calls, "errors")
 def errors(bench: RankBench, case: Case, result: CallResult) -> None:
     """What fails in the background is raised by wait() or by the next save()."""
-    if not result.returned[0]:
+    waited, saved = result.returned[0]
+    if not waited or not saved:
+        calls = "save() and then wait()" if not waited else "save() twice, without a wait() between them"
         message = (
-            "The directory was replaced by a file, so nothing could be saved, but neither save() nor wait() raised. "
-            "Raise errors of the background in wait() or in the next save()."
+            f"The directory was replaced by a file, so nothing could be saved. The program called {calls}, and nothing "
+            "raised. Raise errors of the background in wait() or in the next save()."
         )
-        raise bench.lost(case, "not_durable", message, None, "wait() raises what went wrong in the background")
+        expected = "wait() or the next save() raises what went wrong in the background"
+        raise bench.lost(case, "not_durable", message, None, expected)
 
 
 def _of_one_step(found: list[Any], wanted: list[dict[str, str]], *steps: int) -> tuple[Kind, str] | None:
@@ -276,6 +315,15 @@ def ranks(bench: RankBench, case: Case, told: Told) -> None:
             )
             raise bench.lost(case, wrong[0], message, None, "a checkpoint counts only if every rank's shard is whole")
 
+    for rank, (_, again) in enumerate(told["draws"]):
+        whose = next((r for r, (theirs, _) in enumerate(told["draws"]) if again == theirs and r != rank), None)
+        if whose is not None:
+            message = (
+                f"After loading, the random generators of rank {rank} drew the numbers that those of rank {whose} drew right "
+                f"after save(). Save each rank's generators with its own shard, and restore these."
+            )
+            raise bench.lost(case, "wrong_result", message, rank, "each rank's own generators")
+
 
 @checks.judged(_told, "published")
 def published(bench: RankBench, case: Case, told: Told) -> None:
@@ -283,6 +331,14 @@ def published(bench: RankBench, case: Case, told: Told) -> None:
     wrong = _of_one_step(told["found"], told["wanted"], NEW)
     if wrong:
         raise bench.lost(case, wrong[0], f"After wait() on two ranks, {wrong[1]}.")
+    for rank, shared in enumerate(told["shared"]):
+        if shared:
+            message = (
+                f"On rank {rank}, a thread in the background called {shared[0]}() on the default group. Training may use this "
+                "group at the same time, and then the ranks' collectives get mixed up. Call dist.new_group() in the "
+                "constructor, and pass this group."
+            )
+            raise bench.lost(case, "race", message, rank, "a group of its own", "the default group")
     for cut in told["cuts"]:
         wrong = _of_one_step(cut["after"], told["wanted"], OLD, NEW)
         if wrong:

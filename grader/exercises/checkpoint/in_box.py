@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import torch
 import torch.distributed as dist
+from torch.distributed import distributed_c10d
 
 from grader.ranks.lives import Life, Lives
 from grader.ranks.lives import disk as disks
@@ -27,6 +28,11 @@ from grader.sandbox.names import Name
 
 OLDER, OLD, NEW = 10, 20, 30  # the steps of three checkpoints
 BIG = 2**19  # numbers in each tensor of a state that takes a while to write
+COLLECTIVES = {  # of torch.distributed: what the ranks of a group must all call in the same order
+    "all_gather", "all_gather_into_tensor", "all_gather_object", "all_reduce", "all_to_all", "all_to_all_single", "barrier",
+    "broadcast", "broadcast_object_list", "gather", "gather_object", "monitored_barrier", "reduce", "reduce_scatter",
+    "reduce_scatter_tensor", "scatter", "scatter_object_list",
+}  # fmt: skip
 
 
 def described(value: Any) -> str:
@@ -237,22 +243,29 @@ def odd_state(base: torch.Tensor) -> dict[Any, Any]:
     }
 
 
-def _save_odd(functions: dict[str, Any], folder: Path, base: torch.Tensor) -> None:
-    functions["save"](Name(folder), 1, odd_state(base))
+def _save_odd(functions: dict[str, Any], folder: Path, base: torch.Tensor, step: int) -> None:
+    functions["save"](Name(folder), step, odd_state(base) if step else None)
 
 
-def kept(lives: Lives, base: torch.Tensor) -> dict[str, Any]:
-    """Save and load a state of all kinds."""
-    folder = _new()
-    _ = lives.run(_save_odd, folder, base, rooms=[folder.parent]).values
-    return {"found": lives.run(_load, folder, rooms=[folder.parent]).values[0], "wanted": described(odd_state(base))}
+def kept(lives: Lives, base: torch.Tensor) -> list[dict[str, Any]]:
+    """Save and load a state of all kinds, and one that is None, at step 0."""
+    told = []
+    for step in (1, 0):
+        folder = _new()
+        _ = lives.run(_save_odd, folder, base, step, rooms=[folder.parent]).values
+        found = lives.run(_load, folder, rooms=[folder.parent]).values[0]
+        told.append({"step": step, "found": found, "wanted": described(odd_state(base) if step else None)})
+    return told
 
 
 # ---- a training that is resumed
 
 
 def _train(functions: dict[str, Any], data: torch.Tensor, folder: Path | None, start: int, stop: int) -> Any:
-    """Train from step `start` to `stop`, with chance from all three generators; save at START, or begin by loading."""
+    """Train from step `start` to `stop`, with chance from all three generators; save at step 3, or begin by loading.
+
+    Normal numbers are made in pairs, so Python's and NumPy's generators hold one back when step 3 is saved.
+    """
     if start == 0:
         torch.manual_seed(7), random.seed(8), np.random.seed(9)
     layers = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Dropout(0.5), torch.nn.Linear(8, 1)).double()
@@ -280,7 +293,7 @@ def _train(functions: dict[str, Any], data: torch.Tensor, folder: Path | None, s
             functions["save"](Name(folder), step, saved)
         rows = data[order[position : position + 4]]
         position += 4
-        noise = torch.full((1,), random.random() + float(np.random.standard_normal())).double()
+        noise = torch.full((1,), random.gauss(0.0, 1.0) + float(np.random.standard_normal())).double()
         optimizer.zero_grad()
         scaler.scale((layers(rows) - noise).square().mean()).backward()
         scaler.step(optimizer)
@@ -305,17 +318,22 @@ def resumed(lives: Lives, data: torch.Tensor) -> dict[str, Any]:
 
 def _big(base: torch.Tensor, step: int) -> dict[str, Any]:
     number = float(base.reshape(-1)[0]) + step
-    return {"parts": [torch.full((BIG,), number + part) for part in range(4)], "steps": [step]}
+    pair = torch.full((8,), number), {"inner": [torch.full((8,), number + 1)]}
+    return {"parts": [torch.full((BIG,), number + part) for part in range(4)], "pair": pair, "steps": [step]}
 
 
 def _change(training: dict[str, Any]) -> None:
     for part in reversed(training["parts"]):
         part.fill_(-1)
+    training["pair"][0].fill_(-1)
+    training["pair"][1]["inner"][0].fill_(-1)
     training["steps"].append(-1)
 
 
-def _save_and_train(functions: dict[str, Any], folder: Path, base: torch.Tensor, steps: list[int]) -> list[float]:
-    """Save in the background, and change what was saved at once; what chance gave after the last save()."""
+def _save_and_train(functions: dict[str, Any], folder: Path, base: torch.Tensor, steps: list[int]) -> Any:
+    """Save in the background, and change what was saved at once; what chance gave after the last save(), and how many
+    bytes were in the directory after the first."""
+    sizes = []
     sys.setswitchinterval(1e-6)
     threading.setprofile(_late)
     checkpointer = functions["AsyncCheckpointer"](Name(folder), 3)
@@ -324,8 +342,9 @@ def _save_and_train(functions: dict[str, Any], folder: Path, base: torch.Tensor,
         checkpointer.save(step, training)
         drawn = _draws()
         _change(training)
+        sizes.append(sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()))
     checkpointer.wait()
-    return drawn
+    return drawn, sizes[0]
 
 
 def _late(*_: Any) -> None:
@@ -348,7 +367,7 @@ def behind(lives: Lives, base: torch.Tensor, steps: torch.Tensor) -> dict[str, A
     """Save in the background while training goes on; what do file operations tell, and what is then loaded?"""
     folder = _new()
     life = lives.run(_save_and_train, folder, base, steps.tolist(), folder=folder, rooms=[folder.parent], gate=True)
-    drawn = life.values[0]
+    drawn, there = life.values[0]
     found = _loaded(lives, disks.read(folder))[0]
     again = lives.run(_load_and_draw, folder, rooms=[folder.parent]).values[0] if isinstance(found, list) else drawn
     _remove(folder)
@@ -356,36 +375,36 @@ def behind(lives: Lives, base: torch.Tensor, steps: torch.Tensor) -> dict[str, A
         "found": found,
         "draws": [drawn, again],
         "wanted": described(_big(base, steps.tolist()[-1])),
+        "there": there,
         "by_main": sum(step.size for step in life.steps if step.main),
         "bytes": 4 * 4 * BIG,
         "at_once": life.at_the_gate,
     }
 
 
-def _save_where_nothing_can_be(functions: dict[str, Any], folder: Path, base: torch.Tensor) -> list[str]:
+def _save_where_nothing_can_be(functions: dict[str, Any], folder: Path, base: torch.Tensor, calls: list[str]) -> bool:
+    """Whether one of these calls raises, all of them made where no checkpoint can be written any more."""
     checkpointer = functions["AsyncCheckpointer"](Name(folder), 3)
     checkpointer.save(1, state(base, 1))
     checkpointer.wait()
     shutil.rmtree(folder)
     folder.write_text("a file where the folder was")
+    for step, call in enumerate(calls, 2):
+        try:
+            checkpointer.save(step, state(base, step)) if call == "save" else checkpointer.wait()
+        except Exception:
+            return True
+    return False
+
+
+def failing(lives: Lives, base: torch.Tensor) -> list[bool]:
+    """Errors of the thread in the background, as the one who calls save() and wait() gets to know of them: after save()
+    and wait(), and after two times save()."""
     raised = []
-    for step in (2, 3):
-        for what, call in (
-            ("save", lambda step=step: checkpointer.save(step, state(base, step))),
-            ("wait", checkpointer.wait),
-        ):
-            try:
-                call()
-            except Exception as error:
-                raised.append(f"{what}() at step {step} raised {type(error).__name__}")
-    return raised
-
-
-def failing(lives: Lives, base: torch.Tensor) -> list[str]:
-    """Errors of the thread in the background, as the one who calls save() and wait() gets to know of them."""
-    folder = _new() / "deeper"
-    folder.mkdir()
-    raised: list[str] = lives.run(_save_where_nothing_can_be, folder, base, rooms=[folder.parent]).values[0]
+    for calls in (["save", "wait"], ["save", "save"]):
+        folder = _new() / "deeper"
+        folder.mkdir()
+        raised.append(lives.run(_save_where_nothing_can_be, folder, base, calls, rooms=[folder.parent]).values[0])
     return raised
 
 
@@ -418,7 +437,42 @@ def shards(lives: Lives, base: torch.Tensor, ranks: int, keep: int, most: int) -
         {"file": name, "found": _loaded(lives, files | {name: _flipped(content, len(content) // 2)}, ranks)}
         for name, content in list(_brought(before, files).items())[: ranks if keep > 1 else 0]
     ]
-    return {"calls": told, "after": after, "damaged": damaged, "wanted": [wanted(base, rank) for rank in range(ranks)]}
+    draws = _drawn_by_ranks(lives, base, ranks) if most > 2 else []
+    return {
+        "calls": told,
+        "after": after,
+        "damaged": damaged,
+        "draws": draws,
+        "wanted": [wanted(base, rank) for rank in range(ranks)],
+    }
+
+
+def shards_without_power(lives: Lives, base: torch.Tensor, ranks: int) -> dict[str, Any]:
+    """All ranks save a checkpoint of shards: what they load of it then, and what after a power cut."""
+    folder = _with(_saved(lives, base, [OLDER, OLD], 3, ranks))
+    life = lives.run(_save, folder, base, [NEW], 3, ranks=ranks, folder=folder, rooms=[folder.parent])
+    _ = life.values
+    files, left = disks.read(folder), life.after_a_power_cut
+    _remove(folder)
+    found, cut = (_loaded(lives, each, ranks) for each in (files, left))
+    return {"found": found, "cut": cut, "wanted": [wanted(base, rank) for rank in range(ranks)]}
+
+
+def _save_and_draw(functions: dict[str, Any], folder: Path, base: torch.Tensor) -> list[float]:
+    """Save a shard with generators of the rank's own; what they draw next."""
+    seed = 10 + _rank()
+    torch.manual_seed(seed), random.seed(seed), np.random.seed(seed)
+    functions["save"](Name(folder), OLD, state(base, OLD, _rank()))
+    return _draws()
+
+
+def _drawn_by_ranks(lives: Lives, base: torch.Tensor, ranks: int) -> list[list[list[float]]]:
+    """Per rank what its generators drew after save(), and after load_latest()."""
+    folder = _new()
+    drawn = lives.run(_save_and_draw, folder, base, ranks=ranks, rooms=[folder.parent]).values
+    again = lives.run(_load_and_draw, folder, ranks=ranks, rooms=[folder.parent]).values
+    _remove(folder)
+    return [list(pair) for pair in zip(drawn, again, strict=True)]
 
 
 def _returned(life: Life) -> list[int]:
@@ -431,19 +485,30 @@ def _few(count: int, most: int) -> list[int]:
     return sorted({round(i * (count - 1) / max(1, most - 1)) for i in range(most)}) if count else []
 
 
-def _save_behind(functions: dict[str, Any], folder: Path, base: torch.Tensor) -> str:
+def _save_behind(functions: dict[str, Any], folder: Path, base: torch.Tensor) -> list[str]:
+    """Save twice in the background; the collectives that another thread made on the default group."""
+    shared: list[str] = []
+    threading.setprofile(lambda frame, event, _: _note_default_group(frame, event, shared))
     checkpointer = functions["AsyncCheckpointer"](Name(folder), 2)
     for step in (OLD, NEW):
         checkpointer.save(step, state(base, step, _rank()))
         checkpointer.wait()
-    return "waited"
+    return shared
+
+
+def _note_default_group(frame: Any, event: str, shared: list[str]) -> None:
+    """Note a function of torch.distributed that communicates on the group that training uses."""
+    if event == "call" and frame.f_code.co_filename == distributed_c10d.__file__:
+        name = frame.f_code.co_name
+        if name in COLLECTIVES and frame.f_locals.get("group") in (None, dist.group.WORLD):
+            shared.append(name)
 
 
 def behind_shards(lives: Lives, base: torch.Tensor) -> dict[str, Any]:
     """Two ranks save in the background; one never comes to write all of its second shard or the marker: who waits?"""
     folder = _new()
     life = lives.run(_save_behind, folder, base, ranks=2, folder=folder, rooms=[folder.parent])
-    _ = life.values
+    shared = life.values
     found = _loaded(lives, disks.read(folder), 2)
     cuts = []
     for rank, most in ((1, 1), (0, 5)):
@@ -455,4 +520,4 @@ def behind_shards(lives: Lives, base: torch.Tensor) -> dict[str, Any]:
             after = _loaded(lives, disks.read(again), 2)
             cuts.append({"rank": rank, "killed": cut.killed, "returned": _returned(cut), "after": after})
             _remove(again)
-    return {"found": found, "wanted": [wanted(base, rank) for rank in range(2)], "cuts": cuts}
+    return {"found": found, "wanted": [wanted(base, rank) for rank in range(2)], "cuts": cuts, "shared": shared}

@@ -108,6 +108,7 @@ def _job(
     told = {
         "ending": ending, "raised": first_raised(own), "kills": killer.done,
         "logs": logs(folder), "final": final(folder / "final.pt"),
+        "writes": [killer.lines.get(rank, 0) for rank in range(RANKS)],  # of the logs, since the last kill
     }  # fmt: skip
     shutil.rmtree(scratch)
     return told

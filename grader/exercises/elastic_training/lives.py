@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from grader import says
 from grader.exercises.common import torchrun
 from grader.worlds.cases import Case
 from grader.worlds.ranks import Outcome, RankBench
 
 ROWS = 48
-MOST_AGAIN = 2  # steps that may be done again after a kill: the one that was cut off, and one for good measure
+MOST_AGAIN = 1  # steps that may be done again after a kill: the one that was cut off
 Told = dict[str, Any]
 
 
@@ -53,6 +54,16 @@ def _killed(bench: RankBench, case: Case, told: Told) -> None:
     planned = case.arguments[0][-1]
     if len(told["kills"]) < len(planned):
         what, rank, number = planned[len(told["kills"])]
+        before = told["kills"][-1]["logs"][rank] if told["kills"] else []
+        lines, writes = len(told["logs"][rank]) - len(before), told["writes"][rank]
+        if lines > writes:
+            message = (
+                f"The log of rank {rank} got {says.counted(lines, 'line')} by {says.counted(writes, 'write')}. So lines wait in "
+                "a buffer, and a kill loses them. Flush the log after each line, or open and close it in each step."
+            )
+            raise bench.lost(
+                case, "wrong_result", message, rank, "a write for each step", says.counted(writes, "write")
+            )
         where = f"its line {number} in the log" if what == "line" else f"file operation {number} after its third step"
         wanted = (
             "Log each step on every rank." if what == "line" else f"Write a checkpoint on rank {rank} in each step."
@@ -128,8 +139,8 @@ def _goes_on(bench: RankBench, case: Case, kill: Told, rank: int, before: list[A
     again = reached + 1 - new[0][0]
     message = (
         f"Rank {rank} had logged step {reached} when rank {kill['rank']} was killed (before {kill['call']}). After the "
-        f"restart rank {rank} began at step {new[0][0]} and trained {again} steps again. Write a checkpoint after each "
-        "step, and go on from the last one that is complete."
+        f"restart rank {rank} began at step {new[0][0]} and trained {again} steps again. Only the step that was cut off may be "
+        "done again. Write a checkpoint after each step, and go on from the last one that is complete."
     )
     expected = f"step {reached + 1}, or the one before, from the last checkpoint"
     raise bench.lost(case, "lost_or_duplicated", message, rank, expected, f"step {new[0][0]}")

@@ -56,7 +56,7 @@ def _in_flight(bench: RayBench) -> Chart:
 def _parallel(bench: RayBench) -> Chart:
     rng, charts = bench.rng("parallel"), []
     for count, limit in ((9, 3), (10, 4), (8, 20)):
-        one = shift(bench, rng, count, limit, f", {CPUS} CPUs", patience=PATIENT_SECONDS).run().by_workers()
+        one = shift(bench, rng, count, limit, f", {CPUS} CPUs", patience=PATIENT_SECONDS, hold=True).run().by_workers()
         busy = min(limit, CPUS)
         tally.note("calls at the same time", one.most, busy, "calls", where=one.label, at_least=True)
         if one.most < busy:
@@ -65,6 +65,15 @@ def _parallel(bench: RayBench) -> Chart:
                 f"{busy} can. Submit up to max_in_flight tasks, of one CPU each, before you wait for the first."
             )
             raise one.lost(bench.found("too_slow", text, f"{busy} at the same time", str(one.most)))
+        if one.idle is not None:
+            free = one.idle
+            text = (
+                f"{one.label}. When the call for {free.ended!r} was done, {says.counted(free.running, 'other call')} still ran, "
+                f"and {says.counted(free.left, 'item')} had no task yet. No further task was submitted for "
+                f"{PATIENT_SECONDS:g} seconds, so a place stayed free. Submit the next task as soon as any task is done."
+            )
+            more = f"{free.busy} at the same time", f"{free.running}"
+            raise one.lost(bench.found("too_slow", text, *more))
         charts.append(one.chart())
     return charts[0]
 
@@ -72,8 +81,14 @@ def _parallel(bench: RayBench) -> Chart:
 def _retried(bench: RayBench) -> Chart:
     rng, charts = bench.rng("retried"), []
     for count, limit in ((6, 2), (8, 3)):
-        one = shift(bench, rng, count, limit, "; a worker is killed while fn runs there, and later another")
-        one.deaths = (one.items[1], one.items[-2])
+        one = shift(
+            bench,
+            rng,
+            count,
+            limit,
+            "; a worker is killed while fn runs there, then the next that runs the same item, and later another",
+        )
+        one.deaths = (one.items[1], one.items[1], one.items[-2])
         try:
             one.run()
         except Lost as trouble:
@@ -113,7 +128,7 @@ Step = tuple[str, str, tuple[int, ...]]
 
 
 def _counted(bench: RayBench, label: str, steps: Sequence[Step]) -> Chart:
-    """Have counters do these steps; those of the same first letter have the same file."""
+    """Have counters do these steps; those of the same first letter have the same file, which may get another's name."""
     kills = 0
 
     def said(heard: Said) -> None:
@@ -128,6 +143,8 @@ def _counted(bench: RayBench, label: str, steps: Sequence[Step]) -> Chart:
     for what, name, given in steps:
         if what == "increment":
             values[name[0]] = values.get(name[0], 0) + (given[0] if given else 1)
+        if what == "move":
+            values[name[1]] = values.pop(name[0], 0)
         if what in ("increment", "value"):
             want.append((f"{what}({', '.join(map(str, given))})", values.get(name[0], 0)))
     if answer["dead"] is not None:
@@ -138,6 +155,12 @@ def _counted(bench: RayBench, label: str, steps: Sequence[Step]) -> Chart:
                 "max_restarts times, and the default is 0. Set max_restarts=-1, and do not raise in __init__."
             )
         raise Lost(bench.found("crash", text, "the actor is started again", "it is dead for good"))
+    if answer["no_file"] is not None:
+        text = (
+            f"{label}. A counter had counted and ended. Then there was no file at the path that it was given. Store the "
+            "count in the file `path`, and nowhere else."
+        )
+        raise Lost(bench.found("wrong_result", text, "a file at the path", "no file"))
     for number, (got, (call, right)) in enumerate(zip(answer["answers"], want, strict=True)):
         if type(got) is not int or got != right:
             before = ", ".join(f"{each} = {value}" for each, value in want[max(0, number - 3) : number])
@@ -165,9 +188,11 @@ def _kill(bench: RayBench, label: str) -> int:
 
 
 def _steps_chart(label: str, steps: Sequence[Step]) -> Chart:
-    names = list(dict.fromkeys(name for _, name, _ in steps if name))
+    names = list(dict.fromkeys(name for what, name, _ in steps if name and what != "move"))
     chart = Chart(tuple(f"counter {name}" for name in names), end=float(len(steps)), subtitle=label)
     for at, (what, name, given) in enumerate(steps):
+        if what == "move":
+            continue
         for lane in [name] if name else names:
             text = "killed" if what == "kill" else f"{what} {' '.join(map(str, given))}".strip()
             became: Became = "died" if what in ("kill", "drop") else "done"
@@ -178,18 +203,24 @@ def _steps_chart(label: str, steps: Sequence[Step]) -> Chart:
 def _counts(bench: RayBench) -> Chart:
     rng = bench.rng("counts")
     by = [rng.randrange(2, 50) for _ in range(4)]
-    return _counted(bench, "Two counters, each with a file of its own, and a later one with a file that is there", [
+    label = (
+        "Two counters, each with a file of its own, a later one with a file that is there, and one with that file moved"
+    )
+    return _counted(bench, label, [
         ("make", "a", ()), ("value", "a", ()), ("increment", "a", ()), ("increment", "a", (by[0],)), ("make", "b", ()),
         ("increment", "b", (by[1],)), ("value", "a", ()), ("increment", "a", (-by[2],)), ("value", "b", ()),
-        ("drop", "a", ()), ("make", "a2", ()), ("value", "a2", ()), ("increment", "a2", (by[3],)), ("value", "b", ()),
+        ("increment", "b", (0,)), ("drop", "a", ()), ("make", "a2", ()), ("value", "a2", ()), ("increment", "a2", (by[3],)),
+        ("value", "b", ()), ("drop", "a2", ()), ("move", "ac", ()), ("make", "c", ()), ("value", "c", ()),
     ])  # fmt: skip
 
 
 def _restarts(bench: RayBench) -> Chart:
     rng = bench.rng("restarts")
     steps: list[Step] = [("make", "a", ()), ("make", "b", ())]
-    for _ in range(4):
-        steps += [("increment", "a", (rng.randrange(2, 50),)), ("increment", "b", ()), ("increment", "a", ())]
+    now = 0
+    for then in (rng.randrange(100, 900), rng.randrange(2, 10), -rng.randrange(11, 100), rng.randrange(2, 50)):
+        steps += [("increment", "a", (then - 1 - now,)), ("increment", "b", ()), ("increment", "a", ())]
+        now = then  # with fewer digits, and below zero: all of it must be read as it was written
         steps += [("kill", "", ()), ("value", "a", ()), ("value", "b", ())]
     label = "Two counters; their processes are killed four times, each time between two calls"
     return _counted(bench, label, [*steps, ("increment", "b", (3,))])

@@ -41,8 +41,9 @@ def process(process_all: Any, items: list[Any], limit: int, captured: int, call:
 
 
 def count(counter: Any, steps: list[list[Any]]) -> dict[str, Any]:
-    """What counters answer to increment and value, and the step at which one was dead for good. A step is what is done,
-    with which counter, and with what; counters of the same name have the same file."""
+    """What counters answer to increment and value, and the step at which one was dead for good, or had left no file. A
+    step is what is done, with which counter, and with what; counters of the same first letter have the same file, and
+    "move" gives the file of one letter to another."""
     folder, made, answers = tempfile.mkdtemp(), {}, []
     for number, (what, name, given) in enumerate(steps):
         try:
@@ -56,9 +57,13 @@ def count(counter: Any, steps: list[list[Any]]) -> dict[str, Any]:
                 tell(what="kill")
             elif what == "drop":
                 ray.kill(made.pop(name))
+            elif what == "move":
+                os.rename(os.path.join(folder, name[0]), os.path.join(folder, name[1]))
         except ActorDiedError:
-            return {"answers": answers, "dead": number}
-    return {"answers": answers, "dead": None}
+            return {"answers": answers, "dead": number, "no_file": None}
+        except FileNotFoundError:
+            return {"answers": answers, "dead": None, "no_file": number}
+    return {"answers": answers, "dead": None, "no_file": None}
 
 
 def _answer(method: Any, given: list[Any], once: bool = False) -> Any:

@@ -70,7 +70,7 @@ def _sample(place: torch.Tensor, prompt: int) -> torch.Tensor:
 
 
 def _logprob(place: torch.Tensor, prompt: int) -> float:
-    return float((-2 - torch.cos(2 * place + _phases(prompt)).mean()).float())
+    return float((-torch.cos(2 * place + _phases(prompt)).mean()).float())
 
 
 def _generate(policy: _Policy, plan: dict[str, Any], rank: int, notes: list[torch.Tensor]) -> Callable[..., Any]:

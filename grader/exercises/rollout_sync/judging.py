@@ -39,10 +39,9 @@ def _each_once(run: Run) -> None:
     times = Counter(used.prompt for used in history.used)
     twice = sorted(prompt for prompt, count in times.items() if count > 1)
     if twice:
-        steps = [f"step {used.step}" for used in history.used if used.prompt == twice[0]]
         message = (
-            f"{prompts(twice)} {'is' if len(twice) == 1 else 'are'} used more than once: prompt {twice[0]} in "
-            f"{says.listed(steps)}. Each prompt is used exactly once."
+            f"{prompts(twice)} {'is' if len(twice) == 1 else 'are'} used more than once: prompt {twice[0]} "
+            f"{params.where(history, twice[0])}. Each prompt is used exactly once."
         )
         raise run.lost("lost_or_duplicated", message, 0, "once", f"{times[twice[0]]} times")
     never = [prompt for prompt in range(plan.prompts) if prompt not in times]

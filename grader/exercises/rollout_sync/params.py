@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 
 from grader import says
@@ -66,9 +68,7 @@ def fault(run: Run, others: bool = True) -> Lost | None:
     for trainer in range(plan.trainers if others else 1):
         got = final_of(run, trainer)
         if apart(got, history.versions[-1]) > CLOSE:
-            message = (
-                f"rank {trainer} did not return version {plan.steps}. {_what(history, given.place(got), plan.steps)}"
-            )
+            message = f"rank {trainer} returned params that are not version {plan.steps}. {_what(history, given.place(got), plan.steps)}"
             return run.lost("wrong_result", message, trainer)
     return None
 
@@ -119,8 +119,8 @@ def sync(run: Run) -> None:
             wrong, missing = sorted(got - due), sorted(due - got)
             message = (
                 f"step {step} used {prompts(wrong) if wrong else 'a prompt twice'} instead of {prompts(missing)}. With "
-                f"max_staleness 0, step s uses the prompts s * batch to (s + 1) * batch - 1: here {min(due)} to {max(due)}. Hand "
-                "out the prompts of the next step only when its version is there."
+                f"max_staleness 0, step s uses the prompts s * batch to (s + 1) * batch - 1: here {min(due)} to {max(due)}. "
+                f"{_how(history, step, wrong)}"
             )
             raise run.lost("wrong_result", message, 0)
         for used in history.in_step(step):
@@ -143,6 +143,25 @@ def sync(run: Run) -> None:
         )
         message = f"rank 0's final params differ from the synchronous loop's by {off:.2g}, relative to the greatest. {why}".strip()
         raise run.lost("wrong_result", message, 0, f"at most {CLOSE:g}", f"{off:.2g}")
+
+
+def _how(history: History, step: int, wrong: list[int]) -> str:
+    """What to do about a step that used wrong prompts, or, without any, one of its own twice."""
+    if not wrong:
+        twice = next(
+            prompt for prompt, count in Counter(used.prompt for used in history.in_step(step)).items() if count > 1
+        )
+        return f"Prompt {twice} was used {where(history, twice)}. Use each prompt once."
+    if wrong[-1] >= (step + 1) * history.plan.batch:
+        return "Hand out the prompts of the next step only when its version is there."
+    return f"Prompt {wrong[0]} belongs to step {wrong[0] // history.plan.batch}."
+
+
+def where(history: History, prompt: int) -> str:
+    """Every use of a prompt, for people: "in step 3 on rank 0 and in step 4 on rank 1"."""
+    return says.listed(
+        [f"in step {used.step} on rank {used.trainer}" for used in history.used if used.prompt == prompt]
+    )
 
 
 def of(version: int) -> str:

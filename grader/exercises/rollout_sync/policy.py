@@ -103,5 +103,5 @@ def sample(place: Array, prompt: int) -> Array:
 
 
 def logprob(place: Array, prompt: int) -> float:
-    """Its logprob, a float32 number."""
-    return float(np.float32(-2 - np.cos(2 * place + _phases(prompt)).mean()))
+    """Its logprob, a float32 number: of a density, so it may be above 0."""
+    return float(np.float32(-np.cos(2 * place + _phases(prompt)).mean()))

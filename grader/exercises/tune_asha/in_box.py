@@ -13,13 +13,15 @@ PAST = 8  # times max_t: where a trial that nobody stops comes to its end
 
 
 def find(search: Any, space: dict[str, list[Any]], num_samples: int, max_t: int) -> dict[str, Any]:
-    """What search returns, and how often Optuna was asked for a configuration."""
-    asked, suggest = 0, OptunaSearch.suggest
+    """What search returns, how often Optuna was asked for a configuration, and what it takes for the better one."""
+    asked, suggest, looks = 0, OptunaSearch.suggest, ["", ""]
 
     def counted(self: Any, *given: Any, **more: Any) -> Any:
         nonlocal asked
         found = suggest(self, *given, **more)
         asked += isinstance(found, dict)
+        for number, each in enumerate((self.metric, self.mode)):
+            looks[number] = str(each[0] if isinstance(each, list) and len(each) == 1 else each)
         return found
 
     def trainable(config: dict[str, Any]) -> None:
@@ -38,8 +40,12 @@ def find(search: Any, space: dict[str, list[Any]], num_samples: int, max_t: int)
     finally:
         OptunaSearch.suggest = suggest
     if not isinstance(grid, tune.ResultGrid):
-        return {"type": type(grid).__name__, "results": 0, "errors": 0, "asked": asked, "losses": []}
-    losses = [result.metrics.get("loss") for result in grid if result.error is None and result.metrics]
+        return {
+            "type": type(grid).__name__, "results": 0, "errors": 0, "asked": asked, "losses": [], "looks": looks, "longest": 0,
+        }  # fmt: skip
+    whole = [result.metrics for result in grid if result.error is None and result.metrics]
+    longest = max((int(metrics.get("training_iteration") or 0) for metrics in whole), default=0)
     return {
-        "type": "ResultGrid", "results": len(grid), "errors": grid.num_errors, "asked": asked, "losses": losses,
+        "type": "ResultGrid", "results": len(grid), "errors": grid.num_errors, "asked": asked,
+        "losses": [metrics.get("loss") for metrics in whole], "looks": looks, "longest": longest,
     }  # fmt: skip

@@ -1,20 +1,23 @@
-"""One batch after another, by a task that gets fn as a reference."""
-import itertools
+"""asyncio in the driver: a semaphore has as many places as there may be tasks, and every task is awaited."""
+import asyncio
 import os
 
 import ray
 
 
-@ray.remote
-def call(fn, item):
-    return fn(item)
-
-
 def process_all(items, fn, max_in_flight):
-    shared, left, results = ray.put(fn), iter(items), []
-    while batch := list(itertools.islice(left, max_in_flight)):
-        results += ray.get([call.remote(shared, item) for item in batch])
-    return results
+    task = ray.remote(fn).options(max_retries=-1)
+
+    async def gather():
+        places = asyncio.Semaphore(max_in_flight)
+
+        async def one(item):
+            async with places:
+                return await task.remote(item)
+
+        return await asyncio.gather(*map(one, items))
+
+    return list(asyncio.run(gather()))
 
 
 @ray.remote(max_restarts=-1, max_task_retries=3)
