@@ -13,7 +13,7 @@ from grader.worlds.cases import Case
 from grader.worlds.ranks import Outcome, RankBench
 
 ROWS = 48
-MOST_AGAIN = 1  # steps that may be done again after a kill: the one that was cut off
+MOST_AGAIN = 2  # steps that may be done again after a kill: the one that was cut off, and one for good measure
 Told = dict[str, Any]
 
 
@@ -139,8 +139,8 @@ def _goes_on(bench: RankBench, case: Case, kill: Told, rank: int, before: list[A
     again = reached + 1 - new[0][0]
     message = (
         f"Rank {rank} had logged step {reached} when rank {kill['rank']} was killed (before {kill['call']}). After the "
-        f"restart rank {rank} began at step {new[0][0]} and trained {again} steps again. Only the step that was cut off may be "
-        "done again. Write a checkpoint after each step, and go on from the last one that is complete."
+        f"restart rank {rank} began at step {new[0][0]} and trained {again} steps again. Write a checkpoint after each "
+        "step, and go on from the last one that is complete."
     )
     expected = f"step {reached + 1}, or the one before, from the last checkpoint"
     raise bench.lost(case, "lost_or_duplicated", message, rank, expected, f"step {new[0][0]}")

@@ -56,7 +56,7 @@ def _in_flight(bench: RayBench) -> Chart:
 def _parallel(bench: RayBench) -> Chart:
     rng, charts = bench.rng("parallel"), []
     for count, limit in ((9, 3), (10, 4), (8, 20)):
-        one = shift(bench, rng, count, limit, f", {CPUS} CPUs", patience=PATIENT_SECONDS, hold=True).run().by_workers()
+        one = shift(bench, rng, count, limit, f", {CPUS} CPUs", patience=PATIENT_SECONDS).run().by_workers()
         busy = min(limit, CPUS)
         tally.note("calls at the same time", one.most, busy, "calls", where=one.label, at_least=True)
         if one.most < busy:
@@ -65,15 +65,6 @@ def _parallel(bench: RayBench) -> Chart:
                 f"{busy} can. Submit up to max_in_flight tasks, of one CPU each, before you wait for the first."
             )
             raise one.lost(bench.found("too_slow", text, f"{busy} at the same time", str(one.most)))
-        if one.idle is not None:
-            free = one.idle
-            text = (
-                f"{one.label}. When the call for {free.ended!r} was done, {says.counted(free.running, 'other call')} still ran, "
-                f"and {says.counted(free.left, 'item')} had no task yet. No further task was submitted for "
-                f"{PATIENT_SECONDS:g} seconds, so a place stayed free. Submit the next task as soon as any task is done."
-            )
-            more = f"{free.busy} at the same time", f"{free.running}"
-            raise one.lost(bench.found("too_slow", text, *more))
         charts.append(one.chart())
     return charts[0]
 
@@ -81,14 +72,8 @@ def _parallel(bench: RayBench) -> Chart:
 def _retried(bench: RayBench) -> Chart:
     rng, charts = bench.rng("retried"), []
     for count, limit in ((6, 2), (8, 3)):
-        one = shift(
-            bench,
-            rng,
-            count,
-            limit,
-            "; a worker is killed while fn runs there, then the next that runs the same item, and later another",
-        )
-        one.deaths = (one.items[1], one.items[1], one.items[-2])
+        one = shift(bench, rng, count, limit, "; a worker is killed while fn runs there, and later another")
+        one.deaths = (one.items[1], one.items[-2])
         try:
             one.run()
         except Lost as trouble:

@@ -19,7 +19,6 @@ from grader.verdict import Diagnosis
 CALL_SECONDS = 60.0
 QUIET_SECONDS = 2.0  # without news after which no further task is waited for,
 PATIENT_SECONDS = 8.0  # and where that costs points
-CALLS = (0, 2)  # of Ray's kinds of tasks: plain ones and actors' methods
 TABLES_SECONDS = 10.0  # Ray's processes tell its tables every 0.1 s
 
 
@@ -36,17 +35,6 @@ class Begun:
     became: Became = "done"
 
 
-@dataclass(frozen=True)
-class Idle:
-    """A place stayed free after the call for `ended`: so many calls ran then, of `busy` that could, and `left` items had
-    no task."""
-
-    ended: str
-    running: int
-    busy: int
-    left: int
-
-
 @dataclass
 class Shift:
     """One call of process_all: who waits at the gate, and is let through. Items are known by their names (see `named`)."""
@@ -57,17 +45,13 @@ class Shift:
     values: dict[str, Any]  # by an item's name
     limit: int
     captured: int = 64
-    deaths: tuple[
-        str, ...
-    ] = ()  # items in whose first call the worker is killed; in its second, too, where one is twice there
+    deaths: tuple[str, ...] = ()  # items in whose first call the worker is killed
     begun: list[Begun] = field(default_factory=list)
     waiting: list[tuple[Said, Begun]] = field(default_factory=list)
     most: int = 0  # that have waited together
     serialised: int = 0
-    idle: Idle | None = None  # the first moment at which a place stayed free
     patient: bool = True
     patience: float = QUIET_SECONDS
-    hold: bool = False  # only the last that came is let through, and its place is to be taken before the next one
     number: int = field(default_factory=count().__next__)  # by which calls of fn that another one left behind are known
     result: list[Any] | None = None
     type_name: str = ""
@@ -98,9 +82,9 @@ class Shift:
             return
         item = named(said.what["item"])[:100]
         begun = Begun(item, str(said.what["task"])[:100], said.pid, said.role, time.time_ns())
-        before = sum(each.item == item for each in self.begun)
+        again = any(before.item == item for before in self.begun)
         self.begun.append(begun)
-        if before < self.deaths.count(item):
+        if item in self.deaths and not again:
             self.bench.driver.kill(said.pid)
             begun.end, begun.became = time.time_ns(), "died"
             return
@@ -111,35 +95,18 @@ class Shift:
     def _idle(self) -> None:
         """Nobody has come for a while: wait on only as long as something may still be on its way."""
         if self.waiting and time.monotonic() - self._news > self.patience:
-            if self.hold and self.idle is None:
-                self.idle = self._free_place()
             self.patient = False
             self._release()
 
-    def _free_place(self) -> Idle | None:
-        """Where a call is over and no task has taken its place: Ray's tables know only of tasks that wait at the gate."""
-        ended = max((each for each in self.begun if each.end), key=lambda each: each.end, default=None)
-        running, left = len(self.waiting), len(self.items) - len(self.begun)
-        busy = min(self.limit, CPUS, running + left)
-        if ended is None or running >= busy:
-            return None
-        calls = [each for each in self.bench.driver.tasks() if each["kind"] in CALLS]
-        submitted = [each for each in calls if not {"FINISHED", "FAILED"} & set(each["times"])]
-        return Idle(ended.item, running, busy, left) if len(submitted) <= running else None
-
     def _release(self) -> None:
         """Let calls through, the last that came first, where as many wait as can run at the same time."""
-        busy = self._busy()
+        done = Counter(each.item for each in self.begun if each.end and each.became == "done")
+        busy = min(self.limit, CPUS, (Counter(map(named, self.items)) - done).total())
         while self.waiting and (not self.patient or len(self.waiting) >= busy):
             said, begun = self.waiting.pop()
             begun.end = time.time_ns()
             self.bench.driver.answer(said, self.values.get(begun.item))
-            busy = self._busy() if self.hold else busy - 1
-
-    def _busy(self) -> int:
-        """How many calls can run at the same time now."""
-        done = Counter(each.item for each in self.begun if each.end and each.became == "done")
-        return min(self.limit, CPUS, (Counter(map(named, self.items)) - done).total())
+            busy -= 1
 
     def chart(self) -> Chart:
         pids = list(dict.fromkeys(each.pid for each in self.begun))

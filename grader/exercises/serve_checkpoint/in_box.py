@@ -182,9 +182,7 @@ def _slowed(file: str) -> Any:
     return lambda frame, event, _: line if frame.f_code.co_filename == file else None
 
 
-def _live(
-    functions: dict[str, Any], path: str, port: int, token: str, lifespan: Any, mixed: bool, beside: bool
-) -> None:
+def _live(functions: dict[str, Any], path: str, port: int, token: str, lifespan: Any, mixed: bool) -> None:
     """Make the learner's application and serve it, until the director has had enough."""
     import asyncio
 
@@ -200,9 +198,6 @@ def _live(
     if not callable(app) or isinstance(app, type):
         what = "None" if app is None else f"a {type(app).__name__}" if not isinstance(app, type) else "a class"
         raise TypeError(f"create_app() returned {what} instead of a FastAPI application")
-    if beside:
-        with contextlib.suppress(Exception):  # that it must not raise is another check's
-            functions["create_app"](Text(path + ".other"))
 
     class Server(uvicorn.Server):
         async def startup(self, sockets: Any = None) -> None:
@@ -438,7 +433,7 @@ def _written(path: Path, sizes: list[int], state: dict[str, torch.Tensor], ruin:
 
 def serve(
     lives: Lives, sizes: list[int], names: list[str], tensors: list[torch.Tensor], ruin: str, lifespan: str,
-    mixed: bool, plan: list[list[dict[str, Any]]], beside: bool,
+    mixed: bool, plan: list[list[dict[str, Any]]],
 ) -> dict[str, Any]:  # fmt: skip
     """One application on one checkpoint: what it was asked for, group after group, and what it answered."""
     if len(_endless) >= MOST_ENDLESS:
@@ -450,7 +445,7 @@ def serve(
     client.start()
     try:
         life = lives.run(
-            _live, str(path), client.listening.getsockname()[1], client.token, lifespan, mixed, beside, rooms=[room],
+            _live, str(path), client.listening.getsockname()[1], client.token, lifespan, mixed, rooms=[room],
             patience=PATIENCE_SECONDS, cpu_seconds=CPU_SECONDS,
         )  # fmt: skip
     finally:

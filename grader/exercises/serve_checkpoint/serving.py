@@ -241,7 +241,7 @@ def bad_input(bench: RankBench) -> Chart:
         for at, ask in enumerate(plan.asks):
             raised = str((told["answers"][at]["raised"] or {}).get("text"))
             if told["answers"][at]["status"] == 500 and "JSON compliant" in raised:
-                hint = "JSON has no NaN and no Infinity. Refuse such a number with 422, and leave it out of the error answer, too."
+                hint = "JSON has no NaN. Refuse it with 422, and leave it out of the error answer, too."
                 if at:
                     _ = _answer(bench, case, told, at, hint=hint)
             bad = [each.what for each in plan.asks[:at] if each.status == 422]

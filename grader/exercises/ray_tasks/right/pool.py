@@ -11,16 +11,15 @@ class Worker:
     def __init__(self, fn):
         self.fn = fn
 
-    def call(self, place, item):
-        return place, self.fn(item)
+    def call(self, item):
+        return self.fn(item)
 
 
 def process_all(items, fn, max_in_flight):
     given = ray.put(fn)
     many = min(max_in_flight, len(items), int(ray.cluster_resources()["CPU"]))
     pool = ActorPool([Worker.remote(given) for _ in range(many)])
-    done = pool.map_unordered(lambda actor, pair: actor.call.remote(*pair), enumerate(items)) if many else []
-    return [value for _, value in sorted(done, key=lambda pair: pair[0])]
+    return list(pool.map(lambda actor, item: actor.call.remote(item), items)) if many else []
 
 
 @ray.remote(max_restarts=-1)
