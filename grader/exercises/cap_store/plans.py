@@ -137,7 +137,7 @@ def _bursts(pilot: Plan, sent: Sequence[Sent]) -> list[float]:
     return [time for time in told if time < writer.at + 0.2] or [writer.at + 0.05]
 
 
-def seen_by_two(_: random.Random, pilot: Plan, sent: Sequence[Sent]) -> Plan:
+def seen_by_two(rng: random.Random, pilot: Plan, sent: Sequence[Sent]) -> Plan:
     """As `seen_once`, of five nodes: two have it when the writer is read, and they reach just one other node then."""
     bursts = _bursts(pilot, sent)
     cut = bursts[min(1, len(bursts) - 1)] + 0.0005  # before any of it can arrive on the other side
