@@ -48,8 +48,8 @@ def _first(got: str, expected: str) -> str:
 
 
 def _kinds(text: str) -> str:
-    """A described state without what training changes: the types and shapes."""
-    return re.sub(r"\b[0-9a-f]{16}\b|\bint -?\d+", "", text)
+    """A described state without what training changes, tensors and whole numbers: the types and shapes."""
+    return re.sub(r"\b[0-9a-f]{16}\b|(?:, )?\bint -?\d+", "", text)
 
 
 def _short(text: str) -> str:
