@@ -89,10 +89,10 @@ def _too_little(each: Case, result: CallResult) -> Diagnosis | None:
         for verb, moved, least in (("sent", sent, least_sent), ("received", received[rank], least_received)):
             if moved < least * size:
                 what = (
-                    f"With {each.label}: the result is right, but rank {rank} {verb} only {moved} bytes. Its data "
-                    f"takes {least * size} bytes. Move all data with messages between the ranks."
+                    f"With {each.label}: the result is right, but rank {rank} {verb} only {moved:,} bytes. Its data "
+                    f"takes {least * size:,} bytes. Move all data with messages between the ranks."
                 )
-                texts = f"at least {least * size} bytes {verb}", f"{moved} bytes"
+                texts = f"at least {least * size:,} bytes {verb}", f"{moved:,} bytes"
                 return Diagnosis("too_few_bytes", what, rank, None, None, *texts)
     return None
 
@@ -146,10 +146,10 @@ def _bytes(bench: RankBench) -> Outcome:
         tally.note("bytes a rank sends", sent[worst], others * (size + HEADER), "bytes", where=each.label)
         if sent[worst] > others * (size + HEADER):
             what = (
-                f"the result is right, but rank {worst} sent {sent[worst]} bytes. N-1 times {size} = {others * size} "
-                f"bytes are enough, and headers of up to {HEADER} bytes are free. {_waste(each, sent, worst, size)}"
+                f"the result is right, but rank {worst} sent {sent[worst]:,} bytes. N-1 times {size:,} = {others * size:,} "
+                f"bytes are enough, and headers of up to {HEADER:,} bytes are free. {_waste(each, sent, worst, size)}"
             )
-            texts = (f"at most {others * size} bytes", f"{sent[worst]} bytes")
+            texts = (f"at most {others * size:,} bytes", f"{sent[worst]:,} bytes")
             raise bench.lost(each, "too_many_bytes", f"With {each.label}: {what}", worst, *texts)
     return bench.picture("bytes")
 
@@ -158,7 +158,7 @@ def _waste(each: Case, sent: list[int], worst: int, size: int) -> str:
     n = each.ranks
     over = max(sent) / (n - 1) - size
     if HEADER < over < 2 * HEADER:
-        return f"That is {over:g} bytes more for each other rank. If those are a header, make it smaller."
+        return f"That is {over:,g} bytes more for each other rank. If those are a header, make it smaller."
     if each.function == "scatter":
         return "Send each rank only its own chunk."
     if max(sent) >= 2 * sorted(sent)[-2]:

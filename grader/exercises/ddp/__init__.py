@@ -116,7 +116,7 @@ def _no_sync(bench: RankBench) -> Outcome:
                     todo = "When the inner no_sync() ends, the outer one still holds: put back what was before."
                 message = (
                     f"With {case.label}: rank {rank} communicated inside no_sync() ({inside[0].name} of "
-                    f"{inside[0].size} bytes{f' and {len(inside) - 1} more' * (len(inside) > 1)}). {todo}"
+                    f"{inside[0].size:,} bytes{f' and {len(inside) - 1} more' * (len(inside) > 1)}). {todo}"
                 )
                 found = Diagnosis("too_many_messages", message, rank, bench.program.file, inside[0].line or None, "0",
                                   str(len(inside)))  # fmt: skip

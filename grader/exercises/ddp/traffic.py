@@ -80,11 +80,13 @@ def collectives(bench: RankBench) -> Outcome:
             if count >= len(job.trained):
                 habit = f" There are {len(job.trained)} parameters: flatten the gradients of a bucket into one tensor."
             elif all(op.size <= bucket for op in posted):
-                habit = f" No collective has more than {bucket} bytes. Fill a bucket until it has bucket_bytes or more."
+                habit = (
+                    f" No collective has more than {bucket:,} bytes. Fill a bucket until it has bucket_bytes or more."
+                )
             message = (
                 f"With {case.label}: rank {rank} took part in {count} collectives in one step"
-                f"{' (2(N-1) messages count as one)' if sends else ''}. For {job.gradient_bytes} bytes of gradients "
-                f"and buckets of {bucket} bytes, {allowed} are enough.{habit}"
+                f"{' (2(N-1) messages count as one)' if sends else ''}. For {job.gradient_bytes:,} bytes of gradients "
+                f"and buckets of {bucket:,} bytes, {allowed} are enough.{habit}"
             )
             raise bench.lost(case, "too_many_messages", message, rank, f"at most {allowed}", str(count))
     return bench.picture("budget")
@@ -100,21 +102,21 @@ def bytes_sent(bench: RankBench) -> Outcome:
         ring = 2 * (n - 1) * size / n
         if not posted:
             raise _silent(bench, case, rank)
-        expected, got = f"at most {BUDGET * ring:.0f} bytes", f"{sent} bytes"
+        expected, got = f"at most {BUDGET * ring:,.0f} bytes", f"{sent:,} bytes"
         tally.note("bytes a rank sends in a step", sent, BUDGET * ring, "bytes", where=case.label, reference=ring,
                    of="a ring all-reduce of the gradients")  # fmt: skip
         if sent > BUDGET * ring:
             message = (
-                f"With {case.label}: rank {rank} sent {sent} bytes in one step, {sent / ring:.2f} times the {ring:.0f} "
+                f"With {case.label}: rank {rank} sent {sent:,} bytes in one step, {sent / ring:.2f} times the {ring:,.0f} "
                 f"bytes of a ring all-reduce of the gradients.{_habit(job, posted, sent / ring)}"
             )
             raise bench.lost(case, "too_many_bytes", message, rank, expected, got)
         if sent < size:
             message = (
-                f"With {case.label}: rank {rank} sent only {sent} bytes in one step, but its gradients take {size} "
+                f"With {case.label}: rank {rank} sent only {sent:,} bytes in one step, but its gradients take {size:,} "
                 "bytes. Send all of them, in their own dtype."
             )
-            raise bench.lost(case, "too_few_bytes", message, rank, f"at least {size} bytes", got)
+            raise bench.lost(case, "too_few_bytes", message, rank, f"at least {size:,} bytes", got)
     return bench.picture("budget")
 
 
@@ -134,7 +136,7 @@ def _habit(job: Job, posted: list[Operation], times: float) -> str:
 
 def _silent(bench: RankBench, case: Case, rank: int) -> Lost:
     size = case.expected.gradient_bytes
-    message = f"With {case.label}: rank {rank} sent nothing in one step. All-reduce its {size} bytes of gradients."
+    message = f"With {case.label}: rank {rank} sent nothing in one step. All-reduce its {size:,} bytes of gradients."
     return bench.lost(case, "too_few_bytes", message, rank, "one all-reduce for each bucket", "0 bytes")
 
 

@@ -235,7 +235,7 @@ def _case(
 ) -> Case:  # fmt: skip
     """One training or accumulation; every rank has the same parameters and data of its own."""
     n, tied = len(plans), tied or {}
-    label = f"{says.counted(n, 'rank')}, {what}" + (f", buckets of {bucket} bytes" if bucket == SMALL else "")
+    label = f"{says.counted(n, 'rank')}, {what}" + (f", buckets of {bucket:,} bytes" if bucket == SMALL else "")
     values = fresh(draw.generator(f"{group} {label}"), features, hidden, tied, dtype)
     shape = (steps, 4, features)
     data = [draw.generator(f"{group} {label}/{rank}").normal(0, 1, (2, *shape)).astype(dtype) for rank in range(n)]

@@ -117,7 +117,7 @@ def sent(bench: RankBench, case: Case, found: Found) -> None:
                     f"{pairs:,} bytes, and counts may take {allowed - pairs:,} bytes more. "
                     f"{_sends_most(found, ranks)} Send a token only to the ranks of its experts, without padding."
                 )
-                raise found.lost("too_many_bytes", what, None, f"at most {allowed} bytes", f"{total} bytes")
+                raise found.lost("too_many_bytes", what, None, f"at most {allowed:,} bytes", f"{total:,} bytes")
 
 
 def _apart(found: Found) -> None:
@@ -138,7 +138,7 @@ def _moved(found: Found, parts: int) -> None:
                     f"the {away} tokens whose experts are on other ranks to go there and back. Move all data by "
                     "messages between the ranks."
                 )
-                raise found.lost("too_few_bytes", what, None, f"at least {least:.0f} bytes", f"{total} bytes")
+                raise found.lost("too_few_bytes", what, None, f"at least {least:,.0f} bytes", f"{total:,} bytes")
 
 
 def _total(found: Found, ranks: list[list[Operation]]) -> int:

@@ -101,7 +101,7 @@ def shards(bench: RankBench, case: Case, result: CallResult) -> None:
             f"module's memory (the ranks: {shares}). At most {100 * SLACK / case.ranks:.1f} % is allowed. "
             f"{_share_habit(held, job.bytes)}"
         )
-        texts = f"at most {allowed:.0f} bytes", f"{held[worst]:.0f} bytes"
+        texts = f"at most {allowed:,.0f} bytes", f"{held[worst]:,.0f} bytes"
         raise bench.lost(case, "too_much_memory", what, worst, *texts)
 
 
@@ -131,10 +131,10 @@ def peak(bench: RankBench, case: Case, result: CallResult) -> None:
     where, whole = checks.field(result, worst, "where"), checks.amount(result, worst, "whole")
     message = (
         f"With {case.label}: {where if isinstance(where, str) else 'once'}, rank {worst} holds "
-        f"{peaks[worst]:.0f} bytes of parameters. Its shard and two units are {job.most_bytes} bytes. "
+        f"{peaks[worst]:,.0f} bytes of parameters. Its shard and two units are {job.most_bytes:,} bytes. "
         f"{_peak_habit(job, str(where), whole)}"
     )
-    texts = f"at most {allowed} bytes", f"{peaks[worst]:.0f} bytes"
+    texts = f"at most {allowed:,} bytes", f"{peaks[worst]:,.0f} bytes"
     raise bench.lost(case, "too_much_memory", message, worst, *texts)
 
 
@@ -201,11 +201,11 @@ def sent(bench: RankBench, case: Case, result: CallResult) -> None:
             names = ", ".join(dict.fromkeys(op.name for op in operations)) or "nothing"
             kind: Kind = "too_few_bytes" if few else "too_many_bytes"
             what = (
-                f"With {case.label}: in step {step + 1}, rank {rank} sent {count} bytes ({names}), "
-                f"{count / ddp:.2f} times DDP's {ddp:.0f} bytes. {FEW if few else _many(operations, count / ddp)}"
+                f"With {case.label}: in step {step + 1}, rank {rank} sent {count:,} bytes ({names}), "
+                f"{count / ddp:.2f} times DDP's {ddp:,.0f} bytes. {FEW if few else _many(operations, count / ddp)}"
             )
-            limit = f"at least {LEAST * ddp:.0f} bytes" if few else f"at most {DDP_FACTOR * ddp:.0f} bytes"
-            raise bench.lost(case, kind, what, rank, limit, f"{count} bytes")
+            limit = f"at least {LEAST * ddp:,.0f} bytes" if few else f"at most {DDP_FACTOR * ddp:,.0f} bytes"
+            raise bench.lost(case, kind, what, rank, limit, f"{count:,} bytes")
 
 
 def _many(operations: list[Operation], times: float) -> str:

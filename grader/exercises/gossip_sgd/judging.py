@@ -224,18 +224,18 @@ def neighbours_only(bench: RankBench, case: Case, result: CallResult) -> None:
         if sent > allowed:
             names = ", ".join(dict.fromkeys(op.name for op in operations if not op.receives))
             what = (
-                f"With {case.label}: rank {rank} sent {sent} bytes ({names}) in one mix. Its tensors, once for each of "
-                f"{says.counted(len(heard), 'neighbor')}, are {len(heard) * size} bytes. {_sent_habit(operations)}"
+                f"With {case.label}: rank {rank} sent {sent:,} bytes ({names}) in one mix. Its tensors, once for each of "
+                f"{says.counted(len(heard), 'neighbor')}, are {len(heard) * size:,} bytes. {_sent_habit(operations)}"
             )
-            texts = f"at most {allowed} bytes", f"{sent} bytes"
+            texts = f"at most {allowed:,} bytes", f"{sent:,} bytes"
             raise bench.lost(case, "too_many_bytes", what.strip(), rank, *texts)
     total = sum(result.trace.bytes_sent(rank) for rank in range(case.ranks))
     if total < 0.9 * case.ranks * size:
         what = (
-            f"With {case.label}: all ranks together sent {total} bytes. Send each neighbor all tensors, which are "
-            f"{size} bytes."
+            f"With {case.label}: all ranks together sent {total:,} bytes. Send each neighbor all tensors, which are "
+            f"{size:,} bytes."
         )
-        texts = f"at least {case.ranks * size} bytes", f"{total} bytes"
+        texts = f"at least {case.ranks * size:,} bytes", f"{total:,} bytes"
         raise bench.lost(case, "too_few_bytes", what, None, *texts)
 
 

@@ -109,7 +109,7 @@ def _when(bench: RankBench, case: Case, rank: int, operations: dict[int, list[Op
         elif (often := len(set(operations) - {0})) >= training.steps - 1:
             why = f" It communicated after {often} of {training.steps} steps. Local SGD is there to save exactly that."
         what = (
-            f"With {case.label}: rank {rank} communicated after step {early[0]} ({names}, {count} bytes sent). Ranks "
+            f"With {case.label}: rank {rank} communicated after step {early[0]} ({names}, {count:,} bytes sent). Ranks "
             f"must communicate {wanted}.{why}"
         )
         raise bench.lost(case, "too_many_bytes", what, rank, wanted, f"also after step {early[0]}")

@@ -140,8 +140,8 @@ def _bytes(bench: RankBench, case: Case, job: Job, result: CallResult) -> None:
                    reference=2 * (n - 1) / n * count * size * ITEM, of="a ring of whole gradients")  # fmt: skip
         if sent > allowed:
             message = (
-                f"With {case.label}: rank {rank} sent {sent} bytes, but at most {allowed} are allowed. In each "
-                f"call, send k values, k places and up to {HEADER} bytes of headers to each other rank. "
+                f"With {case.label}: rank {rank} sent {sent:,} bytes, but at most {allowed:,} are allowed. In each "
+                f"call, send k values, k places and up to {HEADER:,} bytes of headers to each other rank. "
                 f"{_too_many(sent / count, k, size, n)}"
             )
             raise bench.lost(case, "too_many_bytes", message.strip(), rank, f"<= {allowed}", str(sent))
@@ -156,7 +156,7 @@ def _too_many(sent: float, k: int, size: int, n: int) -> str:
     """The mistake that makes a rank send so many bytes in a call."""
     whole = size * ITEM
     if sent >= 0.99 * 2 * (n - 1) * whole / n:
-        return f"Each call sends enough for an all-reduce of all {whole} bytes. Send only the k values and places."
+        return f"Each call sends enough for an all-reduce of all {whole:,} bytes. Send only the k values and places."
     if abs(sent - 3 * k * ITEM * (n - 1)) <= HEADER * (n - 1):
         return "Each call sends as many bytes as k values and int64 places take. int32 is enough for places."
     return ""

@@ -130,11 +130,11 @@ def _crossing(bench: RankBench) -> Outcome:
         if leaving[worst] > allowed:
             enough, ranks = 2 * (nodes - 1) * size // nodes, says.names(range(worst * k, (worst + 1) * k))
             what = (
-                f"With {case.label}: the sum is right, but node {worst} ({ranks}) sent {leaving[worst]} bytes to other "
-                f"nodes; with M = {nodes} nodes, 2(M-1)/M x {size} = {enough} are enough and {allowed - enough} more "
+                f"With {case.label}: the sum is right, but node {worst} ({ranks}) sent {leaving[worst]:,} bytes to other "
+                f"nodes; with M = {nodes} nodes, 2(M-1)/M x {size:,} = {enough:,} are enough and {allowed - enough:,} more "
                 f"are free. {_habit(case, result, size)}"
             )
-            texts = f"at most {allowed} bytes", f"{leaving[worst]} bytes"
+            texts = f"at most {allowed:,} bytes", f"{leaving[worst]:,} bytes"
             raise bench.lost(case, "too_many_bytes", what, worst * k, *texts)
         if case.group == "crossing" and not degenerate(case):
             tally.note("bytes that leave a node", leaving[worst], allowed, "bytes", where=case.label)
@@ -166,9 +166,7 @@ def _habit(case: Case, result: CallResult, size: int) -> str:
         return "Between nodes a rank should talk only to the ranks with its own index, and only about its own shard."
     largest, piece = max(op.size for sent in out for op in sent), -(-size // n)
     if largest > piece:
-        return (
-            f"There are messages of {largest} bytes between nodes, and 1/M of a shard is {piece}: pass on such pieces."
-        )
+        return f"There are messages of {largest:,} bytes between nodes, and 1/M of a shard is {piece:,}: pass on such pieces."
     return "Between nodes a rank need send no more than 2(M-1) messages, each 1/M of its shard."
 
 
@@ -183,10 +181,10 @@ def _enough_bytes(bench: RankBench, case: Case, result: CallResult) -> None:
         if sent < size:
             where = "to other nodes" if who.startswith("node") else "in all"
             what = (
-                f"With {case.label}: the sum is right, but {who} {sent} bytes {where}. Its own {size} bytes must have "
+                f"With {case.label}: the sum is right, but {who} {sent:,} bytes {where}. Its own {size:,} bytes must have "
                 "reached the others some other way than by messages between ranks."
             )
-            raise bench.lost(case, "too_few_bytes", what, rank, f"at least {size} bytes", f"{sent} bytes")
+            raise bench.lost(case, "too_few_bytes", what, rank, f"at least {size:,} bytes", f"{sent:,} bytes")
 
 
 def _speed(bench: RankBench) -> Outcome:
@@ -211,7 +209,7 @@ def _where_time_goes(case: Case, result: CallResult, taken: float, flat: float) 
     """Why it takes longer than the `flat` ring."""
     k, network, allowed, leaving = ranks_per_node(case), case.network, _allowed(case), _bytes_leaving(case, result)
     if max(leaving) > allowed:
-        return f"Up to {max(leaving)} bytes leave a node, where {allowed} are enough."
+        return f"Up to {max(leaving):,} bytes leave a node, where {allowed:,} are enough."
     uplinks, ports = [0.0] * (case.ranks // k), [0.0] * case.ranks  # seconds in use: between nodes, inside them
     for rank in range(case.ranks):
         for op in (op for op in result.trace.operations(rank) if op.kind == SEND):

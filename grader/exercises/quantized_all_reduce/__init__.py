@@ -148,7 +148,7 @@ def _bytes(bench: RankBench, case: Case, job: Job, result: CallResult) -> None:
         if sent[rank] > allowed:
             message = (
                 f"With {case.label}: rank {rank} sent {sent[rank]:,} bytes, but at most {allowed:,} are allowed. That is "
-                f"{SHARE:g} times the {ring:,.0f} bytes of a ring of float32, and {HEADER} bytes a message. "
+                f"{SHARE:g} times the {ring:,.0f} bytes of a ring of float32, and {HEADER:,} bytes a message. "
                 f"{_too_many(sent[rank], ring, job, n)}"
             )
             raise bench.lost(case, "too_many_bytes", message.strip(), rank, f"<= {allowed:,}", f"{sent[rank]:,}")

@@ -84,11 +84,11 @@ def _bytes(bench: RankBench) -> Outcome:
             _even_chunks(bench, case, result, worst, allowed)
         if sent[worst] > allowed:
             what = (
-                f"With {case.label}: the sum is right, but rank {worst} sent {sent[worst]} bytes for a tensor of "
-                f"{size} bytes. A ring all-reduce sends 2(N-1) chunks of {allowed // (2 * (n - 1))} bytes, {allowed} bytes. "
+                f"With {case.label}: the sum is right, but rank {worst} sent {sent[worst]:,} bytes for a tensor of "
+                f"{size:,} bytes. A ring all-reduce sends 2(N-1) chunks of {allowed // (2 * (n - 1)):,} bytes, {allowed:,} bytes. "
                 f"{_habit(case, result, worst)}"
             )
-            texts = f"at most {allowed} bytes", f"{sent[worst]} bytes"
+            texts = f"at most {allowed:,} bytes", f"{sent[worst]:,} bytes"
             raise bench.lost(case, "too_many_bytes", what, worst, *texts)
         if case.group == "budget":
             tally.note("bytes a rank sends", sent[worst], allowed, "bytes", where=case.label)
@@ -105,14 +105,14 @@ def _even_chunks(bench: RankBench, case: Case, result: CallResult, rank: int, al
         how = (
             f"{tensor.numel} elements divide by {case.ranks}: cut {case.ranks} equal chunks, without padding."
             if divides
-            else f"{tensor.numel} elements do not divide by {case.ranks}: cut chunks whose lengths differ by at most one "
+            else f"{tensor.numel:,} elements do not divide by {case.ranks}: cut chunks whose lengths differ by at most one "
             "element."
         )
         what = (
-            f"With {case.label}: the sum is right, but rank {rank} sent {sent} bytes. At most 2(N-1) chunks of {chunk} "
-            f"bytes are allowed, {allowed} bytes. Its longest message has {longest} bytes. {how}"
+            f"With {case.label}: the sum is right, but rank {rank} sent {sent:,} bytes. At most 2(N-1) chunks of {chunk:,} "
+            f"bytes are allowed, {allowed:,} bytes. Its longest message has {longest:,} bytes. {how}"
         )
-        raise bench.lost(case, "too_many_bytes", what, rank, f"at most {allowed} bytes", f"{sent} bytes")
+        raise bench.lost(case, "too_many_bytes", what, rank, f"at most {allowed:,} bytes", f"{sent:,} bytes")
 
 
 def _enough_bytes(bench: RankBench, case: Case, result: CallResult) -> None:
@@ -122,10 +122,10 @@ def _enough_bytes(bench: RankBench, case: Case, result: CallResult) -> None:
     least = min(range(case.ranks), key=lambda rank: sent[rank])
     if case.ranks > 1 and sent[least] < size:
         what = (
-            f"With {case.label}: the sum is right, but rank {least} sent only {sent[least]} bytes. Its own {size} "
+            f"With {case.label}: the sum is right, but rank {least} sent only {sent[least]:,} bytes. Its own {size:,} "
             "bytes must have reached the others some other way than by messages between ranks."
         )
-        raise bench.lost(case, "too_few_bytes", what, least, f"at least {size} bytes", f"{sent[least]} bytes")
+        raise bench.lost(case, "too_few_bytes", what, least, f"at least {size:,} bytes", f"{sent[least]:,} bytes")
 
 
 def _habit(case: Case, result: CallResult, worst: int) -> str:
@@ -136,7 +136,7 @@ def _habit(case: Case, result: CallResult, worst: int) -> str:
     row = size // tensor.shape[0]
     if len(tensor.shape) > 1 and size // n < max(messages) < size and not any(message % row for message in messages):
         return (
-            f"All messages of rank {worst} are whole rows of {row} bytes, and a chunk has {size // n}. Cut the flat tensor, "
+            f"All messages of rank {worst} are whole rows of {row:,} bytes, and a chunk has {size // n:,}. Cut the flat tensor, "
             "tensor.contiguous().view(-1), into N chunks, not the matrix into rows."
         )
     if all(count == (n - 1) * size for count in sent):

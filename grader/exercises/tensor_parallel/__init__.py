@@ -243,19 +243,19 @@ class _Judge:
             tally.note("bytes a rank sends", sent, most + 64, "bytes", where=self.case.label, reference=most,
                        of=says.counted(passes, "all-reduce"))  # fmt: skip
             if sent < least:
-                what = f"rank {rank} sent only {sent} bytes. All-reduce its partial sums, at least {least} bytes"
-                raise self.lost("too_few_bytes", what, rank, f"at least {least} bytes", f"{sent} bytes")
+                what = f"rank {rank} sent only {sent:,} bytes. All-reduce its partial sums, at least {least:,} bytes"
+                raise self.lost("too_few_bytes", what, rank, f"at least {least:,} bytes", f"{sent:,} bytes")
             if sent > most + 64:
                 need = "One all-reduce" if passes == 1 else f"{passes} all-reduces"
                 block = "Gather nothing between the two layers: the second needs only this rank's slices of the first"
                 if any(size and gathered == (n - 1) * size for size in self.wanted.reduced for gathered in gathers):
                     block = "A gather of all partial sums sends more: add them up with dist.all_reduce"
                 what = (
-                    f"rank {rank} sent {sent} bytes in {', '.join(calls) or 'messages'}. "
-                    f"{need} of the partial sums {'takes' if passes == 1 else 'take'} {most} bytes. "
+                    f"rank {rank} sent {sent:,} bytes in {', '.join(calls) or 'messages'}. "
+                    f"{need} of the partial sums {'takes' if passes == 1 else 'take'} {most:,} bytes. "
                     f"{block if self.wanted.split == 'block' else 'Send nothing else'}"
                 )
-                raise self.lost("too_many_bytes", what, rank, f"at most {most} bytes", f"{sent} bytes")
+                raise self.lost("too_many_bytes", what, rank, f"at most {most:,} bytes", f"{sent:,} bytes")
             if len(calls) > passes:
                 wheres = "forward (of the output)", "backward (of the input's gradient)"
                 needed = zip(self.wanted.reduced, wheres, strict=True)
@@ -283,11 +283,11 @@ class _Judge:
                        reference=whole * self.wanted.parameters[0].itemsize, of="the unsplit layer")  # fmt: skip
             if alive > SLACK * needed:
                 what = (
-                    f"rank {rank}'s parameters keep {alive:.0f} bytes of memory alive. Its slices are {needed} bytes. A view "
+                    f"rank {rank}'s parameters keep {alive:,.0f} bytes of memory alive. Its slices are {needed:,} bytes. A view "
                     "of a tensor keeps all of that tensor's memory alive, and contiguous() copies only where it has to: "
                     "clone() each slice"
                 )
-                raise self.lost("too_much_memory", what, rank, f"{needed} bytes", f"{alive:.0f} bytes")
+                raise self.lost("too_much_memory", what, rank, f"{needed:,} bytes", f"{alive:,.0f} bytes")
 
 
 def _grad_habit(got: Array | None, right: Array, n: int) -> str:

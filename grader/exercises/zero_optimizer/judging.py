@@ -140,7 +140,7 @@ def state(bench: RankBench) -> Outcome:
                 "optimizer's state, all ranks together. Every element must be stepped by an instance of it on some "
                 "rank, which is to stay the same from step to step."
             )
-            texts = f"{total} bytes on all ranks", f"{sum(kept):g} bytes"
+            texts = f"{total:,} bytes on all ranks", f"{sum(kept):,g} bytes"
             raise bench.lost(case, "wrong_result", what, None, *texts)
         if kept[worst] > allowed:
             evenly = " evenly" if sum(kept) < 1.2 * total else ""
@@ -149,7 +149,7 @@ def state(bench: RankBench) -> Outcome:
                 f"{100 * kept[worst] / total:.0f} % of it, {math.floor(100 * SLACK / n)} % allowed. "
                 f"{_state_habit(kept, total)}"
             )
-            texts = f"at most {allowed:.0f} bytes", f"{kept[worst]:.0f} bytes"
+            texts = f"at most {allowed:,.0f} bytes", f"{kept[worst]:,.0f} bytes"
             raise bench.lost(case, "too_much_memory", what, worst, *texts)
     return bench.picture("budget1")
 
@@ -186,7 +186,7 @@ def freed(bench: RankBench, case: Case, result: CallResult) -> None:
             "gradients' memory. In stage 2 a rank keeps no gradient beyond its shard: set p.grad to None as soon "
             "as it is reduced, and keep no reference to it."
         )
-        texts = f"at most {SLACK * total / case.ranks:.0f} bytes", f"{held[worst]:.0f} bytes"
+        texts = f"at most {SLACK * total / case.ranks:,.0f} bytes", f"{held[worst]:,.0f} bytes"
         raise bench.lost(case, "too_much_memory", what, worst, *texts)
 
 
@@ -258,16 +258,16 @@ def sent(bench: RankBench, case: Case, result: CallResult) -> None:
             names = ", ".join(dict.fromkeys(op.name for op in steps[step])) or "nothing"
             kind: Kind = "too_few_bytes" if few else "too_many_bytes"
             what = (
-                f"With {case.label}: in step {step + 1}, rank {rank} sent {count} bytes ({names}) for gradients of "
-                f"{size} bytes. {_few(n, size) if few else _many(count, n, size)}"
+                f"With {case.label}: in step {step + 1}, rank {rank} sent {count:,} bytes ({names}) for gradients of "
+                f"{size:,} bytes. {_few(n, size) if few else _many(count, n, size)}"
             )
-            limit = f"at least {enough:.0f} bytes" if few else f"at most {allowed:.0f} bytes"
-            raise bench.lost(case, kind, what, rank, limit, f"{count} bytes")
+            limit = f"at least {enough:,.0f} bytes" if few else f"at most {allowed:,.0f} bytes"
+            raise bench.lost(case, kind, what, rank, limit, f"{count:,} bytes")
 
 
 def _few(n: int, size: int) -> str:
     return (
-        f"What the others need of its gradients is (N-1)/N of them, {(n - 1) * size // n} bytes: they must have got it "
+        f"What the others need of its gradients is (N-1)/N of them, {(n - 1) * size // n:,} bytes: they must have got it "
         "some other way than by messages."
     )
 
