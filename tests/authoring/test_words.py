@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import json
 import re
 from collections.abc import Iterator
@@ -48,6 +49,18 @@ def told(path: Path) -> Iterator[tuple[int, str]]:
             yield node.lineno, str(node.value)
 
 
+def bare_sizes(source: str) -> Iterator[int]:
+    """The lines where a size in bytes is written without separated thousands."""
+    for node in ast.walk(ast.parse(source)):
+        parts = node.values if isinstance(node, ast.JoinedStr) else []
+        for size, text in itertools.pairwise(parts):
+            if isinstance(size, ast.FormattedValue) and isinstance(text, ast.Constant):
+                spec = ast.unparse(size.format_spec) if size.format_spec else ""
+                rounded = spec.rstrip("'").endswith("g")
+                if re.match(r" (more )?bytes\b", str(text.value)) and "," not in spec and not rounded:
+                    yield size.lineno
+
+
 def test_the_list_finds_what_it_is_for() -> None:
     old = "Who is refused waits; whoever serialises for ever befalls a dear neighbour beside it: mend that."
     assert len(list(problems("here", old))) == 9
@@ -62,6 +75,17 @@ def test_messages_are_in_plain_words() -> None:
         for problem in problems(f"{path.relative_to(ROOT)}:{line}", text)
     ]
     assert len(modules) > 300
+    assert not found, "\n".join(found)
+
+
+def test_sizes_have_their_thousands_separated() -> None:
+    assert list(bare_sizes("f'{a} bytes'\nf'{a:,} bytes'\nf'{a:.0f} more bytes'")) == [1, 3]
+    found = [
+        f"{path.relative_to(ROOT)}:{line}: write {{size:,}} bytes"
+        for path in sorted((ROOT / "grader" / "exercises").rglob("*.py"))
+        if path.parent.name != "right" and path.name != "in_box.py"
+        for line in bare_sizes(path.read_text())
+    ]
     assert not found, "\n".join(found)
 
 
