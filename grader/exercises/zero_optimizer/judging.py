@@ -274,7 +274,9 @@ def _few(n: int, size: int) -> str:
 
 def _many(count: int, n: int, size: int) -> str:
     right = 2 * (n - 1) * size // n
-    budget = f"A reduce-scatter of the gradients and an all-gather of the parameters send 2(N-1)/N of them, {right:,} bytes."
+    budget = (
+        f"A reduce-scatter of the gradients and an all-gather of the parameters send 2(N-1)/N of them, {right:,} bytes."
+    )
     if abs(count - 1.5 * right) < 0.1 * right:
         return f"{budget} An all-reduce sends every rank all the gradients, where it needs those of its shard."
     return budget
