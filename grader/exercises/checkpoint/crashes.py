@@ -257,15 +257,12 @@ def behind(bench: RankBench, case: Case, told: Told) -> None:
 @checks.judged(RankBench.calls, "errors")
 def errors(bench: RankBench, case: Case, result: CallResult) -> None:
     """What fails in the background is raised by wait() or by the next save()."""
-    waited, saved = result.returned[0]
-    if not waited or not saved:
-        calls = "save() and then wait()" if not waited else "save() twice and then wait()"
+    if not result.returned[0]:
         message = (
-            f"The directory was replaced by a file, so nothing could be saved. The program called {calls}, and nothing "
-            "raised. Raise errors of the background in wait() or in the next save()."
+            "The directory was replaced by a file, so nothing could be saved, but neither save() nor wait() raised. "
+            "Raise errors of the background in wait() or in the next save()."
         )
-        expected = "wait() or the next save() raises what went wrong in the background"
-        raise bench.lost(case, "not_durable", message, None, expected)
+        raise bench.lost(case, "not_durable", message, None, "wait() raises what went wrong in the background")
 
 
 def _of_one_step(found: list[Any], wanted: list[dict[str, str]], *steps: int) -> tuple[Kind, str] | None:

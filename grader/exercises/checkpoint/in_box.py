@@ -12,7 +12,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-from grader.ranks.lives import Life, Lives
+from grader.ranks.lives import Life, Lives, damage
 from grader.ranks.lives import disk as disks
 from grader.ranks.lives.calls import WRITES
 from grader.sandbox.names import Name
@@ -165,28 +165,9 @@ def damaged(lives: Lives, base: torch.Tensor, places: torch.Tensor) -> dict[str,
     _ = lives.run(_save, folder, base, [NEW], 3, rooms=[folder.parent]).values
     whole = disks.read(folder)
     tried = []
-    for name, how, content in _damages(before, whole, places.tolist()):
+    for name, how, content in damage.several(before, whole, places.tolist()):
         tried.append({"file": name, "how": how, "found": _loaded(lives, whole | {name: content})[0]})
     return {"tried": tried, "wanted": wanted(base), "empty": _loaded(lives, {})[0], "whole": _loaded(lives, whole)[0]}
-
-
-def _brought(before: disks.Files, after: disks.Files) -> dict[str, bytes]:
-    """The files that are new or other than they were, the largest first."""
-    new = {n: c for n, c in after.items() if isinstance(c, bytes) and c and before.get(n) != c}
-    return dict(sorted(new.items(), key=lambda pair: -len(pair[1])))
-
-
-def _damages(before: disks.Files, after: disks.Files, places: list[float]) -> Iterator[tuple[str, str, bytes]]:
-    for rank, (name, content) in enumerate(list(_brought(before, after).items())[:4]):
-        for place in places if rank == 0 else places[:2]:
-            at = int(place * len(content))
-            yield name, f"bit {at % 8} of byte {at} of {len(content)} flipped", _flipped(content, at)
-        yield name, f"cut to {len(content) // 2} of {len(content)} bytes", content[: len(content) // 2]
-        yield name, f"cut to 0 of {len(content)} bytes", b""
-
-
-def _flipped(content: bytes, at: int) -> bytes:
-    return content[:at] + bytes([content[at] ^ 1 << at % 8]) + content[at + 1 :]
 
 
 def rotated(lives: Lives, base: torch.Tensor, steps: torch.Tensor, keep: int) -> dict[str, Any]:
@@ -209,7 +190,7 @@ def rotated(lives: Lives, base: torch.Tensor, steps: torch.Tensor, keep: int) ->
     size = sum(len(c) for name, c in now.items() if isinstance(c, bytes) and ruin.get(name) != c)
     found = [_loaded(lives, now)[0]]
     for before, after in pairs[:-keep:-1]:
-        for name, content in list(_brought(before, after).items())[:1]:
+        for name, content in list(damage.brought(before, after).items())[:1]:
             now = now | {name: content[: len(content) // 2]}
         found.append(_loaded(lives, now)[0])
     return {"found": found, "size": size, "one": one, "wanted": {str(step): text for step, text in states.items()}}
@@ -222,7 +203,7 @@ def _with_a_ruin(
     folder, found = _with(files), _loaded(lives, files)
     lives.run(_save, folder, base, [step], keep, folder=folder, rooms=[folder.parent], kill=(0, 3))
     left = disks.read(folder)
-    return (folder, _brought(files, left)) if _loaded(lives, left) == found else (_with(files), {})
+    return (folder, damage.brought(files, left)) if _loaded(lives, left) == found else (_with(files), {})
 
 
 def odd_state(base: torch.Tensor) -> dict[Any, Any]:
@@ -376,29 +357,30 @@ def behind(lives: Lives, base: torch.Tensor, steps: torch.Tensor) -> dict[str, A
     }
 
 
-def _save_where_nothing_can_be(functions: dict[str, Any], folder: Path, base: torch.Tensor, calls: list[str]) -> bool:
-    """Whether one of these calls raises, all of them made where no checkpoint can be written any more."""
+def _save_where_nothing_can_be(functions: dict[str, Any], folder: Path, base: torch.Tensor) -> list[str]:
     checkpointer = functions["AsyncCheckpointer"](Name(folder), 3)
     checkpointer.save(1, state(base, 1))
     checkpointer.wait()
     shutil.rmtree(folder)
     folder.write_text("a file where the folder was")
-    for step, call in enumerate(calls, 2):
-        try:
-            checkpointer.save(step, state(base, step)) if call == "save" else checkpointer.wait()
-        except Exception:
-            return True
-    return False
-
-
-def failing(lives: Lives, base: torch.Tensor) -> list[bool]:
-    """Errors of the thread in the background, as the one who calls save() and wait() gets to know of them: after save()
-    and wait(), and after two times save() and wait()."""
     raised = []
-    for calls in (["save", "wait"], ["save", "save", "wait"]):
-        folder = _new() / "deeper"
-        folder.mkdir()
-        raised.append(lives.run(_save_where_nothing_can_be, folder, base, calls, rooms=[folder.parent]).values[0])
+    for step in (2, 3):
+        for what, call in (
+            ("save", lambda step=step: checkpointer.save(step, state(base, step))),
+            ("wait", checkpointer.wait),
+        ):
+            try:
+                call()
+            except Exception as error:
+                raised.append(f"{what}() at step {step} raised {type(error).__name__}")
+    return raised
+
+
+def failing(lives: Lives, base: torch.Tensor) -> list[str]:
+    """Errors of the thread in the background, as the one who calls save() and wait() gets to know of them."""
+    folder = _new() / "deeper"
+    folder.mkdir()
+    raised: list[str] = lives.run(_save_where_nothing_can_be, folder, base, rooms=[folder.parent]).values[0]
     return raised
 
 
@@ -428,8 +410,8 @@ def shards(lives: Lives, base: torch.Tensor, ranks: int, keep: int, most: int) -
             after.append({"rank": rank, "number": number, "found": found, "returned": _returned(life)})
             _remove(folder)
     damaged = [
-        {"file": name, "found": _loaded(lives, files | {name: _flipped(content, len(content) // 2)}, ranks)}
-        for name, content in list(_brought(before, files).items())[: ranks if keep > 1 else 0]
+        {"file": name, "found": _loaded(lives, files | {name: damage.flipped(content, len(content) // 2)}, ranks)}
+        for name, content in list(damage.brought(before, files).items())[: ranks if keep > 1 else 0]
     ]
     draws = _drawn_by_ranks(lives, base, ranks) if most > 2 else []
     return {
