@@ -83,24 +83,24 @@ def difference(case: Case, simulated: CallResult, real: CallResult, file: str) -
 
 def never_the_same(case: Case, file: str) -> Diagnosis:
     """What is said of a call that does not do the same twice even on real processes."""
-    return Diagnosis(
-        "nondeterministic",
-        f"With {case.label}: the same call, made twice on real processes, did not do the same. The same inputs must "
-        "give the same messages and the same result. Fill every tensor that torch.empty makes before you read it, and "
-        "do not let results depend on time.",
-        None, file,
-    )  # fmt: skip
+    what = "the same call, made twice on real processes, did not do the same"
+    todo = "Fill every tensor that torch.empty makes before you read it, and do not let results depend on time."
+    return _unlike(case, file, what, todo)
 
 
 def after_others(case: Case, file: str) -> Diagnosis:
     """What is said of a call that does otherwise after other calls than alone."""
-    return Diagnosis(
-        "nondeterministic",
-        f"With {case.label}: this call did not do the same after other calls as it does alone, in a new process. The "
-        "same inputs must give the same messages and the same result. Keep nothing from one call to the next, such as "
-        "a buffer in a global variable, and fill every tensor that torch.empty makes before you read it.",
-        None, file,
-    )  # fmt: skip
+    what = "this call did not do the same after other calls as it does alone, in a new process"
+    todo = (
+        "Keep nothing from one call to the next, such as a buffer in a global variable, and fill every tensor that "
+        "torch.empty makes before you read it."
+    )
+    return _unlike(case, file, what, todo)
+
+
+def _unlike(case: Case, file: str, what: str, todo: str) -> Diagnosis:
+    text = f"With {case.label}: {what}. The same inputs must give the same messages and the same result. {todo}"
+    return Diagnosis("nondeterministic", text, None, file)
 
 
 def _sent(result: CallResult, rank: int) -> dict[int, list[int]]:
