@@ -1,6 +1,7 @@
 """asyncio in the driver: a semaphore has as many places as there may be tasks, and every task is awaited."""
 import asyncio
-import os
+import json
+import pathlib
 
 import ray
 
@@ -22,19 +23,15 @@ def process_all(items, fn, max_in_flight):
 
 @ray.remote(max_restarts=-1, max_task_retries=3)
 class Counter:
-    def __init__(self, path: str) -> None:
-        self.path = path
-        if not os.path.exists(path):
-            self._store(0)
+    def __init__(self, path):
+        self.file = pathlib.Path(path)
 
-    def _store(self, count: int) -> None:
-        with open(self.path, "w") as file:
-            file.write(f"{count:d}")
+    def value(self):
+        return json.loads(self.file.read_text()) if self.file.exists() else 0
 
-    def increment(self, by: int = 1) -> int:
-        self._store(self.value() + by)
-        return self.value()
-
-    def value(self) -> int:
-        with open(self.path) as file:
-            return int(file.read())
+    def increment(self, by=1):
+        now = self.value() + by
+        whole = self.file.with_name(self.file.name + ".new")
+        whole.write_text(json.dumps(now))
+        whole.replace(self.file)  # whole, or not at all
+        return now
