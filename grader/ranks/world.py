@@ -286,8 +286,8 @@ class RealWorld(World):
         """Read until every rank is in the state `good`. Raises Broken when that cannot happen any more."""
         account, client, ranks = self.account, self.client, self.account.ranks
         client.listen()
-        began, first_breakage = time.monotonic(), 0.0
-        next_tick = began + TICK_SECONDS
+        began, first_breakage = client.moment(0), 0.0
+        next_tick = began.at + TICK_SECONDS
         while not all(rank.state == good for rank in ranks):
             client.read(min(QUIET_SECONDS, max(next_tick - time.monotonic(), 0.01)))
             self._note_ends()
@@ -314,7 +314,7 @@ class RealWorld(World):
             self._ended.add(number)
             self.account.end(number, self.client.status[number])
 
-    def _enforce_limits(self, began: float, cpu_seconds: float) -> None:
+    def _enforce_limits(self, began: Moment, cpu_seconds: float) -> None:
         going = [(number, rank) for number, rank in enumerate(self.account.ranks) if not rank.over]
         for number, rank in going:
             overdue = self.client.passed(number, Patience(cpu=cpu_seconds), rank.asked)
@@ -322,7 +322,7 @@ class RealWorld(World):
                 raise self._timed_out(number, number, str(overdue))
         patience = Patience(idle=self.limits.idle_seconds, silent=self.limits.silent_seconds,
                             wall=self.limits.wall_seconds)  # fmt: skip
-        overdue = self.client.passed(0, patience, Moment(began, 0.0))
+        overdue = self.client.passed(0, patience, began)
         if overdue is not None:
             with contextlib.suppress(frames.FrameError):
                 self.account.work_in_events()

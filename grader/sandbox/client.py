@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import math
+import operator
 import os
 import re
 import selectors
@@ -23,6 +24,8 @@ from grader.sandbox.warm import Box, Unwatched
 # what reading an answer that no process of ours gives can raise
 NONSENSE = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, RecursionError)
 TICK_SECONDS = 0.1  # between two looks at what an answer has taken
+FRESH_SECONDS = 0.5  # how old what the keeper has seen may be where an answer is called overdue
+MOST_STRETCH = 10.0  # so many times what is allowed is the end, however busy the machine is
 LOOKS_FOR_TRAFFIC = 600  # counted, not timed: where the whole machine stood still, no time was given to the keeper
 STACK_SECONDS = 0.5
 MOST_BYTES = 2**29  # that a box may send before the next question
@@ -80,7 +83,9 @@ class Overdue(NoAnswer):
 @dataclass(frozen=True)
 class Patience:
     """How long an answer is waited for, in seconds: CPU time of the one who is asked, in all and since it last took
-    turns; in which nobody in the box computes or says anything; in which nobody says anything; in all."""
+    turns; in which nobody in the box computes or says anything; in which nobody says anything; in all. Time in which
+    a process of the box was ready to run and had no processor counts for none of them, as long as it is not by far the
+    most of it: what a verdict is, is not for the rest of the machine to decide."""
 
     cpu: float = math.inf
     idle: float = math.inf
@@ -160,6 +165,8 @@ class Client:
         self.received = 0  # bytes, since the last question
         self.last_frame = self.last_news = time.monotonic()  # news: also that somebody computes, or has ended
         self._asked_at, self._stand_still = 0.0, False  # when the keeper was asked to look, and what it saw
+        self._looked_at = 0.0  # when it last answered
+        self._delayed = self.box.delayed  # what it had said of each process's delays when the last frame came
         self._carried: list[dict[str, Any]] = []
         self._readers = [frames.Reader() for _ in range(processes)]
         self._watch = selectors.DefaultSelector()
@@ -204,7 +211,7 @@ class Client:
             if number in self.status:
                 raise Gone(self.status[number])
             left = since.at + patience.wall - time.monotonic()
-            self.read(min(TICK_SECONDS, max(left, 0.0)))
+            self.read(min(TICK_SECONDS, left if left > 0 else TICK_SECONDS))
             if turns is not None and turns() != counted:
                 turn, counted = self.moment(number), turns()
             passed = self.passed(number, patience, since, turn)
@@ -215,31 +222,49 @@ class Client:
     def listen(self) -> None:
         """Something is waited for from now on: silence before does not count."""
         self.last_news = self.last_frame = time.monotonic()
+        self._delayed = self.box.delayed
 
     def passed(self, number: int, patience: Patience, since: Moment, turn: Moment | None = None) -> Overdue | None:
         """Which limit was passed, if one was; `turn` is when it last took turns."""
         now = time.monotonic()
-        taken: dict[Limit, float] = {
-            "cpu": self.box.cpu[number] - since.cpu,
-            "turn": self.box.cpu[number] - (turn or since).cpu,
-            "idle": now - self.last_news,
-            "silent": now - self.last_frame,
-            "wall": now - since.at,
-        }
-        for limit, used in taken.items():
-            allowed = getattr(patience, limit)
-            if used > allowed and (limit != "idle" or self._all_stand_still()):
-                return Overdue(limit, allowed)
+        computed = self.box.cpu[number]
+        spent: dict[Limit, float] = {"cpu": computed - since.cpu, "turn": computed - (turn or since).cpu}
+        for limit, used in spent.items():
+            if used > getattr(patience, limit):
+                return Overdue(limit, getattr(patience, limit))
+        if now - self.last_news > patience.idle and self._all_stand_still():
+            return Overdue("idle", patience.idle)
+        starved = max(map(operator.sub, self.box.delayed, self._delayed))
+        if self._over(now - self.last_frame, starved, patience.silent):
+            return Overdue("silent", patience.silent)
+        if self._over(now - since.at, self.box.delayed[number] - since.delayed, patience.wall):
+            return Overdue("wall", patience.wall)
         return None
+
+    def _over(self, waited: float, starved: float, allowed: float) -> bool:
+        """Whether it was waited for too long; `starved` is for how much of it there was no processor. Not before the
+        keeper has told that anew."""
+        if waited <= allowed or waited > MOST_STRETCH * allowed:
+            return waited > allowed
+        if self.kept and time.monotonic() - self._looked_at > FRESH_SECONDS:
+            self._ask_to_look()
+            return False
+        return waited - starved > allowed
 
     def _all_stand_still(self) -> bool:
         """Whether the keeper, asked after the last news, has seen nobody who computes or is ready to: on a busy machine
         its own news come late, too."""
         if self._asked_at <= self.last_news:
-            self._asked_at, self._stand_still = time.monotonic(), False
+            self._stand_still = False
+            self._ask_to_look()
+        return self._stand_still or not self.kept
+
+    def _ask_to_look(self) -> None:
+        """Unless it was asked and has not answered yet."""
+        if self._asked_at <= self._looked_at:
+            self._asked_at = time.monotonic()
             with contextlib.suppress(OSError):
                 self.box.keeper.put(b"look")
-        return self._stand_still or not self.kept
 
     def traffic(self) -> dict[str, Any]:
         """What the keeper says of the box's network. Raises Unwatched where it does not say anything."""
@@ -293,7 +318,7 @@ class Client:
             self.read(0)
 
     def _feed(self, number: int, data: bytes) -> None:
-        self.last_news = self.last_frame = time.monotonic()
+        self.listen()
         self.received += len(data)
         if self.received > self._most_bytes:
             raise Beyond("frames", self.received, self._most_bytes, number)
@@ -316,7 +341,7 @@ class Client:
                 self.last_news = time.monotonic()  # who computes does not stand still
             self.box.cpu, self.box.delayed = told["cpu"], told["delayed"]
         elif "ready" in told:
-            self._stand_still = not told["ready"]
+            self._looked_at, self._stand_still = time.monotonic(), not told["ready"]
             if told["ready"]:
                 self.last_news = time.monotonic()
         elif "limit" in told:

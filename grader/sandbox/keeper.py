@@ -204,13 +204,15 @@ class _Keeper:
         return sum(each[0] for each in exact if each)  # the box's first process is not to be read, nor large
 
     def _tell_cpu(self, processes: list[usage.Process], at_once: bool = False) -> None:
+        at, *told = self.told
+        if not at_once and time.monotonic() - at < CPU_NEWS_SECONDS:
+            return
         by_pid = {each.pid: each for each in processes}
         for number, pid in enumerate(self.pids):
             if pid in by_pid:
                 self.cpu[number] = by_pid[pid].cpu_seconds + by_pid[pid].reaped_cpu_seconds
                 self.delayed[number] = usage.delayed_seconds(self.folder, pid)
-        at, *told = self.told
-        if [self.cpu, self.delayed] != told and (at_once or time.monotonic() - at >= CPU_NEWS_SECONDS):
+        if [self.cpu, self.delayed] != told:
             self.told = time.monotonic(), list(self.cpu), list(self.delayed)
             tell(self.boss, {"cpu": self.cpu, "delayed": self.delayed})
 

@@ -147,12 +147,14 @@ def _children(folder: int, pid: int) -> set[int] | None:
 
 
 def delayed_seconds(folder: int, pid: int) -> float:
-    """For how long a process's main thread was ready to run while no processor was free; 0 where the kernel does not
-    tell. Source: Documentation/scheduler/sched-stats.rst, /proc/<pid>/schedstat."""
-    try:
-        return int(read(folder, pid, "schedstat").split()[1]) / 1e9
-    except (OSError, IndexError, ValueError):
-        return 0.0
+    """For how long a process's threads, added up, were ready to run while no processor was free; 0 where the kernel
+    does not tell. Source: Documentation/scheduler/sched-stats.rst, /proc/<pid>/task/<tid>/schedstat."""
+    nanoseconds = 0
+    with contextlib.suppress(OSError):
+        for thread in _listed(folder, f"{pid}/task"):
+            with contextlib.suppress(OSError, IndexError, ValueError):
+                nanoseconds += int(read(folder, pid, f"task/{thread}/schedstat").split()[1])
+    return nanoseconds / 1e9
 
 
 def own_bytes(folder: int, pid: int) -> int:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from grader.sandbox import endings, frames, packets, program
+from grader.sandbox import client, endings, frames, packets, program
 from grader.sandbox.client import Beyond, Client, Gone, Overdue, Patience, line_in
 from grader.sandbox.endings import Raised
 from grader.sandbox.warm import Box
@@ -117,6 +117,26 @@ def test_nobody_stands_still_before_the_keeper_has_seen_it(played: Played) -> No
     keeper.join()
     assert asked == [b"look"] * 3
     assert (overdue.value.limit, str(overdue.value)) == ("idle", "stood still for 0.01 s")
+
+
+@pytest.mark.parametrize("limit", ["silent", "wall"])
+def test_time_without_a_processor_does_not_count(played: Played, limit: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine a right solution takes longer by the clock, and must not lose points for it."""
+    monkeypatch.setattr(client, "MOST_STRETCH", 1000)
+    looks = []
+
+    def look() -> None:
+        for delayed in (60.0, 0.0):
+            looks.append(played.keeper.take())
+            played.keep(cpu=[0.0, 0.0], delayed=[delayed, 0.0])
+            played.keep(ready=True)
+
+    keeper = threading.Thread(target=look)
+    keeper.start()
+    with pytest.raises(Overdue) as overdue:
+        played.client.wait(0, Patience(**{limit: 0.3}))
+    keeper.join()
+    assert (overdue.value.limit, looks) == (limit, [b"look"] * 2)
 
 
 def test_a_keeper_that_says_nothing_is_no_sign_that_nobody_computes(played: Played) -> None:
