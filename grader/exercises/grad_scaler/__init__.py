@@ -19,6 +19,7 @@ from grader.ranks.program import CallResult, Function
 from grader.worlds.cases import Case
 from grader.worlds.ranks import RankBench, Ranks
 
+_OWN = " Keep what is found, and the scale, on the instance (self), not on the class or in the module."
 _BAD = {"nan": "a NaN", "inf": "an inf", "-inf": "a -inf"}
 
 
@@ -58,12 +59,15 @@ def _why_not(work: Work, right: Right, stepped: list[list[int]], step: int, wron
     if not bad:
         if stepped[wrong[0]][step] > 1:
             return f"in step {step} {who} called optimizer.step() {stepped[wrong[0]][step]} times. Call it once."
-        return f"in step {step} {who} skipped optimizer.step(), although all gradients are finite. Make that step."
+        said = f"in step {step} {who} skipped optimizer.step(), although all gradients are finite. Make that step."
+        return said + (" Another LossScaler had just found an inf." + _OWN if work.how[step] == "beside" else "")
     of = "its gradient" if work.ranks == 1 else f"the gradient of {says.names(bad)}"
     if len(bad) > 1:
         of = f"each gradient of {says.names(bad)}"
     what = next((one for rank in bad for _, one in work.poison[rank][step]), "inf")
     has = f"in step {step} {of} has {_BAD[what]}, but"
+    if work.how[step] == "beside":
+        return f"{has} optimizer.step() was called. Another LossScaler had just found none.{_OWN}"
     if work.how[step] == "value":
         return (
             f"{has} optimizer.step() was called: clip_grad_value_ hid it. Look for it in unscale_, and skip the step."
@@ -174,6 +178,8 @@ def _true_gradient(
         said += " It is still scaled. Divide by the scale in unscale_ at once, so that the true gradient is clipped."
     elif np.allclose(got, expected / scale, rtol=1e-5):
         said += " It has been divided by the scale twice. Divide only once."
+    elif case.expected[0].how[0] == "beside":
+        said += f" Another LossScaler was made after this one, with a scale of its own.{_OWN}"
     else:
         said += " Divide every gradient of every parameter group by the scale, in place."
     raise bench.lost(case, "wrong_result", f"With {case.label}: {said}", rank, _short(expected), _short(got))

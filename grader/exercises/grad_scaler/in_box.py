@@ -92,8 +92,13 @@ def train(
     scales, stepped, unscaled, parameters = [_scale(scaler)], [], [], []
     for wanted, bad, way in zip(gradients, poison, how, strict=True):
         training.backward(scaler, wanted, bad)
+        other = make(init_scale=2.0) if way == "beside" else None
         if way != "step":
             scaler.unscale_(training.optimizer)
+        if way == "beside":
+            beside = _Training(start, *sgd)
+            beside.backward(other, wanted, [] if bad else [[0, "inf"]])
+            other.unscale_(beside.optimizer)
         unscaled.append(training.gradient())
         if way == "clip":
             torch.nn.utils.clip_grad_norm_(training.used, 1.0)
@@ -103,6 +108,9 @@ def train(
         scaler.step(training.optimizer)
         stepped.append(training.optimizer.steps - before)
         parameters.append(training.parameters())
+        if way == "beside":
+            other.step(beside.optimizer)
+            other.update()
         scaler.update()
         scales.append(_scale(scaler))
     tensors = {"unscaled": torch.stack(unscaled), "parameters": torch.stack(parameters)}

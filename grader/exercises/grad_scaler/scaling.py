@@ -178,6 +178,7 @@ def cases(draw: Draw) -> Iterator[Case]:
         for how in ("unscale", "clip"):
             yield _clipped(draw, ranks, how)
     yield _hidden(draw)
+    yield _beside(draw)
     for ranks in (1, 2):
         yield _twice(draw, ranks)
 
@@ -216,6 +217,14 @@ def _alone(draw: Draw, group: str, settings: Settings, steps: int, bad: int) -> 
     )
     work = Work(settings, starts, gradients, (poison,), ("step",) * steps)
     return _case(group, f"{_label(settings)} and bad gradients in steps {', '.join(map(str, sorted(poisoned)))}", work)
+
+
+def _beside(draw: Draw) -> Case:
+    """Another scaler's unscale_ stands between this one's and its step, and finds an inf where this one finds none."""
+    starts, gradients = _drawn(draw.generator("beside"), 1, 6)
+    poison: Poison = ((), (), (), ((2, "inf"),), (), ())
+    work = Work(STEADY, starts, gradients, (poison,), ("beside",) * 6)
+    return _case("unscale", "1 rank, and another LossScaler that is asked between unscale_ and step", work)
 
 
 def _calibrates(draw: Draw) -> Case:
