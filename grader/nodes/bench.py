@@ -197,7 +197,7 @@ class NodeBench:
                 return False
             again, seen, _ = self._judged(candidate, False, judge, prepare)
             left -= 1 if seen is None else len(seen.sent) + len(seen.events)
-            if again is None or again.kind != wrong.kind:
+            if again is None or again.kind != wrong.kind or (seen and seen.title) != (told and told.title):
                 return False
             best = again, seen
             return True

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from grader.exercises.cap_store.plans import AGREED, PROMPT, SETTLED, START, TAKEN_OVER
+from grader.exercises.cap_store.plans import AGREED, ODD, PROMPT, SETTLED, START, TAKEN_OVER
 from grader.nodes import registers
 from grader.nodes.clients import DEFINITE, Asked
 from grader.nodes.plan import Played
@@ -15,6 +15,11 @@ from grader.nodes.registers import Causes, Conflict, Operation, Unwritten, answe
 from grader.nodes.runs import Run, answer_text, in_time
 from grader.says import at, listed
 from grader.verdict import Diagnosis, Kind
+
+FALSE = {json.dumps(value) for value in ODD if not value}  # what Python takes for false
+FALSE_HINT = "takes it for false. Where the node asks whether a key has a value, ask with `is None` or `in`."
+NOT_TOLD = "A value that is taken for none"
+NONE = {registers.NOTHING, *FALSE}
 
 
 class View(Run):
@@ -301,14 +306,27 @@ def agreed(run: View) -> Diagnosis | None:
                 f"All faults were over at {at(healed)}. {one.start - healed:.1f} s later {one.node} returned {one.value} for "
                 f"key {key}, but {other.node} returned {other.value}. {_why_apart(run, healed, one, other)}"
             )
+            title = NOT_TOLD if FALSE_HINT in text else "Nodes that still disagree"
             return run.wrong(
-                "not_converged", text, title="Nodes that still disagree", shown=[one.asked, other.asked],
+                "not_converged", text, title=title, shown=[one.asked, other.asked],
                 expected="one value on all nodes", got=f"{one.value} on {one.node}, {other.value} on {other.node}",
             )  # fmt: skip
     return None
 
 
+def _empty(run: View, node: str, missed: str) -> str:
+    """What to do where a value never came to a node that Python takes for false, while another key's came to all."""
+    there = [{read.value for read in reads} for reads in _final(run)]
+    if missed not in FALSE or all(len(values) > 1 or values & NONE for values in there):
+        return ""
+    if any(_names(message.body, missed) for message in run.reached(node)):
+        return ""
+    return f"No message that reached {node} held {missed}. It is a value, too, but Python {FALSE_HINT}"
+
+
 def _why_apart(run: View, healed: float, one: Operation, other: Operation) -> str:
+    if empty := _empty(run, one.node, other.value) or _empty(run, other.node, one.value):
+        return empty
     since = [message for message in run.between() if message.sent >= healed]
     if not since:
         return (
@@ -332,9 +350,9 @@ def _why_apart(run: View, healed: float, one: Operation, other: Operation) -> st
     return "Both sent messages after the faults. Let nodes tell all that they have, and all choose the same value."
 
 
-def _names(body: Any, value: Any) -> bool:
-    """Whether this value stands anywhere in a message, also as a part of a text."""
-    return re.search(rf"(?<![\w.]){re.escape(json.dumps(value))}(?![\w.])", json.dumps(body)) is not None
+def _names(body: Any, value: str) -> bool:
+    """Whether this value, as JSON, stands anywhere in a message, also as a part of a text."""
+    return re.search(rf"(?<![\w.]){re.escape(value)}(?![\w.])", json.dumps(body)) is not None
 
 
 def kept(run: View) -> Diagnosis | None:
@@ -368,15 +386,18 @@ def _lost(run: View, causes: Causes, read: Operation, lost: Operation) -> Diagno
             text += f" {lost.node} itself had {how} {read.value} before, at {at(knew.end)}."
             shown.insert(0, knew.asked)
         text += f" So {lost.value} is newer and must win."
+    empty = _empty(run, read.node, lost.value)
     if crashes:
         kind = "not_durable"
         text += (
             f" {lost.node} crashed at {at(crashes[0])}, and only its disk survives a crash. Write the value, and the number "
             "that orders it, to disk before you answer."
         )
+    elif empty:
+        text += f" {empty}"
     elif read.value == registers.NOTHING:
         text += " A confirmed write must not get lost. Bring it to every node."
-    if not crashes and read.value in causes.writes and read.value != registers.NOTHING:
+    elif read.value in causes.writes:
         writer = causes.writes[read.value].node
         apart = run.offsets[writer] - run.offsets[lost.node]
         if apart > max(1.0, lost.start - causes.writes[read.value].start):
@@ -384,4 +405,5 @@ def _lost(run: View, causes: Causes, read: Operation, lost: Operation) -> Diagno
                 f" The clock of {writer}, where {read.value} was written, is {apart:.0f} s ahead of {lost.node}'s. Do not "
                 "order writes by clocks: count on from the highest number that the node has seen."
             )
-    return run.wrong(kind, text, title="A confirmed write is gone", shown=shown, expected=lost.value, got=read.value)
+    title = NOT_TOLD if empty and not crashes else "A confirmed write is gone"
+    return run.wrong(kind, text, title=title, shown=shown, expected=lost.value, got=read.value)

@@ -308,12 +308,14 @@ def converged(rng: random.Random, size: int, seed: int) -> Plan:
 
 
 def tied(rng: random.Random, size: int, seed: int) -> Plan:
-    """Everyone alone from the start, and each key written once at two nodes: no count says which is the later."""
+    """Everyone alone from the start, and each key written once at two nodes: no count says which is the later. One key
+    gets values that Python takes for false, whichever is chosen."""
     nodes, values = names(size), Values(rng)
-    asks = {
-        client_of(node): tuple(Ask(node, values.write(key), at=2 + rng.uniform(0, 1)) for key in KEYS)
-        for node in rng.sample(nodes, 2)
-    }
+    empty = rng.sample((0, "") if size % 2 else (False, []), 2)
+    asks = {}
+    for node, nothing in zip(rng.sample(nodes, 2), empty, strict=True):
+        bodies = [{"type": "write", "key": KEYS[0], "value": nothing}, values.write(KEYS[1])]
+        asks[client_of(node)] = tuple(Ask(node, body, at=2 + rng.uniform(0, 1)) for body in bodies)
     alone = Mishap("partition", 0.5, 6.5, tuple((node,) for node in nodes))
     return Plan(
         members(size, "AP"), {**asks, **readers(nodes, 6.5 + AGREED)}, (alone,), seed=seed, healed=6.5,

@@ -92,7 +92,7 @@ def train(
     scales, stepped, unscaled, parameters = [_scale(scaler)], [], [], []
     for wanted, bad, way in zip(gradients, poison, how, strict=True):
         training.backward(scaler, wanted, bad)
-        other = make(init_scale=2.0) if way == "beside" else None
+        other: Any = make(init_scale=2.0) if way == "beside" else None
         if way != "step":
             scaler.unscale_(training.optimizer)
         if way == "beside":
