@@ -23,6 +23,7 @@ from grader.worlds.ranks import Outcome, RankBench, Ranks
 
 EXACT = 1e-9  # relative: what float64 arithmetic may lose on the way
 EXACT_FIT = 1e-7
+MORE_THAN_FLOAT32 = 1e-4
 AS_MEASURED = 0.01
 STANDARD_ERRORS = 4.0  # from the truth, for a fit of noisy points; least squares itself is within LEAST_SQUARES of them
 LEAST_SQUARES = 1.5
@@ -133,12 +134,14 @@ def _outlier(draw: Draw) -> Case:
     mean, second = sum(sizes) / len(sizes), sum(seconds) / len(seconds)
     slope = sum((x - mean) * (y - second) for x, y in zip(sizes, seconds, strict=True))
     slope /= sum((x - mean) ** 2 for x in sizes)
-    return _exact("noisy_fit", OUTLIER, sizes, seconds, second - slope * mean, slope)
+    return _exact("noisy_fit", OUTLIER, sizes, seconds, second - slope * mean, slope, MORE_THAN_FLOAT32)
 
 
-def _exact(group: str, label: str, sizes: list[int], seconds: list[float], alpha: float, beta: float) -> Case:
+def _exact(
+    group: str, label: str, sizes: list[int], seconds: list[float], alpha: float, beta: float, loss: float = EXACT_FIT
+) -> Case:
     """A fit with one right answer; what floats may lose is in proportion to the longest time."""
-    within = EXACT_FIT * max(abs(alpha), max(seconds) / 100), EXACT_FIT * abs(beta)
+    within = loss * max(abs(alpha), max(seconds) / 100), loss * abs(beta)
     line = Line(alpha, beta, within)
     return Case(group, label, ((sizes, seconds),), "fit_alpha_beta", expected=line)
 
