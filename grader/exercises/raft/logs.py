@@ -113,7 +113,8 @@ def half(scene: Scene, a: str) -> Script:
 
 @between("x", "y")
 def longer_log_matches(scene: Scene, a: str) -> Script:
-    """An old leader's log is longer than the new leader's; it hears heartbeats, and none of the entry that comes then."""
+    """An old leader's log is longer than the new leader's; it hears heartbeats, and none of the entry that comes then.
+    What it says of its log arrives when the new leader has that entry."""
     b, c = scene.others(a)
     scene.cut((a,), (b, c))
     for number in range(6):
@@ -122,8 +123,14 @@ def longer_log_matches(scene: Scene, a: str) -> Script:
     new = yield from scene.settled([b, c], above=scene.term(a))
     scene.cut((a, new), (c if new == b else b,))
     yield from scene.pause(0.4)
+    scene.held["how far it agrees"] = lambda m: m.src == a and m.type == "append_entries_res"
+    yield from scene.pause(0.15)
     scene.dropped["the entry"] = lambda m: m.dst == a and carries(m, "on the leader alone")
-    needed((yield from confirmed(scene, new, "on the leader alone")))
+    asked = scene.ask(new, "write", value="on the leader alone")
+    yield from scene.pause(0.06)  # it is there
+    scene.let_go("how far it agrees")
+    yield has_answer(asked), 1.0
+    needed(asked if ok(asked) else None)
     scene.sim.crash(new)
     scene.candidates_again()
     yield from scene.pause(ARRIVED)  # what it sent is lost

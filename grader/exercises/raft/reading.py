@@ -23,8 +23,10 @@ def old_leader_reads(scene: Scene, a: str) -> Script:
 
 @between()
 def lagging_follower_reads(scene: Scene, a: str) -> Script:
-    """A follower is cut off with a client; the leader confirms a write; then that client reads."""
+    """A follower is cut off with a client; the leader confirms a write; then that client reads. The follower gets no
+    votes: what it would do to the leader's log is for another check."""
     f, *rest = scene.others(a)
+    scene.no_candidates(f)
     scene.cut((f,), (a, *rest))
     asked = yield from confirmed(scene, a, "missed by one")
     if asked is not None:
