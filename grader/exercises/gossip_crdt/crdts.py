@@ -262,6 +262,8 @@ def _sets() -> Iterator[Script]:
     one = script(kind, "ab", "a+1 b+2 a- a<b")
     yield one.value("a", f"Also b's first add needs a tag of its own. {wins}")
     yield script(kind, "ab", "a+1 a+1 b<a b- a<b").value("a", "b had seen both adds when it removed x, so x is gone.")
+    shared = script(kind, "ab", "a+1 b<a a+1 b- a<b")
+    yield shared.value("a", f"{wins} b's state is a copy: what a adds after b merged it must not be in it.")
     old = script(kind, "abc", "a+1 c<a a- b<a b<c")
     yield old.value("b", "b merged the remove before it merged the add. The remove must cover this add all the same.")
 

@@ -96,6 +96,7 @@ def _acts(acts: tuple[Act, ...]) -> Callable[[NodeBench], Story]:
 def _elects(bench: NodeBench) -> Story:
     took: leading.Elections = []
     first = _played(bench, Act(partial(leading.elections, notes=took), "elections", (3, 5, 4), 4))
+    _played(bench, Act(partial(leading.in_step, notes=took), "all messages take 50 ms", (3,), 2))
     _played(bench, Act(partial(leading.hammered, notes=took), "an election under load", (3,), 2))
     _played(bench, Act(leading.no_majority, "no majority can talk", (4, 3, 5), 3), _of_few)
     late = [(what, seconds) for what, seconds in took if seconds is not None and seconds > leading.BOUND]

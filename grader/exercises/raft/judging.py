@@ -100,6 +100,7 @@ def wrong_history(
     checked = linearizable(pair(sim.story.history), "cas-register") if done else None
     if checked is None or checked.valid is not False:
         return None  # what the search gave up on is no proof of anything
+    why = _refused(done) or why
     begun = [asked for asked in done if asked.ask.body["key"] == checked.key and asked.answered is not None]
     if begun:
         _mark(sim, max(begun, key=lambda asked: asked.answered or 0.0))
@@ -108,6 +109,22 @@ def wrong_history(
         f"No order of the operations explains what clients were told. {checked.reason} {why}".strip(),
         None, "one order in which each operation takes effect between its request and its answer", "none",
     )  # fmt: skip
+
+
+def _refused(done: Sequence[Asked]) -> str:
+    """In words, if a read returned what only a request had written that was answered with a definite error."""
+    found = [one for one in map(operation, done) if one is not None]
+    for read in (one for one in found if one.what == "read"):
+        wrote = [one for one in found if one.what == "write" and (one.key, one.value) == (read.key, read.value)]
+        if wrote and all(one.done is False for one in wrote):
+            asked = wrote[-1].asked
+            code = (asked.answer or {}).get("code")
+            return (
+                f"{_answerer(wrote[-1])} answered that {asked.ask.body['type']} with error {code} at {asked.answered:.3f} s, "
+                f"and error {code} promises that it never takes effect. What is in a log may still be committed: answer error "
+                "0 or 13, or nothing, until you know."
+            )
+    return ""
 
 
 def _gone_or_stale(
