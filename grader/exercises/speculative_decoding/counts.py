@@ -115,7 +115,7 @@ def _why(tried: Tried, output: Tokens, gives: int) -> str:
     stray = _stray(tried, output)
     if stray:
         return stray.strip()
-    found = runs.rounds(_calls(tried), tried.prompt, output)
+    found, whole = runs.rounds(_calls(tried), tried.prompt, output), (*tried.prompt, *output)
     for number, one in enumerate(found[:-1], 1):
         if len(one.gave) == one.accepted == len(one.drafts) > 0:
             return (
@@ -127,8 +127,15 @@ def _why(tried: Tried, output: Tokens, gives: int) -> str:
                 f"Calls {number} and {number + 1} of target both came before the next token. One call on the context and all "
                 "drafts has every row that the round needs."
             )
-        if len(one.gave) == 1 and one.drafts and one.accepted == 1 < len(one.drafts):
-            return f"Round {number} gave one token although more drafts are right. Go on until the first refusal."
+        if 0 < len(one.gave) == one.accepted < len(one.drafts):
+            place = one.begin + one.accepted
+            gave = f"Round {number} gave {says.counted(one.accepted, 'draft')}"
+            if whole[place : place + 1] == one.drafts[one.accepted :][:1]:
+                return f"{gave} and ended, although the next draft is right, too. Go on until the first refusal."
+            return (
+                f"{gave} and ended at the next draft, which is wrong, without a token in its place. Draw this token from "
+                "norm(max(0, p - q)), also where drafts before it are accepted."
+            )
     drafts = max((len(one.drafts) for one in found), default=0)
     if not drafts:
         return f"No call of target had a draft. Make k = {tried.k} in each round."
