@@ -26,7 +26,7 @@ def what(given: Given, request: int, wrong: list[int], caches: list[Array]) -> s
                 f"All caches are those of request {other}. Send the request's id along with its caches, and keep the "
                 "two together on the decoder."
             )
-    if len(caches) > 1 and all(near(one, caches[0]) for one in caches[1:]):
+    if len(caches) > 1 and caches[0].any() and all(near(one, caches[0]) for one in caches[1:]):
         return (
             f"All {len(caches)} caches hold the same values. Give the cache of each layer a buffer of its own, and do not "
             "receive into it again before model.decode()."
