@@ -210,7 +210,8 @@ def _held_up(case: Case, result: CallResult, found: Served, request: int, rank: 
     late = max(sends, key=lambda op: op.posted)
     if late.size > size:
         return (
-            f"Rank {source} sent {late.size:,} bytes for a cache of {size:,} bytes. Send the float32 cache alone.",
+            f"Rank {source} sent {late.size:,} bytes in one message, and the cache of a layer has {size:,} bytes. Send each "
+            "layer's float32 cache by itself, as soon as prefill_layer() returns it.",
             late.line,
         )
     if late.started >= 0 and late.started > late.posted + 1e-3 * NANOSECONDS:
