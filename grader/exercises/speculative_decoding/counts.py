@@ -7,7 +7,7 @@ from typing import Any
 
 from grader import says, tally
 from grader.exercises.speculative_decoding import runs as runs
-from grader.exercises.speculative_decoding.runs import Call, Run
+from grader.exercises.speculative_decoding.runs import Call, Round, Run
 from grader.exercises.speculative_decoding.tables import Tokens
 from grader.exercises.speculative_decoding.tried import (
     Tried,
@@ -59,8 +59,11 @@ def _raise_unasked(bench: RankBench, tried: Tried, output: Tokens) -> None:
                     f"with probability 1. Draw each draft from the last row of draft.{_stray(tried, output)}"
                 )
                 raise losing(bench, tried, "wrong_result", text, f"the draft {wanted}", f"{token}")
-        if one.begin > decided or len(one.drafts) > tried.k:
+        if one.begin > decided:
             break
+        if len(one.drafts) > tried.k:
+            raise losing(bench, tried, "too_many_rounds", _over_k(tried, number, one), f"at most {tried.k}", f"{len(one.drafts)}",
+                         runs.chart(_calls(tried), tried.prompt, output))  # fmt: skip
         decided = max(decided, one.begin + one.accepted + 1)
     if decided < len(whole):
         text = (
@@ -68,6 +71,13 @@ def _raise_unasked(bench: RankBench, tried: Tried, output: Tokens) -> None:
             "accepted drafts, at most k, and one more token, all from the rows of one call of target."
         )
         raise losing(bench, tried, "sandbox_violation", text)
+
+
+def _over_k(tried: Tried, number: int, one: Round) -> str:
+    return (
+        f"round {number} had {says.counted(len(one.drafts), 'draft')}, and k is {tried.k}. Draw at most k drafts before each "
+        "call of target."
+    )
 
 
 def _other_text(bench: RankBench, tried: Tried, output: Tokens) -> Lost:
@@ -232,14 +242,18 @@ def _raise_over_budget(bench: RankBench, tried: Tried, run: Run) -> None:
         raise overrun(bench, tried, run)
     most = tried.k * run.target
     if run.draft > most:
-        again = _repeated(tried)
+        again, output = _repeated(tried), tried.output(run)
+        found = runs.rounds(_calls(tried), tried.prompt, output) if tried.calls and output is not None else []
+        number, longer = next(((n, one) for n, one in enumerate(found, 1) if len(one.drafts) > tried.k), (0, None))
         text = (
             f"your function called draft {says.counted(run.draft, 'time')} and target "
             f"{says.counted(run.target, 'time')}. A round has at most k = {tried.k} drafts, so {most} calls of draft are "
             "allowed. "
         )
         text += (
-            "Do not call draft for the token that the target decides."
+            f"R{_over_k(tried, number, longer)[1:]}"
+            if again is None and longer is not None
+            else "Do not call draft for the token that the target decides."
             if again is None
             else f"It was called twice with the same context of {says.counted(len(again), 'token')}. Keep the row that each "
             "draft was drawn from: you need it again as q."
