@@ -216,12 +216,16 @@ def sent(bench: RankBench, case: Case, result: CallResult) -> None:
 
 def _many(operations: list[Operation], times: float) -> str:
     budget = "Two gathers of the parameters and a reduce-scatter of the gradients send 1.5 times the bytes of DDP."
+    operations = [op for op in operations if op.size > 64]  # not what carries a flag or a count
     if any(op.dtype == "float64" for op in operations):
         return f"{budget} Here some data travels as float64: keep the parameters' own dtype."
-    if any(op.name.startswith("all_reduce") and op.size > 64 for op in operations):
+    reduced = any(op.name.startswith("all_reduce") for op in operations)
+    if reduced and any(op.name.startswith("reduce_scatter") for op in operations):
+        return f"{budget} An all-reduce sends twice as much as a gather or a reduce-scatter."
+    if reduced:
         return f"{budget} Do not call all_reduce: a rank needs only the gradients of its shard."
     gathers = any("gather" in op.name for op in operations)
-    if gathers and any(op.name.startswith(("broadcast", "scatter")) and op.size > 64 for op in operations):
+    if gathers and any(op.name.startswith(("broadcast", "scatter")) for op in operations):
         return f"{budget} After an all-gather every rank has the unit. Do not send it again."
     if times > 1.9:
         return f"{budget} Gather a unit at most once for each pass."
