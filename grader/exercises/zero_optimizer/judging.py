@@ -142,6 +142,15 @@ def state(bench: RankBench) -> Outcome:
             )
             texts = f"{total:,} bytes on all ranks", f"{sum(kept):,g} bytes"
             raise bench.lost(case, "wrong_result", what, None, *texts)
+        elements = [checks.amount(result, rank, "elements") for rank in range(n)]
+        if kept[worst] > allowed and 0 < 4 * elements[worst] <= allowed:
+            what = (
+                f"With {case.label}: the optimizer state on rank {worst} takes {kept[worst]:,.0f} bytes, {allowed:,.0f} allowed. "
+                f"It has {elements[worst]:,.0f} elements, no more than a shard's state, but they take "
+                f"{kept[worst] / elements[worst]:.3g} bytes each. Give optimizer_class tensors of the parameters' own dtype."
+            )
+            texts = f"at most {allowed:,.0f} bytes", f"{kept[worst]:,.0f} bytes"
+            raise bench.lost(case, "too_much_memory", what, worst, *texts)
         if kept[worst] > allowed:
             evenly = " evenly" if sum(kept) < 1.2 * total else ""
             what = (
