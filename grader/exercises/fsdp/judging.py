@@ -105,13 +105,25 @@ def shards(bench: RankBench, case: Case, result: CallResult) -> None:
         what = (
             f"With {case.label}: parameters() of rank {worst} take {100 * held[worst] / job.bytes:.1f} % of the "
             f"module's memory (the ranks: {shares}). At most {100 * SLACK / case.ranks:.1f} % is allowed. "
-            f"{_share_habit(held, job.bytes)}"
+            f"{_share_habit(held, job.bytes, _why_larger(job, result, worst, allowed))}"
         )
         texts = f"at most {allowed:,.0f} bytes", f"{held[worst]:,.0f} bytes"
         raise bench.lost(case, "too_much_memory", what, worst, *texts)
 
 
-def _share_habit(held: list[float], total: int) -> str:
+def _why_larger(job: Job, result: CallResult, rank: int, allowed: float) -> str:
+    """What makes a rank's parameters large although their elements are few; empty where they are not."""
+    width = next(iter(job.values.values())).itemsize
+    if checks.amount(result, rank, "elements") * width > allowed:
+        return ""
+    if checks.amount(result, rank, "own") > allowed:
+        return f"They have no more elements than a shard, but of more than {width} bytes each. Keep the dtype."
+    return "They have no more elements than a shard, but lie in larger memory and keep all of it alive. Copy slices with clone()."
+
+
+def _share_habit(held: list[float], total: int, larger: str) -> str:
+    if larger:
+        return larger
     if min(held) > 0.99 * total:
         return "Every rank keeps all parameters. Keep a copy of the rank's part: a slice keeps the whole memory alive."
     if sum(held) < SLACK * total:
