@@ -255,8 +255,8 @@ def _raise_over_budget(bench: RankBench, tried: Tried, run: Run) -> None:
             if again is None and longer is not None
             else "Do not call draft for the token that the target decides."
             if again is None
-            else f"It was called twice with the same context of {says.counted(len(again), 'token')}. Keep the row that each "
-            "draft was drawn from: you need it again as q."
+            else f"It was called twice with the same context of {says.counted(len(again), 'token')}. draft keeps no state. "
+            "Keep its row, also as q, in place of a second call."
         )
         raise losing(bench, tried, "too_many_rounds", text, f"at most {most} calls of draft", f"{run.draft}",
                     rounds_of(tried, run))  # fmt: skip
