@@ -117,13 +117,16 @@ class Words:
         return self.live[best[1]] if best[0] else None
 
     def _whose(self, tokens: Sequence[int], start: int, table: Sequence[int]) -> str:
-        for one in self.live.values():
-            if one.known[start : start + len(tokens)] == list(tokens):
-                how = {"cancelled": "was cancelled", "eos": "is over, because its last token is model.eos"}.get(
-                    one.ended, f"is over, because it has its max_new_tokens = {one.most} tokens"
-                )
-                return f": the chunk with {in_words(tokens)} at position {start} is of {one.label}, which {how}"
-        return ""
+        suited = [one for one in self.live.values() if one.known[start : start + len(tokens)] == list(tokens)]
+        one = max(
+            suited, key=lambda one: (_alike(one.table, table), one.number), default=None
+        )  # several may have these
+        if one is None:
+            return ""
+        how = {"cancelled": "was cancelled", "eos": "is over, because its last token is model.eos"}.get(
+            one.ended, f"is over, because it has its max_new_tokens = {one.most} tokens"
+        )
+        return f": the chunk with {in_words(tokens)} at position {start} is of {one.label}, which {how}"
 
     def _how_shared(self, one: Live, two: Live) -> str:
         same = common(one.known, two.known)

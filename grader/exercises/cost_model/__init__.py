@@ -319,6 +319,8 @@ def _fit_habit(case: Case, got: tuple[float, float]) -> str:
         return "The slope is right, but alpha is cut off at 0. Return the intercept of the best line as it is."
     if got[1] == 0 and line.beta < 0:
         return "This beta is cut off at 0. Return the slope of the best line as it is, also where it is negative."
+    if got[0] == 0 and abs(beta - 1) < near:
+        return "The slope is right, but alpha is 0. Return the intercept of the line as it is, and do not round."
     if got[0] == 0:
         return "This line goes through the origin. Fit an intercept, too: the intercept is the latency."
     if math.isclose(got[0], min(seconds)) and abs(alpha - 1) >= near:

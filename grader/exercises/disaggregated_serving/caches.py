@@ -26,7 +26,7 @@ def what(given: Given, request: int, wrong: list[int], caches: list[Array]) -> s
                 f"All caches are those of request {other}. Send the request's id along with its caches, and keep the "
                 "two together on the decoder."
             )
-    if len(caches) > 1 and all(near(one, caches[0]) for one in caches[1:]):
+    if len(caches) > 1 and caches[0].any() and all(near(one, caches[0]) for one in caches[1:]):
         return (
             f"All {len(caches)} caches hold the same values. Give the cache of each layer a buffer of its own, and do not "
             "receive into it again before model.decode()."
@@ -76,3 +76,16 @@ def _part(own: Request, i: int, got: Array, right: Array) -> str:
         f"Layer {i} is none of the caches that prefill_layer() returned. Check which messages were received into this "
         "buffer, and that all had arrived before model.decode()."
     )
+
+
+def why_too_many(sizes: list[int], caches: list[int]) -> str:
+    """What to do where a decoder was sent messages of these sizes, and decoded from caches of those."""
+    sizes, caches = sorted(sizes), sorted(caches)
+    if sizes == [2 * size for size in caches]:
+        return "Each message is twice as long as its cache. Send the float32 cache as it is."
+    if len(sizes) == len(caches) and len(set(sizes)) == 1 < len(set(caches)):
+        return (
+            f"Each message has {sizes[0]:,} bytes, and the caches have {caches[0]:,} to {caches[-1]:,}. Send each cache as it "
+            "is, without padding."
+        )
+    return "Send the caches of a request to the one decoder that decodes it, and once."

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from grader import tally
 from grader.exercises.common import checks
+from grader.exercises.disaggregated_serving.caches import why_too_many
 from grader.exercises.disaggregated_serving.given import Given, Plan
 from grader.exercises.disaggregated_serving.served import NANOSECONDS, WRONG, Served, raced, served
 from grader.lost import Lost
@@ -128,9 +129,11 @@ def _sent(bench: RankBench, case: Case, result: CallResult, found: Served, more:
     worst = max(excess, key=lambda rank: excess[rank])
     came = sum(op.size for op in sends if op.peer == worst)
     if excess[worst] > more / plan.decoders:
+        large = [op.size for op in sends if op.peer == worst and op.size > HEADERS]
+        caches = [given.requests[each].cache_bytes for each in found.returned[worst] for _ in range(plan.layers)]
         why = (
             f"Rank {worst} was sent {came:,} bytes, but the caches that it decoded from are {came - excess[worst]:,} "
-            "bytes. Send the caches of a request to the one decoder that decodes it, and once."
+            f"bytes. {why_too_many(large, caches)}"
         )
     else:
         other = sum(op.size for op in sends if op.peer in plan.prefilling)
@@ -210,7 +213,8 @@ def _held_up(case: Case, result: CallResult, found: Served, request: int, rank: 
     late = max(sends, key=lambda op: op.posted)
     if late.size > size:
         return (
-            f"Rank {source} sent {late.size:,} bytes for a cache of {size:,} bytes. Send the float32 cache alone.",
+            f"Rank {source} sent {late.size:,} bytes in one message, and the cache of a layer has {size:,} bytes. Send each "
+            "layer's float32 cache by itself, as soon as prefill_layer() returns it.",
             late.line,
         )
     if late.started >= 0 and late.started > late.posted + 1e-3 * NANOSECONDS:

@@ -18,7 +18,7 @@ from grader.exercises.disaggregated_serving.caches import near, what
 from grader.exercises.disaggregated_serving.given import Array, Given, Plan, Request
 from grader.lost import Lost
 from grader.ranks.program import CallResult, Strided
-from grader.says import counted, listed
+from grader.says import counted, listed, names
 from grader.verdict import Diagnosis
 from grader.worlds.cases import Case
 from grader.worlds.ranks import RankBench
@@ -120,7 +120,8 @@ def _of_a_death(loss: Lost) -> Lost:
 
 def _found(bench: RankBench, case: Case, result: CallResult) -> Served:
     plan: Plan = case.expected.plan
-    returned, seen = {}, {}
+    returned: dict[int, dict[int, tuple[int, ...]]] = {}
+    seen = {}
     for rank in plan.living:
         pairs, kind = checks.field(result, rank, "pairs"), checks.field(result, rank, "type")
         if not isinstance(pairs, list):
@@ -130,7 +131,10 @@ def _found(bench: RankBench, case: Case, result: CallResult) -> Served:
                 "request that this rank decoded: {request_id: tokens}."
             )
             raise bench.lost(case, "wrong_result", message, rank, "a dict", got)
-        returned[rank] = {_id(bench, case, rank, pair): _listed(pair[1]) for pair in pairs}
+        returned[rank] = {}
+        for pair in pairs:
+            request = _id(bench, case, rank, pair)
+            returned[rank][request] = _listed(bench, case, rank, request, pair[1])
         seen[rank] = _seen(checks.field(result, rank, "seen"))
     passes = []
     for span in result.trace.spans:
@@ -171,9 +175,18 @@ def _id(bench: RankBench, case: Case, rank: int, pair: Any) -> int:
     return int(number)
 
 
-def _listed(tokens: Any) -> tuple[int, ...]:
+def _listed(bench: RankBench, case: Case, rank: int, request: int, tokens: Any) -> tuple[int, ...]:
+    """The tokens that a decoder returned for a request. Raises Lost for what is no list of whole numbers."""
     found = [plain.number(each) for each in tokens] if isinstance(tokens, list) else [None]
-    return tuple(int(each) if each is not None and each == each // 1 else -1 for each in found)
+    whole = [int(each) for each in found if each is not None and each == each // 1]
+    if len(whole) < len(found):
+        got = plain.in_words(tokens)
+        message = (
+            f"With {case.label}: rank {rank} returned {got} for request {request}. Return the list of ints that "
+            f"model.decode({request}, caches) returned, unchanged."
+        )
+        raise bench.lost(case, "wrong_result", message, rank, "a list of ints", got)
+    return tuple(whole)
 
 
 def _seen(told: Any) -> list[tuple[int, list[Array]]]:
@@ -248,7 +261,7 @@ def _each_once(bench: RankBench, case: Case, found: Served) -> None:
         decoders = [rank for rank in plan.decoding if request in found.decoded_by(rank)] or [
             rank for rank, decoded in found.seen.items() if any(each == request for each, _ in decoded)
         ]
-        by = f"rank {dead}, which was killed" if decoders == [dead] else f"rank {listed(decoders)}"
+        by = f"rank {dead}, which was killed" if decoders == [dead] else names(decoders)
         if len(owners) > 1:
             message = (
                 f"With {case.label}: the tokens of request {request} were returned by ranks {listed(owners)}. Each "

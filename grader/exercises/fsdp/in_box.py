@@ -164,6 +164,8 @@ def train(
                 outputs = [trainer.step(inputs, targets) for inputs, targets in zip(x, y, strict=True)]
                 evaluated = trainer.evaluate(x[0]) if _watch is not None else None
             told = {"outputs": torch.stack(outputs), "held": max(held, trainer.held()), "bare": trainer.bare}
+            told |= {"elements": sum(p.numel() for p in trainer.parameters)}
+            told |= {"own": sum(p.numel() * p.element_size() for p in trainer.parameters)}
             if _watch is not None:
                 told |= {"evaluated": evaluated} | _watch.told()
         return told

@@ -60,12 +60,14 @@ def _right_outputs(bench: RankBench, case: Case, result: CallResult) -> None:
         f"With {case.label}: in step {step + 1} of {job.steps}, rank {rank} puts out {one}. One process on all ranks' "
         f"batches puts out {other}."
     )
-    message = f"{said} {_why(job, result, got, step)}".strip()
+    message = f"{said} {_why(job, result, got, right, step)}".strip()
     raise bench.lost(case, "wrong_result", message, rank, other, one)
 
 
-def _why(job: Job, result: CallResult, got: list[Array], step: int) -> str:
+def _why(job: Job, result: CallResult, got: list[Array], right: list[Array], step: int) -> str:
     for outputs, sentence in training.mistakes(job):
+        if 2 * _away(got, outputs) > _away(got, right):
+            continue  # the right ones are as near, as where this mistake does not show
         if all(np.allclose(mine, theirs, rtol=2e-3, atol=2e-3) for mine, theirs in zip(got, outputs, strict=True)):
             empty = [rank for rank in range(job.ranks) if checks.amount(result, rank, "held") == 0]
             if empty:
@@ -80,6 +82,10 @@ def _why(job: Job, result: CallResult, got: list[Array], step: int) -> str:
     if step == 0:
         return "No parameter has been updated yet, so the forward pass is at fault: what is put together from the shards, or what is called with it."
     return f"Check the gradients of step {step}, and that the shards are gathered anew after that step."
+
+
+def _away(got: list[Array], outputs: list[Array]) -> float:
+    return max(float(np.abs(mine - theirs).max()) for mine, theirs in zip(got, outputs, strict=True))
 
 
 # ---- memory
@@ -99,13 +105,25 @@ def shards(bench: RankBench, case: Case, result: CallResult) -> None:
         what = (
             f"With {case.label}: parameters() of rank {worst} take {100 * held[worst] / job.bytes:.1f} % of the "
             f"module's memory (the ranks: {shares}). At most {100 * SLACK / case.ranks:.1f} % is allowed. "
-            f"{_share_habit(held, job.bytes)}"
+            f"{_share_habit(held, job.bytes, _why_larger(job, result, worst, allowed))}"
         )
         texts = f"at most {allowed:,.0f} bytes", f"{held[worst]:,.0f} bytes"
         raise bench.lost(case, "too_much_memory", what, worst, *texts)
 
 
-def _share_habit(held: list[float], total: int) -> str:
+def _why_larger(job: Job, result: CallResult, rank: int, allowed: float) -> str:
+    """What makes a rank's parameters large although their elements are few; empty where they are not."""
+    width = next(iter(job.values.values())).itemsize
+    if checks.amount(result, rank, "elements") * width > allowed:
+        return ""
+    if checks.amount(result, rank, "own") > allowed:
+        return f"They have no more elements than a shard, but of more than {width} bytes each. Keep the dtype."
+    return "They have no more elements than a shard, but lie in larger memory and keep all of it alive. Copy slices with clone()."
+
+
+def _share_habit(held: list[float], total: int, larger: str) -> str:
+    if larger:
+        return larger
     if min(held) > 0.99 * total:
         return "Every rank keeps all parameters. Keep a copy of the rank's part: a slice keeps the whole memory alive."
     if sum(held) < SLACK * total:
@@ -210,11 +228,16 @@ def sent(bench: RankBench, case: Case, result: CallResult) -> None:
 
 def _many(operations: list[Operation], times: float) -> str:
     budget = "Two gathers of the parameters and a reduce-scatter of the gradients send 1.5 times the bytes of DDP."
+    operations = [op for op in operations if op.size > 64]  # not what carries a flag or a count
     if any(op.dtype == "float64" for op in operations):
         return f"{budget} Here some data travels as float64: keep the parameters' own dtype."
-    if any(op.name.startswith("all_reduce") and op.size > 64 for op in operations):
+    reduced = any(op.name.startswith("all_reduce") for op in operations)
+    if reduced and any(op.name.startswith("reduce_scatter") for op in operations):
+        return f"{budget} An all-reduce sends twice as much as a gather or a reduce-scatter."
+    if reduced:
         return f"{budget} Do not call all_reduce: a rank needs only the gradients of its shard."
-    if any(op.name.startswith(("broadcast", "scatter")) and op.size > 64 for op in operations):
+    gathers = any("gather" in op.name for op in operations)
+    if gathers and any(op.name.startswith(("broadcast", "scatter")) for op in operations):
         return f"{budget} After an all-gather every rank has the unit. Do not send it again."
     if times > 1.9:
         return f"{budget} Gather a unit at most once for each pass."

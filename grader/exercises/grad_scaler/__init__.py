@@ -70,7 +70,8 @@ def _why_not(work: Work, right: Right, stepped: list[list[int]], step: int, wron
         return f"{has} optimizer.step() was called. Another LossScaler had just found none.{_OWN}"
     if work.how[step] == "value":
         return (
-            f"{has} optimizer.step() was called: clip_grad_value_ hid it. Look for it in unscale_, and skip the step."
+            f"{has} optimizer.step() was called. Between unscale_ and step, clip_grad_value_ made it finite. Look for inf, "
+            "-inf and NaN in unscale_, and skip the step."
         )
     if work.ranks == 1:
         return f"{has} optimizer.step() was called. Skip the step if any element is inf, -inf or NaN."
@@ -144,7 +145,8 @@ def _step_habit(work: Work, right: Right, step: int, rank: int, got: Array) -> s
         (gradient / scale, "The gradient was divided by the scale twice. Divide it once, in unscale_ or in step."),
     )
     start = work.starts[rank].astype(np.float64)
-    known = (said for one, said in ways if np.allclose(start - work.rate * one, got, rtol=1e-5, atol=1e-6))
+    moved, rounding = start - got, 1.5e-7 * np.abs(start).max()
+    known = (said for one, said in ways if np.allclose(moved, work.rate * one, rtol=1e-4, atol=rounding))
     return next(known, "Make the step with the gradient divided by the scale.")
 
 

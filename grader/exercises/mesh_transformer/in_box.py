@@ -112,7 +112,8 @@ def train(
             if isinstance(state, torch.Tensor) and state.dim():
                 kept.setdefault(name, []).append(state)
     held = {"parameters": _bytes(model.parameters())} | {name: _bytes(tensors) for name, tensors in kept.items()}
-    return {"losses": losses, "held": held}
+    own = sum(tensor.numel() * tensor.element_size() for tensor in _local(model.parameters()))
+    return {"losses": losses, "held": held, "own": own}
 
 
 def resume(
@@ -162,8 +163,11 @@ def _listed(folder: str) -> dict[str, int]:
     return dict(sorted(found.items()))
 
 
+def _local(tensors: Any) -> list[torch.Tensor]:
+    return [tensor.to_local() if hasattr(tensor, "to_local") else tensor for tensor in tensors]
+
+
 def _bytes(tensors: Any) -> int:
     """Of the memory that these lie in here."""
-    local = [tensor.to_local() if hasattr(tensor, "to_local") else tensor for tensor in tensors]
-    storages = [tensor.untyped_storage() for tensor in local]
+    storages = [tensor.untyped_storage() for tensor in _local(tensors)]
     return sum({storage._cdata: storage.nbytes() for storage in storages}.values())

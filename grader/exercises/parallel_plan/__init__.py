@@ -206,13 +206,20 @@ def _why(bench: RankBench, wrong: list[Answer]) -> str:
         return "The plan is the best if micro_batches is the size of a micro-batch. Return their number instead."
     found = [mistake for mistake in (*costs.FORGOTTEN, *costs.NARROW) if _explains(mistake, wrong)]
     counts = {mistake: sum(_explains(mistake, [answer]) for answer in answers) for mistake in found}
-    likely = [mistake for mistake in found if counts[mistake] == max(counts.values())]
+    most = max(counts.values(), default=0)
+    likely = [mistake for mistake in found if counts[mistake] == most]
     forgotten = [mistake for mistake in likely if mistake in costs.FORGOTTEN]
     if forgotten:
         words = " or ".join(costs.FORGOTTEN[mistake][0] for mistake in forgotten[:3])
-        return f"This plan is the best for a cost model that forgets {words}. {costs.FORGOTTEN[forgotten[0]][1]}"
+        said = f"This plan is the best for a cost model that forgets {words}."
+        if most < len(answers):  # the others cannot come from that model
+            return (
+                f"{said} Your other plans are not all the best for it, so this is not the cause, or not the only one. Compare "
+                "your own numbers with these."
+            )
+        return f"{said} {costs.FORGOTTEN[forgotten[0]][1]}"
     narrow = [mistake for mistake in found if mistake in costs.NARROW]
-    if len(narrow) < 2:
+    if not narrow or (len(narrow) == 1 and counts[narrow[0]] == len(answers)):
         return "".join(costs.NARROW[mistake] for mistake in narrow)
     several = [costs.NARROW[mistake].partition(".")[0].removeprefix("This is ") for mistake in narrow]
     return (

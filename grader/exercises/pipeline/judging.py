@@ -41,6 +41,7 @@ def values(bench: RankBench, group: str, same: Same = proportional) -> Iterator[
     for case, result in bench.calls(group):
         checks.allowed(bench, case, result)
         given: Given = case.expected
+        behind = None  # the gradients of the stage behind
         for rank in reversed(range(case.ranks)):
             got = _gradient(bench, case, result, rank)
             right = given.right(rank)
@@ -50,9 +51,10 @@ def values(bench: RankBench, group: str, same: Same = proportional) -> Iterator[
                 one, other = plain.apart(float(got[worst]), float(right[worst]))
                 what = (
                     f"With {case.label}: a gradient of rank {rank}'s stage is {one} instead of the whole model's "
-                    f"{other}. {_why(given, got, rank)}"
+                    f"{other}. {_why(given, got, rank, behind)}"
                 )
                 raise bench.lost(case, "wrong_result", what, rank, other, one)
+            behind = got
         yield case, result
 
 
@@ -72,27 +74,24 @@ def _gradient(bench: RankBench, case: Case, result: CallResult, rank: int) -> Ar
     return np.concatenate(rows)
 
 
-def _why(given: Given, got: Array, rank: int) -> str:
-    last = given.plan.stages - 1
+def _why(given: Given, got: Array, rank: int, behind: Array | None) -> str:
     if not np.isfinite(got).all():
         return "Some gradients are not finite. Check that each message has arrived before its buffer is read."
     for wrong, sentence in given.mistakes(rank):
         if near(got, wrong):
             return sentence
     right = given.right(rank)
-    if proportional(got, right):
-        factor = float(got @ right) / float(right @ right)
-        times = f"{factor:.4g} times too large" if factor > 1 else f"{1 / factor:.4g} times too small"
-        if abs(factor - 1) > 0.1:
-            return (
-                f"All gradients are {times}. loss_fn already takes the mean over its samples. Divide each "
-                f"micro-batch's loss by {given.plan.micro_batches}, and by nothing else."
-            )
+    if proportional(got, right) and abs(_factor(got, right) - 1) > 0.1:
+        return (
+            f"All gradients are {_times(got, right)}. loss_fn already takes the mean over its samples. Divide each "
+            f"micro-batch's loss by {given.plan.micro_batches}, and by nothing else."
+        )
     if near(got, right, 300):
         return "All gradients are nearly right. Keep activations and gradients in float32 on the way."
-    if rank < last:
+    if behind is not None:
+        but = "" if near(behind, given.right(rank + 1)) else f", but {_times(behind, given.right(rank + 1))}"
         return (
-            f"The gradients of rank {rank + 1}'s stage are right. Check that it sends the gradient of its input, and "
+            f"The gradients of rank {rank + 1}'s stage are right{but}. Check that it sends the gradient of its input, and "
             "which micro-batch this belongs to. Check also that nothing overwrites that micro-batch's input in the "
             "meantime."
         )
@@ -100,6 +99,15 @@ def _why(given: Given, got: Array, rank: int) -> str:
         "This is the last stage. Check the activations that it receives, and its targets. Check also that nothing "
         "overwrites an activation while a backward pass still needs it."
     )
+
+
+def _factor(got: Array, right: Array) -> float:
+    return float(got @ right) / float(right @ right)
+
+
+def _times(got: Array, right: Array) -> str:
+    factor = _factor(got, right)
+    return f"{factor:.4g} times too large" if factor > 1 else f"{1 / factor:.4g} times too small"
 
 
 def gradients(group: str, same: Same = near) -> Callable[[RankBench], Outcome]:

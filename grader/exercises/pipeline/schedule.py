@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Callable
 
-from grader import tally
+from grader import says, tally
 from grader.exercises.common import checks
 from grader.exercises.common.checks import field, if_right
 from grader.exercises.pipeline.judging import WRONG, numbers, values
@@ -89,7 +89,7 @@ def _idle(given: Given, result: CallResult, found: float) -> str:
     paused = [gap for gap in gaps if gap > 0.1 * NANOSECONDS * plan.forward]
     if paused:
         return (
-            f"Once begun, the last stage should never wait, but it waits {len(paused)} times, "
+            f"Once begun, the last stage should never wait, but it waits {says.counted(len(paused), 'time')}, "
             f"{sum(paused) / NANOSECONDS:.3g} s in all. Let the stages before it send earlier, or keep more "
             "micro-batches in flight."
         )
@@ -131,10 +131,11 @@ def all_forward_first(bench: RankBench, case: Case, result: CallResult) -> None:
             continue
         forward, before = passes.count("F"), passes.index("B") if "B" in passes else len(passes)
         if forward != m:
-            times = f"{forward} time{'s' * (forward > 1)}"
+            times = says.counted(forward, "time")
             what = f"rank {rank} calls stage() {times} for {m} micro-batches. Call it once for each."
         elif before == m:
-            what = f"rank {rank} makes {passes.count('B')} backward passes for {m} micro-batches. Make {m}."
+            made = says.counted(passes.count("B"), "backward pass", "backward passes")
+            what = f"rank {rank} makes {made} for {m} micro-batches. Make {m}."
         else:
             what = (
                 f"rank {rank} begins a backward pass after {before} of {m} forward passes, with {max(waiting):g} "
@@ -176,12 +177,15 @@ def live(bench: RankBench, case: Case, result: CallResult) -> None:
                 f"Make a backward pass as soon as {allowed} outputs are alive."
             )
         else:
+            before = says.counted(passes.index("B"), "forward pass", "forward passes")
             why = (
-                f"The first backward pass comes after {passes.index('B')} forward passes. Warm up with p - stage - "
+                f"The first backward pass comes after {before}. Warm up with p - stage - "
                 f"1 = {allowed - 1} forward passes, then make one forward and one backward pass in turn."
             )
+        one = " and one that has gone backward" if kept[when] else ""
+        many = f"{waiting[when] + kept[when]:g}"
         what = (
-            f"With {case.label}: rank {rank} has {worst:g} outputs of stage() alive at forward pass {when + 1}. "
-            f"At most p - stage = {allowed} are allowed. {why}"
+            f"With {case.label}: rank {rank} has {many} outputs of stage() alive at forward pass {when + 1}. "
+            f"At most p - stage = {allowed}{one} are allowed. {why}"
         )
-        raise bench.lost(case, "too_much_memory", what, rank, f"at most {allowed}", f"{worst:g}")
+        raise bench.lost(case, "too_much_memory", what, rank, f"at most {allowed}{one}", many)

@@ -109,7 +109,7 @@ def sent(run: lanes.Run) -> None:
     lanes.in_messages(run)
     plan, trace = history.plan, run.result.trace
     size = history.given.start.nbytes
-    params, other = 0, 0
+    params, other, longest = 0, 0, 0
     by_line: dict[tuple[int, int], int] = {}
     for rank in range(plan.ranks):
         for op in trace.operations(rank):
@@ -117,7 +117,7 @@ def sent(run: lanes.Run) -> None:
             if not between:
                 continue
             if rank < plan.trainers and op.size > PARAMS:
-                params += between
+                params, longest = params + between, max(longest, op.size)
             else:
                 other += between
                 by_line[rank, op.line] = by_line.get((rank, op.line), 0) + between
@@ -130,9 +130,13 @@ def sent(run: lanes.Run) -> None:
     if params > allowed:
         message = (
             f"the trainers sent the generators {params:,} bytes of params. There are {versions} versions of "
-            f"{size:,} bytes and {plan.generators} generators, so each version went to each generator "
-            f"{params / (versions * plan.generators * size):.3g} times. Send params only when they are newer than those that this "
-            "generator has."
+            f"{size:,} bytes and {plan.generators} generators, so this is {params / (versions * plan.generators * size):.3g} times "
+            "what it takes to send each version to each generator. "
+        )
+        message += (
+            f"One message has {longest:,} bytes. Send one version alone, in float32."
+            if longest > FACTOR * size
+            else "Send params only when they are newer than those that this generator has."
         )
         raise run.lost("too_many_bytes", message, 0, f"at most {allowed:,.0f} bytes", f"{params:,} bytes")
     if other > HEADERS * generates:

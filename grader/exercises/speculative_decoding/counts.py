@@ -7,7 +7,7 @@ from typing import Any
 
 from grader import says, tally
 from grader.exercises.speculative_decoding import runs as runs
-from grader.exercises.speculative_decoding.runs import Call, Run
+from grader.exercises.speculative_decoding.runs import Call, Round, Run
 from grader.exercises.speculative_decoding.tables import Tokens
 from grader.exercises.speculative_decoding.tried import (
     Tried,
@@ -59,8 +59,11 @@ def _raise_unasked(bench: RankBench, tried: Tried, output: Tokens) -> None:
                     f"with probability 1. Draw each draft from the last row of draft.{_stray(tried, output)}"
                 )
                 raise losing(bench, tried, "wrong_result", text, f"the draft {wanted}", f"{token}")
-        if one.begin > decided or len(one.drafts) > tried.k:
+        if one.begin > decided:
             break
+        if len(one.drafts) > tried.k:
+            raise losing(bench, tried, "too_many_rounds", _over_k(tried, number, one), f"at most {tried.k}", f"{len(one.drafts)}",
+                         runs.chart(_calls(tried), tried.prompt, output))  # fmt: skip
         decided = max(decided, one.begin + one.accepted + 1)
     if decided < len(whole):
         text = (
@@ -68,6 +71,13 @@ def _raise_unasked(bench: RankBench, tried: Tried, output: Tokens) -> None:
             "accepted drafts, at most k, and one more token, all from the rows of one call of target."
         )
         raise losing(bench, tried, "sandbox_violation", text)
+
+
+def _over_k(tried: Tried, number: int, one: Round) -> str:
+    return (
+        f"round {number} had {says.counted(len(one.drafts), 'draft')}, and k is {tried.k}. Draw at most k drafts before each "
+        "call of target."
+    )
 
 
 def _other_text(bench: RankBench, tried: Tried, output: Tokens) -> Lost:
@@ -115,7 +125,7 @@ def _why(tried: Tried, output: Tokens, gives: int) -> str:
     stray = _stray(tried, output)
     if stray:
         return stray.strip()
-    found = runs.rounds(_calls(tried), tried.prompt, output)
+    found, whole = runs.rounds(_calls(tried), tried.prompt, output), (*tried.prompt, *output)
     for number, one in enumerate(found[:-1], 1):
         if len(one.gave) == one.accepted == len(one.drafts) > 0:
             return (
@@ -127,8 +137,15 @@ def _why(tried: Tried, output: Tokens, gives: int) -> str:
                 f"Calls {number} and {number + 1} of target both came before the next token. One call on the context and all "
                 "drafts has every row that the round needs."
             )
-        if len(one.gave) == 1 and one.drafts and one.accepted == 1 < len(one.drafts):
-            return f"Round {number} gave one token although more drafts are right. Go on until the first refusal."
+        if 0 < len(one.gave) == one.accepted < len(one.drafts):
+            place = one.begin + one.accepted
+            gave = f"Round {number} gave {says.counted(one.accepted, 'draft')}"
+            if whole[place : place + 1] == one.drafts[one.accepted :][:1]:
+                return f"{gave} and ended, although the next draft is right, too. Go on until the first refusal."
+            return (
+                f"{gave} and ended at the next draft, which is wrong, without a token in its place. Draw this token from "
+                "norm(max(0, p - q)), also where drafts before it are accepted."
+            )
     drafts = max((len(one.drafts) for one in found), default=0)
     if not drafts:
         return f"No call of target had a draft. Make k = {tried.k} in each round."
@@ -225,17 +242,21 @@ def _raise_over_budget(bench: RankBench, tried: Tried, run: Run) -> None:
         raise overrun(bench, tried, run)
     most = tried.k * run.target
     if run.draft > most:
-        again = _repeated(tried)
+        again, output = _repeated(tried), tried.output(run)
+        found = runs.rounds(_calls(tried), tried.prompt, output) if tried.calls and output is not None else []
+        number, longer = next(((n, one) for n, one in enumerate(found, 1) if len(one.drafts) > tried.k), (0, None))
         text = (
             f"your function called draft {says.counted(run.draft, 'time')} and target "
             f"{says.counted(run.target, 'time')}. A round has at most k = {tried.k} drafts, so {most} calls of draft are "
             "allowed. "
         )
         text += (
-            "Do not call draft for the token that the target decides."
+            f"R{_over_k(tried, number, longer)[1:]}"
+            if again is None and longer is not None
+            else "Do not call draft for the token that the target decides."
             if again is None
-            else f"It was called twice with the same context of {says.counted(len(again), 'token')}. Keep the row that each "
-            "draft was drawn from: you need it again as q."
+            else f"It was called twice with the same context of {says.counted(len(again), 'token')}. draft keeps no state. "
+            "Keep its row, also as q, in place of a second call."
         )
         raise losing(bench, tried, "too_many_rounds", text, f"at most {most} calls of draft", f"{run.draft}",
                     rounds_of(tried, run))  # fmt: skip

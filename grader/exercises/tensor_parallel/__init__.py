@@ -247,13 +247,10 @@ class _Judge:
                 raise self.lost("too_few_bytes", what, rank, f"at least {least:,} bytes", f"{sent:,} bytes")
             if sent > most + 64:
                 need = "One all-reduce" if passes == 1 else f"{passes} all-reduces"
-                block = "Gather nothing between the two layers: the second needs only this rank's slices of the first"
-                if any(size and gathered == (n - 1) * size for size in self.wanted.reduced for gathered in gathers):
-                    block = "A gather of all partial sums sends more: add them up with dist.all_reduce"
                 what = (
                     f"rank {rank} sent {sent:,} bytes in {', '.join(calls) or 'messages'}. "
                     f"{need} of the partial sums {'takes' if passes == 1 else 'take'} {most:,} bytes. "
-                    f"{block if self.wanted.split == 'block' else 'Send nothing else'}"
+                    f"{self._less(gathers)}"
                 )
                 raise self.lost("too_many_bytes", what, rank, f"at most {most:,} bytes", f"{sent:,} bytes")
             if len(calls) > passes:
@@ -264,6 +261,14 @@ class _Judge:
                     f"{' and '.join(f'one {where}' for size, where in needed if size)}"
                 )
                 raise self.lost("too_many_messages", what, rank, f"{passes} all-reduces", f"{len(calls)} collectives")
+
+    def _less(self, gathers: list[int]) -> str:
+        """What to do about too many bytes, of which these were sent in gathers."""
+        if not gathers or self.wanted.split != "block":
+            return "Send nothing else"
+        if any(size and gathered == (self.n - 1) * size for size in self.wanted.reduced for gathered in gathers):
+            return "A gather of all partial sums sends more: add them up with dist.all_reduce"
+        return "Gather nothing between the two layers: the second needs only this rank's slices of the first"
 
     def memory(self) -> None:
         """Each rank holds its slices, and no more."""

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from grader import tally
+from grader import says, tally
 from grader.exercises.common import checks
 from grader.exercises.pipeline.judging import WRONG, values
 from grader.exercises.pipeline.training import Given, Plan
@@ -33,18 +33,27 @@ def _least(plan: Plan) -> float:
 
 
 def _passes(bench: RankBench, case: Case, result: CallResult, rank: int) -> list[Span]:
-    """A stage's passes in order, all that there must be. What took less time than a pass is none.
+    """A stage's passes in order, all that there must be. None takes less time than a micro-batch's.
 
     Raises Lost where there are others.
     """
     plan: Plan = case.expected.plan
     seconds = _seconds(plan)
     found = sorted((span for span in result.trace.spans if span.rank == rank), key=lambda span: span.since)
-    found = [s for s in found if s.of_pass and s.until - s.since >= 0.99 * NANOSECONDS * seconds[s.of_pass]]
+    found = [span for span in found if span.of_pass]
+    short = [s for s in found if s.until - s.since < 0.99 * NANOSECONDS * seconds[s.of_pass]]
+    if short:
+        span, rows = short[0], says.counted(plan.rows, "sample")
+        took, whole = f"{(span.until - span.since) / NANOSECONDS:.3g} s", f"{seconds[span.of_pass]:g} s"
+        what = (
+            f"With {case.label}: on rank {rank}, a call of {CALLS[span.of_pass]} took {took}. For a micro-batch of {rows} "
+            f"it takes {whole}. Call {CALLS[span.of_pass]} with whole micro-batches only, once for each."
+        )
+        raise _at(bench.lost(case, "wrong_result", what, rank, whole, took), span.line)
     for letter, call in CALLS.items():
         times = sum(span.of_pass == letter for span in found)
         if times != plan.micro_batches:
-            many = f"{times} time{'s' * (times != 1)}"
+            many = says.counted(times, "time")
             what = (
                 f"With {case.label}: rank {rank} calls {call} {many} for {plan.micro_batches} micro-batches. Call it "
                 "once for each."
@@ -63,7 +72,10 @@ def _passes(bench: RankBench, case: Case, result: CallResult, rank: int) -> list
 
 def _lost(bench: RankBench, case: Case, kind: Kind, message: str, rank: int, line: int, *texts: str) -> Lost:
     """What a check raises, about one of the learner's lines."""
-    loss = bench.lost(case, kind, f"With {_told(case)}: {message}", rank, *texts)
+    return _at(bench.lost(case, kind, f"With {_told(case)}: {message}", rank, *texts), line)
+
+
+def _at(loss: Lost, line: int) -> Lost:
     return Lost(replace(loss.diagnosis, line=line or None), loss.picture)
 
 

@@ -84,7 +84,9 @@ def _train(
                 held = _held(before, parameters, watch, row)
     if len(_made) > 1:
         gc.collect()
-    return {"parameters": torch.stack(rows), "state": _state_bytes(), "instances": len(_made), "gradients": held}
+    state, elements = _state_size()
+    told = {"state": state, "elements": elements, "instances": len(_made), "gradients": held}
+    return {"parameters": torch.stack(rows), **told}
 
 
 def _group(group: dict[str, Any], parameters: list[Any]) -> dict[str, Any]:
@@ -102,15 +104,12 @@ def _backward(parameters: list[Any], gradients: list[Any], using: list[int]) -> 
     torch.stack([(parameters[index] * gradients[index]).sum() for index in using]).sum().backward()
 
 
-def _state_bytes() -> int:
-    """Bytes of all state tensors of more than one element, of every instance that is still alive."""
+def _state_size() -> tuple[int, int]:
+    """Bytes and elements of all state tensors of more than one element, of every instance that is still alive."""
     alive = [optimizer for made in _made if (optimizer := made()) is not None]
-    return sum(
-        tensor.numel() * tensor.element_size()
-        for optimizer in alive
-        for tensor in _tensors(list(optimizer.state.values()))
-        if tensor.numel() > 1
-    )
+    tensors = [tensor for optimizer in alive for tensor in _tensors(list(optimizer.state.values()))]
+    sizes = [(tensor.numel(), tensor.element_size()) for tensor in tensors if tensor.numel() > 1]
+    return sum(count * width for count, width in sizes), sum(count for count, _ in sizes)
 
 
 def _tensors(value: Any) -> Iterator[torch.Tensor]:

@@ -142,6 +142,15 @@ def state(bench: RankBench) -> Outcome:
             )
             texts = f"{total:,} bytes on all ranks", f"{sum(kept):,g} bytes"
             raise bench.lost(case, "wrong_result", what, None, *texts)
+        elements = [checks.amount(result, rank, "elements") for rank in range(n)]
+        if kept[worst] > allowed and 0 < 4 * elements[worst] <= allowed:
+            what = (
+                f"With {case.label}: the optimizer state on rank {worst} takes {kept[worst]:,.0f} bytes, {allowed:,.0f} allowed. "
+                f"It has {elements[worst]:,.0f} elements, no more than a shard's state, but they take "
+                f"{kept[worst] / elements[worst]:.3g} bytes each. Give optimizer_class tensors of the parameters' own dtype."
+            )
+            texts = f"at most {allowed:,.0f} bytes", f"{kept[worst]:,.0f} bytes"
+            raise bench.lost(case, "too_much_memory", what, worst, *texts)
         if kept[worst] > allowed:
             evenly = " evenly" if sum(kept) < 1.2 * total else ""
             what = (
@@ -226,8 +235,8 @@ def collectives(bench: RankBench) -> Outcome:
 
 def _told(joint: list[Operation], messages: int) -> str:
     names = sorted({op.name for op in joint})
-    told = f"{len(joint)} collectives ({', '.join(names)})" if joint else ""
-    return " and ".join(part for part in (told, f"{messages} messages" if messages else "") if part)
+    told = f"{says.counted(len(joint), 'collective')} ({', '.join(names)})" if joint else ""
+    return " and ".join(part for part in (told, says.counted(messages, "message") if messages else "") if part)
 
 
 def _habit(joint: list[Operation], given: Given) -> str:
@@ -259,7 +268,7 @@ def sent(bench: RankBench, case: Case, result: CallResult) -> None:
             kind: Kind = "too_few_bytes" if few else "too_many_bytes"
             what = (
                 f"With {case.label}: in step {step + 1}, rank {rank} sent {count:,} bytes ({names}) for gradients of "
-                f"{size:,} bytes. {_few(n, size) if few else _many(count, n, size)}"
+                f"{size:,} bytes. {_few(n, size) if few else _many(steps[step], n, size)}"
             )
             limit = f"at least {enough:,.0f} bytes" if few else f"at most {allowed:,.0f} bytes"
             raise bench.lost(case, kind, what, rank, limit, f"{count:,} bytes")
@@ -272,11 +281,13 @@ def _few(n: int, size: int) -> str:
     )
 
 
-def _many(count: int, n: int, size: int) -> str:
+def _many(operations: list[Operation], n: int, size: int) -> str:
     right = 2 * (n - 1) * size // n
     budget = (
         f"A reduce-scatter of the gradients and an all-gather of the parameters send 2(N-1)/N of them, {right:,} bytes."
     )
-    if abs(count - 1.5 * right) < 0.1 * right:
-        return f"{budget} An all-reduce sends every rank all the gradients, where it needs those of its shard."
-    return budget
+    if not any(op.name.startswith("all_reduce") and op.size > 64 for op in operations):
+        return budget
+    if any(op.name.startswith("reduce_scatter") for op in operations):
+        return f"{budget} An all-reduce of as many bytes sends as much as both."
+    return f"{budget} An all-reduce sends every rank all the gradients, where it needs those of its shard."
