@@ -41,6 +41,8 @@ def _unserved(run: View, asked: Asked, within: float, why: str) -> Diagnosis | N
         text = f"did not answer {judging.what(asked)}. {why}"
         return run.told("not_available", asked, text, f"an answer within {within:g} s", "none")
     if asked.answer.get("type") != wanted:
+        if asked.ask.body["type"] == "read" and asked.answer.get("code") == 20:
+            why = "Answer read_ok with null for a key that this node and its quorum hold nothing of."
         text = f"answered {asked.answer} to {judging.what(asked)}. {why}"
         return run.told("not_available", asked, text, wanted, str(asked.answer.get("type")))
     assert asked.seconds is not None
