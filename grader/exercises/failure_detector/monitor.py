@@ -87,7 +87,10 @@ def complete(run: Run) -> Diagnosis | None:
             )
             earlier = max((end - begin for begin, end in run.downs[other] if end < out[0]), default=0.0)
             if earlier:
-                text += f" {other} had an earlier outage of {earlier:.0f} s. Do not count it as an interval between heartbeats."
+                text += (
+                    f" {other} had an earlier outage of {earlier:.0f} s, and was back for {out[0] - both_since:.1f} s. The outage "
+                    "must not count as an interval between heartbeats, and few heartbeats must be enough."
+                )
             if not any(run.up(name, out[0], answered) for name in run.names if name != node):
                 text += (
                     f" No other node is up then, so no message of a node reaches {node}. Compute the suspects when the "
