@@ -209,7 +209,7 @@ def _as_set(run: View) -> Diagnosis | None:
         return _stored_unasked(run)
     why = (
         "Its side of the partition has enough replicas for write_quorum and read_quorum. Use the quorums as they are "
-        "set, and do not demand a majority. W + R <= N is unsafe, but it was asked for."
+        "set, with the node itself counted, and do not demand a majority. W + R <= N is unsafe, but it was asked for."
     )
     if wrong := _first_unserved(run, PROMPT, why):
         return wrong
