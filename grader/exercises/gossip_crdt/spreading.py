@@ -249,8 +249,11 @@ def _lacks(run: View, node: str, answer: Sent, lost: Sequence[Operation], what: 
     text += f". {first.node} had confirmed this add at {confirmed:.2f} s."
     if run.workload == "g-set":
         text += f" {len(knows)} of {len(run.names)} nodes had it."
-    told = [sent for sent in run.between() if sent.dst == node]
-    heard = [sent for sent in told if sent.fate == "delivered" and sent.sent > confirmed]
+    told = [sent for sent in run.between(until=answer.sent) if sent.dst == node]
+    heard = [
+        sent for sent in told
+        if sent.fate == "delivered" and sent.sent > confirmed and sent.arrived is not None and sent.arrived <= answer.sent
+    ]  # fmt: skip
     if not told:
         text += f" No node ever sent a message to {node}."
     elif not heard:
@@ -267,8 +270,7 @@ def _lacks(run: View, node: str, answer: Sent, lost: Sequence[Operation], what: 
             "news takes N rounds instead of log N."
         )
     elif heard:
-        count = sum(sent.arrived is not None and sent.arrived <= answer.sent for sent in heard)
-        text += f" In between {counted(count, 'message')} from other nodes reached {node}."
+        text += f" In between {counted(len(heard), 'message')} from other nodes reached {node}."
         if run.workload == "g-set":
             text += " Let a node that may have missed an add ask its peers, again and again, and let them answer."
         else:
