@@ -9,6 +9,7 @@ from typing import Any
 
 from grader.exercises.cap_store.plans import AGREED, ODD
 from grader.nodes import registers
+from grader.nodes.clients import Asked
 from grader.nodes.plan import Played
 from grader.nodes.registers import Operation, by_key
 from grader.nodes.runs import Run
@@ -126,3 +127,21 @@ def crashed(run: View, lost: Operation, crash: float) -> str:
     if all(len(each) < SHOWN for each in disk):
         text += f" Nothing that it wrote to disk by then held {lost.value}."
     return f"{text} A confirmed write replaces what it follows: write it, and the number that orders it, to disk before you answer."
+
+
+def forwarded(run: View, asked: Asked) -> bool:
+    """Whether a node asked only nodes that answered, and these had heard from a majority meanwhile: it may have let one of
+    them serve the request."""
+    request, reply, node = asked.request, asked.reply, asked.ask.node
+    if request is None or request.arrived is None or reply is None:
+        return False
+    sent = run.between(request.arrived - 1e-9, reply.sent)
+    if not {one.dst for one in sent if one.src == node} <= run.heard(asked):
+        return False
+    behind = {name: [(0.0, {name})] for name in run.names}  # of whom each had heard by when, also by way of others
+    for one in sorted((one for one in sent if one.fate == "delivered"), key=lambda one: one.arrived or 0.0):
+        if one.arrived is not None and one.arrived <= reply.sent:
+            then = set[str]().union(*(names for time, names in behind[one.src] if time <= one.sent))
+            behind[one.dst].append((one.arrived, then))
+    known = set[str]().union(*(names for _, names in behind[node]))
+    return 2 * len(known) > len(run.names)

@@ -14,6 +14,7 @@ from grader.exercises.cap_store.causes import (
     crashed,
     empty,
     final,
+    forwarded,
     holds,
     why_apart,
 )
@@ -134,7 +135,7 @@ def _why_stale(run: View, found: Conflict) -> str:
     for operation in (found.known, found.stale):
         asked = operation.asked
         heard = run.heard(asked)
-        if 2 * (len(heard) + 1) > size:
+        if 2 * (len(heard) + 1) > size or forwarded(run, asked):
             continue
         cut = run.side(asked.ask.node, asked.sent, asked.answered or asked.sent)
         where = f"{asked.ask.node}, then in {_group(cut[1])}," if cut else asked.ask.node
