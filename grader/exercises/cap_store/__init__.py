@@ -13,7 +13,7 @@ from random import Random
 from grader.exercise import Check, Exercise
 from grader.exercises.cap_store import judging as right
 from grader.exercises.cap_store import plans as plans
-from grader.exercises.cap_store.judging import View
+from grader.exercises.cap_store.causes import View
 from grader.exercises.common.nodes import each, held
 from grader.nodes.bench import NodeBench
 from grader.nodes.plan import Plan

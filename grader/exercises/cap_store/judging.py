@@ -3,32 +3,28 @@
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Iterable
 
-from grader.exercises.cap_store.plans import AGREED, ODD, PROMPT, SETTLED, START, TAKEN_OVER
+from grader.exercises.cap_store.causes import (
+    FALSE,
+    FALSE_HINT,
+    NOT_TOLD,
+    View,
+    by_clock,
+    crashed,
+    empty,
+    final,
+    forwarded,
+    holds,
+    why_apart,
+)
+from grader.exercises.cap_store.plans import AGREED, PROMPT, SETTLED, START, TAKEN_OVER
 from grader.nodes import registers
 from grader.nodes.clients import DEFINITE, Asked
-from grader.nodes.plan import Played
 from grader.nodes.registers import Causes, Conflict, Operation, Unwritten, answered, by_key
-from grader.nodes.runs import Run, answer_text, in_time
+from grader.nodes.runs import answer_text, in_time
 from grader.says import at, listed
 from grader.verdict import Diagnosis, Kind
-
-FALSE = {json.dumps(value) for value in ODD if not value}  # what Python takes for false
-FALSE_HINT = "takes it for false. Where the node asks whether a key has a value, ask with `is None` or `in`."
-NOT_TOLD = "A value that is taken for none"
-NONE = {registers.NOTHING, *FALSE}
-
-
-class View(Run):
-    """A run, and what clients saw of each key."""
-
-    def __init__(self, played: Played) -> None:
-        super().__init__(played)
-        self.operations = registers.operations(self.asked)
-
 
 # ---- words
 
@@ -139,7 +135,7 @@ def _why_stale(run: View, found: Conflict) -> str:
     for operation in (found.known, found.stale):
         asked = operation.asked
         heard = run.heard(asked)
-        if 2 * (len(heard) + 1) > size:
+        if 2 * (len(heard) + 1) > size or forwarded(run, asked):
             continue
         cut = run.side(asked.ask.node, asked.sent, asked.answered or asked.sent)
         where = f"{asked.ask.node}, then in {_group(cut[1])}," if cut else asked.ask.node
@@ -149,13 +145,17 @@ def _why_stale(run: View, found: Conflict) -> str:
                 f" {where} {what} without hearing from any other node. In CP mode a node must ask the others, and "
                 "answer an error if it cannot reach a majority."
             )
-        return (
-            f" {where} {what} after it had heard only from {listed(sorted(heard))}. With itself that is {len(heard) + 1} of "
-            f"{size} nodes, which is no majority. Count each node once, and count only replies to this request."
-        )
+        return f" {where} {what} after it had heard only from {listed(sorted(heard))}. {_too_few(heard, size)}"
     if found.known.what == "read" and found.known.value == found.second.value and found.known.node != one.ask.node:
         return " A value that is read may be on a minority only. Write it to a majority before you answer the read."
     return ""
+
+
+def _too_few(heard: set[str], size: int) -> str:
+    return (
+        f"With itself that is {len(heard) + 1} of {size} nodes, and a majority is {size // 2 + 1}. Count each node once, and "
+        "count only replies to this request."
+    )
 
 
 def refused(run: View) -> Diagnosis | None:
@@ -175,7 +175,7 @@ def refused(run: View) -> Diagnosis | None:
         if 2 * len(group) == size:
             text += f" {len(group)} of {size} nodes are half of them and no majority: the other half could do the same."
         elif heard and 2 * (len(heard) + 1) <= size:
-            text += f" {one.ask.node} had heard only from {listed(sorted(heard))}. Count every node only once."
+            text += f" {one.ask.node} had heard only from {listed(sorted(heard))}. {_too_few(heard, size)}"
         if not heard:
             text += f" {one.ask.node} heard from no other node in between."
         return run.wrong(
@@ -243,7 +243,7 @@ def available(run: View) -> Diagnosis | None:
             continue
         side = run.side(node, one.sent, one.sent)
         where = f"{node} is up, in {_group(side[1])} since {at(side[0].at)}" if side else f"{node} is up"
-        gone = [name for name in run.names if not run.up(name, one.sent, end)]
+        gone = [name for name in run.names if not run.up(name, one.sent, min(one.answered or end, end))]
         where += f" while {listed(sorted(gone))} {'is' if len(gone) == 1 else 'are'} down" if gone else ""
         if not in_time(one, PROMPT):
             return _late(run, one, f"{where}. In AP mode a node must answer with what it has.")
@@ -287,77 +287,28 @@ def own_words(run: View) -> Diagnosis | None:
     return None
 
 
-def _final(run: View) -> Iterator[list[Operation]]:
-    """For each key, the reads that were asked for 5 s or more after all faults and writes."""
-    for history in by_key(run.operations).values():
-        time = AGREED + max([run.whole_since, *(one.start for one in history if one.what == "write")])
-        yield [one for one in history if one.what == "read" and one.start >= time]
-
-
 def agreed(run: View) -> Diagnosis | None:
     """In the end all nodes return the same."""
     healed = run.plan.healed or 0.0
-    for reads in _final(run):
-        for other in reads[1:]:
-            if other.value == reads[0].value:
-                continue
-            one, key = reads[0], other.asked.ask.body["key"]
-            text = (
-                f"All faults were over at {at(healed)}. {one.start - healed:.1f} s later {one.node} returned {one.value} for "
-                f"key {key}, but {other.node} returned {other.value}. {_why_apart(run, healed, one, other)}"
-            )
-            title = NOT_TOLD if FALSE_HINT in text else "Nodes that still disagree"
-            return run.wrong(
-                "not_converged", text, title=title, shown=[one.asked, other.asked],
-                expected="one value on all nodes", got=f"{one.value} on {one.node}, {other.value} on {other.node}",
-            )  # fmt: skip
-    return None
-
-
-def _empty(run: View, node: str, missed: str) -> str:
-    """What to do where a value never came to a node that Python takes for false, while another key's came to all."""
-    there = [{read.value for read in reads} for reads in _final(run)]
-    if missed not in FALSE or all(len(values) > 1 or values & NONE for values in there):
-        return ""
-    if any(_names(message.body, missed) for message in run.reached(node)):
-        return ""
-    return f"No message that reached {node} held {missed}. It is a value, too, but Python {FALSE_HINT}"
-
-
-def _why_apart(run: View, healed: float, one: Operation, other: Operation) -> str:
-    if empty := _empty(run, one.node, other.value) or _empty(run, other.node, one.value):
-        return empty
-    since = [message for message in run.between() if message.sent >= healed]
-    if not since:
-        return (
-            "No node sent another node a message after the faults. A node is not told that the network is whole again, so "
-            "send by a timer, again and again."
-        )
-    tried = any((message.src, message.dst) == (one.node, other.node) for message in run.story.sent)
-    silent = [name for name in (one.node, other.node) if name not in {message.src for message in since}]
-    if silent:
-        return f"{listed(sorted(silent))} sent no message to another node after the faults. Let every node tell what it has."
-    writes = {operation.value: operation for operation in run.operations if operation.what == "write"}
-    first, second = writes.get(one.value), writes.get(other.value)
-    for node, value in ((one.node, other.value), (other.node, one.value)):
-        if first and second and not any(_names(message.body, value) for message in run.reached(node)):
-            return f"No message that reached {node} held {value}. A node must notice that it lacks a write, and be told it."
-    if first and second and tried and first.node != second.node:
-        return (
-            f"{one.value} was written at {first.node} at {at(first.start)}, {other.value} at {second.node} at "
-            f"{at(second.start)}. All nodes must prefer the same one of two writes, no matter which arrives last."
-        )
-    return "Both sent messages after the faults. Let nodes tell all that they have, and all choose the same value."
-
-
-def _names(body: Any, value: str) -> bool:
-    """Whether this value, as JSON, stands anywhere in a message, also as a part of a text."""
-    return re.search(rf"(?<![\w.]){re.escape(value)}(?![\w.])", json.dumps(body)) is not None
+    apart = [(reads[0], other) for reads in final(run) for other in reads[1:] if other.value != reads[0].value]
+    if not apart:
+        return None
+    # First values that can be told from counts, in messages.
+    one, other = min(apart, key=lambda pair: bool({pair[0].value, pair[1].value} & FALSE))
+    text = (
+        f"All faults were over at {at(healed)}. {one.start - healed:.1f} s later {one.node} returned {one.value} for "
+        f"key {other.asked.ask.body['key']}, but {other.node} returned {other.value}. {why_apart(run, healed, one, other)}"
+    )
+    title = NOT_TOLD if FALSE_HINT in text else "Nodes that still disagree"
+    return run.wrong(
+        "not_converged", text, title=title, shown=[one.asked, other.asked],
+        expected="one value on all nodes", got=f"{one.value} on {one.node}, {other.value} on {other.node}",
+    )  # fmt: skip
 
 
 def kept(run: View) -> Diagnosis | None:
     """In the end no node returns a value that a confirmed write followed."""
-    finals = list(_final(run))
+    finals = list(final(run))
     for reads in finals:
         if not reads:
             continue
@@ -386,24 +337,31 @@ def _lost(run: View, causes: Causes, read: Operation, lost: Operation) -> Diagno
             text += f" {lost.node} itself had {how} {read.value} before, at {at(knew.end)}."
             shown.insert(0, knew.asked)
         text += f" So {lost.value} is newer and must win."
-    empty = _empty(run, read.node, lost.value)
+    untold = empty(run, read.node, lost.value)
     if crashes:
         kind = "not_durable"
-        text += (
-            f" {lost.node} crashed at {at(crashes[0])}, and only its disk survives a crash. Write the value, and the number "
-            "that orders it, to disk before you answer."
-        )
-    elif empty:
-        text += f" {empty}"
+        text += crashed(run, lost, crashes[0])
+    elif untold:
+        text += f" {untold}"
     elif read.value == registers.NOTHING:
-        text += " A confirmed write must not get lost. Bring it to every node."
+        reads = (one for reads in final(run) for one in reads)
+        own = next((one.value for one in reads if (one.node, one.key) == (lost.node, read.key)), lost.value)
+        text += " A confirmed write must not get lost."
+        if own != lost.value:
+            text += f" {lost.node} itself returned {own}. Keep what is confirmed until a newer write takes its place."
+        elif not any(holds(message.body, lost.value) for message in run.reached(read.node)):
+            text += (
+                f" No message that reached {read.node} held {lost.value}. Keep it until a newer write takes its place, "
+            )
+            text += "and bring it to every node."
     elif read.value in causes.writes:
         writer = causes.writes[read.value].node
         apart = run.offsets[writer] - run.offsets[lost.node]
-        if apart > max(1.0, lost.start - causes.writes[read.value].start):
+        ahead = apart > max(1.0, lost.start - causes.writes[read.value].start)
+        if ahead and by_clock(run, causes.writes[read.value]):
             text += (
                 f" The clock of {writer}, where {read.value} was written, is {apart:.0f} s ahead of {lost.node}'s. Do not "
                 "order writes by clocks: count on from the highest number that the node has seen."
             )
-    title = NOT_TOLD if empty and not crashes else "A confirmed write is gone"
+    title = NOT_TOLD if untold and not crashes else "A confirmed write is gone"
     return run.wrong(kind, text, title=title, shown=shown, expected=lost.value, got=read.value)

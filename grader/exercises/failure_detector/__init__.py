@@ -75,6 +75,13 @@ def _phi_habit(ask: Ask, phi: float, found: list[tuple[Ask, float, bool]]) -> st
     if ask.low == ask.high == 0:
         return "Without an interval between two heartbeats the node's pace is unknown. Return 0.0 until there is one."
     since = [value for other, value, _ in found if other.spread > 0]
+    zero = ""
+    if phi == 0 and not math.isnan(ask.mean):
+        zero = (
+            "Two heartbeats or more have come, so phi must grow with the silence. It is 0.0 only before the second one."
+        )
+    if zero and not any(since):
+        return zero
     if len(since) > 3 and max(since) - min(since) < 1e-3:
         return "phi is the same for every `now`. Compute it from the argument `now`, and read no clock."
     earlier = [other for other, value, _ in found if other.detector == ask.detector and value == phi > 0]
@@ -85,7 +92,7 @@ def _phi_habit(ask: Ask, phi: float, found: list[tuple[Ask, float, bool]]) -> st
     for number, (_, sentence) in enumerate(told[0][1] if told else []):
         if all(math.isclose(value, wrong[number][0], rel_tol=0.1, abs_tol=0.05) for value, wrong in told):
             return sentence
-    return ""
+    return zero
 
 
 def _consistent(bench: RankBench) -> Outcome:

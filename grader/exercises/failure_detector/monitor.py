@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -87,13 +88,17 @@ def complete(run: Run) -> Diagnosis | None:
             )
             earlier = max((end - begin for begin, end in run.downs[other] if end < out[0]), default=0.0)
             if earlier:
-                text += f" {other} had an earlier outage of {earlier:.0f} s. Do not count it as an interval between heartbeats."
+                text += (
+                    f" {other} had an earlier outage of {earlier:.0f} s, and was back for {out[0] - both_since:.1f} s. The outage "
+                    "must not count as an interval between heartbeats, and few heartbeats must be enough."
+                )
             if not any(run.up(name, out[0], answered) for name in run.names if name != node):
                 text += (
                     f" No other node is up then, so no message of a node reaches {node}. Compute the suspects when the "
                     "client asks."
                 )
-            text += _clocks(run, node, other)
+            if run.offsets[node] < run.offsets[other]:
+                text += _clocks(run, node, other)
             return _wrong(run, one, text, "A crash that is not listed", f"{other} listed", json.dumps(told))
     return None
 
@@ -119,18 +124,27 @@ def accurate(run: Run) -> Diagnosis | None:
                 text += f" {node} itself had restarted at {started:.2f} s, so its memory begins there."
                 if heard and max(heard) < started:
                     text += f" It has not heard from {other} since. Do not suspect a node for that alone."
-            text += "" if back else _clocks(run, node, other)
+            # By mixed clocks the silence of nodes that are behind looks longer, and longest of those furthest behind.
+            behind = [name for name in run.names if run.offsets[name] <= run.offsets[other] < run.offsets[node]]
+            if not back and behind and all(name in told for name in behind):
+                text += _clocks(run, node, other)
             return _wrong(run, one, text, "A false alarm", f"{other} not listed", json.dumps(told))
     return None
 
 
 def _clocks(run: Run, node: str, other: str) -> str:
-    """What may be wrong where their clocks differ."""
+    """What may be wrong where their clocks differ, and messages tell the sender's."""
     apart = abs(run.offsets[node] - run.offsets[other])
-    if apart <= 1:
+    [member] = [member for member in run.plan.members if member.name == other]
+    told = (
+        abs(float(number) - member.offset - member.rate * sent.sent) < 0.01
+        for sent in run.reached(node) if sent.src == other
+        for number in re.findall(r"-?\d+\.\d+", json.dumps(sent.body))
+    )  # fmt: skip
+    if apart <= 1 or not any(told):
         return ""
     return (
-        f" The clocks of {node} and {other} are {apart:.0f} s apart. Subtract only times of one clock: use the times at "
+        f" {other}'s messages tell the time by its own clock, which is {apart:.0f} s from {node}'s. Subtract only times of one clock: use the times at "
         f"which heartbeats arrived at {node}."
     )
 

@@ -174,11 +174,14 @@ def _cycle_flaw(reading: Reading, name: str, cycle: Sequence[int]) -> str:
 
 def explained(given: Answer, answers: Sequence[Answer]) -> str:
     """The mistake that explains a wrong answer, in two sentences: in each of `answers` that it would make wrong, the same
-    wrong answer was given. "" where several do, or none."""
+    wrong answer was given, and at least a third of what is wrong there is so. "" where several do, or none."""
+    wrong = [each for each in answers if each.missing or each.false]
     found = [
         mistake
         for mistake in MISTAKES
-        if given.history.told(mistake) == given.said and all(_in_line(mistake, each) for each in answers)
+        if given.history.told(mistake) == given.said
+        and all(_in_line(mistake, each) for each in answers)
+        and 3 * sum(each.history.told(mistake) == each.said for each in wrong) >= len(wrong)
     ]
     if len(found) != 1:
         return ""

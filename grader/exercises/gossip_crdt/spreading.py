@@ -30,6 +30,7 @@ from grader.verdict import Diagnosis
 READER = "reader"
 PROMPT = 2.0  # seconds in which a request is answered; every run ends so long after all nodes were asked
 MANY = 64
+FIXED = 6  # messages to one partner alone, which no random choice explains
 MOST_SUMS = 14  # operations of which all sums are tried
 LANES = 6  # nodes that are drawn of a large cluster
 MOST_OF_FEW, MOST_OF_MANY = 15_000, 80_000  # messages of a run, after which it is ended
@@ -248,22 +249,28 @@ def _lacks(run: View, node: str, answer: Sent, lost: Sequence[Operation], what: 
     text += f". {first.node} had confirmed this add at {confirmed:.2f} s."
     if run.workload == "g-set":
         text += f" {len(knows)} of {len(run.names)} nodes had it."
-    told = [sent for sent in run.between() if sent.dst == node]
-    heard = [sent for sent in told if sent.fate == "delivered" and sent.sent > confirmed]
+    told = [sent for sent in run.between(until=answer.sent) if sent.dst == node]
+    heard = [
+        sent for sent in told
+        if sent.fate == "delivered" and sent.sent > confirmed and sent.arrived is not None and sent.arrived <= answer.sent
+    ]  # fmt: skip
     if not told:
         text += f" No node ever sent a message to {node}."
     elif not heard:
         text += f" No message that was sent after that reached {node}. The last message to {node} was sent at "
         text += f"{told[-1].sent:.2f} s{place(told[-1].line)}."
-    partners = {sent.dst for sent in run.between() if sent.src == first.node}
-    if len(partners) == 1 and len(run.names) > 2:
+    sent_by = [sent for sent in run.between() if sent.src == first.node]
+    partners = sorted({sent.dst for sent in sent_by})
+    if len(partners) == 1 and partners[0] in cut_off(run.plan):
+        text += f" {first.node} sent messages only to {partners[0]}, which was cut off. Choose peers at random, so that news "
+        text += "needs no node in particular."
+    elif len(partners) == 1 and len(run.names) > 2 and len(sent_by) >= FIXED:
         text += (
-            f" {first.node} sent messages only to {partners.pop()}. Choose peers at random: with one fixed partner news "
-            "takes N rounds instead of log N."
+            f" {first.node} sent {len(sent_by)} messages, all to {partners[0]}. Choose peers at random: with one fixed partner "
+            "news takes N rounds instead of log N."
         )
     elif heard:
-        count = sum(sent.arrived is not None and sent.arrived <= answer.sent for sent in heard)
-        text += f" In between {counted(count, 'message')} from other nodes reached {node}."
+        text += f" In between {counted(len(heard), 'message')} from other nodes reached {node}."
         if run.workload == "g-set":
             text += " Let a node that may have missed an add ask its peers, again and again, and let them answer."
         else:

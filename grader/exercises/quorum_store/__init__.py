@@ -41,6 +41,8 @@ def _unserved(run: View, asked: Asked, within: float, why: str) -> Diagnosis | N
         text = f"did not answer {judging.what(asked)}. {why}"
         return run.told("not_available", asked, text, f"an answer within {within:g} s", "none")
     if asked.answer.get("type") != wanted:
+        if asked.ask.body["type"] == "read" and asked.answer.get("code") == 20:
+            why = "Answer read_ok with null for a key that this node and its quorum hold nothing of."
         text = f"answered {asked.answer} to {judging.what(asked)}. {why}"
         return run.told("not_available", asked, text, wanted, str(asked.answer.get("type")))
     assert asked.seconds is not None
@@ -207,7 +209,7 @@ def _as_set(run: View) -> Diagnosis | None:
         return _stored_unasked(run)
     why = (
         "Its side of the partition has enough replicas for write_quorum and read_quorum. Use the quorums as they are "
-        "set, and do not demand a majority. W + R <= N is unsafe, but it was asked for."
+        "set, with the node itself counted, and do not demand a majority. W + R <= N is unsafe, but it was asked for."
     )
     if wrong := _first_unserved(run, PROMPT, why):
         return wrong

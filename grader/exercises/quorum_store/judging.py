@@ -189,8 +189,9 @@ class _Steps:
         return cls(story, one, answer, quorums, second, surely, heard)
 
     def since(self, time: float, until: float) -> tuple[list[str], list[str]]:
-        """The nodes of whom something arrived until then that was sent after `time`; those of whom only older came."""
-        own = [sent for sent in self.heard if sent.arrived is not None and sent.arrived <= until]
+        """The nodes of whom something arrived after `time` and until then that was sent after `time`; those of whom only
+        older came."""
+        own = [s for s in self.heard if s.arrived is not None and time + INSTANT < s.arrived <= until]
         fresh = {sent.src for sent in own if sent.sent > time + INSTANT}
         return sorted(fresh), sorted({sent.src for sent in own} - fresh)
 

@@ -144,20 +144,31 @@ def _stood(scene: Scene) -> Diagnosis | None:
     for message in sent:
         if message.type != "request_vote" or not window.begin < message.sent <= window.end:
             continue
+        began = max(
+            e.at for e in scene.sim.story.events
+            if e.node == message.src and e.what in ("start", "restart") and e.at <= message.sent
+        )  # fmt: skip
         heard = [
             m.arrived for m in sent
-            if m.dst == message.src and m.type == "append_entries" and m.arrived is not None and m.arrived < message.sent
+            if m.dst == message.src and m.type == "append_entries" and m.fate == "delivered"
+            and m.arrived is not None and began <= m.arrived < message.sent
         ]  # fmt: skip
-        gap = (
-            f"{message.sent - max(heard):.3f} s after the last append_entries" if heard else "before any append_entries"
+        advice = (
+            "Start the election timeout anew on every append_entries. The shortest timeout must be longer than the time "
+            "between two append_entries plus 50 ms of delay."
         )
+        if heard:
+            gap = f"{message.sent - max(heard):.3f} s after the last append_entries"
+        elif began > 0:
+            gap = f"{message.sent - began:.3f} s after its restart and before any append_entries reached it again"
+            advice = "A node that restarts is a follower. It stands only when no leader has reached it for an election timeout."
+        else:
+            gap = "before any append_entries"
         scene.sim.story.marked.add(message.number)
         return scene.bench.found(
             "wrong_result",
             f"{message.src} stood for election at {message.sent:.3f} s{scene.bench.source.quote(message.line)}, {gap}. "
-            f"{window.leader} was leader of term {window.term} and could reach all nodes (run: {scene.played.plan.label}). "
-            "Start the election timeout anew on every append_entries. The shortest timeout must be longer than the time "
-            "between two append_entries plus 50 ms of delay.",
+            f"{window.leader} was leader of term {window.term} and could reach all nodes (run: {scene.played.plan.label}). {advice}",
             line=message.line, expected="no election while a leader reaches all",
             got=f"request_vote of term {message.body.get('term')}",
         )  # fmt: skip

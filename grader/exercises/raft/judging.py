@@ -45,12 +45,15 @@ def led_twice(bench: NodeBench, story: Story, had: str, term: int, first: str, s
             if message.type == "append_entries" and message.body.get("term") == term and message.src in (first, second)
         )  # fmt: skip
         told, line = _between_candidates(bench, story, term, first, second)
+    refused = "" if voters or told else _won_by_refusals(story, term, first, second)
     crashed = [
         event for event in story.events
         if event.what == "crash" and voters and event.node == voters[0][0]
         and voters[0][1][0].sent <= event.at <= voters[0][1][-1].sent
     ]  # fmt: skip
-    because = "A node has one vote per term, and an answer counts only in the term in which it was asked for."
+    because = (
+        refused or "A node has one vote per term, and an answer counts only in the term in which it was asked for."
+    )
     if crashed:
         because += f" {crashed[0].node} crashed at {_when(story, crashed[0].at)}. Write term and vote to disk before you answer."
     got = f"{first} and {second} in term {term}"
@@ -62,10 +65,11 @@ def _when(story: Story, time: float) -> str:
 
 
 def _answered_both(sent: Sequence[Sent], term: int, first: str, second: str) -> list[tuple[str, list[Sent]]]:
-    """Nodes that answered both candidates of a term, with the last answer to each."""
+    """Nodes that answered both candidates of a term, with the last answer to each; not those that refused one of them."""
     last: dict[str, dict[str, Sent]] = {}
     for message in sent:
-        if message.type == "request_vote_res" and message.body.get("term") == term and message.dst in (first, second):
+        is_answer = message.type == "request_vote_res" and message.body.get("term") == term
+        if is_answer and message.dst in (first, second) and not _refuses(message):
             last.setdefault(message.src, {})[message.dst] = message
     both = [(voter, [got[first], got[second]]) for voter, got in sorted(last.items()) if len(got) == 2]
     return [(voter, sorted(answers, key=lambda message: message.sent)) for voter, answers in both]
@@ -76,14 +80,51 @@ def _between_candidates(bench: NodeBench, story: Story, term: int, first: str, s
     for message in story.sent:
         if message.type != "request_vote_res" or message.body.get("term") != term:
             continue
-        if {message.src, message.dst} == {first, second}:
+        if {message.src, message.dst} == {first, second} and not _refuses(message):
             text = (
                 f" {message.src}, itself a candidate of this term, answered the request_vote of {message.dst} at "
                 f"{_when(story, message.sent)}{bench.source.quote(message.line)}. A candidate has voted for itself, so its "
                 "answer must be no."
             )
+            stood = [
+                one.sent for one in story.sent
+                if one.type == "request_vote" and one.src == message.src and one.body.get("term") == term
+            ]  # fmt: skip
+            crashes = [event.at for event in story.events if event.what == "crash" and event.node == message.src]
+            for at in crashes:
+                if stood and stood[0] <= at <= message.sent:
+                    text += (
+                        f" It had crashed at {_when(story, at)}: write term and vote to disk before you ask for votes."
+                    )
+                    break
             return text, message.line
     return "", None
+
+
+def _refuses(answer: Sent) -> bool:
+    """Whether an answer to request_vote plainly says no: by false in some field, and true in none."""
+    said = {value for value in answer.body.values() if isinstance(value, bool)}
+    return said == {False}
+
+
+def _won_by_refusals(story: Story, term: int, first: str, second: str) -> str:
+    """In words, if one of two leaders of a term was refused by so many that the others are no majority."""
+    size = sum(lane[0] == "n" for lane in story.lanes)
+    for name in (second, first):
+        answers = [
+            sent for sent in story.sent
+            if sent.type == "request_vote_res" and sent.body.get("term") == term and sent.dst == name
+            and sent.fate == "delivered"
+        ]  # fmt: skip
+        refusals = [sent for sent in answers if _refuses(sent)]
+        granted = {sent.src for sent in answers if not _refuses(sent)} - {name}
+        if refusals and 2 * (1 + len(granted)) <= size:
+            body = {field: value for field, value in refusals[0].body.items() if field not in ("type", "term")}
+            return (
+                f"{refusals[0].src} had answered {name} with {json.dumps(body)[:80]}. Count only answers that grant the vote, "
+                "and wait for a majority of them."
+            )
+    return ""
 
 
 # ---- what clients were told

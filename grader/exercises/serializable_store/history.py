@@ -103,7 +103,11 @@ def befell(story: Story, actions: Sequence[dict[str, Any]] = ()) -> Account:
         nothing = ", with nothing written to disk in that step" if not writes else ""
         sentences.append(f"{event.node} crashed {when}, right after it had {done}{nothing}")
         clients = {lane for lane in story.lanes if not lane[1:].isdigit()}
-        if sends and not writes and not advice and sends[-1].dst not in clients:
+        asked = any(
+            one.dst == event.node and one.arrived == event.at and one.fate == "delivered" and one.src in clients
+            for one in story.sent
+        )  # what a node asks others for a client's transaction promises nothing yet
+        if sends and not writes and not advice and not asked and sends[-1].dst not in clients:
             advice = " A node forgets all but its disk. What it promises in a message must be on disk before the message is sent."
             line = sends[-1].line
     sentences += [

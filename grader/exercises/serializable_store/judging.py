@@ -60,9 +60,7 @@ class Judging(History):
     def settled(self) -> Diagnosis | None:
         """So do those of zoe, 5 s after the last fault."""
         asked = [one for one in self.asked if one.client == plans.LAST]
-        why = (
-            f"All nodes were up and all links worked since {self.whole_since:.2f} s, and no other transaction was open."
-        )
+        why = f"All nodes were up and all links worked since {self.whole_since:.2f} s, and no client waited for another answer."
         return self._all_ok(asked, why)
 
     def _alone(self, asked: Asked) -> bool:
@@ -76,7 +74,7 @@ class Judging(History):
         for one in asked:
             owners = sorted({plans.owner(key, self.names) for _, key, _ in one.ask.body["txn"]} - {one.ask.node})
             who = f"{one.ask.node} and the owners of its keys ({', '.join(owners) or one.ask.node})"
-            why = f"{who} had been up and connected for 2 s, and no other transaction was open. Other nodes may not be needed."
+            why = f"{who} had been up and connected for 2 s, and no client waited for another answer. Other nodes may not be needed."
             if wrong := self._all_ok([one], why):
                 return wrong
         return self.settled()

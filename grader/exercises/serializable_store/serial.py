@@ -109,7 +109,7 @@ def last(txns: Sequence[Txn], crashed: bool) -> Problem | None:
             kind: Kind = "not_durable" if crashed else "lost_or_duplicated"
             return Problem(
                 kind,
-                f"{txn.label} was answered txn_ok, but its {gone} is gone: {final.label} read "
+                f"{txn.label} was answered txn_ok, but its {gone} {'is' if len(lacks) == 1 else 'are'} gone: {final.label} read "
                 f"{listed(f'{listing(shown[key])} of {key_name(key)}' for key in dict.fromkeys(key for key, _ in lacks))}. What is "
                 "acknowledged must stay. Answer only when what is on disk, at you and at the owners, is enough to finish "
                 "the transaction.", (txn, final), f"a list with {gone}", "a list without it",

@@ -1,0 +1,147 @@
+"""What a run of cap_store shows of why a value is lacking: messages, disks, clocks."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from grader.exercises.cap_store.plans import AGREED, ODD
+from grader.nodes import registers
+from grader.nodes.clients import Asked
+from grader.nodes.plan import Played
+from grader.nodes.registers import Operation, by_key
+from grader.nodes.runs import Run
+from grader.says import at, listed
+
+FALSE = {json.dumps(value) for value in ODD if not value}  # what Python takes for false
+FALSE_HINT = "takes it for false. Where the node asks whether a key has a value, ask with `is None` or `in`."
+NOT_TOLD = "A value that is taken for none"
+NONE = {registers.NOTHING, *FALSE}
+SHOWN = 200  # characters: what is longer on disk is cut short in a story
+
+
+class View(Run):
+    """A run, and what clients saw of each key."""
+
+    def __init__(self, played: Played) -> None:
+        super().__init__(played)
+        self.operations = registers.operations(self.asked)
+
+
+def final(run: View) -> Iterator[list[Operation]]:
+    """For each key, the reads that were asked for 5 s or more after all faults and writes."""
+    for history in by_key(run.operations).values():
+        time = AGREED + max([run.whole_since, *(one.start for one in history if one.what == "write")])
+        yield [one for one in history if one.what == "read" and one.start >= time]
+
+
+def empty(run: View, node: str, missed: str) -> str:
+    """What to do where a value that some node shows, and that Python takes for false, never came to this one, while
+    another key's came to all."""
+    there = [{read.value for read in reads} for reads in final(run)]
+    wrote = any(one.what == "write" and (one.node, one.value) == (node, missed) for one in run.operations)
+    if missed not in FALSE or wrote or not any(missed in values for values in there):
+        return ""
+    if all(len(values) > 1 or values & NONE for values in there):
+        return ""
+    if any(holds(message.body, missed) for message in run.reached(node)):
+        return ""
+    return f"No message that reached {node} held {missed}. It is a value, too, but Python {FALSE_HINT}"
+
+
+def why_apart(run: View, healed: float, one: Operation, other: Operation) -> str:
+    if untold := empty(run, one.node, other.value) or empty(run, other.node, one.value):
+        return untold
+    since = [message for message in run.between() if message.sent >= healed]
+    writes = {operation.value: operation for operation in run.operations if operation.what == "write"}
+    if not since:
+        timers = sorted({event.node for event in run.story.events if event.what == "timer" and event.at >= healed})
+        return (
+            "No node sent another node a message after the faults"
+            + (f", although timers went off at {listed(timers)}" if timers else "")
+            + ". A node is not told that the network is whole again, so "
+            + (
+                "at each timer send all that is kept, also from before a crash."
+                if timers
+                else "send by a timer, again and again."
+            )
+        )
+    lacks = [
+        (node, holder, value)
+        for node, holder, value in ((one.node, other.node, other.value), (other.node, one.node, one.value))
+        if value in writes and writes[value].node != node
+        and not any(holds(message.body, value) for message in run.reached(node))
+    ]  # fmt: skip
+    silent = {holder for _, holder, _ in lacks} - {message.src for message in since}
+    if silent:
+        return f"{listed(sorted(silent))} sent no message to another node after the faults. Let every node tell what it has."
+    for node, _, value in lacks:
+        return f"No message that reached {node} held {value}. A node must notice that it lacks a write, and be told it."
+    first, second = writes.get(one.value), writes.get(other.value)
+    # Of a value like 0 or [] nobody can tell whether it is what a message holds, or a count.
+    if first and second and first.node != second.node and not {one.value, other.value} & FALSE:
+        return (
+            f"{one.value} was written at {first.node} at {at(first.start)}, {other.value} at {second.node} at "
+            f"{at(second.start)}. All nodes must prefer the same one of two writes, no matter which arrives last."
+        )
+    return "Let nodes tell all that they have, and all choose the same value."
+
+
+def holds(body: Any, value: str) -> bool:
+    """Whether this value, as JSON, stands anywhere in a message, also as a part of a text, quoted once or more."""
+    value, text = (re.sub(r"[\\\s]", "", each) for each in (value, json.dumps(body)))
+    return re.search(rf"(?<![\w.]){re.escape(value)}(?![\w.])", text) is not None
+
+
+def by_clock(run: View, write: Operation) -> bool:
+    """Whether a message of the node that served this write tells what its clock said then, next to the value."""
+    [member] = [member for member in run.plan.members if member.name == write.node]
+    request, reply = write.asked.request, write.asked.reply
+    if request is None or request.arrived is None:
+        return False
+    least, most = (member.offset + member.rate * time for time in (request.arrived, reply.sent if reply else write.end))
+    told = " ".join(
+        json.dumps(one.body) for one in run.between() if one.src == write.node and holds(one.body, write.value)
+    )
+    numbers = re.findall(r"-?\d+(?:\.\d+)?", told)
+    seconds = any("." in number and least - 0.001 <= float(number) <= most + 0.001 for number in numbers)
+    return seconds or any(
+        least * unit - 1 <= float(number) <= most * unit + 1 for number in numbers for unit in (1e3, 1e6, 1e9)
+    )
+
+
+def crashed(run: View, lost: Operation, crash: float) -> str:
+    """What a confirmed write had on disk when its node crashed, and what to do."""
+    disk = [
+        event.text for event in run.story.events
+        if event.what == "write" and event.node == lost.node and lost.start <= event.at <= crash
+    ]  # fmt: skip
+    if any(holds(text, lost.value) for text in disk):
+        return (
+            f" {lost.node} had written {lost.value} to its disk when it crashed at {at(crash)}. After a restart it must still "
+            "have the value and the number that orders it, and tell the others."
+        )
+    text = f" {lost.node} crashed at {at(crash)}, and only its disk survives a crash."
+    if all(len(each) < SHOWN for each in disk):
+        text += f" Nothing that it wrote to disk by then held {lost.value}."
+    return f"{text} A confirmed write replaces what it follows: write it, and the number that orders it, to disk before you answer."
+
+
+def forwarded(run: View, asked: Asked) -> bool:
+    """Whether a node asked only nodes that answered, and these had heard from a majority meanwhile: it may have let one of
+    them serve the request."""
+    request, reply, node = asked.request, asked.reply, asked.ask.node
+    if request is None or request.arrived is None or reply is None:
+        return False
+    sent = run.between(request.arrived - 1e-9, reply.sent)
+    if not {one.dst for one in sent if one.src == node} <= run.heard(asked):
+        return False
+    behind = {name: [(0.0, {name})] for name in run.names}  # of whom each had heard by when, also by way of others
+    for one in sorted((one for one in sent if one.fate == "delivered"), key=lambda one: one.arrived or 0.0):
+        if one.arrived is not None and one.arrived <= reply.sent:
+            then = set[str]().union(*(names for time, names in behind[one.src] if time <= one.sent))
+            behind[one.dst].append((one.arrived, then))
+    known = set[str]().union(*(names for _, names in behind[node]))
+    return 2 * len(known) > len(run.names)
