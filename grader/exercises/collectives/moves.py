@@ -143,6 +143,8 @@ def compare_list(value: Any, expected: Sequence[Array], given: Given, rank: int)
         return None
     order = _order(value, expected)
     told = ", ".join(map(str, order))
+    if order == [*range(count)]:
+        return found  # the values are right, but not their type
     if order and len(set(order)) == count:
         why = ", and begins with the rank's own entry" if order[0] == rank != 0 else ""
         what = f"its list has the order {told} instead of rank order{why}"
