@@ -188,9 +188,14 @@ def _habit(expected: Expected, result: CallResult) -> str:
                 f" The last {len(places)} of {len(ranks)} ranks, counted from the root, still have their old tensor. N "
                 "is no power of two here: add one more round, in which some ranks have nobody to send to."
             )
-    if _from_any(result):
+    if _from_any(result) and any(_in_another_order(result.returned[rank], expected.returned[rank]) for rank in ranks):
         return " A receive from any source takes what arrives first. Name the source, or use what recv returns."
     return ""
+
+
+def _in_another_order(value: Any, wanted: Any) -> bool:
+    """Whether a list has all the tensors that it should, but not in their places."""
+    return isinstance(wanted, list) and isinstance(value, list) and moves.permuted(value, wanted)
 
 
 def _from_any(result: CallResult) -> bool:

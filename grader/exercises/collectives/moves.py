@@ -155,6 +155,12 @@ def compare_list(value: Any, expected: Sequence[Array], given: Given, rank: int)
     return found
 
 
+def permuted(value: Sequence[Any], expected: Sequence[Array]) -> bool:
+    """Whether a list has every entry that it should, but in another order."""
+    order = _order(value, expected)
+    return len(set(order)) == len(order) == len(expected) and order != sorted(order)
+
+
 def _order(value: Sequence[Any], expected: Sequence[Array]) -> list[int]:
     """For each entry, which entry it should have been; empty where one is none of them."""
     order = []
