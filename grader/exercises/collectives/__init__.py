@@ -160,7 +160,8 @@ def _waste(each: Case, sent: list[int], worst: int, size: int) -> str:
     if HEADER < over < 2 * HEADER:
         return f"That is {over:,g} bytes more for each other rank. If those are a header, make it smaller."
     if each.function == "scatter":
-        return "Send each rank only its own chunk."
+        only = "Send each rank only its own chunk, in its own dtype."
+        return f"That is {over:,g} bytes more for each other rank. {only}" if over < size else only
     if max(sent) >= 2 * sorted(sent)[-2]:
         return f"Rank {worst} sends at least twice as much as any other rank. Let every rank do the same work."
     if each.function == "all_gather":
