@@ -52,7 +52,11 @@ def _round_habit(shares: Array, found: History, step: int, n: int) -> str:
     if np.all(np.abs(rounds - rounds[0]) < NEAR) and abs(rounds[0]) > NEAR:
         if n > 1 and abs(rounds[0] - 1) < NEAR:
             return "Each gradient was applied in full. Apply the mean of a round's gradients, not their sum."
-        return f"Each gradient counts {rounds[0]:.3g} instead of 1/{n}. Divide by the number of live workers."
+        counts = f"Each gradient counts {rounds[0]:.3g} instead of {'1' if n == 1 else f'1/{n}'}."
+        if any(abs(rounds[0] - 1 / other) < NEAR for other in range(1, n + 3)):
+            return f"{counts} Divide by the number of live workers."
+        sign = " The sign is wrong." if rounds[0] < 0 else ""
+        return f"{counts}{sign} An update is parameters -= lr * the mean of the round's gradients."
     missing = next((k for k in np.flatnonzero(before) if abs(shares[k]) < NEAR), None)
     if missing is not None:
         return f"{found.name(int(missing)).capitalize()} is missing. Apply one gradient of each live worker in a round."
