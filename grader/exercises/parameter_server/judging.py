@@ -27,7 +27,10 @@ def sync(bench: RankBench, case: Case, _: CallResult, found: History) -> None:
     for rank in given.plan.workers:
         count = len(found.of(rank))
         if count != steps:
-            message = f"{label} rank {rank} computed {count} gradients instead of {steps}. Take one gradient of each live worker in every round, and refuse none."
+            why = _one_more(found, rank, steps) or (
+                "Take one gradient of each live worker in every round, and refuse none."
+            )
+            message = f"{label} rank {rank} computed {count} gradients instead of {steps}. {why}"
             raise bench.lost(case, "wrong_result", message, rank, str(steps), str(count))
     for number, rank in enumerate(found.owner):
         step = found.index[number]
@@ -41,6 +44,17 @@ def sync(bench: RankBench, case: Case, _: CallResult, found: History) -> None:
     if found.final_rest > NEAR or np.any(np.abs(found.final - 1 / n) > NEAR):
         why = _round_habit(found.final, found, steps, n)
         raise bench.lost(case, "wrong_result", f"{label} the final parameters are wrong. {why}".strip(), 0)
+
+
+def _one_more(found: History, rank: int, steps: int) -> str:
+    """What to say of a worker all of whose first gradients were applied, as many as there are steps, and that computed
+    more; empty for any other."""
+    numbers = found.of(rank)
+    if len(numbers) <= steps or not set(numbers[:steps]) <= {*found.applied}:
+        return ""
+    return (
+        f"Its first {steps} were applied, so none was refused. A worker must return after {steps} accepted gradients."
+    )
 
 
 def _round_habit(shares: Array, found: History, step: int, n: int) -> str:
@@ -135,6 +149,7 @@ def bound(bench: RankBench, case: Case, _: CallResult, found: History) -> None:
             if count > steps
             else f"Take {steps} gradients of each worker."
         )
+        why = _one_more(found, rank, steps) or why
         message = f"With {case.label}: rank {rank} computed {count} gradients for {steps} steps. {why}"
         raise bench.lost(case, "wrong_result", message, rank, f"{steps} gradients", f"{count} gradients")
 
