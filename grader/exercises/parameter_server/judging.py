@@ -91,13 +91,12 @@ def stale(bench: RankBench, case: Case, result: CallResult, found: History) -> N
     many = sum(age > allowed for age in ages.values())
     rank = found.owner[oldest]
     sent = [op for op in result.trace.operations(rank) if op.kind == SEND and op.size >= 4 * given.start.size]
-    why = (
-        f"Rank {rank} sent {len(sent)} gradients, but computed only {len(found.of(rank))}. After a refusal, compute a new "
-        "gradient on the fresh parameters, and do not send the old one again."
-        if len(sent) > len(found.of(rank))
-        else "Just before you apply a gradient, compare the current version with the version that the gradient was "
-        "computed on."
-    )
+    why = "Just before you apply a gradient, compare the current version with the version that the gradient was computed on."
+    if len(sent) > len(found.of(rank)):
+        why += (
+            f" Rank {rank} sent {len(sent)} messages as large as a gradient, but computed only {len(found.of(rank))} "
+            "gradients. After a refusal, a worker must compute a new gradient and not send the old one again."
+        )
     own = [number for number in found.of(rank) if number < oldest and number in found.applied]
     if lacking := [number for number in own if abs(found.seen[oldest][number]) < NEAR]:
         why = (
