@@ -122,13 +122,14 @@ def anew(bench: RankBench, case: Case, _: CallResult, found: History) -> None:
             continue
         refused = len(numbers) - len(applied)
         why = (
-            "Do not count a refused gradient as a step. Have the worker compute it anew on fresh parameters."
+            "Apply each gradient or refuse it. A refused gradient is no step: the worker must compute a new one on fresh "
+            "parameters."
             if len(applied) < steps
             else f"Take only {steps} gradients of each worker."
         )
         message = (
             f"With {case.label}: rank {rank} computed {len(numbers)} gradients. {len(applied)} of them were applied "
-            f"and {refused} were not, but {steps} must be applied. {why}"
+            f"and {refused} {'was' if refused == 1 else 'were'} not, but {steps} must be applied. {why}"
         )
         raise bench.lost(case, "lost_or_duplicated", message, rank, f"{steps} applied", f"{len(applied)} applied")
 
