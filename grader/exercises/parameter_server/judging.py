@@ -200,6 +200,8 @@ def death(bench: RankBench, case: Case, _: CallResult, found: History) -> None:
         lived = rank in plan.live
         who = "lived to the end" if lived else f"was killed while it computed gradient {len(numbers)}"
         todo = "Go on until each live worker has given its steps." if lived else "Keep what it gave before."
+        if len(whole) > wanted:
+            todo = f"Take only {plan.steps} gradients of each worker, also where another has died."
         message = f"With {case.label}: rank {rank} {who}. {len(whole)} of its gradients were applied instead of {wanted}. {todo}"
         raise bench.lost(case, "lost_or_duplicated", message, rank, str(wanted), str(len(whole)))
     if not plan.max_staleness:
