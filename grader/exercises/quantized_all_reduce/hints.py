@@ -81,6 +81,11 @@ def _scaled(job: Job, got: Array) -> str:
         return ""
     if abs(factor * n - 1) < 0.1:
         return f"All elements are the sum divided by {n}, an average. Do not divide the sum."
+    if n > 1 and abs(factor / n - 1) < 0.1:
+        return (
+            f"All elements are about {factor:.3g} times the sum, and there are {n} ranks. Add each rank's values once, and "
+            "dequantize with the scale that they were divided by."
+        )
     return (
         f"All elements are about {factor:.3g} times the sum. Dequantize with the scale that the values were divided by "
         "when they were quantized."
