@@ -26,7 +26,7 @@ def why(job: Job, rank: int, got: Array, wrong: Array, contiguous: bool = True) 
     if wrong.min() >= _whole(job) and np.array_equal(values, job.inputs[rank][wrong]):
         return f"From element {wrong.min()} on, the tensor still has its own values.{_rest(job)}"
     if not values.any():
-        return _lost(job, wrong)
+        return _lost(job, got, wrong)
     if found := _scaled(job, got) or _summed(job, got, wrong):
         return found
     if UNEQUAL[1] - 1 <= min(np.abs(values)) and max(np.abs(values)) <= UNEQUAL[1] + 100 and _is_unequal(job, place):
@@ -112,15 +112,17 @@ def _summed(job: Job, got: Array, wrong: Array) -> str:
     return ""
 
 
-def _lost(job: Job, wrong: Array) -> str:
+def _lost(job: Job, got: Array, wrong: Array) -> str:
     """Of elements that all came out as 0."""
     place = int(wrong[0])
-    last = len(job.total) % job.block
-    if last and place >= len(job.total) - last:
+    last, whole = len(job.total) % job.block, _whole(job)
+    if last and wrong.min() >= len(job.total) - last:
         return (
-            f"All wrong elements are 0. They are among the last {last} elements, which do not fill a block of {job.block}. If "
-            "you pad the block, pad it with zeros in every call: nothing else may count for its scale."
+            f"All wrong elements are 0. They are in the last block, which has only {last} of {job.block} elements. Sum it, too. "
+            "If you pad it, pad it with zeros in every call: nothing else may count for its scale."
         )
+    if wrong.min() >= whole and not got[whole:].any():
+        return f"From element {whole} on, all elements are 0.{_rest(job)} The elements at the end must be summed, too."
     near, most = _most(job, place), max(float(np.abs(each).max()) for each in job.inputs)
     return (
         f"All wrong elements are 0. The largest magnitude around element {place} is {near:.3g}, and {most:.3g} in the whole "
