@@ -172,7 +172,9 @@ def _synchronisations(bench: RankBench) -> Outcome:
                 what = f"rank {rank} made {each}. Average the gradients once in every step, or the ranks drift apart."
                 raise bench.lost(case, "too_few_bytes", f"With {case.label}: {what}", rank, f"{wanted.steps}", each)
             why = "One in each step is enough, with the last micro-batch."
-            if len(calls) == micro:
+            if fewer := sum(op.size < max(call.size for call in calls) for op in calls):
+                why = f"{says.counted(fewer, 'of them carries', 'of them carry')} fewer bytes than the gradients. Exchange nothing else."
+            elif len(calls) == micro:
                 why = (
                     "This is one for each micro-batch. Run all but the last inside model.no_sync(), the forward pass, "
                     "too: there DDP decides whether the backward pass synchronizes."
