@@ -121,6 +121,8 @@ def _habit(wanted: Wanted, got: list[Array | None], steps: Any) -> str:
     if steps != wanted.steps:
         each = says.counted(steps, "step") if isinstance(steps, int) else "? steps"
         return f"The optimizer made {each} in {wanted.steps} calls. Step once per call, after all micro-batches."
+    if any(value is not None and not np.isfinite(value).all() for value in got):
+        return "Some of them are nan or inf. Check what the losses are multiplied with and divided by."
     if _same(got, wanted.parameters):
         return "They are unchanged. Check that .grad holds the gradients when optimizer.step() is called."
     for told, weights in right.MISTAKES:
