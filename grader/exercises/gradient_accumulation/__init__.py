@@ -129,7 +129,10 @@ def _habit(wanted: Wanted, got: list[Array | None], steps: Any) -> str:
         if _same(got, right.train(wanted.parameters, LR, wanted.batches, weights)[0]):
             return told
     if _same(got, right.train(wanted.parameters, LR, [wanted.batches[0]])[0]):
-        return "This is the result of rank 0's data alone. Run the last micro-batch outside model.no_sync()."
+        return (
+            "This is the result of rank 0's data alone. Run the last micro-batch outside model.no_sync(), and by a call "
+            "of model itself: otherwise DDP averages nothing."
+        )
     if _same(got, right.train(wanted.parameters, LR, wanted.batches, counts=right.not_minus_100)[0]):
         return "This is the result of leaving out values of -100. Only classes of -100 do not count: values all do."
     if _same(got, right.train(wanted.parameters, LR, wanted.batches, counts=len)[0]):
