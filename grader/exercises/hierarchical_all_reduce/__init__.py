@@ -161,7 +161,7 @@ def _habit(case: Case, result: CallResult, size: int) -> str:
             return f"All messages between nodes begin or end on {name} {min(hub)}: its uplink is the bottleneck."
     nodes = n // k
     if k > 1 and all(sum(op.size for op in sent) * nodes >= 2 * (nodes - 1) * size for sent in out if sent):
-        return "It is whole tensors that leave the node: sum up inside first, and let a rank send its shard of the sum."
+        return "It is whole tensors that leave the node: let each rank send only its shard of its node's sum."
     if any(op.peer % k != rank % k for rank in range(n) for op in out[rank]):
         return "Between nodes a rank should talk only to the ranks with its own index, and only about its own shard."
     largest, piece = max(op.size for sent in out for op in sent), -(-size // n)
