@@ -120,8 +120,8 @@ def _shape(each: Case, result: CallResult) -> str:
     sent = [trace.messages_sent(rank) for rank in range(n)]
     received = [sum(recv.rank == rank for _, recv in trace.messages) for rank in range(n)]
     if each.function == "barrier":
-        advice = "In each round let every rank send one token and receive one, at distances 1, 2, 4 and so on."
-        if sum(sent) <= 2 * (n - 1):
+        advice = "In each round let every rank send one token and receive one at the same time, at distances 1, 2, 4 and so on."
+        if n > 2 and sum(sent) <= 2 * (n - 1):
             return f"Collecting at one rank first and then telling the others takes two passes. {advice}"
         return advice
     busiest = max(range(n), key=lambda rank: sent[rank] + received[rank])
