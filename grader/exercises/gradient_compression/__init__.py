@@ -199,9 +199,12 @@ def _convergence(bench: RankBench, case: Case, result: CallResult) -> None:
         tally.note("loss after training", loss, FACTOR * dense, where=case.label, reference=dense,
                    of="whole gradients")  # fmt: skip
         if not loss <= FACTOR * dense:
-            said = "Keep what is not sent and add it later, otherwise small gradients never count."
+            said = (
+                "Every rank's gradients must count in the end, and each once. Add the residual to the gradient, and send the k "
+                "largest magnitudes. Keep exactly the rest as the residual, and return the mean over the ranks."
+            )
             if not loss < problem.loss(problem.start.astype(np.float64)):
-                said = "The loss is not below its start. Add only what is unsent, and use the mean, not the sum."
+                said = f"The loss is not below its start. {said}"
             message = (
                 f"With {case.label}: after {problem.steps} steps rank {rank}'s parameters have a loss of {loss:.4g}. "
                 f"Whole gradients reach {dense:.4g}, and at most {FACTOR:g} times as much is allowed. {said}"
