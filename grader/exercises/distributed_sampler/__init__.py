@@ -24,6 +24,10 @@ _NOT_ONE = (
     "All ranks must take their places from one permutation. Let the permutation depend on seed and epoch only, not on "
     "the rank and not on earlier draws."
 )
+_NOT_DEALT = (
+    "All ranks take their places from one permutation, but not each place once. Deal it out round robin: rank r gets places "
+    "r, r + N, r + 2N, ..."
+)
 
 
 # ---- what came back
@@ -186,7 +190,8 @@ def _agree(bench: RankBench) -> Outcome:
         if gone or twice:
             what = f"sample {twice[0]} is {samplers.holders(lists, twice[0])}" if twice else ""
             lost = f"sample {gone[0]} is on no rank" if gone else ""
-            why = samplers.habit(dealt, job, case.expected[1][0] or 0) or _NOT_ONE
+            epoch = case.expected[1][0] or 0
+            why = samplers.habit(dealt, job, epoch) or (_NOT_DEALT if samplers.of_one(lists, job, epoch) else _NOT_ONE)
             if "before" in case.label:
                 why = "Two passes in one epoch must give the same order. Draw it from seed and epoch alone, and let only set_epoch change the epoch."
             both = ", and ".join(filter(None, (what, lost)))
