@@ -190,6 +190,8 @@ def _agree(bench: RankBench) -> Outcome:
         if gone or twice:
             what = f"sample {twice[0]} is {samplers.holders(lists, twice[0])}" if twice else ""
             lost = f"sample {gone[0]} is on no rank" if gone else ""
+            if gone and gone[0] not in samplers.missing(dealt, job.size):
+                lost = f"sample {gone[0]} is not among the first {job.each} that any rank hands out"
             epoch = case.expected[1][0] or 0
             why = samplers.habit(dealt, job, epoch) or (_NOT_DEALT if samplers.of_one(lists, job, epoch) else _NOT_ONE)
             if "before" in case.label:
