@@ -123,7 +123,10 @@ def _mix_habit(gossip: Gossip, number: int, before: Array, got: Array, rank: int
         if not near(matrix @ before, right) and near(got, matrix @ before):
             return sentence
     if near(got, right, 1e-2):
-        return "The values are close, but not equal. Do not round them on the way. Send and add them in their dtype."
+        return (
+            "The values are close, but not equal. If they are rounded on the way, send and add them in their dtype. "
+            f"Otherwise check the formula: rank {rank} must have {_row_told(gossip, number, rank)}."
+        )
     ends = np.cumsum([0, *map(math.prod, gossip.shapes)])
     bad = [k for k, (a, b) in enumerate(itertools.pairwise(ends)) if not near(got[:, a:b], right[:, a:b])]
     if len(bad) < len(gossip.shapes):
