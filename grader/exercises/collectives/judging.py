@@ -185,8 +185,8 @@ def _habit(expected: Expected, result: CallResult) -> str:
         reached = 1 << (len(ranks).bit_length() - 1)
         if places and places == set(range(reached, len(ranks))):
             return (
-                f" The last {len(places)} of {len(ranks)} ranks, counted from the root, still have their old tensor. N "
-                "is no power of two here: add one more round, in which some ranks have nobody to send to."
+                f" Of {len(ranks)} ranks, counted from the root, {says.counted(len(places), 'rank')} at the end did not get the "
+                "tensor. N is no power of two here: add one more round, in which some ranks have nobody to send to."
             )
     if _from_any(result) and any(_in_another_order(result.returned[rank], expected.returned[rank]) for rank in ranks):
         return " A receive from any source takes what arrives first. Name the source, or use what recv returns."
