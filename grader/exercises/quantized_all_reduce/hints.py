@@ -174,12 +174,12 @@ def apart(job: Job, results: Sequence[Array], rank: int) -> str:
     """Whether all ranks but this one have the same somewhere, and it is closer to the sum there."""
     first, *others = [each for other, each in enumerate(results) if other != rank]
     alone = (first != results[rank]) & np.all([each == first for each in others], axis=0)
-    if not others or not alone.any():
+    places = np.flatnonzero(alone)
+    if not others or len(places) < FEW or len(places) < 0.5 * (places[-1] - places[0] + 1):  # no shard
         return ""
     mine, theirs = (np.abs(each[alone] - job.total[alone]).mean() for each in (results[rank], first))
     if mine > 0.9 * theirs:
         return ""
-    places = np.flatnonzero(alone)
     return (
         f"Between elements {places[0]} and {places[-1]}, {len(places)} of rank {rank}'s values differ from those of all "
         "other ranks, which agree, and are closer to the sum. The owner of a shard must also use what the others get from "
