@@ -71,7 +71,11 @@ def _compare(
     rank, position = found
     got = lists[rank][position] if position < len(lists[rank]) else "nothing"
     job: Job = case.expected[0]
-    if not rule and job.shuffle:
+    if not rule and job.shuffle and samplers.shuffled_apart(lists, job):
+        rule = (
+            "Every rank permutes only its own part of the data set. Permute the whole data set first, then deal it out."
+        )
+    elif not rule and job.shuffle:
         rule = "Draw the order with torch.randperm and a torch.Generator whose seed is seed + epoch."
     elif not rule:
         rule = "Deal out the data set's own order: rank r gets places r, r + N, r + 2N, ..."
@@ -127,7 +131,8 @@ def _padded_at_the_end(bench: RankBench, case: Case, job: Job, lists: Lists) -> 
     early = next((place for place, index in enumerate(order) if index in order[:place]), None)
     if early is not None:
         position, rank = divmod(early, job.replicas)
-        may = f"only the last {job.padding} of the {len(dealt)} places" if job.padding else "no place"
+        last = "last" if job.padding == 1 else f"last {job.padding}"
+        may = f"only the {last} of the {len(dealt)} places" if job.padding else "no place"
         said = (
             f"With {case.label}: rank {rank} hands out sample {order[early]} again at position {position}, before "
             f"every sample has been handed out once. Dealt out round robin, {may} may repeat a sample. "
