@@ -26,7 +26,7 @@ def explain(account: Account, stuck: dict[int, set[int]]) -> Broken:
     if fallen and (gone is None or any(error.why != "peer" for _, error in fallen)):
         order = {"forbidden": 0, "peer": 2}
         number, error = min(fallen, key=lambda pair: (order.get(pair[1].why, 1), pair[0]))
-        alike = sum(other.type == error.type for _, other in fallen) - 1
+        alike = sum((other.type, other.line) == (error.type, error.line) for _, other in fallen) - 1
         found = blame.raised(number, error, account.size, account.source, alike)
         return Broken(found, blame.ENDINGS.get(found.kind, "crashed"))
     blocked = {n: r.blocked for n, r in enumerate(account.ranks) if r.blocked is not None}

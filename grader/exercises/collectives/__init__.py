@@ -120,8 +120,8 @@ def _shape(each: Case, result: CallResult) -> str:
     sent = [trace.messages_sent(rank) for rank in range(n)]
     received = [sum(recv.rank == rank for _, recv in trace.messages) for rank in range(n)]
     if each.function == "barrier":
-        advice = "In each round let every rank send one token and receive one, at distances 1, 2, 4 and so on."
-        if sum(sent) <= 2 * (n - 1):
+        advice = "In each round let every rank send one token and receive one at the same time, at distances 1, 2, 4 and so on."
+        if n > 2 and sum(sent) <= 2 * (n - 1):
             return f"Collecting at one rank first and then telling the others takes two passes. {advice}"
         return advice
     busiest = max(range(n), key=lambda rank: sent[rank] + received[rank])
@@ -160,7 +160,8 @@ def _waste(each: Case, sent: list[int], worst: int, size: int) -> str:
     if HEADER < over < 2 * HEADER:
         return f"That is {over:,g} bytes more for each other rank. If those are a header, make it smaller."
     if each.function == "scatter":
-        return "Send each rank only its own chunk."
+        only = "Send each rank only its own chunk, in its own dtype."
+        return f"That is {over:,g} bytes more for each other rank. {only}" if over < size else only
     if max(sent) >= 2 * sorted(sent)[-2]:
         return f"Rank {worst} sends at least twice as much as any other rank. Let every rank do the same work."
     if each.function == "all_gather":

@@ -15,7 +15,7 @@ from grader.exercises.collectives import moves
 from grader.exercises.collectives.moves import Given, Wrong, heard
 from grader.exercises.common.sums import Array, signs, whole
 from grader.ranks.program import CallResult, Strided
-from grader.trace.events import RECV_ANY
+from grader.trace.events import RECV_ANY, SEND, Trace
 from grader.verdict import Diagnosis, Kind
 from grader.worlds.cases import Case
 
@@ -185,12 +185,17 @@ def _habit(expected: Expected, result: CallResult) -> str:
         reached = 1 << (len(ranks).bit_length() - 1)
         if places and places == set(range(reached, len(ranks))):
             return (
-                f" The last {len(places)} of {len(ranks)} ranks, counted from the root, still have their old tensor. N "
-                "is no power of two here: add one more round, in which some ranks have nobody to send to."
+                f" Of {len(ranks)} ranks, counted from the root, {says.counted(len(places), 'rank')} at the end did not get the "
+                "tensor. N is no power of two here: add one more round, in which some ranks have nobody to send to."
             )
-    if _from_any(result):
+    if _from_any(result) and any(_in_another_order(result.returned[rank], expected.returned[rank]) for rank in ranks):
         return " A receive from any source takes what arrives first. Name the source, or use what recv returns."
     return ""
+
+
+def _in_another_order(value: Any, wanted: Any) -> bool:
+    """Whether a list has all the tensors that it should, but not in their places."""
+    return isinstance(wanted, list) and isinstance(value, list) and moves.permuted(value, wanted)
 
 
 def _from_any(result: CallResult) -> bool:
@@ -238,7 +243,7 @@ def _leak(case: Case, result: CallResult) -> Diagnosis | None:
         why = f"All other ranks wait for everybody. Let rank {rank} wait, too."
     elif len({r for _, r in leaks}) == 1:
         why = f"Let {says.names([r for r, _ in leaks])} wait for rank {other}, too."
-    elif len(counts) == 1 and all(sum(op.receives for op in result.trace.operations(r)) >= log2(n) for r in range(n)):
+    elif len(counts) == 1 and any(_sends_ahead(result.trace, r) for r in range(n)):
         why = (
             f"Every rank has heard from {counts.pop() - 1} of the {n - 1} others when it leaves. Send the token of a round "
             "only after the token of the round before has arrived: then it also tells what its sender has heard."
@@ -255,6 +260,17 @@ def _leak(case: Case, result: CallResult) -> Diagnosis | None:
         f"{rank}. {why}"
     )
     return _diagnosis(case, rank, what, Wrong("", f"a chain of messages from rank {other} to rank {rank}", "none"))
+
+
+def _sends_ahead(trace: Trace, rank: int) -> bool:
+    """Whether a rank sends the token of a round before that of the round before has come."""
+    ahead = 0
+    for step in trace.steps[rank]:
+        ahead += step.what == "post" and step.operation.kind == SEND
+        ahead -= step.what == "wait" and step.operation.receives
+        if ahead > 1:
+            return True
+    return False
 
 
 def _diagnosis(case: Case, rank: int, what: str, wrong: Wrong, kind: Kind = "wrong_result") -> Diagnosis:

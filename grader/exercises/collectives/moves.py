@@ -143,6 +143,8 @@ def compare_list(value: Any, expected: Sequence[Array], given: Given, rank: int)
         return None
     order = _order(value, expected)
     told = ", ".join(map(str, order))
+    if order == [*range(count)]:
+        return found  # the values are right, but not their type
     if order and len(set(order)) == count:
         why = ", and begins with the rank's own entry" if order[0] == rank != 0 else ""
         what = f"its list has the order {told} instead of rank order{why}"
@@ -151,6 +153,12 @@ def compare_list(value: Any, expected: Sequence[Array], given: Given, rank: int)
         what = f"every entry of its list holds the values of entry {order[0]}. Give each entry a buffer of its own"
         return Wrong(what, found.expected, found.got)
     return found
+
+
+def permuted(value: Sequence[Any], expected: Sequence[Array]) -> bool:
+    """Whether a list has every entry that it should, but in another order."""
+    order = _order(value, expected)
+    return len(set(order)) == len(order) == len(expected) and order != sorted(order)
 
 
 def _order(value: Sequence[Any], expected: Sequence[Array]) -> list[int]:

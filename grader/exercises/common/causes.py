@@ -374,4 +374,31 @@ def _never(held: Held, parts: Parts, rank: int, element: int) -> Cause | None:
             f"Rank {rank} sends {where} finished to rank {sent.receiver}{quote}, and does not write that into its own"
         )
         return Cause(f"{text} tensor", sent.sent_line)
-    return Cause(f"No message brings rank {rank} the finished {what}")
+    return _kept_out(held, rank, element, what) or Cause(f"No message brings rank {rank} the finished {what}")
+
+
+def _kept_out(held: Held, rank: int, element: int, what: str) -> Cause | None:
+    """Values that a rank receives and does not count, where it receives those of all ranks itself and finished ones go
+    nowhere."""
+    carried = [counts for message in held.messages if message.holds is not None for counts in message.holds]
+    if any(finished(counts) and places(counts) == [element] for counts in carried):
+        return None
+    got = [
+        (message, part)
+        for message in held.got(rank)
+        for part in (message.holds if message.holds is not None else ())
+        if places(part) == [element]
+    ]
+    if {rank}.union(*(ranks_in(part) for _, part in got)) != {*range(held.ranks)}:
+        return None
+    has = {*ranks_in(held.after[rank, element])}
+    message, part = next(((message, part) for message, part in got if not {*ranks_in(part)} <= has), (None, None))
+    if message is None or part is None:
+        return Cause(
+            f"Rank {rank} receives the values of all other ranks for {what}, but its own are missing in the sum"
+        )
+    text = (
+        f"Rank {rank} receives {what} from rank {message.sender}, with {_values(part)}{held.source.quote(message.line)}, and "
+        "its own tensor does not count them"
+    )
+    return Cause(text, message.line)

@@ -279,9 +279,8 @@ def _sure(case: Case, rank: int, inputs: list[Array], expected: Array, outputs: 
         )
     if all(np.array_equal(out, own) for out, own in zip(outputs, inputs, strict=True)):
         copied = ". If you work on a contiguous copy, copy the sum back" if not _contiguous(case) else ""
-        if output.size < ranks:
-            return "the tensors are unchanged. Tensors with fewer elements than there are ranks must be summed, too"
-        return f"the tensors are unchanged. Write the sum into the tensor that was passed in{copied}"
+        short = ", also where it has fewer elements than there are ranks" if output.size < ranks else ""
+        return f"the tensors are unchanged. Write the sum into the tensor that was passed in{short}{copied}"
     if ranks > 1 and _apart(output * ranks, expected)[bad].max() < ranks:
         return f"they hold the sum divided by {ranks}, an average. Do not divide the sum"
     return _rounded(inputs, expected, output)

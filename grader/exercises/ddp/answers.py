@@ -75,7 +75,10 @@ def _told(
     habits = _habits(job, step, rank, name, last, of_all, before)
     habit = next((text for value, text in habits if training.close(got, value, scale)), "")
     if not habit and got.shape == right.shape and np.allclose(got, right, rtol=0, atol=0.02 * scale):
-        habit = "nearly right. Send gradients in the model's own dtype, and let only the optimizer change parameters."
+        habit = (
+            "nearly right. If gradients travel in another dtype, send them in the model's own. Set .grad to exactly the mean, "
+            "and let only the optimizer change parameters."
+        )
     copied = len({0 if mine is None else mine.tobytes() for mine in of_all}) == 1 < job.ranks == len(users)
     if copied and name in step.own[rank] and training.close(got, step.own[rank][name], scale):
         habit = f"rank {rank}'s own, and the same on all ranks. Average the gradients instead of copying one."

@@ -24,6 +24,10 @@ _NOT_ONE = (
     "All ranks must take their places from one permutation. Let the permutation depend on seed and epoch only, not on "
     "the rank and not on earlier draws."
 )
+_NOT_DEALT = (
+    "All ranks take their places from one permutation, but not each place once. Deal it out round robin: rank r gets places "
+    "r, r + N, r + 2N, ..."
+)
 
 
 # ---- what came back
@@ -67,7 +71,11 @@ def _compare(
     rank, position = found
     got = lists[rank][position] if position < len(lists[rank]) else "nothing"
     job: Job = case.expected[0]
-    if not rule and job.shuffle:
+    if not rule and job.shuffle and samplers.shuffled_apart(lists, job):
+        rule = (
+            "Every rank permutes only its own part of the data set. Permute the whole data set first, then deal it out."
+        )
+    elif not rule and job.shuffle:
         rule = "Draw the order with torch.randperm and a torch.Generator whose seed is seed + epoch."
     elif not rule:
         rule = "Deal out the data set's own order: rank r gets places r, r + N, r + 2N, ..."
@@ -123,7 +131,8 @@ def _padded_at_the_end(bench: RankBench, case: Case, job: Job, lists: Lists) -> 
     early = next((place for place, index in enumerate(order) if index in order[:place]), None)
     if early is not None:
         position, rank = divmod(early, job.replicas)
-        may = f"only the last {job.padding} of the {len(dealt)} places" if job.padding else "no place"
+        last = "last" if job.padding == 1 else f"last {job.padding}"
+        may = f"only the {last} of the {len(dealt)} places" if job.padding else "no place"
         said = (
             f"With {case.label}: rank {rank} hands out sample {order[early]} again at position {position}, before "
             f"every sample has been handed out once. Dealt out round robin, {may} may repeat a sample. "
@@ -186,7 +195,10 @@ def _agree(bench: RankBench) -> Outcome:
         if gone or twice:
             what = f"sample {twice[0]} is {samplers.holders(lists, twice[0])}" if twice else ""
             lost = f"sample {gone[0]} is on no rank" if gone else ""
-            why = samplers.habit(dealt, job, case.expected[1][0] or 0) or _NOT_ONE
+            if gone and gone[0] not in samplers.missing(dealt, job.size):
+                lost = f"sample {gone[0]} is not among the first {job.each} that any rank hands out"
+            epoch = case.expected[1][0] or 0
+            why = samplers.habit(dealt, job, epoch) or (_NOT_DEALT if samplers.of_one(lists, job, epoch) else _NOT_ONE)
             if "before" in case.label:
                 why = "Two passes in one epoch must give the same order. Draw it from seed and epoch alone, and let only set_epoch change the epoch."
             both = ", and ".join(filter(None, (what, lost)))

@@ -98,6 +98,19 @@ def holders(lists: Lists, index: int) -> str:
     return f"on {says.names(ranks)}"
 
 
+def shuffled_apart(lists: Lists, job: Job) -> bool:
+    """Whether every rank has the samples that it would have without shuffling, in some order."""
+    own = [set(indices) for indices in replace(job, shuffle=False).lists()]
+    return job.replicas > 1 and [set(indices) for indices in lists] == own
+
+
+def of_one(lists: Lists, job: Job, epoch: int) -> bool:
+    """Whether every rank goes through the epoch's order in steps of one length: then no rank has an order of its own."""
+    places = {index: place for place, index in enumerate(job.order(epoch))}
+    steps = [{(places[after] - places[index]) % job.size for index, after in itertools.pairwise(one)} for one in lists]
+    return all(len(of_rank) == 1 for of_rank in steps)
+
+
 def habit(lists: Lists, job: Job, epoch: int = 0) -> str:
     """The mistake that gives just these lists, in a sentence; empty for none that is known."""
     handed = [list(indices) for indices in lists]

@@ -123,7 +123,10 @@ def _mix_habit(gossip: Gossip, number: int, before: Array, got: Array, rank: int
         if not near(matrix @ before, right) and near(got, matrix @ before):
             return sentence
     if near(got, right, 1e-2):
-        return "The values are close, but not equal. Do not round them on the way. Send and add them in their dtype."
+        return (
+            "The values are close, but not equal. If they are rounded on the way, send and add them in their dtype. "
+            f"Otherwise check the formula: rank {rank} must have {_row_told(gossip, number, rank)}."
+        )
     ends = np.cumsum([0, *map(math.prod, gossip.shapes)])
     bad = [k for k, (a, b) in enumerate(itertools.pairwise(ends)) if not near(got[:, a:b], right[:, a:b])]
     if len(bad) < len(gossip.shapes):
@@ -225,7 +228,7 @@ def neighbours_only(bench: RankBench, case: Case, result: CallResult) -> None:
             names = ", ".join(dict.fromkeys(op.name for op in operations if not op.receives))
             what = (
                 f"With {case.label}: rank {rank} sent {sent:,} bytes ({names}) in one mix. Its tensors, once for each of "
-                f"{says.counted(len(heard), 'neighbor')}, are {len(heard) * size:,} bytes. {_sent_habit(operations)}"
+                f"{says.counted(len(heard), 'neighbor')}, are {len(heard) * size:,} bytes. {_sent_habit(operations, gossip)}"
             )
             texts = f"at most {allowed:,} bytes", f"{sent:,} bytes"
             raise bench.lost(case, "too_many_bytes", what.strip(), rank, *texts)
@@ -239,7 +242,10 @@ def neighbours_only(bench: RankBench, case: Case, result: CallResult) -> None:
         raise bench.lost(case, "too_few_bytes", what, None, *texts)
 
 
-def _sent_habit(operations: list[Operation]) -> str:
+def _sent_habit(operations: list[Operation], gossip: Gossip) -> str:
     if any(op.collective for op in operations):
         return "Send to the neighbors point to point, without a collective."
+    dtype = gossip.start.dtype.name
+    if any(op.kind == SEND and op.dtype == "float64" != dtype for op in operations):
+        return f"Some of the bytes travel as float64. Send the tensors in their own dtype, {dtype}."
     return "Send each tensor once to each neighbor."

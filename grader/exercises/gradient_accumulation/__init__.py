@@ -121,13 +121,18 @@ def _habit(wanted: Wanted, got: list[Array | None], steps: Any) -> str:
     if steps != wanted.steps:
         each = says.counted(steps, "step") if isinstance(steps, int) else "? steps"
         return f"The optimizer made {each} in {wanted.steps} calls. Step once per call, after all micro-batches."
+    if any(value is not None and not np.isfinite(value).all() for value in got):
+        return "Some of them are nan or inf. Check what the losses are multiplied with and divided by."
     if _same(got, wanted.parameters):
         return "They are unchanged. Check that .grad holds the gradients when optimizer.step() is called."
     for told, weights in right.MISTAKES:
         if _same(got, right.train(wanted.parameters, LR, wanted.batches, weights)[0]):
             return told
     if _same(got, right.train(wanted.parameters, LR, [wanted.batches[0]])[0]):
-        return "This is the result of rank 0's data alone. Run the last micro-batch outside model.no_sync()."
+        return (
+            "This is the result of rank 0's data alone. Run the last micro-batch outside model.no_sync(), and by a call "
+            "of model itself: otherwise DDP averages nothing."
+        )
     if _same(got, right.train(wanted.parameters, LR, wanted.batches, counts=right.not_minus_100)[0]):
         return "This is the result of leaving out values of -100. Only classes of -100 do not count: values all do."
     if _same(got, right.train(wanted.parameters, LR, wanted.batches, counts=len)[0]):
@@ -172,7 +177,9 @@ def _synchronisations(bench: RankBench) -> Outcome:
                 what = f"rank {rank} made {each}. Average the gradients once in every step, or the ranks drift apart."
                 raise bench.lost(case, "too_few_bytes", f"With {case.label}: {what}", rank, f"{wanted.steps}", each)
             why = "One in each step is enough, with the last micro-batch."
-            if len(calls) == micro:
+            if fewer := sum(op.size < max(call.size for call in calls) for op in calls):
+                why = f"{says.counted(fewer, 'of them carries', 'of them carry')} fewer bytes than the gradients. Exchange nothing else."
+            elif len(calls) == micro:
                 why = (
                     "This is one for each micro-batch. Run all but the last inside model.no_sync(), the forward pass, "
                     "too: there DDP decides whether the backward pass synchronizes."

@@ -112,7 +112,7 @@ def _guess(job: Job, call: int, rank: int, got: Array) -> str:
     if not count:
         return "The result is zero everywhere."
     if (nonzero := np.count_nonzero(job.expected[call])) > count and count <= job.sent(call):
-        return f"It has {count} nonzero elements instead of {nonzero}. Add up what all ranks have sent."
+        return f"It has {count} nonzero elements instead of {nonzero}. Return all that the ranks have sent, added up."
     if sum(one[:2] == job.calls[call][:2] for one in job.calls[:call]):
         return "Add what a rank has not sent, and nothing else, to the rank's next gradient of the same name."
     return ""
@@ -142,7 +142,7 @@ def _bytes(bench: RankBench, case: Case, job: Job, result: CallResult) -> None:
             message = (
                 f"With {case.label}: rank {rank} sent {sent:,} bytes, but at most {allowed:,} are allowed. In each "
                 f"call, send k values, k places and up to {HEADER:,} bytes of headers to each other rank. "
-                f"{_too_many(sent / count, k, size, n)}"
+                f"{_too_many(result, sent / count, k, size, n)}"
             )
             raise bench.lost(case, "too_many_bytes", message.strip(), rank, f"<= {allowed}", str(sent))
     if not sum(result.trace.bytes_sent(rank) for rank in range(n)):
@@ -152,11 +152,13 @@ def _bytes(bench: RankBench, case: Case, job: Job, result: CallResult) -> None:
         _right(bench, case, job, result, 1)
 
 
-def _too_many(sent: float, k: int, size: int, n: int) -> str:
+def _too_many(result: CallResult, sent: float, k: int, size: int, n: int) -> str:
     """The mistake that makes a rank send so many bytes in a call."""
     whole = size * ITEM
     if sent >= 0.99 * 2 * (n - 1) * whole / n:
         return f"Each call sends enough for an all-reduce of all {whole:,} bytes. Send only the k values and places."
+    if any(op.dtype == "float64" for op in result.trace.all_operations()):
+        return "Some of the bytes travel as float64. Send the values as float32."
     if abs(sent - 3 * k * ITEM * (n - 1)) <= HEADER * (n - 1):
         return "Each call sends as many bytes as k values and int64 places take. int32 is enough for places."
     return ""
@@ -197,9 +199,12 @@ def _convergence(bench: RankBench, case: Case, result: CallResult) -> None:
         tally.note("loss after training", loss, FACTOR * dense, where=case.label, reference=dense,
                    of="whole gradients")  # fmt: skip
         if not loss <= FACTOR * dense:
-            said = "Keep what is not sent and add it later, otherwise small gradients never count."
+            said = (
+                "Every rank's gradients must count in the end, and each once. Add the residual to the gradient, and send the k "
+                "largest magnitudes. Keep exactly the rest as the residual, and return the mean over the ranks."
+            )
             if not loss < problem.loss(problem.start.astype(np.float64)):
-                said = "The loss is not below its start. Add only what is unsent, and use the mean, not the sum."
+                said = f"The loss is not below its start. {said}"
             message = (
                 f"With {case.label}: after {problem.steps} steps rank {rank}'s parameters have a loss of {loss:.4g}. "
                 f"Whole gradients reach {dense:.4g}, and at most {FACTOR:g} times as much is allowed. {said}"

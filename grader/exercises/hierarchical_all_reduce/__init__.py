@@ -27,6 +27,7 @@ SMALL_WORLDS = range(1, 7)  # in which every shape is tried
 TIMED = ((2, 4), (3, 8))  # nodes and ranks per node
 TIMED_BYTES = 3 * 2**20
 GIVEN = Network(alpha=1e-6, beta=1e-11, uplink_alpha=5e-6, uplink_beta=1e-10)  # 100 GB/s inside, 10 GB/s between nodes
+EVENLY = 0.9  # of the busiest rank's time: then all are about as busy
 FASTER = 1 - 1e-6  # of the flat ring's time: less than it by more than rounding
 
 
@@ -161,7 +162,7 @@ def _habit(case: Case, result: CallResult, size: int) -> str:
             return f"All messages between nodes begin or end on {name} {min(hub)}: its uplink is the bottleneck."
     nodes = n // k
     if k > 1 and all(sum(op.size for op in sent) * nodes >= 2 * (nodes - 1) * size for sent in out if sent):
-        return "It is whole tensors that leave the node: sum up inside first, and let a rank send its shard of the sum."
+        return "It is whole tensors that leave the node: let each rank send only its shard of its node's sum."
     if any(op.peer % k != rank % k for rank in range(n) for op in out[rank]):
         return "Between nodes a rank should talk only to the ranks with its own index, and only about its own shard."
     largest, piece = max(op.size for sent in out for op in sent), -(-size // n)
@@ -228,6 +229,11 @@ def _where_time_goes(case: Case, result: CallResult, taken: float, flat: float) 
     busiest = max(range(case.ranks), key=lambda rank: ports[rank])
     shard = _size(case) // k
     if ports[busiest] - 4 * (k - 1) * (network.alpha + shard * network.beta) > taken - flat:
+        if min(ports) > EVENLY * ports[busiest]:
+            return (
+                f"Every rank is busy for up to {ports[busiest] * 1e6:.1f} us with sending and receiving inside its node. A "
+                f"rank need send no more than {2 * (k - 1)} shards of {shard:,} bytes there, and receive as many."
+            )
         return (
             f"Rank {busiest} is busy for {ports[busiest] * 1e6:.1f} us with sending and receiving inside its node: do "
             "not send everything through one rank."

@@ -55,9 +55,10 @@ def _known(case: Case, result: CallResult, rank: int) -> str | None:
     if np.array_equal(values[bad], inputs[rank % k :: k].sum(0)[bad]):
         whose = says.names(range(rank % k, case.ranks, k))
         return f"{which} the sum of {whose} alone, one a node: what the others on these nodes have was left out"
-    if np.array_equal(values[bad], (k * total)[bad]):
-        return f"{which} {k} times the sum: it was added up once for each rank of a node"
     nodes = case.ranks // k
+    for times, each in ((k, "rank of a node" + ", or for each node" * (k == nodes)), (nodes, "node")):
+        if np.array_equal(values[bad], (times * total)[bad]):
+            return f"{which} {times} times the sum: it was added up once for each {each}"
     alike = "nodes, and of ranks of a node"
     for parts, of_what in ((k, alike if k == nodes else "ranks of a node"), (nodes, "nodes")):
         if np.allclose(values[bad] * float(parts), total[bad], rtol=1e-6, atol=parts):

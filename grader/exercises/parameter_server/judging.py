@@ -27,7 +27,10 @@ def sync(bench: RankBench, case: Case, _: CallResult, found: History) -> None:
     for rank in given.plan.workers:
         count = len(found.of(rank))
         if count != steps:
-            message = f"{label} rank {rank} computed {count} gradients instead of {steps}. Take one gradient of each live worker in every round, and refuse none."
+            why = _one_more(found, rank, steps) or (
+                "Take one gradient of each live worker in every round, and refuse none."
+            )
+            message = f"{label} rank {rank} computed {count} gradients instead of {steps}. {why}"
             raise bench.lost(case, "wrong_result", message, rank, str(steps), str(count))
     for number, rank in enumerate(found.owner):
         step = found.index[number]
@@ -43,6 +46,17 @@ def sync(bench: RankBench, case: Case, _: CallResult, found: History) -> None:
         raise bench.lost(case, "wrong_result", f"{label} the final parameters are wrong. {why}".strip(), 0)
 
 
+def _one_more(found: History, rank: int, steps: int) -> str:
+    """What to say of a worker all of whose first gradients were applied, as many as there are steps, and that computed
+    more; empty for any other."""
+    numbers = found.of(rank)
+    if len(numbers) <= steps or not set(numbers[:steps]) <= {*found.applied}:
+        return ""
+    return (
+        f"Its first {steps} were applied, so none was refused. A worker must return after {steps} accepted gradients."
+    )
+
+
 def _round_habit(shares: Array, found: History, step: int, n: int) -> str:
     """What was done to the gradients of the rounds before `step`, where it can be told."""
     before = np.array(found.index) < step
@@ -52,7 +66,11 @@ def _round_habit(shares: Array, found: History, step: int, n: int) -> str:
     if np.all(np.abs(rounds - rounds[0]) < NEAR) and abs(rounds[0]) > NEAR:
         if n > 1 and abs(rounds[0] - 1) < NEAR:
             return "Each gradient was applied in full. Apply the mean of a round's gradients, not their sum."
-        return f"Each gradient counts {rounds[0]:.3g} instead of 1/{n}. Divide by the number of live workers."
+        counts = f"Each gradient counts {rounds[0]:.3g} instead of {'1' if n == 1 else f'1/{n}'}."
+        if any(abs(rounds[0] - 1 / other) < NEAR for other in range(1, n + 3)):
+            return f"{counts} Divide by the number of live workers."
+        sign = " The sign is wrong." if rounds[0] < 0 else ""
+        return f"{counts}{sign} An update is parameters -= lr * the mean of the round's gradients."
     missing = next((k for k in np.flatnonzero(before) if abs(shares[k]) < NEAR), None)
     if missing is not None:
         return f"{found.name(int(missing)).capitalize()} is missing. Apply one gradient of each live worker in a round."
@@ -73,13 +91,12 @@ def stale(bench: RankBench, case: Case, result: CallResult, found: History) -> N
     many = sum(age > allowed for age in ages.values())
     rank = found.owner[oldest]
     sent = [op for op in result.trace.operations(rank) if op.kind == SEND and op.size >= 4 * given.start.size]
-    why = (
-        f"Rank {rank} sent {len(sent)} gradients, but computed only {len(found.of(rank))}. After a refusal, compute a new "
-        "gradient on the fresh parameters, and do not send the old one again."
-        if len(sent) > len(found.of(rank))
-        else "Just before you apply a gradient, compare the current version with the version that the gradient was "
-        "computed on."
-    )
+    why = "Just before you apply a gradient, compare the current version with the version that the gradient was computed on."
+    if len(sent) > len(found.of(rank)):
+        why += (
+            f" Rank {rank} sent {len(sent)} messages as large as a gradient, but computed only {len(found.of(rank))} "
+            "gradients. After a refusal, a worker must compute a new gradient and not send the old one again."
+        )
     own = [number for number in found.of(rank) if number < oldest and number in found.applied]
     if lacking := [number for number in own if abs(found.seen[oldest][number]) < NEAR]:
         why = (
@@ -105,13 +122,14 @@ def anew(bench: RankBench, case: Case, _: CallResult, found: History) -> None:
             continue
         refused = len(numbers) - len(applied)
         why = (
-            "Do not count a refused gradient as a step. Have the worker compute it anew on fresh parameters."
+            "Apply each gradient or refuse it. A refused gradient is no step: the worker must compute a new one on fresh "
+            "parameters."
             if len(applied) < steps
             else f"Take only {steps} gradients of each worker."
         )
         message = (
             f"With {case.label}: rank {rank} computed {len(numbers)} gradients. {len(applied)} of them were applied "
-            f"and {refused} were not, but {steps} must be applied. {why}"
+            f"and {refused} {'was' if refused == 1 else 'were'} not, but {steps} must be applied. {why}"
         )
         raise bench.lost(case, "lost_or_duplicated", message, rank, f"{steps} applied", f"{len(applied)} applied")
 
@@ -131,6 +149,7 @@ def bound(bench: RankBench, case: Case, _: CallResult, found: History) -> None:
             if count > steps
             else f"Take {steps} gradients of each worker."
         )
+        why = _one_more(found, rank, steps) or why
         message = f"With {case.label}: rank {rank} computed {count} gradients for {steps} steps. {why}"
         raise bench.lost(case, "wrong_result", message, rank, f"{steps} gradients", f"{count} gradients")
 
@@ -181,6 +200,8 @@ def death(bench: RankBench, case: Case, _: CallResult, found: History) -> None:
         lived = rank in plan.live
         who = "lived to the end" if lived else f"was killed while it computed gradient {len(numbers)}"
         todo = "Go on until each live worker has given its steps." if lived else "Keep what it gave before."
+        if len(whole) > wanted:
+            todo = f"Take only {plan.steps} gradients of each worker, also where another has died."
         message = f"With {case.label}: rank {rank} {who}. {len(whole)} of its gradients were applied instead of {wanted}. {todo}"
         raise bench.lost(case, "lost_or_duplicated", message, rank, str(wanted), str(len(whole)))
     if not plan.max_staleness:

@@ -26,7 +26,7 @@ def why(job: Job, rank: int, got: Array, wrong: Array, contiguous: bool = True) 
     if wrong.min() >= _whole(job) and np.array_equal(values, job.inputs[rank][wrong]):
         return f"From element {wrong.min()} on, the tensor still has its own values.{_rest(job)}"
     if not values.any():
-        return _lost(job, wrong)
+        return _lost(job, got, wrong)
     if found := _scaled(job, got) or _summed(job, got, wrong):
         return found
     if UNEQUAL[1] - 1 <= min(np.abs(values)) and max(np.abs(values)) <= UNEQUAL[1] + 100 and _is_unequal(job, place):
@@ -81,6 +81,11 @@ def _scaled(job: Job, got: Array) -> str:
         return ""
     if abs(factor * n - 1) < 0.1:
         return f"All elements are the sum divided by {n}, an average. Do not divide the sum."
+    if n > 1 and abs(factor / n - 1) < 0.1:
+        return (
+            f"All elements are about {factor:.3g} times the sum, and there are {n} ranks. Add each rank's values once, and "
+            "dequantize with the scale that they were divided by."
+        )
     return (
         f"All elements are about {factor:.3g} times the sum. Dequantize with the scale that the values were divided by "
         "when they were quantized."
@@ -107,15 +112,17 @@ def _summed(job: Job, got: Array, wrong: Array) -> str:
     return ""
 
 
-def _lost(job: Job, wrong: Array) -> str:
+def _lost(job: Job, got: Array, wrong: Array) -> str:
     """Of elements that all came out as 0."""
     place = int(wrong[0])
-    last = len(job.total) % job.block
-    if last and place >= len(job.total) - last:
+    last, whole = len(job.total) % job.block, _whole(job)
+    if last and wrong.min() >= len(job.total) - last:
         return (
-            f"All wrong elements are 0. They are among the last {last} elements, which do not fill a block of {job.block}. If "
-            "you pad the block, pad it with zeros in every call: nothing else may count for its scale."
+            f"All wrong elements are 0. They are in the last block, which has only {last} of {job.block} elements. Sum it, too. "
+            "If you pad it, pad it with zeros in every call: nothing else may count for its scale."
         )
+    if wrong.min() >= whole and not got[whole:].any():
+        return f"From element {whole} on, all elements are 0.{_rest(job)} The elements at the end must be summed, too."
     near, most = _most(job, place), max(float(np.abs(each).max()) for each in job.inputs)
     return (
         f"All wrong elements are 0. The largest magnitude around element {place} is {near:.3g}, and {most:.3g} in the whole "
@@ -167,12 +174,12 @@ def apart(job: Job, results: Sequence[Array], rank: int) -> str:
     """Whether all ranks but this one have the same somewhere, and it is closer to the sum there."""
     first, *others = [each for other, each in enumerate(results) if other != rank]
     alone = (first != results[rank]) & np.all([each == first for each in others], axis=0)
-    if not others or not alone.any():
+    places = np.flatnonzero(alone)
+    if not others or len(places) < FEW or len(places) < 0.5 * (places[-1] - places[0] + 1):  # no shard
         return ""
     mine, theirs = (np.abs(each[alone] - job.total[alone]).mean() for each in (results[rank], first))
     if mine > 0.9 * theirs:
         return ""
-    places = np.flatnonzero(alone)
     return (
         f"Between elements {places[0]} and {places[-1]}, {len(places)} of rank {rank}'s values differ from those of all "
         "other ranks, which agree, and are closer to the sum. The owner of a shard must also use what the others get from "

@@ -303,7 +303,8 @@ def _not_finite(
     told = told.format("is" if rows.sum() == 1 else "are")
     if places is not None and rows[places == 0].any() and not as_in(right) and as_in(problem.strictly(places)[what]):
         return told + "Position 0 must see its own key: the mask is query position >= key position."
-    if places is not None and about.size.ranks > 1:
+    meets_all = places is not None and what < 2 and rows[places >= places.min(1).max()].any()
+    if places is not None and about.size.ranks > 1 and not meets_all:
         return told + (
             "Under the mask, a query may see no key of a shard at all. Then its maximum there is -inf and its sum of exp() "
             "is 0, and both -inf - (-inf) and 0 / 0 are NaN. Skip such shards, or treat such rows apart."
@@ -313,7 +314,10 @@ def _not_finite(
             "Logits are about 200 in size here. Subtract the greatest logit that a row has met so far before you "
             "call exp(), and begin with -inf, not with a fixed number."
         )
-    return told + ("Check the backward pass." if what else "Check where exp() or a division can overflow.")
+    if what:
+        return told + "Check the backward pass."
+    masked = "" if places is None else ", and whether 0 is multiplied with inf: that is NaN"
+    return told + f"Check where exp() or a division can overflow{masked}."
 
 
 def _left_out(problem: Problem, places: Array | None, own: Array, got: Array, what: int, rank: int) -> str:

@@ -238,7 +238,8 @@ def _waiting(name: str, rank: int, took: float, computed: float, counted: float,
         return told + (
             f"The pass needs {NEEDED[name]} products for each shard, {work * 1e3:.3g} ms. Compute none of them twice."
         )
+    shard = "the next shard" if name == "forward" else "the next shard, and the gradients that travel with it,"
     return told + (
         f"So {exposed:.3g} transfers pass while nobody computes, and at most {EXPOSED[name]:g} may. Start to send and "
-        "receive the next shard before you compute with this one, and wait only afterward."
+        f"receive {shard} before you compute with this one, and wait only afterward."
     )

@@ -40,13 +40,14 @@ def _sentence(a: Operation, b: Operation, what: str, place: int, trace: Trace, s
     mine, theirs = _told(a, what), _told(b, what)
     ranks = trace.groups.get(a.tag, ())
     within = "" if len(ranks) == trace.ranks else f" in the group of ranks {', '.join(map(str, ranks))}"
-    advice = {
-        "call": "Every rank must make the same collective calls in the same order.",
-        "root": "All ranks must name the same root.",
-        "data type": "All ranks must pass tensors of the same dtype.",
-        "reduction": "All ranks must ask for the same reduction.",
-        "size": "All ranks must pass tensors of the same size.",
+    alike = {
+        "call": "",
+        "root": ", with the same root",
+        "data type": ", with tensors of the same dtype",
+        "reduction": ", with the same reduction",
+        "size": ", with tensors of the same size",
     }[what]
+    advice = f"Every rank must make the same collective calls in the same order{alike}."
     text = (
         f"Collective number {place}{within} is not the same on all ranks: rank {a.rank} {mine}{source.quote(a.line)}, "
         f"but rank {b.rank} {theirs}{source.quote(b.line)}. {advice}"

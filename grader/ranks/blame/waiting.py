@@ -99,6 +99,25 @@ def _astray(ring: list[int], blocked: Mapping[int, Operation], trace: Trace, sou
     return ""
 
 
+def _begun(sends: list[Operation], trace: Trace, source: Source) -> str:
+    """What to say of a receive that the receiver of one of these sends has begun, and that no send fits."""
+    met = {id(op) for pair in match(trace.all_operations()) for op in pair}
+    for send in sends:
+        for recv in trace.operations(send.peer):
+            if not recv.receives or id(recv) in met or recv.peer == -1:
+                continue
+            told = f"Rank {send.peer} has begun to receive from rank {recv.peer}{source.quote(recv.line)}, "
+            if recv.peer != send.rank:
+                told += f"but it is rank {send.rank} that waits to send to it. "
+                return told + "Check which rank each call names, and in which order each rank makes its calls."
+            if send.tag >> GROUP_BITS != recv.tag >> GROUP_BITS:
+                return told + f"but rank {send.rank} sends in another process group. Use one group for both."
+            return (
+                told + f"with tag {_tag(recv)}, but rank {send.rank} sends with tag {_tag(send)}. Use one tag for both."
+            )
+    return ""
+
+
 def _tag(op: Operation) -> int:
     return op.tag & 0xFFFFFFFF
 
@@ -110,7 +129,9 @@ def deadlock(ring: list[int], blocked: Mapping[int, Operation], trace: Trace, so
     told = [waits(op, source if i == 0 or not same_line else Source(source.file, "")) for i, op in enumerate(ops)]
     if len(told) > 5:
         told = [*told[:3], f"and so on, up to {told[-1]}"]
-    if all(op.kind == SEND for op in ops):
+    if all(op.kind == SEND for op in ops) and (begun := _begun(ops, trace, source)):
+        advice = begun
+    elif all(op.kind == SEND for op in ops):
         advice = (
             "A send returns only after its receiver has posted the matching recv, and each of these ranks still waits "
             "in its own send. Start the send with isend, then receive, then wait for the send."
