@@ -35,7 +35,7 @@ def _disturbed(bench: NodeBench) -> Iterator[Plan]:
         own = Random()
         own.setstate(state)
         yield cut(own, pilot, run.sim.story.sent)
-    for size, seed in zip((3, 5) * 3, bench.seeds("together", 6), strict=True):
+    for size, seed in zip((3, 5) * 5, bench.seeds("together", 10), strict=True):
         yield plans.together(rng, size, seed)
     yield from each("linearizable", plans.at_random, (3, 5) * 2)(bench)
 

@@ -187,7 +187,10 @@ def together(rng: random.Random, size: int, seed: int) -> Plan:
             for place, time in enumerate(times)
         )
     for client in ("c4", "c5"):
-        asks[client] = tuple(Ask(rng.choice(nodes), read("x"), at=time + 0.15) for time in times for _ in range(5))
+        asks[client] = tuple(
+            Ask(rng.choice(nodes), read("x"), at=time + (0.05, 0.15)[place % 2])  # while they are written, and after
+            for place, time in enumerate(times) for _ in range(5)
+        )  # fmt: skip
     end = times[-1] + 3
     return Plan(
         members(size, "CP", rng), asks, (Mishap("partition", end, end + 1, ((nodes[0],), tuple(nodes[1:]))),), seed=seed,
