@@ -117,7 +117,7 @@ def _why_larger(job: Job, result: CallResult, rank: int, allowed: float) -> str:
     if checks.amount(result, rank, "elements") * width > allowed:
         return ""
     if checks.amount(result, rank, "own") > allowed:
-        return f"They have no more elements than a shard, but of more than {width} bytes each. Keep the dtype."
+        return f"They have no more elements than a shard, but of more than {width:,} bytes each. Keep the dtype."
     return "They have no more elements than a shard, but lie in larger memory and keep all of it alive. Copy slices with clone()."
 
 
