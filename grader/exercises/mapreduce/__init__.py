@@ -10,6 +10,7 @@ import math
 import random
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from grader import says, tally
@@ -18,6 +19,7 @@ from grader.jobs import given
 from grader.jobs.bench import JobBench
 from grader.jobs.cluster import Done, Job
 from grader.jobs.host import size
+from grader.lost import Lost
 from grader.trace.gantt import Chart
 from grader.verdict import Diagnosis
 from grader.worlds.job import Jobs
@@ -120,12 +122,10 @@ def unused(bench: JobBench, done: Done) -> Diagnosis | None:
     if died < len(set(job.deaths)) or stood < len(set(job.still)):
         last = max(*job.deaths, *job.still, 0)
         text = (
-            f"{where}The result is right, but only {says.counted(len(done.tasks), 'task')} ran, so that could not happen "
-            f"in the {_nth(last)}. Submit one reduce task for each reducer."
+            f"{where}The result is right, but only {says.counted(done.different, 'different task')} ran, so that could not "
+            f"happen in the {_nth(last)}. Submit one reduce task for each reducer."
         )
-        return found(
-            "too_few_bytes", text, f"{len(sizes)} map tasks, {job.reducers} reduce tasks", str(len(done.tasks))
-        )
+        return found("too_few_bytes", text, f"{len(sizes)} map tasks, {job.reducers} reduce tasks", str(done.different))
     return None
 
 
@@ -195,7 +195,30 @@ def _told(value: Any) -> str:
 
 
 def _hold(bench: JobBench, jobs: Iterator[Job], why: str = "") -> Chart:
-    return bench.hold(jobs, lambda done: wrong(bench, done, why))
+    return bench.hold(jobs, lambda done: wrong(bench, done) and wrong(bench, done, _because(bench, done.job, why)))
+
+
+def _because(bench: JobBench, job: Job, why: str) -> str:
+    """`why`, if what befalls the workers makes the result wrong: it is right where nothing does."""
+    calm = replace(job, deaths=(), hash_seeds=False)
+    if calm == job:
+        return why
+    try:
+        alone = wrong(bench, bench.run(calm)) is None
+    except Lost:
+        alone = False
+    calmly = "no worker dies" if job.deaths else "hash() is the same everywhere"
+    return why if alone else f"The result is also wrong when {calmly}."
+
+
+def _late(done: Done) -> str:
+    """What a result that is wrong with a standing worker comes from, if the tasks that came back say so."""
+    came = sum(task.became == "done" for task in done.tasks)
+    if came > done.different:
+        return "If both a task and its backup return, count one of the results."
+    if came < done.different:
+        return "run() returned before each task was done once. Submit a late task a second time, and wait for one of the two."
+    return ""
 
 
 def _right(bench: JobBench) -> Chart:
@@ -302,7 +325,7 @@ def _straggler(bench: JobBench) -> Chart:
             label=f"{splits} splits, 3 workers; task {number} stands still{' on two workers' if often > 1 else ''}")
         for splits, number, often in ((6, 2, 1), (7, 5, 2), (3, 5, 1))
     )  # fmt: skip
-    return _hold(bench, jobs, "If both a task and its backup return, count one of the results.")
+    return bench.hold(jobs, lambda done: wrong(bench, done) and wrong(bench, done, _late(done)))
 
 
 _mapping = _deaths(  # of four workers three, with one and the same split
