@@ -158,10 +158,12 @@ def rotation(bench: RankBench, case: Case, told: Told) -> None:
         if wrong:
             spoilt = f" and damaging the newest {'one' if back == 1 else back}" if back else ""
             saved = ", ".join(map(str, steps))
-            todo = f"Keep the last {keep} in the order of saving, whatever their steps are."
-            if back and isinstance(found, dict):
-                todo = "Load the checkpoint before instead of a damaged one."
-            what = f"After saving steps {saved} in this order with keep={keep}{spoilt}, {wrong[1]}. {todo}"
+            todo = ""
+            if wrong[0] == "not_durable" and not isinstance(found, dict):
+                todo = f" Keep the last {keep} in the order of saving, whatever their steps are."
+            elif back and isinstance(found, dict):
+                todo = " Load the checkpoint before instead of a damaged one."
+            what = f"After saving steps {saved} in this order with keep={keep}{spoilt}, {wrong[1]}.{todo}"
             raise bench.lost(case, wrong[0], what, None, f"step {step}: the newest is the one saved last")
     tally.note("bytes on disk", told["size"], (keep + 0.9) * told["one"], "bytes", where=f"keep={keep}",
                reference=len(steps) * told["one"], of="keeping all")  # fmt: skip
