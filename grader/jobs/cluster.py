@@ -254,7 +254,7 @@ class Cluster:
                 f"run() asked {MOST_WAITS:,} times in a row{self.source.quote(line)} and heard of no event, although "
                 "tasks are running. Virtual time passes only in wait_any. Give wait_any a longer timeout."
             )
-            raise self._lost("deadlock", text, line, "the job ends", "no time passes")
+            raise self._lost("deadlock", text, line, "the job ends", "no event")
         raise self._stuck(line)
 
     def _over(self, worker: int) -> tuple[dict[str, Any], bytes]:
@@ -347,6 +347,12 @@ class Cluster:
         what, times = Counter(self._calls).most_common(1)[0]
         same = [self.tasks[number] for number, each in enumerate(self._calls) if each == what]
         failed, done = ([task for task in same if task.became == became] for became in ("failed", "done"))
+        different = len(set(self._calls))
+        if different <= len(self.tasks) // 10 and times <= len(self.tasks) // 2:
+            return (
+                f"Only {different:,} of them are different. Submit a copy only of a task that died or is late, and use "
+                "a longer timeout if you submit copies after each."
+            )
         if times <= len(self.tasks) // 2 or not (failed or done):
             return "Submit fewer tasks with more work each."
         said = f"{times:,} of them are the same call of {what[0]}"
@@ -369,7 +375,8 @@ class Cluster:
             [task for task in self.tasks if task.became == became and self._calls[task.number] not in done]
             for became in ("died", "failed")
         )
-        if still:
+        nothing = "no event can come any more" if still else "nothing is queued or running"
+        if standing or (still and not lost and not failed):
             task, advice = still[0], "The same task was done elsewhere, so return without waiting for this one."
             if standing:
                 task, advice = standing[0], "Call wait_any with a timeout, and then submit that task a second time."
@@ -386,13 +393,13 @@ class Cluster:
         elif lost:
             task = lost[-1]
             text = (
-                f"run() waits forever{where}: nothing is queued or running. Task {task.number} ({task.function}) was "
+                f"run() waits forever{where}: {nothing}. Task {task.number} ({task.function}) was "
                 f"lost when {name_of(task.worker or 0)} was killed at {task.end or 0:.1f} s. Submit a lost task again."
             )
         elif failed:
             task = failed[-1]
             text = (
-                f"run() waits forever{where}: nothing is queued or running. Task {task.number} ({task.function}) "
+                f"run() waits forever{where}: {nothing}. Task {task.number} ({task.function}) "
                 f'raised {task.raised[:200]}. Fix this error, and do not wait for a task after its "failed" event.'
             )
         else:

@@ -35,14 +35,15 @@ def told_by_a_right_one(plan: Plan) -> dict[str, Any]:
             "watched": True, "line": None, "stuck": False, "again": False}  # fmt: skip
 
 
-def bench(change: Any = lambda told: None) -> Any:
-    """A bench on which every case was served rightly, but for what `change` did to the last one of each group."""
+def bench(change: Any = lambda told: None, of: str = "") -> Any:
+    """A bench on which every case was served rightly, but for what `change` did to the last one of each group, or of
+    that group."""
 
     def calls(group: str) -> Any:
         found = [case for case in CASES if case.group == group]
         for case in found:
             told = copy.deepcopy(told_by_a_right_one(case.expected))
-            if case is found[-1]:
+            if case is found[-1] and of in ("", group):
                 change(told)
             yield case, SimpleNamespace(returned=(told,))
 
@@ -92,11 +93,20 @@ def test_right_answers_are_right_and_drawn(check: str) -> None:
 def test_what_is_wrong_is_said(check: str, change: Any, kind: str, says: str) -> None:
     pytest.importorskip("fastapi")
     with pytest.raises(Lost) as lost:
-        JUDGES[check](bench(change))
+        JUDGES[check](bench(change, check))
     assert lost.value.diagnosis.kind == kind
     assert says in lost.value.diagnosis.message
     assert lost.value.picture is not None
     assert "svg" in svg(lost.value.picture)
+
+
+@pytest.mark.parametrize("check", ["prefix", "no_lifespan"])
+def test_a_server_that_is_never_right_is_told_nothing_of_a_special_case(check: str) -> None:
+    pytest.importorskip("fastapi")
+    with pytest.raises(Lost) as lost:
+        JUDGES[check](bench(answer(1, status=503)))
+    assert "prefix off" not in lost.value.diagnosis.message
+    assert "Load without them" not in lost.value.diagnosis.message
 
 
 def test_an_answer_of_another_request_is_told_apart() -> None:
@@ -105,7 +115,7 @@ def test_an_answer_of_another_request_is_told_apart() -> None:
 
     pytest.importorskip("fastapi")
     with pytest.raises(Lost, match=r"has 2 rows instead of 1\. It is the answer to request 3") as lost:
-        JUDGES["concurrent"](bench(exchange))
+        JUDGES["concurrent"](bench(exchange, "concurrent"))
     assert lost.value.diagnosis.kind == "race"
 
 

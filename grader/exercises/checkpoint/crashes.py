@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from grader import tally
+from grader.exercises.checkpoint import synced
 from grader.exercises.common import checks
 from grader.ranks.program import CallResult
 from grader.verdict import Kind
@@ -101,9 +102,11 @@ def power(bench: RankBench, case: Case, told: Told) -> None:
         wrong = _wrong(point["found"], _allowed(told, NEW) if done else _allowed(told, OLD, NEW))
         if not wrong:
             continue
-        synced = [call for call in told["calls"] if call.split()[0] in ("fsync", "fdatasync", "sync", "syncfs")]
-        why = "" if synced else " save() called no fsync."
-        why += " Call fsync on every file before you rename it." if wrong[0] == "not_durable" else ""
+        syncs = [call for call in told["calls"] if call.split()[0] in ("fsync", "fdatasync", "sync", "syncfs")]
+        why = "" if syncs else " save() called no fsync."
+        if wrong[0] == "not_durable":
+            done_before = [tuple(call.split(" ", 1)) for call in told["calls"][: point["number"]] if " " in call]
+            why += f" {synced.too_early(done_before) or 'Call fsync on every file before you rename it.'}"
         when = "that came after save() had returned" if done else _before(told["calls"], point["number"])
         raise bench.lost(case, wrong[0], f"After a power cut {when}, {wrong[1]}.{why}", None, "fsync, then rename")
 
@@ -155,10 +158,12 @@ def rotation(bench: RankBench, case: Case, told: Told) -> None:
         if wrong:
             spoilt = f" and damaging the newest {'one' if back == 1 else back}" if back else ""
             saved = ", ".join(map(str, steps))
-            what = (
-                f"After saving steps {saved} in this order with keep={keep}{spoilt}, {wrong[1]}. Keep the last {keep} "
-                "in the order of saving, whatever their steps are."
-            )
+            todo = ""
+            if wrong[0] == "not_durable" and not isinstance(found, dict):
+                todo = f" Keep the last {keep} in the order of saving, whatever their steps are."
+            elif back and isinstance(found, dict):
+                todo = " Load the checkpoint before instead of a damaged one."
+            what = f"After saving steps {saved} in this order with keep={keep}{spoilt}, {wrong[1]}.{todo}"
             raise bench.lost(case, wrong[0], what, None, f"step {step}: the newest is the one saved last")
     tally.note("bytes on disk", told["size"], (keep + 0.9) * told["one"], "bytes", where=f"keep={keep}",
                reference=len(steps) * told["one"], of="keeping all")  # fmt: skip

@@ -58,6 +58,7 @@ def missing(bench: SparkBench, label: str, wanted: Iterable[str]) -> Judge:
 def columns_wrong(bench: SparkBench, label: str, wanted: Mapping[str, str]) -> Judge:
     """`wanted`: each column's name, and which of FAMILIES it is of. There are no others."""
     expected, incomplete = ", ".join(wanted), missing(bench, label, wanted)
+    types = types_wrong(bench, label, wanted)
 
     def judge(returned: Returned) -> Diagnosis | None:
         found = bench.found
@@ -68,8 +69,8 @@ def columns_wrong(bench: SparkBench, label: str, wanted: Mapping[str, str]) -> J
         for number, name in enumerate(names):
             if name in names[:number]:
                 message = (
-                    f"{label}: the result has two columns {named(name)}. A join on an expression keeps the column of both "
-                    f'sides. Join by name, join(other, "{named(name)}"), to keep one.'
+                    f"{label}: the result has two columns {named(name)}. Join on the key by its name, join(other, key), to "
+                    "keep one key column. Drop any other column that both sides have from one of them."
                 )
                 return found("wrong_result", message, expected, got)
             if name not in wanted:
@@ -77,10 +78,19 @@ def columns_wrong(bench: SparkBench, label: str, wanted: Mapping[str, str]) -> J
                     f"{label}: the result has a column {named(name)}, which was not asked for. Drop it at the end."
                 )
                 return found("wrong_result", message, expected, got)
+        return types(returned)
+
+    return judge
+
+
+def types_wrong(bench: SparkBench, label: str, wanted: Mapping[str, str]) -> Judge:
+    """Those of these columns that are there have types of their families."""
+
+    def judge(returned: Returned) -> Diagnosis | None:
         for name, kind in returned.columns:
-            if not kind.startswith(FAMILIES[wanted[name]]):
+            if name in wanted and not kind.startswith(FAMILIES[wanted[name]]):
                 message = f"{label}: {name} has the type {named(kind)}, but must be {wanted[name]}."
-                return found("wrong_result", message, " or ".join(FAMILIES[wanted[name]]), named(kind))
+                return bench.found("wrong_result", message, " or ".join(FAMILIES[wanted[name]]), named(kind))
         return None
 
     return judge

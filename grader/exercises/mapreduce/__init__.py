@@ -10,6 +10,8 @@ import math
 import random
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 from grader import says, tally
@@ -18,6 +20,7 @@ from grader.jobs import given
 from grader.jobs.bench import JobBench
 from grader.jobs.cluster import Done, Job
 from grader.jobs.host import size
+from grader.lost import Lost
 from grader.trace.gantt import Chart
 from grader.verdict import Diagnosis
 from grader.worlds.job import Jobs
@@ -26,6 +29,7 @@ Functions = tuple[str, str, str | None]
 COUNT: Functions = ("words", "total", None)
 SMALL_SPLIT, SPLIT, WORDS = 60, 2_000, 40  # words in a split, of so many different ones
 SHARE = 0.1  # of the bytes without a combiner
+LESS = 0.9  # of those: what map tasks return where they combine at all
 CHANGES = [["", 0], ["Zürich", 4], ["東京", 0], ["São Paulo", 2], ["Oslo", 3], ["東京", 0],
            ["", 6], ["Zürich", 0], ["łódź", 0], ["Oslo", 1], ["São Paulo", 5]]  # fmt: skip
 
@@ -120,12 +124,10 @@ def unused(bench: JobBench, done: Done) -> Diagnosis | None:
     if died < len(set(job.deaths)) or stood < len(set(job.still)):
         last = max(*job.deaths, *job.still, 0)
         text = (
-            f"{where}The result is right, but only {says.counted(len(done.tasks), 'task')} ran, so that could not happen "
-            f"in the {_nth(last)}. Submit one reduce task for each reducer."
+            f"{where}The result is right, but only {says.counted(done.different, 'different task')} ran, so that could not "
+            f"happen in the {_nth(last)}. Submit one reduce task for each reducer."
         )
-        return found(
-            "too_few_bytes", text, f"{len(sizes)} map tasks, {job.reducers} reduce tasks", str(len(done.tasks))
-        )
+        return found("too_few_bytes", text, f"{len(sizes)} map tasks, {job.reducers} reduce tasks", str(done.different))
     return None
 
 
@@ -195,7 +197,30 @@ def _told(value: Any) -> str:
 
 
 def _hold(bench: JobBench, jobs: Iterator[Job], why: str = "") -> Chart:
-    return bench.hold(jobs, lambda done: wrong(bench, done, why))
+    return bench.hold(jobs, lambda done: wrong(bench, done) and wrong(bench, done, _because(bench, done.job, why)))
+
+
+def _because(bench: JobBench, job: Job, why: str) -> str:
+    """`why`, if what befalls the workers makes the result wrong: it is right where nothing does."""
+    calm = replace(job, deaths=(), hash_seeds=False)
+    if calm == job:
+        return why
+    try:
+        alone = wrong(bench, bench.run(calm)) is None
+    except Lost:
+        alone = False
+    calmly = "no worker dies" if job.deaths else "hash() is the same everywhere"
+    return why if alone else f"The result is also wrong when {calmly}."
+
+
+def _late(done: Done) -> str:
+    """What a result that is wrong with a standing worker comes from, if the tasks that came back say so."""
+    came = sum(task.became == "done" for task in done.tasks)
+    if came > done.different:
+        return "If both a task and its backup return, count one of the results."
+    if came < done.different:
+        return "run() returned before each task was done once. Submit a late task a second time, and wait for one of the two."
+    return ""
 
 
 def _right(bench: JobBench) -> Chart:
@@ -243,7 +268,8 @@ def _shuffle(bench: JobBench) -> Chart:
     inputs, seed = text(rng, 4, SPLIT), rng.randrange(2**31)
     without = bench.run(Job(COUNT, inputs, 3, 3, seed=seed, label="Without a combiner"))
     # or what its pairs take: a submission that groups by key returns far less than that, also without a combiner
-    plain = max(without.returned_bytes, sum(size(list(given.words(split))) for split in inputs))
+    pairs = sum(size(list(given.words(split))) for split in inputs)
+    plain = max(without.returned_bytes, pairs)
 
     def judge(done: Done) -> Diagnosis | None:
         found = wrong(bench, done)
@@ -251,10 +277,14 @@ def _shuffle(bench: JobBench) -> Chart:
                    reference=plain, of="no combiner")  # fmt: skip
         if found is not None or done.returned_bytes <= SHARE * plain:
             return found
+        whole = "bytes without it" if plain == without.returned_bytes else "bytes that all pairs take"
+        advice = "Combine in the map task, before anything is sent."
+        if done.returned_bytes < LESS * without.returned_bytes:  # some of it is
+            advice = "Return one combined pair for each word of a split, and nothing else."
         message = (
             f"With combine_fn the tasks returned {done.returned_bytes:,} bytes, {done.returned_bytes / plain:.0%} of the "
-            f"{plain:,} bytes without it. At most {SHARE:.0%} is allowed, because a split of {SPLIT:,} words has only "
-            f"{WORDS} different ones. Combine in the map task, before anything is sent."
+            f"{plain:,} {whole}. At most {SHARE:.0%} is allowed, because a split of {SPLIT:,} words has only "
+            f"{WORDS} different ones. {advice}"
         )
         return bench.found("too_many_bytes", message, f"<= {SHARE * plain:,.0f} bytes", f"{done.returned_bytes:,}")
 
@@ -275,7 +305,28 @@ def _combiner(bench: JobBench) -> Chart:
             what = "Visitors of each page" if functions[0] == "visits" else "Medians"
             yield Job(functions, inputs, 3, 1, seed=rng.randrange(2**31), label=f"{what}, without a combiner")
 
-    return _hold(bench, jobs(), "Apply only combine_fn to a part of the values, never reduce_fn.")
+    return bench.hold(jobs(), lambda done: wrong(bench, done) and wrong(bench, done, _reduced(done)))
+
+
+def _reduced(done: Done) -> str:
+    """What was done to the values of each key, if all that run() returned says so."""
+    job, got = done.job, dict(done.items or ())
+    map_fn, reduce_fn = getattr(given, job.functions[0]), getattr(given, job.functions[1])
+    combine_fn = given.named(job.functions[2]) if job.functions[2] else None
+    groups: dict[Any, list[list[Any]]] = defaultdict(list)
+    for item in job.inputs:
+        of_one: dict[Any, list[Any]] = defaultdict(list)
+        for key, value in map_fn(item):
+            of_one[key].append(value)
+        for key, values in of_one.items():
+            groups[key].append(values)
+    if combine_fn is not None and got == {key: combine_fn(key, list(chain(*parts))) for key, parts in groups.items()}:
+        return "These are the results of combine_fn. Call reduce_fn once for each key, with the combined values."
+    if combine_fn is None and got == {
+        key: reduce_fn(key, [reduce_fn(key, part) for part in parts]) for key, parts in groups.items()
+    }:
+        return "reduce_fn was applied to the values of each split, and then to its results. Call it once for each key, with all values."
+    return ""
 
 
 def _deaths(
@@ -302,7 +353,7 @@ def _straggler(bench: JobBench) -> Chart:
             label=f"{splits} splits, 3 workers; task {number} stands still{' on two workers' if often > 1 else ''}")
         for splits, number, often in ((6, 2, 1), (7, 5, 2), (3, 5, 1))
     )  # fmt: skip
-    return _hold(bench, jobs, "If both a task and its backup return, count one of the results.")
+    return bench.hold(jobs, lambda done: wrong(bench, done) and wrong(bench, done, _late(done)))
 
 
 _mapping = _deaths(  # of four workers three, with one and the same split

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from grader import tally
+from grader import says, tally
 from grader.lost import Lost, Unable
 from grader.trace.gantt import Bar, Chart
 from grader.verdict import Diagnosis, Kind
@@ -167,7 +167,7 @@ def late(bench: RankBench) -> Chart:
         _too_few(bench, case, first, "The only process must run them all.")
         _too_few(bench, case, second, f"The call before had completed {_complete(first)} of them. Run the rest.")
         if third["asked"]:
-            message = f"{_sentence(case)}: all {third['total']} trials were complete when worker() was called again, but it called objective() {len(third['asked'])} more times. Count before the first trial, too."
+            message = f"{_sentence(case)}: all {third['total']} trials were complete when worker() was called again, but it called objective() {says.counted(len(third['asked']), 'more time')}. Count before the first trial, too."
             raise _trouble(
                 bench, third, "lost_or_duplicated", message, expected="no trial", got=str(len(third["asked"]))
             )

@@ -58,11 +58,12 @@ def count(counter: Any, steps: list[list[Any]]) -> dict[str, Any]:
             elif what == "drop":
                 ray.kill(made.pop(name))
             elif what == "move":
-                os.rename(os.path.join(folder, name[0]), os.path.join(folder, name[1]))
+                path = os.path.join(folder, name[0])
+                if not os.path.exists(path):  # what a counter raises may be a FileNotFoundError, too
+                    return {"answers": answers, "dead": None, "no_file": number}
+                os.rename(path, os.path.join(folder, name[1]))
         except ActorDiedError:
             return {"answers": answers, "dead": number, "no_file": None}
-        except FileNotFoundError:
-            return {"answers": answers, "dead": None, "no_file": number}
     return {"answers": answers, "dead": None, "no_file": None}
 
 

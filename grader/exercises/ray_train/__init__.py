@@ -146,8 +146,13 @@ def _resumes(bench: RayBench) -> Chart:
         raise training.lost("wrong_result", text, "the training goes on", "nothing")
     if not epoch - 1 <= first <= epoch:
         text = f"After the kill in epoch {epoch} the workers went on with epoch {first}. "
-        if training.registered:
-            text += f"The checkpoint of epoch {epoch - 1} was there. Begin with ray.train.get_checkpoint()."
+        if first > epoch:
+            text += f"So epoch {epoch} was left out. Go on with the epoch after that of the checkpoint."
+        elif training.registered:
+            text += (
+                f"The checkpoint of epoch {epoch - 1} was there. Load ray.train.get_checkpoint() at the start, and go on with "
+                "the epoch after its own."
+            )
         else:
             text += f"There was no checkpoint of epoch {epoch - 1}. Report one in every epoch."
         raise training.lost("not_durable", text, f"epoch {epoch}", f"epoch {first}")

@@ -94,7 +94,8 @@ def problem(found: Said, right: Array) -> str:
         if close(found, way):
             return words
     digits = next((digits for digits in range(5) if np.allclose(found, np.round(right, digits), rtol=0, atol=1e-9)), 9)
-    if digits < 9 or all(math.isclose(one, round(one, 3), abs_tol=1e-9) for one in found.flat):
+    near = np.allclose(found, right, rtol=2e-4, atol=6e-4)  # as three digits are, of what float32 makes of it
+    if digits < 9 or (near and all(math.isclose(one, round(one, 3), abs_tol=1e-9) for one in found.flat)):
         return "They are rounded. Return them as they are."
     if np.allclose(found, right, rtol=2e-2, atol=2e-2):
         return "They are close, but not as close as float32 comes. Compute in float32."

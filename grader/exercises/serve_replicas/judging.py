@@ -102,7 +102,7 @@ def _answer(bench: RankBench, case: Case, told: Told, each: Told, why: str = "")
     if each["status"] == 200:
         found = values(each["said"], wanted.shape)
         what = found if isinstance(found, str) else "these are not the model's predictions"
-        hint = why or ("" if isinstance(found, str) else problem(found, wanted))
+        hint = why if isinstance(found, str) else problem(found, wanted) or why
         message = f"{asked(each)} got status 200, but {what}. {hint}".strip()
         raise lost(bench, case, told, "wrong_result", message, "the model's predictions", short(each["said"], 80))
     kind: Kind = "crash" if each["error"] or each["status"] == 500 else "wrong_result"

@@ -190,10 +190,13 @@ def _unusable(bench: RankBench, case: Case, read: Pod, answers: kubelet.Answers,
     picture = kubelet.chart(found, subtitle="Virtual seconds. Half of the checkpoint's file is missing.")
     if found.killed is not None:
         second, probe = found.killed
+        todo = "Ask /health in that probe."
+        if probe.path == "/health":
+            todo = "The process must live, and say 200 at /health; the check ready says more."
         message = (
-            f"Half of the checkpoint is missing, so the replica lives and is not ready. The kubelet kills it at second "
+            f"Half of the checkpoint is missing, so the replica must live and not be ready. The kubelet kills it at second "
             f"{second}, because {probe.told} failed: {_why(read, found, answers, port, 'unusable')}. A new process reads "
-            "the same file, and is killed again. Ask /health in that probe."
+            f"the same file, and is killed again. {todo}"
         )
         raise _lost(bench, case, "wrong_result", message, "no kill in an hour", f"killed at second {second}", picture)
 

@@ -77,7 +77,7 @@ def _users_wrong(bench: SparkBench, label: str) -> Judge:
 def _values_wrong(bench: SparkBench, label: str, *columns: str) -> Judge:
     """These columns, of the users who are there."""
     given = _given(bench, label)
-    right = cases.right(given)
+    right, numbers = cases.right(given), tables.types_wrong(bench, label, {"user_id": cases.COLUMNS["user_id"]})
 
     def judge(returned: Returned) -> Diagnosis | None:
         found = bench.found
@@ -90,6 +90,8 @@ def _values_wrong(bench: SparkBench, label: str, *columns: str) -> Judge:
                 return found("wrong_result", message, column, ", ".join(map(tables.named, names)))
         rows = [row for row in tables.rows(returned) if cases.user_of(row) in right]
         if right and not rows:
+            if (wrong := numbers(returned)) is not None:
+                return wrong
             return found("wrong_result", f"{label}: the result has no row for any user.", f"{len(right)} rows", "none")
         for column in columns:
             bad = [row for row in rows if not _same(row.get(column), right[row["user_id"]][column])]
@@ -98,7 +100,7 @@ def _values_wrong(bench: SparkBench, label: str, *columns: str) -> Judge:
                 user = worst["user_id"]
                 got, expected = _told(worst.get(column)), _told(right[user][column])
                 message = (
-                    f"{label}: {column} is wrong for {len(bad)} of {len(right)} users. For user {user} it is {got} instead of "
+                    f"{label}: {column} is wrong for {len({row['user_id'] for row in bad})} of {len(right)} users. For user {user} it is {got} instead of "
                     f"{expected}. {cases.why(given, user, column)}"
                 )
                 return found("wrong_result", message, expected, got)

@@ -208,6 +208,12 @@ def _evaluator(bench: SparkBench, label: str) -> Judge:
             message = f"{label}: models are compared by {metric}. Compare them by BinaryClassificationEvaluator's areaUnderROC."
             return found("wrong_result", message, "areaUnderROC", metric)
         outputs = [output for _, output in _indexed(tuning)]
+        if not outputs:
+            message = (
+                f"{label}: the CrossValidator's pipeline has no StringIndexer, so it makes no indexed label for the "
+                "evaluator. Put the whole pipeline into the CrossValidator."
+            )
+            return found("wrong_result", message, "an indexed label", "none")
         if values.get("labelCol") not in outputs:
             message = f"{label}: the evaluator's labelCol is {values.get('labelCol')!r}, but the indexed label is in {outputs}."
             return found("wrong_result", message, f"labelCol in {outputs}", repr(values.get("labelCol")))
@@ -218,8 +224,10 @@ def _evaluator(bench: SparkBench, label: str) -> Judge:
             got = values.get("rawPredictionCol")
             message = (
                 f"{label}: the evaluator ranks rows by {got!r} (rawPredictionCol), but the classifier's scores are in "
-                f"{scores[:1]}. Rank by the scores. Predictions of 0 and 1 give only one point of the curve."
+                f"{scores[:1]}. Rank by the scores."
             )
+            if got in [each.values.get("predictionCol") for each in _classifiers(tuning)]:
+                message += " Predictions of 0 and 1 give only one point of the curve."
             return found("wrong_result", message, f"rawPredictionCol={scores[0] if scores else None!r}", repr(got))
         return None
 
@@ -258,7 +266,10 @@ def _fits(bench: SparkBench, label: str) -> Judge:
         assert tuning is not None
         if tuning.raised:
             return found("crash", f"{label}, then fit: {tuning.raised[:400].rstrip('.')}.{_hint(tuning)}")
-        each = max(1, len(_of(tuning, INDEXER)))  # of which every fit of the pipeline fits as many
+        each = len(_of(tuning, INDEXER))  # of which every fit of the pipeline fits as many
+        if not each:
+            message = f"{label}: the pipeline has no StringIndexer, by whose fits those of the pipeline are counted. Index the label with one."
+            return found("wrong_result", message, "a StringIndexer", "none")
         got = sum(".StringIndexer.fit(" in query for query in returned.measured.queries) / each
         right = len(tuning.grid) * FOLDS + 1
         if got != right:
@@ -288,8 +299,10 @@ def _good(bench: SparkBench, label: str) -> Judge:
             message = (
                 f"{label}: fitted with {given.TRAIN} rows, the model ranks {given.TEST} others with an area under ROC of {got:.3f}. At least {least:.3f} "
                 f"is expected, because the formula behind the labels reaches {data.area:.3f}. The maps of the grid reached "
-                f"{', '.join(f'{x:.3f}' for x in tuning.metrics)} in the cross-validation. Put better settings into the grid."
+                f"{', '.join(f'{x:.3f}' for x in tuning.metrics)} in the cross-validation."
             )
+            if _stages(bench, label, given.FEATURES)(returned) is None and max(tuning.metrics, default=0.0) < least:
+                message += " Put better settings into the grid."
             return found("wrong_result", message, f">= {least:.3f}", f"{got:.3f}")
         return None
 

@@ -176,7 +176,12 @@ def _kept(bench: SparkBench) -> Judge:
         )
         if not measured.cached:
             message = f"No RDD was persisted, and {again}"
-            if read <= AGAIN * written:
+            if measured.unpersisted:
+                message = (
+                    f"No job used an RDD while it was persisted, and {again} Nothing is computed before an action, so call "
+                    "unpersist() after it."
+                )
+            elif read <= AGAIN * written:
                 message = "No RDD was persisted. Persist what every iteration uses."
             return bench.found("too_many_rounds", message, "a persisted RDD", "none")
         if read > AGAIN * written:

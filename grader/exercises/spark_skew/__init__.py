@@ -49,17 +49,21 @@ def _held(bench: SparkBench, label: str, *judges: Judge) -> Chart:
 
 def _rows_wrong(bench: SparkBench, label: str) -> Judge:
     given = _given(bench, label)
-    right = cases.right(given)
+    right, types = cases.right(given), tables.types_wrong(bench, label, cases.COLUMNS)
 
     def judge(returned: Returned) -> Diagnosis | None:
         got = cases.counted(tables.rows(returned))
         if got == right:
             return None
+        if (wrong := types(returned)) is not None:  # no row is then as it must be
+            return wrong
         missing, extra = right - got, got - right
         expected, found = f"{right.total():,} rows", f"{got.total():,} rows"
         for rows, what in ((missing, "missing"), (extra, "too many")):
             if rows:
-                row = min(rows, key=repr)
+                row = min(
+                    rows, key=lambda row: (bool(right[row] and got[row]), repr(row))
+                )  # one that is not there at all
                 message = (
                     f"{label}: {says.counted(rows.total(), 'row')} {'is' if rows.total() == 1 else 'are'} {what}. The row "
                     f"({cases.told(row)}) comes {says.counted(got[row], 'time')} instead of "
@@ -163,13 +167,25 @@ def _uneven(bench: SparkBench, label: str) -> Judge:
                 "many to be broadcast. Join them by a shuffle, with the one key in several parts."
             )
             return found("no_overlap", message, "a join by a shuffle", "none")
+        assert returned.plan is not None
         stage, shares = max(stages, key=lambda each: _ratio(each[1]))
         longest, middle = max(shares), median(shares)
         if _ratio(shares) > MOST_UNEVEN:
+            before = any(each.number < stage.number and max(its) < hot for each, its in stages)
+            why = (
+                f"{hot:,} events belong to one user, and rows with the same key go to the same task. Give that key a salt, or "
+                "take its rows out and join them by a broadcast."
+            )
+            if longest < hot:
+                why = f"{hot:,} events belong to one user. They went to several tasks, but to too few. Use more salts."
+            elif before and _by_country(returned.plan):
+                why = (
+                    "There the joined rows are shuffled by country, and all rows of the most frequent user have the same "
+                    "country. Broadcast the countries."
+                )
             message = (
                 f"{label}: in stage {stage.number} the median task fetched {middle:,.0f} records and the longest task {longest:,} "
-                f"({_times(longest, middle)}). {hot:,} events belong to one user, and rows with the same key go to the same "
-                "task. Give that key a salt, or take its rows out and join them by a broadcast."
+                f"({_times(longest, middle)}). {why}"
             )
             return found("no_overlap", message, f"<= {MOST_UNEVEN:g} times the median", _times(longest, middle))
         tally.note("records of the longest task", _ratio(shares), MOST_UNEVEN, "times the median", where=label)
@@ -184,6 +200,16 @@ def _uneven(bench: SparkBench, label: str) -> Judge:
         return None
 
     return judge
+
+
+def _by_country(plan: Operator) -> bool:
+    """Whether events are shuffled by country."""
+    return any(
+        operator.name == "Exchange"
+        and "hashpartitioning(country," in tables.text(operator)
+        and any(leaf.argument == 0 for leaf in tables.leaves(operator))
+        for operator in plan.everything()
+    )
 
 
 def fetched(stage: Stage) -> list[int]:

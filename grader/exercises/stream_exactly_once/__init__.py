@@ -138,11 +138,15 @@ class Judges:
             what = f"{where} counts {got}{in_rows} instead of {right}."
         others = f" {bad} of {all_} such windows are wrong." if bad > 1 else ""
         kind = self.bench.found
-        return kind(_KINDS[part], f"{what}{others} {self._why(window, part)}", str(right), str(got))
+        return kind(_KINDS[part], f"{what}{others} {self._why(window, part, got)}", str(right), str(got))
 
-    def _why(self, window: Window, part: Part) -> str:
+    def _why(self, window: Window, part: Part, got: int) -> str:
+        if part not in ("plain", "carried") and self.values(Seen(self.story, self.output(0)), "plain"):
+            return f"Windows without late events that no kill touched are wrong, too. {_WHYS['plain']}"
         if part == "late":
-            late = self.story.dropped[window]
+            late, right = self.story.dropped[window], self.story.right[window]
+            if (got < right) if late else (got > right):
+                return "Count each event once, unless it comes after the watermark has passed its window's end."
             if late:
                 return f"{late} more of its events came after the watermark (2 minutes behind the latest event) had passed its end. Drop those."
             return "Some of its events came late, but before the watermark (2 minutes behind the latest event) had passed its end. Count those."

@@ -204,6 +204,10 @@ class Search:
     def best(self) -> Search:
         """Raises Lost where the trial that was ahead of all others at every iteration but the first was stopped."""
         number, best = min(enumerate(self.trials), key=lambda each: self.hill.height(each[0], place(each[1].config)))
+        longest = max(trial.iterations for trial in self.trials)
+        if longest < MAX_T:
+            text = f"No trial made more than {says.counted(longest, 'iteration')}, but max_t is {MAX_T}. Let the best trials run until max_t."
+            raise self.lost("wrong_result", text, f"{MAX_T} iterations", str(longest))
         if best.iterations < MAX_T:
             text = (
                 f"Trial {number} was the best of all at each iteration but the first. It was stopped after "
