@@ -31,7 +31,8 @@ IDLE_SECONDS = 10.0
 STDOUT_BYTES = 2**20
 DEATH = 0.5  # virtual seconds after a task's begin, and so before any that began with it is done
 MOST_TASKS = 2_000
-MOST_WAITS = 10_000  # in a row that end with nothing, questions for the number of workers counted among them
+MOST_WAITS = 5_000  # in a row that end with nothing, questions for the number of workers counted among them
+MOST_POLLS = 1_000  # in a row of which none was long enough: the next one lasts until a task is over
 MOST_BYTES = 128 * MIB  # of all tasks' arguments together: they are kept here, to be sent when a worker is idle
 MOST_UNREAD = 4 * MOST_TASKS  # messages of the driver that wait here; a worker says one thing at a time
 JOB_SECONDS = 60.0  # real ones, of a whole job
@@ -234,7 +235,8 @@ class Cluster:
         due = [(end, worker) for worker, number in self._running.items() if (end := self.tasks[number].end) is not None]
         if not due and timeout is None:
             raise self._stuck(line)
-        if timeout is not None and (not due or min(due)[0] > self.now + timeout):
+        polls = due and self._waits >= MOST_POLLS
+        if timeout is not None and not polls and (not due or min(due)[0] > self.now + timeout):
             self.now += timeout
             self._unmoved(line)
             self._client.post(DRIVER, {"kind": None})
@@ -251,8 +253,8 @@ class Cluster:
             return
         if any(self.tasks[number].end is not None for number in self._running.values()):
             text = (
-                f"run() asked {MOST_WAITS:,} times in a row{self.source.quote(line)} and heard of no event, although "
-                "tasks are running. Virtual time passes only in wait_any. Give wait_any a longer timeout."
+                f"run() asked {MOST_WAITS:,} times in a row{self.source.quote(line)} for the number of workers, "
+                "although tasks are running. Virtual time passes only in wait_any. Call it to hear what became of them."
             )
             raise self._lost("deadlock", text, line, "the job ends", "no event")
         raise self._stuck(line)
