@@ -63,11 +63,6 @@ class Judging(History):
         why = f"All nodes were up and all links worked since {self.whole_since:.2f} s, and no client waited for another answer."
         return self._all_ok(asked, why)
 
-    def _alone(self, asked: Asked) -> bool:
-        """Whether no other client waited for an answer in the 2 s from this request on."""
-        others = [one for one in self.asked if one.client != asked.client and one.sent < asked.sent + PROMPT]
-        return all((one.answered or one.sent + self.plan.wait) < asked.sent for one in others)
-
     def served(self) -> Diagnosis | None:
         """So do those of carol, all of whose owners were up and connected to the asked node."""
         asked = [one for one in self.asked if one.client == "carol"]

@@ -120,10 +120,10 @@ def disorder(run: View) -> Diagnosis | None:
 
 
 def _held(run: View, node: str, delivery: Sent, cast: Cast) -> str:
-    arrived = next((sent for sent in run.brought(node, cast.key) if sent.fate == "delivered"), None)
-    if arrived is None or arrived.arrived is None:
+    times = [sent.arrived for sent in run.brought(node, cast.key) if sent.fate == "delivered" and sent.arrived is not None]
+    if not times:
         return ""
-    held = delivery.sent - arrived.arrived
+    held = delivery.sent - min(times)
     if held < 1e-6:
         return f" {node} delivered {cast.key} as soon as it arrived."
     return f" {cast.key} had arrived {held:.2f} s earlier, but {node} did not wait long enough."
