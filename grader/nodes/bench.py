@@ -29,6 +29,7 @@ from grader.verdict import Diagnosis, Kind, Measured
 MOST_EVENTS = 10_000  # that are simulated to make one plan smaller
 MOST_STATES = 60_000  # of one search
 ABREAST = 32  # plans of a check that are carried out side by side: one request to the box serves all of them
+FIXED = 1  # the seed of what no seed of a grading changes
 PROCESSES = 3  # in which a run is made again
 AGAIN = 4  # beside the first run of each check, one of so many is made again
 SHOWN_STEPS = 12  # of a random walk, for a picture where nothing is wrong
@@ -80,13 +81,16 @@ class NodeBench:
         """Do the works of several checks side by side. Returns their results in order."""
         return self._boxes.together(works)
 
-    def rng(self, label: str) -> random.Random:
-        """Random numbers for one purpose: the same for the same seed of the grading."""
-        return random.Random(f"{self.seed} {label}")
+    def rng(self, label: str, fixed: bool = False) -> random.Random:
+        """Random numbers for one purpose: the same for the same seed of the grading, `fixed` ones for every seed.
 
-    def seeds(self, label: str, count: int) -> list[int]:
+        Of runs at random one may show what another does not, and the same text must get the same points.
+        """
+        return random.Random(f"{FIXED if fixed else self.seed} {label}")
+
+    def seeds(self, label: str, count: int, fixed: bool = False) -> list[int]:
         """Seeds of so many runs."""
-        rng = self.rng(label)
+        rng = self.rng(label, fixed)
         return [rng.randrange(2**31) for _ in range(count)]
 
     def hopeless(self) -> Diagnosis | None:

@@ -120,7 +120,9 @@ def disorder(run: View) -> Diagnosis | None:
 
 
 def _held(run: View, node: str, delivery: Sent, cast: Cast) -> str:
-    times = [sent.arrived for sent in run.brought(node, cast.key) if sent.fate == "delivered" and sent.arrived is not None]
+    times = [
+        sent.arrived for sent in run.brought(node, cast.key) if sent.fate == "delivered" and sent.arrived is not None
+    ]
     if not times:
         return ""
     held = delivery.sent - min(times)
