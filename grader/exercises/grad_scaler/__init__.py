@@ -14,7 +14,7 @@ import numpy as np
 from grader import says
 from grader.exercise import Check, Exercise
 from grader.exercises.common import checks
-from grader.exercises.grad_scaler.scaling import Array, Right, Work, cases, scale_habit, scaled
+from grader.exercises.grad_scaler.scaling import BESIDE, Array, Right, Work, cases, scale_habit, scaled
 from grader.ranks.program import CallResult, Function
 from grader.worlds.cases import Case
 from grader.worlds.ranks import RankBench, Ranks
@@ -180,8 +180,10 @@ def _true_gradient(
         said += " It is still scaled. Divide by the scale in unscale_ at once, so that the true gradient is clipped."
     elif np.allclose(got, expected / scale, rtol=1e-5):
         said += " It has been divided by the scale twice. Divide only once."
-    elif case.expected[0].how[0] == "beside":
-        said += f" Another LossScaler was made after this one, with a scale of its own.{_OWN}"
+    elif case.expected[0].how[0] == "beside" and np.allclose(got * BESIDE, expected * scale, rtol=1e-5):
+        said += (
+            f" It has been divided by {BESIDE:g}, the scale of another LossScaler that was made after this one.{_OWN}"
+        )
     else:
         said += " Divide every gradient of every parameter group by the scale, in place."
     raise bench.lost(case, "wrong_result", f"With {case.label}: {said}", rank, _short(expected), _short(got))

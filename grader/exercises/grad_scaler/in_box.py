@@ -84,7 +84,7 @@ def _scale(scaler: Any) -> float:
 
 def train(
     make: Any, options: dict[str, Any], start: Any, gradients: Any, poison: list[list[Any]], how: list[str],
-    sgd: list[float],
+    sgd: list[float], other_scale: float,
 ) -> dict[str, Any]:  # fmt: skip
     """Every step's scale, whether the optimizer made it, the gradient after unscale_, and the parameters."""
     scaler = make(**options)
@@ -92,7 +92,7 @@ def train(
     scales, stepped, unscaled, parameters = [_scale(scaler)], [], [], []
     for wanted, bad, way in zip(gradients, poison, how, strict=True):
         training.backward(scaler, wanted, bad)
-        other: Any = make(init_scale=2.0) if way == "beside" else None
+        other: Any = make(init_scale=other_scale) if way == "beside" else None
         if way != "step":
             scaler.unscale_(training.optimizer)
         if way == "beside":

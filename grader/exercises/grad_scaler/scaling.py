@@ -153,6 +153,7 @@ def scale_habit(work: Work, right: Right, got: Sequence[float]) -> str:
 
 
 SIZE = 6
+BESIDE = 2.0  # the scale of another scaler that is asked in turn with the learner's
 STEADY = Settings(2.0**10, growth_interval=1000)  # a scale that does not grow
 
 
@@ -193,7 +194,7 @@ def _drawn(generator: np.random.Generator, ranks: int, steps: int) -> tuple[list
 def _case(group: str, label: str, work: Work, engine: str = "sim") -> Case:
     arguments = tuple(
         (work.settings.options(), Strided.of(start), Strided.of(gradients),
-         [[list(one) for one in step] for step in poison], list(work.how), [work.rate, work.momentum])
+         [[list(one) for one in step] for step in poison], list(work.how), [work.rate, work.momentum], BESIDE)
         for start, gradients, poison in zip(work.starts, work.gradients, work.poison, strict=True)
     )  # fmt: skip
     return Case(group, label, arguments, "LossScaler", engine, expected=(work, right(work)), by="train")

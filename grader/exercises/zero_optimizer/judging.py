@@ -142,25 +142,26 @@ def state(bench: RankBench) -> Outcome:
             )
             texts = f"{total:,} bytes on all ranks", f"{sum(kept):,g} bytes"
             raise bench.lost(case, "wrong_result", what, None, *texts)
-        elements = [checks.amount(result, rank, "elements") for rank in range(n)]
-        if kept[worst] > allowed and 0 < 4 * elements[worst] <= allowed:
-            what = (
-                f"With {case.label}: the optimizer state on rank {worst} takes {kept[worst]:,.0f} bytes, {allowed:,.0f} allowed. "
-                f"It has {elements[worst]:,.0f} elements, no more than a shard's state, but they take "
-                f"{kept[worst] / elements[worst]:.3g} bytes each. Give optimizer_class tensors of the parameters' own dtype."
-            )
-            texts = f"at most {allowed:,.0f} bytes", f"{kept[worst]:,.0f} bytes"
-            raise bench.lost(case, "too_much_memory", what, worst, *texts)
         if kept[worst] > allowed:
-            evenly = " evenly" if sum(kept) < 1.2 * total else ""
-            what = (
-                f"With {case.label}: the optimizer state is not sharded{evenly}: rank {worst} holds "
-                f"{100 * kept[worst] / total:.0f} % of it, {math.floor(100 * SLACK / n)} % allowed. "
-                f"{_state_habit(kept, total)}"
-            )
+            what = f"With {case.label}: {_too_large(result, kept, worst, total, allowed)}"
             texts = f"at most {allowed:,.0f} bytes", f"{kept[worst]:,.0f} bytes"
             raise bench.lost(case, "too_much_memory", what, worst, *texts)
     return bench.picture("budget1")
+
+
+def _too_large(result: CallResult, kept: list[float], worst: int, total: int, allowed: float) -> str:
+    elements = checks.amount(result, worst, "elements")
+    if 0 < 4 * elements <= allowed:
+        return (
+            f"the optimizer state on rank {worst} takes {kept[worst]:,.0f} bytes, {allowed:,.0f} allowed. It has "
+            f"{elements:,.0f} elements, no more than a shard's state, but they take {kept[worst] / elements:.3g} bytes each. "
+            "Give optimizer_class tensors of the parameters' own dtype."
+        )
+    evenly = " evenly" if sum(kept) < 1.2 * total else ""
+    return (
+        f"the optimizer state is not sharded{evenly}: rank {worst} holds {100 * kept[worst] / total:.0f} % of it, "
+        f"{math.floor(100 * SLACK / len(kept))} % allowed. {_state_habit(kept, total)}"
+    )
 
 
 def _state_habit(kept: list[float], total: int) -> str:
