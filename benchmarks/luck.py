@@ -1,12 +1,13 @@
 """How much of a verdict is luck: every wrong solution graded with many seeds, and how often it gets full marks, or
 loses other points than with the first of them.
 
-    python benchmarks/luck.py [--exercises raft ...] [--seeds N] [--jobs N] [--right]
+    python benchmarks/luck.py [--exercises raft ...] [--seeds N] [--jobs N] [--schedules] [--right]
 
 Without `--seeds` 30, and 10 of exercises whose verdict costs seconds or more. What was graded is kept in build/bench,
-so that this goes on where it was interrupted, for as long as no file that decides verdicts has changed. `--right` has
-the right solutions graded in place of the wrong ones: each must have full marks with every seed. Exit status 1 where a
-goal is not met.
+so that this goes on where it was interrupted, for as long as no file that decides verdicts has changed. The schedules
+of nodes are the same in every grading. With `--schedules` each seed draws others: what only some of them show needs a
+situation that is built on purpose. `--right` has the right solutions graded in place of the wrong ones: each must have
+full marks with every seed. Exit status 1 where a goal is not met.
 """
 
 from __future__ import annotations
@@ -44,12 +45,12 @@ def kept(folder: Path) -> Iterator[tuple[Seeded, Row]]:
                 yield (path.stem, row["submission"], row["seed"]), row
 
 
-def measure(items: Sequence[Seeded], jobs: int) -> Rows:
-    folder = BUILD / f"luck-{verdicts.version()}"
+def measure(items: Sequence[Seeded], jobs: int, schedules: bool) -> Rows:
+    folder = BUILD / f"luck-{'schedules-' * schedules}{verdicts.version()}"
     folder.mkdir(parents=True, exist_ok=True)
     known = dict(kept(folder))
     todo = [item for item in items if item not in known]
-    for number, (item, row) in enumerate(verdicts.graded(todo, jobs), 1):
+    for number, (item, row) in enumerate(verdicts.graded(todo, jobs, schedules), 1):
         known[item] = row = {**row, "seed": item[2]}
         with (folder / f"{item[0]}.jsonl").open("a") as file:
             file.write(json.dumps(row) + "\n")
@@ -98,11 +99,14 @@ def main() -> None:
     options.add_argument("--exercises", nargs="+", default=registry.names(), choices=registry.names(), metavar="NAME")
     options.add_argument("--seeds", type=int, help=f"default {SEEDS}, of costly exercises {FEW_SEEDS}")
     options.add_argument("--jobs", type=int, default=verdicts.cores())
+    options.add_argument("--schedules", action="store_true", help="draw the schedules of nodes as well")
     options.add_argument("--right", action="store_true", help="right solutions in place of wrong ones")
     given = options.parse_args()
     sorts = ("reference", "right") if given.right else ("wrong",)
     there = Wanted(given.exercises, sorts).items()
-    rows = measure([(name, each, seed) for name, each in there for seed in seeds(name, given.seeds)], given.jobs)
+    rows = measure(
+        [(name, each, seed) for name, each in there for seed in seeds(name, given.seeds)], given.jobs, given.schedules
+    )
     if given.right:
         refused = [(item, lost(row)) for item, row in rows.items() if lost(row)]
         for (name, each, seed), checks in refused:

@@ -19,6 +19,7 @@ from grader.verdict import Diagnosis
 
 T = TypeVar("T")
 Cost = Literal["second", "seconds", "tens of seconds", "minute"]
+SCHEDULES = 1  # the seed of the schedules by which all submissions are judged
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,8 @@ class Grading:
 
     `engine` is auto, or the one that all ranks are to be run on; `device` is where the tensors of real ranks are.
     `replayed` is a schedule that was kept: what it was found by is played by it alone. With `alone` one check judges:
-    what it does not ask for need not be run ahead.
+    what it does not ask for need not be run ahead. `schedules` is the seed of what is the same in every grading: when
+    messages of nodes arrive, and when faults come. Only tests and measurements ask for others.
     """
 
     submission: Submission
@@ -37,6 +39,7 @@ class Grading:
     replayed: dict[str, Any] | None = None
     alone: bool = False
     device: str = HOST
+    schedules: int = SCHEDULES
 
 
 class Opened(Protocol):

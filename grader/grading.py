@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from grader import tally
-from grader.exercise import Check, Exercise, Grading, Opened
+from grader.exercise import SCHEDULES, Check, Exercise, Grading, Opened
 from grader.lost import Lost, Unable
 from grader.ranks.engines import Engines
 from grader.ranks.program import HOST
@@ -49,8 +49,10 @@ def grade(
     on_check: Callable[[CheckResult], None] = lambda _: None,
     replayed: dict[str, Any] | None = None,
     device: str = HOST,
+    schedules: int = SCHEDULES,
 ) -> Verdict:
-    """Grade one submission: every check of the exercise, with inputs drawn from `seed`.
+    """Grade one submission: every check of the exercise, with inputs drawn from `seed`, and the schedules of nodes from
+    `schedules`, which only tests and measurements change: with every seed the same text is to get the same points.
 
     `replayed` is a schedule of nodes that was kept: what it was found by is played by it alone. With another `device`
     than the host's memory, ranks are real wherever a check can do without the simulator, and their tensors are there.
@@ -61,7 +63,7 @@ def grade(
     started = time.monotonic()
     seed = random.SystemRandom().randrange(2**31) if seed is None else seed
     results: list[CheckResult] = []
-    grading = Grading(submission, engines, seed, engine, replayed, len(exercise.checks) == 1, device)
+    grading = Grading(submission, engines, seed, engine, replayed, len(exercise.checks) == 1, device, schedules)
     with _collected_rarely(), contextlib.closing(exercise.world.open(grading)) as world:
         for result in _results(exercise, world, submission):
             results.append(result)

@@ -24,6 +24,7 @@ import grader
 from grader import grading, registry, submission
 from grader.authoring import wrong
 from grader.authoring.wrong import Wrong
+from grader.exercise import SCHEDULES
 from grader.ranks.engines import Engines
 from grader.sandbox import supervise, usage
 from grader.submission import BadRequest, Submission
@@ -217,14 +218,14 @@ def _recorded(items: Sequence[Item], folder: Path, jobs: int, show: Show) -> Ite
         yield item, row
 
 
-def graded(items: Sequence[Seeded], jobs: int) -> Iterator[tuple[Seeded, Row]]:
+def graded(items: Sequence[Seeded], jobs: int, schedules: bool = False) -> Iterator[tuple[Seeded, Row]]:
     """Grade in `jobs` processes, each with engines of its own; in whatever order they end. Nothing is left behind where
-    it is interrupted."""
+    it is interrupted. With `schedules`, those of nodes are drawn from each seed as well."""
     if not items:
         return
     pool = ProcessPoolExecutor(min(jobs, len(items)), multiprocessing.get_context("spawn"), _begin)
     try:
-        futures = {pool.submit(_grade, *item): item for item in items}
+        futures = {pool.submit(_grade, *item, item[2] if schedules else SCHEDULES): item for item in items}
         for future in as_completed(futures):
             yield futures.pop(future), future.result()
         pool.shutdown()
@@ -246,9 +247,9 @@ def _begin() -> None:
     _engines = Engines()
 
 
-def _grade(name: str, each: str, seed: int) -> Row:
+def _grade(name: str, each: str, seed: int, schedules: int) -> Row:
     assert _engines is not None
-    return row(each, grading.grade(registry.find(name), handed_in(name, each), _engines, seed))
+    return row(each, grading.grade(registry.find(name), handed_in(name, each), _engines, seed, schedules=schedules))
 
 
 def cores() -> int:

@@ -11,6 +11,7 @@ from itertools import islice
 from typing import Any, TypeVar
 
 from grader import tally
+from grader.exercise import SCHEDULES
 from grader.lost import Lost, Unable
 from grader.nodes.actors import Turn
 from grader.nodes.boxed import Code
@@ -29,7 +30,6 @@ from grader.verdict import Diagnosis, Kind, Measured
 MOST_EVENTS = 10_000  # that are simulated to make one plan smaller
 MOST_STATES = 60_000  # of one search
 ABREAST = 32  # plans of a check that are carried out side by side: one request to the box serves all of them
-FIXED = 1  # the seed of what no seed of a grading changes
 PROCESSES = 3  # in which a run is made again
 AGAIN = 4  # beside the first run of each check, one of so many is made again
 SHOWN_STEPS = 12  # of a random walk, for a picture where nothing is wrong
@@ -53,13 +53,16 @@ class Explored:
 class NodeBench:
     """Runs a submission's nodes in a box, which is made when it is first needed, and anew where it broke.
 
+    Delays, faults and requests are drawn from `schedules`, the same in every grading: of runs at random one may show
+    what another does not, and the same text must get the same points. Texts may be drawn from `seed`.
     `replayed` is a schedule that was kept (see `Lost`), to be played in place of the search that found it.
     """
 
     def __init__(
-        self, warm: Warm, submission: Submission, classes: tuple[str, ...], watched: tuple[str, ...], seed: int
-    ) -> None:
-        self.seed, self.file = seed, submission.name
+        self, warm: Warm, submission: Submission, classes: tuple[str, ...], watched: tuple[str, ...], seed: int,
+        schedules: int = SCHEDULES,
+    ) -> None:  # fmt: skip
+        self._seed, self._schedules, self.file = seed, schedules, submission.name
         self.source = Source(submission.name, submission.source)
         self._boxes = Boxes(warm, Code(submission.source, submission.name, classes), watched)
         self.replayed: dict[str, Any] | None = None
@@ -81,16 +84,17 @@ class NodeBench:
         """Do the works of several checks side by side. Returns their results in order."""
         return self._boxes.together(works)
 
-    def rng(self, label: str, fixed: bool = False) -> random.Random:
-        """Random numbers for one purpose: the same for the same seed of the grading, `fixed` ones for every seed.
+    def rng(self, label: str) -> random.Random:
+        """Random numbers for one purpose, the same in every grading."""
+        return random.Random(f"{self._schedules} {label}")
 
-        Of runs at random one may show what another does not, and the same text must get the same points.
-        """
-        return random.Random(f"{FIXED if fixed else self.seed} {label}")
+    def fresh(self, label: str) -> random.Random:
+        """Random numbers for what no verdict depends on, such as texts: the same for the same seed of the grading."""
+        return random.Random(f"{self._seed} {label}")
 
-    def seeds(self, label: str, count: int, fixed: bool = False) -> list[int]:
-        """Seeds of so many runs."""
-        rng = self.rng(label, fixed)
+    def seeds(self, label: str, count: int) -> list[int]:
+        """Seeds of so many runs, the same in every grading."""
+        rng = self.rng(label)
         return [rng.randrange(2**31) for _ in range(count)]
 
     def hopeless(self) -> Diagnosis | None:
@@ -220,10 +224,8 @@ class NodeBench:
     def explore(
         self, model: Model, judge: Property, observe: Observe | None = None, most: int = MOST_STATES,
         dives: tuple[int, int] = (0, 0), begin: Sequence[Property] = (), settled: Property | None = None,
-        drawn: bool = True,
     ) -> Explored:  # fmt: skip
-        """Search a model: breadth first up to `most` states, then at random (`dives`: so many walks of so many steps,
-        which are the same with every seed unless they are `drawn`).
+        """Search a model: breadth first up to `most` states, then at random (`dives`: so many walks of so many steps).
 
         `judge` returns a Diagnosis for a state that is wrong, `settled` for what becomes of one without faults. With
         `begin` the search starts where the last of these goals was reached, each searched for from the one before.
@@ -232,7 +234,7 @@ class NodeBench:
         explorer = Explorer(World(self._boxes), model, judge, observe, self.file, settled)
         self._searches += 1
         if self.replayed is None:
-            found = self._searched(explorer, most, dives, begin, self.rng("dive") if drawn else random.Random("dive"))
+            found = self._searched(explorer, most, dives, begin, self.rng("dive"))
         elif self._is_replayed("actions"):
             found = self._played_again(explorer, self.replayed["actions"])
         else:
@@ -290,7 +292,7 @@ class NodeBench:
 
     def _where(self) -> dict[str, Any]:
         """Which search of which check it is, for a schedule that is kept."""
-        return {"check": self._check, "search": self._searches, "seed": self.seed}
+        return {"check": self._check, "search": self._searches, "seed": self._seed}
 
     def _is_replayed(self, what: str) -> bool:
         """Whether the kept schedule belongs to the search that begins now; others are left out then."""

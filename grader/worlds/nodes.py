@@ -33,7 +33,7 @@ class _Clusters:
 
     def __init__(self, world: Nodes, grading: Grading) -> None:
         machine, submission = grading.machine, grading.submission
-        self._bench = NodeBench(machine.warm, submission, world.names, world.watched, grading.seed)
+        self._bench = NodeBench(machine.warm, submission, world.names, world.watched, grading.seed, grading.schedules)
         self._bench.replayed = grading.replayed
 
     def prepare(self) -> Diagnosis | None:

@@ -33,7 +33,7 @@ TODAY = int(os.environ["RANKUP_SHARE"])  # see conftest
 WHOLE = os.environ.get("RANKUP_WHOLE") == "1"  # no check is graded alone
 MANY_SEEDS = range(2, 32)
 TODAYS_SEEDS = range(2 + 4 * TODAY, 6 + 4 * TODAY)
-SOAKED_SEEDS = range(2, 1002)  # of nodes, whose schedules are drawn anew by each
+SOAKED_SEEDS = range(2, 1002)  # of nodes, with schedules that no submission is judged by
 RIGHT = [(name, f"right/{path.stem}") for name in names() for path in wrong.right(name)]
 REFERENCES = [(name, REFERENCE) for name in names()]
 NODES = {exercise.name for exercise in catalogue() if isinstance(exercise.world, Nodes | NodesAndCalls)}
@@ -116,12 +116,12 @@ def test_a_right_submission_has_full_marks(name: str, each: str, engines: Engine
 
 @pytest.mark.heavy
 @pytest.mark.parametrize(("name", "each"), [one for one in REFERENCES + RIGHT if one[0] in NODES and today(*one)])
-def test_a_right_submission_of_nodes_has_full_marks_with_many_seeds(name: str, each: str, engines: Engines) -> None:
-    """Each seed with one check, in turn: all checks with all seeds are soaked."""
+def test_a_right_submission_of_nodes_has_full_marks_with_many_schedules(name: str, each: str, engines: Engines) -> None:
+    """Others than those by which submissions are judged, each with one check, in turn: all with all are soaked."""
     exercise, handed_in = find(name), verdicts.handed_in(name, each)
     for number, seed in enumerate(TODAYS_SEEDS):
         check = exercise.checks[number % len(exercise.checks)]
-        verdict = grade(only(exercise, check.name), handed_in, engines, seed)
+        verdict = grade(only(exercise, check.name), handed_in, engines, seed, schedules=seed)
         assert verdict.points == verdict.max_points, told(verdict)
 
 
@@ -129,7 +129,7 @@ def test_a_right_submission_of_nodes_has_full_marks_with_many_seeds(name: str, e
 @pytest.mark.parametrize(("name", "each"), REFERENCES + RIGHT)
 def test_a_right_submission_has_full_marks_with_any_seed(name: str, each: str, engines: Engines) -> None:
     for seed in SOAKED_SEEDS if name in NODES else MANY_SEEDS:
-        verdict = grade(find(name), verdicts.handed_in(name, each), engines, seed)
+        verdict = grade(find(name), verdicts.handed_in(name, each), engines, seed, schedules=seed)
         assert verdict.points == verdict.max_points, told(verdict)
 
 

@@ -54,7 +54,7 @@ def _crashed(bench: NodeBench) -> Iterator[Plan]:
 
 
 def _healed(bench: NodeBench) -> Iterator[Plan]:
-    rng, seeds = bench.rng("converged", fixed=True), iter(bench.seeds("converged", 6, fixed=True))
+    rng, seeds = bench.rng("converged"), iter(bench.seeds("converged", 6))
     return (make(rng, size, next(seeds)) for size in (3, 4, 5) for make in (plans.converged, plans.tied))
 
 

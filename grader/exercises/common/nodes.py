@@ -30,14 +30,11 @@ def held(
     return lambda bench: bench.hold(drawn(bench), judging(view, *judges), prepare)
 
 
-def each(
-    label: str, make: Callable[[random.Random, T, int], Plan], shapes: Sequence[T], seeds: str = "", fixed: bool = False
-) -> Plans:
-    """A plan for each of these sizes (or whatever the shape of a run is), with a seed of its own. What `fixed` ones draw
-    is the same in every grading, but for what `make` draws with that seed."""
+def each(label: str, make: Callable[[random.Random, T, int], Plan], shapes: Sequence[T], seeds: str = "") -> Plans:
+    """A plan for each of these sizes (or whatever the shape of a run is), with a seed of its own."""
 
     def drawn(bench: NodeBench) -> Iterator[Plan]:
-        rng = random.Random(label) if fixed else bench.rng(label)
+        rng = bench.rng(label)
         for shape, seed in zip(shapes, bench.seeds(seeds or label, len(shapes)), strict=True):
             yield make(rng, shape, seed)
 

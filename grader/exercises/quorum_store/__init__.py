@@ -64,7 +64,7 @@ def _drawn(label: str, *makes: Callable[[random.Random], Iterable[Plan]]) -> Pla
     """The plans of all these, drawn with the same random numbers."""
 
     def drawn(bench: NodeBench) -> Iterator[Plan]:
-        rng = bench.rng(label, fixed=True)
+        rng = bench.rng(label)
         return (plan for make in makes for plan in make(rng))
 
     return drawn
@@ -126,14 +126,14 @@ def _within_budget(run: View) -> Diagnosis | None:
 
 def _explored(bench: NodeBench) -> Story:
     first: Story | None = None
-    for model in plans.models(bench.rng("explored", fixed=True)):
+    for model in plans.models(bench.rng("explored")):
 
         def judge(view: states.View, model: states.Model = model) -> Diagnosis | None:
             found = judging.explored(view, model.asks)
             return None if found is None else bench.found("not_linearizable", found.reason or "")
 
         try:
-            explored = bench.explore(model, judge, most=STATES, dives=WALKS, drawn=False)
+            explored = bench.explore(model, judge, most=STATES, dives=WALKS)
         except Lost as violation:
             if violation.picture is not None and violation.diagnosis.kind == "not_linearizable":
                 told = judging.not_linearizable(bench.file, violation.picture, dict(model.members[0].settings))
@@ -150,7 +150,7 @@ def _linearizable(*makes: Callable[[random.Random], Iterator[Plan]]) -> Callable
     """A check that every history of these plans is linearizable."""
 
     def drawn(bench: NodeBench) -> Iterator[Plan]:
-        return (plan for make in makes for plan in make(bench.rng(make.__name__, fixed=True)))
+        return (plan for make in makes for plan in make(bench.rng(make.__name__)))
 
     return held(drawn, View, judging.not_linearizable_run)
 

@@ -1,8 +1,7 @@
 """Runs of clients that send, poll, commit and list while nodes crash and are cut off, and messages are lost, late or
 doubled. Then all is whole, and consumers read everything.
 
-All of that was drawn once, for each run by its number: which mistakes a run shows is not to depend on the seed of the
-grading. Only messages and offsets are drawn anew.
+All of that was drawn once, for each run by its number. Only messages and offsets are drawn in each grading.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ TROUBLED = 8.0  # seconds of faults, after which all is whole
 
 def plans(bench: NodeBench, kind: str) -> Iterator[Plan]:
     """Plans for 3 and 5 nodes, every second one with drops and duplicates."""
-    fresh = bench.rng("random")
+    fresh = bench.fresh("random")
     for number in RUNS:
         rng = random.Random(number)
         size = 5 if number % 4 == 3 else 3

@@ -7,12 +7,10 @@ Papadimitriou 1979, "The serializability of concurrent database updates"; Bernst
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import partial
 from random import Random
 
 from grader.exercise import Check, Exercise
-from grader.exercises.common import nodes
-from grader.exercises.common.nodes import effects_of, held, names
+from grader.exercises.common.nodes import each, effects_of, held, names
 from grader.exercises.serializable_store import doubt as doubt
 from grader.exercises.serializable_store import fates as fates
 from grader.exercises.serializable_store import faults as faults
@@ -35,8 +33,6 @@ STATES = 3_000  # of one search
 DIVES = (40, 40)  # random walks, of so many steps
 MOST_POINTS = 14  # of one node, after which it crashes
 MOST_MESSAGES = 14  # each of which is lost, late or doubled
-
-each = partial(nodes.each, fixed=True)  # no verdict is luck: only names of keys differ from grading to grading
 
 
 def _answers(bench: NodeBench) -> Story:

@@ -67,7 +67,7 @@ def explore(bench: NodeBench, model: Model, most: int, dives: tuple[int, int] = 
         return None if found is None else bench.found(found.kind, found.text, None, found.expected, found.got)
 
     try:
-        return bench.explore(model, judge, None, most, dives, settled=judge, drawn=False).story
+        return bench.explore(model, judge, None, most, dives, settled=judge).story
     except Lost as violation:
         if violation.picture is not None and violation.schedule is not None:
             _explain(violation, violation.picture, violation.schedule["actions"])
