@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
@@ -65,11 +66,11 @@ class Strided:
             raise FrameError("a tensor that leaves its storage")
         size = self.storage.itemsize
         strides = tuple(s * size for s in self.stride)
-        return np.lib.stride_tricks.as_strided(self.storage[self.offset :], self.shape, strides)
+        return np.ndarray(self.shape, self.storage.dtype, self.storage, self.offset * size, strides)
 
     @property
     def numel(self) -> int:
-        return int(np.prod(self.shape, dtype=np.int64))
+        return math.prod(self.shape)
 
 
 def to_bytes(value: Any) -> tuple[dict[str, Any], bytes] | None:

@@ -124,9 +124,14 @@ def accurate(run: Run) -> Diagnosis | None:
                 text += f" {node} itself had restarted at {started:.2f} s, so its memory begins there."
                 if heard and max(heard) < started:
                     text += f" It has not heard from {other} since. Do not suspect a node for that alone."
-            # By mixed clocks the silence of nodes that are behind looks longer, and longest of those furthest behind.
+            # By mixed clocks the silence of nodes that are behind looks longer, and longest of those furthest behind; and
+            # always so, from their first message on.
             behind = [name for name in run.names if run.offsets[name] <= run.offsets[other] < run.offsets[node]]
-            if not back and behind and all(name in told for name in behind):
+            trusted = any(
+                node == earlier.ask.node and other not in listed and min(heard, default=at) < earlier.sent < one.sent
+                for earlier, at, listed in _answers(run)
+            )
+            if not back and not trusted and behind and all(name in told for name in behind):
                 text += _clocks(run, node, other)
             return _wrong(run, one, text, "A false alarm", f"{other} not listed", json.dumps(told))
     return None

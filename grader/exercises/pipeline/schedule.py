@@ -176,6 +176,8 @@ def live(bench: RankBench, case: Case, result: CallResult) -> None:
                 f"All {plan.micro_batches} micro-batches go forward before the first goes backward, as in GPipe. "
                 f"Make a backward pass as soon as {allowed} outputs are alive."
             )
+        elif "B" not in passes:
+            why = "None of them goes backward. Call backward() on the outputs of stage() themselves."
         else:
             before = says.counted(passes.index("B"), "forward pass", "forward passes")
             why = (

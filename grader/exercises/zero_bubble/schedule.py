@@ -145,7 +145,7 @@ def _late(plan: Plan, result: CallResult, passes: list[list[Span]]) -> tuple[str
                 "stage s, let backward_weight() trail by s micro-batches."
             )
             return told, rank, next(span.line for span in passes[rank] if span.of_pass == "W")
-    return _longest(passes)
+    return _longest(plan, passes)
 
 
 def _waits(passes: list[Span]) -> list[tuple[int, Span, Span]]:
@@ -153,14 +153,15 @@ def _waits(passes: list[Span]) -> list[tuple[int, Span, Span]]:
     return [(after.since - before.until, before, after) for before, after in itertools.pairwise(passes)]
 
 
-def _longest(passes: list[list[Span]]) -> tuple[str, int, int]:
-    """The longest wait between two passes of a rank; of those in which a W pass could have run, if there are any."""
+def _longest(plan: Plan, passes: list[list[Span]]) -> tuple[str, int, int]:
+    """The longest wait between two passes of a rank; of those in which a whole W pass could have run, if there are any."""
     waits = []
     for rank, mine in enumerate(passes):
         for number, (wait, before, after) in enumerate(_waits(mine)):
             waiting = {span.name[1:] for span in mine[: number + 1] if span.of_pass == "B"}
             free = [span.name for span in mine[number + 1 :] if span.of_pass == "W" and span.name[1:] in waiting]
-            waits.append((wait > 0 and bool(free), wait, -rank, -number, before, after, free[:1]))
+            fits = wait >= 0.99 * NANOSECONDS * plan.weight_pass
+            waits.append((fits and bool(free), wait, -rank, -number, before, after, free[:1] if fits else []))
     _, wait, rank, _, before, after, free = max(waits, key=lambda each: each[:4])
     told = f"Rank {-rank} waits for {wait / NANOSECONDS:.3g} s between {before.name} and {after.name}."
     return told + "".join(f" {name} could have run there." for name in free), -rank, after.line
