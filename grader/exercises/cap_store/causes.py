@@ -16,7 +16,6 @@ from grader.nodes.runs import Run
 from grader.says import at, listed
 
 FALSE = {json.dumps(value) for value in ODD if not value}  # what Python takes for false
-FALSE_HINT = "takes it for false. Where the node asks whether a key has a value, ask with `is None` or `in`."
 NOT_TOLD = "A value that is taken for none"
 NONE = {registers.NOTHING, *FALSE}
 SHOWN = 200  # characters: what is longer on disk is cut short in a story
@@ -48,12 +47,14 @@ def empty(run: View, node: str, missed: str) -> str:
         return ""
     if any(holds(message.body, missed) for message in run.reached(node)):
         return ""
-    return f"No message that reached {node} held {missed}. It is a value, too, but Python {FALSE_HINT}"
+    return (
+        f"No message that reached {node} held {missed}. It is a value, too, but Python takes it for false. Where the node "
+        "asks whether a key has a value, ask with `is None` or `in`."
+    )
 
 
 def why_apart(run: View, healed: float, one: Operation, other: Operation) -> str:
-    if untold := empty(run, one.node, other.value) or empty(run, other.node, one.value):
-        return untold
+    """Why two nodes still return different values after the faults, where nothing else explains it."""
     since = [message for message in run.between() if message.sent >= healed]
     writes = {operation.value: operation for operation in run.operations if operation.what == "write"}
     if not since:

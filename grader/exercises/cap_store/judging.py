@@ -7,7 +7,6 @@ from collections.abc import Iterable
 
 from grader.exercises.cap_store.causes import (
     FALSE,
-    FALSE_HINT,
     NOT_TOLD,
     View,
     by_clock,
@@ -295,11 +294,13 @@ def agreed(run: View) -> Diagnosis | None:
         return None
     # First values that can be told from counts, in messages.
     one, other = min(apart, key=lambda pair: bool({pair[0].value, pair[1].value} & FALSE))
+    untold = empty(run, one.node, other.value) or empty(run, other.node, one.value)
     text = (
         f"All faults were over at {at(healed)}. {one.start - healed:.1f} s later {one.node} returned {one.value} for "
-        f"key {other.asked.ask.body['key']}, but {other.node} returned {other.value}. {why_apart(run, healed, one, other)}"
+        f"key {other.asked.ask.body['key']}, but {other.node} returned {other.value}. "
+        f"{untold or why_apart(run, healed, one, other)}"
     )
-    title = NOT_TOLD if FALSE_HINT in text else "Nodes that still disagree"
+    title = NOT_TOLD if untold else "Nodes that still disagree"
     return run.wrong(
         "not_converged", text, title=title, shown=[one.asked, other.asked],
         expected="one value on all nodes", got=f"{one.value} on {one.node}, {other.value} on {other.node}",

@@ -193,8 +193,8 @@ def parameters(bench: RankBench) -> Chart:
                 )
             else:
                 todo = (
-                    "Divide each step's gradient by the number of its rows on all ranks together, and leave the learning rate "
-                    "as it is."
+                    "Check that the ranks begin with equal parameters, that each step's gradient is the sum over all its "
+                    "rows on all ranks, divided by their number, and that the learning rate is the same in every world."
                 )
             message = f"{job}: the job {different}. The parameters must not depend on which nodes were there. {todo}"
             raise lost(bench, job, "wrong_result", message, None, "equal to one node's, to 1e-4")
