@@ -20,6 +20,7 @@ SAFE_3: tuple[Quorums, ...] = ((2, 2), (1, 3), (3, 1), (2, 3), (3, 2), (3, 3))  
 SAFE_5: tuple[Quorums, ...] = ((3, 3), (2, 4), (4, 2), (5, 1), (1, 5))
 STEADY = Network(0.010, 0.010)  # every message takes 10 ms
 HOP = 0.010
+CROWD = 12  # clients more that ask one node while it has no quorum
 UNASKED = "reaches"  # in the labels of never_asked
 NEVER = 1000.0  # after the end of every run
 # one replica may answer a question twice: the network doubles it, or it is asked again before its answer is there
@@ -372,15 +373,16 @@ def just_enough(rng: random.Random) -> Iterator[Plan]:
 
 
 def afterwards(rng: random.Random) -> Iterator[Plan]:
-    """Requests begin while no quorum is there; once all is whole again, new ones are served."""
+    """Requests begin while no quorum is there, many of them at one node; once all is whole again, new ones are served."""
     for size, quorums in ((3, (2, 2)), (3, (3, 1)), (3, (1, 3)), (5, (3, 3))):
         nodes = names(size)
         for mishap in (
             Mishap("partition", 1.0, 8.0, tuple((node,) for node in nodes)),
             Mishap("crash", 1.0, 8.0, (tuple(nodes[: min(quorums) or 1]),)),
         ):
-            early = {f"c{n}": (write(node, n, after=1.5), read(node, after=0.1)) for n, node in enumerate(nodes, 1)}
-            asks = {**early, "c9": (Ask(nodes[0], {"type": "read", "key": "x"}, 14.0), *(
+            asked = [*nodes, *nodes[:1] * (CROWD if size == 3 else 0)]
+            early = {f"c{n}": (write(node, n, after=1.5), read(node, after=0.1)) for n, node in enumerate(asked, 1)}
+            asks = {**early, "last": (Ask(nodes[0], {"type": "read", "key": "x"}, 14.0), *(
                 ask for n, node in enumerate(nodes) for ask in (write(node, 100 + n), read(node))
             ))}  # fmt: skip
             yield _plan(rng, size, quorums, f"after a {mishap.what}", asks, (mishap,), until=60.0)

@@ -247,13 +247,20 @@ def _linearizable(bench: NodeBench) -> Story:
             )  # fmt: skip
         return found
 
-    _played(bench, FORWARDED)
+    for act in FORWARDED:
+        _played(bench, act)
     return bench.hold(plans(bench, NODE), judge, prepare, TRIES)
 
 
-FORWARDED = Act(
-    log.forwarded_again, "what a node forwards arrives twice", (3,), 2,
-    "carry out each request once. A client's msg_id grows with each request, so it tells a copy from a new request.",
+FORWARDED = (
+    Act(
+        log.forwarded_again, "what a node forwards arrives twice", (3,), 2,
+        "carry out each request once. A client's msg_id grows with each request, so it tells a copy from a new request.",
+    ),
+    Act(
+        log.handed_in_again, "the leader hears no acknowledgements for 1.3 s", (3,), 1,
+        "carry out each request once, also where it was handed to the leader again before its entry was committed.",
+    ),
 )  # fmt: skip
 VOTES = (
     Act(votes.voter_restarts, "a voter crashes and restarts inside an election", (3,), 3),
@@ -278,6 +285,13 @@ DURABLE = (
     Act(
         restarts.crashes_between_writes, "a follower crashes while entries of its log are replaced", (5,), 2,
         "a crash may come between any two writes to disk. What is on disk must make sense after each write.", True,
+    ),
+    *(
+        Act(
+            restarts.half_replaced(effects), f"a follower crashes after {effects} sends and writes of a new leader's entries",
+            (5,), 1, "a crash may come between any two writes to disk. What is on disk must make sense after each write.", True,
+        )
+        for effects in (2, 3, 4)
     ),
     Act(
         restarts.old_leader_after_a_restart, "a follower restarts and hears an old leader", (5,), 2,
@@ -360,6 +374,11 @@ READS = (
     Act(
         reading.standing_leader_reads, "a leader that was paused is asked for a read", (3,), 2,
         "a leader that was paused may have been replaced meanwhile. Hear from a majority before you answer a read.",
+    ),
+    Act(
+        reading.late_leader_reads, "a leader whose timers are late is asked for a read; acknowledgements of before arrive", (3,), 1,
+        "count only replies to messages that the leader sent after the read arrived. Older replies do not show that it "
+        "still leads.",
     ),
 )  # fmt: skip
 AVAILABLE = (

@@ -264,6 +264,23 @@ def late_acknowledgements(scene: Scene, a: str) -> Script:
 # ---- forwarding
 
 
+def handed_in_again(scene: Scene) -> Script:
+    """A leader hears no acknowledgements for a while; who asked a follower for a write is patient, and so the follower may
+    hand it in again. Meanwhile another client changes what was written."""
+    yield from scene.done("write", value="first")
+    yield from scene.pause(0.4)
+    a = yield from scene.settled()
+    scene.dropped["acknowledgements"] = lambda m: m.dst == a and m.type == "append_entries_res"
+    asked = [scene.ask(scene.others(a)[0], "write", value="one")]
+    yield from scene.pause(0.6)
+    asked.append(scene.ask(a, "cas", **{"from": "one", "to": "two"}))
+    yield from scene.pause(0.7)
+    scene.candidates_again()
+    yield (lambda: all(one.answer for one in asked)), 2.0
+    yield from scene.pause(0.3)
+    yield from scene.done("read")
+
+
 def forwarded_again(scene: Scene) -> Script:
     """A follower forwards a write; when a later one has been confirmed, the network brings what it forwarded once more."""
     yield from scene.done("write", value="first")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from grader.exercises.common.scenes import Script, has_answer
+from grader.exercises.common.scenes import ARRIVED, Script, has_answer
 from grader.exercises.raft.logs import between, confirmed, needed
 from grader.exercises.raft.scene import Scene
 from grader.nodes.network import Network
@@ -89,6 +89,25 @@ def standing_leader_reads(scene: Scene, a: str) -> Script:
     read = scene.ask(a, "read")
     yield from scene.pause(0.06)
     scene.sim.resume(a)
+    yield has_answer(read), 0.3
+
+
+@between()
+def late_leader_reads(scene: Scene, a: str) -> Script:
+    """A leader's timers are late, so another is elected, and confirms a write; then a client asks the first for a read, and
+    acknowledgements arrive of the last append_entries that it sent."""
+    others = scene.others(a)
+    scene.held["acknowledgements"] = lambda m: m.dst == a and m.type == "append_entries_res"
+    yield from scene.pause(0.15)
+    scene.sim.slow = frozenset((a,))
+    yield from scene.pause(ARRIVED)
+    scene.held.clear()
+    scene.cut((a,), others)
+    new = yield from scene.settled(others, above=scene.term(a))
+    needed((yield from confirmed(scene, new, "of the new leader", seconds=2.0)))
+    read = scene.ask(a, "read")
+    yield from scene.pause(ARRIVED)
+    scene.let_go("acknowledgements")
     yield has_answer(read), 0.3
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from grader.exercises.common.scenes import ARRIVED, Script, carries, has_answer, ok
 from grader.exercises.raft.logs import between, confirmed, led_by, needed, until_read
 from grader.exercises.raft.scene import Scene
@@ -116,6 +118,43 @@ def old_leader_after_a_restart(scene: Scene, a: str) -> Script:
     yield from scene.elected([a], 2.0, above=scene.term(b))
     scene.candidates_again()
     yield from until_read(scene)
+
+
+def half_replaced(effects: int) -> Callable[[Scene], Script]:
+    """A follower that has entries of an old leader crashes after so many sends and writes, while those of the next one
+    replace them; then the old leader leads again, what it has is confirmed, and the follower leads."""
+
+    @between("x", "y")
+    def script(scene: Scene, a: str) -> Script:
+        c, *rest = scene.others(a)
+        scene.cut((a, c), rest)
+        scene.ask(a, "write", value="the old leader's")
+        for number in range(3):
+            scene.ask(a, "write", "y", value=f"the old leader's {number}")
+        yield from scene.pause(0.3)
+        b = yield from scene.settled(rest, above=scene.term(a))
+        d, e = (name for name in rest if name != b)
+        scene.cut((b, c), (a,), (d,), (e,))
+        scene.no_candidates(c, d, e)
+        scene.sim.crash_after(c, scene.sim.places[c].done + effects)
+        yield (lambda: not scene.sim.places[c].up), 0.4
+        scene.sim.crash(c)
+        scene.cut((b,), (a, c, d, e))
+        yield from scene.pause(ARRIVED)
+        scene.sim.restart(c)
+        needed((yield from scene.elected([a], 4.0, above=scene.term(b))))
+        yield from scene.done("write", "y", among=[a], value="confirmed")
+        yield from scene.done("read", among=[a])
+        yield from scene.pause(0.2)
+        scene.sim.crash(a)
+        yield from scene.pause(ARRIVED)
+        for node in (d, e):  # which know of no leader then
+            scene.sim.crash(node)
+            scene.sim.restart(node)
+        yield from led_by(scene, c, d, e)
+        yield from until_read(scene)
+
+    return script
 
 
 @between("x", "y")
