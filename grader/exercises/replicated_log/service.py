@@ -45,9 +45,10 @@ def everything(scene: Logs) -> Script:
     yield from scene.served(*(scene.commit(node(), number, key) for number, key in enumerate(KEYS)))
     for name in names:
         yield from scene.served(scene.list(name, *KEYS, "never"))
-    # one request about several keys, also about one that has no message
-    yield from scene.served(scene.request(node(), {"type": "commit_offsets", "offsets": {"x": 3, "y": 0, KEY: 10}}))
-    yield from scene.served(*(scene.list(name, "y", "x", KEY) for name in names))
+    # requests about several keys, also about one that has no message; the second is too low for one key only
+    for offsets in ({"x": 3, "y": 0, KEY: 10}, {"x": 2, "y": 5, KEY: 11}):
+        yield from scene.served(scene.request(node(), {"type": "commit_offsets", "offsets": offsets}))
+        yield from scene.served(*(scene.list(name, "y", "x", KEY) for name in names))
     yield from scene.pause(AGREED)
     for asked in sent[::3]:
         offset, key = (asked.answer or {}).get("offset"), asked.ask.body["key"]

@@ -193,6 +193,8 @@ def crossing(rng: random.Random, shape: tuple[str, str, bool, tuple[int, ...]], 
         first, second = _pair(drawn, what, x, y)
         if rng.random() < 0.5:
             first = list(reversed(first))
+        if what == "lost update" and number % 2:  # what is appended to may be read last
+            first, second = [*first, read(x)], [*second, read(x)]
         found["alice"].append(ask(one, *first, at=at))
         found["bob"].append(ask(two, *second, at=at + offset / 1000))
         found["carol"].append(ask(rng.choice(nodes), read(x), read(y), at=at + 2.2))

@@ -98,6 +98,10 @@ RECOVER = (
     "after a restart a participant goes on from its disk. A yes without an outcome is still a promise: keep its keys "
     "locked, and ask for the outcome."
 )
+AGAIN = (
+    "a message may arrive once more, long after its transaction is over, and after a restart. Keep on disk what is over, "
+    "so that such a message changes nothing."
+)
 
 
 @dataclass(frozen=True)
@@ -166,10 +170,17 @@ def _advice(story: Story, crashes: Sequence[_Crash], steps: bool) -> tuple[str, 
         return LAST, None
     if any(crash.event.node == COORDINATOR for crash in crashes):
         return TELL, None
+    if any(_again_after(story, crash.event) for crash in crashes):
+        return AGAIN, None
     if crashes:
         return RECOVER, None
     timers = [event for event in story.events if event.what == "timer" and event.node != COORDINATOR]
     return (ALONE, None) if timers and steps else ("", None)
+
+
+def _again_after(story: Story, crash: Happened) -> bool:
+    """Whether a copy of a message reached the node after it had crashed."""
+    return any(sent.copy and sent.dst == crash.node and (sent.arrived or 0.0) > crash.at for sent in story.sent)
 
 
 def _clients(story: Story) -> set[str]:

@@ -53,13 +53,14 @@ def named(rng: random.Random, *texts: str) -> list[Any]:
 
 
 def works(rng: random.Random, count: int, seed: int) -> Plan:
-    """Two clients, whose transactions share no key, and all that they wrote is read."""
+    """Two clients, whose transactions share no key, and all that they wrote is read. Their last ones are called 7 and "7"."""
     nodes = names(count)
     asks: dict[str, tuple[Ask, ...]] = {}
     for client, keys in (("alice", ("x", "y")), ("bob", ("z", "a long key / 1"))):
         values = {key: iter(rng.sample(VALUES, len(VALUES))) for key in keys}
         found = []
-        for number, name in enumerate(named(rng, "book", "pay", "ship")):
+        called = [*named(rng, "book", "pay"), 7 if client == "alice" else "7"]
+        for number, name in enumerate(called):
             some = rng.sample(nodes, rng.randint(1, count)) if number else list(nodes)[: 1 + (client == "alice")]
             entries = {key: next(values[key]) for key in keys[: rng.randint(1, 2)]}
             found.append(begin(name, dict.fromkeys(some, entries), 0.5 + 8 * number + rng.random()))
@@ -452,8 +453,9 @@ def until_given_up(played: Played) -> None:
     played.sim.route = route
 
 
-def late_copies(rng: random.Random, count: int, seed: int) -> Plan:
-    """Copies of what is said for one transaction come when the next on its key is over."""
+def late_copies(rng: random.Random, count: int, seed: int, restarts: bool) -> Plan:
+    """Copies of what is said for one transaction come when the next on its key is over. With `restarts`, participants have
+    nothing left then but their disks."""
     nodes = names(count)
     one, two, three = named(rng, "first", "second", "third")
     writes = {name: {node: {"x": name} for node in nodes} for name in ("first", "second", "third")}
@@ -463,7 +465,9 @@ def late_copies(rng: random.Random, count: int, seed: int) -> Plan:
         "carol": (*reads(nodes, ("x",), 13.5), *reads(nodes, ("x",), 23.0), *reads(nodes, ("x",), 31.0)),
     }
     label = "Copies of half the messages that are sent by 2 s arrive 13 to 14 s late."
-    return Plan(members(rng, nodes), asks, seed=seed, healed=16.5, until=33.0, label=label)
+    down = tuple(Mishap("crash", 13.0, 13.2, ((node,),)) for node in nodes if restarts)
+    label += " All participants crash and restart before." * restarts
+    return Plan(members(rng, nodes), asks, down, seed=seed, healed=16.5, until=33.0, label=label)
 
 
 def with_late_copies(played: Played) -> None:
