@@ -165,7 +165,7 @@ def damaged(lives: Lives, base: torch.Tensor, places: torch.Tensor) -> dict[str,
     _ = lives.run(_save, folder, base, [NEW], 3, rooms=[folder.parent]).values
     whole = disks.read(folder)
     tried = []
-    for name, how, content in damage.several(before, whole, places.tolist()):
+    for name, how, content in damage.several(before, whole, places.tolist(), NEW):
         tried.append({"file": name, "how": how, "found": _loaded(lives, whole | {name: content})[0]})
     return {"tried": tried, "wanted": wanted(base), "empty": _loaded(lives, {})[0], "whole": _loaded(lives, whole)[0]}
 

@@ -28,7 +28,7 @@ AS_MEASURED = 0.01
 STANDARD_ERRORS = 4.0  # from the truth, for a fit of noisy points; least squares itself is within LEAST_SQUARES of them
 LEAST_SQUARES = 1.5
 BELOW, FALLING = "a line that begins below zero", "a line that falls"
-OUTLIER = "six measurements, one of them far off"
+OUTLIER = "eight measurements, one of them far off"
 
 
 @dataclass(frozen=True)
@@ -124,10 +124,11 @@ def _fit(draw: Draw, label: str) -> Case:
 
 
 def _outlier(draw: Draw) -> Case:
-    """Points of a line but for one, which took three times as long: the weight that a fit gives it decides."""
+    """Points of a line, one size more often than others, but for one, which took three times as long: the weight that a
+    fit gives to each decides."""
     generator = draw.generator("outlier")
     alpha, beta, _ = _link(generator)
-    sizes = [int(alpha / beta * part) for part in (0.5, 1, 2, 3, 5, 8)]
+    sizes = [int(alpha / beta * part) for part in (0.5, 1, 2, 3, 5, 5, 5, 8)]
     generator.shuffle(sizes)
     off = sorted(sizes)[int(generator.integers(1, 4))]
     seconds = [(alpha + size * beta) * (3 if size == off else 1) for size in sizes]
@@ -181,7 +182,8 @@ def _measured() -> Iterator[Case]:
 
 def _jobs(draw: Draw) -> Iterator[Case]:
     """For each wrong way to choose n a job for which it chooses wrongly; two where several n are equally fast,
-    one with a batch that leaves two samples to one of 2000 ranks, and one whose steps take microseconds."""
+    one with a batch that leaves two samples to one of 2000 ranks, one whose steps take microseconds, and one with fewer
+    samples than a batch has."""
     chosen = []
     for number, (choice, _) in enumerate(costs.CHOICES):
         generator = draw.generator(f"job {number}")
@@ -196,6 +198,7 @@ def _jobs(draw: Draw) -> Iterator[Case]:
         chosen.append(Job(1000, per_sample, 10**6, 0.0, 0.0, most, batch))
     chosen.append(Job(10**6, per_sample, 10**6, 0.0, 0.0, 2100, 2001))
     chosen.append(_fast_job(draw.generator("microseconds")))
+    chosen.append(_small_job(draw.generator("few samples")))
     for job in chosen:
         label = plain.call("best_world_size", astuple(job), [field.name for field in fields(job)])
         yield Case("best_world_size", label, (astuple(job),), "best_world_size", expected=job)
@@ -221,6 +224,15 @@ def _fast_job(generator: np.random.Generator) -> Job:
         per_sample, alpha, beta = (_three_digits(1e-4 * time) for time in (job.seconds_per_sample, job.alpha, job.beta))
         job = replace(job, seconds_per_sample=per_sample, alpha=alpha, beta=beta)
         if _clear(job) and costs.ROUNDED[0](job) != job.best():
+            return job
+
+
+def _small_job(generator: np.random.Generator) -> Job:
+    """A job with fewer samples than a batch has; another n would be best for a batch of so few."""
+    while True:
+        job = _job(generator)
+        job = replace(job, samples=int(generator.integers(1, job.batch)))
+        if _clear(job) and costs.CUT[0](job) != job.best():
             return job
 
 
@@ -350,7 +362,7 @@ def _best(bench: RankBench) -> Outcome:
     for case, got in results:
         best = case.expected.best()
         if got != best:
-            ways = (*costs.CHOICES, costs.INDEX, costs.ROUNDED)
+            ways = (*costs.CHOICES, costs.INDEX, costs.ROUNDED, costs.CUT)
             why = next((why for way, why in ways if all(way(other.expected) == n for other, n in results)), "")
             said = f"`{case.label}` returned {got:g}, but the best n is {best}. {_against(case.expected, got)} {why}"
             raise bench.lost(case, "wrong_result", said.strip(), None, f"{best}", f"{got:g}")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from grader.ranks.network import Network
 
@@ -198,6 +198,10 @@ INDEX: tuple[Callable[[Job], int], str] = (lambda j: j.best() - 1, "Your n is 1 
 ROUNDED: tuple[Callable[[Job], int], str] = (
     lambda j: j.best(lambda n: round(j.step(n), 6)),
     "Your n would be the best if steps were rounded to whole microseconds. Do not round.",
+)
+CUT: tuple[Callable[[Job], int], str] = (
+    lambda j: replace(j, batch=min(j.batch, j.samples)).best(),
+    "Your n would be the best if a batch had no more samples than the data set. Every step has `batch` samples.",
 )
 
 # Microseconds that all-reduces took on simulated ranks: rows for 2, 4, 8 and 16 ranks, columns for MEASURED_SIZES.

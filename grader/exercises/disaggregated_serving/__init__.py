@@ -31,8 +31,8 @@ def _network(share: float) -> Network:
     return Network(alpha=LAYER / 100, beta=share * LAYER / TOKEN_BYTES)
 
 
-DEATHS = tuple(f"death {number}" for number in range(1, 10))  # a group each: one that goes wrong hides no other
-SPREAD = DEATHS[3], DEATHS[4], DEATHS[6]  # in which several prefillers and decoders share what is lost
+DEATHS = tuple(f"death {number}" for number in range(1, 11))  # a group each: one that goes wrong hides no other
+SPREAD = DEATHS[3], DEATHS[4], DEATHS[6], DEATHS[9]  # in which several prefillers and decoders share what is lost
 WITHOUT = "tokens", "bytes", "busy"  # groups of cases in which nobody dies
 SLOW, FAST = _network(0.6), _network(0.1)
 
@@ -76,6 +76,7 @@ def cases(draw: Draw) -> Iterator[Case]:
         # It had finished two of rank 1's requests, which take long to prefill, and dies in one of rank 0's, which is
         # soon done again: by then each request was decoded once, somewhere, and one is still to be handed out again.
         plan(2, 3, (4, 4, 60, 30, 60, 4, 4, 4, 4, 30, 4, 4), 2, 0.1, 0.002, 0.002, killed=2, during=4),
+        plan(2, 3, (6, 9, 4, 7), 3, long, killed=3, during=1),  # the other two may have other numbers of requests
     )
     for group, each in zip(DEATHS, deaths, strict=True):
         yield _case(draw, group, each, FAST)

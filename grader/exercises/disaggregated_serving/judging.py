@@ -302,12 +302,12 @@ def _shared_out(bench: RankBench, case: Case, result: CallResult, found: Served)
     given: Given = case.expected
     plan = given.plan
     _even(bench, case, "decoder", {rank: len(tokens) for rank, tokens in found.returned.items()})
-    share = len(given.requests) // plan.decoders
+    share = -(-len(given.requests) // plan.decoders)
     times = Counter(each.request for each in found.prefills if each.layer == 0)
     again = sum(many - 1 for many in times.values())
     if again > share:
         message = (
-            f"With {case.label}: prefillers prefilled {counted(again, 'request')} again. Rank {plan.killed} had only "
+            f"With {case.label}: prefillers prefilled {counted(again, 'request')} again. Rank {plan.killed} had at most "
             f"{counted(share, 'request')}. Every other request keeps its decoder and its caches: do not do it again."
         )
         raise bench.lost(case, "too_slow", message, None, f"at most {share}", str(again))

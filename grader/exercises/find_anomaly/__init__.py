@@ -13,7 +13,7 @@ from grader import says
 from grader.exercise import Check, Exercise
 from grader.exercises.common.plain import BROKEN_OFF
 from grader.exercises.find_anomaly import judging, words
-from grader.exercises.find_anomaly.histories import History, cases
+from grader.exercises.find_anomaly.histories import IN_WORDS, History, cases
 from grader.exercises.find_anomaly.judging import Answer, NoAnswer
 from grader.exercises.find_anomaly.readings import CLASSES
 from grader.lost import Lost
@@ -72,13 +72,14 @@ def _with_its_history(loss: Lost) -> Lost:
 
 
 def _of(history: History) -> str:
-    label = history.label if history.group in ("stores", LARGE) else f'"{history.label}"'
+    drawn = history.group == LARGE or history.label in IN_WORDS.values()
+    label = history.label if drawn else f'"{history.label}"'
     many = len(history.transactions)
     return (
         f"A history of {label}"
         if history.group == LARGE
         else f"The history of {label} ({many} transactions)"
-        if (history.group == "stores")
+        if drawn
         else f"The history {label} ({many} transactions)"
     )
 

@@ -146,7 +146,8 @@ def built(rng: Rng, situation: Situation) -> History:
     elif situation.names == "descending":
         for place, txn in enumerate(transactions):
             txn["index"] = len(transactions) - place
-    history = History(situation.group, situation.label, _renamed(rng, transactions))
+    renamed = _renamed(rng, transactions, 0 if situation.names == "from zero" else None)
+    history = History(situation.group, situation.label, renamed)
     assert history.reading.classes == situation.present, (situation.label, history.reading.classes)
     assert history.clear, situation.label
     for mistake in situation.telling:
@@ -199,8 +200,9 @@ def _ring(kinds: Sequence[str]) -> list[Transaction]:
     ]
 
 
-def _renamed(rng: Rng, transactions: Sequence[Transaction]) -> list[Transaction]:
-    """With other keys, other values in the same order, and indices with gaps in the same order."""
+def _renamed(rng: Rng, transactions: Sequence[Transaction], first: int | None = None) -> list[Transaction]:
+    """With other keys, other values in the same order, and indices with gaps in the same order; `first` is the least value
+    and the least index, where it is given."""
     keys = sorted({key for txn in transactions for _, key, _ in txn["ops"]})
     names: list[Any] = [LETTERS[i] for i in rng.permutation(len(LETTERS))[: len(keys)]]
     if len(keys) > len(LETTERS):
@@ -208,9 +210,11 @@ def _renamed(rng: Rng, transactions: Sequence[Transaction]) -> list[Transaction]
     new_key = dict(zip(keys, names, strict=True))
     values = sorted({value for txn in transactions for f, _, value in txn["ops"] if f == "append"})
     fresh = sorted(int(v) for v in rng.choice(np.arange(1, 20 + 3 * len(values)), len(values), replace=False))
+    fresh[:1] = fresh[:1] if first is None else [first]
     new_value = dict(zip(values, fresh, strict=True))
     indices = sorted(txn["index"] for txn in transactions)
     numbers = sorted(int(v) for v in rng.choice(np.arange(1, 10 + 3 * len(indices)), len(indices), replace=False))
+    numbers[0] = numbers[0] if first is None else first
     new_index = dict(zip(indices, numbers, strict=True))
 
     def renamed(op: Sequence[Any]) -> list[Any]:

@@ -20,7 +20,7 @@ class Situation:
     text: str
     present: frozenset[str]
     telling: tuple[str, ...] = ()
-    names: str = ""  # backward: the list is; descending: the indices are; one process: all have the same
+    names: str = ""  # backward: the list is; descending: the indices are; from zero: they and the values are; one process: all have the same
 
 
 def _s(group: str, label: str, text: str, present: str = "", *telling: str, names: str = "") -> Situation:
@@ -77,6 +77,8 @@ SITUATIONS = (
     # ---- version orders
     _s("order", "a failed transaction's value stands between two versions of a key",
        "a: x+1 y+1; b: x+3 y+2; !f: x+2; c: x=1,2,3; z: x=1,3 y=2,1", "G0 G1a", "no_removal"),
+    _s("order", "a failed transaction's value stands twice in a read",
+       "a: x+1 y+1; b: x+3 y+2; !f: x+2; c: x=1,2,2,3; z: x=1,3 y=2,1", "G0 G1a", "no_removal"),
     _s("order", "two reads of x contradict each other, so x gives no edges",
        "a: x+1 y+1; b: x+2 y+2; c: x=1,2; d: x=2; z: x=1,2 y=2,1", "", "conflicts"),
     _s("order", "the two longest reads of x have different orders",
@@ -192,6 +194,8 @@ SITUATIONS = (
        "a: x= x+1 y+1; b: x=1 x+2; c: x=1,2 y=1 y+2; z: x=1,2 y=1,2", "", names="backward"),
     _s("stores", "later transactions have smaller indices",
        "a: x+1 y+2; b: x+2 y+1; z: x=1,2 y=1,2", "G0", "by_index", names="descending"),
+    _s("stores", "the first index is 0, and so is the first value",
+       "a: x+1 y+2; b: x+2 y+1; z: x=1,2 y=1,2", "G0", names="from zero"),
     _s("stores", "all transactions have the same process",
        "z: x=1,2 y=1; a: y= x+1; b: x=1 y+1; c: x=1 y=1 x+2", "", "sessions", names="one process"),
 )  # fmt: skip

@@ -182,6 +182,8 @@ def _values(one: _Reading, found: Any) -> None:
     without_zeros = _means([[row for row in file if row[1]] for file in one.files])
     rows_once = _means([list(dict.fromkeys(file)) for file in one.files])
     of_last = {key: value for file in one.files for key, value in _means([file]).items()}
+    paired = len(one.files) // 2 * 2  # of two files of one name the first, or the second
+    one_of_a_name = [_means(one.files[::2]), _means(one.files[1:paired:2] + one.files[paired:])]
     for key, wanted in right.items():
         value = got[key]
         if (
@@ -195,6 +197,10 @@ def _values(one: _Reading, found: Any) -> None:
             why = f"{value:.6g} is the mean of the files' means, which counts a row of a short file more than one of a long file. {why}"
         elif isinstance(value, (int, float)) and math.isclose(value, of_last[key], rel_tol=1e-9):
             why = f"{value:.6g} is the mean of the last file that has the key. {why}"
+        elif isinstance(value, (int, float)) and any(
+            math.isclose(value, some.get(key, math.nan), rel_tol=1e-9) for some in one_of_a_name
+        ):
+            why = f"{value:.6g} is the mean if of two files of one name, in different folders, only one counts. {why}"
         elif isinstance(value, (int, float)) and math.isclose(value, without_zeros.get(key, math.nan), rel_tol=1e-9):
             why = f"{value:.6g} is the mean without the rows whose value is 0. They count, too."
         elif isinstance(value, (int, float)) and math.isclose(value, rows_once[key], rel_tol=1e-9):

@@ -203,9 +203,9 @@ def _restarts(bench: RayBench) -> Chart:
     rng = bench.rng("restarts")
     steps: list[Step] = [("make", "a", ()), ("make", "b", ())]
     now = 0
-    for then in (rng.randrange(100, 900), rng.randrange(2, 10), -rng.randrange(11, 100), rng.randrange(2, 50)):
+    for then in (rng.randrange(100, 900), 0, -rng.randrange(11, 100), rng.randrange(2, 50)):
         steps += [("increment", "a", (then - 1 - now,)), ("increment", "b", ()), ("increment", "a", ())]
-        now = then  # with fewer digits, and below zero: all of it must be read as it was written
+        now = then  # with fewer digits, back to zero, and below: all of it must be read as it was written
         steps += [("kill", "", ()), ("value", "a", ()), ("value", "b", ())]
     label = "Two counters; their processes are killed four times, each time between two calls"
     return _counted(bench, label, [*steps, ("increment", "b", (3,))])
