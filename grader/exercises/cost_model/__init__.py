@@ -350,7 +350,7 @@ def _fit_habit(case: Case, got: tuple[float, float]) -> str:
     if abs(beta - 1) < near and got[0] == round(got[0], 6):
         return "This alpha is a whole number of microseconds. Do not round."
     if case.label == OUTLIER:
-        return "Least squares gives every point the same weight, also this one."
+        return "Least squares gives every point the same weight, also this one, and each of those that share a size."
     if line.noise:
         return "Use every point with the same weight, also where a size was measured several times."
     return "Minimize the sum of (alpha + beta size - seconds)^2 over all points. The sizes may come in any order."

@@ -124,6 +124,10 @@ def _preempt(generator: np.random.Generator) -> Iterator[Named]:
     script.submit(Want(3, 9), "r0")
     script.submit(Want(4, 8), "r1")
     yield "preempt", "each in turn needs all blocks, 6 blocks of 2 slots", False, script
+    script = Script(generator, 14, 4, 60)  # the first four need a block more in one step: two have to give theirs
+    for one, (length, new) in enumerate(((7, 3), (7, 8), (7, 8), (7, 8), (9, 6), (9, 6))):
+        script.submit(Want(length, new), f"r{one}")
+    yield "preempt", "two are preempted in one step, 14 blocks", False, script
 
 
 def _prefix(generator: np.random.Generator) -> Iterator[Named]:

@@ -40,7 +40,7 @@ def cases(draw: Draw) -> Iterator[Case]:
         told: tuple[Any, ...] = (script, *_checkpoint(model), script == "unusable", [ask.body for ask in asks], more)
         yield _case(group, label, told, "serve_replica", "replicas", Plan(script, asks))
     rng = draw.generator("pod")
-    for number in range(2):
+    for number in (0, 2, 1):
         facts = Facts.drawn(rng, number)
         yield _case("manifest", facts.label, ([facts.image, facts.port, *facts.seconds],), "pod", "manifest", facts)
     told = (*_checkpoint(net(rng, 2, 1)), [facts.image, *facts.seconds])
