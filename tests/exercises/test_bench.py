@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from grader.authoring import verdicts, wrong
-from grader.exercise import Draw, Grading
+from grader.exercise import SCHEDULES, Draw, Grading
 from grader.grading import grade, only
 from grader.lost import Lost
 from grader.ranks import faults
@@ -200,3 +200,18 @@ def test_a_crash_says_in_which_case_it_happened(engines: Engines, name: str, che
     found = verdict.check(check).diagnosis
     assert found is not None
     assert found.message.endswith(end), found.message
+
+
+def test_nodes_are_judged_by_the_same_runs_in_every_grading(engines: Engines) -> None:
+    """Of a wrong solution each check says the same with any seed, down to the times in sentences and pictures."""
+    exercise = only(find("quorum_store"), "answers")
+    handed_in = wrong.find("quorum_store/falsy_values_lost").submission
+    one, other, drawn = (
+        [
+            (check.diagnosis, check.diagram)
+            for check in grade(exercise, handed_in, engines, seed, schedules=which).checks
+        ]
+        for seed, which in ((1, SCHEDULES), (2, SCHEDULES), (1, 2))
+    )
+    assert one == other
+    assert one != drawn, "other schedules are other runs"
