@@ -70,9 +70,7 @@ class NodeBench:
 
     def _begin(self, check: str) -> None:
         self._check, self._searches = check, 0
-        self._again = self.rng(f"again {check}")
         self._broke = False  # whether a run ended the nodes' process: it is not shown again and again, with less
-        self._compared = False  # whether a run of this check was made again in several processes
 
     def of(self, check: str) -> NodeBench:
         """The bench of one check, with worlds of its own in the same boxes."""
@@ -83,6 +81,19 @@ class NodeBench:
     def together(self, works: Sequence[Callable[[], T]]) -> Generator[T, None, None]:
         """Do the works of several checks side by side. Returns their results in order."""
         return self._boxes.together(works)
+
+    def side_by_side(self, *searches: Callable[[], T]) -> list[T]:
+        """Do several searches of one check side by side: what each returns. Raises what the first raises that does."""
+
+        def noted(search: Callable[[], T]) -> tuple[T, dict[str, Measured]]:
+            with tally.collected() as found:
+                return search(), found
+
+        returned = []
+        for one, found in self._boxes.together([partial(noted, search) for search in searches], waiting=True):
+            tally.note_again(found)
+            returned.append(one)
+        return returned
 
     def rng(self, label: str) -> random.Random:
         """Random numbers for one purpose, the same in every grading."""
@@ -125,29 +136,29 @@ class NodeBench:
         runs can make it; otherwise returns the first one's story. Some plans are carried out side by side: what
         `prepare` keeps for `judge`, it keeps in the run's `notes`."""
         self._searches += 1
+        search, again_rng = self._searches, self.rng(f"again {self._check} {self._searches}")
         if self.replayed is not None:
-            if not self._is_replayed("plan"):
+            if not self._is_replayed(search, "plan"):
                 return Story(())
             plans = [Plan.from_json(self.replayed["plan"])]
         first: Story | None = None
         label = ""  # of the first plan, whose run is drawn where none is wrong
         for some in _batches(plans, ABREAST):
-            again = [self._is_made_again() for _ in some]
+            # the first run of a check is made again in several processes, and some of the others
+            again = [
+                not again_rng.randrange(AGAIN) or (search == 1 and first is None and not n) for n in range(len(some))
+            ]
             works = [partial(self._judged, *one, judge, prepare) for one in zip(some, again, strict=True)]
             for plan, (wrong, told, noted) in zip(some, self.together(works), strict=True):
                 tally.note_again(noted)
                 if wrong is not None:
-                    raise self._smallest(plan, wrong, told, judge, prepare, tries)
+                    self._boxes.wait_for_those_before()
+                    raise self._smallest(search, plan, wrong, told, judge, prepare, tries)
                 label = label if first else plan.label
                 first = first or told
         assert first is not None, "a check without a run"
         first.subtitle = first.subtitle or label
         return first
-
-    def _is_made_again(self) -> bool:
-        """Whether the next run is made again in several processes: the first of a check is, and some of the others."""
-        chosen, self._compared = not self._compared or not self._again.randrange(AGAIN), True
-        return chosen
 
     def _judged(
         self, plan: Plan, again: bool, judge: Judge, prepare: Prepare
@@ -194,7 +205,7 @@ class NodeBench:
         )
 
     def _smallest(
-        self, plan: Plan, wrong: Diagnosis, told: Story | None, judge: Judge, prepare: Prepare, tries: int
+        self, search: int, plan: Plan, wrong: Diagnosis, told: Story | None, judge: Judge, prepare: Prepare, tries: int
     ) -> Lost:
         """What is wrong with the smallest plan that is wrong in the same way."""
         whole, best, left = plan, (wrong, told), MOST_EVENTS
@@ -217,7 +228,7 @@ class NodeBench:
             # The label is of the whole plan: what it names may be left out of the smaller one.
             less = "" if plan == whole else "reduced to what still goes wrong"
             shown.subtitle = "; ".join(filter(None, (shown.subtitle or plan.label, less)))
-        return Lost(diagnosis, shown, {**self._where(), "plan": plan.to_json()})
+        return Lost(diagnosis, shown, {**self._where(search), "plan": plan.to_json()})
 
     # ---- searches
 
@@ -233,9 +244,10 @@ class NodeBench:
         """
         explorer = Explorer(World(self._boxes), model, judge, observe, self.file, settled)
         self._searches += 1
+        search = self._searches
         if self.replayed is None:
             found = self._searched(explorer, most, dives, begin, self.rng("dive"))
-        elif self._is_replayed("actions"):
+        elif self._is_replayed(search, "actions"):
             found = self._played_again(explorer, self.replayed["actions"])
         else:
             return Explored(0, False, Story(()))
@@ -243,6 +255,7 @@ class NodeBench:
             shown = story(explorer, explorer.dive(self.rng("shown").randrange(2**31), 1, SHOWN_STEPS).actions)
             shown.title = model.label
             return Explored(found.states, found.exhausted, shown)
+        self._boxes.wait_for_those_before()
         kind = found.problem.kind
         told = explorer.minimise(explorer.told(found.actions), lambda again: bool(again.kind == kind))
         found = explorer.replay(told)
@@ -256,7 +269,7 @@ class NodeBench:
             )
         shown = story(explorer, found.actions)
         shown.title = model.label
-        raise Lost(found.problem, shown, {**self._where(), "actions": explorer.told(found.actions)})
+        raise Lost(found.problem, shown, {**self._where(search), "actions": explorer.told(found.actions)})
 
     @staticmethod
     def _played_again(explorer: Explorer, kept: Sequence[dict[str, Any]]) -> Found:
@@ -290,14 +303,14 @@ class NodeBench:
 
     # ---- schedules that are kept
 
-    def _where(self) -> dict[str, Any]:
+    def _where(self, search: int) -> dict[str, Any]:
         """Which search of which check it is, for a schedule that is kept."""
-        return {"check": self._check, "search": self._searches, "seed": self._seed}
+        return {"check": self._check, "search": search, "seed": self._seed}
 
-    def _is_replayed(self, what: str) -> bool:
-        """Whether the kept schedule belongs to the search that begins now; others are left out then."""
+    def _is_replayed(self, search: int, what: str) -> bool:
+        """Whether the kept schedule belongs to this search; others are left out then."""
         assert self.replayed is not None
-        return self.replayed.get("search") == self._searches and what in self.replayed
+        return self.replayed.get("search") == search and what in self.replayed
 
     # ---- the box
 

@@ -144,6 +144,7 @@ class Boxes:
         self._waiting: dict[greenlet, Request] = {}
         self._under_way: deque[_Round] = deque()
         self._joining: dict[greenlet, list[greenlet]] = {}  # who waits for the end of which works
+        self._before: dict[greenlet, list[greenlet]] = {}  # which works come before one that may wait for them
 
     # ---- worlds
 
@@ -167,9 +168,9 @@ class Boxes:
 
     # ---- work that is done side by side
 
-    def together(self, works: Sequence[Callable[[], T]]) -> Generator[T, None, None]:
+    def together(self, works: Sequence[Callable[[], T]], waiting: bool = False) -> Generator[T, None, None]:
         """Do all works side by side, each until it asks nodes for something. Returns their results in order; raises
-        what the first of them raises."""
+        what the first of them raises. Works that are `waiting` may wait for those before them."""
         done: dict[int, tuple[T | None, Exception | None]] = {}
 
         def worker(number: int) -> greenlet:
@@ -184,6 +185,8 @@ class Boxes:
             return made
 
         workers = [worker(number) for number in range(len(works))]
+        for number, one in enumerate(workers if waiting else ()):
+            self._before[one] = workers[:number]
         self._begun += workers
         try:
             for number in range(len(works)):
@@ -195,6 +198,12 @@ class Boxes:
                 yield result  # type: ignore[misc]
         finally:
             self._end(workers)
+
+    def wait_for_those_before(self) -> None:
+        """Go on when the works before this one are done: what counts if none of them raises is not begun in vain."""
+        before = self._before.get(getcurrent(), [])
+        while any(not one.dead for one in before):
+            self._go_on(before)
 
     def _go_on(self, workers: list[greenlet]) -> None:
         """Wait until one more of these works is done. Who is not at work itself does meanwhile what there is to do."""
@@ -233,6 +242,7 @@ class Boxes:
     def _end(self, workers: list[greenlet]) -> None:
         """Nobody wants to hear any more what comes of these works."""
         for one in workers:
+            self._before.pop(one, None)
             if one in self._begun:
                 self._begun.remove(one)
             self._waiting.pop(one, None)

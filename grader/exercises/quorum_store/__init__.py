@@ -125,25 +125,25 @@ def _within_budget(run: View) -> Diagnosis | None:
 
 
 def _explored(bench: NodeBench) -> Story:
-    first: Story | None = None
-    for model in plans.models(bench.rng("explored")):
+    return bench.side_by_side(*(partial(_explored_one, bench, model) for model in plans.models(bench.rng("explored"))))[
+        0
+    ]
 
-        def judge(view: states.View, model: states.Model = model) -> Diagnosis | None:
-            found = judging.explored(view, model.asks)
-            return None if found is None else bench.found("not_linearizable", found.reason or "")
 
-        try:
-            explored = bench.explore(model, judge, most=STATES, dives=WALKS)
-        except Lost as violation:
-            if violation.picture is not None and violation.diagnosis.kind == "not_linearizable":
-                told = judging.not_linearizable(bench.file, violation.picture, dict(model.members[0].settings))
-                violation.diagnosis = told or violation.diagnosis
-                violation.picture.title = "Not linearizable"
-                violation.picture.subtitle = f"{model.label}; the shortest schedule that was found"
-            raise
-        first = first or explored.story
-    assert first is not None
-    return first
+def _explored_one(bench: NodeBench, model: states.Model) -> Story:
+    def judge(view: states.View) -> Diagnosis | None:
+        found = judging.explored(view, model.asks)
+        return None if found is None else bench.found("not_linearizable", found.reason or "")
+
+    try:
+        return bench.explore(model, judge, most=STATES, dives=WALKS).story
+    except Lost as violation:
+        if violation.picture is not None and violation.diagnosis.kind == "not_linearizable":
+            told = judging.not_linearizable(bench.file, violation.picture, dict(model.members[0].settings))
+            violation.diagnosis = told or violation.diagnosis
+            violation.picture.title = "Not linearizable"
+            violation.picture.subtitle = f"{model.label}; the shortest schedule that was found"
+        raise
 
 
 def _linearizable(*makes: Callable[[random.Random], Iterator[Plan]]) -> Callable[[NodeBench], Story]:

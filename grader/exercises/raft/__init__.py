@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 
 from grader import tally
 from grader.exercise import Check, Exercise
@@ -22,7 +23,6 @@ from grader.exercises.raft import voting as votes
 from grader.exercises.raft.judging import unsafe
 from grader.exercises.raft.random_plans import TRIES, TROUBLED, WHY_RANDOM, plans
 from grader.exercises.raft.scene import Scene
-from grader.exercises.raft.voting import elections
 from grader.lost import Lost
 from grader.nodes.bench import NodeBench
 from grader.nodes.clients import Asked
@@ -82,30 +82,31 @@ def _skewed(members: Iterable[Member], chance: float) -> tuple[Member, ...]:
 
 def _acts(acts: tuple[Act, ...]) -> Callable[[NodeBench], Story]:
     """A check that plays scripts, and shows the first."""
-
-    def check(bench: NodeBench) -> Story:
-        shown, *_ = [_played(bench, act) for act in acts]
-        return shown
-
-    return check
+    return lambda bench: bench.side_by_side(*(partial(_played, bench, act) for act in acts))[0]
 
 
 # ---- leaders
 
 
 def _elects(bench: NodeBench) -> Story:
-    took: leading.Elections = []
-    first = _played(bench, Act(partial(leading.elections, notes=took), "elections", (3, 5, 4), 4))
-    _played(bench, Act(partial(leading.in_step, notes=took), "all messages take 50 ms", (3,), 2))
-    _played(bench, Act(partial(leading.hammered, notes=took), "an election under load", (3,), 2))
-    _played(bench, Act(leading.no_majority, "no majority can talk", (4, 3, 5), 3), _of_few)
-    late = [(what, seconds) for what, seconds in took if seconds is not None and seconds > leading.BOUND]
+    took: list[leading.Elections] = [[], [], []]
+    acts = (
+        Act(partial(leading.elections, notes=took[0]), "elections", (3, 5, 4), 4),
+        Act(partial(leading.in_step, notes=took[1]), "all messages take 50 ms", (3,), 2),
+        Act(partial(leading.hammered, notes=took[2]), "an election under load", (3,), 2),
+    )
+    few = Act(leading.no_majority, "no majority can talk", (4, 3, 5), 3)
+    first, *_ = bench.side_by_side(
+        *(partial(_played, bench, act) for act in acts), partial(_played, bench, few, _of_few)
+    )
+    elections = list(chain(*took))
+    late = [(what, seconds) for what, seconds in elections if seconds is not None and seconds > leading.BOUND]
     if len(late) > 1:  # once in so many elections is bad luck
         what, seconds = late[0]
         raise Lost(
             bench.found(
                 "not_available",
-                f"{len(late)} of {len(took)} elections took longer than {leading.BOUND:g} s. {what}: a leader after "
+                f"{len(late)} of {len(elections)} elections took longer than {leading.BOUND:g} s. {what}: a leader after "
                 f"{seconds:.2f} s. Choose shorter election timeouts, or a wider range of them, so that two nodes seldom "
                 "draw nearly the same.",
                 None, f"a leader within {leading.BOUND:g} s", f"{seconds:.2f} s",
@@ -129,12 +130,11 @@ def _of_few(scene: Scene) -> Diagnosis | None:
 
 
 def _quiet(bench: NodeBench) -> Story:
-    stories = []
+    acts = []
     for load, restart in ((False, False), (True, False), (False, True)):
         label = "with clients" if load else "a follower was down for 0.2 s" if restart else "nothing happens"
-        act = Act(partial(leading.quiet, load=load, restart=restart), label, (3, 5), 2)
-        stories.append(_played(bench, act, then=_stood))
-    return stories[0]
+        acts.append(Act(partial(leading.quiet, load=load, restart=restart), label, (3, 5), 2))
+    return bench.side_by_side(*(partial(_played, bench, act, then=_stood) for act in acts))[0]
 
 
 def _stood(scene: Scene) -> Diagnosis | None:
@@ -201,8 +201,9 @@ def _chattered(scene: Scene) -> Diagnosis | None:
 
 
 def _votes(bench: NodeBench) -> Story:
-    elections(bench, NODE)  # first: it shows the shortest way
-    return _acts(VOTES)(bench)
+    """Searches are first: they show the shortest way."""
+    acts = [partial(_played, bench, act) for act in VOTES]
+    return bench.side_by_side(*votes.elections(bench, NODE), *acts)[-len(acts)]
 
 
 # ---- service
@@ -247,9 +248,8 @@ def _linearizable(bench: NodeBench) -> Story:
             )  # fmt: skip
         return found
 
-    for act in FORWARDED:
-        _played(bench, act)
-    return bench.hold(plans(bench, NODE), judge, prepare, TRIES)
+    acts = [partial(_played, bench, act) for act in FORWARDED]
+    return bench.side_by_side(*acts, partial(bench.hold, plans(bench, NODE), judge, prepare, TRIES))[-1]
 
 
 FORWARDED = (

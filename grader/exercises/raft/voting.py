@@ -5,7 +5,7 @@ in every interleaving, and scripts for what takes more of them.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import wraps
+from functools import partial, wraps
 from typing import Any
 
 from grader.exercises.common.scenes import FAST, Script
@@ -23,13 +23,11 @@ STATES = 6_000  # of the search: what is known to break elections so shows withi
 WALKS = 20, 60  # at random, for what takes a third term: so many of so many steps
 
 
-def elections(bench: NodeBench, kind: str) -> Story:
-    """One leader a term, whatever happens in which order. Raises Lost."""
+def elections(bench: NodeBench, kind: str) -> list[Callable[[], Story]]:
+    """Searches: one leader a term, whatever happens in which order. They raise Lost."""
     few = Model(cluster(3, kind), {}, timers=2, crashes=1, label="Every interleaving of 3 nodes, 2 timers and a crash")
     more = Model(cluster(3, kind), {}, 4, 1, 1, label="3 nodes, 4 timers, a crash and a copy, in random order")
-    told = _explored(bench, few, STATES, (0, 0))
-    _explored(bench, more, 1, WALKS)
-    return told
+    return [partial(_explored, bench, few, STATES, (0, 0)), partial(_explored, bench, more, 1, WALKS)]
 
 
 def _explored(bench: NodeBench, model: Model, most: int, dives: tuple[int, int]) -> Story:

@@ -7,6 +7,7 @@ Papadimitriou 1979, "The serializability of concurrent database updates"; Bernst
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from random import Random
 
 from grader.exercise import Check, Exercise
@@ -37,9 +38,10 @@ MOST_MESSAGES = 14  # each of which is lost, late or doubled
 
 def _answers(bench: NodeBench) -> Story:
     shapes = ((3, ""), (2, "slow"), (5, ""), (4, "slow"))
-    shown = bench.hold(each("works", plans.works, shapes)(bench), _one_by_one, fates.as_told)
-    bench.hold(each("side by side", plans.side_by_side, (3, 2, 5))(bench), _side_by_side)
-    return shown
+    return bench.side_by_side(
+        partial(bench.hold, each("works", plans.works, shapes)(bench), _one_by_one, fates.as_told),
+        partial(bench.hold, each("side by side", plans.side_by_side, (3, 2, 5))(bench), _side_by_side),
+    )[0]
 
 
 _rounds = held(
@@ -48,8 +50,6 @@ _rounds = held(
 
 
 def _isolation(bench: NodeBench) -> Story:
-    shown = bench.hold(each("crossing", plans.crossing, plans.CROSSINGS)(bench), _safe, fates.as_told)
-
     def drawn() -> Iterator[Plan]:
         yield from each("at once", plans.at_once, (True, False))(bench)
         yield from each("forks", plans.forks, ((0, 3, 8, 15), (24, 30, 36, 50)))(bench)
@@ -57,11 +57,12 @@ def _isolation(bench: NodeBench) -> Story:
         yield plans.freed_by_another(Random("freed by another"), *bench.seeds("freed by another", 1))
         yield from each("mixed", plans.mixed, (2, 3, 5, 3))(bench)
 
-    bench.hold(drawn(), _safe, fates.as_told)
-    bench.hold(each("earlier answers", tries.earlier_answers, (None,))(bench), _ends, tries.staged(bench))
-    for what in ("reads", "skew", "after"):
-        models.explore(bench, models.crossing(bench, what), STATES)
-    return shown
+    return bench.side_by_side(
+        partial(bench.hold, each("crossing", plans.crossing, plans.CROSSINGS)(bench), _safe, fates.as_told),
+        partial(bench.hold, drawn(), _safe, fates.as_told),
+        partial(bench.hold, each("earlier answers", tries.earlier_answers, (None,))(bench), _ends, tries.staged(bench)),
+        *(partial(models.explore, bench, models.crossing(bench, what), STATES) for what in ("reads", "skew", "after")),
+    )[0]
 
 
 def _contention(bench: NodeBench) -> Story:
@@ -113,16 +114,18 @@ def _crashes(bench: NodeBench) -> Story:
             for time in times if not slow else Random("slow").sample(times, min(8, len(times))):
                 yield faults.power_cut(Random("power"), seed, time + 1e-6, slow)
 
-    shown = bench.hold(each_point(), _ends, fates.as_told)
-    bench.hold(twice(), _ends, fates.as_told)
-    bench.hold(cuts(), _ends, fates.as_told)
     moments = [(what, 1.0 + after / 1000) for what in ("reads", "skew") for after in (4, 7, 12)]
-    bench.hold(each("blink", faults.blink, moments)(bench), _ends, fates.as_told)
-    bench.hold(each("soon again", faults.soon_again, (1.003, 1.008, 1.024, 1.046))(bench), _ends, fates.as_told)
-    bench.hold(each("storm", faults.storm, (3, 2, 4, 3))(bench), _ends)
-    models.explore(bench, models.one(bench, crashes=1), STATES, DIVES)
-    models.explore(bench, models.one(bench, crashes=1, timers=1), STATES, DIVES)
-    return shown
+    soon_again = each("soon again", faults.soon_again, (1.003, 1.008, 1.024, 1.046))
+    return bench.side_by_side(
+        partial(bench.hold, each_point(), _ends, fates.as_told),
+        partial(bench.hold, twice(), _ends, fates.as_told),
+        partial(bench.hold, cuts(), _ends, fates.as_told),
+        partial(bench.hold, each("blink", faults.blink, moments)(bench), _ends, fates.as_told),
+        partial(bench.hold, soon_again(bench), _ends, fates.as_told),
+        partial(bench.hold, each("storm", faults.storm, (3, 2, 4, 3))(bench), _ends),
+        partial(models.explore, bench, models.one(bench, crashes=1), STATES, DIVES),
+        partial(models.explore, bench, models.one(bench, crashes=1, timers=1), STATES, DIVES),
+    )[0]
 
 
 def _network(bench: NodeBench) -> Story:
@@ -143,24 +146,25 @@ def _network(bench: NodeBench) -> Story:
                             more = f"messages from {src} to {dst} from {since} to {until} s {fate}"
                             yield faults.one(Random("points"), shape, seed, (), more)
 
-    shown = bench.hold(messages(), _ends, fates.as_told)
-    bench.hold(links(), _ends, fates.as_told)
-    bench.hold(
-        each("cut off", faults.cut_off, ((2, False), (3, False), (3, True)))(bench), _ends, faults.cut_after_vote
-    )
-    bench.hold(each("in doubt", doubt.others_give_up, (None,))(bench), _ends, doubt.unheard(bench))
-    bench.hold(each("unheard", faults.unheard, (3.0, 7.0))(bench), _ends, fates.as_told)
-    bench.hold(each("bad", faults.bad_network, (3, 2, 4, 5, 3))(bench), _ends, faults.badly)
-    models.explore(bench, models.one(bench, timers=1, copies=1), STATES, DIVES)
-    return shown
+    cut_off = each("cut off", faults.cut_off, ((2, False), (3, False), (3, True)))
+    return bench.side_by_side(
+        partial(bench.hold, messages(), _ends, fates.as_told),
+        partial(bench.hold, links(), _ends, fates.as_told),
+        partial(bench.hold, cut_off(bench), _ends, faults.cut_after_vote),
+        partial(bench.hold, each("in doubt", doubt.others_give_up, (None,))(bench), _ends, doubt.unheard(bench)),
+        partial(bench.hold, each("unheard", faults.unheard, (3.0, 7.0))(bench), _ends, fates.as_told),
+        partial(bench.hold, each("bad", faults.bad_network, (3, 2, 4, 5, 3))(bench), _ends, faults.badly),
+        partial(models.explore, bench, models.one(bench, timers=1, copies=1), STATES, DIVES),
+    )[0]
 
 
 def _available(bench: NodeBench) -> Story:
     judge = judging(Judging, *SAFE, Judging.served)
     shapes = ((3, 1, "down"), (3, 2, "cut"), (5, 3, "down"), (4, 2, "cut"), (2, 1, "down"))
-    shown = bench.hold(each("absent", faults.absent, shapes)(bench), judge)
-    bench.hold(each("come back", faults.come_back, (3, 4, 3))(bench), judge)
-    return shown
+    return bench.side_by_side(
+        partial(bench.hold, each("absent", faults.absent, shapes)(bench), judge),
+        partial(bench.hold, each("come back", faults.come_back, (3, 4, 3))(bench), judge),
+    )[0]
 
 
 EXERCISE = Exercise(

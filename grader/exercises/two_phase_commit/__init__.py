@@ -7,6 +7,7 @@ control and recovery in database systems", chapter 7. Judged by what clients are
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 
 from grader.exercise import Check, Exercise
 from grader.exercises.common.nodes import each, effects_of, held, names
@@ -40,19 +41,23 @@ MOST_STATES = 12_000  # of one search
 def _conflict(bench: NodeBench) -> Story:
     rng, seeds = bench.rng("conflict"), bench.seeds("conflict", 14)
     judge = judging(Judging, Judging.locked, Judging.one_of_two, Judging.prompt, Judging.clean, *ALWAYS)
-    meeting = (plans.meet(rng, seed, restarts=place > 3) for place, seed in enumerate(seeds[:7]))
-    shown = bench.hold(meeting, judge, plans.slowly)
-    bench.hold((plans.refused(rng, seed) for seed in bench.seeds("refused", 2)), judge, plans.slowly)
-    bench.hold((plans.crowd(rng, rng.choice((2, 3)), seed) for seed in seeds[7:]), judge)
-    bench.hold((plans.outvoted(rng, seed) for seed in bench.seeds("outvoted", 1)), judge, plans.slowly)
-    bench.hold((plans.no_then_yes(rng, seed) for seed in bench.seeds("no, then yes", 1)), judge, plans.yes_after_no)
-    return shown
+    meeting = [plans.meet(rng, seed, restarts=place > 3) for place, seed in enumerate(seeds[:7])]
+    refused = [plans.refused(rng, seed) for seed in bench.seeds("refused", 2)]
+    crowds = [plans.crowd(rng, rng.choice((2, 3)), seed) for seed in seeds[7:]]
+    outvoted = [plans.outvoted(rng, seed) for seed in bench.seeds("outvoted", 1)]
+    no_first = [plans.no_then_yes(rng, seed) for seed in bench.seeds("no, then yes", 1)]
+    return bench.side_by_side(
+        partial(bench.hold, meeting, judge, plans.slowly),
+        partial(bench.hold, refused, judge, plans.slowly),
+        partial(bench.hold, crowds, judge),
+        partial(bench.hold, outvoted, judge, plans.slowly),
+        partial(bench.hold, no_first, judge, plans.yes_after_no),
+    )[0]
 
 
 def _atomic(bench: NodeBench) -> Story:
-    models.explore(bench, models.one(2, timers=1, crashes=1), MOST_STATES)
-    models.explore(bench, models.one(2, crashes=2), MOST_STATES)
-    return models.explore(bench, models.one(3, crashes=1), MOST_STATES)
+    searched = (models.one(2, timers=1, crashes=1), models.one(2, crashes=2), models.one(3, crashes=1))
+    return bench.side_by_side(*(partial(models.explore, bench, model, MOST_STATES) for model in searched))[-1]
 
 
 def _coordinator_crashes(
@@ -78,11 +83,11 @@ def _durable(bench: NodeBench) -> Story:
                 rng.setstate(state)  # the same run up to the cut
                 yield plans.power_cut(rng, count, seed, (time + 1e-6,))
 
-    shown = bench.hold(drawn(), _always)
     cuts = zip((1.03, 1.13), bench.seeds("slowly", 2), strict=True)
     slowly = (plans.power_cut(bench.rng("slowly"), 3, seed, (cut,), slow=True) for cut, seed in cuts)
-    bench.hold(slowly, _always, plans.slowly)
-    return shown
+    return bench.side_by_side(
+        partial(bench.hold, drawn(), _always), partial(bench.hold, slowly, _always, plans.slowly)
+    )[0]
 
 
 def _termination(bench: NodeBench) -> Story:
@@ -110,34 +115,37 @@ def _termination(bench: NodeBench) -> Story:
             yield plans.crashing(rng, 2, seed, (plans.crash(node, effects), plans.crash_again(node, effects + more)))
             rng.setstate(now)
 
-    shown = bench.hold(drawn(), _ends)
     refused = _coordinator_crashes(bench, "refused", plans.refused_and_crashed, (1.012, 1.1), 3.0)
-    bench.hold(refused, _ends, plans.slowly)
-    bench.hold(_coordinator_crashes(bench, "given up", plans.given_up, (1.0, plans.GIVEN_UP), plans.GIVEN_UP), _ends)
+    given_up = _coordinator_crashes(bench, "given up", plans.given_up, (1.0, plans.GIVEN_UP), plans.GIVEN_UP)
     down = (plans.given_up(bench.rng("one of three"), seed, count=3) for seed in bench.seeds("one of three", 1))
-    bench.hold(down, _ends)
     no_first = (plans.no_then_yes(bench.rng("no first"), seed) for seed in bench.seeds("no first", 1))
-    bench.hold(no_first, _ends, plans.yes_after_no)  # what is decided stays decided, also where nobody crashes
-    return shown
+    return bench.side_by_side(
+        partial(bench.hold, drawn(), _ends),
+        partial(bench.hold, refused, _ends, plans.slowly),
+        partial(bench.hold, given_up, _ends),
+        partial(bench.hold, down, _ends),
+        partial(bench.hold, no_first, _ends, plans.yes_after_no),  # what is decided stays so, also where nobody crashes
+    )[0]
 
 
 def _network(bench: NodeBench) -> Story:
     rng = bench.rng("network")
-    drawn = (plans.bad_network(rng, rng.choice((2, 3)), seed) for seed in bench.seeds("network", 8))
-    shown = bench.hold(drawn, _ends, plans.badly)
+    drawn = [plans.bad_network(rng, rng.choice((2, 3)), seed) for seed in bench.seeds("network", 8)]
     seeds = enumerate(bench.seeds("late copies", 6))
-    late = (plans.late_copies(rng, 2 + seed % 2, seed, restarts=place > 3) for place, seed in seeds)
-    bench.hold(late, _ends, plans.with_late_copies)
-    again = (plans.yes_again(rng, seed) for seed in bench.seeds("a yes again", 2))
-    bench.hold(again, _always, plans.three_times)
-    twice = (plans.asked_twice(rng, seed) for seed in bench.seeds("asked twice", 1))
-    bench.hold(twice, _unhindered, plans.twice)
-    late_or_lost = (
+    late = [plans.late_copies(rng, 2 + seed % 2, seed, restarts=place > 3) for place, seed in seeds]
+    again = [plans.yes_again(rng, seed) for seed in bench.seeds("a yes again", 2)]
+    twice = [plans.asked_twice(rng, seed) for seed in bench.seeds("asked twice", 1)]
+    late_or_lost = [
         make(rng, seed) for make in (plans.unheard, plans.votes_too_late) for seed in bench.seeds("given up", 1)
-    )
-    bench.hold(late_or_lost, _ends, plans.until_given_up)
-    models.explore(bench, models.one(2, timers=1, copies=1), MOST_STATES // 4)
-    return shown
+    ]
+    return bench.side_by_side(
+        partial(bench.hold, drawn, _ends, plans.badly),
+        partial(bench.hold, late, _ends, plans.with_late_copies),
+        partial(bench.hold, again, _always, plans.three_times),
+        partial(bench.hold, twice, _unhindered, plans.twice),
+        partial(bench.hold, late_or_lost, _ends, plans.until_given_up),
+        partial(models.explore, bench, models.one(2, timers=1, copies=1), MOST_STATES // 4),
+    )[0]
 
 
 EXERCISE = Exercise(
