@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator
 from functools import partial
 
@@ -31,8 +30,7 @@ def test_plans_that_were_drawn_come_before_what_the_next_raises() -> None:
 
 
 def test_the_first_check_is_done_before_the_others_begin() -> None:
-    boxes = Boxes.__new__(Boxes)  # none is asked for anything
-    boxes._hub, boxes._begun, boxes._waiting, boxes._joining, boxes._under_way = None, [], {}, {}, deque()
+    boxes = Boxes(None, None, ())  # type: ignore[arg-type]  # none is asked for anything
     clusters = _Clusters.__new__(_Clusters)
     clusters._bench = boxes  # type: ignore[assignment]
     begun: list[int] = []
