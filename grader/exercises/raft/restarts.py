@@ -152,7 +152,7 @@ def half_replaced(effects: int) -> Callable[[Scene], Script]:
             scene.sim.crash(node)
             scene.sim.restart(node)
         yield from led_by(scene, c, d, e)
-        yield from until_read(scene)
+        yield has_answer(scene.ask(c, "read")), 1.0
 
     return script
 

@@ -50,7 +50,7 @@ def cases(draw: Draw) -> Iterator[Case]:
         if n == 2:
             yield _layer(draw, "column", n, bias=True, leading=())
             yield _layer(draw, "row", n, bias=True, leading=())
-        for activation, leading in (("gelu", (6,)), ("relu", (2, 3)), ("tanh", (6,))):
+        for activation, leading in (("gelu", (6,)), ("a leaky ReLU", (2, 3)), ("tanh", (6,))):
             yield _block(draw, "block", n, activation, backward=True, leading=leading)
         yield _block(draw, "forward", n, "gelu", backward=False)
     yield _block(draw, "block", 3, "gelu", backward=True, residual=True)
@@ -312,7 +312,7 @@ def _grad_habit(got: Array | None, right: Array, n: int) -> str:
         return f"It is {n} times too small. Divide neither a value nor its gradient by the number of ranks"
     return (
         _inexact(got, right)
-        or "It is not the gradient of the unsplit layer. Check the slices and the sum of the backward pass"
+        or "It is not the gradient of the unsplit layer. Check the slices, the sum of the backward pass, and the activation"
     )
 
 

@@ -20,7 +20,7 @@ def _gelu(x: Array) -> tuple[Array, Array]:
 
 ACTIVATIONS: dict[str, Callable[[Array], tuple[Array, Array]]] = {
     "gelu": _gelu,
-    "relu": lambda x: (np.maximum(x, 0), (x > 0).astype(np.float64)),
+    "a leaky ReLU": lambda x: (np.where(x > 0, x, x / 4), np.where(x > 0, 1.0, 0.25)),
     "tanh": lambda x: (np.tanh(x), 1 - np.tanh(x) ** 2),
 }
 

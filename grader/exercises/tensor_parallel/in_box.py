@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-ACTIVATIONS = {"gelu": nn.GELU, "relu": nn.ReLU, "tanh": nn.Tanh}
+ACTIVATIONS = {"gelu": nn.GELU, "a leaky ReLU": partial(nn.LeakyReLU, 0.25), "tanh": nn.Tanh}
 
 
 def _linear(weight: Tensor, bias: Tensor | None) -> nn.Linear:
