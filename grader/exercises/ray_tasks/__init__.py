@@ -123,15 +123,22 @@ def _counted(bench: RayBench, label: str, steps: Sequence[Step]) -> Chart:
         bench.driver.answer(heard)
 
     answer = bench.call("Counter", "count", steps, seconds=CALL_SECONDS + 60.0, said=said)
-    want: list[tuple[str, int]] = []
+    want: list[tuple[str, int, str]] = []  # each call, what it must return, and what happened to that counter before
     values: dict[str, int] = {}
+    before: dict[str, list[str]] = {}
     for what, name, given in steps:
+        if what == "kill":
+            for happened in before.values():
+                happened.append("its process was killed")
         if what == "increment":
             values[name[0]] = values.get(name[0], 0) + (given[0] if given else 1)
         if what == "move":
             values[name[1]] = values.pop(name[0], 0)
         if what in ("increment", "value"):
-            want.append((f"{what}({', '.join(map(str, given))})", values.get(name[0], 0)))
+            call, right = f"{what}({', '.join(map(str, given))})", values.get(name[0], 0)
+            happened = before.setdefault(name, [])
+            want.append((call, right, ", ".join(happened[-3:])))
+            happened.append(f"{call} = {right}")
     if answer["dead"] is not None:
         text = f"{label}. A counter died, although nothing had killed it. Look for an error, for example in __init__."
         if any(what == "kill" for what, _, _ in steps[: answer["dead"]]):
@@ -146,10 +153,9 @@ def _counted(bench: RayBench, label: str, steps: Sequence[Step]) -> Chart:
             "count in the file `path`, and nowhere else."
         )
         raise Lost(bench.found("wrong_result", text, "a file at the path", "no file"))
-    for number, (got, (call, right)) in enumerate(zip(answer["answers"], want, strict=True)):
+    for got, (call, right, since) in zip(answer["answers"], want, strict=True):
         if type(got) is not int or got != right:
-            before = ", ".join(f"{each} = {value}" for each, value in want[max(0, number - 3) : number])
-            text = f"{label}. {call} returned {told(got)} instead of {right}{f' (after {before})' if before else ''}."
+            text = f"{label}. {call} returned {told(got)} instead of {right}{f' (after {since})' if since else ''}."
             raise Lost(bench.found("wrong_result", text, str(right), told(got)))
     return _steps_chart(label, steps)
 
