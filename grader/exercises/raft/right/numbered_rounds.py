@@ -150,7 +150,7 @@ class RaftNode(Node):
     def on_append_entries(self, src, body):
         answer = {"type": "append_entries_res", "term": self.current_term, "round": body["round"]}
         if body["term"] < self.current_term:
-            self.send(src, {**answer, "ok": False, "hint": 0})
+            self.send(src, {**answer, "ok": False, "hint": 0, "round": -1})
             return
         self.role = "follower"
         self.calm()
