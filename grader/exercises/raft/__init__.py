@@ -261,6 +261,11 @@ FORWARDED = (
         log.handed_in_again, "the leader hears no acknowledgements for 1.3 s", (3,), 1,
         "carry out each request once, also where it was handed to the leader again before its entry was committed.",
     ),
+    Act(
+        log.given_up, "all nodes are alone for 6 s", (3,), 1,
+        "an entry in a log may be committed at any later time. Error 11 promises that it never will: for a write that may be "
+        "in a log do not answer, or answer an error that promises nothing.",
+    ),
 )  # fmt: skip
 VOTES = (
     Act(votes.voter_restarts, "a voter crashes and restarts inside an election", (3,), 3),
@@ -332,10 +337,16 @@ FIGURE_8 = (
 )  # fmt: skip
 LATE = (
     Act(votes.a_vote_again, "a vote arrives three times", (5,), 2),
+    Act(votes.votes_of_two_terms, "a candidate gets one vote in each of two terms", (5,), 1),
     Act(votes.late_votes, "votes arrive one term late", (3,), 3),
     Act(
         log.late_acknowledgements, "acknowledgements arrive two terms late", (5,), 2,
         "count an append_entries_res only in the term in which it was sent. The log may have changed since then.", True,
+    ),
+    Act(
+        log.acknowledgements_of_before, "a node leads again, with another log", (5,), 1,
+        "what followers acknowledged in an earlier term says nothing of their logs now. A node that becomes leader knows of no "
+        "follower how far its log agrees.", True,
     ),
     Act(
         log.old_leader_appends, "append_entries of an old leader arrive late", (3,), 2,
@@ -367,6 +378,11 @@ READS = (
         "count an append_entries_res only in the term in which it was sent, for a read as well.",
     ),
     Act(
+        reading.before_its_own_entry, "a node leads again, and is asked for a read at once", (3,), 1,
+        "a new leader may have entries that are committed without knowing it. Answer a read when an entry of the leader's own "
+        "term is committed (section 8).",
+    ),
+    Act(
         reading.restarted_voter_and_a_read, "a follower restarts and is asked for its vote at once", (3,), 2,
         "a leader may answer reads by a lease only if no follower votes before it is over. A follower that restarts does not "
         "know when it acknowledged last, so it must wait before it votes.",
@@ -383,6 +399,7 @@ READS = (
 )  # fmt: skip
 AVAILABLE = (
     Act(leading.minority_down, "a minority is down", (3, 5), 4),
+    Act(leading.deposed, "a follower that lags behind deposes the leader", (3,), 1),
     Act(leading.healed, "all is whole again", (3, 5), 2),
 )
 

@@ -272,6 +272,25 @@ def minority_down(scene: Scene) -> Script:
     yield from scene.done("read", among=up)
 
 
+def deposed(scene: Scene) -> Script:
+    """A follower that lags behind, and has stood in vain, deposes the leader while the other follower is down: it cannot win
+    itself."""
+    yield from scene.done("write", value="before")
+    yield from scene.pause(0.4)
+    a = yield from scene.settled()
+    f, g = scene.others(a)
+    scene.cut((f,), (a, g))
+    asked = scene.ask(a, "write", value="missed by one")
+    yield has_answer(asked), KEPT_SHORT
+    yield from scene.pause(1.2)
+    term = scene.term(a)
+    scene.sim.crash(g)
+    scene.sim.heal()
+    if scene.term(f) > term:  # it may ask first whether it could win
+        yield from scene.settled((a, f), above=term)
+    yield from scene.done("write", "y", among=(a, f), value="after that")
+
+
 def healed(scene: Scene) -> Script:
     """A leader that was cut off, with requests that it could not confirm, is back: every node serves."""
     yield from scene.done("write", value="before")

@@ -12,6 +12,8 @@ from grader.exercises.raft.scene import Scene
 from grader.nodes.clients import Asked
 from grader.trace.story import Sent
 
+OWN = ("request_vote", "request_vote_res", "append_entries", "append_entries_res")  # Raft's messages
+
 
 class Over(Exception):  # noqa: N818 - reads as what has become of the script
     """What the rest of a script needs did not happen."""
@@ -225,40 +227,59 @@ def appends_again(scene: Scene, a: str) -> Script:
 
 
 @between("x", "y")
+def acknowledgements_of_before(scene: Scene, a: str) -> Script:
+    """As `late_acknowledgements`; but they arrive at once, in the first term, and the node leads again."""
+    yield from _leads_again(scene, a, late=False)
+
+
+@between("x", "y")
 def late_acknowledgements(scene: Scene, a: str) -> Script:
     """A follower's acknowledgements of an earlier term arrive when the same node leads again, with another log."""
+    yield from _leads_again(scene, a, late=True)
+
+
+def _leads_again(scene: Scene, a: str, late: bool) -> Script:
     c, *rest = scene.others(a)
     scene.cut((a, c), rest)
-    scene.held["acknowledgements"] = lambda m: m.src == c and m.dst == a and m.type == "append_entries_res"
-    for number in range(4):
-        scene.ask(a, "write", "y", value=f"never confirmed {number}")
+    if late:
+        scene.held["acknowledgements"] = lambda m: m.src == c and m.dst == a and m.type == "append_entries_res"
+    open_ones = [scene.ask(a, "write", "y", value=f"never confirmed {number}") for number in range(4)]
     yield from scene.pause(0.3)
     x = yield from scene.settled(rest, above=scene.term(a))
     scene.held.clear()
+    # what A was asked for stays with it
+    scene.dropped["requests"] = lambda m: not late and m.src == a and m.type not in OWN
     scene.cut((c,), (a, *rest))
     asked = yield from confirmed(scene, x, "replaces what A had", seconds=2.0)
     yield from scene.pause(0.3)
     needed(asked)
+    scene.dropped.pop("requests")
     y, z = (name for name in rest if name != x)
     scene.sim.crash(x)
+    yield from scene.pause(ARRIVED)
+    for node in (y, z) if not late else ():  # which know of no leader then
+        scene.sim.crash(node)
+        scene.sim.restart(node)
     scene.no_candidates(y, z)
     needed((yield from scene.elected([a], 4.0, above=scene.term(x))))
     scene.candidates_again()
     scene.cut((a, y), (z,), (c,))
-    late = scene.kept.get("acknowledgements", [])[-6:]
-    for message in late:
+    kept = scene.kept.get("acknowledgements", [])[-6:]
+    for message in kept:
         scene.sim.late(message, 0.002)
-    two = scene.ask(a, "write", value="on two of five")
+    open_ones.append(scene.ask(a, "write", value="on two of five"))
     yield from scene.pause(0.01)
-    for message in late:
+    for message in kept:
         scene.sim.late(message, 0.002)
-    yield has_answer(two), 1.0
-    if ok(two):
+    yield has_answer(open_ones[-1]), 1.0
+    if any(map(ok, open_ones)):
         scene.sim.crash(a)
         scene.sim.crash(y)
+        yield from scene.pause(ARRIVED)  # what they sent is lost
         scene.sim.restart(x)
         scene.sim.heal()
         yield from until_read(scene)
+        yield from scene.done("read", "y", among=[z, c, x])
 
 
 # ---- forwarding
@@ -281,14 +302,27 @@ def handed_in_again(scene: Scene) -> Script:
     yield from scene.done("read")
 
 
+def given_up(scene: Scene) -> Script:
+    """All nodes are alone for six seconds, in which the leader's client waits for a write; then the leader leads again."""
+    yield from scene.done("write", value="first")
+    yield from scene.pause(0.4)
+    a = yield from scene.settled()
+    scene.cut(*((name,) for name in scene.names))
+    asked = scene.ask(a, "write", value="asked for when all were alone")
+    yield has_answer(asked), 6.0
+    scene.sim.heal()
+    yield from led_by(scene, a, *scene.others(a))
+    yield from scene.pause(0.5)
+    yield from scene.done("read")
+
+
 def forwarded_again(scene: Scene) -> Script:
     """A follower forwards a write; when a later one has been confirmed, the network brings what it forwarded once more."""
     yield from scene.done("write", value="first")
     yield from scene.pause(0.4)
     a = yield from scene.settled()
-    own = {"request_vote", "request_vote_res", "append_entries", "append_entries_res"}
     others: list[Sent] = []
-    scene.seen.append(lambda m: others.append(m) if m.type not in own else None)
+    scene.seen.append(lambda m: others.append(m) if m.type not in OWN else None)
     for node in scene.others(a):
         for value in (f"by way of {node}", f"again by way of {node}"):
             asked = scene.ask(node, "write", value=value)

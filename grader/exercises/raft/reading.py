@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from grader.exercises.common.scenes import ARRIVED, Script, has_answer
+from grader.exercises.common.scenes import ARRIVED, Script, carries, has_answer
 from grader.exercises.raft.logs import between, confirmed, needed
 from grader.exercises.raft.scene import Scene
 from grader.nodes.network import Network
+from grader.trace.story import Sent
 
 
 @between()
@@ -112,9 +113,42 @@ def late_leader_reads(scene: Scene, a: str) -> Script:
 
 
 @between()
+def before_its_own_entry(scene: Scene, a: str) -> Script:
+    """A node that has led before has an entry, and does not know that it is confirmed; it leads again, and is asked for a
+    read before the other node has that entry."""
+    others = scene.others(a)
+    scene.cut((a,), others)
+    b = yield from scene.settled(others, above=scene.term(a))
+    [c] = [name for name in others if name != b]
+    scene.sim.heal()
+    needed((yield from confirmed(scene, b, "of the new leader", seconds=2.0)))
+    yield from scene.pause(0.4)
+    told: list[Sent] = []
+
+    def after_the_entry(message: Sent) -> bool:
+        """What the leader sends when the entry is under way."""
+        if (message.src, message.dst) != (b, a):
+            return False
+        if not told and carries(message, "that is confirmed"):
+            told.append(message)
+            return False
+        return bool(told)
+
+    scene.cut((c,), (a, b))
+    scene.dropped["that it is confirmed"] = after_the_entry
+    needed((yield from confirmed(scene, b, "that is confirmed", seconds=2.0)))
+    scene.sim.crash(b)
+    scene.sim.heal()
+    scene.no_candidates(c)
+    needed((yield from scene.elected([a], 4.0, above=scene.term(b))))
+    read = scene.ask(a, "read")
+    yield has_answer(read), 1.0
+
+
+@between()
 def acknowledgements_of_an_earlier_term(scene: Scene, a: str) -> Script:
     """As `old_leader_reads`, in a leader's second term; after the read was asked for, acknowledgements arrive that
-    followers sent late in its first one."""
+    followers sent late in its first one, and just before in its second."""
     b, c = scene.others(a)
     for _ in range(12):  # longer, and with more reads, than it will lead the second time: what counts has got further
         yield from scene.done("read")
@@ -134,6 +168,9 @@ def acknowledgements_of_an_earlier_term(scene: Scene, a: str) -> Script:
     scene.candidates_again()
     scene.sim.restart(new)
     needed((yield from confirmed(scene, a, "of its second term", seconds=2.0)))
+    scene.held["of its second term"] = lambda m: m.dst == a and m.type == "append_entries_res"
+    yield from scene.pause(0.15)
+    scene.held.clear()
     scene.cut((a,), (b, c))
     new = yield from scene.settled([b, c], above=scene.term(a))
     needed((yield from confirmed(scene, new, "of the last leader", seconds=2.0)))
@@ -141,4 +178,5 @@ def acknowledgements_of_an_earlier_term(scene: Scene, a: str) -> Script:
         read = scene.ask(a, "read")
         yield from scene.pause(0.055)
         scene.let_go("acknowledgements")
+        scene.let_go("of its second term")
         yield has_answer(read), 0.3

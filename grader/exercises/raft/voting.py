@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import partial, wraps
 from typing import Any
 
-from grader.exercises.common.scenes import FAST, Script
+from grader.exercises.common.scenes import ARRIVED, FAST, Script, Stuck
 from grader.exercises.raft.judging import led_twice
 from grader.exercises.raft.scene import Scene
 from grader.lost import Lost
@@ -170,6 +170,39 @@ def a_vote_again(scene: Scene) -> Script:
     for place in range(3):
         scene.sim.late(answers[0], 0.002 * (place + 1))
     yield from scene.elected(scene.others(*reached, a), 3.0, above=term - 1)
+
+
+@_then_whole
+def votes_of_two_terms(scene: Scene) -> Script:
+    """A candidate of five reaches one voter in its first election, and another one in those after it. Two are no majority."""
+    first: list[Sent] = []
+    pair: list[str] = []
+
+    def stands(message: Sent) -> None:
+        if message.type == "request_vote" and not first:
+            first.append(message)
+            pair.extend((message.src, message.dst))
+
+    scene.seen.append(stands)
+    scene.dropped["a pair"] = lambda m: bool(first) and len({*pair} & {m.src, m.dst}) == 1
+    yield (lambda: first), 5.0
+    if not first:
+        return
+    a, b = pair
+    term = scene.term(a)
+    yield from scene.pause(2 * ARRIVED)  # the vote is there
+    pair[1] = voter = scene.others(a, b)[0]
+    yield (lambda: scene.role(a) == "leader"), 2.5
+    if scene.role(a) == "leader" and scene.term(a) > term:
+        raise Stuck(
+            scene.bench.found(
+                "wrong_result",
+                f"{a} became leader of term {scene.term(a)}. Since {first[0].sent + 2 * ARRIVED:.2f} s it could talk to {voter} "
+                f"only, so in that term nobody else can have voted for it: {b} voted for it in term {term}. Count the votes of "
+                "each election anew.",
+                expected="no leader with 2 of 5 votes", got=f"{a} leads term {scene.term(a)}",
+            )
+        )  # fmt: skip
 
 
 @_then_whole
