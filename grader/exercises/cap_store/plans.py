@@ -199,7 +199,8 @@ def together(rng: random.Random, size: int, seed: int) -> Plan:
 
 
 def small_side(rng: random.Random, sizes: Sequence[int], seed: int) -> Plan:
-    """One partition into groups of these sizes for 9 s; every node of a group that is no majority is asked."""
+    """One partition into groups of these sizes for 9 s; every node of a group that is no majority is asked, at first by two
+    clients, one a second after the other."""
     size = sum(sizes)
     nodes, values = names(size), Values(rng)
     groups = split(rng, nodes, sizes)
@@ -216,6 +217,7 @@ def small_side(rng: random.Random, sizes: Sequence[int], seed: int) -> Plan:
             bodies = [bodies[1], bodies[0], bodies[3], bodies[2]]
         times = (cut + rng.uniform(0.01, 0.3), cut + 2.2, cut + 4.5, cut + 6.7)
         asks[client_of(node)] = tuple(Ask(node, body, at=at) for body, at in zip(bodies, times, strict=True))
+        asks[f"{client_of(node)} too"] = (Ask(node, read("x"), at=times[0] + 1.0),)
     if larger:
         asks["c8"] = tuple(
             Ask(rng.choice(larger), body, at=cut + after)

@@ -89,7 +89,7 @@ def _phi_habit(ask: Ask, phi: float, found: list[tuple[Ask, float, bool]]) -> st
     if ask.alive is False and sooner < ask.elapsed and math.isfinite(phi):
         return f"phi had the same value after {sooner:.4g} s. It must grow with the silence, without a limit."
     told = [(value, list(suspicion.mistakes(other))) for other, value, _ in found if other.spread > 0]
-    for number, (_, sentence) in enumerate(told[0][1] if told else []):
+    for number, (_, sentence) in enumerate(told[0][1] if len(told) > 1 else []):  # one value may match by chance
         if all(math.isclose(value, wrong[number][0], rel_tol=0.1, abs_tol=0.05) for value, wrong in told):
             return sentence
     return zero

@@ -31,6 +31,7 @@ def cases(draw: Draw) -> Iterator[Case]:
         yield _clock(draw, offset)
     for window, period, outage in ((20, 1.0, 12), (30, 5.0, 50), (20, 0.5, 1000)):
         yield _back(draw, window, period, outage)
+    yield _back_unasked(draw, 20, 1.0, 12)
     for window, period, factor in ((20, 2.0, 3.0), (30, 1.0, 3.0), (20, 0.5, 1 / 8), (40, 16.0, 1 / 16)):
         yield _pace(draw, window, period, factor)
     for window in (4, 9):
@@ -172,6 +173,17 @@ def _back(draw: Draw, window: int, period: float, outage: int) -> Case:
     last = again + 2.1 * period
     script.beat([last + outage * period + share * period for share in (0.0, 1.05, 2.1)])
     when = f"in a third outage, {BOUND} periods after the third heartbeat since the second outage"
+    script.ask(BOUND * period, when, False)
+    return _case("back", label, script)
+
+
+def _back_unasked(draw: Draw, window: int, period: float, outage: int) -> Case:
+    """An outage in which nobody asks is none of the intervals, either."""
+    label = f"{_label(window, period)}, silent for {outage} periods in which nobody asks"
+    times = _steady(draw, f"back {label}", 2 * window, period, window)
+    script = Script([(window, 8.0)])
+    script.beat([*times, *(times[-1] + (outage + share) * period for share in (0.0, 1.05, 2.1))])
+    when = f"in a second outage, {BOUND} periods after the third heartbeat since the first outage"
     script.ask(BOUND * period, when, False)
     return _case("back", label, script)
 

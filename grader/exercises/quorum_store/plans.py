@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 from grader.exercises.common.nodes import names
@@ -284,19 +285,19 @@ def cut_short(rng: random.Random) -> Iterator[Plan]:
 
 def told_one_only(rng: random.Random) -> Iterator[Plan]:
     """As `cut_short`; then who may be the only one that was told is read without the node that has written since, and
-    that node is read again without it: values of one timestamp would come and go."""
+    that node is read again without it: values of one timestamp would come and go, the greater or the smaller one."""
     first, *others = rng.sample(names(3), 3)
-    for second, third in (others, others[::-1]):
+    for (second, third), (one, two) in product((others, others[::-1]), ((1, 2), (2, 1))):
         asks = {
-            "c1": (write(first, 1, after=1.0),),
-            "c2": (write(first, 2, after=2.0), read(first)),
+            "c1": (write(first, one, after=1.0),),
+            "c2": (write(first, two, after=2.0), read(first)),
             "c3": (read(second, after=3.2),),
             "c4": (read(first, after=4.3),),
         }
         away = Mishap("partition", 1.8, 2.8, ((second,), (first, third)))
         alone = Mishap("partition", 3.0, 4.0, ((first,), (second, third)))
         again = Mishap("partition", 4.2, 5.0, ((second,), (first, third)))
-        for effects in range(2, 11):
+        for effects in range(2, 11 if one < two else 8):
             crash = Mishap("crash", 0.9, 1.5, ((first,),), effects)
             what = f"{first} crashes, and writes again; then it is cut off for a while"
             yield _plan(rng, 3, (2, 2), what, asks, (crash, away, alone, again), STEADY, until=12.0)
