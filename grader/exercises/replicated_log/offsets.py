@@ -95,13 +95,15 @@ def committed_and_gone(scene: Logs, at_hub: bool) -> Script:
 
 
 def listed_before_it_is_safe(scene: Logs, at_hub: bool) -> Script:
-    """A node that is cut off gets a commit, and is asked for it. What it shows others must show, too."""
+    """A node that is cut off gets a commit, and a lower one, and is asked for it. What it shows or answers others must show,
+    too."""
     hub, rest = yield from scene.led()
     node = one_of(scene, hub, rest, at_hub)
     there = [name for name in scene.names if name != node]
     scene.cut((node,), there)
-    scene.commit(node, 6)
-    for _ in range(5):
+    for number in range(5):
+        if number < 2:
+            scene.commit(node, 6 - number)
         yield from scene.pause(0.1)
         scene.list(node)
     yield from scene.pause(TAKEN_OVER)

@@ -1,4 +1,4 @@
-"""A class per phase (Inquiry, Storing); a timestamp travels as one string, "counter@node", zero-padded so that strings order like stamps; the whole table under one disk key as a list of rows; lost messages are sent again, error 0 after 1.8 s."""
+"""A class per phase (Inquiry, Storing); a timestamp travels as one string, counter@node, zero-padded so that strings order like stamps; the whole table under one disk key as a list of rows; lost messages are sent again, error 0 after 1.8 s."""
 
 from grader.nodes import Node
 
