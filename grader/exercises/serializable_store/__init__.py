@@ -85,7 +85,7 @@ def _points(bench: NodeBench, make: Callable[..., Plan], shape: object, seed: in
 
 def _crashes(bench: NodeBench) -> Story:
     def each_point() -> Iterator[Plan]:
-        for shape in ((2, "owner"), (3, "other"), (3, "reads"), (2, "alone")):
+        for shape in ((2, "owner"), (3, "other"), (3, "reads"), (2, "alone"), (2, "itself")):
             [seed] = bench.seeds(f"crash {shape}", 1)
             points = _points(bench, faults.one, shape, seed)
             for node, numbers in points.items():

@@ -41,13 +41,13 @@ def one(
     rng: random.Random, shape: tuple[int, str], seed: int, mishaps: tuple[Mishap, ...] = (), more: str = ""
 ) -> Plan:
     """One transaction on keys of two nodes; all is read after `mishaps`; then another one on the same keys, and all is read
-    again. `who`: the asked node owns a key ("owner"), or none ("other"), or the transaction also reads ("reads"), or
-    another node owns both keys ("alone")."""
+    again. `who`: the asked node owns a key ("owner"), or both ("itself"), or none ("other"), or the transaction also
+    reads ("reads"), or another node owns both keys ("alone")."""
     count, who = shape
     nodes = names(count)
     drawn = Drawn(rng, nodes, seed)
-    x, y = drawn.named("x", nodes[0]), drawn.named("y", nodes[0 if who == "alone" else 1])
-    asked = nodes[0] if who == "owner" else nodes[-1]
+    x, y = drawn.named("x", nodes[0]), drawn.named("y", nodes[0 if who in ("alone", "itself") else 1])
+    asked = nodes[0] if who in ("owner", "itself") else nodes[-1]
     first = [drawn.append(x), drawn.append(y)]
     if who == "reads":
         first = [read(y), drawn.append(x), drawn.append(y), drawn.append(x)]

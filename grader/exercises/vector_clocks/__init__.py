@@ -82,6 +82,10 @@ SCRIPTED_DROPS: Scripts = {
         3, {"c1": tuple(_say("n1", 0.1, f"a{number + 1}") for number in range(MANY))},
         (Slow("n1", "n2", 4.0, 0.0, times=0), Slow("n3", "n2", 4.0, 0.0, times=0)),
     ),
+    "two nodes: for a second, all that holds the first of three messages is lost": (
+        2, {"c1": tuple(_say("n1", 0.05, text) for text in ("first of three", "second", "third"))},
+        (Slow("n1", "n2", 1.1, 0.0, "first of three", times=0),),
+    ),
 }  # fmt: skip
 Row = tuple[int, Network, str]  # how many nodes (0: drawn), which network, and its label
 ORDERS: tuple[Row, ...] = (
