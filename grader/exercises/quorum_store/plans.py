@@ -303,6 +303,23 @@ def told_one_only(rng: random.Random) -> Iterator[Plan]:
             yield _plan(rng, 3, (2, 2), what, asks, (crash, away, alone, again), STEADY, until=12.0)
 
 
+def equal_again(rng: random.Random) -> Iterator[Plan]:
+    """A value, another one that a replica misses, and the first one again; then that replica crashes, and is read with the
+    one that missed the last: what it has on disk must be the last one's timestamp, and not only its value."""
+    first, second, third = rng.sample(names(3), 3)
+    asks = {
+        "c1": (write(second, 1, after=1.0), write(second, 2, after=1.0), write(second, 1, after=1.0)),
+        "c2": (read(first, after=4.6),),
+    }
+    mishaps = (
+        Mishap("partition", 1.8, 2.6, ((first,), (second, third))),
+        Mishap("partition", 2.8, 3.8, ((third,), (first, second))),
+        Mishap("crash", 4.0, 4.2, ((first,),)),
+        Mishap("partition", 4.3, 5.5, ((second,), (first, third))),
+    )
+    yield _plan(rng, 3, (2, 2), f"a value is written again; {first} crashes", asks, mishaps, STEADY, until=12.0)
+
+
 def late_for_the_dead(rng: random.Random) -> Iterator[Plan]:
     """Answers to a node's request arrive when it has crashed since, and serves another."""
     first, second, third = rng.sample(names(3), 3)
