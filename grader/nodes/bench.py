@@ -11,7 +11,6 @@ from itertools import islice
 from typing import Any, TypeVar
 
 from grader import tally
-from grader.exercise import SCHEDULES
 from grader.lost import Lost, Unable
 from grader.nodes.actors import Turn
 from grader.nodes.boxed import Code
@@ -60,7 +59,7 @@ class NodeBench:
 
     def __init__(
         self, warm: Warm, submission: Submission, classes: tuple[str, ...], watched: tuple[str, ...], seed: int,
-        schedules: int = SCHEDULES,
+        schedules: int,
     ) -> None:  # fmt: skip
         self._seed, self._schedules, self.file = seed, schedules, submission.name
         self.source = Source(submission.name, submission.source)

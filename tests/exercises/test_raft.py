@@ -50,7 +50,7 @@ FIRST, SECOND = write("first", 1, 2), write("second", 3, 4)
     ids=["fresh", "concurrent", "stale", "gone", "nothing", "done late", "never done"],
 )
 def test_stale_and_lost_values_are_told_apart(done: list[Asked], kind: str | None) -> None:
-    nodes = NodeBench(None, Submission("", "f.py"), (), (), 0)  # type: ignore[arg-type]
+    nodes = NodeBench(None, Submission("", "f.py"), (), (), 0, 1)  # type: ignore[arg-type]
     sim = simulation()
     for asked in sorted(done, key=lambda one: one.sent):
         event = {"process": asked.client + str(asked.sent), "f": asked.ask.body["type"], "key": "x"}

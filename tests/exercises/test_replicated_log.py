@@ -27,7 +27,7 @@ class Scripted(Node):
 
 def judged(*asks: tuple[str, dict[str, Any], dict[str, Any]]) -> Diagnosis | None:
     """What is wrong with these requests, one after another: (node, body, answer)."""
-    bench = NodeBench(None, Submission("x.py", ""), ("Scripted",), (), 1)  # type: ignore[arg-type]
+    bench = NodeBench(None, Submission("x.py", ""), ("Scripted",), (), 1, 1)  # type: ignore[arg-type]
 
     def script(scene: Logs) -> Script:
         for node, body, answer in asks:

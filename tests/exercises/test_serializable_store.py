@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterable
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from grader.exercises.serializable_store import EXERCISE, answered, plans, serial
+from grader.exercises.serializable_store import answered, plans, serial
 from grader.exercises.serializable_store.answered import Problem, Status, Txn
-from grader.nodes.plan import Plan
 
 
 def txn(index: int, text: str, called: float, returned: float = math.inf, status: Status = "ok") -> Txn:
@@ -129,40 +126,3 @@ def test_keys_live_where_the_statement_says() -> None:
         assert plans.owner(drawn.key(node), nodes) == node
         assert plans.owner(drawn.named("x", node), nodes) == node
     assert len(set(map(str, drawn.keys))) == 6
-
-
-def drawn_by(seed: int) -> list[Plan]:
-    """All plans of a grading, but for those that depend on what a submission does."""
-    found: list[Plan] = []
-
-    def hold(some: Iterable[Plan], *more: Any) -> None:
-        found.extend(some)
-
-    def seeds(label: str, count: int) -> list[int]:
-        return [random.Random(f"{seed} {label} {number}").randrange(2**31) for number in range(count)]
-
-    bench = SimpleNamespace(
-        hold=hold, seeds=seeds, play=lambda *_: None, explore=lambda *_, **__: SimpleNamespace(story=None)
-    )
-    for check in EXERCISE.checks:
-        check.judge(bench)
-    return found
-
-
-def without_names(plan: Plan) -> dict[str, Any]:
-    """A plan with a number for each key: its place among all of them in alphabetical order."""
-    told = plan.to_json()
-    ops = [op for asks in told["asks"].values() for ask in asks for op in ask["body"]["txn"]]
-    places = {name: place for place, name in enumerate(sorted({str(op[1]) for op in ops}))}
-    for op in ops:
-        op[1] = places[str(op[1])], plans.owner(op[1], [each["name"] for each in told["members"]]), type(op[1])
-    return told
-
-
-def test_only_the_names_of_keys_differ_with_another_seed() -> None:
-    """So no verdict is luck: what happens in a run decides it, and names do not."""
-    one, other = drawn_by(1), drawn_by(2)
-    assert len(one) > 100
-    for plan, again in zip(one, other, strict=True):
-        assert without_names(plan) == without_names(again), plan.label
-    assert sum(plan.asks != again.asks for plan, again in zip(one, other, strict=True)) > 20

@@ -149,7 +149,7 @@ def bench(engines: Engines) -> Iterator[NodeBench]:
         "    def on_message(self, src, body):\n        import time\n"
         "        self.reply(body, {'type': 'x', 'value': time.time_ns()})"
     )
-    bench = NodeBench(engines.warm, Submission(source, "mine.py"), ("S",), (), 1)
+    bench = NodeBench(engines.warm, Submission(source, "mine.py"), ("S",), (), 1, 1)
     yield bench
     bench.close()
 
@@ -164,7 +164,7 @@ def test_a_clock_of_the_machine_is_found(bench: NodeBench) -> None:
 
 def test_a_violation_is_kept_and_plays_again(engines: Engines) -> None:
     source = body("    def on_message(self, src, body):\n        self.reply(body, {'type': 'x', 'value': 1})")
-    bench = NodeBench(engines.warm, Submission(source, "mine.py"), ("S",), (), 1)
+    bench = NodeBench(engines.warm, Submission(source, "mine.py"), ("S",), (), 1, 1)
     model = Model(cluster(1, "S"), {"c1": (Ask("n1", {"type": "x"}),) * 3})
 
     def judge(view: object) -> object:
@@ -196,7 +196,7 @@ def test_a_run_must_come_out_the_same_in_several_processes(engines: Engines, mor
         f"    def on_message(self, src, body):\n        value = 1\n{more}\n"
         "        self.reply(body, {'type': 'x', 'value': value})"
     )
-    bench = NodeBench(engines.warm, Submission(source, "mine.py"), ("S",), (), 1)
+    bench = NodeBench(engines.warm, Submission(source, "mine.py"), ("S",), (), 1, 1)
     asks = {f"c{n}": (Ask(f"n{n}", {"type": "x"}),) * 2 for n in (1, 2, 3)}
     with contextlib.closing(bench):
         try:
