@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from functools import partial
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -39,3 +42,34 @@ def test_the_first_check_is_done_before_the_others_begin() -> None:
     assert begun == [0]
     assert len(list(results)) == 2
     assert begun == [0, 1, 2]
+
+
+class _Answering(Boxes):
+    """Answers whatever is asked, without a box."""
+
+    def _posted(self, requests: Sequence[Any], asking: Sequence[Any] = ()) -> Any:
+        return SimpleNamespace(requests=requests, asking=list(asking), forget=lambda _: None)
+
+    def _answers(self, asked: Any) -> list[Any]:
+        return [[] for _ in asked.requests]
+
+
+@pytest.mark.parametrize("raises", [False, True])
+def test_what_is_wrong_is_made_smaller_when_the_searches_before_it_are_done(raises: bool) -> None:
+    boxes, done = _Answering(None, None, ()), list[str]()  # type: ignore[arg-type]
+
+    def first() -> None:
+        for _ in range(3):
+            boxes.ask(None, [])  # type: ignore[arg-type]
+        done.append("the first is done")
+        if raises:
+            raise Lost(Diagnosis("wrong_result", "the first is wrong"))
+
+    def second() -> None:
+        done.append("the second is wrong")
+        boxes.wait_for_those_before()
+        done.append("it is made smaller")
+
+    with pytest.raises(Lost) if raises else nullcontext():
+        list(boxes.together([first, second], waiting=True))
+    assert done == ["the second is wrong", "the first is done", *(["it is made smaller"] * (not raises))]

@@ -20,7 +20,8 @@ class Situation:
     text: str
     present: frozenset[str]
     telling: tuple[str, ...] = ()
-    names: str = ""  # backward: the list is; descending: the indices are; from zero: they and the values are; one process: all have the same
+    # backward: the list is; descending: the indices are; from zero: they and the values are; one process: all have the same
+    names: str = ""
 
 
 def _s(group: str, label: str, text: str, present: str = "", *telling: str, names: str = "") -> Situation:

@@ -198,8 +198,8 @@ def votes_of_two_terms(scene: Scene) -> Script:
             scene.bench.found(
                 "wrong_result",
                 f"{a} became leader of term {scene.term(a)}. Since {first[0].sent + 2 * ARRIVED:.2f} s it could talk to {voter} "
-                f"only, so in that term nobody else can have voted for it: {b} voted for it in term {term}. Count the votes of "
-                "each election anew.",
+                f"only, so in that term nobody else can have voted for it: {b}, which it had reached before, could answer in "
+                f"term {term} only. Count the votes of each election anew, and ask for more than half of all nodes.",
                 expected="no leader with 2 of 5 votes", got=f"{a} leads term {scene.term(a)}",
             )
         )  # fmt: skip

@@ -1,7 +1,7 @@
 """Who sends which transactions when, without faults: runs as data (see `fates`).
 
 Every value is appended once in a run. The client `zoe` reads everything in the end, at one node after another.
-What happens in a run is the same in every grading, so that no verdict is luck: only the names of keys are drawn.
+What happens in a run does not depend on how the names of keys end.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def owner(key: Any, nodes: Sequence[str]) -> str:
 
 @dataclass
 class Drawn:
-    """Draws keys and values of one run, none twice. `rng`, the same in every grading, decides all but how names end."""
+    """Draws keys and values of one run, none twice. `rng` decides all but how names end, which `seed` does."""
 
     rng: random.Random
     nodes: Sequence[str]
@@ -42,8 +42,8 @@ class Drawn:
     _value: int = 0
 
     def key(self, of: str) -> Any:
-        """A key, string or integer, that lives on this node. Its place among the other keys in alphabetical order is the
-        same in every grading, and so is another node, which would own it by repr()."""
+        """A key, string or integer, that lives on this node. Neither its place among the other keys in alphabetical order
+        nor another node, which would own it by repr(), depends on how it ends."""
         other = self.rng.choice([node for node in self.nodes if node != of])
         begin = ""
         while not begin or any(str(key).startswith(begin) for key in self.keys):
