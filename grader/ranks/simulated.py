@@ -26,9 +26,7 @@ from grader.sandbox.warm import Box, Unwatched, Warm
 LATEST_TRACE_SECONDS = 3.0  # how long to wait for the trace of a run that does not end
 LATEST = 1e9  # virtual seconds
 ROOM = 128  # for ranks, in a session's process
-CPU_SECONDS_A_RANK = (
-    0.1  # on top of the limit for one: generous, for on a busy machine the same takes three times as much
-)
+CPU_SECONDS_A_RANK = 0.1  # on top of the limit for one; on a busy machine the same takes three times as much
 
 
 class NeedsProcesses(Exception):  # noqa: N818 - says what is the case
