@@ -98,6 +98,7 @@ def at_death(case: Case, result: CallResult, found: Served) -> set[str]:
     lasts = [max(each.until for each in found.prefills if each.rank == rank) for rank in plan.prefilling]
     others = [each for each in found.decodes if each.rank != plan.killed and each.since * NANOSECONDS < died]
     times = Counter(each.request for each in found.prefills)
+    kept = [each for each in found.decodes if each.rank != plan.killed and times[each.request] == plan.layers]
     so = {
         "sends are pending": any(op.posted <= died and not 0 <= op.started <= died for op in sends),
         "more is sent to it": any(op.posted > died for op in sends),
@@ -109,6 +110,7 @@ def at_death(case: Case, result: CallResult, found: Served) -> set[str]:
             each.rank == plan.killed and 0 <= each.until * NANOSECONDS < died for each in found.decodes
         ),
         "one hears late": max(lasts) > 2 * min(lasts),
+        "the others differ in number": len(set(Counter(each.rank for each in kept).values())) > 1,
         "each prefiller has a part": {each.rank for each in found.prefills if times[each.request] > plan.layers}
         == set(plan.prefilling),
     }
@@ -125,6 +127,7 @@ MEANT = {
     "death 7": {"it has all it gets", "others decode their first", "each prefiller has a part"},
     "death 8": {"one hears late"},
     "death 9": {"it had decoded some", "all else is decoded", "each prefiller has a part"},
+    "death 10": {"it has all it gets", "others decode their first", "the others differ in number"},
 }
 
 
