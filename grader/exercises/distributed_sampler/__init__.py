@@ -14,7 +14,7 @@ from grader.exercise import Check, Exercise
 from grader.exercises.common import checks
 from grader.exercises.common.plain import in_words
 from grader.exercises.distributed_sampler import samplers
-from grader.exercises.distributed_sampler.samplers import AFTER, GOING_BACK, TWICE, Job, Lists, cases
+from grader.exercises.distributed_sampler.samplers import AFTER, GOING_BACK, INSIDE, TWICE, Job, Lists, cases
 from grader.ranks.program import CallResult, Function
 from grader.says import counted
 from grader.worlds.cases import Case
@@ -202,6 +202,9 @@ def _agree(bench: RankBench) -> Outcome:
             if "before" in case.label:
                 why = "Two passes in one epoch must give the same order. Draw it from seed and epoch alone, and let only set_epoch change the epoch."
             both = ", and ".join(filter(None, (what, lost)))
+            if INSIDE in case.label:  # alone, the pass is right: that was judged before
+                both = f"the inner pass changes the outer one, which hands out {_short(dealt[0])}"
+                why = "Let __iter__ return a new iterator for each pass, and keep the place of a pass in that iterator, not in self."
             raise bench.lost(case, "lost_or_duplicated", f"With {case.label}: {both}. {why}")
         disturbed = result.returned[0].get("disturbed")
         if disturbed:

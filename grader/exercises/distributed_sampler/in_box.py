@@ -13,12 +13,13 @@ import torch.distributed as dist
 
 
 def hand_out(
-    make: Any, size: int, replicas: int, options: dict[str, Any], epochs: list[int | None], extra: list[int]
-) -> dict[str, Any]:
+    make: Any, size: int, replicas: int, options: dict[str, Any], epochs: list[int | None], extra: list[int],
+    inside: bool = False,
+) -> dict[str, Any]:  # fmt: skip
     """What all ranks' samplers hand out in `epochs` (None: without set_epoch), made as in processes of their own.
 
-    `extra[rank]` is how often that rank has gone through its sampler before. `disturbed` are the ranks whose sampler
-    left torch's global generator another.
+    `extra[rank]` is how often that rank has gone through its sampler before. `inside` says that rank 0 does so in the
+    middle of the pass that counts. `disturbed` are the ranks whose sampler left torch's global generator another.
     """
     samplers = []
     for rank in range(replicas):
@@ -34,7 +35,7 @@ def hand_out(
         for row, epoch in zip(rows, epochs, strict=True):
             if epoch is not None:
                 sampler.set_epoch(epoch)
-            row.append(_indices(sampler, size, replicas))
+            row.append(_indices(sampler, size, replicas, inside and rank == 0))
         if not torch.equal(before, torch.get_rng_state()):
             disturbed.append(rank)
     return {"orders": rows, "disturbed": disturbed}
@@ -92,9 +93,13 @@ def _other_process(number: int) -> None:
     np.random.seed(1000003 + number)
 
 
-def _indices(sampler: Any, size: int, replicas: int) -> list[Any]:
-    """What one pass hands out, and not much more than it may."""
-    return [_index(index) for index in itertools.islice(sampler, 2 * size + 4 * replicas)]
+def _indices(sampler: Any, size: int, replicas: int, inside: bool = False) -> list[Any]:
+    """What one pass hands out, and not much more than it may. `inside` it, behind its first index, another is made."""
+    one = itertools.islice(sampler, 2 * size + 4 * replicas)
+    found = [_index(index) for index in itertools.islice(one, 1)]
+    if inside:
+        _indices(sampler, size, replicas)
+    return [*found, *map(_index, one)]
 
 
 def _index(value: Any) -> Any:

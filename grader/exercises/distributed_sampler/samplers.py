@@ -160,6 +160,7 @@ _HABITS: tuple[tuple[Callable[[Job, int], list[list[int]]], str], ...] = (
 
 AFTER = "after the same with"
 TWICE = "made twice for each rank"
+INSIDE = "where rank 0 makes one pass in the middle of another"
 GOING_BACK = (0, 1, 2, 1, 0)  # the epochs of one sampler
 
 
@@ -189,6 +190,7 @@ def cases(draw: Draw) -> Iterator[Case]:
         yield _case("agree", whole)
         yield _case("agree", whole, extra=1)
         yield _case("agree", whole, extra=2)
+        yield _case("agree", whole, inside=True)
         yield _case("epochs", Job(each * replicas, replicas, seed=seed + 1), GOING_BACK)
         yield _case("epochs", Job(each * replicas, replicas, shuffle=False), (0, 1))
         yield _beside_another(Job(each * replicas, replicas, seed=seed + 1), epoch)
@@ -210,14 +212,19 @@ def _options(job: Job) -> dict[str, Any]:
     return {name: value for name, value in given.items() if value != getattr(Job(1, 1), name)}
 
 
-def _case(group: str, job: Job, epochs: tuple[int | None, ...] = (None,), extra: int = 0, by: str = "hand_out") -> Case:
+def _case(
+    group: str, job: Job, epochs: tuple[int | None, ...] = (None,), extra: int = 0, by: str = "hand_out",
+    inside: bool = False,
+) -> Case:  # fmt: skip
     options = _options(job)
     label = _label(job)
     if extra:
         label += f", after rank 0 has gone through its own {'once' if extra == 1 else 'twice'} before"
+    if inside:
+        label += f", {INSIDE}"
     arguments: tuple[Any, ...] = (job.size, job.replicas, options)
     if by == "hand_out":
-        arguments += (list(epochs), [extra] + [0] * (job.replicas - 1))
+        arguments += (list(epochs), [extra] + [0] * (job.replicas - 1), inside)
     return Case(group, label, (arguments,), "ShardedSampler", expected=(job, epochs), by=by)
 
 
