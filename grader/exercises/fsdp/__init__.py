@@ -52,6 +52,7 @@ def cases(draw: Draw) -> Iterator[Case]:
         yield _case(draw, "budget", n, ALIKE)
     for n in (2, 3):
         yield _case(draw, "state_dict", n, ODD, by="save", offset=5)
+    yield _case(draw, "state_dict", 4, ALIKE, steps=2, by="state_and_on", watched=True, lr=0.0)
     yield _case(draw, "real", 2, ODD, steps=4, engine="gloo")
 
 
@@ -70,7 +71,8 @@ def _case(
     job = Job(units, given, x, y, skips=skips, **more)
     told = {name: Strided.of(value) for name, value in given.items()}
     arguments = tuple((job.told(), told, Strided.of(x[rank]), Strided.of(y[rank])) for rank in range(ranks))
-    return Case(group, label, arguments, engine=engine, by=by, expected=job, simulated=group in ("peak", "budget"))
+    simulated = job.watched or group == "budget"
+    return Case(group, label, arguments, engine=engine, by=by, expected=job, simulated=simulated)
 
 
 EXERCISE = Exercise(

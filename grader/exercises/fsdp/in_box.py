@@ -186,6 +186,25 @@ def save(
     return {"first": first, "last": last, "outputs": torch.stack(outputs), "bare": trainer.bare}
 
 
+def state_and_on(
+    make: Any, spec: dict[str, Any], values: dict[str, torch.Tensor], x: torch.Tensor, y: torch.Tensor
+) -> dict[str, Any]:
+    """The outputs of every step, and what memory was seen: before a whole state that is not kept, and after it."""
+    global _watch
+    _watch = _Watch(spec["allowed"], values, spec["names"])
+    try:
+        with _watch:
+            model = make(_module(spec, values))
+            trainer = _Trainer(model, spec)
+            outputs = [trainer.step(x[0], y[0])]
+            before = _watch.told()["peak"]
+            model.full_state_dict()
+            outputs += [trainer.step(inputs, targets) for inputs, targets in zip(x[1:], y[1:], strict=True)]
+        return {"outputs": torch.stack(outputs), "bare": trainer.bare, "before": before} | _watch.told()
+    finally:
+        _watch = None
+
+
 class _Trainer:
     """SGD with momentum, as torch.optim's, on the shards: that takes a second to be imported in every box."""
 

@@ -252,6 +252,10 @@ def state(bench: RankBench, case: Case, result: CallResult) -> None:
     """full_state_dict() is on every rank what the unwrapped module's state_dict() would be."""
     checks.allowed(bench, case, result)
     job: Job = case.expected
+    if job.watched:
+        _right_outputs(bench, case, result)
+        _freed_again(bench, case, result)
+        return
     after = training.trained(job).values
     for rank in range(case.ranks):
         for field, step in (("first", 0), ("last", job.steps - 1)):
@@ -265,6 +269,27 @@ def state(bench: RankBench, case: Case, result: CallResult) -> None:
                 raise bench.lost(case, "wrong_result", message, rank)
     _right_outputs(bench, case, result)
     checks.undisturbed(bench, case, result)
+
+
+def _freed_again(bench: RankBench, case: Case, result: CallResult) -> None:
+    """Raise Lost where a step takes more memory because the whole state was asked for before it.
+
+    What a step takes without that is what `peak` judges.
+    """
+    job: Job = case.expected
+    for rank in range(case.ranks):
+        before, held = (checks.amount(result, rank, name) for name in ("before", "peak"))
+        if before <= job.allowed_bytes < held:
+            where, whole = checks.field(result, rank, "where"), checks.amount(result, rank, "whole")
+            units = sum(size > 0 for size in job.unit_bytes)
+            message = (
+                f"With {case.label}: full_state_dict() was called between two steps, and what it returned was dropped. "
+                f"Then rank {rank} holds {held:,.0f} bytes of parameters {where if isinstance(where, str) else ''}. Its "
+                f"shard and two units are {job.most_bytes:,} bytes. {whole:.0f} of {units} units are in memory whole. "
+                "Free each unit again before full_state_dict() returns, and keep nothing of what it returns."
+            )
+            texts = f"at most {job.allowed_bytes:,} bytes", f"{held:,.0f} bytes"
+            raise bench.lost(case, "too_much_memory", message, rank, *texts)
 
 
 def _wrong_state(job: Job, got: Any, right: dict[str, Array], history: list[dict[str, Array]]) -> str:
