@@ -19,6 +19,8 @@ from grader.worlds.cases import Case
 from grader.worlds.ranks import RankBench
 
 NEAR = 2e-4  # what float32 may lose in a few steps on values of about 1
+NEAR_IN_FLOAT64 = 1e-10  # the same of float64: what was rounded to float32 on its way shows
+ROUNDED = 2e-6  # more than such rounding makes of it
 SLACK = 1.1  # of the shards: padding, and shards that are not quite alike
 DDP_FACTOR = 1.55  # of the bytes: two gathers and a reduce-scatter where DDP has what two of them send
 LEAST = 0.9  # of the bytes of one gather and a reduce-scatter
@@ -49,7 +51,8 @@ def _right_outputs(bench: RankBench, case: Case, result: CallResult) -> None:
             message = f"With {case.label}: rank {rank}'s outputs are {plain.in_words(rows)} instead of {shape}."
             raise bench.lost(case, "wrong_result", message, rank)
         got.append(rows.view().astype(np.float64))
-    wrong = [~np.isclose(mine, own, NEAR, NEAR).reshape(job.steps, -1) for mine, own in zip(got, right, strict=True)]
+    near = NEAR_IN_FLOAT64 if job.double else NEAR
+    wrong = [~np.isclose(mine, own, near, near).reshape(job.steps, -1) for mine, own in zip(got, right, strict=True)]
     if not any(bad.any() for bad in wrong):
         return
     step = min(int(np.argmax(bad.any(1))) for bad in wrong if bad.any())
@@ -65,6 +68,11 @@ def _right_outputs(bench: RankBench, case: Case, result: CallResult) -> None:
 
 
 def _why(job: Job, result: CallResult, got: list[Array], right: list[Array], step: int) -> str:
+    if job.double and _away(got, right) < ROUNDED:
+        return (
+            "All outputs are right to about 7 digits, as many as float32 has. The parameters are float64: keep this dtype "
+            "for the shards, for the gradients, and for all that you send."
+        )
     for outputs, sentence in training.mistakes(job):
         if 2 * _away(got, outputs) > _away(got, right):
             continue  # the right ones are as near, as where this mistake does not show

@@ -45,6 +45,11 @@ class Job:
         return len(self.x[0])
 
     @property
+    def double(self) -> bool:
+        """Whether the parameters are float64."""
+        return bool(next(iter(self.values.values())).dtype == np.float64)
+
+    @property
     def names(self) -> list[list[str]]:
         """Of each unit: its parameters."""
         prefixes = [place + "." for place in places(len(self.units), self.skips)]
@@ -74,7 +79,7 @@ class Job:
         """What the harness is told."""
         return {
             "units": [list(unit) for unit in self.units], "names": self.names, "skips": self.skips,
-            "double": next(iter(self.values.values())).dtype == np.float64,
+            "double": self.double,
             "allowed": self.allowed_bytes if self.watched else 0, "lr": self.lr, "momentum": self.momentum,
         }  # fmt: skip
 
