@@ -47,15 +47,18 @@ def cases(draw: Draw) -> Iterator[Case]:
     yield _case(draw, "budget", ((12, 16),), k=2)
     for k in (1, 2):
         yield _case(draw, "budget", ((12, 5, 9, 16), (8, 14, 10, 6)), k=k)
+    yield _case(draw, "budget", ((12, 5, 9, 16),), k=2, capacity=9)
+    yield _case(draw, "budget", ((90, 130),), k=1, away=True, what="each token's on the other rank")
     yield _case(draw, "real", ((640, 35, 61, 130),), k=2, experts=4, popular=(1, 2), engine="gloo")
 
 
 def _case(
     draw: Draw, group: str, tokens: Tokens, *, k: int, experts: int = 0, capacity: int | None = None,
     idle: tuple[int, ...] = (), popular: tuple[int, ...] = (), what: str = "", engine: str = "sim", layers: bool = False,
+    away: bool = False,
 ) -> Case:  # fmt: skip
     """A layer and its batches. No token chooses an expert that is `idle`, all others get some, and most tokens choose
-    the `popular` ones. Where experts have a capacity, the batches are such that every usual mistake drops other pairs
+    the `popular` ones; with `away` none chooses an expert of its own rank. Where experts have a capacity, the batches are such that every usual mistake drops other pairs
     than the rule."""
     n = len(tokens[0])
     experts = experts or EXPERTS[n]
@@ -65,8 +68,9 @@ def _case(
     generator = draw.generator(f"{group} {label}")
     layer = _layer(generator, n, experts, k, capacity)
     popular = (1, 2) if capacity else popular
-    batches = tuple(_batch(generator, layer, counts, idle, popular) for counts in tokens)
-    return Case(group, label, _arguments(layer, batches, layers), CLASS, engine, by="train", expected=Job(layer, batches, layers),
+    batches = tuple(_batch(generator, layer, counts, idle, popular, away) for counts in tokens)
+    job = Job(layer, batches, layers, away)
+    return Case(group, label, _arguments(layer, batches, layers), CLASS, engine, by="train", expected=job,
                 simulated=group == "budget")  # fmt: skip
 
 
@@ -84,11 +88,15 @@ def _values(generator: np.random.Generator, shape: tuple[int, ...]) -> moe.Array
 
 def _batch(
     generator: np.random.Generator, layer: Layer, counts: tuple[int, ...], idle: tuple[int, ...],
-    popular: tuple[int, ...],
+    popular: tuple[int, ...], away: bool,
 ) -> Batch:  # fmt: skip
     """Of each rank so many tokens."""
+    own = len(layer.experts) // layer.ranks * away
     while True:
-        xs = tuple(_tokens(generator, layer, count, idle, popular) for count in counts)
+        xs = tuple(
+            _tokens(generator, layer, count, (*idle, *range(rank * own, (rank + 1) * own)), popular)
+            for rank, count in enumerate(counts)
+        )
         wishes = tuple(np.asarray(generator.standard_normal(x.shape), np.float32) for x in xs)
         batch = Batch(xs, wishes)
         if layer.capacity == 0:

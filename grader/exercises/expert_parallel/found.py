@@ -22,6 +22,7 @@ class Job:
     layer: Layer
     batches: tuple[Batch, ...]
     layers: bool = False  # every step has a layer of its own, and all go forward before any goes backward
+    away: bool = False  # no token's expert is on its own rank
 
     @cached_property
     def right(self) -> list[Right]:
