@@ -255,7 +255,7 @@ EXERCISE = Exercise(
         ),
         Check(
             "crashes", "Linearizable under crashes and restarts", 4,
-            _linearizable(plans.kept, plans.cut_short, plans.late_for_the_dead, plans.crashing, plans.told_one_only, plans.equal_again),
+            _linearizable(plans.kept, plans.cut_short, plans.late_for_the_dead, plans.crashing, plans.told_one_only, plans.equal_again, plans.nothing_done_before),
         ),
         Check("no_quorum", "Without a quorum: no ok, no false promise", 3, _without),
         Check(

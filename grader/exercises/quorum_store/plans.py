@@ -334,6 +334,37 @@ def late_for_the_dead(rng: random.Random) -> Iterator[Plan]:
     yield _plan(rng, 3, (2, 2), f"answers to {first}, which has crashed since", asks, mishaps, STEADY, until=20.0)
 
 
+def nothing_done_before(rng: random.Random) -> Iterator[Plan]:
+    """As `late_for_the_dead`, but in its earlier life the node has answered nothing, and perhaps written nothing: what tells
+    one life from the next must be on disk when a life begins. Late are acknowledgements of a write and of a write-back,
+    and the answer to a question about another key."""
+    first, second, third = rng.sample(names(3), 3)
+    rest = (second, third)
+    early_crash = Mishap("crash", 1.0 + HOP + BEFORE_ACKS, 1.4, ((first,),))
+    for early in (write(first, 1, after=1.0), read(first, after=1.0)):
+        mishaps = (
+            Mishap("pause", 0.5, 2.0 + 3 * HOP, ((third,),)),  # goes on when the later write is being stored
+            early_crash,
+            Mishap("one-way", 2.0 + HOP + BEFORE_ACKS, 2.5, ((first,), rest)),
+            Mishap("partition", 3.0, 4.0, ((first,), rest)),
+        )
+        asks = {
+            "c1": (write(second, 0, after=0.2),), "c2": (early,),
+            "c3": (write(first, 2, after=2.0), read(second, after=1.1)),
+        }  # fmt: skip
+        what = f"answers to the first {early.body['type']} at {first}, which has crashed since"
+        yield _plan(rng, 3, (2, 2), what, asks, mishaps, STEADY, until=20.0)
+    apart = (
+        Mishap("partition", 0.2, 0.8, ((first,), rest)),
+        Mishap("pause", 0.9, 2.6, ((second,),)),
+        Mishap("pause", 0.9, 2.0 + 2.5 * HOP, ((third,),)),  # goes on when the later read asks
+        early_crash,
+    )
+    asks = {"c1": (write(second, 1, after=0.3),), "c2": (read(first, "y", 1.0),), "c3": (read(first, after=2.0),)}
+    what = f"answers to the first read of another key at {first}, which has crashed since"
+    yield _plan(rng, 3, (2, 2), what, asks, apart, STEADY, until=12.0)
+
+
 # ---- without a quorum, and with just one
 
 
