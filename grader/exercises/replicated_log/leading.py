@@ -4,13 +4,15 @@ earlier leader says late, or once more, must take nothing away.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
 from grader.exercises.common.scenes import ARRIVED, Script, carries, has_answer, ok
 from grader.exercises.replicated_log.agreeing import LONG
-from grader.exercises.replicated_log.scene import PROMPT, TAKEN_OVER, Logs
+from grader.exercises.replicated_log.scene import PROMPT, TAKEN_OVER, Logs, Shape, shape
 from grader.trace.story import Sent
+
+FEW = 0.1  # seconds in which a node that leads has told all others of it
 
 
 def known_by_one_of_two(scene: Logs) -> Script:
@@ -231,17 +233,21 @@ def earlier_acknowledgements(scene: Logs) -> Script:
 
 def earlier_term(scene: Logs) -> Script:
     """Figure 8 of the Raft paper. A leader takes a message that it brings to nobody. Another node leads, takes a second
-    message, and is cut off before it brings that to anybody. The first one leads again, with two others, and brings its
+    message, and is cut off before it brings anything to anybody. The first one leads again, with two others, and brings its
     message to them. It crashes in the step in which it acknowledges that, and the node that was cut off, whose last entry
     is of a later term, leads."""
     first, rest = yield from scene.led()
+    leading = scene.spreading(first)
+    already = _lead(scene, rest, leading, LONG)  # where there are several leaders, of different keys
     early, seconds = scene.fresh(), {name: scene.fresh() for name in rest}
     scene.cut((first,), rest)
     asked = scene.send(first, early)
-    scene.dropped["second"] = lambda sent: sent.src in rest and any(carries(sent, each) for each in seconds.values())
-    for name in rest:  # only a node that leads sends what it was sent to all others
+    scene.dropped["second"] = lambda sent: (
+        sent.src in rest and (shape(sent) in leading or any(carries(sent, each) for each in seconds.values()))
+    )
+    for name in rest:  # the one that leads has its own when it is cut off
         scene.send(name, seconds[name])
-    other = yield partial(_spreads_its_own, scene, seconds), 4.0
+    other = yield partial(_has_taken_over, scene, seconds, leading, already), 4.0
     if other is not None:
         one, *two = (name for name in rest if name != other)
         scene.cut((other,), (one,), (first, *two))
@@ -269,10 +275,22 @@ def _speaks_first(scene: Logs, nodes: Sequence[str], sent: Sent) -> bool:
     return sent.src in nodes and sent.dst in scene.names and not scene.answering(sent)
 
 
-def _spreads_its_own(scene: Logs, messages: Mapping[str, str]) -> str | None:
-    """The node that has sent its own message of these to all others of them."""
-    for name, message in messages.items():
-        told = {m.dst for m in scene.sim.story.sent[-200:] if m.src == name and carries(m, message)}
-        if told >= messages.keys() - {name}:
+def _has_taken_over(scene: Logs, seconds: Mapping[str, str], leading: set[Shape], already: set[str]) -> str | None:
+    """A node that has begun to lead: it sends the others of these nodes what only a node sends that leads, or its own
+    message of `seconds`."""
+    for name in _lead(scene, seconds, leading, FEW):
+        told = {m.dst for m in scene.sim.story.sent[-200:] if m.src == name and carries(m, seconds[name])}
+        if name not in already or told >= seconds.keys() - {name}:
             return name
     return None
+
+
+def _lead(scene: Logs, nodes: Iterable[str], leading: set[Shape], seconds: float) -> set[str]:
+    """The nodes of these that have sent all others of them messages of these shapes in the last so many seconds."""
+    told: dict[str, set[str]] = {name: set() for name in nodes}
+    for sent in reversed(scene.sim.story.sent):
+        if sent.sent < scene.sim.time - seconds:
+            break
+        if sent.src in told and shape(sent) in leading:
+            told[sent.src].add(sent.dst)
+    return {name for name, others in told.items() if others >= told.keys() - {name}}

@@ -23,6 +23,9 @@ AGREED = 5.0  # seconds after which all nodes show what was acknowledged, when a
 MOST_POLLS = 60  # of one consumer
 NONE_IN_A_ROW = 3  # answers without a message, after which a consumer has read a log to its end
 KEY = "k"
+FRESH = "message-"  # how messages begin that scripts make up
+
+Shape = tuple[str, frozenset[str]]
 
 
 class Logs(Staged):
@@ -44,7 +47,7 @@ class Logs(Staged):
     def fresh(self) -> str:
         """A message that no other one holds."""
         self._count += 1
-        return f"message-{self._count}-{self.rng.randrange(16**4):04x}"
+        return f"{FRESH}{self._count}-{self.rng.randrange(16**4):04x}"
 
     def send(self, node: str, message: Any = None, key: str = KEY) -> Asked:
         message = self.fresh() if message is None else message
@@ -128,6 +131,15 @@ class Logs(Staged):
             if sent.src in self.names and sent.dst in self.names and carries(sent, message):
                 told.setdefault(sent.src, set()).add(sent.dst)
         return max(told, key=lambda name: len(told[name]), default=default)
+
+    def spreading(self, node: str) -> set[Shape]:
+        """The shapes of messages in which this node has told all others what a client sent: where one leads, those in
+        which a leader speaks to those who follow it."""
+        told: dict[Shape, set[str]] = {}
+        for sent in self.sim.story.sent:
+            if sent.src == node and sent.dst in self.names and holds_a_message(sent):
+                told.setdefault(shape(sent), set()).add(sent.dst)
+        return {each for each, nodes in told.items() if len(nodes - {node}) == len(self.names) - 1}
 
     def led(self) -> Script:
         """Wait until the cluster serves, and send something, which all get: (who spread it, the others)."""
@@ -243,6 +255,16 @@ def _msgs(asked: Asked) -> dict[str, list[list[Any]]]:
         key: pairs for key, pairs in msgs.items()
         if isinstance(pairs, list) and all(isinstance(p, list) and len(p) == 2 and type(p[0]) is int for p in pairs)
     }  # fmt: skip
+
+
+def shape(sent: Sent) -> Shape:
+    """What kind of message this is: by its type, and by the fields that it has."""
+    return sent.type, frozenset(sent.body)
+
+
+def holds_a_message(sent: Sent) -> bool:
+    """Whether it holds something that a script had a client send, see `Logs.fresh`."""
+    return carries(sent, FRESH)
 
 
 def told(asked: Asked) -> str:
