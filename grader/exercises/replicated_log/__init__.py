@@ -14,7 +14,17 @@ from functools import partial
 from grader.exercise import Check, Exercise
 from grader.exercises.common.nodes import skewed
 from grader.exercises.common.scenes import Script
-from grader.exercises.replicated_log import agreeing, leading, offsets, once, quiet, random_plans, restarts, service
+from grader.exercises.replicated_log import (
+    agreeing,
+    deciding,
+    leading,
+    offsets,
+    once,
+    quiet,
+    random_plans,
+    restarts,
+    service,
+)
 from grader.exercises.replicated_log.judging import unsafe
 from grader.exercises.replicated_log.scene import Logs
 from grader.nodes.bench import NodeBench
@@ -84,6 +94,10 @@ COUNTING = (
     "of the leader's own term after it (Raft, section 5.4.2)."
 )
 OF_ITS_OWN_TERM = "a node that leads, or wants to, counts only answers to what it asked in the term (epoch, view, ballot) that it is in."
+PAIRS = (
+    "two nodes may choose the same number (term, ballot). Compare numbers and names of nodes wherever you compare, or let "
+    "each node promise a number to one node only."
+)
 SAFE = "show a message only when a majority has it, so that it stays whatever happens next."
 NO_GAP = (
     "show only what stays, and show it in order: between two messages that a poll returns, nothing may appear later."
@@ -146,6 +160,10 @@ ACKNOWLEDGED = (
         "an answer to a node that wants to lead arrives late",
         (3, 3),
         "a node that takes a message from a leader has promised that leader's number, too, and takes nothing older any more.",
+    ),
+    *(
+        Act(partial(deciding.same_number, low_first=low), f"two nodes choose one number ({name} first)", (3,), PAIRS)
+        for low, name in ((True, "the lower name"), (False, "the higher name"))
     ),
 )
 POLLED = (

@@ -42,6 +42,8 @@ class LogNode(Node):
     def promise(self, ballot):
         if ballot > self.promised:
             self.disk["promised"] = self.promised = ballot
+            if self.state == "leader":
+                self.rest()
             self.state, self.leader = "follower", None
 
     # timers
