@@ -87,6 +87,7 @@ class Simulation:
         self.whom: Callable[[str], str] = lambda node: node
         self.slow: frozenset[str] = frozenset()  # nodes whose timers do not go off for now
         self.on_step: list[Callable[[str, Step], None]] = []  # called after each step of a node, and what it did
+        self.on_write: list[Callable[[str], None]] = []  # called with the node, right after each write to its disk
         self.clients: dict[str, Callable[[Sent], None]] = {}
         self.answers: list[Sent] = []  # messages that reached clients
         self._cuts: list[tuple[Links, Fault]] = []
@@ -254,7 +255,7 @@ class Simulation:
 
     def let_go(self) -> None:
         """Forget who waits for what: clients know the simulation, and all would stay until garbage is collected."""
-        for waiting in (self._queue, self.clients, self.on_step):
+        for waiting in (self._queue, self.clients, self.on_step, self.on_write):
             waiting.clear()
         self.route, self.whom = (lambda message: None), (lambda node: node)
 
@@ -390,6 +391,8 @@ class Simulation:
             place.disk[key] = text
         told = f"{key} deleted" if text is None else f"{key} = {text[:200]}"
         self.story.events.append(Happened("write", place.member.name, self.time, told, line, self._order()))
+        for look in self.on_write:
+            look(place.member.name)
 
     def _send(self, src: str, dst: str, text: str, line: int | None) -> Sent:
         body = _known(text) if len(text) <= SHORT_TEXT and dst in self.places else json.loads(text)

@@ -150,6 +150,16 @@ class Staged:
         self.seen.append(look)
         return lambda: self.seen.remove(look) if look in self.seen else None
 
+    def crash_after_writing(self, node: str) -> Callable[[], None]:
+        """Crash `node` right after each write to its disk, in the middle of a handler, until what is returned is called."""
+
+        def look(name: str) -> None:
+            if name == node:
+                self.sim.crash_after(node, self.sim.places[node].done + 1)
+
+        self.sim.on_write.append(look)
+        return lambda: self.sim.on_write.remove(look)
+
     def cut(self, *groups: Sequence[str]) -> None:
         """From now on these groups cannot reach each other, and nothing else is cut."""
         self.sim.heal()

@@ -217,6 +217,10 @@ ONE_LEADER = "what a node has promised to one node it must not promise to anothe
 NEW_NUMBERS = (
     "a node that restarts must not use a number (a term, a ballot) again that it used before for something else."
 )
+UNTIL_DECIDED = "what a node has taken stays on its disk until what replaces it is there, too. A crash may come after any single write."
+STILL_KEPT = (
+    "a node that tells another one what it has taken must keep it: the other one may crash before a majority has it."
+)
 OF_ITS_LIFE = (
     "an answer counts only for the request that it answers. After a restart, numbers of requests must not repeat."
 )
@@ -241,6 +245,14 @@ RESTARTS = (
             (False, "two nodes ask the same third one", (3,)),
         )
     ),
+    *(
+        Act(partial(deciding.forgotten_half_way, again=again), label, (3,), UNTIL_DECIDED)
+        for again, label in (
+            (False, "a node crashes after its first write since an acknowledgement"),
+            (True, "old messages arrive once more, and their node crashes after its first write"),
+        )
+    ),
+    Act(deciding.told_and_let_go, "a node tells what it has taken, and the node that asked restarts", (3,), STILL_KEPT),
 )  # fmt: skip
 TWICE = "a request that arrives again is no new one, at whatever node it arrives."
 ONCE = (

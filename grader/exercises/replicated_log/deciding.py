@@ -1,12 +1,15 @@
-"""Scripts about two nodes that want to lead with the same number."""
+"""Scripts about how a message is decided: two nodes with the same number, and what a majority has taken, but one of it
+forgets before it has what was decided.
+"""
 
 from __future__ import annotations
 
 from functools import partial
 
-from grader.exercises.common.scenes import ARRIVED, FAST, Rule, Script, has_answer, ok
+from grader.exercises.common.scenes import ARRIVED, FAST, Rule, Script, carries, has_answer, ok
 from grader.exercises.replicated_log.agreeing import LONG
 from grader.exercises.replicated_log.scene import Logs, Shape, holds_a_message, shape
+from grader.nodes.clients import Asked
 from grader.trace.story import Sent
 
 CALM = 0.3  # seconds in which nodes send all that they send while nobody asks anything
@@ -75,3 +78,70 @@ def _as_often(scene: Logs, *nodes: str) -> bool:
     kept = scene.kept.get("tries", [])
     times = [len({sent.sent for sent in kept if sent.src == name}) for name in nodes]
     return times[0] == times[1] > 0
+
+
+def forgotten_half_way(scene: Logs, again: bool) -> Script:
+    """A message is acknowledged that one other node has, and the node that spread it is cut off from then on. The other one
+    has crashed and restarted meanwhile, right after its first write since the acknowledgement, or (`again`) since what it
+    was sent arrived once more."""
+    hub, (has, lacks) = yield from scene.led()
+    message = scene.fresh()
+    scene.cut((hub, has), (lacks,))
+    asked = scene.send(hub, message)
+    if (yield partial(_acknowledged, scene, asked), LONG):
+        told = (hub, has, "delivered")
+        copies = [m for m in scene.sim.story.sent if (m.src, m.dst, m.fate) == told and carries(m, message)]
+        if again:
+            yield from scene.pause(0.2)
+        disarm = scene.crash_after_writing(has)
+        for place, sent in enumerate(copies if again else ()):
+            scene.sim.late(sent, FAST * (1 + place))
+        yield partial(_is_down, scene, has), 0.3
+        disarm()
+        scene.cut((hub,), (has, lacks))
+        scene.sim.crash(has)
+        yield from scene.pause(0.01)
+        scene.sim.restart(has)
+        yield from scene.served_later(has, lacks)
+        yield from scene.consume((has, lacks))
+    yield from scene.ended()
+
+
+def told_and_let_go(scene: Logs) -> Script:
+    """A message is acknowledged that one other node has, and the node that spread it restarts in that step and is cut off.
+    The third node hears of the message from that other one, which speaks only when it is spoken to, and restarts right
+    after it has begun to spread it: nobody hears that."""
+    hub, (has, lacks) = yield from scene.led()
+    message = scene.fresh()
+    scene.cut((hub, has), (lacks,))
+    asked = scene.send(hub, message)
+    off = scene.crash_with_answer(asked)
+    yield has_answer(asked), LONG
+    off()
+    if ok(asked):
+        scene.sim.restart(hub)
+        scene.dropped["mute"] = lambda sent: sent.src == has and not scene.answering(sent)
+        scene.dropped["it"] = lambda sent: sent.src == lacks and carries(sent, message)
+        disarm = scene.crash_after_sending(lacks, lambda sent: sent.dst == has and carries(sent, message))
+        yield from scene.pause(2 * CALM)  # it hears nobody
+        scene.send(lacks)
+        yield partial(_is_down, scene, lacks), 1.5
+        disarm()
+        scene.sim.crash(lacks)
+        yield from scene.pause(0.01)
+        scene.sim.restart(lacks)
+        scene.dropped.clear()
+        yield from scene.served_later(has, lacks)
+        yield from scene.consume((has, lacks))
+    yield from scene.ended()
+
+
+def _acknowledged(scene: Logs, asked: Asked) -> bool:
+    """Whether a node has sent this acknowledgement, which need not have arrived."""
+    return any(
+        m.dst == asked.client and m.type == "send_ok" for m in scene.sim.story.sent[-50:] if m.sent >= asked.sent
+    )
+
+
+def _is_down(scene: Logs, node: str) -> bool:
+    return not scene.sim.places[node].up
