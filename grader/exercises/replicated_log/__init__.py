@@ -161,10 +161,6 @@ ACKNOWLEDGED = (
         (3, 3),
         "a node that takes a message from a leader has promised that leader's number, too, and takes nothing older any more.",
     ),
-    *(
-        Act(partial(deciding.same_number, low_first=low), f"two nodes choose one number ({name} first)", (3,), PAIRS)
-        for low, name in ((True, "the lower name"), (False, "the higher name"))
-    ),
 )
 POLLED = (
     *(
@@ -253,6 +249,10 @@ RESTARTS = (
         )
     ),
     Act(deciding.told_and_let_go, "a node tells what it has taken, and the node that asked restarts", (3,), STILL_KEPT),
+    *(
+        Act(partial(deciding.same_number, low_first=low), f"two nodes choose one number ({name} first)", (3,), PAIRS)
+        for low, name in ((True, "the lower name"), (False, "the higher name"))
+    ),
 )  # fmt: skip
 TWICE = "a request that arrives again is no new one, at whatever node it arrives."
 ONCE = (
