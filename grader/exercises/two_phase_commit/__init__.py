@@ -11,6 +11,7 @@ from functools import partial
 
 from grader.exercise import Check, Exercise
 from grader.exercises.common.nodes import each, effects_of, held, names
+from grader.exercises.two_phase_commit import load
 from grader.exercises.two_phase_commit import models as models
 from grader.exercises.two_phase_commit import plans as plans
 from grader.exercises.two_phase_commit.history import COORDINATOR
@@ -125,6 +126,7 @@ def _termination(bench: NodeBench) -> Story:
         partial(bench.hold, given_up, _ends),
         partial(bench.hold, down, _ends),
         partial(bench.hold, no_first, _ends, plans.yes_after_no),  # what is decided stays so, also where nobody crashes
+        partial(bench.hold, load.crashing(bench), _ends),
     )[0]
 
 
@@ -145,6 +147,7 @@ def _network(bench: NodeBench) -> Story:
         partial(bench.hold, twice, _unhindered, plans.twice),
         partial(bench.hold, late_or_lost, _ends, plans.until_given_up),
         partial(models.explore, bench, models.one(2, timers=1, copies=1), MOST_STATES // 4),
+        partial(bench.hold, load.losing(bench), _ends, load.lose),
     )[0]
 
 

@@ -14,6 +14,8 @@ from grader.nodes.runs import same
 from grader.trace.story import Sent
 from grader.verdict import Diagnosis, Kind
 
+LOAD = 5  # transactions that begin while another one is open, from which on a diagnosis tells of them
+
 
 class Judging(History):
     """Of one run. Every method that is no helper returns what is wrong, or None."""
@@ -95,9 +97,20 @@ class Judging(History):
                     "not_available",
                     f"begin {txn.label}, sent at {txn.sent:.2f} s, was not answered by {until:.2f} s. {COORDINATOR} never "
                     f"crashed, and nothing failed after {self.whole_since:.2f} s. Decide within 5 s after that. A message "
-                    "may be lost, so ask again for a missing vote, or abort.", *txn.told[:1],
+                    f"may be lost, so ask again for a missing vote, or abort.{self._meanwhile(txn, until)}", *txn.told[:1],
                 )  # fmt: skip
         return None
+
+    def _meanwhile(self, txn: Txn, until: float) -> str:
+        """What a steady load may have put off."""
+        begun = [other for other in self.txns if txn.sent < other.sent < until]
+        others = [other for other in begun if not set(other.places()) & set(txn.places())]
+        if len(others) < LOAD:
+            return ""
+        return (
+            f" Meanwhile {len(others)} transactions on other keys began. They must not delay the end of this one. If each of "
+            "them sets the same timer again, this timer never goes off, because setting a timer again moves it."
+        )
 
     def _copy(self, txn: Txn) -> Sent | None:
         """A copy that the network made of a message to one of its participants."""
@@ -133,9 +146,10 @@ class Judging(History):
                 )
             if self.whole_since and before:
                 why += f" by {max(self.whole_since, before[-1].sent) + 5:.1f} s, 5 s after the last fault"
+            load = self._meanwhile(before[-1], txn.sent) if before else ""
             return self.broken(
                 "not_available" if self.whole_since or before else "wrong_result",
-                f"{txn.label} {said} and must be committed. {why}.", *txn.told[:1], expected="committed", got=txn.outcome or "no answer",
+                f"{txn.label} {said} and must be committed. {why}.{load}", *txn.told[:1], expected="committed", got=txn.outcome or "no answer",
                 why=bool(before) and bool(self.whole_since),
             )  # fmt: skip
         return None

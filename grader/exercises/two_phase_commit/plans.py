@@ -174,7 +174,9 @@ def refused_and_crashed(rng: random.Random, seed: int, mishaps: tuple[Mishap, ..
         "bob": (begin(two, {near: {"x": "second"}, third: {"x": "second"}}, 1.012),),
         "carol": reads((near, slow, third), ("x",), 3.0 + DECIDED + 1),
     }
-    label = "; ".join(filter(None, (f"Messages to and from {slow} take 49 ms, others 1 to 5 ms", _label(mishaps))))
+    label = "; ".join(
+        filter(None, (f"Messages to and from {slow} take 49 ms, others 1 to 5 ms", crashes_label(mishaps)))
+    )
     return Plan(members(rng, names(3)), asks, mishaps, FAST, seed, until=3.0 + 2 * DECIDED, label=label)
 
 
@@ -187,7 +189,7 @@ def given_up(rng: random.Random, seed: int, mishaps: tuple[Mishap, ...] = (), co
         "alice": (begin(one, {node: {"x": "first"} for node in nodes}, 1.0),),
         "carol": reads(nodes, ("x",), GIVEN_UP + DECIDED + 1),
     }
-    label = "; ".join(filter(None, (f"{nodes[-1]} is down until {GIVEN_UP:g} s", _label(mishaps))))
+    label = "; ".join(filter(None, (f"{nodes[-1]} is down until {GIVEN_UP:g} s", crashes_label(mishaps))))
     down = Mishap("crash", 0.9, GIVEN_UP, ((nodes[-1],),))
     return Plan(members(rng, nodes), asks, (down, *mishaps), FAST, seed, until=GIVEN_UP + 2 * DECIDED, label=label)
 
@@ -231,10 +233,10 @@ def crashing(rng: random.Random, count: int, seed: int, mishaps: tuple[Mishap, .
         "carol": (*reads(nodes, ("x",), back + DECIDED + 0.2), *reads(nodes, ("x",), late + DECIDED + 2.5)),
     }
     until = late + DECIDED + 5
-    return Plan(members(rng, nodes), asks, mishaps, seed=seed, until=until, label=_label(mishaps))
+    return Plan(members(rng, nodes), asks, mishaps, seed=seed, until=until, label=crashes_label(mishaps))
 
 
-def _label(mishaps: Sequence[Mishap]) -> str:
+def crashes_label(mishaps: Sequence[Mishap]) -> str:
     return "; ".join(
         f"{' and '.join(m.groups[0])} crashes after {m.after} of its sends and writes, and is back at {m.until:.1f} s"
         for m in mishaps if m.after is not None
