@@ -32,7 +32,13 @@ def cases(draw: Draw) -> Iterator[Case]:
     for window, period, outage in ((20, 1.0, 12), (30, 5.0, 50), (20, 0.5, 1000)):
         yield _back(draw, window, period, outage)
     yield _back_unasked(draw, 20, 1.0, 12)
-    for window, period, factor in ((20, 2.0, 3.0), (30, 1.0, 3.0), (20, 0.5, 1 / 8), (40, 16.0, 1 / 16)):
+    for window, period, factor in (
+        (20, 2.0, 3.0),
+        (30, 1.0, 3.0),
+        (20, 0.5, 1 / 8),
+        (40, 16.0, 1 / 16),
+        (20, 0.5, 15.0),
+    ):
         yield _pace(draw, window, period, factor)
     for window in (4, 9):
         yield _quicker(draw, window)
@@ -174,6 +180,8 @@ def _back(draw: Draw, window: int, period: float, outage: int) -> Case:
     script.beat([last + outage * period + share * period for share in (0.0, 1.05, 2.1)])
     when = f"in a third outage, {BOUND} periods after the third heartbeat since the second outage"
     script.ask(BOUND * period, when, False)
+    script.heartbeat(last + (2 * outage + 2.1) * period)
+    script.ask(0.6 * period, "0.6 periods after the first heartbeat since the third outage", True)
     return _case("back", label, script)
 
 
