@@ -24,6 +24,9 @@ from grader.verdict import Diagnosis
 SEEN = 5.0  # seconds after a crash within which it must be listed
 TRUSTED = 2.0  # seconds after a start within which nobody may be blamed for silence
 KNOWN = 4.0  # seconds for which two nodes were up together, after which they have heard of each other
+LONG = 100.0  # seconds after which a node that is down is listed still
+SHOWN = 0.5  # seconds by which clocks have moved apart, from which on a diagnosis tells of that
+DRIFTED = 250.0  # seconds after which clocks that are 2 % apart are 5 s apart
 PROMPT = 2.15  # 2 s by a clock that is 1 % slow, and twice the way between client and node
 QUESTION = {"type": "suspects"}
 
@@ -86,19 +89,28 @@ def complete(run: Run) -> Diagnosis | None:
                 f"{other} crashed at {out[0]:.2f} s, but {node} did not list {other} at {answered:.2f} s, "
                 f"{answered - out[0]:.1f} s later. List a crashed node within 5 s."
             )
-            earlier = max((end - begin for begin, end in run.downs[other] if end < out[0]), default=0.0)
-            if earlier:
+            listed = [at for asked, at, suspects in _answers(run) if asked.ask.node == node and other in suspects]
+            outages = [end - begin for begin, end in run.downs[other] if end < out[0]]
+            if before := [at for at in listed if out[0] < at < answered]:
+                text += f" {node} had listed {other} at {before[-1]:.2f} s. Keep it listed as long as it is down."
+            elif len(outages) > 1 and any(at < out[0] for at in listed):
                 text += (
-                    f" {other} had an earlier outage of {earlier:.0f} s, and was back for {out[0] - both_since:.1f} s. The outage "
+                    f" It was outage number {len(outages) + 1} of {other}, which was back for {out[0] - both_since:.1f} s, and "
+                    f"{node} had listed {other} in an earlier one. Watch it in the same way each time."
+                )
+            elif outages:
+                text += (
+                    f" {other} had an earlier outage of {max(outages):.0f} s, and was back for {out[0] - both_since:.1f} s. The outage "
                     "must not count as an interval between heartbeats, and few heartbeats must be enough."
                 )
-            if not any(run.up(name, out[0], answered) for name in run.names if name != node):
+            elif all(run.down(name, out[0], answered) for name in run.names if name != node):
                 text += (
                     f" No other node is up then, so no message of a node reaches {node}. Compute the suspects when the "
                     "client asks."
                 )
             if run.offsets[node] < run.offsets[other]:
                 text += _clocks(run, node, other)
+            text += _drift(run, node, other, answered)
             return _wrong(run, one, text, "A crash that is not listed", f"{other} listed", json.dumps(told))
     return None
 
@@ -133,6 +145,8 @@ def accurate(run: Run) -> Diagnosis | None:
             )
             if not back and not trusted and behind and all(name in told for name in behind):
                 text += _clocks(run, node, other)
+            if trusted:
+                text += _drift(run, node, other, one.sent)
             return _wrong(run, one, text, "A false alarm", f"{other} not listed", json.dumps(told))
     return None
 
@@ -151,6 +165,18 @@ def _clocks(run: Run, node: str, other: str) -> str:
     return (
         f" {other}'s messages tell the time by its own clock, which is {apart:.0f} s from {node}'s. Subtract only times of one clock: use the times at "
         f"which heartbeats arrived at {node}."
+    )
+
+
+def _drift(run: Run, node: str, other: str, at: float) -> str:
+    """How far two clocks have moved apart, where that may show."""
+    rates = {member.name: member.rate for member in run.plan.members}
+    apart = at * abs(rates[node] - rates[other])
+    if apart < SHOWN:
+        return ""
+    return (
+        f" Since the start {node}'s clock and {other}'s have moved {apart:.1f} s apart, because clocks run up to 1 % fast or "
+        "slow. Count the silence from the last heartbeat alone, and nothing from the first."
     )
 
 
@@ -187,16 +213,16 @@ def _crash(node: Sequence[str], at: float, until: float) -> Mishap:
 def _listed(rng: random.Random, size: int, seed: int) -> Plan:
     """One crashes for good, in the larger cluster another soon after, which comes before it in order.
 
-    Of two nodes one crash leaves the other alone: no message tells it that time has passed.
+    Of two nodes one crash leaves the other alone: no message tells it that time has passed, nor that much has.
     """
     nodes = names(size)
     later = rng.choice(nodes[min(2, size - 1) :])
     earlier = rng.choice(nodes[: nodes.index(later)])
     at = rng.uniform(8, 11)
-    crashes = [_crash([later], at, 100)]
+    crashes = [_crash([later], at, 2 * LONG)]
     if size > 3:
-        crashes.append(_crash([earlier], at + 1.5, 100))
-    times = [at + SEEN, at + SEEN + 0.7, at + SEEN + 1.55, at + SEEN + 2.5, at + 15]
+        crashes.append(_crash([earlier], at + 1.5, 2 * LONG))
+    times = [at + SEEN, at + SEEN + 0.7, at + SEEN + 1.55, at + SEEN + 2.5, at + 15, *[at + LONG] * (size == 2)]
     down = [later, earlier] if size > 3 else [later]
     label = f"{size} nodes, {' and '.join(down)} crash{'' if down[1:] else 'es'} at {at:.1f} s{' and soon after' if size > 3 else ''}"
     return _plan(size, times, crashes, seed, label, without=down)
@@ -207,6 +233,30 @@ def _early(rng: random.Random, size: int, seed: int) -> Plan:
     node, at = f"n{rng.randint(1, size)}", KNOWN + rng.uniform(0.02, 0.1)
     label = f"{size} nodes, {node} crashes when all have been up for {at:.2f} s"
     return _plan(size, [at + SEEN, at + SEEN + 1], [_crash([node], at, 100)], seed, label, without=[node])
+
+
+def _others(rng: random.Random, size: int, seed: int) -> Plan:
+    """What befalls one says nothing about another: one crashes, and a second comes back soon after; the third restarts,
+    and then the second crashes."""
+    one, two, three, *_ = rng.sample(names(size), size)
+    at = rng.uniform(10, 11)
+    again = at + 10.5 + rng.uniform(KNOWN + 0.02, KNOWN + 0.1)
+    crashes = [
+        _crash([two], at - 4, at + 2), _crash([one], at, 2 * LONG), _crash([three], at + 9.5, at + 10.5),
+        _crash([two], again, 2 * LONG),
+    ]  # fmt: skip
+    times = [at + SEEN, at + SEEN + 1, again + SEEN, again + SEEN + 1]
+    label = f"{size} nodes, {one} crashes at {at:.1f} s, {two} is back 2 s later; {three} is back at {at + 10.5:.1f} s, {two} crashes at {again:.1f} s"
+    return _plan(size, times, crashes, seed, label, without=[one, two])
+
+
+def _comes_and_goes(rng: random.Random, size: int, seed: int) -> Plan:
+    """One is down three times, long enough to be listed, and back in between for as long as others need to know it."""
+    node, at = f"n{rng.randint(1, size)}", rng.uniform(8, 9)
+    downs = [(at + 12 * place, at + 12 * place + 7) for place in range(3)]
+    times = [time for down, back in downs for time in (down + SEEN, back - 0.2, back + TRUSTED + 0.01, back + 3)]
+    label = f"{size} nodes, {node} is down for 7 s three times, from {at:.1f} s on"
+    return _plan(size, times, [_crash([node], *each) for each in downs], seed, label)
 
 
 def _trusted(rng: random.Random, size: int, seed: int) -> Plan:
@@ -237,7 +287,7 @@ def _again(rng: random.Random, size: int, seed: int) -> Plan:
     at, outage, back = rng.uniform(8, 10), 15.0 if size > 3 else rng.choice((30.0, 60.0)), rng.uniform(4.05, 5.0)
     second = at + outage + back
     crashes = [_crash([node], at, at + outage), _crash([node], second, second + 100)]
-    times = [at + SEEN, second + SEEN, second + SEEN + 1, second + SEEN + 3]
+    times = [at + SEEN, at + outage - 0.5, second + SEEN, second + SEEN + 1, second + SEEN + 3]
     label = f"{size} nodes, {node} is down for {outage:g} s, back for {back:.1f} s, and down again at {second:.1f} s"
     return _plan(size, times, crashes, seed, label, without=[node])
 
@@ -256,18 +306,42 @@ def _skewed(rng: random.Random, size: int, seed: int) -> Plan:
     return _plan(size, times, [_crash([node], at, at + 100)], seed, label, made)
 
 
+def _drifting(rng: random.Random, size: int, seed: int) -> Plan:
+    """One clock is 1 % fast and all others are 1 % slow, for minutes; then the node with the fast one crashes for good."""
+    fast = f"n{rng.randint(1, size)}"
+    made = [
+        replace(member, offset=rng.uniform(-100, 100), rate=1.01 if member.name == fast else 0.99)
+        for member in cluster(size, "Monitor")
+    ]
+    times = [*_spread(rng, 20, DRIFTED, 20.0), DRIFTED + SEEN, DRIFTED + SEEN + 1]
+    label = f"{size} nodes, {fast}'s clock is 1 % fast and others are 1 % slow; {fast} crashes at {DRIFTED:g} s"
+    return _plan(size, times, [_crash([fast], DRIFTED, 2 * DRIFTED)], seed, label, made)
+
+
 def _down(bench: NodeBench) -> Iterator[Plan]:
     yield from each("listed", _listed, (3, 5, 2))(bench)
     yield from each("early", _early, (3,))(bench)
+    yield from each("others", _others, (3,))(bench)
 
 
 def _up(bench: NodeBench) -> Iterator[Plan]:
     yield from each("trusted", _trusted, _SIZES)(bench)
     yield from each("restarts", _restarts, (3,))(bench)
+    yield from each("comes and goes", _comes_and_goes, (3,))(bench)
+
+
+def _down_again(bench: NodeBench) -> Iterator[Plan]:
+    yield from each("again", _again, _SIZES)(bench)
+    yield from each("down three times", _comes_and_goes, (3,))(bench)
+
+
+def _with_clocks(bench: NodeBench) -> Iterator[Plan]:
+    yield from each("skewed", _skewed, _SIZES)(bench)
+    yield from each("drifting", _drifting, (2,))(bench)
 
 
 _SIZES = (3, 5, 3)
 listed = held(_down, Run, proper, complete)  # within 5 s, by all that are up, in order
 trusted = held(_up, Run, proper, accurate)  # nobody who has been up for 2 s
-again = held(each("again", _again, _SIZES), Run, proper, complete)  # an outage does not stretch the next one's bound
-skewed = held(each("skewed", _skewed, _SIZES), Run, proper, accurate, complete)  # clocks that differ change nothing
+again = held(_down_again, Run, proper, complete)  # an outage does not stretch the next one's bound
+skewed = held(_with_clocks, Run, proper, accurate, complete)  # clocks that differ change nothing
