@@ -21,7 +21,7 @@ from grader.exercises.cap_store.plans import AGREED, PROMPT, SETTLED, START, TAK
 from grader.nodes import registers
 from grader.nodes.clients import DEFINITE, Asked
 from grader.nodes.registers import Causes, Conflict, Operation, Unwritten, answered, by_key
-from grader.nodes.runs import answer_text, in_time
+from grader.nodes.runs import answer_text, in_time, same
 from grader.says import at, listed
 from grader.verdict import Diagnosis, Kind
 
@@ -97,6 +97,11 @@ def _unwritten(run: View, found: Unwritten) -> Diagnosis:
     text = f"The {told(one)} returned {found.read.value} at {at(found.read.end)}, but "
     if refused is None:
         text += "no client had written this value to this key. Return only values that were written, or null."
+        key = one.ask.body["key"]
+        written = (other.ask.body for other in run.asked if other.ask.body["type"] == "write")
+        others = [body["key"] for body in written if same(body["value"], (one.answer or {}).get("value"))]
+        if any(str(other) == str(key) and not same(other, key) for other in others):
+            text += f" It was written to key {json.dumps(others[0])}. A number and a text are two keys."
         return run.wrong("wrong_result", text, title="A value that was never written", shown=[one])
     code = (refused.asked.answer or {}).get("code")
     text += (

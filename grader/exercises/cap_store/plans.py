@@ -280,6 +280,9 @@ def available(rng: random.Random, size: int, seed: int) -> Plan:
             Ask(node, values.write(rng.choice(KEYS)) if rng.random() < 0.5 else read(rng.choice(KEYS)), at=time)
             for time in at
         )
+    asks["c9"] = tuple(  # a text is another key than a number
+        Ask(nodes[0], body, at=10.3) for body in (values.write(7), values.write("7"), read(7), read("7"))
+    )
     mishaps = (
         Mishap("partition", 1.2, 5.5, parted(rng, nodes)),
         Mishap("partition", 6.0, 9.5, tuple((node,) for node in nodes)),
@@ -314,17 +317,18 @@ def converged(rng: random.Random, size: int, seed: int) -> Plan:
 
 def tied(rng: random.Random, size: int, seed: int) -> Plan:
     """Everyone alone from the start, and each key written once at two nodes: no count says which is the later. One key
-    gets values that Python takes for false, whichever is chosen."""
+    gets values that Python takes for false, whichever is chosen. Three nodes are alone for long: none may give up."""
     nodes, values = names(size), Values(rng)
     empty = rng.sample((0, "") if size % 2 else (False, []), 2)
+    healed = 40.0 if size == 3 else 6.5
     asks = {}
     for node, nothing in zip(rng.sample(nodes, 2), empty, strict=True):
         bodies = [{"type": "write", "key": KEYS[0], "value": nothing}, values.write(KEYS[1])]
         asks[client_of(node)] = tuple(Ask(node, body, at=2 + rng.uniform(0, 1)) for body in bodies)
-    alone = Mishap("partition", 0.5, 6.5, tuple((node,) for node in nodes))
+    alone = Mishap("partition", 0.5, healed, tuple((node,) for node in nodes))
     return Plan(
-        members(size, "AP"), {**asks, **readers(nodes, 6.5 + AGREED)}, (alone,), seed=seed, healed=6.5,
-        until=6.5 + AGREED + 4.5, label=f"{size} nodes, every node alone, the same keys written at two of them",
+        members(size, "AP"), {**asks, **readers(nodes, healed + AGREED)}, (alone,), seed=seed, healed=healed,
+        until=healed + AGREED + 4.5, label=f"{size} nodes, every node alone until {healed:g} s, the same keys written at two of them",
     )  # fmt: skip
 
 
