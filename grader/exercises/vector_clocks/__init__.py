@@ -71,6 +71,14 @@ SCRIPTED: Scripts = {
         4, {f"c{n}": tuple(_say(f"n{n}", 0.3, f"{'xyz'[n - 1]}{i}") for i in range(4)) for n in (1, 2, 3)},
         tuple(Slow(src, "n4", 3.0, 3.5) for src in ("n1", "n2", "n3")),
     ),
+    "n2 answers the eleventh of n1: the tenth and eleventh are slow from n1 to n3": (
+        3,
+        {
+            "c1": tuple(_say("n1", 0.05, f"{'late' if number > 9 else 'a'}{number}") for number in range(1, 12)),
+            "c2": (_say("n2", 2.5, "answer"),),
+        },
+        (Slow("n1", "n3", 3.5, 2.5, "late"),),
+    ),
 }  # fmt: skip
 AGAIN = "the second of one sender comes to n2 three times, before the first"
 SCRIPTED_ONCE: Scripts = {
@@ -85,6 +93,9 @@ SCRIPTED_DROPS: Scripts = {
     "two nodes: for a second, all that holds the first of three messages is lost": (
         2, {"c1": tuple(_say("n1", 0.05, text) for text in ("first of three", "second", "third"))},
         (Slow("n1", "n2", 1.1, 0.0, "first of three", times=0),),
+    ),
+    "two nodes: n2 hears nothing for twelve seconds": (
+        2, {"c1": (_say("n1", 0.05, "patience"),)}, (Slow("n1", "n2", 12.0, 0.0, times=0),),
     ),
 }  # fmt: skip
 Row = tuple[int, Network, str]  # how many nodes (0: drawn), which network, and its label
