@@ -29,6 +29,7 @@ from grader.worlds.ranks import Ranks
 
 HEALING = 2.0  # seconds in which 64 nodes agree after healing
 SETTLED = 5.0  # seconds in which a few nodes do
+APART = 30.0  # seconds for which two parts of a few nodes cannot reach each other
 FEW = 6
 ALL_BUT_ONE = 5
 LAST = 1.6  # by then the last operation of an `idle` run has arrived
@@ -88,7 +89,7 @@ def _small(bench: NodeBench, check: str) -> Plan:
 def _like_parts(bench: NodeBench) -> Iterator[Plan]:
     """Two parts that differ and look alike: in each there is one element, or a sum of 17.
 
-    They are apart for so long that nothing is news any more when they meet.
+    They are apart for so long that nothing is news any more when they meet, and nobody may have stopped looking.
     """
     for (workload, _), seed in zip(WORKLOADS, bench.seeds("heal small", 2), strict=True):
         rng = bench.rng(f"heal {seed}")
@@ -99,8 +100,8 @@ def _like_parts(bench: NodeBench) -> Iterator[Plan]:
             for number, (part, one) in enumerate(zip((first, second), what, strict=True), 1)
         }
         yield Plan(
-            spreading.members(FEW, workload, rng), asks, spreading.parted(0.1, 5.0, groups), seed=seed, begin=0.2,
-            healed=5.0, until=5.0 + SETTLED + PROMPT, label=f"{FEW} nodes, a {workload}, one add in each of two parts",
+            spreading.members(FEW, workload, rng), asks, spreading.parted(0.1, APART, groups), seed=seed, begin=0.2,
+            healed=APART, until=APART + SETTLED + PROMPT, label=f"{FEW} nodes, a {workload}, one add in each of two parts",
         )  # fmt: skip
 
 
