@@ -78,6 +78,14 @@ def inside(draw: Draw, group: str, ranks: int, length: int, dtype: str) -> Case:
     return Case(group, label, tuple((Strided(flat, (length,), (1,), 2),) for flat in storage))
 
 
+def columns(draw: Draw, group: str, ranks: int, shape: tuple[int, int], dtype: str) -> Case:
+    """A case with the first columns of a wider matrix on each rank: the last stride is 1, and there are gaps."""
+    (rows, wide), whole_row = shape, shape[1] + 2
+    label = f"{says.counted(ranks, 'rank')}, x[:, :{wide}] of {rows} x {whole_row} {dtype}"
+    storage = [values(draw, label, r, ranks, rows * whole_row, dtype) for r in range(ranks)]
+    return Case(group, label, tuple((Strided(flat, shape, (whole_row, 1)),) for flat in storage))
+
+
 def transposed(draw: Draw, group: str, ranks: int, shape: tuple[int, int], dtype: str) -> Case:
     """A case with the transpose of a matrix on each rank: shape (columns, rows), strides (1, columns)."""
     rows, columns = shape

@@ -51,6 +51,7 @@ def cases(draw: Draw) -> Iterator[Case]:
                 yield _on_nodes(sums.transposed(draw, "any_layout", n, (2, 2 * n), "int64"), k)
                 yield _on_nodes(sums.inside(draw, "any_layout", n, 2 * n, "int64"), k)
                 if n == 4:
+                    yield _on_nodes(sums.columns(draw, "any_layout", n, (3, n), "int64"), k)
                     yield _on_nodes(sums.transposed_on_rank_1(draw, "any_layout", n, (2, 2 * n), "int64"), k)
                 for shape in ((n - 1,), (64 * n + 1,), (2, 64 * n)):
                     yield _on_nodes(sums.contiguous(draw, "odd_crossing", n, shape, "int64"), k)
