@@ -41,6 +41,8 @@ def cases(draw: Draw) -> Iterator[Case]:
         yield sums.contiguous(draw, "any_layout", n, (3, n), "int64")
         yield sums.transposed(draw, "any_layout", n, (2, 2 * n), "int64")
         yield sums.inside(draw, "any_layout", n, 2 * n, "int64")
+        if n == 4:
+            yield sums.columns(draw, "any_layout", n, (3, n), "int64")
         for shape in ((6 * n + 1,), (2, 6 * n)):
             yield sums.contiguous(draw, "odd_budget", n, shape, "int64")
         if n > 3:  # a chunk that takes all of the rest is too long, and so is the whole of a short tensor
