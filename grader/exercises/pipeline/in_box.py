@@ -21,7 +21,8 @@ LOSSES = {"mse": functional.mse_loss, "cross_entropy": functional.cross_entropy}
 class _Log:
     """What a stage did, and how many rows of its outputs were alive right after each forward pass.
 
-    `waiting` are rows that have yet to go backward, `kept` those that are still there although they have.
+    `waiting` are rows that have yet to go backward, `kept` those that are still there although they have. `given` is the
+    first number of each row that went in, for each forward pass.
     """
 
     def __init__(self, micro_batch: int) -> None:
@@ -29,6 +30,7 @@ class _Log:
         self.passes = ""
         self.waiting: list[int] = []
         self.kept: list[int] = []
+        self.given: list[list[float]] = []
         self.outputs: list[_Output] = []
         self.collects = True
 
@@ -95,6 +97,7 @@ class Stage(nn.Module):  # type: ignore[misc]
         return (micro_batch_size, *self._inner)
 
     def forward(self, x: Tensor) -> Tensor:
+        self._log.given.append(x.detach()[:, *[0] * (x.dim() - 1)].tolist())
         y = functional.linear(x, self.weight, self.bias)
         y = y if self._last else torch.tanh(y)
         made: Tensor = _Work.apply(y, self._seconds, self._log)
@@ -187,5 +190,5 @@ def _trained(
     log = _Log(len(inputs) // plan["micro_batches"])
     stage = make(plan, weight, bias, log)
     value = run(stage, inputs, targets, LOSSES[plan["loss"]], plan["micro_batches"])
-    did = {"passes": log.passes, "waiting": log.waiting, "kept": log.kept}
+    did = {"passes": log.passes, "waiting": log.waiting, "kept": log.kept, "given": log.given}
     return {"value": value, "type": type(value).__name__, "weight": stage.weight.grad, "bias": stage.bias.grad, **did}

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from grader import says
 from grader.exercises.common import checks, plain
 from grader.exercises.common.checks import field
 from grader.exercises.pipeline.training import Array, Given, near, proportional
@@ -111,8 +112,34 @@ def _times(got: Array, right: Array) -> str:
 
 
 def gradients(group: str, same: Same = near) -> Callable[[RankBench], Outcome]:
-    """All calls of `group` leave the whole model's gradients on every stage."""
-    return checks.right(lambda bench, group: values(bench, group, same), group)
+    """All calls of `group` leave the whole model's gradients on every stage, by micro-batches that are cut in order."""
+
+    def found(bench: RankBench, group: str) -> Iterator[tuple[Case, CallResult]]:
+        for case, result in values(bench, group, same):
+            if case.engine == "sim":
+                _in_order(bench, case, result)
+            yield case, result
+
+    return checks.right(found, group)
+
+
+def _in_order(bench: RankBench, case: Case, result: CallResult) -> None:
+    """Raise Lost where a micro-batch of the first stage is no part of the batch: nothing else shows it, because the
+    stages here treat each row by itself."""
+    given: Given = case.expected
+    size, first = given.plan.rows, given.inputs.reshape(given.plan.batch, -1)[:, 0]
+    parts = first.reshape(-1, size).tolist()
+    passed = field(result, 0, "given")
+    for part in passed if isinstance(passed, list) else []:
+        if not isinstance(part, list) or len(part) != size or part in parts:
+            continue
+        rows = [int(np.argmin(np.abs(first - number))) for number in part]
+        what = (
+            f"With {case.label}: the gradients are right, but rank 0 passes rows {says.listed(rows)} of the inputs to "
+            f"stage() as one micro-batch. Cut the inputs and the targets along dimension 0 in order: micro-batch 0 is rows 0 "
+            f"to {size - 1}. A stage that looks at a whole micro-batch, such as batch normalization, needs these parts."
+        )
+        raise bench.lost(case, "wrong_result", what, 0, f"rows 0 to {size - 1}", f"rows {says.listed(rows)}")
 
 
 def blind(*groups: str) -> Callable[[RankBench], Outcome]:
