@@ -94,6 +94,10 @@ def _habits(
     assert right is not None
     own = step.own[rank].get(name, np.zeros_like(right))
     users = step.users(name)
+    if job.hooked:
+        bare = training.step_of(replace(job, hooked=False), job.values, [0])
+        said = f"that of a module without its forward hook, which multiplies its output by {training.HOOK}. "
+        yield np.asarray(bare.mean[name]), said + "Call self.module(...): self.module.forward(...) runs no hooks."
     if last is not None and last.mean[name] is None and {*users} == {r for r in range(n) if of_all[r] is not None}:
         said = (
             f"still the rank's own. No rank used {name} in the last micro-batch, but rank {rank} accumulated a "

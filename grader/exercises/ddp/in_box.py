@@ -61,6 +61,8 @@ def _build(make: Any, spec: dict[str, Any], values: dict[str, torch.Tensor]) -> 
     module = _Net(values["scale"].numel(), spec["hidden"], spec["seconds"]).to(values["scale"].dtype)
     if "shift" in values:
         module.register_buffer("shift", torch.zeros_like(values["shift"]), persistent=False)
+    if spec["hook"] != 1:
+        module.register_forward_hook(lambda _module, _given, out: spec["hook"] * out)
     for name, first in spec["tied"].items():
         module.get_submodule(name).weight = module.get_submodule(first).weight
     _fill(module, values)

@@ -29,7 +29,8 @@ class Job:
     weight it shares; `frozen` are linear maps that are not trained. Where there is `earlier`, those are the plans of
     all batches but the last, of one step or of several. `nested` opens a second no_sync() inside the first, around the
     first batch. Where `lr` is 0, every step begins with `values`, whatever was done to the parameters. `scales`
-    are what each rank writes into its buffer after construction.
+    are what each rank writes into its buffer after construction. Where it is `hooked`, a forward hook of the module
+    multiplies what it returns by HOOK.
     """
 
     hidden: tuple[int, ...]
@@ -45,6 +46,7 @@ class Job:
     earlier: tuple[tuple[int, ...], ...] = ()
     nested: bool = False
     scales: tuple[Array, ...] = ()
+    hooked: bool = False
 
     @property
     def ranks(self) -> int:
@@ -108,6 +110,7 @@ def gradients(job: Job, values: Values, rank: int, batch: int) -> Values:
         kept.append((index, h, a))
         h = h + a @ wide[name_of(index, "down.weight")].T
     gain, scale = wide["gain"], job.scales[rank].astype(np.float64) if job.scales else wide["scale"]
+    scale = scale * HOOK if job.hooked else scale
     d_out = 2 * (gain * scale * h - y) / h.size
     found: Values = {"gain": np.asarray((d_out * scale * h).sum())}
     dh = d_out * gain * scale
@@ -177,6 +180,7 @@ def close(got: Array | None, right: Array, scale: float) -> bool:
 LINK = Network(alpha=10e-6, beta=1e-9)  # 10 us and 1 GB/s
 MARKS = (1e-6, 2e-6, 3e-6)  # how long the harness computes to say: a step begins, its backward pass is over, it ends
 LAYER = 200e-6  # seconds that the backward pass of a layer takes, where time is looked at
+HOOK = 1.5  # what a forward hook multiplies the module's output by
 SMALL = 2500  # bytes of a bucket, less than a large layer's
 HIDDEN = (24, 40, 32, 16)
 ALL = (0, 1, 2, 3)
@@ -193,7 +197,7 @@ def cases(draw: Draw) -> Iterator[Case]:
     yield _case(draw, "gradients", "buckets of 1 byte", (ALL,) * 2, bucket=1)
     yield _case(draw, "gradients", "tied weights", (ALL,) * 3, bucket=SMALL, hidden=(24, 40, 32, 24), tied=TIED)
     yield _case(draw, "gradients", "a frozen layer", (ALL,) * 3, bucket=SMALL, frozen=FROZEN)
-    yield _case(draw, "gradients", "the default bucket_bytes", (ALL,) * 4)
+    yield _case(draw, "gradients", "the default bucket_bytes, and a forward hook", (ALL,) * 4, hooked=True)
     yield _case(draw, "gradients", "a buffer that each rank changes", (ALL,) * 2, SMALL, own_scales=True)
     for bucket in (SMALL, None):
         yield _case(draw, "uneven", "a layer that rank 0 alone uses", (ALL, (0, 2, 3)), bucket)
@@ -231,7 +235,7 @@ def _case(
     hidden: tuple[int, ...] = HIDDEN, features: int = 16, tied: dict[str, str] | None = None,
     frozen: tuple[str, ...] = (), steps: int = 1, dtype: str = "float32", engine: str = "sim",
     earlier: tuple[tuple[int, ...], ...] = (), nested: bool = False, by: str = "train",
-    lr: float = 0.5, own_scales: bool = False,
+    lr: float = 0.5, own_scales: bool = False, hooked: bool = False,
 ) -> Case:  # fmt: skip
     """One training or accumulation; every rank has the same parameters and data of its own."""
     n, tied = len(plans), tied or {}
@@ -241,7 +245,7 @@ def _case(
     data = [draw.generator(f"{group} {label}/{rank}").normal(0, 1, (2, *shape)).astype(dtype) for rank in range(n)]
     x, y = tuple(x for x, _ in data), tuple(y for _, y in data)
     scales = tuple(np.asarray((2 + rank) * values["scale"], dtype) for rank in range(n)) if own_scales else ()
-    job = Job(hidden, plans, values, x, y, tied, frozen, bucket, lr, 0.9, earlier, nested, scales)
+    job = Job(hidden, plans, values, x, y, tied, frozen, bucket, lr, 0.9, earlier, nested, scales, hooked)
     sent = [{**values, "own scale": scales[rank]} if scales else values for rank in range(n)]
     timed = group in ("budget", "no_sync")
     arguments = tuple(
@@ -272,6 +276,7 @@ def _spec(job: Job, rank: int, timed: bool) -> dict[str, Any]:
         "earlier": list(job.earlier[rank] if job.earlier else job.plans[rank]),
         "tied": dict(job.tied), "frozen": list(job.frozen),
         "bucket_bytes": job.bucket_bytes, "lr": job.lr, "momentum": job.momentum, "nested": job.nested,
+        "hook": HOOK if job.hooked else 1.0,
         "seconds": LAYER if timed else 0.0, "marks": list(MARKS if timed else (0.0, 0.0, 0.0)),
     }  # fmt: skip
 
