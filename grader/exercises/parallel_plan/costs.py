@@ -63,6 +63,8 @@ FORGOTTEN = {
      "A pipeline group spans tp * pp devices, not pp."),
     "node_limit": ("that no group is faster between nodes than within one",
      "The bandwidth between nodes is min(node_bandwidth, g * network_bandwidth)."),
+    "one_node": ("that data parallelism stays inside a node where there is only one",
+     "A data-parallel group spans all devices. If their number divides devices_per_node, it uses the node's link."),
     "fewer_nics": ("that several data-parallel groups share a node's NICs",
      "A data-parallel group has max(1, devices_per_node // (tp * pp)) NICs on a node, not all of them."),
     "embedding_split": ("that the first stage holds the whole embedding",
@@ -293,7 +295,10 @@ def seconds(model: ModelSpec, cluster: ClusterSpec, plans: Plans, forgot: str = 
     nics = np.maximum(1, cluster.devices_per_node // (plans.tp * plans.pp))
     if forgot == "fewer_nics":
         nics = np.full_like(nics, cluster.devices_per_node)
-    latency, bandwidth = _link(cluster, plans.tp * plans.pp * plans.dp, nics, forgot)
+    everywhere = plans.tp * plans.pp * plans.dp
+    if forgot == "one_node":
+        everywhere = np.full_like(everywhere, np.inf)
+    latency, bandwidth = _link(cluster, everywhere, nics, forgot)
     one_way = _ring(2 * _held(model, plans), plans.dp, latency, bandwidth)
     if forgot == "gradients":
         one_way = 0 * one_way
