@@ -100,8 +100,9 @@ QUOTA = (
 PREEMPTION = (
     Situation("preemption", "the last taken is enough alone", (3, 3), {"A": 0, "B": 4}, (
         ("tiny", "A", 0, 1, 0, 90, 40),
-        ("large", "A", 1, 5, 1, 90, 40),
-        ("claim", "B", 2, 4, 0, 20, 0),  # takes tiny, then large; spares tiny
+        ("small", "A", 1, 1, 1, 90, 40),
+        ("large", "A", 2, 4, 2, 90, 40),
+        ("claim", "B", 3, 4, 0, 20, 0),  # takes tiny, small, then large; spares small, then also tiny
     )),
     Situation("preemption", "spared from the last taken to the first", (7,), {"A": 0, "B": 5}, (
         ("x", "A", 0, 2, 0, 90, 40),
