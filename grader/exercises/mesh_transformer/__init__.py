@@ -37,7 +37,7 @@ def cases(draw: Draw) -> Iterator[Case]:
     """Every case of every check; the losses are judged in all of them."""
     for group, mesh in (("data", REPLICAS), ("data", SHARDS), ("data", HYBRID), ("tensor", TENSOR),
                         ("composed", REPLICATED_TENSOR), ("composed", SHARDED_TENSOR)):  # fmt: skip
-        yield _case(draw, group, mesh)
+        yield _case(draw, group, mesh, stale=group == "tensor")
     for mesh in (REPLICAS, SHARDS):
         yield _case(draw, "masks", mesh, steps=4, even=False)
     for mesh in (TENSOR, SHARDS, SHARDED_TENSOR, HYBRID):
@@ -49,14 +49,14 @@ def cases(draw: Draw) -> Iterator[Case]:
 
 def _case(
     draw: Draw, group: str, mesh: Mesh, other: Mesh = (), *, steps: int = 10, even: bool = True, engine: str = "sim",
-    adam: bool = False, lr: float = 0.05, layers: int = 1,
+    adam: bool = False, lr: float = 0.05, layers: int = 1, stale: bool = False,
 ) -> Case:  # fmt: skip
     """One training; every rank begins with the same parameters, and every data-parallel rank has tokens of its own."""
     label = judging.named(mesh) + (f", then {judging.named(other)}" if other else "")
     generator = draw.generator(f"{group} {label} {engine}")
     given = training.fresh(generator, VOCABULARY, WIDTH, HIDDEN, layers)
     data = [_data(generator, training.data_ranks(each), steps, even) for each in (mesh, other) if each]
-    job = Job(mesh, given, *data[0], HEADS, other, data[1] if other else None, adam=adam, lr=lr)
+    job = Job(mesh, given, *data[0], HEADS, other, data[1] if other else None, adam=adam, lr=lr, stale=stale)
     told = {name: Strided.of(value) for name, value in given.items()}
     spec = job.told() | {"folder": f"checkpoint {label}"}
     size = training.size(mesh)

@@ -105,6 +105,8 @@ def train(
     """The losses of every step, and the bytes that parameters and optimizer state take on this rank."""
     model = _laid_out(spec, values, "mesh")
     optimizer = _optimizer(spec, model)
+    for parameter in model.parameters() if spec["stale"] else ():
+        parameter.grad = torch.ones_like(parameter)
     losses = _steps(model, optimizer, tokens, masks)
     kept: dict[str, list[Any]] = {}
     for parameter in model.parameters():
@@ -120,17 +122,23 @@ def resume(
     _: Any, spec: dict[str, Any], values: dict[str, torch.Tensor], tokens: torch.Tensor, masks: torch.Tensor,
     later_tokens: torch.Tensor, later_masks: torch.Tensor,
 ) -> dict[str, Any]:  # fmt: skip
-    """Losses before a checkpoint, and after it on another mesh, of another model that loaded it."""
+    """Losses before a checkpoint, and after it on another mesh, of another model that loaded it.
+
+    Both models are laid out before the first is trained, so what a rank knows of a mesh must be kept apart by model. The
+    checkpoint is saved twice into one folder: the later state is the one to load.
+    """
     model = _laid_out(spec, values, "mesh")
     optimizer = _optimizer(spec, model)
-    losses = _steps(model, optimizer, tokens, masks)
+    other = _laid_out(spec, {name: value.flip(0) for name, value in values.items()}, "other")
     folder = os.path.abspath(spec["folder"])
     os.makedirs(folder, exist_ok=True)
-    submission.save(model, optimizer, folder)  # type: ignore[name-defined]
+    losses = []
+    for part in (slice(spec["first_save"]), slice(spec["first_save"], None)):
+        losses += _steps(model, optimizer, tokens[part], masks[part])
+        submission.save(model, optimizer, folder)  # type: ignore[name-defined]
     files = _shared(folder)
     del model, optimizer
-    model = _laid_out(spec, {name: value.flip(0) for name, value in values.items()}, "other")
-    optimizer = _optimizer(spec, model)
+    model, optimizer = other, _optimizer(spec, other)
     submission.load(model, optimizer, folder)  # type: ignore[name-defined]
     return {"losses": losses + _steps(model, optimizer, later_tokens, later_masks), "files": files}
 

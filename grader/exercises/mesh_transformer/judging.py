@@ -125,6 +125,15 @@ def _why(job: Job, got: Array, right: Array, step: int) -> str:
             "The losses before save are right. At fault is the last update before it, what save writes or what load "
             "restores. If other checks lose points, fix these first."
         )
+    if job.other and not loaded:
+        before = (
+            f"The {'loss' if step == 1 else 'losses'} before {'is' if step == 1 else 'are'} right. " if step else ""
+        )
+        return (
+            f"{before}The model for {named(job.other)} was laid out before this step, and must not change how this model "
+            "trains. Keep what train_step needs of a mesh on the model, not in a global variable. If other checks lose "
+            "points, fix these first."
+        )
     if step == 0:
         return "No parameter has been updated yet, so the forward pass or the mean over the tokens is at fault."
     before = "loss of the step before is" if step == 1 else f"losses of the {step} steps before are"

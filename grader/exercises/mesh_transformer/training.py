@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,13 +20,15 @@ Array = np.ndarray[Any, Any]
 Values = dict[str, Array]
 Mesh = tuple[tuple[str, int], ...]  # the dimensions that it has, in order
 EPS = 1e-5  # of torch's LayerNorm
+FIRST_SAVE = 1  # steps before the first of two saves into one folder
 
 
 @dataclass(frozen=True)
 class Job:
     """What is trained, and on what: `tokens` and `masks` are steps x data-parallel ranks x batch x sequence.
 
-    With `other` the model is saved after `tokens`, and loaded on that mesh into another one, which trains on `later`.
+    With `other` the model is saved after the first of `tokens` and again after the last, and loaded on that mesh into
+    another one, which trains on `later`. `stale`: every parameter has a gradient of ones before the first step.
     """
 
     mesh: Mesh
@@ -40,6 +43,7 @@ class Job:
     momentum: float = 0.9
     eps: float = 1e-5
     decay: float = 0.1
+    stale: bool = False
 
     @property
     def layers(self) -> int:
@@ -61,6 +65,7 @@ class Job:
             "vocabulary": vocabulary, "width": width, "heads": self.heads, "layers": self.layers,
             "hidden": len(self.values["layers.0.mlp.up.weight"]), "mesh": dict(self.mesh), "other": dict(self.other),
             "adam": self.adam, "lr": self.lr, "momentum": self.momentum, "eps": self.eps, "decay": self.decay,
+            "stale": self.stale, "first_save": FIRST_SAVE,
         }  # fmt: skip
 
     def batches(self) -> Iterator[tuple[Array, Array]]:
@@ -229,15 +234,21 @@ def counted(masks: Array) -> Array:
 
 
 def losses(
-    job: Job, weigh: Weigh = counted, factor: float = 1.0, keep: float = 0.0, forget: str = "", shown: Weigh = counted
-) -> list[float]:
+    job: Job, weigh: Weigh = counted, factor: float = 1.0, keep: float = 0.0, forget: str = "", shown: Weigh = counted,
+    uncleared: int = 0,
+) -> list[float]:  # fmt: skip
     """The loss of every step. Mistakes: how losses are weighed, and shown; a `factor` on gradients; how much of them is
-    kept for the next step; what the checkpoint forgets ("optimizer", "model" or "both")."""
+    kept for the next step, and of those that were there before the first `uncleared` step; what the checkpoint forgets
+    ("optimizer", "model", "both", or "later": all after the first save)."""
     values = {name: value.astype(np.float64) for name, value in job.values.items()}
     optimizer, told = _Optimizer(job, values), []
-    before: Values = {}
+    before: Values = {name: np.full_like(value, float(job.stale)) for name, value in values.items()}
     for step, (tokens, masks) in enumerate(job.batches()):
-        if step == len(job.tokens) and forget:
+        if forget == "later" and step == FIRST_SAVE:
+            early = deepcopy(optimizer)
+        if step == len(job.tokens) and forget == "later":
+            optimizer, values = early, early.values
+        elif step == len(job.tokens) and forget:
             if forget != "optimizer":
                 values = {name: value[::-1].astype(np.float64) for name, value in job.values.items()}
             optimizer = replaced(optimizer, values) if forget == "model" else _Optimizer(job, values)
@@ -246,8 +257,8 @@ def losses(
         loss, grads = gradients(values, flat, weights, job.heads)
         if shown is not weigh:
             loss, _ = gradients(values, flat, shown(masks).reshape(len(flat), -1), job.heads)
-        if keep:
-            before = grads = {name: keep * before.get(name, 0) + g for name, g in grads.items()}
+        if keep or step < uncleared:
+            before = grads = {name: (keep or 1) * before[name] + g for name, g in grads.items()}
         optimizer.step({name: factor * g for name, g in grads.items()})
         told.append(loss)
     return told
@@ -329,6 +340,12 @@ def mistakes(job: Job) -> Iterator[tuple[list[float], str]]:
     for keep in sorted({1, n, size(job.mesh, "dp_replicate")}):  # what was reduced may be reduced again
         told = "gradients that add up over the steps. Clear them at the beginning of each step."
         yield losses(job, keep=keep), told
+    if job.stale:
+        told = (
+            "a first step that adds to gradients which were there before. The grader left a gradient of ones on each "
+            "parameter. Clear the gradients at the beginning of each step, not at its end."
+        )
+        yield losses(job, uncleared=1), told
 
 
 _TOO_LARGE = {
@@ -346,4 +363,6 @@ def forgotten(job: Job) -> Iterator[tuple[list[float], str]]:
     )
     yield losses(job, forget="optimizer"), told
     yield losses(job, forget="both"), "the new model as it was made. load() must put the saved values into it."
+    told = "the first of two saves into this folder. Each save must replace the checkpoint that is there."
+    yield losses(job, forget="later"), told
     yield losses(job, forget="model"), "the new model's own parameters with the loaded optimizer's state."
