@@ -99,6 +99,8 @@ def at_death(case: Case, result: CallResult, found: Served) -> set[str]:
     others = [each for each in found.decodes if each.rank != plan.killed and each.since * NANOSECONDS < died]
     times = Counter(each.request for each in found.prefills)
     kept = [each for each in found.decodes if each.rank != plan.killed and times[each.request] == plan.layers]
+    again = {each.rank: each for each in found.prefills if times[each.request] > plan.layers}
+    busy = max((last for rank, last in zip(plan.prefilling, lasts, strict=True) if rank not in again), default=0.0)
     so = {
         "sends are pending": any(op.posted <= died and not 0 <= op.started <= died for op in sends),
         "more is sent to it": any(op.posted > died for op in sends),
@@ -110,6 +112,11 @@ def at_death(case: Case, result: CallResult, found: Served) -> set[str]:
             each.rank == plan.killed and 0 <= each.until * NANOSECONDS < died for each in found.decodes
         ),
         "one hears late": max(lasts) > 2 * min(lasts),
+        "the lost is decoded before one hears": any(
+            times[each.request] > plan.layers and each.until < busy
+            for each in found.decodes
+            if each.rank != plan.killed
+        ),
         "the others differ in number": len(set(Counter(each.rank for each in kept).values())) > 1,
         "each prefiller has a part": {each.rank for each in found.prefills if times[each.request] > plan.layers}
         == set(plan.prefilling),
@@ -127,7 +134,12 @@ MEANT = {
     "death 7": {"it has all it gets", "others decode their first", "each prefiller has a part"},
     "death 8": {"one hears late"},
     "death 9": {"it had decoded some", "all else is decoded", "each prefiller has a part"},
-    "death 10": {"it has all it gets", "others decode their first", "the others differ in number"},
+    "death 10": {
+        "it has all it gets",
+        "others decode their first",
+        "the others differ in number",
+        "the lost is decoded before one hears",
+    },
 }
 
 

@@ -81,6 +81,11 @@ def _part(own: Request, i: int, got: Array, right: Array) -> str:
 def why_too_many(sizes: list[int], caches: list[int]) -> str:
     """What to do where a decoder was sent messages of these sizes, and decoded from caches of those."""
     sizes, caches = sorted(sizes), sorted(caches)
+    if sizes == caches:
+        return (
+            "Each cache was sent once, in a message of its own. The rest is in messages without a cache. Send fewer "
+            "of them, or shorter ones: an int64 takes 8 bytes."
+        )
     if sizes == [2 * size for size in caches]:
         return "Each message is twice as long as its cache. Send the float32 cache as it is."
     if len(sizes) == len(caches) and len(set(sizes)) == 1 < len(set(caches)):

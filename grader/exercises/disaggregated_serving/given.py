@@ -23,6 +23,7 @@ class Plan:
 
     `layer` is the seconds of a layer for each token of a prompt, `decode` those of a request on each decoder. `killed`
     is a decoder's rank (-1: none), and `during` says in which of its model.decode() it is killed, counted from 1.
+    `ordered`: ids grow, so it does not matter whether somebody sorts them first.
     """
 
     prefillers: int
@@ -35,6 +36,7 @@ class Plan:
     new: int = 6  # tokens of a request, or one less
     killed: int = -1
     during: int = 0
+    ordered: bool = False
 
     @property
     def ranks(self) -> int:
@@ -107,6 +109,7 @@ def _drawn(plan: Plan, rng: np.random.Generator) -> Given | None:
     weights = (rng.normal(0, 1, (plan.layers, 6, plan.width, plan.width)) * gains).astype(np.float32)
     parts = embed.astype(np.float64), positions.astype(np.float64), weights.astype(np.float64)
     ids = (rng.integers(12) + 12 * rng.permutation(np.arange(1, 83))[: len(plan.lengths)]).tolist()
+    ids = sorted(ids) if plan.ordered else ids
     requests: dict[int, Request] = {}
     for place, (request, length) in enumerate(zip(ids, plan.lengths, strict=True)):
         for _ in range(MOST_DRAWS // 10):

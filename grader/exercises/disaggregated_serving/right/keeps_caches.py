@@ -1,10 +1,11 @@
 """Prefillers keep all caches until everything is decoded, and send those of a dead decoder's requests once more.
 
 Each prefiller announces to each decoder what will come, and the decoder posts all its receives beforehand. Layers have
-tags of their own. A decoder confirms once, to all prefillers, when it has decoded what was announced.
+tags of their own. A decoder confirms to all prefillers when it has decoded what was announced: once, and again after a death.
 """
 
 import re
+from collections import Counter
 from itertools import count
 
 import torch
@@ -56,13 +57,14 @@ def prefill(requests, model, decoders):
             state, cache = model.prefill_layer(i, state)
             caches[request].append(cache)
             send(request, cache)
-    waiting, word = set(alive), torch.empty(1, dtype=torch.int64)
-    while waiting:
+    heard, rounds, word = Counter(), 1, torch.empty(1, dtype=torch.int64)
+    while any(heard[decoder] < rounds for decoder in alive):  # each confirms once a round, the quick ones early
         try:
-            waiting.discard(dist.recv(word, tag=WORD))
+            heard[dist.recv(word, tag=WORD)] += 1
         except RuntimeError as error:
             dead = who_is_gone(error)
             alive.remove(dead)
+            rounds += 1
             lost = [request for request in requests if where[request] == dead]
             where.update(spread(lost, alive, load))
             for decoder in alive:
@@ -71,10 +73,6 @@ def prefill(requests, model, decoders):
             for request in lost:
                 for cache in caches.get(request, ()):
                     send(request, cache)
-            # whoever had confirmed confirms again; the others confirm twice
-            while waiting - {dead}:
-                waiting.discard(dist.recv(word, tag=WORD))
-            waiting = set(alive)
     for decoder in alive:
         works.append(dist.isend(torch.tensor([OVER]), decoder, tag=WORD))
     for work in works:
