@@ -80,6 +80,7 @@ def attend(theirs: Any, plan: dict[str, Any], *problems: list[torch.Tensor]) -> 
     watch = _Memory(plan["codes"], pair, sequence, context) if plan["codes"] and context else None
     charge = Products(plan["seconds"] / 2) if plan["seconds"] else None  # of a multiplication, or of an addition
     given = [[each.detach().requires_grad_() for each in problem[:3]] for problem in problems]
+    kept = [[each.detach().clone() for each in tensors] for tensors in given]  # what a caller has may not change
     compute(MARK, MARK_NAME)
     with _watched(watch, charge, FORWARD):
         outputs = [theirs(*tensors, causal) for tensors in given]
@@ -96,6 +97,10 @@ def attend(theirs: Any, plan: dict[str, Any], *problems: list[torch.Tensor]) -> 
                 torch.autograd.backward(outputs[tensors], problems[tensors][3].to(outputs[tensors].dtype))
         compute(MARK, MARK_NAME)
         told["grads"] = [[each.grad for each in tensors] for tensors in given]
+    told["changed"] = [
+        [not torch.equal(each, before) for each, before in zip(*pair, strict=True)]
+        for pair in zip(given, kept, strict=True)
+    ]
     if watch is not None:
         told["memory"] = watch.told()
     return told

@@ -184,6 +184,22 @@ def values(bench: RankBench, group: str) -> Iterator[Call]:
         yield case, result
 
 
+def _unchanged(bench: RankBench, case: Case, result: CallResult) -> None:
+    """Raise Lost where q, k or v of a caller, who may use them once more, have other values after the passes."""
+    for rank in range(case.ranks):
+        told = field(result, rank, "changed")
+        for changed in told if isinstance(told, list) else []:
+            names = [name for name, each in zip("qkv", changed, strict=False) if each]
+            if not names:
+                continue
+            message = (
+                f"With {case.label}: on rank {rank}, ring_attention changed {says.listed(names)} in place. The results of "
+                "this call are right, but a second call with the same tensors would be wrong. Leave them as they are. "
+                "contiguous() makes no copy of a tensor that is contiguous already, so use clone() before in-place operations."
+            )
+            raise bench.lost(case, "wrong_result", message, rank, "q, k and v as they were", "other values")
+
+
 def _places(bench: RankBench, case: Case, result: CallResult) -> Array:
     """Where the rows of the ranks' shards stand in the sequence, by the learner's split()."""
     size = case.expected.size
@@ -346,8 +362,8 @@ def finished(bench: RankBench) -> Iterator[Call]:
 
 
 def right(group: str) -> Callable[[RankBench], Outcome]:
-    """All calls of `group` are full attention."""
-    return checks.right(values, group)
+    """All calls of `group` are full attention; those of one group must leave what they are given alone, too."""
+    return checks.right(values, group, *([_unchanged] if group == "full" else []))
 
 
 waited = checks.waited(lambda bench, _: finished(bench), "full")
