@@ -24,7 +24,7 @@ NETWORK = Network(alpha=0.0, beta=0.0, eager_bytes=0)  # transfers take no time,
 
 def cases(draw: Draw) -> Iterator[Case]:
     """Every case of every check: those of "values" are for the numbers, of "schedule" for time and memory, of "long"
-    for the memory of a step whose length is no multiple of the stages.
+    and "alone" for the memory of a step whose length is no multiple of the stages, and of one stage.
 
     More micro-batches than stages, fewer, and one; one stage. Of the largest world a case has a twin on real processes:
     what is wrong for its values is seen before, where there are fewer ranks. What takes virtual time has none, because
@@ -45,6 +45,7 @@ def cases(draw: Draw) -> Iterator[Case]:
         for stages in (2, 3, 4):
             times = {"forward": 1.0, "backward": backward, "weight_pass": 1.0}
             yield made("schedule", Plan(stages, 2 * stages, 2, "mse", (6,), (5, 4), **times))
+    yield made("alone", Plan(1, 4, 2, "mse", (6,), (5, 4), 1.0, 1.0, 1.0))
     yield made("long", Plan(4, 13, 1, "mse", (6,), (5, 4), 1.0, 1.0, 1.0))
     for stages in (2, 3):
         yield made("blind", Plan(stages, 4, 2, "mse", (5,), (5, 5)))
