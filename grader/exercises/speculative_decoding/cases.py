@@ -19,6 +19,7 @@ GRIDS = ((4, 1, 1, 3), (4, 1, 2, 3), (4, 2, 1, 3), (2, 1, 3, 3), (2, 2, 2, 3), (
 # k, new tokens, and every how many-th token the draft has wrong (0: none)
 AGREEING = ((1, 7, 0), (2, 9, 0), (3, 8, 0), (5, 17, 0), (4, 3, 0), (3, 13, 4), (1, 8, 2))
 WRONG = ((1, 6, 1), (3, 7, 1), (2, 9, 2), (3, 11, 3), (4, 12, 4), (4, 9, 2), (5, 10, 3))
+LONG = AGREEING[2]  # has a prompt longer than a window that somebody may cut from it
 LENGTHS = ((1, 1, 0), (5, 1, 0), (2, 2, 0), (3, 5, 0), (4, 6, 3), (7, 4, 0), (2, 10, 1))
 
 
@@ -73,7 +74,8 @@ def cases(draw: Draw) -> Iterator[Case]:
             yield Case("short" if levels == 4 else "long", label, (arguments,), expected=table, by="outcomes")
     for group, each in (("agreeing", AGREEING), ("wrong", WRONG), ("length", LENGTHS)):
         for number, (k, new, misses) in enumerate(each):
-            yield _text(draw.generator(f"{group} {number}"), group, k, new, misses, 1 + number % 3)
+            prompt = 300 if group == "agreeing" and (k, new, misses) == LONG else 1 + number % 3
+            yield _text(draw.generator(f"{group} {number}"), group, k, new, misses, prompt)
 
 
 def _rows(table: Table, of: dict[Tokens, Row]) -> Strided:
@@ -85,7 +87,7 @@ def _text(generator: np.random.Generator, group: str, k: int, new: int, misses: 
     vocabulary = 2 * (prompt + new + k + 4)
     tokens = tuple(int(token) * 2 for token in generator.permutation(vocabulary // 2))
     told = Text(tokens[:prompt], tokens[prompt:], new, k, misses)
-    label = f"k = {k}, {_tokens(new)}, where {told.words}"
+    label = f"k = {k}, {_tokens(new)}, where {told.words}" + f", after a prompt of {prompt} tokens" * (prompt > 3)
     arguments = list(told.prompt), new, k, list(told.text), misses, vocabulary
     return Case(group, label, (arguments,), expected=told, by="counted")
 

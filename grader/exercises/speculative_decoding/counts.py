@@ -87,17 +87,22 @@ def _other_text(bench: RankBench, tried: Tried, output: Tokens) -> Lost:
         f"output[{at}] must be {tried.text.output[at]}, but is {output[at]}."
     )
     stray = _stray(tried, output)
-    if at < len(output) and _refused(tried, output, at):
+    if at < len(output) and _proposed(tried, output, at, output[at]):
         text += " The draft had proposed that token, which has probability 0 in the target's row. Refuse it."
+    elif _proposed(tried, output, at, tried.text.output[at]):
+        text = text.removeprefix("Not judged, because ") + (
+            " The draft had proposed the right token. There p[x] = q[x] = 1, so accept it whatever rng.random() returns, up "
+            "to the largest float below 1."
+        )
     return losing(bench, tried, "wrong_result", f"{text}{stray}", f"{tried.text.output[at]}", f"{output[at]}",
                  runs.chart(_calls(tried), tried.prompt, output))  # fmt: skip
 
 
-def _refused(tried: Tried, output: Tokens, at: int) -> bool:
-    """Whether the token at that place of the output was a draft."""
+def _proposed(tried: Tried, output: Tokens, at: int, token: int) -> bool:
+    """Whether that token was a draft at that place of the output."""
     place = len(tried.prompt) + at
     return any(
-        one.begin <= place < one.begin + len(one.drafts) and one.drafts[place - one.begin] == output[at]
+        one.begin <= place < one.begin + len(one.drafts) and one.drafts[place - one.begin] == token
         for one in runs.rounds(_calls(tried), tried.prompt, output)
     )
 
@@ -128,9 +133,12 @@ def _why(tried: Tried, output: Tokens, gives: int) -> str:
     found, whole = runs.rounds(_calls(tried), tried.prompt, output), (*tried.prompt, *output)
     for number, one in enumerate(found[:-1], 1):
         if len(one.gave) == one.accepted == len(one.drafts) > 0:
+            what = "the draft" if len(one.drafts) == 1 else "all drafts"
             return (
-                f"Round {number} had {says.counted(len(one.drafts), 'draft')}, accepted {'it' if one.accepted == 1 else 'all'}, "
-                "and gave no further token. The target's last row is already there: draw one more token from it."
+                f"Round {number} had {says.counted(len(one.drafts), 'draft')}, {'which is' if len(one.drafts) == 1 else 'all'} right, and gave no further "
+                f"token. If your code accepted {what}, draw one more token from the target's last row, which is already "
+                "there. If it refused one although p[x] = q[x] = 1, accept such a draft whatever rng.random() returns, up to "
+                "the largest float below 1."
             )
         if not one.gave:
             return (
@@ -141,7 +149,11 @@ def _why(tried: Tried, output: Tokens, gives: int) -> str:
             place = one.begin + one.accepted
             gave = f"Round {number} gave {says.counted(one.accepted, 'draft')}"
             if whole[place : place + 1] == one.drafts[one.accepted :][:1]:
-                return f"{gave} and ended, although the next draft is right, too. Go on until the first refusal."
+                return (
+                    f"{gave} and ended, although the next draft is right, too. Each of them has p[x] = q[x] = 1. Accept such "
+                    "a draft whatever rng.random() returns, up to the largest float below 1, and go on until the first "
+                    "refusal."
+                )
             return (
                 f"{gave} and ended at the next draft, which is wrong, without a token in its place. Draw this token from "
                 "norm(max(0, p - q)), also where drafts before it are accepted."
@@ -183,6 +195,11 @@ def _stray(tried: Tried, output: Tokens) -> str:
         first = False
         if at is None:
             continue
+        if at == 0 and call.tokens == known[-len(call.tokens) :]:
+            return (
+                f" In round {asked + 1} draft got only the last {says.counted(len(call.tokens), 'token')}, although "
+                f"{len(known)} were decided. Begin each round with the prompt and the whole output so far."
+            )
         there = f"prompt and output have {known[at]}"
         refused = ", a draft that was refused before" if (at, call.tokens[at]) in drafted else ""
         return (

@@ -19,6 +19,7 @@ Row = Any  # float64 [vocabulary]
 Next = Callable[[tuple[int, ...]], tuple[Row, Row]]  # the target's and the draft's row after a context
 MOST_WAYS = 14  # powers of 2
 MOST_TOKENS = 1000
+FINE = 2**20  # levels of numbers up to almost 1: float32 can hold them, too
 
 
 class Enough(BaseException):
@@ -106,10 +107,11 @@ def counted(
     generate: Any, prompt: list[int], new: int, k: int, text: list[int], misses: int, vocabulary: int
 ) -> dict[str, Any]:
     """One run with one-hot rows: the target writes `text`, and the draft's every misses-th token is another one (0: none
-    is). Its numbers are any."""
+    is). Its numbers are any; where no draft may be refused, some are close to 1."""
     models = Models(_text(prompt, text, misses, vocabulary), (4 + k) * (new + k) * 4)
-    later = random.Random(len(text) * 64 + new).randrange
-    run = _run(generate, models, Numbers(4, [], (2 * k + 3) * (new + 1), lambda: later(4)), prompt, new, k)
+    levels, digit = 4 if misses else FINE, random.Random(len(text) * 64 + new).choice
+    later = (0, levels // 4, levels // 2, levels - 1)
+    run = _run(generate, models, Numbers(levels, [], (2 * k + 3) * (new + 1), lambda: digit(later)), prompt, new, k)
     return {"run": _packed(run), "calls": [[who, *tokens] for who, tokens in models.calls]}
 
 
