@@ -172,12 +172,15 @@ def _prefix(generator: np.random.Generator) -> Iterator[Named]:
 
 def _mixed(generator: np.random.Generator, common: tuple[int, ...]) -> Iterator[Named]:
     """A block of one request, and behind it a block that another has in that place behind other tokens: only the first is
-    shared, and not with the request submitted last."""
+    shared, and not with the request submitted last. Then a prompt of which a few have one block, and one has three."""
     script = Script(generator, 120, 4, 40)
     script.submit(Want(14, 16, common[:8]), "r0")
     script.submit(Want(14, 12, common[12:16] + common[8:12]), "r1", after=("r0", 2))
     script.submit(Want(14, 4, common[:4] + common[8:12]), "r2", after=("r1", 2))
-    yield "prefix", "a prompt put together from two others, blocks of 4 slots", True, script
+    most = common[:4] + common[12:16] + common[4:8]
+    script.submit(Want(16, 8, most), "r3", after=("r2", 1))
+    script.submit(Want(15, 4, most), "r4", after=("r3", 2))
+    yield "prefix", "prompts put together from others, blocks of 4 slots", True, script
 
 
 def _cancel(generator: np.random.Generator) -> Iterator[Named]:
