@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 
@@ -12,6 +13,8 @@ from grader.exercises.rollout_sync.history import History, Made, Used, at, pairs
 from grader.exercises.rollout_sync.lanes import Run, in_messages, judged
 from grader.exercises.rollout_sync.params import of, prompts
 from grader.lost import Lost
+
+OVERWRITTEN = ("changed", "written sent", "received into")  # what became of a buffer that was still being sent
 
 # ---- prompts
 
@@ -123,6 +126,16 @@ def version(run: Run) -> None:
         )
         texts = f"version {used.made.version}", f"version {used.told}"
         raise run.lost("wrong_result", message, used.made.rank, *texts)
+    _overwritten(run)
+
+
+def _overwritten(run: Run) -> None:
+    """Raise Lost where a buffer was changed that was still being sent. Here the receiver got what was in it at first; with
+    gloo it may get another version than the one that it was told."""
+    for found in run.result.diagnoses:
+        if found.kind == "race" and found.got in OVERWRITTEN:
+            loss = run.lost("race", found.message, found.rank, found.expected or "", found.got)
+            raise Lost(replace(loss.diagnosis, line=found.line), loss.picture)
 
 
 # ---- staleness
