@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +57,12 @@ def wanted(base: torch.Tensor, version: int) -> str:
 def _save(functions: dict[str, Any], folder: Path, base: torch.Tensor, version: int) -> None:
     model, optimizer = _made(base, version)
     functions["save"](model, optimizer, Name(folder / NAME))
+
+
+def _save_here(functions: dict[str, Any], folder: Path, base: torch.Tensor, version: int) -> None:
+    """The same with a path that is a name alone, of a file in the current folder."""
+    os.chdir(folder)
+    functions["save"](*_made(base, version), Name(NAME))
 
 
 def _load(functions: dict[str, Any], folder: Path) -> str:
@@ -117,6 +125,7 @@ def saved(lives: Lives, base: torch.Tensor, ranks: int, old: int, new: int, most
         "after": read(whole.after_a_power_cut),
         "points": [],
         "again": [],
+        "here": _again(lives, read, _new({}), base, new, _save_here) if ranks == 1 else "",
         "wanted": {"nothing": 0, wanted(base, old): old, wanted(base, new): new, wanted(base, new + 1): new + 1},
     }
     for number in _points(calls, most):
@@ -129,9 +138,11 @@ def saved(lives: Lives, base: torch.Tensor, ranks: int, old: int, new: int, most
     return told
 
 
-def _again(lives: Lives, read: _Read, folder: Path, base: torch.Tensor, version: int) -> str:
-    """What the file holds after one more save in a folder in which a save was killed, or what that save raised."""
-    event = lives.run(_save, folder, base, version, folder=folder, rooms=[folder.parent]).processes[0].event
+def _again(
+    lives: Lives, read: _Read, folder: Path, base: torch.Tensor, version: int, act: Callable[..., None] = _save
+) -> str:
+    """What the file holds after one more save in this folder, or what that save raised."""
+    event = lives.run(act, folder, base, version, folder=folder, rooms=[folder.parent]).processes[0].event
     if event.get("event") != "returned":
         return f"raised: {str(event.get('text'))[:80]}"
     return read(disks.read(folder))

@@ -50,6 +50,7 @@ def save(bench: RankBench) -> Outcome:
             raise bench.lost(case, "not_durable", text, 0, "the new state", _held(told["after"], known))
         _renamed_and_synced(bench, case, told)
         _once_more(bench, case, told, known)
+        _here(bench, case, told, known)
         for point in told["points"]:
             _waited(bench, case, told, point)
     return bench.picture("save", 2)
@@ -148,6 +149,19 @@ def _once_more(bench: RankBench, case: Case, told: dict[str, Any], known: dict[s
             'as open(name, "wb") does, or take another name each time.'
         )
         raise bench.lost(case, "not_durable", text, 0, "the new state", how)
+
+
+def _here(bench: RankBench, case: Case, told: dict[str, Any], known: dict[str, int]) -> None:
+    """A save whose path is a name alone."""
+    said = told["here"]
+    if not said or known.get(said) == NEW:
+        return
+    how = f"save raised {said[len(RAISED) :]}" if said.startswith(RAISED) else f"the file holds {_held(said, known)}"
+    text = (
+        f'With {case.label}, and the path "{NAME}" of a file in the current folder: {how}. os.path.dirname() of such a path '
+        'is "". The folder is then ".".'
+    )
+    raise bench.lost(case, "crash" if said.startswith(RAISED) else "wrong_result", text, 0, "the new state", how)
 
 
 def _last_rename(calls: list[list[str]]) -> int:
