@@ -32,6 +32,8 @@ SHARE = 0.1  # of the bytes without a combiner
 LESS = 0.9  # of those: what map tasks return where they combine at all
 CHANGES = [["", 0], ["Zürich", 4], ["東京", 0], ["São Paulo", 2], ["Oslo", 3], ["東京", 0],
            ["", 6], ["Zürich", 0], ["łódź", 0], ["Oslo", 1], ["São Paulo", 5]]  # fmt: skip
+BALANCED = [[["Oslo", 4], ["Bergen", 2], ["Oslo", -4], ["Bergen", -2]], [["Bergen", 3], ["Tromsø", 1], ["Tromsø", -1]],
+            [["Tromsø", 6], ["Tromsø", -6], ["Bergen", 1]]]  # fmt: skip
 
 
 # ---- what is given
@@ -304,6 +306,7 @@ def _combiner(bench: JobBench) -> Chart:
             inputs = log(rng, 5) if functions[0] == "visits" else readings(rng, 5)
             what = "Visitors of each page" if functions[0] == "visits" else "Medians"
             yield Job(functions, inputs, 3, 1, seed=rng.randrange(2**31), label=f"{what}, without a combiner")
+        yield Job(("changes", "total", "total"), BALANCED, 2, 2, seed=5, label="Sums, of which some are combined to 0")
 
     return bench.hold(jobs(), lambda done: wrong(bench, done) and wrong(bench, done, _reduced(done)))
 
@@ -320,6 +323,9 @@ def _reduced(done: Done) -> str:
             of_one[key].append(value)
         for key, values in of_one.items():
             groups[key].append(values)
+    lost = groups.keys() - got.keys()
+    if combine_fn is not None and lost and not any(combine_fn(key, part) for key in lost for part in groups[key]):
+        return "In each split, its values are combined to 0, and 0 is a value, too. Leave out no pair because its value is 0."
     if combine_fn is not None and got == {key: combine_fn(key, list(chain(*parts))) for key, parts in groups.items()}:
         return "These are the results of combine_fn. Call reduce_fn once for each key, with the combined values."
     if combine_fn is None and got == {
