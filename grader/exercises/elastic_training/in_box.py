@@ -29,7 +29,8 @@ class Killer:
     """Kills workers as planned: one after another, each once, counting anew after each.
 
     A kill is (what, rank, number): before the rank's line of its `number`-th step, or of its process's operations on
-    files that are no logs, before the `number`-th after its third step.
+    files that are no logs, before the `number`-th after its third step. "final" is before any rank's first operation on
+    a file that is called so: of one that has trained, when no step is left to do.
     """
 
     def __init__(self, folder: Path, kills: list[list[Any]]) -> None:
@@ -47,13 +48,15 @@ class Killer:
                 return self._struck("line", rank, self.lines[rank], step)
             return False
         rank = self.ranks.get(step.process, -1)
+        if self.kills and self.kills[0][0] == "final":
+            return rank >= 0 and step.name.startswith("final") and self._struck("final", rank, 1, step)
         if self.lines.get(rank, 0) < 3:
             return False
         self.others[rank] = self.others.get(rank, 0) + 1
         return self._struck("checkpoint", rank, self.others[rank], step)
 
     def _struck(self, what: str, rank: int, number: int, step: Step) -> bool:
-        if not self.kills or self.kills[0] != [what, rank, number]:
+        if not self.kills or self.kills[0] not in ([what, rank, number], [what, -1, number]):
             return False
         self.kills.pop(0)
         writes = self.others.get(rank, 0) > 0

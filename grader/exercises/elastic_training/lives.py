@@ -54,6 +54,8 @@ def _killed(bench: RankBench, case: Case, told: Told) -> None:
     planned = case.arguments[0][-1]
     if len(told["kills"]) < len(planned):
         what, rank, number = planned[len(told["kills"])]
+        if what == "final":
+            return  # it has another name until it is whole
         before = told["kills"][-1]["logs"][rank] if told["kills"] else []
         lines, writes = len(told["logs"][rank]) - len(before), told["writes"][rank]
         if lines > writes:
@@ -194,6 +196,19 @@ def _different(told: Told, undisturbed: Told) -> str:
     return ""
 
 
+def _leaves_final(bench: RankBench, case: Case, told: Told) -> None:
+    """Raise Lost where a job left no final parameters because it was killed when it began to write them."""
+    kill = told["kills"][-1]
+    if kill["what"] != "final" or not isinstance(told["final"], str):
+        return
+    message = (
+        f"Rank {kill['rank']} was killed before {kill['call']}, when it had logged step {_reached(kill['logs'][kill['rank']])}. "
+        f"torchrun started all workers again, and the job ended and left {told['final']}. Write final.pt in every start that "
+        "comes to the end, also if the checkpoint shows that no step is left to do."
+    )
+    raise bench.lost(case, "not_durable", message, None, "final.pt", str(told["final"]))
+
+
 def parameters(bench: RankBench) -> Outcome:
     """Kills leave no trace in the parameters."""
     undisturbed = _jobs(bench)["undisturbed"][1]
@@ -201,6 +216,7 @@ def parameters(bench: RankBench) -> Outcome:
         different = _different(told, undisturbed)
         if different:
             kills = ", then ".join(f"rank {kill['rank']} before {kill['call']}" for kill in told["kills"])
+            _leaves_final(bench, case, told)
             message = (
                 f"After SIGKILL of {kills}, the job {different}. Save and restore on every rank all that training depends "
                 "on: parameters, optimizer and random generators."
