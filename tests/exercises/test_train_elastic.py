@@ -25,13 +25,15 @@ FIRST, SECOND, NEW = 101, 102, 103  # processes: workers of nodes 0 and 1, and a
 class Played:
     """A Nemesis, and a script's file operations, each told to it before it is done."""
 
-    def __init__(self, folder: Path, loss: list[Any] | None, join: int | None, began: int = 2) -> None:
+    def __init__(
+        self, folder: Path, loss: list[Any] | None, join: int | None, began: int = 2, late: bool = False
+    ) -> None:  # fmt: skip
         self.folder = folder / "work"
         self.folder.mkdir()
         for node in range(began):
             (folder / f"agent-{node}").write_text(str(1000 + node))
         self.scratch = folder
-        self.nemesis = Nemesis(self.folder, Nodes(folder), began, loss, join)
+        self.nemesis = Nemesis(self.folder, Nodes(folder), began, loss, join, late)
 
     def line(self, node: int, step: int, world: int = 2, process: int = 0, rank: int | None = None) -> Strike:
         rank = node if rank is None else rank
@@ -146,6 +148,21 @@ def test_a_node_is_let_in_between_the_first_line_after_a_loss_and_its_checkpoint
     assert job.nemesis(Step(1, "openat", "new", True, 8, NEW)) == "hold"  # before there is a checkpoint of that step
     assert (tmp_path / "join").exists()
     assert job.line(1, 2, process=NEW, rank=1) is False  # once it is told to end it may write what it wants
+
+
+def test_a_node_is_let_in_before_the_final_parameters_by_a_worker_that_has_begun_since(tmp_path: Path) -> None:
+    job = Played(tmp_path, ["line", 1, 0], None, late=True)
+    for node in (0, 1):
+        job.line(node, 0)
+    job.checkpoint(0, 0)
+    assert job.line(0, 1) == "rank"
+    assert job.write(1, "openat", "final.new", None) is False  # by a worker that is about to fail
+    assert job.line(1, 1, process=NEW, rank=0) is False
+    assert not (tmp_path / "join").exists()
+    assert job.nemesis(Step(1, "openat", "final.new", True, 8, NEW)) == "hold"
+    assert (tmp_path / "join").exists()
+    assert job.nemesis.end == {"call": "openat final.new", "attempt": 1}
+    assert job.nemesis(Step(1, "openat", "final.new", True, 8, NEW)) is False
 
 
 def test_lines_that_are_none_are_told_as_such(tmp_path: Path) -> None:

@@ -34,13 +34,14 @@ def cases(draw: Draw) -> Iterator[Case]:
     first, second, third = (int(number) for number in when.integers(steps + 1, 2 * steps - 1, 3))
     operation = int(when.integers(0, 1000))
 
-    def case(group: str, label: str, nodes: int, loss: list[Any], join: int) -> Case:
-        arguments = (Strided.of(x), Strided.of(y), EPOCHS, batch, nodes, loss, join)
+    def case(group: str, label: str, nodes: int, loss: list[Any], join: int, late: bool = False) -> Case:
+        """With `late`, another node joins when all steps are done, and before the final parameters are written."""
+        arguments = (Strided.of(x), Strided.of(y), EPOCHS, batch, nodes, loss, join, late)
         return Case(group, label, (arguments,), by="job")
 
     yield case("alone", "one node", 1, [], -1)
     yield case("two", "two nodes", 2, [], -1)
-    yield case("loss", "two nodes, one is lost", 2, ["line", first, 0], -1)
+    yield case("loss", "two nodes, one is lost", 2, ["line", first, 0], -1, late=True)
     yield case("other", "two nodes, the other one is lost", 2, ["other", first, 0], -1)
     yield case("join", "one node, another one joins", 1, [], second)
     yield case("both", "two nodes, one is lost, then one joins", 2, ["checkpoint", third, operation], third + 3)

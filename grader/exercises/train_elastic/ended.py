@@ -75,6 +75,13 @@ def unfinished(bench: RankBench, job: Job) -> Lost:
             "whatever a kill leaves in DIR, in a world of any size."
         )
         return torchrun.marked(lost(bench, job, "crash", message, None, "the job ends by itself"), job.told)
+    if job.told["ending"] == "finished" and job.told["end"]:
+        message = (
+            f"{job}: the other node went on alone, and before {job.told['end']['call']} a new node joined, so that torchrun "
+            f"started all workers again. The job ended and left {NO_FINAL}. Have rank 0 write final.pt in every start that comes "
+            "to the end, also if the checkpoint shows that no step is left to do."
+        )
+        return lost(bench, job, "not_durable", message, 0, "final.pt", NO_FINAL)
     how = "failed" if job.told["ending"] != "finished" else f"ended and left {NO_FINAL}"
     message = (
         f"{job}: the job {how}, and no worker raised an exception of its own. {end} Do every step, and leave the script "
@@ -90,7 +97,7 @@ def require(bench: RankBench, job: Job) -> None:
     if job.happened:
         return
     what = job.planned[len(job.events)]
-    loss, join = job.case.arguments[0][5:]
+    loss, join = job.case.arguments[0][5:7]
     if what == "join":
         message = f"With {job.label}: the test lets the other node join before the line of step {join}, and no later worker wrote this line by itself."
     elif loss[0] in ("line", "other"):

@@ -52,10 +52,16 @@ class Nemesis:
     something that it wrote before the step is damaged or gone, or else before a drawn one of its file operations.
     join: a step before whose line the only rank is held, until its agent ends it because a node has come. After a loss it
     is held behind its first line, before it saves anything: then two starts begin with the same step, and log it.
+    late: after the loss one joins when the other, which has logged since, begins to write the final parameters.
     """
 
-    def __init__(self, folder: Path, nodes: Nodes, began: int, loss: list[Any] | None, join: int | None) -> None:
-        self.folder, self.nodes, self.began, self.loss, self.join = folder, nodes, began, loss, join
+    def __init__(
+        self, folder: Path, nodes: Nodes, began: int, loss: list[Any] | None, join: int | None, late: bool = False
+    ) -> None:  # fmt: skip
+        self.folder, self.nodes, self.began, self.loss, self.join, self.late = folder, nodes, began, loss, join, late
+        self.end: dict[str, Any] | None = (
+            None  # what was about to be done when a node joined so late, and after which attempt
+        )
         self.others: dict[int, int] = {}  # by node: operations on files that are no logs, since its last line
         self.worth: dict[int, int] = {}  # the same, the last time that there were any: those of a checkpoint
         self.touched: dict[int, set[str]] = {}  # by node: the names of those files
@@ -79,6 +85,8 @@ class Nemesis:
             return self._lose(step)
         if self.join is not None and step.process in self.logged:
             return self._join(step)
+        if self.late and self.loss is None and step.name.startswith("final") and step.process not in self.before_it:
+            return self._join_late(step)
         self.others[node] = self.others.get(node, 0) + 1
         self.touched.setdefault(node, set()).add(step.name)
         return False
@@ -123,6 +131,13 @@ class Nemesis:
     def _join(self, step: Step) -> Strike:
         self.join = None
         self._note("join", self.began, step)
+        self.nodes.join()
+        return "hold"
+
+    def _join_late(self, step: Step) -> Strike:
+        self.late = False
+        attempts = [line[3] for each in logs(self.folder) for line in each if line]
+        self.end = {"call": f"{step.call} {step.name}", "attempt": max(attempts, default=-1)}
         self.nodes.join()
         return "hold"
 
@@ -190,32 +205,34 @@ stood_still = 0  # jobs that did
 
 
 def job(
-    lives: Lives, x: torch.Tensor, y: torch.Tensor, epochs: int, batch: int, nodes: int, loss: list[Any], join: int
-) -> dict[str, Any]:
+    lives: Lives, x: torch.Tensor, y: torch.Tensor, epochs: int, batch: int, nodes: int, loss: list[Any], join: int,
+    late: bool,
+) -> dict[str, Any]:  # fmt: skip
     """One job: how it ended, what befell its nodes, their logs, and the final parameters.
 
-    `nodes` begin; `loss` is empty, and `join` -1, where there is none. The first job that stands still is tried once
+    `nodes` begin; `loss` is empty, and `join` -1, where there is none. With `late`, one joins at the very end. The first job that stands still is tried once
     more: torch's agent forks while it has threads, and may leave a worker stuck.
     """
     global stood_still
-    told = _job(lives, x, y, epochs, batch, nodes, loss, join)
+    told = _job(lives, x, y, epochs, batch, nodes, loss, join, late)
     if told["ending"] == "stands still":
         stood_still += 1
         if stood_still == 1:
-            return job(lives, x, y, epochs, batch, nodes, loss, join)
+            return job(lives, x, y, epochs, batch, nodes, loss, join, late)
     return told
 
 
 def _job(
-    lives: Lives, x: torch.Tensor, y: torch.Tensor, epochs: int, batch: int, began: int, loss: list[Any], join: int
-) -> dict[str, Any]:
+    lives: Lives, x: torch.Tensor, y: torch.Tensor, epochs: int, batch: int, began: int, loss: list[Any], join: int,
+    late: bool,
+) -> dict[str, Any]:  # fmt: skip
     scratch, folder, arguments = prepared(x, y, {"epochs": epochs, "global-batch": batch})
     nodes = Nodes(scratch)
     nodes.expect(two=began == RANKS)
-    nemesis = Nemesis(folder, nodes, began, loss or None, join if join >= 0 else None)
+    nemesis = Nemesis(folder, nodes, began, loss or None, join if join >= 0 else None, late)
     store = dist.TCPStore(LOCAL, 0, is_master=True, wait_for_workers=False)  # where nodes meet; it outlives them all
     life = lives.run(
-        agent, str(scratch), arguments, 1, RESTARTS, f"{LOCAL}:{store.port}", began, ranks=began + (join >= 0),
+        agent, str(scratch), arguments, 1, RESTARTS, f"{LOCAL}:{store.port}", began, ranks=began + (join >= 0 or late),
         strangers=True, folder=folder, rooms=[scratch, SHARED_MEMORY], strike=nemesis,
         patience=HOPELESS_SECONDS if stood_still > 1 else PATIENCE_SECONDS,
         cpu_seconds=AGENTS_CPU_SECONDS,
@@ -225,7 +242,7 @@ def _job(
     if ending == "failed" and not nemesis.done:
         raise Raised(own[0] if own else {"event": "raised", "text": "torchrun gave up on the job", "why": "ended"})
     told = {
-        "ending": ending, "events": nemesis.done,
+        "ending": ending, "events": nemesis.done, "end": nemesis.end,
         "raised": first_raised(own),
         "logs": logs(folder), "final": final(folder / "final.pt"),
     }  # fmt: skip

@@ -91,7 +91,7 @@ class Job:
     @property
     def planned(self) -> tuple[str, ...]:
         """What was to happen to its nodes."""
-        loss, join = self.case.arguments[0][5:]
+        loss, join = self.case.arguments[0][5:7]
         return ("loss",) * bool(loss) + ("join",) * int(join >= 0)
 
     def __str__(self) -> str:
@@ -150,8 +150,8 @@ class Job:
 
     def after(self, number: int) -> list[tuple[int, Line]]:
         """Ranks and lines of the attempts that began after an event, and before the next, in order of steps."""
-        event, later = self.events[number], self.events[number + 1 :]
-        last = later[0].attempt if later else None
+        event, later, end = self.events[number], self.events[number + 1 :], self.told.get("end")
+        last = later[0].attempt if later else end["attempt"] if end else None
         found = [
             (rank, line)
             for rank, lines in enumerate(self.logs)
