@@ -69,6 +69,11 @@ def _rows_wrong(bench: SparkBench, label: str) -> Judge:
                     f"({cases.told(row)}) comes {says.counted(got[row], 'time')} instead of "
                     f"{says.counted(right[row], 'time')}. {_reason(given, row, got[row], right[row])}"
                 )
+                if all(right[each] and each[0] is not None and each[0] < 0 for each in rows):
+                    message += (
+                        " All of the missing rows have a negative event_id. If you salt by %, the salt of such an event is "
+                        "negative, too. F.pmod is never negative."
+                    )
                 return bench.found("wrong_result", message, expected, found)
         return None
 

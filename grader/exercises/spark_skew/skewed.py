@@ -104,7 +104,7 @@ def drawn(rng: random.Random, events: int, users: int, countries: int) -> Given:
         keys[events // 2 + number] = None if number % 24 else rng.choice(strangers)
     made = [
         {
-            "event_id": number,
+            "event_id": number - events // 4,  # half of the one user's are below zero, where a remainder is, too
             "user_id": key,
             "event_type": rng.choice(("view", "cart", "purchase")),
             "value": round(rng.uniform(1, 200), 2) if rng.random() < 0.8 else None,
