@@ -16,6 +16,7 @@ has been made up.
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from pathlib import Path
 
 from grader.exercise import Check, Exercise
@@ -25,7 +26,8 @@ from grader.lost import Lost
 from grader.trace.gantt import Chart
 from grader.worlds.ray import Ray
 
-COLUMNS = 64
+COLUMNS = 56  # so that a worker's last batch of an epoch is smaller than the others
+QUIET_EPOCHS = 2
 FLOOR, LEAST, MOST = 1.0, 0.75, 3.0  # mean squared errors: the best one that there is, and what is asked for
 SAME = 1e-6  # of losses about 1: the same steps from the same state give the same bits
 HELD_EPOCHS = 3
@@ -33,7 +35,7 @@ MISSED = 0.25  # of the error that a model of both workers has at least: a small
 IMPORTED = ("torch", "torch.distributed", "torch.utils.data", "ray.train", "ray.train.torch", "pyarrow.fs")
 
 
-def _drawn(bench: RayBench, label: str, kill: tuple[int, int] | None = None) -> Training:
+def _drawn(bench: RayBench, label: str, kill: tuple[int, int] | None = None, epochs: int = EPOCHS) -> Training:
     """Twins at places drawn from the seed: however rows are dealt out, about half of the twins part."""
     rng: random.Random = bench.rng("rows")
     rows = []
@@ -41,8 +43,9 @@ def _drawn(bench: RayBench, label: str, kill: tuple[int, int] | None = None) -> 
         middle = rng.gauss(0, 3)
         rows += [(column, middle - FLOOR), (column, middle + FLOOR)]
     rng.shuffle(rows)
-    label = f"{len(rows)} rows, {EPOCHS} epochs, batch_size={BATCH_SIZE}{label}"
-    return Training(bench, label, [column for column, _ in rows], [round(y, 6) for _, y in rows], kill)
+    label = f"{len(rows)} rows, {epochs} epochs, batch_size={BATCH_SIZE}{label}"
+    hot, y = [column for column, _ in rows], [round(y, 6) for _, y in rows]
+    return Training(bench, label, hot, y, kill, epochs=epochs)
 
 
 def _undisturbed(bench: RayBench) -> Training:
@@ -77,7 +80,23 @@ def _trains(bench: RayBench) -> Chart:
             "Report the mean squared error over a worker's rows."
         )
         raise training.lost("wrong_result", text, f">= {FLOOR:g}", f"{loss:.3f}")
+    _unobserved(bench)
     return training.chart()
+
+
+def _unobserved(bench: RayBench) -> None:
+    """Raises Lost where a training does not come to its end without an observe."""
+    training = _drawn(bench, "; config has no observe", epochs=QUIET_EPOCHS)
+    training.observed = False
+    try:
+        training.run().result()
+    except Lost as trouble:
+        if trouble.diagnosis.kind != "crash" or trouble.broke:
+            raise
+        told = trouble.diagnosis.message
+        text = told if told.startswith(training.label) else f"{training.label}. {told}"
+        text += " With an observe, the same rows were trained on to the end. observe may be missing: call it only if it is there."
+        raise Lost(replace(trouble.diagnosis, message=text), trouble.picture) from None
 
 
 def _shards(bench: RayBench) -> Chart:

@@ -20,9 +20,13 @@ REGISTERED_SECONDS = 15.0
 
 
 def fit(
-    train: Any, hot: list[int], scale: float, y: list[float], lr: float, epochs: int, size: int, own: bool
-) -> dict[str, Any]:
-    """What train returns. Row k of x has `scale` in column hot[k], and zeros; `own`: each process has a y of its own."""
+    train: Any, hot: list[int], scale: float, y: list[float], lr: float, epochs: int, size: int, own: bool,
+    observed: bool,
+) -> dict[str, Any]:  # fmt: skip
+    """What train returns. Row k of x has `scale` in column hot[k], and zeros; `own`: each process has a y of its own.
+
+    Without `observed`, config has no observe, and each process asks for its y, too: so it is known how many there are.
+    """
     x = np.zeros((len(hot), max(hot) + 1), np.float32)
     x[np.arange(len(hot)), hot] = scale
     targets = np.array(y, np.float32).reshape(-1, 1)
@@ -33,10 +37,11 @@ def fit(
         if told is not None:
             tell(what="waited", registered=_registered(storage, told))
 
-    result = train(
-        {"x": x, "y": apart(targets) if own else targets, "lr": lr, "epochs": epochs, "batch_size": size,
-         "storage_path": storage, "observe": observe}
-    )  # fmt: skip
+    config = {
+        "x": x, "y": apart(targets) if own or not observed else targets, "lr": lr, "epochs": epochs, "batch_size": size,
+        "storage_path": storage,
+    }  # fmt: skip
+    result = train(config | {"observe": observe} if observed else config)
     metrics = getattr(result, "metrics", None)
     metrics = metrics if isinstance(metrics, dict) else {}
     checkpoint, files = getattr(result, "checkpoint", None), 0

@@ -14,6 +14,7 @@ from grader.verdict import Diagnosis, Kind
 
 WORKERS, SCALE = 2, 4.0
 EPOCHS, BATCH_SIZE, LR = 24, 32, 0.02
+MOST_PROCESSES = 9  # that get config where nobody is killed: of four starts of the workers, and Ray's own
 MOST_RANKS, MOST_EPOCHS = 64, 10 * EPOCHS  # what is heard of at all
 FIT_SECONDS = 120.0
 APART = 16.0  # what the y of two processes differ by at least, where each has its own
@@ -45,13 +46,15 @@ class Training:
     hold: dict[int, int] = field(default_factory=dict)  # in which epochs, which rank, before its first batch
     alone: Batch | None = None  # what another took meanwhile though it had taken one
     own: bool = False  # whether each process has a y of its own
+    epochs: int = EPOCHS
+    observed: bool = True  # whether config has an observe; without one, y tells which processes there are
     shifts: dict[int, float] = field(default_factory=dict)  # by how much a process's y is shifted then
     _held: tuple[Said, Batch] | None = None
     _news: float = 0.0
 
     def run(self) -> Training:
         """Raises Lost."""
-        given = (self.hot, SCALE, self.y, LR, EPOCHS, BATCH_SIZE, self.own)
+        given = (self.hot, SCALE, self.y, LR, self.epochs, BATCH_SIZE, self.own, self.observed)
         try:
             self.told = self.bench.call("train", "fit", *given, seconds=FIT_SECONDS, said=self._said, idle=self._idle)
         except Lost as trouble:
@@ -68,7 +71,10 @@ class Training:
         if said.what["what"] == "apart":
             known = len(self.shifts)
             shift = APART * (known // 2 + 1) * (-1 if known % 2 else 1)  # no two processes' are the same
-            driver.answer(said, self.shifts.setdefault(said.pid, shift))
+            driver.answer(said, self.shifts.setdefault(said.pid, shift if self.own else 0.0))
+            if known >= MOST_PROCESSES and not self.own:
+                text = "Nobody killed a worker, but the workers were started again and again, without an end."
+                raise self.lost("crash", text, "the workers start once", f"{known + 1} processes got config")
             return
         rank, epoch, rows = int(said.what["rank"]), int(said.what["epoch"]), tuple(map(int, said.what["rows"]))
         if not (0 <= rank < MOST_RANKS and 0 <= epoch <= MOST_EPOCHS):
@@ -160,14 +166,19 @@ class Training:
         found: Diagnosis = self.bench.found(kind, f"{self.label}. {text}", expected, got, line)
         return Lost(found, self.chart())
 
-    def returned(self) -> float:
-        """The loss of the last epoch. Raises Lost where there is none."""
+    def result(self) -> dict[str, Any]:
+        """What is told of what train returned. Raises Lost where it is no Result, or one with an error."""
         told = self.told
         if told["type"] != "Result":
             text = f"train returned a {told['type']}. Return what TorchTrainer.fit() returns."
             raise self.lost("wrong_result", text, "a Result", str(told["type"]))
         if told["error"]:
             raise self.lost("crash", f"The training ended with an error: {told['error']}", "no error", "an error")
+        return told
+
+    def returned(self) -> float:
+        """The loss of the last epoch. Raises Lost where there is none."""
+        told = self.result()
         loss, epoch = told["loss"], told["epoch"]
         if loss is None or epoch is None:
             text = "The result's metrics lack a finite loss or an epoch. Give both to ray.train.report in each epoch."
