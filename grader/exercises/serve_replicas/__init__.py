@@ -15,12 +15,13 @@ import numpy as np
 from grader.exercise import Check, Draw, Exercise
 from grader.exercises.serve_checkpoint.checkpoints import Net, net, predict
 from grader.exercises.serve_replicas import judging, pods
-from grader.exercises.serve_replicas.asked import Facts, Plan
+from grader.exercises.serve_replicas.asked import LARGE, Facts, Plan
 from grader.ranks.program import Function, Limits, Strided
 from grader.worlds.cases import Case
 from grader.worlds.ranks import Crashes
 
-REQUESTS = {"live": 1, "ready": 2, "unusable": 1, "killed": 14, "drain": 4}
+REQUESTS = {"live": 1, "ready": 2, "unusable": 1, "killed": 14, "drain": 5}
+LARGE_ROWS, LARGE_OUTPUTS = 250, 40  # an answer of which most waits in the replica until its client reads
 
 
 def cases(draw: Draw) -> Iterator[Case]:
@@ -28,17 +29,21 @@ def cases(draw: Draw) -> Iterator[Case]:
     for group, script, label, more in (
         ("live", "live", "A replica that loads, then computes", None),
         ("ready", "ready", "A replica that loads", None),
-        ("ready", "unusable", "A replica with half a checkpoint", None),
+        ("ready", "unusable", "A replica with half a checkpoint", "half"),
+        ("ready", "unusable", "A replica with a checkpoint that lacks a key", "key"),
         ("killed", "killed", "Two replicas, of which one is killed", None),
         ("drain", "drain", "SIGTERM with requests in flight", "held"),
         ("drain", "drain", "SIGTERM without a request", "idle"),
         ("drain", "drain", "SIGTERM while the model loads", "loading"),
     ):
         rng = draw.generator(label)
-        model = net(rng, 3, int(rng.integers(4, 9)), 2)
-        asks = tuple(predict(model, np.round(rng.normal(0, 2, (1 + at % 2, 3)), 3)) for at in range(REQUESTS[script]))
-        told: tuple[Any, ...] = (script, *_checkpoint(model), script == "unusable", [ask.body for ask in asks], more)
-        yield _case(group, label, told, "serve_replica", "replicas", Plan(script, asks))
+        large = more == "held"
+        model = net(rng, 3, int(rng.integers(4, 9)), LARGE_OUTPUTS if large else 2)
+        rows = [LARGE_ROWS if large and at == LARGE else 1 + at % 2 for at in range(REQUESTS[script])]
+        asks = tuple(predict(model, np.round(rng.normal(0, 2, (many, 3)), 3)) for many in rows)
+        ruin = more or "" if script == "unusable" else ""
+        told: tuple[Any, ...] = (script, *_checkpoint(model), ruin, [ask.body for ask in asks], more)
+        yield _case(group, label, told, "serve_replica", "replicas", Plan(script, asks, ruin))
     rng = draw.generator("pod")
     for number in (0, 2, 1):
         facts = Facts.drawn(rng, number)

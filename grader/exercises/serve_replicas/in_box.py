@@ -29,6 +29,7 @@ from grader.ranks.lives.gates import (
     MODEL,
     NONSENSE,
     NUDGE,
+    SETTLED_TICKS,
     STATE,
     STUCK_TICKS,
     Nurse,
@@ -38,6 +39,7 @@ from grader.sandbox.program import MODULE
 
 CPU_SECONDS = 8
 PATIENCE_SECONDS = 25.0  # in which all replicas may sleep before somebody ends them
+LARGE = 4  # see asked.py
 PORTS = range(20_000, 32_000)  # below those that the kernel gives to whoever connects
 
 _endless: list[int] = []  # replicas that did not end after SIGTERM: the next one is not waited for as long
@@ -126,6 +128,7 @@ def unusable(stage: Stage) -> None:
     stage.reach(one, LOAD)
     for path in ("/health", "/ready"):
         stage.heard(one, "unusable", path)
+    stage.again(one, "unusable", "/ready", lambda found: found["status"] == 200, SETTLED_TICKS)
     stage.ask(one, "unusable", "/predict", 0)
 
 
@@ -160,7 +163,11 @@ def killed(stage: Stage) -> None:
 
 
 def drain(stage: Stage) -> None:
-    """SIGTERM, with requests in its hands, without, or while it loads (`more`: "held", "idle", "loading")."""
+    """SIGTERM, with requests in its hands, without, or while it loads (`more`: "held", "idle", "loading").
+
+    One of those that it holds has a large answer, and a client that reads it when the others have theirs. Who is idle has
+    had a client that hung up.
+    """
     (one,) = stage.replicas
     if stage.more == "loading":
         stage.begin(one, LOAD)
@@ -173,7 +180,12 @@ def drain(stage: Stage) -> None:
     held = []
     if stage.more == "held":
         stage.shut(one, MODEL)
-        held = stage.flight(one, [1, 2])
+        held = stage.flight(one, [1, 2], slow=LARGE)
+    elif stage.more == "idle":
+        stage.shut(one, MODEL)
+        stage.hang_up(one, 1)
+        stage.open(one, MODEL)
+        stage.settle(one)
     stage.note("SIGTERM", one)
     one.signal(signal.SIGTERM)
     if held:
@@ -186,6 +198,11 @@ def drain(stage: Stage) -> None:
         stage.ask(one, "draining", "/ready")
         stage.ask(one, "draining", "/health")
         stage.open(one, MODEL)
+        for found in held[:-1]:
+            stage.answered(one, found)
+        if stage.wait(one, lambda: one.gone, STUCK_TICKS // 2):  # who does not wait for that client is gone then
+            stage.note("cut", one)
+        stage.reads.set()
         for found in (*held, late):
             stage.answered(one, found)
     if stage.wait(one, one.nudged, STUCK_TICKS if _endless else EXIT_TICKS):
@@ -230,15 +247,17 @@ def _free(count: int) -> list[int]:
 
 
 def replicas(
-    lives: Lives, script: str, sizes: list[int], names: list[str], tensors: list[torch.Tensor], broken: bool,
+    lives: Lives, script: str, sizes: list[int], names: list[str], tensors: list[torch.Tensor], ruin: str,
     bodies: list[str], more: Any, ports: list[int] | None = None,
 ) -> dict[str, Any]:  # fmt: skip
     """Play a script with replicas of one checkpoint: what they were asked, what they answered, and how they ended."""
     room = Path(tempfile.mkdtemp(prefix="serving-"))
     path = room / "model.pt"
     state = collections.OrderedDict(zip(names, tensors, strict=True))
+    if ruin == "key":
+        state.popitem()
     torch.save({"sizes": sizes, "model": state}, path)
-    if broken:
+    if ruin == "half":
         path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
     free = ports or _free(2 if script == "killed" else 1)
     ports = [*free, free[0]] if script == "killed" else free  # the third is the first one's successor
@@ -277,7 +296,15 @@ def probed(
     paths = _paths(told["pod"]) if told["pod"] else []
     for broken in (False, True) if told["pod"] else ():
         told["broken" if broken else "whole"] = replicas(
-            lives, "probes", sizes, names, tensors, broken, [], [paths, broken], None if broken else [port]
+            lives,
+            "probes",
+            sizes,
+            names,
+            tensors,
+            "half" if broken else "",
+            [],
+            [paths, broken],
+            None if broken else [port],
         )
     return {**told, "port": port}
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 from grader.exercises.serve_checkpoint.answering import problem, short, values
-from grader.exercises.serve_replicas.asked import Plan, Told, asked, came, chart, event, of, right
+from grader.exercises.serve_replicas.asked import LARGE, RUINS, Plan, Told, asked, came, chart, event, of, right
 from grader.lost import Lost, Unable
 from grader.ranks.blame import Source
 from grader.trace.gantt import Chart
@@ -200,11 +200,10 @@ def ready(bench: RankBench) -> Chart:
 
 
 def _unusable(bench: RankBench, case: Case, told: Told) -> None:
+    what, remedy = RUINS[case.expected.ruin]
     for each in of(told, "unusable", "/ready"):
         if each["status"] == 200:
-            message = (
-                "GET /ready got status 200, and the second half of the checkpoint's file is missing. Say 503, and why."
-            )
+            message = f"GET /ready got status 200, and {what}.{remedy} Say 503, and why."
             raise lost(bench, case, told, "wrong_result", message, "503", "200")
     how, happened, _ = ending(told, 0)
     if happened is not None:
@@ -213,7 +212,7 @@ def _unusable(bench: RankBench, case: Case, told: Told) -> None:
     for each in of(told, "unusable"):
         wanted = 200 if each["path"] == "/health" else 503
         if each["status"] != wanted:
-            message = f"{asked(each)} got {came(each)} instead of {wanted}. The second half of the checkpoint's file is missing, and the process lives."
+            message = f"{asked(each)} got {came(each)} instead of {wanted}. The process lives, and {what}.{remedy}"
             raise lost(bench, case, told, _kind(each), message, str(wanted), came(each))
 
 
@@ -276,10 +275,11 @@ def drain(bench: RankBench) -> Chart:
                 )
                 raise lost(bench, case, told, _kind(each), message, "503", came(each))
         for each in of(told, "held"):
-            why = "It was in flight when SIGTERM came. Finish what is in flight before you end."
-            _answer(bench, case, told, each, why)
+            _finished(bench, case, told, each)
         if event(told, "gone") is None:
             left = "Its last request was answered" if plan and of(told, "held") else "It had no request in flight"
+            if event(told, "hung up") is not None:
+                left += ": one was answered, and the client of another had hung up before its answer came. Such a request is over, too"
             if case.label.endswith("loads"):
                 left = "Its model was still being loaded, and it had no request in flight"
             message = f"the process did not end after SIGTERM. {left}. Return from serve_replica() then; no thread may keep it alive."
@@ -296,6 +296,25 @@ def drain(bench: RankBench) -> Chart:
         first = first or chart(plan, told)
     assert first is not None
     return first
+
+
+def _finished(bench: RankBench, case: Case, told: Told, each: Told) -> None:
+    """A request that was in flight at SIGTERM has its answer, also where its client is slow."""
+    if each["body"] == LARGE and _cut_off(case.expected, each):
+        if event(told, "cut") is None:
+            return  # the process waited for the client; how it lost the last bytes depends on the clock
+        message = (
+            f"{asked(each)} was in flight when SIGTERM came, and its client reads slowly. The process ended before the whole "
+            "answer was sent. A request is in flight until its answer is written, not only until it is computed."
+        )
+        raise lost(bench, case, told, "crash", message, "the whole answer", "a part of it, or nothing")
+    _answer(bench, case, told, each, "It was in flight when SIGTERM came. Finish what is in flight before you end.")
+
+
+def _cut_off(plan: Plan, each: Told) -> bool:
+    wanted = plan.asks[each["body"]].right
+    assert wanted is not None
+    return bool(each["error"]) or (each["status"] == 200 and isinstance(values(each["said"], wanted.shape), str))
 
 
 def _not_draining(bench: RankBench, case: Case, told: Told, each: Told) -> None:

@@ -18,6 +18,7 @@ import secrets
 import select
 import signal
 import socket
+import struct
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -32,7 +33,7 @@ STUCK_TICKS = 40  # the same for who should answer: it never will
 EXIT_TICKS = 120  # the same for who should end
 HOLD_SECONDS = 60.0
 ANSWER_SECONDS = 60.0
-MOST_BYTES = 2**17  # of an answer
+MOST_BYTES = 2**19  # of an answer
 LOAD, STATE, MODEL = "load", "state", "model"  # gates: torch.load, load_state_dict, a call of the model
 NUDGE = signal.SIGRTMIN + 3  # to the main thread: where another one caught SIGTERM, it may sleep on a lock through it
 MOST_NUDGES = 12
@@ -161,6 +162,7 @@ class Stage(threading.Thread):
         self.events: list[dict[str, Any]] = []
         self.stopped: dict[str, Any] | None = None
         self.over = threading.Event()
+        self.reads = threading.Event()  # slow clients begin to read
         self._count, self._counting = itertools.count(), threading.Lock()
         self._open: list[tuple[threading.Thread, Any]] = []
         self.listening = socket.create_server(("127.0.0.1", 0))
@@ -181,6 +183,7 @@ class Stage(threading.Thread):
             if replica.line is not None:
                 with contextlib.suppress(OSError):
                     replica.line.shutdown(socket.SHUT_RDWR)
+        self.reads.set()
         for thread, connection in self._open:
             _cut(connection)
             thread.join()
@@ -260,26 +263,28 @@ class Stage(threading.Thread):
 
     # -- what is asked
 
-    def send(self, replica: Replica, stage: str, path: str, body: int = -1) -> dict[str, Any]:
-        """A request, GET or, with the number of a body, POST, in a thread: what comes of it."""
+    def send(self, replica: Replica, stage: str, path: str, body: int = -1, slow: bool = False) -> dict[str, Any]:
+        """A request, GET or, with the number of a body, POST, in a thread: what comes of it. A slow client reads its
+        answer when `reads` is set."""
         found = {
             "stage": stage, "replica": replica.rank, "path": path, "body": body, "status": None, "said": "",
             "error": "", "begin": self.now(), "end": None, "left": False,
         }  # fmt: skip
         self.asks.append(found)
         connection = http.client.HTTPConnection("127.0.0.1", replica.port, timeout=ANSWER_SECONDS)
-        thread = threading.Thread(target=self._one, args=(connection, found), daemon=True)
+        thread = threading.Thread(target=self._one, args=(connection, found, slow), daemon=True)
         self._open.append((thread, connection))
         thread.start()
         return found
 
-    def _one(self, connection: http.client.HTTPConnection, found: dict[str, Any]) -> None:
+    def _one(self, connection: http.client.HTTPConnection, found: dict[str, Any], slow: bool) -> None:
         error, status, said = "", None, ""
         try:
-            headers, data = {"connection": "close"}, None
-            if found["body"] >= 0:
-                headers["content-type"], data = "application/json", self.bodies[found["body"]].encode()
-            connection.request("GET" if data is None else "POST", found["path"], data, headers)
+            if slow:
+                connection.sock = _narrow(connection.port)
+            self._request(connection, found["path"], found["body"])
+            if slow:
+                self.reads.wait(HOLD_SECONDS)
             answer = connection.getresponse()
             said, status = answer.read(MOST_BYTES).decode(errors="replace"), answer.status
         except ConnectionRefusedError:
@@ -292,6 +297,12 @@ class Stage(threading.Thread):
         with self._counting:
             if not found["left"]:
                 found.update(error=error, status=status, said=said, end=at)
+
+    def _request(self, connection: http.client.HTTPConnection, path: str, body: int) -> None:
+        headers, data = {"connection": "close"}, None
+        if body >= 0:
+            headers["content-type"], data = "application/json", self.bodies[body].encode()
+        connection.request("GET" if data is None else "POST", path, data, headers)
 
     def answered(self, replica: Replica, found: dict[str, Any], ticks: int = STUCK_TICKS) -> bool:
         return self.wait(replica, lambda: found["end"] is not None, ticks)
@@ -327,12 +338,25 @@ class Stage(threading.Thread):
         if found["status"] != 200:
             raise Stop("ended" if replica.gone else "never ready", replica.rank)
 
-    def flight(self, replica: Replica, bodies: Sequence[int], stage: str = "held") -> list[dict[str, Any]]:
-        """Requests that are in the replica's hands, since its model is held."""
+    def flight(self, replica: Replica, bodies: Sequence[int], slow: int = -1) -> list[dict[str, Any]]:
+        """Requests that are in the replica's hands, since its model is held; the last one may be a slow client's."""
         before = replica.at[MODEL]
-        sent = [self.send(replica, stage, "/predict", body) for body in bodies]
+        sent = [self.send(replica, "held", "/predict", body) for body in bodies]
+        if slow >= 0:
+            sent.append(self.send(replica, "held", "/predict", slow, slow=True))
         self.held(replica, sent, before)
         return sent
+
+    def hang_up(self, replica: Replica, body: int) -> None:
+        """A request that the model holds, until its client hangs up: an answer can not be written then."""
+        before = replica.at[MODEL]
+        connection = http.client.HTTPConnection("127.0.0.1", replica.port, timeout=ANSWER_SECONDS)
+        with contextlib.suppress(OSError, http.client.HTTPException), contextlib.closing(connection):
+            self._request(connection, "/predict", body)
+            self.wait(replica, lambda: replica.at[MODEL] > before or replica.gone, STUCK_TICKS // 2)
+            self.settle(replica)
+            connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.note("hung up", replica)
 
     def held(self, replica: Replica, sent: list[dict[str, Any]], before: int) -> None:
         """Until all of them stand at the model, or one does and the others wait for it, or they are answered."""
@@ -344,6 +368,17 @@ class Stage(threading.Thread):
         self.wait(replica, stands, SETTLED_TICKS if replica.at[MODEL] > before else STUCK_TICKS // 2)
         self.settle(replica)
         self.note("held", replica)
+
+
+def _narrow(port: int) -> socket.socket:
+    """A connection in which little is on its way: small segments let the other side keep little to send, too."""
+    made = socket.socket()
+    made.settimeout(ANSWER_SECONDS)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
+    with contextlib.suppress(OSError):  # then only answers of some MiB would wait
+        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, 536)
+    made.connect(("127.0.0.1", port))
+    return made
 
 
 def _cut(connection: http.client.HTTPConnection) -> None:
