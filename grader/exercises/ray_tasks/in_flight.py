@@ -7,7 +7,7 @@ import random
 import time
 from collections import Counter
 from dataclasses import dataclass, field
-from itertools import count
+from itertools import count, product
 from typing import Any
 
 from grader.jobs.rays.bench import RayBench
@@ -193,7 +193,9 @@ def shift(
     bench: RayBench, rng: random.Random, many: int, limit: int, what: str, odd: bool = False, **more: Any
 ) -> Shift:
     """A call with so many items that are strings and differ; if `odd`, with lists and dicts, and each of them twice."""
-    items: list[Any] = [f"{letter}{rng.randrange(100)}" for letter in "abcdefghijklmnopqrstuvwxyz"[:many]]
+    letters = "abcdefghijklmnopqrstuvwxyz"
+    names = [*letters, *map("".join, product(letters, letters))]
+    items: list[Any] = [f"{name}{rng.randrange(100)}" for name in names[:many]]
     if odd:
         items = [[items[0]], items[1], {"name": items[2]}, *items[3:]]
         items = [*items, *items]
