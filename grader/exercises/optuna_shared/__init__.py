@@ -16,16 +16,18 @@ from grader.ranks.program import Function, Limits
 from grader.worlds.cases import Case
 from grader.worlds.ranks import Crashes
 
+PRUNED = [*range(1, 9)]  # calls, of any process: who has a number of attempts in mind has none left
 NOTHING: list[Any] = [0, False, [], False, False]  # no call is killed or pruned, none takes long
 
 
 def cases(draw: Draw) -> Iterator[Case]:
     """One case is a study, with the calls of worker() that were made on it."""
     total = int(draw.generator("total").integers(6, 9))
-    pruned = sorted(int(each) for each in draw.generator("pruned").choice(4, 2, replace=False) + 1)
     yield _case(draw, "together", "three processes", [[3, total]], NOTHING)
     yield _case(draw, "few", "fewer trials than processes", [[3, 2]], NOTHING)
-    yield _case(draw, "pruned", "pruned trials", [[2, 4]], [0, False, pruned, False, False])
+    yield _case(draw, "pruned", "pruned trials", [[2, 3]], [0, False, PRUNED[:3], False, False])
+    many = [0, False, PRUNED, False, False]  # alone: of two, one always sees a trial of the other's that runs
+    yield _case(draw, "pruned", "one process, many pruned trials", [[1, 2]], many)
     yield _case(draw, "late", "called again", [[1, 2], [2, 5], [2, 5]], NOTHING)
     yield _case(draw, "killed", "killed in its first trial", [[2, 5]], [1, False, [], False, False])
     yield _case(

@@ -8,6 +8,7 @@ others are where they should be. What came of it all is read from the database, 
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import random
 import shutil
@@ -36,7 +37,8 @@ LATE_SECONDS = 2  # without a heartbeat
 KEEP_SECONDS = 0.5  # so often heartbeats that there are get a new time: a process that lives may lack the processor
 PATIENCE_SECONDS = 20.0
 CPU_SECONDS = 25
-DEAD_SECONDS = 5  # so long ago the killed one's last heartbeat is made to be
+DEAD_SECONDS = 5  # so long ago the killed one's last heartbeat is made to be,
+NOTICE_SECONDS = 12.0  # and kept so for so long, while the others have nothing to do but to notice
 SLOW_SECONDS = 5.5  # so long a trial of a living process runs, at least
 STATES = "SELECT t.number, t.state, t.trial_id FROM trials t JOIN studies s USING (study_id) WHERE s.study_name = ?"
 
@@ -154,6 +156,9 @@ class Conductor:
         self.names: set[str] = set()
         self.ended: set[int] = set()
         self.aged: set[int] = set()  # trials that were made to be older than they are
+        self.dead: Asked | None = None  # the killed one's, until somebody notices
+        self.due: float | None = None  # since when it is to be noticed
+        self.unnoticed = False
         self.problem = ""
 
     def __call__(self, step: Step) -> bool:
@@ -199,7 +204,8 @@ class Conductor:
         held = [call for call in self.asked if call.became == "held"]
         if held and not self.plan.slow and time.monotonic() - self.kept_alive > KEEP_SECONDS:
             self.kept_alive = time.monotonic()
-            _keep_alive(self.database, [call.number for call in held])
+            late = [self.dead] if self.dead is not None and self.due is None else []
+            _keep_alive(self.database, [call.number for call in (*held, *late)])
         if not self.plan.slow:
             self._keep_young(held)
         self.gates = {name: rank for name, rank in self.gates.items() if rank not in ended}
@@ -207,6 +213,8 @@ class Conductor:
         now = (len(self.names), sorted(ended), len(held), states)
         if now != self.seen:
             self.seen, self.since = now, time.monotonic()
+        if self.dead is not None:
+            self._await_notice(self.dead, held, states)
         self.at_once = max(self.at_once, len({call.rank for call in held}))
         busy = {call.rank for call in held} | ended | set(self.gates.values())
         quiet = time.monotonic() - self.since
@@ -280,8 +288,28 @@ class Conductor:
             os.kill(call.process, signal.SIGKILL)
         while _lives(call.process):
             time.sleep(TICK_SECONDS / 4)
-        _turn_back(self.database, call.number, DEAD_SECONDS, beats=True)
         call.became, call.end = "killed", self.now()
+        if self.plan.last or self.plan.again:
+            _turn_back(self.database, call.number, DEAD_SECONDS, beats=True)
+        else:
+            self.dead = call
+
+    def _await_notice(self, dead: Asked, held: list[Asked], states: dict[int, str]) -> None:
+        """When the others have nothing to do any more, the killed one's last heartbeat was 5 s ago, and stays so: who
+        notices a death only later does not notice it."""
+        if states.get(dead.number) != "RUNNING":
+            self.dead = None
+            return
+        if self.due is None:
+            done = sum(state == "COMPLETE" for state in states.values())
+            if held or (done < self.total - 1 and time.monotonic() - self.since <= SETTLE_SECONDS):
+                return
+            self.due = time.monotonic()
+            _turn_back(self.database, dead.number, DEAD_SECONDS, beats=False)
+        if time.monotonic() - self.due > NOTICE_SECONDS:
+            self.dead, self.unnoticed = None, _beats(self.database, dead.number)
+            return
+        _last_heard(self.database, dead.number, DEAD_SECONDS)
 
     def _states(self) -> dict[int, str]:
         with _open(self.database) as database:
@@ -325,6 +353,20 @@ def _keep_alive(path: Path, numbers: list[int]) -> None:
             if database.execute(late, (trial, f"-{LATE_SECONDS} seconds")).fetchone() is None:
                 continue
             database.execute("UPDATE trial_heartbeats SET heartbeat = CURRENT_TIMESTAMP WHERE trial_id = ?", (trial,))
+
+
+def _last_heard(path: Path, number: int, seconds: int) -> None:
+    """A trial's last heartbeat, if it has any, was so many seconds ago, or one more; no write where it was."""
+    age = "(julianday('now') - julianday(heartbeat)) * 86400"
+    with _open(path) as database:
+        found = database.execute(f"SELECT trial_id, {age} FROM trial_heartbeats JOIN ({STATES}) USING (trial_id) "
+                                 "WHERE number = ?", (STUDY, number)).fetchone()  # fmt: skip
+        if found is not None and found[1] < seconds:
+            when = (f"-{seconds} seconds", found[0])
+            database.execute("UPDATE trial_heartbeats SET heartbeat = datetime('now', ?) WHERE trial_id = ?", when)
+        elif found is not None and found[1] > seconds + 1.5:  # in whole seconds it is one more at most
+            when = (f"{math.ceil(found[1] - seconds - 1.5):+d} seconds", found[0])
+            database.execute("UPDATE trial_heartbeats SET heartbeat = datetime(heartbeat, ?) WHERE trial_id = ?", when)
 
 
 def _turn_back(path: Path, number: int, seconds: int, beats: bool) -> None:
@@ -381,7 +423,7 @@ def _search(
     shutil.rmtree(folder)
     shutil.rmtree(answers)
     return {
-        "ranks": ranks, "total": total, "at_once": conductor.at_once, "problem": conductor.problem,
+        "ranks": ranks, "total": total, "at_once": conductor.at_once, "problem": conductor.problem, "unnoticed": conductor.unnoticed,
         "asked": [_plain(call) for call in conductor.asked],
         "ended": [process.event for process in life.processes], "end": conductor.now(),
         **_found(room / "study.db"),

@@ -197,6 +197,9 @@ def killed(bench: RankBench) -> Chart:
     """The others find out that a process is gone, and say so in the study."""
     for case, told, victim in _killed(bench, "killed"):
         number = victim["number"]
+        if told["unnoticed"]:
+            message = f"{_sentence(case)}: process {victim['rank']} was killed in trial {number}. Its last heartbeat was 5 s ago, the other process had nothing else to do, and the trial was still RUNNING. Use a heartbeat_interval and a grace_period of at most 5 s together. Without a grace_period, Optuna waits for twice the heartbeat_interval."
+            raise _trouble(bench, told, "not_durable", message, victim["rank"], expected="FAIL", got="RUNNING")
         state = next((trial["state"] for trial in told["trials"] if trial["number"] == number), "gone")
         if state != "FAIL":
             message = f"{_sentence(case)}: process {victim['rank']} was killed in trial {number}. When the other process had returned, the trial was {_plain(state)} instead of FAIL. Use a heartbeat_interval and a grace_period of at most 5 s together, and have stale trials failed before you return."
