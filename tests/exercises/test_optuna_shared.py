@@ -15,7 +15,8 @@ from grader.trace.gantt import svg
 from grader.worlds.cases import Case
 
 SEARCH = {
-    "ranks": 2, "total": 2, "at_once": 2, "problem": "", "unnoticed": False, "unreadable": "", "end": 1.0, "studies": ["search"],
+    "ranks": 2, "total": 2, "at_once": 2, "problem": "", "unnoticed": False,
+    "unreadable": "", "end": 1.0, "studies": ["search"],
     "ended": [{"event": "returned"}, {"event": "returned"}],
     "asked": [
         {"rank": n, "number": n, "x": 0.5 + n, "size": 3, "begin": 0.1, "end": 0.5, "became": "done", "value": 7.0 + n}
