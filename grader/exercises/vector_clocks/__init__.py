@@ -94,6 +94,15 @@ SCRIPTED_DROPS: Scripts = {
         2, {"c1": tuple(_say("n1", 0.05, text) for text in ("first of three", "second", "third"))},
         (Slow("n1", "n2", 1.1, 0.0, "first of three", times=0),),
     ),
+    **{
+        # when the first one comes at last, nothing else does: of all that wait for it, each must find its turn then
+        f"a chain of three, {first} is answered by n2 and that by {last}: n4 hears nothing of {first} for three seconds": (
+            4, {f"c{node[1]}": (_say(node, 0.5 * place, text),)
+                for place, (node, text) in enumerate(zip((first, "n2", last), "xyz", strict=True), 1)},
+            (Slow(first, "n4", 3.0, 0.0, times=0),),
+        )
+        for first, last in (("n1", "n3"), ("n3", "n1"))
+    },
     "two nodes: n2 hears nothing for twelve seconds": (
         2, {"c1": (_say("n1", 0.05, "patience"),)}, (Slow("n1", "n2", 12.0, 0.0, times=0),),
     ),
