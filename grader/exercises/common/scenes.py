@@ -150,11 +150,15 @@ class Staged:
         self.seen.append(look)
         return lambda: self.seen.remove(look) if look in self.seen else None
 
-    def crash_after_writing(self, node: str) -> Callable[[], None]:
-        """Crash `node` right after each write to its disk, in the middle of a handler, until what is returned is called."""
+    def crash_after_writing(self, node: str, number: int = 1) -> Callable[[], None]:
+        """Crash `node` right after its `number`-th write to its disk from now on, in the middle of a handler, and after
+        each later one, until what is returned is called."""
+        left = number
 
         def look(name: str) -> None:
-            if name == node:
+            nonlocal left
+            left -= name == node
+            if name == node and left <= 0:
                 self.sim.crash_after(node, self.sim.places[node].done + 1)
 
         self.sim.on_write.append(look)

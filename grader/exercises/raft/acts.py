@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from grader import says
 from grader.exercises.common.scenes import Script
 from grader.exercises.raft import leading, reading, restarts
 from grader.exercises.raft import logs as log
@@ -49,6 +50,14 @@ DURABLE = (
         restarts.follower_forgets, "a follower crashes right after it acknowledged", (3,), 3,
         "confirm a write only when a majority has it on disk. A follower writes an entry to disk before it sends "
         "append_entries_res.", True,
+    ),
+    *(
+        Act(
+            restarts.same_entry_again(writes), f"a follower is sent an entry again, and crashes after {says.counted(writes, 'write')}", (3,), 1,
+            "a crash may come after any write to disk. Leave an entry where it is if the one that was sent has the same index and "
+            "term (Raft, figure 2).", True,
+        )
+        for writes in (1, 2)
     ),
     Act(
         restarts.leader_forgets, "the leader crashes right after it confirmed", (3,), 2,

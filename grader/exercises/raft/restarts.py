@@ -34,6 +34,35 @@ def follower_forgets(scene: Scene, a: str) -> Script:
     yield from until_read(scene)
 
 
+def same_entry_again(writes: int) -> Callable[[Scene], Script]:
+    """A follower has an entry, and its acknowledgement is under way. The leader sends that entry again, then with a new
+    one, and the follower crashes after so many writes. Then the acknowledgement arrives, and the leader crashes for good."""
+
+    @between()
+    def script(scene: Scene, a: str) -> Script:
+        b, c = scene.others(a)
+        scene.sim.crash(b)  # and not cut off: its term does not grow
+        scene.held["acknowledgements"] = lambda m: (m.src, m.dst, m.type) == (c, a, "append_entries_res")
+        asked = scene.ask(a, "write", value="kept by two")
+        yield from scene.pause(2 * ARRIVED)
+        disarm = scene.crash_after_writing(c, writes)
+        scene.ask(a, "write", "y", value="the next one")
+        yield (lambda: not scene.sim.places[c].up), 0.5
+        disarm()
+        scene.sim.crash(c)
+        scene.let_go("acknowledgements")
+        yield has_answer(asked), 0.5
+        if ok(asked):
+            scene.sim.crash(a)
+        yield from scene.pause(ARRIVED)
+        scene.sim.restart(b)
+        scene.sim.restart(c)
+        yield from led_by(scene, c, b)
+        yield from until_read(scene)
+
+    return script
+
+
 @between()
 def leader_forgets(scene: Scene, a: str) -> Script:
     """A leader confirms a write and crashes; it restarts, and is a majority with the node that never had the entry."""
