@@ -68,6 +68,11 @@ class Learner:
         (found,) = self.services()
         return found
 
+    def forks(self) -> list[psutil.Process]:
+        """Those that do commands, not the host. Numbers of processes begin again, so their order tells nothing."""
+        service = self.service()
+        return [each for each in service.children() if each.cmdline() == service.cmdline()]
+
 
 @pytest.fixture(scope="module")
 def sockets() -> Iterator[str]:
@@ -136,7 +141,7 @@ def begun(learner: Learner) -> tuple[subprocess.Popen[str], psutil.Process]:
 def test_what_a_command_does_ends_with_it(learner: Learner, number: signal.Signals, status: int) -> None:
     with begun(learner)[0] as process:
         service = learner.service()
-        _, *forks = service.children()  # the first is the host
+        forks = learner.forks()
         process.send_signal(number)
         assert process.wait(timeout=15) == status
     assert gone(forks)
@@ -179,14 +184,16 @@ def test_one_that_does_not_answer_is_replaced(learner: Learner) -> None:
 
 def test_what_a_command_does_stops_and_goes_on_with_it(learner: Learner) -> None:
     with begun(learner)[0] as process:
-        _, fork, *_ = learner.service().children()
+        (fork,) = learner.forks()
         both = psutil.Process(process.pid), fork  # the fork stops first: only when both have is it time to go on
-        for number, stopped in ((signal.SIGTSTP, True), (signal.SIGCONT, False), (signal.SIGTSTP, True)):
-            process.send_signal(number)
-            until = time.monotonic() + 60
-            while any((each.status() == psutil.STATUS_STOPPED) != stopped for each in both):
-                assert time.monotonic() < until, f"{number.name}: {[each.status() for each in both]}"
-        process.kill()  # as a shell that is closed ends its stopped jobs
+        try:
+            for number, stopped in ((signal.SIGTSTP, True), (signal.SIGCONT, False), (signal.SIGTSTP, True)):
+                process.send_signal(number)
+                until = time.monotonic() + 60
+                while any((each.status() == psutil.STATUS_STOPPED) != stopped for each in both):
+                    assert time.monotonic() < until, f"{number.name}: {[each.status() for each in both]}"
+        finally:
+            process.kill()  # as a shell that is closed ends its stopped jobs
     assert gone([fork])
 
 
