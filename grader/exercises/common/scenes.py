@@ -150,6 +150,9 @@ class Staged:
         self.seen.append(look)
         return lambda: self.seen.remove(look) if look in self.seen else None
 
+    def is_down(self, node: str) -> bool:
+        return not self.sim.places[node].up
+
     def crash_after_writing(self, node: str, number: int = 1) -> Callable[[], None]:
         """Crash `node` right after its `number`-th write to its disk from now on, in the middle of a handler, and after
         each later one, until what is returned is called."""

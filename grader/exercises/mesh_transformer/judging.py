@@ -129,10 +129,11 @@ def _why(job: Job, got: Array, right: Array, step: int) -> str:
         before = (
             f"The {'loss' if step == 1 else 'losses'} before {'is' if step == 1 else 'are'} right. " if step else ""
         )
+        saved = ", and this one has been saved before this step" if step >= training.FIRST_SAVE else ""
         return (
-            f"{before}The model for {named(job.other)} was laid out before this step, and must not change how this model "
-            "trains. Keep what train_step needs of a mesh on the model, not in a global variable. If other checks lose "
-            "points, fix these first."
+            f"{before}If other checks lose points, fix these first. What is different here: a model for {named(job.other)} "
+            f"was laid out before the first step{saved}. That must not change how this model trains: keep what train_step "
+            "needs of a mesh on the model, not in a global variable."
         )
     if step == 0:
         return "No parameter has been updated yet, so the forward pass or the mean over the tokens is at fault."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from grader.exercises.common.scenes import ARRIVED, Script, carries, has_answer, ok
 from grader.exercises.raft.logs import between, confirmed, led_by, needed, until_read
@@ -47,7 +48,7 @@ def same_entry_again(writes: int) -> Callable[[Scene], Script]:
         yield from scene.pause(2 * ARRIVED)
         disarm = scene.crash_after_writing(c, writes)
         scene.ask(a, "write", "y", value="the next one")
-        yield (lambda: not scene.sim.places[c].up), 0.5
+        yield partial(scene.is_down, c), 0.5
         disarm()
         scene.sim.crash(c)
         scene.let_go("acknowledgements")
@@ -166,7 +167,7 @@ def half_replaced(effects: int) -> Callable[[Scene], Script]:
         scene.cut((b, c), (a,), (d,), (e,))
         scene.no_candidates(c, d, e)
         scene.sim.crash_after(c, scene.sim.places[c].done + effects)
-        yield (lambda: not scene.sim.places[c].up), 0.4
+        yield partial(scene.is_down, c), 0.4
         scene.sim.crash(c)
         scene.cut((b,), (a, c, d, e))
         yield from scene.pause(ARRIVED)
@@ -204,7 +205,7 @@ def crashes_between_writes(scene: Scene, a: str) -> Script:
     asked = scene.ask(b, "write", value="on a majority with the follower")
     for effects in (1, 1, 2, 3, 2, 4):
         scene.sim.crash_after(c, scene.sim.places[c].done + effects)
-        yield (lambda: not scene.sim.places[c].up), 0.4
+        yield partial(scene.is_down, c), 0.4
         scene.sim.crash(c)
         yield from scene.pause(0.01)
         scene.sim.restart(c)

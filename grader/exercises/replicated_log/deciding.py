@@ -96,7 +96,7 @@ def forgotten_half_way(scene: Logs, again: bool) -> Script:
         disarm = scene.crash_after_writing(has)
         for place, sent in enumerate(copies if again else ()):
             scene.sim.late(sent, FAST * (1 + place))
-        yield partial(_is_down, scene, has), 0.3
+        yield partial(scene.is_down, has), 0.3
         disarm()
         scene.cut((hub,), (has, lacks))
         scene.sim.crash(has)
@@ -125,7 +125,7 @@ def told_and_let_go(scene: Logs) -> Script:
         disarm = scene.crash_after_sending(lacks, lambda sent: sent.dst == has and carries(sent, message))
         yield from scene.pause(2 * CALM)  # it hears nobody
         scene.send(lacks)
-        yield partial(_is_down, scene, lacks), 1.5
+        yield partial(scene.is_down, lacks), 1.5
         disarm()
         scene.sim.crash(lacks)
         yield from scene.pause(0.01)
@@ -141,7 +141,3 @@ def _acknowledged(scene: Logs, asked: Asked) -> bool:
     return any(
         m.dst == asked.client and m.type == "send_ok" for m in scene.sim.story.sent[-50:] if m.sent >= asked.sent
     )
-
-
-def _is_down(scene: Logs, node: str) -> bool:
-    return not scene.sim.places[node].up

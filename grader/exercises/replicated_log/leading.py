@@ -168,7 +168,7 @@ def taken_after_a_promise(scene: Logs) -> Script:
     scene.dropped["first"] = lambda sent: sent.src == hub and sent.dst == asks and holding(sent)
     asked = scene.send(hub, message)
     off = scene.crash_with_answer(asked)
-    yield (lambda: not scene.sim.places[hub].up), 0.5
+    yield partial(scene.is_down, hub), 0.5
     off()
     scene.sim.heal()
     scene.let_go("old")

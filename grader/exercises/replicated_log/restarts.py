@@ -76,7 +76,7 @@ def told_and_forgotten(scene: Logs) -> Script:
 
     disarm = scene.crash_after_sending(has, answers)
     asked = scene.send(hub, message)
-    yield (lambda: not scene.sim.places[has].up), 1.0
+    yield partial(scene.is_down, has), 1.0
     disarm()
     yield has_answer(asked), 0.2
     if not ok(asked):  # nothing was promised
@@ -143,9 +143,9 @@ def number_used_again(scene: Logs) -> Script:
     scene.dropped["late"] = scene.holding(first, late)
     disarm = scene.crash_after_sending(node, scene.holding(first, early))
     scene.send(node, first)
-    yield partial(_is_down, scene, node), 0.5
+    yield partial(scene.is_down, node), 0.5
     disarm()
-    if not _is_down(scene, node):
+    if not scene.is_down(node):
         return  # another node spreads what this one is sent
     scene.dropped["early"] = lambda sent: early in (sent.src, sent.dst)
     yield from scene.pause(ARRIVED)
@@ -260,7 +260,7 @@ def one_voter(scene: Logs, restarts: bool) -> Script:
     until = scene.sim.time + 1.0
     while restarts and scene.sim.time < until:
         disarm = scene.crash_after_sending(voter, lambda _: True)
-        yield partial(_is_down, scene, voter), until - scene.sim.time
+        yield partial(scene.is_down, voter), until - scene.sim.time
         disarm()
         scene.sim.restart(voter)
         yield from scene.pause(0.0)
@@ -278,7 +278,3 @@ def one_voter(scene: Logs, restarts: bool) -> Script:
     yield from scene.pause(TAKEN_OVER)
     yield from scene.served(*(scene.send(name) for name in scene.names))
     yield from scene.ended()
-
-
-def _is_down(scene: Logs, node: str) -> bool:
-    return not scene.sim.places[node].up

@@ -12,11 +12,8 @@ from grader.exercises.serve_checkpoint.checkpoints import Ask
 from grader.trace.gantt import Bar, Became, Chart
 
 Told = dict[str, Any]
-STARTS = (
-    421,
-    541,
-    661,
-)  # a little over a whole number of the periods that people choose: who rounds down, or to the nearest
+# One second over a multiple of 60, and so of the usual periods: who rounds down or to the nearest gives too little time.
+STARTS = 421, 541, 661
 LARGE = 4  # the request in `drain` with the large answer, which its client reads late
 RUINS = {  # of a checkpoint: in a sentence, and what to do
     "half": ("the second half of the checkpoint's file is missing", ""),

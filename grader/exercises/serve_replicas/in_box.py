@@ -295,16 +295,9 @@ def probed(
     told = manifest(lives, [arguments[0], port, *arguments[1:]])
     paths = _paths(told["pod"]) if told["pod"] else []
     for broken in (False, True) if told["pod"] else ():
+        ruin, ports = ("half", None) if broken else ("", [port])
         told["broken" if broken else "whole"] = replicas(
-            lives,
-            "probes",
-            sizes,
-            names,
-            tensors,
-            "half" if broken else "",
-            [],
-            [paths, broken],
-            None if broken else [port],
+            lives, "probes", sizes, names, tensors, ruin, [], [paths, broken], ports
         )
     return {**told, "port": port}
 

@@ -59,9 +59,7 @@ class Nemesis:
         self, folder: Path, nodes: Nodes, began: int, loss: list[Any] | None, join: int | None, late: bool = False
     ) -> None:  # fmt: skip
         self.folder, self.nodes, self.began, self.loss, self.join, self.late = folder, nodes, began, loss, join, late
-        self.end: dict[str, Any] | None = (
-            None  # what was about to be done when a node joined so late, and after which attempt
-        )
+        self.end: dict[str, Any] | None = None  # what was to be done when a node joined so late, after which attempt
         self.others: dict[int, int] = {}  # by node: operations on files that are no logs, since its last line
         self.worth: dict[int, int] = {}  # the same, the last time that there were any: those of a checkpoint
         self.touched: dict[int, set[str]] = {}  # by node: the names of those files
@@ -210,8 +208,9 @@ def job(
 ) -> dict[str, Any]:  # fmt: skip
     """One job: how it ended, what befell its nodes, their logs, and the final parameters.
 
-    `nodes` begin; `loss` is empty, and `join` -1, where there is none. With `late`, one joins at the very end. The first job that stands still is tried once
-    more: torch's agent forks while it has threads, and may leave a worker stuck.
+    `nodes` begin; `loss` is empty, and `join` -1, where there is none. With `late`, one joins at the very end. The
+    first job that stands still is tried once more: torch's agent forks while it has threads, and may leave a worker
+    stuck.
     """
     global stood_still
     told = _job(lives, x, y, epochs, batch, nodes, loss, join, late)
