@@ -1,12 +1,13 @@
 """How much of a verdict is luck: every wrong solution graded with many seeds, and how often it gets full marks, or
 loses other points than with the first of them.
 
-    python benchmarks/luck.py [--exercises raft ...] [--seeds N] [--jobs N] [--schedules] [--right]
+    python benchmarks/luck.py [--exercises raft ...] [--seeds N] [--share 3/16] [--jobs N] [--schedules] [--right]
 
 Without `--seeds` 30, and 10 of exercises whose verdict costs seconds or more. What was graded is kept in build/bench,
 so that this goes on where it was interrupted, for as long as no file that decides verdicts has changed. The schedules
 of nodes are the same in every grading. With `--schedules` each seed draws others: what only some of them show needs a
-situation that is built on purpose. `--right` has the right solutions graded in place of the wrong ones: each must have
+situation that is built on purpose. `--share` takes some of the solutions, of all exercises alike: all of them with all
+seeds take a day and more. `--right` has the right solutions graded in place of the wrong ones: each must have
 full marks with every seed. Exit status 1 where a goal is not met.
 """
 
@@ -25,6 +26,7 @@ from _common import BUILD, goal, save
 from grader import registry
 from grader.authoring import verdicts, wrong
 from grader.authoring.verdicts import Row, Seeded, Wanted
+from grader.submission import BadRequest
 
 SEEDS, FEW_SEEDS = 30, 10
 MOST_CHANGED = 1.0  # percent of pairs of a solution and a seed
@@ -98,12 +100,16 @@ def main() -> None:
     options = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
     options.add_argument("--exercises", nargs="+", default=registry.names(), choices=registry.names(), metavar="NAME")
     options.add_argument("--seeds", type=int, help=f"default {SEEDS}, of costly exercises {FEW_SEEDS}")
+    options.add_argument("--share", default="1/1", help="of the solutions, like 3/16")
     options.add_argument("--jobs", type=int, default=verdicts.cores())
     options.add_argument("--schedules", action="store_true", help="draw the schedules of nodes as well")
     options.add_argument("--right", action="store_true", help="right solutions in place of wrong ones")
     given = options.parse_args()
     sorts = ("reference", "right") if given.right else ("wrong",)
-    there = Wanted(given.exercises, sorts).items()
+    try:
+        there = Wanted(given.exercises, sorts, verdicts.parse_share(given.share)).items()
+    except BadRequest as error:
+        options.error(str(error))
     rows = measure(
         [(name, each, seed) for name, each in there for seed in seeds(name, given.seeds)], given.jobs, given.schedules
     )
