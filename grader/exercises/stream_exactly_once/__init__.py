@@ -152,6 +152,14 @@ class Judges:
             return "Some of its events came late, but before the watermark (2 minutes behind the latest event) had passed its end. Count those."
         return _WHYS[part]
 
+    def input(self) -> Diagnosis | None:
+        """Whether the input's files are as they were put there, whenever it was looked."""
+        name = next((output.touched for output in self.lived.outputs if output.touched), "")
+        if not name:
+            return None
+        text = f"{name} in input_dir is not as it was put there: it was deleted, moved or changed, or it is new. Leave input_dir as it is: you may write to output_dir and checkpoint_dir only."
+        return self.bench.found("wrong_result", text, "the input's files, unchanged", f"{name} is not")
+
     def again(self, seen: Seen) -> Diagnosis | None:
         """Whether what was there before the first kill is still there, once."""
         told = self.story
@@ -210,8 +218,8 @@ def _first(bench: SparkBench, *parts: Part) -> Chart:
     if shape:
         return judges.hold(lambda: shape)
     seen = Seen(judges.story, output)
-    ends = (lambda: judges.ends(seen),) if "plain" in parts else ()
-    return judges.hold(*ends, *(lambda part=part: judges.values(seen, part) for part in parts))
+    first = (judges.input, lambda: judges.ends(seen)) if "plain" in parts else ()
+    return judges.hold(*first, *(lambda part=part: judges.values(seen, part) for part in parts))
 
 
 def _last(bench: SparkBench, part: Part) -> Chart:

@@ -19,6 +19,7 @@ class Folders:
         for path in (self.input, self.output, self.checkpoint, self._aside):
             path.mkdir()
         self._age = time.time() - 20_000
+        self._added: dict[str, str] = {}
 
     @property
     def paths(self) -> list[str]:
@@ -31,6 +32,18 @@ class Folders:
         self._age += 10
         os.utime(path, (self._age, self._age))
         path.rename(self.input / name)
+        self._added[name] = text
+
+    def touched(self) -> str:
+        """The first file of the input that is not as it was put there, or one that was not put there; empty if none."""
+        there = {path.name: path for path in self.input.rglob("*") if not path.is_dir()}
+        for name, text in self._added.items():
+            try:
+                if there.pop(name).read_text() != text:
+                    return name
+            except (KeyError, OSError, UnicodeDecodeError):
+                return name
+        return next(iter(sorted(there)), "")
 
     def logs(self, name: str) -> list[Path]:
         """The folders "offsets" or "commits" of the checkpoint."""

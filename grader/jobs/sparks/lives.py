@@ -55,11 +55,13 @@ class Life:
 
 @dataclass
 class Output:
-    """What spark.read.parquet gives: columns with their types, rows as JSON texts; `why` where there is nothing."""
+    """What spark.read.parquet gives: columns with their types, rows as JSON texts; `why` where there is nothing. And
+    the first file of the input that is by then not as it was put there, if any is."""
 
     columns: list[tuple[str, str]] = field(default_factory=list)
     rows: list[str] = field(default_factory=list)
     why: str = ""
+    touched: str = ""
 
 
 @dataclass
@@ -143,6 +145,7 @@ def _live(query: _Query, life: Life, lived: Lived) -> None:
             query.ask({"event": "finish"}, life.label)
         told = query.ask({"event": "read"}, life.label)
         columns = [(str(name), str(kind)) for name, kind in told.get("columns", ())]
-        lived.outputs.append(Output(columns, [str(row) for row in told.get("rows", ())], str(told.get("text", ""))))
+        found = [str(row) for row in told.get("rows", ())]
+        lived.outputs.append(Output(columns, found, str(told.get("text", "")), str(told.get("touched", ""))))
     if life.death is not None:
         query.ask({"event": "kill", "uncommit": life.death.uncommit}, life.label)

@@ -231,7 +231,7 @@ def _done(what: dict[str, Any], life: Life, folders: Folders) -> dict[str, Any]:
     if what["event"] == "finish":
         life.finish()
         return {"event": "done"}
-    return life.read(str(folders.output))
+    return life.read(str(folders.output)) | {"touched": folders.touched()}
 
 
 def _step(what: dict[str, Any], life: Life, folders: Folders) -> dict[str, Any]:
