@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -143,3 +144,17 @@ def test_a_machine_without_java_says_so(engines: Engines, monkeypatch: pytest.Mo
     monkeypatch.setattr(java, "missing", lambda: "there is no Java")
     with pytest.raises(Missing, match="there is no Java"):
         Spark(engines.warm).start()
+
+
+def test_a_log_that_may_not_grow_any_more_costs_no_run(engines: Engines, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spark says nothing where its event log cannot be written: what is then measured of a right run is too little."""
+    monkeypatch.setattr(engine, "LIMITS", replace(engine.LIMITS, file_bytes=300_000))
+    body = "for _ in range({}):\n    a.map(lambda x: (x, 1)).groupByKey(2).count()\nreturn 1"
+    spark = Spark(engines.warm, shared=True)
+    try:
+        jobs = [len(run(spark, body.format(4), Lines("a\nb\n")).measured.jobs) for _ in range(8)]
+        assert jobs == [4] * 8
+        kind, message, _ = trouble(spark, body.format(60), Lines("a\nb\n"))
+    finally:
+        spark.close()
+    assert (kind, "its event log grew to 300,000 bytes" in message) == ("crash", True)

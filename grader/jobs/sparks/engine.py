@@ -273,6 +273,11 @@ class Spark:
             raise Lost(wrong, broke=self._client is None)
         if events is None:
             raise _BrokenDown("its JVM ended")
+        log_bytes = int(events[0]["log"])
+        if log_bytes >= LIMITS.file_bytes:  # Spark says nothing when it cannot write its log
+            raise _BrokenDown(f"its event log grew to {log_bytes:,} bytes, the most that a file may have")
+        if log_bytes > LIMITS.file_bytes // 2:
+            self.close()  # the log is of all runs: the next begins a new one
         measured = Measured.read(events[1], self._group)
         if told.get("type") == "DataFrame":
             columns = [(str(name), str(kind)) for name, kind in told["columns"]]

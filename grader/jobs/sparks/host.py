@@ -6,6 +6,7 @@ reaches the JVM through a filter (see `py4j_filter`). What a DataFrame holds is 
 
 from __future__ import annotations
 
+import os
 import secrets
 import shutil
 import signal
@@ -134,7 +135,7 @@ def _run(spark: Supervisor, asked: dict[str, Any], channel: frames.Channel) -> N
         shutil.rmtree(own, ignore_errors=True)
     data = spark.events()
     spark.tidy()
-    channel.post({"event": "measured"}, data)
+    channel.post({"event": "measured", "log": os.fstat(spark.log.fileno()).st_size}, data)
 
 
 def _collected(
