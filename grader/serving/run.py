@@ -119,7 +119,7 @@ class Progress:
             self.happened += 1
             if event.what == "submit":
                 self.submitted.append(event.request)
-            else:
+            elif event.request in self.submitted:
                 self.over[event.request] = True
         return found
 

@@ -73,10 +73,12 @@ def _prompt(generator: np.random.Generator, want: Want, first: int) -> tuple[int
     return (*want.prefix, first, *tokens(generator, rest - 1)) if rest else want.prefix
 
 
-def draw(generator: np.random.Generator, wants: Sequence[Want]) -> tuple[int, int, list[Drawn]]:
+def draw(
+    generator: np.random.Generator, wants: Sequence[Want], ends: Sequence[int] = range(VOCABULARY)
+) -> tuple[int, int, list[Drawn]]:
     """The seed of a model, the token that is its eos, and a request for each that is wanted.
 
-    Which token is the eos is decided last: it ends the requests that are to end by it, about half of those that may,
+    Which token is the eos is decided last, of `ends`: it ends the requests that are to end by it, about half of those that may,
     and no other.
     """
     while True:
@@ -86,7 +88,7 @@ def draw(generator: np.random.Generator, wants: Sequence[Want]) -> tuple[int, in
         prompts = [_prompt(generator, wants[at], first[at]) for at in tried]
         answers = alone(prompts, [wants[at].longest for at in tried], seed)
         best: tuple[float, int, list[Drawn]] | None = None
-        for eos in range(VOCABULARY):
+        for eos in ends:
             found: dict[int, Drawn] = {}
             for at, prompt, answer, gaps in zip(tried, prompts, *answers, strict=True):
                 if at not in found and (one := _fits(wants[at], prompt, answer, gaps, eos)):
@@ -120,6 +122,7 @@ class Script:
     wants: list[Want] = field(default_factory=list)
     names: list[Any] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
+    ends: Sequence[int] = range(VOCABULARY)  # of which tokens model.eos is one
 
     def submit(self, want: Want, name: Any, at: float = 0.0, after: tuple[Any, int] | None = None) -> None:
         self.wants.append(want)
@@ -135,7 +138,7 @@ class Script:
 
     def drawn(self) -> tuple[Trace, tuple[tuple[int, ...], ...]]:
         """The trace, and the tokens that each of its requests must get."""
-        seed, eos, found = draw(self.generator, self.wants)
+        seed, eos, found = draw(self.generator, self.wants, self.ends)
         requests = tuple(Request(name, one.prompt, one.most) for name, one in zip(self.names, found, strict=True))
         trace = Trace(self.blocks, self.block_size, self.budget, requests, tuple(self.events), seed, eos)
         return trace, tuple(one.right for one in found)

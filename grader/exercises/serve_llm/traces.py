@@ -48,6 +48,9 @@ def _alone(generator: np.random.Generator) -> Iterator[Named]:
         if budget == 64:
             script.submit(Want(size, 1, eos=True, spread=0), "ends at once", after=(script.names[-1], FAR))
         yield "alone", f"one request at a time, max_tokens_per_step = {budget}", True, script
+    script = Script(generator, 10, 4, 16, ends=(0,))
+    script.submit(Want(5, 2, eos=True), "ends by token 0")
+    yield "alone", "a request that ends by model.eos, which is token 0", True, script
 
 
 def _together(generator: np.random.Generator) -> Iterator[Named]:
@@ -161,6 +164,14 @@ def _prefix(generator: np.random.Generator) -> Iterator[Named]:
     script.cancel("r1", after=("r3", 2))
     script.submit(Want(26, 4), "r4", after=("r3", 2))
     yield "prefix", "the one that computed a prefix ends, then one is cancelled", True, script
+    for ends, new in (("ends", 2), ("is cancelled", 9)):
+        script = Script(generator, 120, 4, 40)
+        script.submit(Want(10, new, common[:9]), "r0")
+        script.submit(Want(11, 16, common[:9]), "r1")  # in the same step, so it has blocks of its own
+        if new > 2:
+            script.cancel("r0", after=("r0", 3))
+        script.submit(Want(13, 4, common[:9]), "r2", after=("r0", FAR))
+        yield "prefix", f"two that begin alike in one step, the first {ends}, and a third comes", True, script
     yield from _mixed(generator, common)
     script = Script(generator, 9, 4, 40)
     script.submit(Want(14, 16, common[:12]), "r0")
@@ -184,7 +195,7 @@ def _mixed(generator: np.random.Generator, common: tuple[int, ...]) -> Iterator[
 
 
 def _cancel(generator: np.random.Generator) -> Iterator[Named]:
-    """Cancelled while it waits, in its prompt, while it decodes; after its end, twice, and never submitted."""
+    """Cancelled while it waits, in its prompt, while it decodes; after its end, twice, and before it is submitted."""
     script = Script(generator, 100, 4, 10)
     script.submit(Want(5, 20), "r0")
     script.submit(Want(26, 4), "prompt", after=("r0", 1))
@@ -197,6 +208,8 @@ def _cancel(generator: np.random.Generator) -> Iterator[Named]:
     script.submit(Want(9, 2), "r4", after=("r0", 9))
     script.cancel("r4", after=("r4", FAR))
     script.submit(Want(7, 5), "r5", after=("r0", 12))
+    script.cancel("r5", after=("r0", 3))
+    script.events.insert(-4, script.events.pop())  # before r4 comes: nobody knows an r5 yet
     script.cancel("r0", after=("r0", 15))
     yield "cancel", "one waits, one is in its prompt, one decodes", True, script
     script = Script(generator, 10, 4, 32)

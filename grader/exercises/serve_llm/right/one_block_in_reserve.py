@@ -39,9 +39,17 @@ class Engine:
         r["bt"] = (r["bt"] or []) + found
         return True
 
+    def note(self, r):
+        h = ()
+        for i in range(min(r["at"], r["n"]) // self.size):
+            h = hash((h, *r["x"][i * self.size : (i + 1) * self.size]))
+            self.hashes.setdefault(h, r["bt"][i])
+
     def step(self):
         line = sorted(self.all.values(), key=lambda r: r["no"])
         run = [r for r in line if r["bt"] is not None]
+        for r in run:  # what is computed by now: of equal blocks the first may be gone
+            self.note(r)
         todo = []
         for r in [r for r in run if r["at"] == len(r["x"]) - 1]:
             if r["bt"] is None:
@@ -80,10 +88,6 @@ class Engine:
         back = {}
         for (r, n), row in zip(todo, out):
             r["at"] += n
-            h = ()
-            for i in range(min(r["at"], r["n"]) // self.size):
-                h = hash((h, *r["x"][i * self.size : (i + 1) * self.size]))
-                self.hashes.setdefault(h, r["bt"][i])
             if r["at"] == len(r["x"]):
                 t = int(np.argmax(row))
                 back[r["id"]] = [t]

@@ -15,15 +15,15 @@ class Node:
     def leave(self):
         self.users -= 1
         if self.users == 0:
-            if self.key is not None and self.parent.children.get(self.key) is self:
-                del self.parent.children[self.key]
+            if self.key is not None:
+                self.parent.children[self.key].remove(self)
             self.tree.free.append(self.block)
 
     def whole(self, tokens):
-        """Its tokens are computed: from now on others may find it."""
-        if self.key is None and tokens not in self.parent.children:
+        """Its tokens are computed: from now on others may find it, beside those that hold the same."""
+        if self.key is None:
             self.key = tokens
-            self.parent.children[tokens] = self
+            self.parent.children.setdefault(tokens, []).append(self)
 
 
 class Stream:
@@ -36,13 +36,15 @@ class Stream:
     def last(self):
         return self.path[-1] if self.path else self.tree
 
+    def known(self, node, depth=0):
+        """The longest path below a node that holds what this request begins with."""
+        if (depth + 1) * self.size >= len(self.text):
+            return []
+        same = node.children.get(tuple(self.text[depth * self.size : (depth + 1) * self.size]), [])
+        return max(([child, *self.known(child, depth + 1)] for child in same), key=len, default=[])
+
     def enter(self):
-        node = self.tree
-        while (len(self.path) + 1) * self.size < len(self.text):
-            key = tuple(self.text[len(self.path) * self.size : (len(self.path) + 1) * self.size])
-            if key not in node.children:
-                break
-            node = node.children[key]
+        for node in self.known(self.tree):
             node.claim()
             self.path.append(node)
         self.seen = len(self.path) * self.size
