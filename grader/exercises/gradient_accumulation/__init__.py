@@ -20,6 +20,7 @@ from grader.worlds.ranks import Outcome, RankBench, Ranks
 
 IN, HIDDEN, OUT, LR = 4, 6, 3, 0.3
 WORLDS = (1, 2, 3, 4)
+MINUS_100, TWICE = "values of -100", "the last micro-batch is the first once more, the same tuple"
 CLASSES, VALUES = "cross entropy", "mean squared error"
 SHAPES = ((HIDDEN, IN), (HIDDEN,), (OUT, HIDDEN), (OUT,))
 
@@ -44,7 +45,8 @@ def cases(draw: Draw) -> Iterator[Case]:
         yield _case(draw, "uneven", n, VALUES, [[5, 1, 3], [2, 7, 2]])
         yield _case(draw, "uneven", n, CLASSES, [[6, 6, 6], [3, 8, 5]], ignored=0.4)
         yield _case(draw, "incomplete", n, VALUES, [[3, 3, 3], [3, 3], [3]])
-    yield _case(draw, "rare", 2, VALUES, [[3, 3], [4, 4]], special="values of -100")
+    yield _case(draw, "rare", 2, VALUES, [[3, 3], [4, 4]], special=MINUS_100)
+    yield _case(draw, "even", 2, VALUES, [[4, 4, 4]], special=TWICE)
     yield _case(draw, "real", 2, CLASSES, [[6, 2, 6], [3, 8, 5]], ignored=0.4, engine="gloo")
 
 
@@ -52,7 +54,7 @@ def _case(
     draw: Draw, group: str, n: int, loss: str, sizes: Sequence[Sequence[int]], ignored: float = 0.0,
     engine: str = "sim", special: str = "",
 ) -> Case:  # fmt: skip
-    """A case; what is special is so in the first micro-batch of the last step."""
+    """A case; values of -100 are in the first micro-batch of the last step."""
     parts = [
         f"{says.counted(len(step), 'micro-batch', 'micro-batches')} of {'+'.join(map(str, step))}" for step in sizes
     ]
@@ -63,8 +65,10 @@ def _case(
     parameters = tuple(random.standard_normal(shape) for shape in SHAPES)
     micro = partial(_micro, random, loss=loss, ignored=ignored)
     batches = tuple(tuple(tuple(micro(size) for size in step) for step in sizes) for _ in range(n))
-    for mine in batches if special and loss == VALUES else ():
+    for mine in batches if special == MINUS_100 else ():
         mine[-1][0][1][1:] = -100.0
+    if special == TWICE:
+        batches = tuple(tuple((*step[:-1], step[0]) for step in mine) for mine in batches)
     given = tuple(
         (
             [Strided.of(parameter) for parameter in parameters], loss, LR,

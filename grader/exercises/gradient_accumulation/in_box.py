@@ -12,6 +12,14 @@ from torch.nn.parallel import DistributedDataParallel
 LOSSES = {"cross entropy": functional.cross_entropy, "mean squared error": functional.mse_loss}
 
 
+def _tuples(micro: list[list[Tensor]]) -> list[tuple[Tensor, ...]]:
+    """(inputs, targets); equal ones are one tuple, which is then in the list more than once."""
+    found: list[tuple[Tensor, ...]] = []
+    for x, y in micro:
+        found.append(next((one for one in found if torch.equal(one[0], x)), (x, y)))
+    return found
+
+
 def train(
     step: Any, parameters: list[Tensor], loss: str, lr: float, batches: list[list[list[Tensor]]]
 ) -> dict[str, Any]:
@@ -29,7 +37,7 @@ def train(
     optimizer = torch.optim.SGD(model.parameters(), lr)
     taken: list[int] = []
     optimizer.register_step_post_hook(lambda *_: taken.append(1))
-    returned = [step(model, optimizer, [(x, y) for x, y in micro], LOSSES[loss]) for micro in batches]
+    returned = [step(model, optimizer, _tuples(micro), LOSSES[loss]) for micro in batches]
     return {
         "parameters": list(net.parameters()),
         "returned": returned,
