@@ -69,11 +69,14 @@ VALUES: tuple[Any, ...] = (
 
 
 def sequential(rng: random.Random) -> Iterator[Plan]:
-    """One client reads and writes one thing after another; keys are strings and integers."""
+    """One client reads and writes one thing after another; keys are strings and integers, and 7 is another than "7"."""
     for number, (size, quorums) in enumerate(((3, (2, 2)), (3, (1, 3)), (3, (3, 1)), (5, (3, 3)))):
         nodes = names(size)
         asks = []
-        for key, values in (("x", VALUES[number::4]), (rng.choice([0, 7, -3]), VALUES[:2]), ("a key/ü", ["last"])):
+        whole = rng.choice([0, 7, -3])
+        for key, values in (
+            ("x", VALUES[number::4]), (whole, VALUES[:2]), (str(whole), ["other"]), (whole, []), ("a key/ü", ["last"]),
+        ):  # fmt: skip
             asks.append(read(rng.choice(nodes), key, 0.1))
             for value in values:
                 asks += [write(rng.choice(nodes), value, key), read(rng.choice(nodes), key)]
