@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from grader import says
 from grader.exercise import Draw
 from grader.ranks.program import Strided
 from grader.worlds.cases import Case
@@ -213,11 +214,12 @@ Plan = Sequence[tuple[int, str, tuple[int, ...]]]  # of each call: the object, t
 
 def cases(draw: Draw) -> Iterator[Case]:
     """Every case of every check."""
-    for ranks, ratio, size in ((2, 0.25, 40), (3, 0.3, 33), (3, 0.07, 97), (4, 0.01, 20), (4, 0.29, 100), (2, 1.0, 12)):
+    sizes = ((2, 0.25, 40), (3, 0.3, 33), (3, 0.07, 97), (4, 0.01, 20), (4, 0.29, 100), (2, 1.0, 12), (1, 0.25, 16))
+    for ranks, ratio, size in sizes:
         exact = (
             f"int({ratio * size}) = " if ratio == 0.29 else ""
         )  # 28.999999999999996, which is shown: it looks like 29
-        label = f"{ranks} ranks, {size} elements and ratio {ratio:g}, so k = {exact}{kept(ratio, size)}"
+        label = f"{says.counted(ranks, 'rank')}, {size} elements and ratio {ratio:g}, so k = {exact}{kept(ratio, size)}"
         yield _case(draw, "first_step", label, ranks, (ratio,), [(0, WEIGHT, (size,))])
     label = "2 ranks, 20 elements of which 3 are not zero, k = 5"
     yield _case(draw, "first_step", label, 2, (0.25,), [(0, WEIGHT, (20,))], values=_few, ties=True)
