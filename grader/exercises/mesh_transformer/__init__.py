@@ -38,7 +38,7 @@ def cases(draw: Draw) -> Iterator[Case]:
     for group, mesh in (("data", REPLICAS), ("data", SHARDS), ("data", HYBRID), ("tensor", TENSOR),
                         ("composed", REPLICATED_TENSOR), ("composed", SHARDED_TENSOR)):  # fmt: skip
         yield _case(draw, group, mesh, stale=group == "tensor")
-    for mesh in (REPLICAS, SHARDS):
+    for mesh in (REPLICAS, HYBRID):
         yield _case(draw, "masks", mesh, steps=4, even=False)
     for mesh in (TENSOR, SHARDS, SHARDED_TENSOR, HYBRID):
         yield _case(draw, "sizes", mesh, steps=1, adam=True, lr=0.01, layers=2)
