@@ -30,6 +30,10 @@ MISTAKES = {
         "values of failed transactions count as versions",
         "Remove them from the reads before you compare the reads.",
     ),
+    "longest_raw": (
+        "the longest read of a key is the one that is longest with the values of failed transactions",
+        "Remove these values from all reads first, then take the longest.",
+    ),
     "conflicts": (
         "a key has the order of its longest read although another read is no prefix of it",
         "Such a key gives no edges.",

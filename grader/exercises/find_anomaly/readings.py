@@ -126,8 +126,9 @@ class Reading:
 
     @cached_property
     def _reads_of(self) -> dict[Key, list[Values]]:
+        """The longest first."""
         found: dict[Key, list[Values]] = defaultdict(list)
-        for read in self.reads:
+        for read in sorted(self.reads, key=lambda one: -len(one.raw if self.mistake == "longest_raw" else one.values)):
             found[read.key].append(read.values)
         return found
 
@@ -138,7 +139,7 @@ class Reading:
             return self._by_names()
         found = {}
         for key, lists in self._reads_of.items():
-            longest = max(lists, key=len)
+            longest = lists[0]
             repeats = len(set(longest)) < len(longest) and self.mistake != "repeats"
             conflict = any(read != longest[: len(read)] for read in lists) and self.mistake != "conflicts"
             if not repeats and not conflict:

@@ -50,6 +50,8 @@ SITUATIONS = (
        "a: x+1; !b: y+1; c: x=1; z: x=1 y=", "", "by_value"),
     _s("aborted", "a failed transaction appended to keys that others read and wrote",
        "a: x+1 y+1; !b: x+2 y+2; c: x=1 y=1 y+3; d: y=1,3 x+4; z: x=1,4 y=1,3", ""),
+    _s("aborted", "the failed transaction has index 0",
+       "!a: x+1; b: x=1; z: x=", "G1a", names="from zero"),
     # ---- G1b
     _s("intermediate", "a read ends with the first of two values that another transaction appended",
        "a: x+1 x+2; b: x=1; z: x=1,2", "G1b G-single"),
@@ -73,6 +75,8 @@ SITUATIONS = (
        "a: x+1 y+2; b: x=1 y=2; c: x=1 x+3; z: x=1,3 y=2", ""),
     _s("intermediate", "a later transaction appended the intermediate value to another key",
        "a: x+1 x+2; b: y+1; c: x=1; z: x=1,2 y=1", "G1b G-single", "by_value"),
+    _s("intermediate", "the writer of the intermediate value has index 0",
+       "a: x+1 x+2; b: x=1; z: x=1,2", "G1b G-single", names="from zero"),
     _s("intermediate", "the first of two values of a failed transaction was read",
        "!a: x+1 x+2; b: x=1; z: x=", "G1a", "failed_in"),
     # ---- version orders
@@ -80,6 +84,8 @@ SITUATIONS = (
        "a: x+1 y+1; b: x+3 y+2; !f: x+2; c: x=1,2,3; z: x=1,3 y=2,1", "G0 G1a", "no_removal"),
     _s("order", "a failed transaction's value stands twice in a read",
        "a: x+1 y+1; b: x+3 y+2; !f: x+2; c: x=1,2,2,3; z: x=1,3 y=2,1", "G0 G1a", "no_removal"),
+    _s("order", "a read is the longest only with values of failed transactions",
+       "a: x+1 y+1; b: x+2 y+2; !f: x+7; !g: x+8; c: x=7,8,1; z: x=1,2 y=2,1", "G0 G1a G-single", "longest_raw"),
     _s("order", "two reads of x contradict each other, so x gives no edges",
        "a: x+1 y+1; b: x+2 y+2; c: x=1,2; d: x=2; z: x=1,2 y=2,1", "", "conflicts"),
     _s("order", "the two longest reads of x have different orders",
