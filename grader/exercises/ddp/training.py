@@ -205,8 +205,10 @@ def cases(draw: Draw) -> Iterator[Case]:
     yield _case(draw, "uneven", "a layer that rank 1 does not use", (ALL, (0, 2, 3), ALL), SMALL)
     yield _case(draw, "uneven", "a depth of its own on each rank", ((0,), (0, 1), (0, 1, 2), ALL), SMALL)
     yield _case(draw, "uneven", "layers in another order on rank 1", (ALL, (3, 2, 1, 0)), SMALL)
-    label, last = "layers that fewer ranks use in the second step", ((0, 1, 3), (0, 3))
-    yield _case(draw, "uneven", label, last, SMALL, steps=2, earlier=(ALL,) * 2, by="train", lr=0.0)
+    fewer = (0, 1, 3), (0, 3)
+    for label, first, last, bucket in (("fewer", (ALL, ALL), fewer, SMALL), ("more", fewer, (ALL, ALL), None)):
+        what = f"layers that {label} ranks use in the second step"
+        yield _case(draw, "uneven", what, last, bucket, steps=2, earlier=first, by="train", lr=0.0)
     one = "a layer that rank 0 alone uses, in float64"  # layer 1 fills a bucket of its own: rank 1 has none of it
     yield _case(draw, "uneven_float64", one, (ALL, (0, 2, 3)), SMALL, dtype="float64")
     label, earlier = "3 micro-batches, and layers that only the first two use", (ALL, (0, 2, 3))
