@@ -50,7 +50,7 @@ def _other(bench: SparkBench) -> tuple[str, Returned, tuple[list[str], str, int,
     """A call with other names and numbers, of which nothing is fitted. It asks for more models at a time than folds."""
     rng: random.Random = bench.rng("other columns")
     names = rng.sample(["height", "width", "depth", "weight", "hours", "price", "rate"], rng.randint(2, 5))
-    asked = names, rng.choice(["churned", "target", "outcome"]), rng.randint(4, 5), rng.randint(6, 8)
+    asked = names, rng.choice(["churned", "target", "outcome"]), rng.randint(9, 10), rng.randint(11, 13)
     label = f"build({names}, {asked[1]!r}, {asked[2]}, {asked[3]})"
     return label, bench.run(label, "build", *asked), asked
 
