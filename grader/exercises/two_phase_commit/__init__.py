@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import chain
 
 from grader.exercise import Check, Exercise
 from grader.exercises.common.nodes import each, effects_of, held, names
@@ -117,12 +118,14 @@ def _termination(bench: NodeBench) -> Story:
             rng.setstate(now)
 
     refused = _coordinator_crashes(bench, "refused", plans.refused_and_crashed, (1.012, 1.1), 3.0)
+    freed = _coordinator_crashes(bench, "freed", partial(plans.refused_and_crashed, freed=True), (1.16, 1.2), 3.0)
+    many = (load.many_in_doubt(bench.rng("many in doubt"), seed) for seed in bench.seeds("many in doubt", 1))
     given_up = _coordinator_crashes(bench, "given up", plans.given_up, (1.0, plans.GIVEN_UP), plans.GIVEN_UP)
     down = (plans.given_up(bench.rng("one of three"), seed, count=3) for seed in bench.seeds("one of three", 1))
     no_first = (plans.no_then_yes(bench.rng("no first"), seed) for seed in bench.seeds("no first", 1))
     return bench.side_by_side(
         partial(bench.hold, drawn(), _ends),
-        partial(bench.hold, refused, _ends, plans.slowly),
+        partial(bench.hold, chain(refused, freed, many), _ends, plans.slowly),
         partial(bench.hold, given_up, _ends),
         partial(bench.hold, down, _ends),
         partial(bench.hold, no_first, _ends, plans.yes_after_no),  # what is decided stays so, also where nobody crashes

@@ -102,7 +102,13 @@ class Judging(History):
         return None
 
     def _meanwhile(self, txn: Txn, until: float) -> str:
-        """What a steady load may have put off."""
+        """What a steady load may have put off, or what has to end at the same time."""
+        at_once = sum(abs(other.sent - txn.sent) < 0.1 for other in self.txns)
+        if at_once > LOAD:
+            return (
+                f" {at_once} transactions began within 0.1 s, and each of them must end in these 5 s. Ask for all missing "
+                "outcomes at the same time, not for one after another."
+            )
         begun = [other for other in self.txns if txn.sent < other.sent < until]
         others = [other for other in begun if not set(other.places()) & set(txn.places())]
         if len(others) < LOAD:

@@ -18,6 +18,7 @@ from grader.trace.story import Sent
 
 FAILS, WHOLE = 1.0, 1.1  # what fails, does so in between: too short a time for a timer to go off
 EVERY = 0.2  # seconds between two transactions of the load
+MANY = 24  # transactions that are in doubt at once
 CLIENTS = 6  # that begin them in turn, so that none waits for its last answer
 MOST_POINTS = {COORDINATOR: 8, "n1": 4}  # at which each of them crashes
 TOLD, ASKED, VOTED = "what is sent to n1 once it has sent something", "what is sent to n1", "what n1 sends"
@@ -45,6 +46,25 @@ def under_load(
     else:
         asks["erin"] = reads(nodes, tuple(keys), WHOLE + DECIDED + 0.1)
     return Plan(members(rng, nodes), asks, mishaps, FAST, seed, healed=WHOLE, until=late + 3, label=label)
+
+
+def many_in_doubt(rng: random.Random, seed: int) -> Plan:
+    """A participant has voted yes on many transactions, and is down when their outcomes are told. All of them are over in
+    time, and not one after another."""
+    near, slow = nodes = names(2)
+    keys = dict(zip((f"k{number}" for number in range(MANY)), named(rng, *["many"] * MANY), strict=True))
+    back = FAILS + 0.5
+    asks = {
+        f"client{place}": (begin(name, {node: {key: f"of {key}"} for node in nodes}, FAILS + 0.001 * place),)
+        for place, (key, name) in enumerate(keys.items())
+    }
+    late = back + DECIDED + 0.2
+    asks["dave"] = (begin("last", {node: dict.fromkeys(keys, "last") for node in nodes}, late),)
+    label = (
+        f"Messages to and from {slow} take 49 ms, others 1 to 5 ms; {near} is down from {FAILS + 0.06:g} to {back:g} s"
+    )
+    down = Mishap("crash", FAILS + 0.06, back, ((near,),))
+    return Plan(members(rng, nodes), asks, (down,), FAST, seed, until=late + 3, label=label)
 
 
 def crashing(bench: NodeBench) -> Iterator[Plan]:

@@ -164,14 +164,16 @@ def yes_after_no(played: Played) -> None:
     played.sim.route = route
 
 
-def refused_and_crashed(rng: random.Random, seed: int, mishaps: tuple[Mishap, ...] = ()) -> Plan:
+def refused_and_crashed(rng: random.Random, seed: int, mishaps: tuple[Mishap, ...] = (), freed: bool = False) -> Plan:
     """One transaction is refused, because another one that takes longer holds its key. The coordinator may crash after
-    any of its sends and writes meanwhile; when it is back, the key is free."""
+    any of its sends and writes meanwhile; when it is back, the key is free. With `freed` the other one is decided and
+    over when the no arrives, so that after the crash nobody would say no."""
     near, slow, third = names(3)
     one, two = named(rng, "first", "second")
+    held = slow if freed else near
     asks = {
-        "alice": (begin(one, {near: {"x": "first"}, slow: {"x": "first"}}, 1.0),),
-        "bob": (begin(two, {near: {"x": "second"}, third: {"x": "second"}}, 1.012),),
+        "alice": (begin(one, {node: {"x": "first"} for node in dict.fromkeys((held, slow))}, 1.0),),
+        "bob": (begin(two, {held: {"x": "second"}, third: {"x": "second"}}, 1.075 if freed else 1.012),),
         "carol": reads((near, slow, third), ("x",), 3.0 + DECIDED + 1),
     }
     label = "; ".join(
