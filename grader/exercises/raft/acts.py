@@ -146,6 +146,11 @@ READS = (
         "the read into the log (section 8).",
     ),
     Act(
+        reading.old_leader_compares, "a client asks a leader that was cut off for a cas", (3,), 1,
+        "error 22 says what the value is not, so it is a read. A leader that was cut off may not know the last value. Put a cas "
+        "into the log, and compare when its entry is applied.",
+    ),
+    Act(
         reading.lagging_follower_reads, "a client asks a follower that was cut off", (3,), 2,
         "a follower does not know what is committed. Forward a read to the leader, or answer error 11.",
     ),

@@ -23,6 +23,17 @@ def old_leader_reads(scene: Scene, a: str) -> Script:
 
 
 @between()
+def old_leader_compares(scene: Scene, a: str) -> Script:
+    """As `old_leader_reads`, but what the client asks is a cas from the new value, which the old leader does not have."""
+    others = scene.others(a)
+    scene.cut((a,), others)
+    new = yield from scene.settled(others, above=scene.term(a))
+    needed((yield from confirmed(scene, new, "of the new leader", seconds=2.0)))
+    cas = scene.ask(a, "cas", **{"from": "of the new leader", "to": "of the new leader"})
+    yield has_answer(cas), 1.0
+
+
+@between()
 def lagging_follower_reads(scene: Scene, a: str) -> Script:
     """A follower is cut off with a client; the leader confirms a write; then that client reads. The follower gets no
     votes: what it would do to the leader's log is for another check."""
