@@ -19,7 +19,7 @@ from grader.exercises.gossip_crdt.spreading import MANY, PROMPT, View
 from grader.nodes.bench import NodeBench
 from grader.nodes.clients import Ask
 from grader.nodes.network import Network
-from grader.nodes.plan import Plan, Played
+from grader.nodes.plan import Mishap, Plan, Played
 from grader.nodes.runs import judging
 from grader.ranks.program import Function, Limits
 from grader.trace.story import Story
@@ -32,6 +32,7 @@ SETTLED = 5.0  # seconds in which a few nodes do
 APART = 30.0  # seconds for which two parts of a few nodes cannot reach each other
 FEW = 6
 ALL_BUT_ONE = 5
+LONG = 20.0  # seconds after which everybody has turned to the one that is cut off
 LAST = 1.6  # by then the last operation of an `idle` run has arrived
 WINDOW = 8.0  # seconds in which messages of a quiet cluster are counted
 MANY_LINKS = Network(least=0.01)  # 64 nodes are quicker simulated where no message is very quick
@@ -109,6 +110,7 @@ def _heal_plans(bench: NodeBench) -> Iterator[Plan]:
     """64 nodes in two or three parts, at last one of them alone; before it, a few of which one is cut off for good."""
     yield from _like_parts(bench)
     yield from _without_one(bench)
+    yield from _without_one_for_long(bench)
     shapes = (("g-set", 2, 32), ("pn-counter", 3, 12), ("g-set", 2, 16))
     for (workload, parts, least), seed in zip(shapes, bench.seeds("heal", 3), strict=True):
         rng = bench.rng(f"heal {seed}")
@@ -146,6 +148,29 @@ def _without_one(bench: NodeBench) -> Iterator[Plan]:
             spreading.members(ALL_BUT_ONE, "g-set", rng), spreading.adds(rng, "g-set", others, ["a", "b", "c"], 0.8),
             spreading.parted(0.1, until + 1, ((alone,), tuple(others))), seed=seed, begin=0.2, until=until,
             label=f"{ALL_BUT_ONE} nodes, {alone} is cut off for good",
+        )  # fmt: skip
+
+
+def _without_one_for_long(bench: NodeBench) -> Iterator[Plan]:
+    """The same; later the others are in two parts for a while. Nobody may have waited for the one that is cut off."""
+    everyone = names(ALL_BUT_ONE)
+    for alone, seed in zip((everyone[0], everyone[-1]), bench.seeds("without one for long", 2), strict=True):
+        rng = bench.rng(f"without one for long {seed}")
+        others = [name for name in everyone if name != alone]
+        groups = spreading.random_groups(rng, others, 2, 2)
+        until = LONG + 1.0 + SETTLED + PROMPT
+        cuts = (
+            Mishap("partition", 0.1, LONG - 0.001, ((alone,), tuple(others))),
+            Mishap("partition", LONG, LONG + 0.999, ((alone,), *groups)),
+            Mishap("partition", LONG + 1.0, until + 1, ((alone,), tuple(others))),
+        )
+        asks = {
+            f"c{number}": (spreading.add("g-set", group[0], f"e{number}", 0.5),)
+            for number, group in enumerate(groups, 1)
+        }
+        yield Plan(
+            spreading.members(ALL_BUT_ONE, "g-set", rng), asks, cuts, seed=seed, begin=LONG, until=until,
+            label=f"{ALL_BUT_ONE} nodes, {alone} is cut off for good, and the others from each other from {LONG:g} to {LONG + 1:g} s",
         )  # fmt: skip
 
 

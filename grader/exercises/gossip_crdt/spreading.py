@@ -23,13 +23,14 @@ from grader.nodes.network import Network
 from grader.nodes.plan import Mishap, Plan, Played
 from grader.nodes.runs import Run, in_time, place
 from grader.nodes.sim import Member, cluster
-from grader.says import counted
+from grader.says import counted, listed
 from grader.trace.story import Sent
 from grader.verdict import Diagnosis
 
 READER = "reader"
 PROMPT = 2.0  # seconds in which a request is answered; every run ends so long after all nodes were asked
 MANY = 64
+RECENT = 4.5  # seconds before the end
 FIXED = 6  # messages to one partner alone, which no random choice explains
 MOST_SUMS = 14  # operations of which all sums are tried
 LANES = 6  # nodes that are drawn of a large cluster
@@ -261,9 +262,13 @@ def _lacks(run: View, node: str, answer: Sent, lost: Sequence[Operation], what: 
         text += f"{told[-1].sent:.2f} s{place(told[-1].line)}."
     sent_by = [sent for sent in run.between() if sent.src == first.node]
     partners = sorted({sent.dst for sent in sent_by})
+    recent = {sent.dst for sent in sent_by if sent.sent > read_at(run.plan) - RECENT}
     if len(partners) == 1 and partners[0] in cut_off(run.plan):
         text += f" {first.node} sent messages only to {partners[0]}, which was cut off. Choose peers at random, so that news "
         text += "needs no node in particular."
+    elif recent and recent <= set(cut_off(run.plan)):
+        text += f" From {read_at(run.plan) - RECENT:.2f} s on {first.node} sent messages only to {listed(sorted(recent))}, which "
+        text += "was cut off. Turn to another peer also when one does not answer."
     elif len(partners) == 1 and len(run.names) > 2 and len(sent_by) >= FIXED:
         text += (
             f" {first.node} sent {len(sent_by)} messages, all to {partners[0]}. Choose peers at random: with one fixed partner "
