@@ -182,8 +182,8 @@ def _measured() -> Iterator[Case]:
 
 def _jobs(draw: Draw) -> Iterator[Case]:
     """For each wrong way to choose n a job for which it chooses wrongly; two where several n are equally fast,
-    one with a batch that leaves two samples to one of 2000 ranks, one whose steps take microseconds, and one with fewer
-    samples than a batch has."""
+    one with a batch that leaves two samples to one of 2000 ranks, two whose steps take microseconds or less, and one with
+    fewer samples than a batch has."""
     chosen = []
     for number, (choice, _) in enumerate(costs.CHOICES):
         generator = draw.generator(f"job {number}")
@@ -197,7 +197,8 @@ def _jobs(draw: Draw) -> Iterator[Case]:
     for most in (batch + 10, batch - 1):  # all with one sample a rank, and all with two, are equally fast
         chosen.append(Job(1000, per_sample, 10**6, 0.0, 0.0, most, batch))
     chosen.append(Job(10**6, per_sample, 10**6, 0.0, 0.0, 2100, 2001))
-    chosen.append(_fast_job(draw.generator("microseconds")))
+    chosen.append(_fast_job(draw.generator("microseconds"), 1e-4, costs.ROUNDED[0]))
+    chosen.append(_fast_job(draw.generator("nanoseconds"), 1e-5, costs.CLOSE[0]))
     chosen.append(_small_job(draw.generator("few samples")))
     for job in chosen:
         label = plain.call("best_world_size", astuple(job), [field.name for field in fields(job)])
@@ -217,13 +218,15 @@ def _job(generator: np.random.Generator) -> Job:
     )
 
 
-def _fast_job(generator: np.random.Generator) -> Job:
-    """A job of whose steps several are equally long in whole microseconds, the best one among them."""
+def _fast_job(generator: np.random.Generator, scale: float, choice: Callable[[Job], int]) -> Job:
+    """A job whose times are so much shorter that `choice` is wrong, because for it several steps are equally long."""
     while True:
         job = _job(generator)
-        per_sample, alpha, beta = (_three_digits(1e-4 * time) for time in (job.seconds_per_sample, job.alpha, job.beta))
+        per_sample, alpha, beta = (
+            _three_digits(scale * time) for time in (job.seconds_per_sample, job.alpha, job.beta)
+        )
         job = replace(job, seconds_per_sample=per_sample, alpha=alpha, beta=beta)
-        if _clear(job) and costs.ROUNDED[0](job) != job.best():
+        if _clear(job) and choice(job) != job.best():
             return job
 
 
@@ -362,7 +365,7 @@ def _best(bench: RankBench) -> Outcome:
     for case, got in results:
         best = case.expected.best()
         if got != best:
-            ways = (*costs.CHOICES, costs.INDEX, costs.ROUNDED, costs.CUT)
+            ways = (*costs.CHOICES, costs.INDEX, costs.ROUNDED, costs.CLOSE, costs.CUT)
             why = next((why for way, why in ways if all(way(other.expected) == n for other, n in results)), "")
             said = f"`{case.label}` returned {got:g}, but the best n is {best}. {_against(case.expected, got)} {why}"
             raise bench.lost(case, "wrong_result", said.strip(), None, f"{best}", f"{got:g}")

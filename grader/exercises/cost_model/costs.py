@@ -199,6 +199,20 @@ ROUNDED: tuple[Callable[[Job], int], str] = (
     lambda j: j.best(lambda n: round(j.step(n), 6)),
     "Your n would be the best if steps were rounded to whole microseconds. Do not round.",
 )
+
+
+def _by_a_nanosecond(job: Job) -> int:
+    """The n of somebody for whom a step wins only if it is shorter by more than 1 ns."""
+    best = 1
+    for n in range(2, job.max_n + 1):
+        best = n if job.step(n) < job.step(best) - 1e-9 else best
+    return best
+
+
+CLOSE: tuple[Callable[[Job], int], str] = (
+    _by_a_nanosecond,
+    "Your n would be the best if a step had to be more than 1 ns shorter to win. Any shorter step wins.",
+)
 CUT: tuple[Callable[[Job], int], str] = (
     lambda j: replace(j, batch=min(j.batch, j.samples)).best(),
     "Your n would be the best if a batch had no more samples than the data set. Every step has `batch` samples.",
