@@ -68,6 +68,9 @@ def test_plans_cost_what_the_solution_says(base: jobs.Base, solution: dict[str, 
 def test_every_draw_tells_mistakes_from_plans() -> None:
     assert sum(base.group not in ("legal", "fits") for base in jobs.BASES) >= 10
     for seed in range(3):
-        for case, base in zip(jobs.cases(Draw(seed)), jobs.BASES, strict=True):
+        *drawn, full = jobs.cases(Draw(seed))
+        best = full.expected.best()[0]
+        assert full.expected.memory(Plans.one(best)).all[0] == full.expected.cluster.memory
+        for case, base in zip(drawn, jobs.BASES, strict=True):
             assert all(case.expected.tells(mistake) for mistake in base.telling)
             assert not case.expected.tells("no mistake")

@@ -219,6 +219,8 @@ def _why(bench: RankBench, wrong: list[Answer]) -> str:
             )
         return f"{said} {costs.FORGOTTEN[forgotten[0]][1]}"
     narrow = [mistake for mistake in found if mistake in costs.NARROW]
+    whole = [mistake for mistake in narrow if counts[mistake] == len(answers)]
+    narrow = whole if len(whole) == 1 else narrow
     if not narrow or (len(narrow) == 1 and counts[narrow[0]] == len(answers)):
         return "".join(costs.NARROW[mistake] for mistake in narrow)
     several = [costs.NARROW[mistake].partition(".")[0].removeprefix("This is ") for mistake in narrow]

@@ -102,6 +102,7 @@ NARROW = {
     "no_stage_3": "This is the fastest plan without ZeRO's stage 3. Try stage 3, too: it saves the memory of parameters.",
     "powers": "This is the fastest plan with tp a power of two. Try other divisors of heads, too.",
     "within_node": "This is the fastest plan with tp no larger than a node. Try larger tp, too.",
+    "room_left": "This is the fastest plan that leaves some memory free. A plan fits also if it needs all the memory.",
 }
 
 # Rules that may be left unchecked.
@@ -179,6 +180,7 @@ def narrow(which: str, cluster: ClusterSpec, plans: Plans) -> NDArray[np.bool_]:
         "no_stage_3": plans.zero_stage != 3,
         "powers": np.log2(plans.tp) % 1 == 0,
         "within_node": plans.tp <= cluster.devices_per_node,
+        "room_left": np.ones(plans.tp.shape, bool),  # `times` leaves out those that do not
     }
     return kept[which]
 

@@ -121,6 +121,8 @@ class Job:
         """Seconds a step, as somebody finds them who makes the mistake; infinite where a plan is none for him."""
         there = self.cluster.memory * (GIB / GB if mistake == "gibibytes" else 1)
         fits = self.memory(plans, mistake).all <= there
+        if mistake == "room_left":
+            fits = self.memory(plans).all < there
         if mistake == "memory":
             fits = np.ones_like(fits)
         if mistake in costs.NARROW:
@@ -166,6 +168,9 @@ def cases(draw: Draw) -> Iterator[Case]:
         job = _drawn(draw.generator(f"pair {number}"), base)
         arguments = asdict(job.model), asdict(job.cluster)
         yield Case(base.group, job.label, (arguments,), "plan", expected=job, by="planned")
+    job = _full(draw.generator("full"))
+    arguments = asdict(job.model), asdict(job.cluster)
+    yield Case("pipeline", job.label, (arguments,), "plan", expected=job, by="planned")
 
 
 def _drawn(generator: np.random.Generator, base: Base) -> Job:
@@ -178,6 +183,21 @@ def _drawn(generator: np.random.Generator, base: Base) -> Job:
         fresh["memory"] = _digits(base.cluster.memory * generator.uniform(0.97, 1.0))
         job = Job(base.model, replace(base.cluster, **fresh))
         if np.isfinite(job.best()[1]) and all(job.tells(mistake) for mistake in base.telling):
+            return job
+
+
+def _full(generator: np.random.Generator) -> Job:
+    """A cluster whose devices have exactly the memory that the best plan needs. The model's numbers are powers of two, so
+    floats hold its bytes exactly, in whatever order they are added up."""
+    base = _base("", (32, 4096, 32, 4096, 32768, 64), 64, A100)
+    while True:
+        job = _drawn(generator, base)
+        cluster = replace(job.cluster, memory=job.cluster.memory * generator.uniform(0.3, 1))
+        if not np.isfinite(Job(job.model, cluster).best()[1]):
+            continue
+        need = float(job.memory(Plans.one(Job(job.model, cluster).best()[0])).all[0])
+        job = Job(job.model, replace(cluster, memory=need))
+        if job.tells("room_left"):
             return job
 
 
