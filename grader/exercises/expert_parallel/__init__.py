@@ -39,6 +39,7 @@ def cases(draw: Draw) -> Iterator[Case]:
         draw, "top1", ((5, 9), (8, 3)), k=1, layers=True, what="a layer for each step, all forward before any backward"
     )
     yield _case(draw, "capacity", ((5, 9),), k=2, capacity=0)
+    yield _case(draw, "capacity", ((8, 9),), k=3, capacity=5)  # topk() sorts two without being asked, and not three
     yield _case(draw, "empty", ((6, 0, 5), (0, 7, 4)), k=2, what="no tokens on rank 1, then on rank 0")
     yield _case(draw, "empty", ((5, 6), (4, 7)), k=2, idle=(0,), what="no tokens for expert 0")
     for engine in ("sim", "gloo"):
