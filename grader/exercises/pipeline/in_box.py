@@ -46,6 +46,12 @@ class _Log:
         self.waiting.append(waiting)
         self.kept.append(kept)
 
+    def left(self) -> int:
+        """Rows of outputs that are alive when the step is over."""
+        if sum(self._alive()) > self.micro_batch:
+            gc.collect()
+        return sum(self._alive())
+
     def _alive(self) -> tuple[int, int]:
         self.outputs = [output for output in self.outputs if output.alive()]
         kept = sum(output.rows for output in self.outputs if output.done)
@@ -190,5 +196,6 @@ def _trained(
     log = _Log(len(inputs) // plan["micro_batches"])
     stage = make(plan, weight, bias, log)
     value = run(stage, inputs, targets, LOSSES[plan["loss"]], plan["micro_batches"])
-    did = {"passes": log.passes, "waiting": log.waiting, "kept": log.kept, "given": log.given}
+    left = log.left() if not isinstance(value, Tensor) else 0
+    did = {"left": left, "passes": log.passes, "waiting": log.waiting, "kept": log.kept, "given": log.given}
     return {"value": value, "type": type(value).__name__, "weight": stage.weight.grad, "bias": stage.bias.grad, **did}

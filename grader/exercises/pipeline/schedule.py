@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable
 
 from grader import says, tally
-from grader.exercises.common import checks
+from grader.exercises.common import checks, plain
 from grader.exercises.common.checks import field, if_right
 from grader.exercises.pipeline.judging import WRONG, numbers, values
 from grader.exercises.pipeline.training import Given
@@ -128,6 +128,7 @@ def all_forward_first(bench: RankBench, case: Case, result: CallResult) -> None:
     for rank in range(case.ranks):
         passes, waiting, _ = _passes(bench, case, result, rank)
         if passes == "F" * m + "B" * m:
+            _none_left(bench, case, result, rank)
             continue
         forward, before = passes.count("F"), passes.index("B") if "B" in passes else len(passes)
         if forward != m:
@@ -143,6 +144,19 @@ def all_forward_first(bench: RankBench, case: Case, result: CallResult) -> None:
             )
         texts = "F" * m + "B" * m, passes[: 4 * m]
         raise bench.lost(case, "wrong_result", f"With {case.label}: {what}", rank, *texts)
+
+
+def _none_left(bench: RankBench, case: Case, result: CallResult, rank: int) -> None:
+    """Raise Lost where outputs outlive the step: the next step's come on top. One may hang on, as during a step."""
+    given: Given = case.expected
+    m, left = given.plan.micro_batches, (plain.number(field(result, rank, "left")) or 0.0) / given.plan.rows
+    if left > 1:
+        message = (
+            f"With {case.label}: when {case.function} has returned on rank {rank}, something still refers to {left:g} of its "
+            f"{m} outputs of stage(). The next step's {m} outputs would come on top, and at most m = {m} may be alive. Keep no "
+            "output, and no view of one, in a variable that outlives the call."
+        )
+        raise bench.lost(case, "too_much_memory", message, rank, "none left after the step", f"{left:g} left")
 
 
 @checks.judged(values, "1f1b schedule", WRONG)
