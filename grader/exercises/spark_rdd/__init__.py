@@ -24,6 +24,7 @@ MORE = 1.2  # times the bytes of our own program
 AGAIN = 1.3  # times what was written is read, where nothing large is made twice
 OVERHEAD = 2_000  # bytes of a task's result, which it sends with no data, too; about
 TOP, ROUNDS = 10, 6
+NO_ROUND = "page_rank without an iteration"
 
 
 # ---- the runs
@@ -39,6 +40,10 @@ def _varied(bench: SparkBench) -> str:
 
 def _graph(bench: SparkBench) -> str:
     return given.links(bench.rng("links"), 300, 1500, 60)
+
+
+def _few_links(bench: SparkBench) -> str:
+    return given.links(bench.rng("few links"), 16, 30)
 
 
 def _counted(bench: SparkBench) -> tuple[str, Returned]:
@@ -206,11 +211,19 @@ def _kept(bench: SparkBench) -> Judge:
         if read > AGAIN * written:
             message = f"An RDD was persisted, but {again}"
             return bench.found("too_many_rounds", message, f"<= {AGAIN * written:,.0f} bytes", f"{read:,}")
-        left = measured.cached - measured.unpersisted
-        if left:
-            message = f"{len(left)} of {len(measured.cached)} persisted RDDs were still there when page_rank() returned. Call unpersist() before you return."
-            return bench.found("too_much_memory", message, "none left", f"{len(left)} left")
         return None
+
+    return judge
+
+
+def _given_back(bench: SparkBench, label: str) -> Judge:
+    def judge(returned: Returned) -> Diagnosis | None:
+        measured = returned.measured
+        left = measured.cached - measured.unpersisted
+        if not left:
+            return None
+        message = f"{label}: {len(left)} of {len(measured.cached)} persisted RDDs were still there when page_rank() returned. Call unpersist() before you return."
+        return bench.found("too_much_memory", message, "none left", f"{len(left)} left")
 
     return judge
 
@@ -236,12 +249,11 @@ def _words(bench: SparkBench) -> Chart:
 
 
 def _ranks(bench: SparkBench) -> Chart:
-    rng = bench.rng("few links")
-    few = given.links(rng, 16, 30)
+    few = _few_links(bench)
     for label, text, iterations in (
         ("page_rank of 16 pages, 3 iterations", few, 3),
         ("page_rank of three pages, one of them an empty text, one iteration", "a\tb\na\tb\nb\ta\na\ta\nb\t\n", 1),
-        ("page_rank without an iteration", few, 0),
+        (NO_ROUND, few, 0),
     ):
         returned = bench.run(label, "page_rank", Lines(text, pairs=True), iterations)
         bench.hold(label, returned, _ranks_wrong(bench, label, text, iterations))
@@ -283,8 +295,12 @@ def _driver(bench: SparkBench) -> Chart:
 
 
 def _persisted(bench: SparkBench) -> Chart:
+    without = bench.run(NO_ROUND, "page_rank", Lines(_few_links(bench), pairs=True), 0)
     label, returned = _ranked(bench)
-    return bench.hold(label, returned, _ranks_wrong(bench, label, _graph(bench), ROUNDS), _kept(bench))
+    wrong = _ranks_wrong(bench, label, _graph(bench), ROUNDS)
+    bench.hold(label, returned, wrong, _kept(bench), _given_back(bench, label))
+    bench.hold(NO_ROUND, without, _given_back(bench, NO_ROUND))
+    return bench.hold(label, returned)
 
 
 EXERCISE = Exercise(
