@@ -204,7 +204,7 @@ def _agree(bench: RankBench) -> Outcome:
             both = ", and ".join(filter(None, (what, lost)))
             if INSIDE in case.label:  # alone, the pass is right: that was judged before
                 both = f"the inner pass changes the outer one, which hands out {_short(dealt[0])}"
-                why = "Let __iter__ return a new iterator for each pass, and keep the place of a pass in that iterator, not in self."
+                why = "Let __iter__ return a new iterator for each pass, and keep the order of a pass and its place in it in that iterator, not in self."
             raise bench.lost(case, "lost_or_duplicated", f"With {case.label}: {both}. {why}")
         disturbed = result.returned[0].get("disturbed")
         if disturbed:

@@ -94,11 +94,14 @@ def _other_process(number: int) -> None:
 
 
 def _indices(sampler: Any, size: int, replicas: int, inside: bool = False) -> list[Any]:
-    """What one pass hands out, and not much more than it may. `inside` it, behind its first index, another is made."""
+    """What one pass hands out, and not much more than it may. `inside` it, behind its first index, another is made, of
+    epoch 1."""
     one = itertools.islice(sampler, 2 * size + 4 * replicas)
     found = [_index(index) for index in itertools.islice(one, 1)]
     if inside:
+        sampler.set_epoch(1)
         _indices(sampler, size, replicas)
+        sampler.set_epoch(0)
     return [*found, *map(_index, one)]
 
 

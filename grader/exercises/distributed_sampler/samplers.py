@@ -160,7 +160,7 @@ _HABITS: tuple[tuple[Callable[[Job, int], list[list[int]]], str], ...] = (
 
 AFTER = "after the same with"
 TWICE = "made twice for each rank"
-INSIDE = "where rank 0 makes one pass in the middle of another"
+INSIDE = "where rank 0 makes a pass of epoch 1 in the middle of one of epoch 0"
 GOING_BACK = (0, 1, 2, 1, 0)  # the epochs of one sampler
 
 
