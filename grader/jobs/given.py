@@ -67,6 +67,12 @@ def largest(key: str, values: Sequence[float]) -> float:
     return max(values)
 
 
+def spelled(key: str, values: list[Any]) -> int:
+    """How many characters key and values have as text. It appends to the list of values, which is its own."""
+    values.append(key)
+    return sum(len(str(value)) for value in values)
+
+
 def views(log: Sequence[Sequence[str]]) -> Iterable[tuple[str, int]]:
     """(page, 1) for each line (visitor, page) of a log."""
     return [(page, 1) for _, page in log]

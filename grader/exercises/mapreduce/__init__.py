@@ -32,8 +32,9 @@ SHARE = 0.1  # of the bytes without a combiner
 LESS = 0.9  # of those: what map tasks return where they combine at all
 CHANGES = [["", 0], ["Zürich", 4], ["東京", 0], ["São Paulo", 2], ["Oslo", 3], ["東京", 0],
            ["", 6], ["Zürich", 0], ["łódź", 0], ["Oslo", 1], ["São Paulo", 5]]  # fmt: skip
-BALANCED = [[["Oslo", 4], ["Bergen", 2], ["Oslo", -4], ["Bergen", -2]], [["Bergen", 3], ["Tromsø", 1], ["Tromsø", -1]],
-            [["Tromsø", 6], ["Tromsø", -6], ["Bergen", 1]]]  # fmt: skip
+BALANCED = [[["Oslo", 4], ["Bergen", 2], ["Oslo", -4], ["Bergen", -2]], [["Bergen", 3], ["Alta", 1], ["Alta", -1]],
+            [["Alta", 6], ["Alta", -6], ["Bergen", 1]]]  # fmt: skip
+MIXED = [[["Oslo", None], ["Bergen", {"m": 3}], ["Oslo", "7"]], [["Oslo", 7], ["Bergen", {"m": 2}], ["Oslo", [0.5]]]]
 
 
 # ---- what is given
@@ -237,6 +238,8 @@ def _right(bench: JobBench) -> Chart:
         yield Job(COUNT, [], 2, 2, seed=3, label="No input at all")
         odd = "Sums; a map_fn that yields, values of 0, and keys that are empty or not ASCII"
         yield Job(("changes", "total", None), [CHANGES[:6], [], CHANGES[6:]], 2, 2, seed=4, label=odd)
+        own = "Values of several types (None, str, int, list, dict), and a reduce_fn that appends to its list of values"
+        yield Job(("readings", "spelled", None), MIXED, 2, 2, seed=6, label=own)
 
     return bench.hold(jobs(), lambda done: wrong(bench, done) or shared_out(bench, done))
 
