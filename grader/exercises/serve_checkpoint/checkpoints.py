@@ -234,6 +234,7 @@ def _bad_input(rng: np.random.Generator) -> Iterator[Case]:
         _bad("no inputs", {"rows": [row]}),
         _bad("null for inputs", {"inputs": None}),
         _bad("a number for inputs", {"inputs": 3}),
+        _bad("half of a surrogate pair", '{"inputs": "\\ud800"}'),
     )
     yield _case(
         "bad_input", "Bad requests", _one_by_one(model, good[0], *rows, good[1], *values, good[2], *bodies, good[3])
