@@ -28,6 +28,7 @@ from grader.worlds.nodes import Nodes
 SAFE = (Judging.shape, Judging.sound)
 _safe = judging(Judging, *SAFE)
 _ends = judging(Judging, *SAFE, Judging.settled)
+_serves = judging(Judging, *SAFE, Judging.served)
 _one_by_one = judging(Judging, Judging.shape, Judging.prompt, Judging.in_sequence, Judging.sound)
 _side_by_side = judging(Judging, Judging.shape, Judging.prompt, Judging.sound)
 STATES = 3_000  # of one search
@@ -153,17 +154,17 @@ def _network(bench: NodeBench) -> Story:
         partial(bench.hold, cut_off(bench), _ends, faults.cut_after_vote),
         partial(bench.hold, each("in doubt", doubt.others_give_up, (None,))(bench), _ends, doubt.unheard(bench)),
         partial(bench.hold, each("unheard", faults.unheard, (3.0, 7.0))(bench), _ends, fates.as_told),
+        partial(bench.hold, each("only read", faults.only_read, ("n1", "n2"))(bench), _serves, fates.as_told),
         partial(bench.hold, each("bad", faults.bad_network, (3, 2, 4, 5, 3))(bench), _ends, faults.badly),
         partial(models.explore, bench, models.one(bench, timers=1, copies=1), STATES, DIVES),
     )[0]
 
 
 def _available(bench: NodeBench) -> Story:
-    judge = judging(Judging, *SAFE, Judging.served)
     shapes = ((3, 1, "down"), (3, 2, "cut"), (5, 3, "down"), (4, 2, "cut"), (2, 1, "down"))
     return bench.side_by_side(
-        partial(bench.hold, each("absent", faults.absent, shapes)(bench), judge),
-        partial(bench.hold, each("come back", faults.come_back, (3, 4, 3))(bench), judge),
+        partial(bench.hold, each("absent", faults.absent, shapes)(bench), _serves),
+        partial(bench.hold, each("come back", faults.come_back, (3, 4, 3))(bench), _serves),
     )[0]
 
 

@@ -169,6 +169,19 @@ def unheard(rng: random.Random, seconds: float, seed: int) -> Plan:
     return plan(drawn, asks, healed + 2 * SETTLED, label, healed=healed)
 
 
+def only_read(rng: random.Random, owner: str, seed: int) -> Plan:
+    """A transaction that only reads, after which what its coordinator tells an owner is lost; then one that appends."""
+    drawn = Drawn(rng, names(3), seed)
+    x, y = drawn.named("x", "n1"), drawn.named("y", "n2")
+    later = 3.5 + SETTLED
+    asks = {
+        "alice": (ask("n3", read(x), read(y), at=1.0),),
+        "carol": (ask("n1", drawn.append(x), drawn.append(y), at=later),),
+    }
+    label = f"messages from n3 to {owner} from 1.0035 to 3.5 s are lost"
+    return plan(drawn, asks, later + 2.5, label, healed=3.5)
+
+
 def _at_random(
     rng: random.Random, drawn: Drawn, keys: Sequence[Any], count: int, every: float, late: float
 ) -> dict[str, tuple[Ask, ...]]:
