@@ -18,7 +18,7 @@ from grader.ranks.program import Function, Limits, Strided
 from grader.worlds.cases import Case
 from grader.worlds.ranks import Crashes
 
-PLACES = (0.5, 0.9, 0.25, 0.02, 0.75)  # of a file, where a bit is flipped, beside one that is drawn
+PLACES = (0.5, 0.9, 0.25, 0.02, 0.75, 0.0)  # of a file, where a bit is flipped, beside one that is drawn
 
 
 def cases(draw: Draw) -> Iterator[Case]:
@@ -39,6 +39,7 @@ def cases(draw: Draw) -> Iterator[Case]:
     yield _case("async", "training goes on", "behind", base, Strided.of(np.array((10,))), function="AsyncCheckpointer")
     yield _case("async", "two at once", "behind", base, Strided.of(np.array((10, 20))), function="AsyncCheckpointer")
     yield _case("errors", "no folder", "failing", base, function="AsyncCheckpointer")
+    yield _case("errors", "too large", "too_large", base, function="AsyncCheckpointer")
     yield _case("ranks", "two ranks", "shards", base, 2, 2, 4)
     yield _case("ranks", "two ranks, keeping 1", "shards", base, 2, 1, 2)
     yield _case("ranks", "three ranks", "shards", base, 3, 2, 1)

@@ -262,6 +262,13 @@ def behind(bench: RankBench, case: Case, told: Told) -> None:
 @checks.judged(RankBench.calls, "errors")
 def errors(bench: RankBench, case: Case, result: CallResult) -> None:
     """What fails in the background is raised by wait() or by the next save()."""
+    if not result.returned[0] and case.label == "too large":
+        message = (
+            "The checkpoint of step 20 could not be written, because it was larger than any file was allowed to be. Then "
+            "save() was called for step 30, and then wait(), but no call raised. Keep an error of the background, and raise "
+            "it in the next save() or wait(), even if the next checkpoint can be written."
+        )
+        raise bench.lost(case, "not_durable", message, None, "save() for step 30 or wait() raises the error of step 20")
     if not result.returned[0]:
         message = (
             "The directory was replaced by a file, so nothing could be saved, but neither save() nor wait() raised. "

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import random
+import resource
 import shutil
 import sys
 import tempfile
@@ -382,6 +383,32 @@ def failing(lives: Lives, base: torch.Tensor) -> list[str]:
     folder.mkdir()
     raised: list[str] = lives.run(_save_where_nothing_can_be, folder, base, rooms=[folder.parent]).values[0]
     return raised
+
+
+def _save_too_much(functions: dict[str, Any], folder: Path, base: torch.Tensor) -> bool:
+    """Save a state that is larger than any file may be, and then a small one; whether any call raised."""
+    checkpointer = functions["AsyncCheckpointer"](Name(folder), 3)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (BIG, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
+    large = {"weight": torch.rand(BIG)}
+    for call in (
+        lambda: checkpointer.save(OLD, large),
+        lambda: checkpointer.save(NEW, state(base, NEW)),
+        checkpointer.wait,
+    ):
+        try:
+            call()
+        except Exception:
+            return True
+    return False
+
+
+def too_large(lives: Lives, base: torch.Tensor) -> list[Any]:
+    """A checkpoint that cannot be written, and one that can: whether any call raised, or all is there."""
+    folder = _new()
+    raised = lives.run(_save_too_much, folder, base, rooms=[folder.parent]).values[0]
+    size = sum(len(content) for content in disks.read(folder).values() if isinstance(content, bytes))
+    _remove(folder)
+    return ["raised"] if raised or size > 4 * BIG else []
 
 
 # ---- several ranks
