@@ -191,7 +191,7 @@ COMMITTED = (
     *_both(
         offsets.cut_off_and_listed,
         "a node that is cut off is asked",
-        (3,),
+        (3, 5, 5),
         GREATEST + " A node that cannot reach a majority cannot know it.",
     ),
     *_both(offsets.committed_and_gone, "the node that answered a commit crashes", (3,), GREATEST),
@@ -249,6 +249,7 @@ RESTARTS = (
         )
     ),
     Act(deciding.told_and_let_go, "a node tells what it has taken, and the node that asked restarts", (3,), STILL_KEPT),
+    *(Act(partial(deciding.told_and_let_go, writes=writes), f"a node that lacks a message restarts after {writes} writes", (3,), UNTIL_DECIDED) for writes in (2, 3)),
     *(
         Act(partial(deciding.same_number, low_first=low), f"two nodes choose one number ({name} first)", (3,), PAIRS)
         for low, name in ((True, "the lower name"), (False, "the higher name"))

@@ -107,10 +107,10 @@ def forgotten_half_way(scene: Logs, again: bool) -> Script:
     yield from scene.ended()
 
 
-def told_and_let_go(scene: Logs) -> Script:
+def told_and_let_go(scene: Logs, writes: int = 0) -> Script:
     """A message is acknowledged that one other node has, and the node that spread it restarts in that step and is cut off.
     The third node hears of the message from that other one, which speaks only when it is spoken to, and restarts right
-    after it has begun to spread it: nobody hears that."""
+    after it has begun to spread it: nobody hears that. Or it restarts after so many `writes` to its disk."""
     hub, (has, lacks) = yield from scene.led()
     message = scene.fresh()
     scene.cut((hub, has), (lacks,))
@@ -121,8 +121,11 @@ def told_and_let_go(scene: Logs) -> Script:
     if ok(asked):
         scene.sim.restart(hub)
         scene.dropped["mute"] = lambda sent: sent.src == has and not scene.answering(sent)
-        scene.dropped["it"] = lambda sent: sent.src == lacks and carries(sent, message)
-        disarm = scene.crash_after_sending(lacks, lambda sent: sent.dst == has and carries(sent, message))
+        if writes:
+            disarm = scene.crash_after_writing(lacks, writes)
+        else:
+            scene.dropped["it"] = lambda sent: sent.src == lacks and carries(sent, message)
+            disarm = scene.crash_after_sending(lacks, lambda sent: sent.dst == has and carries(sent, message))
         yield from scene.pause(2 * CALM)  # it hears nobody
         scene.send(lacks)
         yield partial(scene.is_down, lacks), 1.5

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from grader.exercises.common.scenes import ARRIVED, Script, has_answer
+from grader.exercises.common.scenes import ARRIVED, Script, has_answer, ok
 from grader.exercises.replicated_log.agreeing import LONG, one_of
 from grader.exercises.replicated_log.scene import TAKEN_OVER, Logs
 from grader.nodes.clients import Asked
@@ -57,6 +57,13 @@ def cut_off_and_listed(scene: Logs, at_hub: bool) -> Script:
     yield from scene.served(scene.commit(node, 1))
     there = [name for name in scene.names if name != node]
     scene.cut((node,), there)
+    asked: list[Asked] = []
+    for number in range(50):  # as soon as the others have committed something
+        if any(ok(one) for one in asked):
+            scene.list(node)
+            break
+        asked.append(scene.commit(there[number % len(there)], 2))
+        yield from scene.pause(0.02)
     for number in range(14):
         for name in there:
             scene.commit(name, 2 + number)
