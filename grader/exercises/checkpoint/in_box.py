@@ -14,6 +14,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ import torch.distributed as dist
 
 from grader.ranks.lives import Life, Lives, damage
 from grader.ranks.lives import disk as disks
-from grader.ranks.lives.calls import WRITES
+from grader.ranks.lives.calls import WRITES, evenly
 from grader.sandbox.names import Name
 
 OLDER, OLD, NEW = 10, 20, 30  # the steps of three checkpoints
@@ -136,8 +137,8 @@ def _points(calls: list[str], most: int) -> list[int]:
     """Before which operations to kill: all that are no writes, and so many writes, evenly; at most twice `most`."""
     writes = [number for number, call in enumerate(calls) if call.split()[0] in WRITES]
     others = [number for number in range(len(calls)) if number not in writes]
-    chosen = sorted({*others, *(writes[each] for each in _few(len(writes), max(2, most - len(others))))})
-    return [chosen[each] for each in _few(len(chosen), 2 * most)]
+    chosen = sorted({*others, *(writes[each] for each in evenly(len(writes), max(2, most - len(others))))})
+    return [chosen[each] for each in evenly(len(chosen), 2 * most)]
 
 
 def killed(lives: Lives, base: torch.Tensor, keep: int, most: int, power: bool) -> dict[str, Any]:
@@ -364,16 +365,20 @@ def _save_where_nothing_can_be(functions: dict[str, Any], folder: Path, base: to
     checkpointer.wait()
     shutil.rmtree(folder)
     folder.write_text("a file where the folder was")
+    return _raised(checkpointer, {step: state(base, step) for step in (2, 3)}, after_each=True)
+
+
+def _raised(checkpointer: Any, states: dict[int, Any], after_each: bool) -> list[str]:
+    """Save these states, and wait after each or after the last: what raised."""
+    calls = [("save", step, partial(checkpointer.save, step, each)) for step, each in states.items()]
+    waits = [("wait", step, checkpointer.wait) for step in states]
+    order = [call for pair in zip(calls, waits, strict=True) for call in pair] if after_each else [*calls, waits[-1]]
     raised = []
-    for step in (2, 3):
-        for what, call in (
-            ("save", lambda step=step: checkpointer.save(step, state(base, step))),
-            ("wait", checkpointer.wait),
-        ):
-            try:
-                call()
-            except Exception as error:
-                raised.append(f"{what}() at step {step} raised {type(error).__name__}")
+    for what, step, call in order:
+        try:
+            call()
+        except Exception as error:
+            raised.append(f"{what}() at step {step} raised {type(error).__name__}")
     return raised
 
 
@@ -385,30 +390,20 @@ def failing(lives: Lives, base: torch.Tensor) -> list[str]:
     return raised
 
 
-def _save_too_much(functions: dict[str, Any], folder: Path, base: torch.Tensor) -> bool:
-    """Save a state that is larger than any file may be, and then a small one; whether any call raised."""
+def _save_too_much(functions: dict[str, Any], folder: Path, base: torch.Tensor) -> list[str]:
+    """A state that is larger than any file may be, and then a small one."""
     checkpointer = functions["AsyncCheckpointer"](Name(folder), 3)
     resource.setrlimit(resource.RLIMIT_FSIZE, (BIG, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
-    large = {"weight": torch.rand(BIG)}
-    for call in (
-        lambda: checkpointer.save(OLD, large),
-        lambda: checkpointer.save(NEW, state(base, NEW)),
-        checkpointer.wait,
-    ):
-        try:
-            call()
-        except Exception:
-            return True
-    return False
+    return _raised(checkpointer, {OLD: {"weight": torch.rand(BIG)}, NEW: state(base, NEW)}, after_each=False)
 
 
-def too_large(lives: Lives, base: torch.Tensor) -> list[Any]:
-    """A checkpoint that cannot be written, and one that can: whether any call raised, or all is there."""
+def too_large(lives: Lives, base: torch.Tensor) -> list[str]:
+    """The same where only the first of two checkpoints cannot be written; or that it is there, in small files."""
     folder = _new()
-    raised = lives.run(_save_too_much, folder, base, rooms=[folder.parent]).values[0]
-    size = sum(len(content) for content in disks.read(folder).values() if isinstance(content, bytes))
+    raised: list[str] = lives.run(_save_too_much, folder, base, rooms=[folder.parent]).values[0]
+    written = sum(len(content) for content in disks.read(folder).values() if isinstance(content, bytes))
     _remove(folder)
-    return ["raised"] if raised or size > 4 * BIG else []
+    return raised or ["nothing was too large"] * (written > 4 * BIG)
 
 
 # ---- several ranks
@@ -428,13 +423,13 @@ def shards(lives: Lives, base: torch.Tensor, ranks: int, keep: int, most: int) -
     loaded = _each_once(lives, ranks)
     after = [{"rank": -1, "number": 0, "found": loaded(files), "returned": []}]
     for rank, calls in reversed(list(enumerate(told))):
-        for number in _few(len(calls), most if rank else 2 * most):
+        for number in evenly(len(calls), most if rank else 2 * most):
             folder = _with(before)
             life = lives.run(
                 _save, folder, base, [NEW], keep, ranks=ranks, folder=folder, rooms=[folder.parent], kill=(rank, number)
             )
             found = loaded(disks.read(folder))
-            after.append({"rank": rank, "number": number, "found": found, "returned": _returned(life)})
+            after.append({"rank": rank, "number": number, "found": found, "returned": life.returned})
             _remove(folder)
     damaged = [
         {"file": name, "found": _loaded(lives, files | {name: damage.flipped(content, len(content) // 2)}, ranks)}
@@ -478,16 +473,6 @@ def _drawn_by_ranks(lives: Lives, base: torch.Tensor, ranks: int) -> list[list[l
     return [list(pair) for pair in zip(drawn, again, strict=True)]
 
 
-def _returned(life: Life) -> list[int]:
-    """The ranks that came to their end."""
-    return [process.rank for process in life.processes if process.event.get("event") == "returned"]
-
-
-def _few(count: int, most: int) -> list[int]:
-    """At most so many of `count` numbers, the first and the last among them."""
-    return sorted({round(i * (count - 1) / max(1, most - 1)) for i in range(most)}) if count else []
-
-
 def _save_behind(functions: dict[str, Any], folder: Path, base: torch.Tensor) -> str:
     checkpointer = functions["AsyncCheckpointer"](Name(folder), 2)
     for step in (OLD, NEW):
@@ -505,11 +490,11 @@ def behind_shards(lives: Lives, base: torch.Tensor) -> dict[str, Any]:
     cuts = []
     for rank, most in ((1, 1), (0, 5)):
         number = sum(step.rank == rank for step in life.steps)
-        for each in _few(number - number // 2, most):
+        for each in evenly(number - number // 2, most):
             again = _new()
             at = rank, number // 2 + each
             cut = lives.run(_save_behind, again, base, ranks=2, folder=again, rooms=[again.parent], kill=at)
             after = _loaded(lives, disks.read(again), 2)
-            cuts.append({"rank": rank, "killed": cut.killed, "returned": _returned(cut), "after": after})
+            cuts.append({"rank": rank, "killed": cut.killed, "returned": cut.returned, "after": after})
             _remove(again)
     return {"found": found, "wanted": [wanted(base, rank) for rank in range(2)], "cuts": cuts}

@@ -14,7 +14,7 @@ import torch
 
 from grader.ranks.lives import Life, Lives
 from grader.ranks.lives import disk as disks
-from grader.ranks.lives.calls import SYNCS
+from grader.ranks.lives.calls import SYNCS, evenly
 from grader.sandbox.names import Name
 
 NAME = "model.pt"
@@ -154,13 +154,11 @@ def _before_the_rename(calls: list[list[str]]) -> int:
 
 
 def _point(number: int, life: Life, file: str, power: str) -> dict[str, Any]:
-    returned = [each.rank for each in life.processes if each.event.get("event") == "returned"]
-    return {"number": number, "file": file, "power": power, "returned": returned}
+    return {"number": number, "file": file, "power": power, "returned": life.returned}
 
 
 def _points(calls: list[list[str]], most: int) -> list[int]:
     """Before which operations rank 0 is killed: some, the first after the file has its name, and each sync."""
-    some = {round(i * (len(calls) - 1) / max(1, most - 1)) for i in range(most)} if calls else set[int]()
     telling = {at for at, (call, name) in enumerate(calls) if call in SYNCS or name == NAME}
     after = {at + 1 for at in telling if at + 1 < len(calls)}
-    return sorted(some | set(sorted(telling | after)[-8:]))
+    return sorted({*evenly(len(calls), most), *sorted(telling | after)[-8:]})

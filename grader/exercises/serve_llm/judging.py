@@ -24,7 +24,6 @@ KINDS: dict[str, Kind] = {
     "budget": "not_available", "fill": "too_slow", "order": "not_available", "preempt": "not_available",
     "again": "too_slow", "prefix": "too_slow", "waits": "not_available", "record": "sandbox_violation",
 }  # fmt: skip
-WRONG_RUN = ("tokens", "reads", "form")  # findings that are the subject of the check of tokens
 
 
 @dataclass(frozen=True)

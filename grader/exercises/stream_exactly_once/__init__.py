@@ -154,7 +154,7 @@ class Judges:
 
     def input(self) -> Diagnosis | None:
         """Whether the input's files are as they were put there, whenever it was looked."""
-        name = next((output.touched for output in self.lived.outputs if output.touched), "")
+        name = next((output.changed for output in self.lived.outputs if output.changed), "")
         if not name:
             return None
         text = f"{name} in input_dir is not as it was put there: it was deleted, moved or changed, or it is new. Leave input_dir as it is: you may write to output_dir and checkpoint_dir only."

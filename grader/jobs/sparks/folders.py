@@ -34,7 +34,7 @@ class Folders:
         path.rename(self.input / name)
         self._added[name] = text
 
-    def touched(self) -> str:
+    def changed(self) -> str:
         """The first file of the input that is not as it was put there, or one that was not put there; empty if none."""
         there = {path.name: path for path in self.input.rglob("*") if not path.is_dir()}
         for name, text in self._added.items():

@@ -61,7 +61,7 @@ class Output:
     columns: list[tuple[str, str]] = field(default_factory=list)
     rows: list[str] = field(default_factory=list)
     why: str = ""
-    touched: str = ""
+    changed: str = ""
 
 
 @dataclass
@@ -146,6 +146,6 @@ def _live(query: _Query, life: Life, lived: Lived) -> None:
         told = query.ask({"event": "read"}, life.label)
         columns = [(str(name), str(kind)) for name, kind in told.get("columns", ())]
         found = [str(row) for row in told.get("rows", ())]
-        lived.outputs.append(Output(columns, found, str(told.get("text", "")), str(told.get("touched", ""))))
+        lived.outputs.append(Output(columns, found, str(told.get("text", "")), str(told.get("changed", ""))))
     if life.death is not None:
         query.ask({"event": "kill", "uncommit": life.death.uncommit}, life.label)

@@ -231,7 +231,7 @@ def _done(what: dict[str, Any], life: Life, folders: Folders) -> dict[str, Any]:
     if what["event"] == "finish":
         life.finish()
         return {"event": "done"}
-    return life.read(str(folders.output)) | {"touched": folders.touched()}
+    return life.read(str(folders.output)) | {"changed": folders.changed()}
 
 
 def _step(what: dict[str, Any], life: Life, folders: Folders) -> dict[str, Any]:

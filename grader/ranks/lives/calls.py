@@ -76,6 +76,11 @@ WRITES = ("write", "pwrite64", "writev", "pwritev", "pwritev2", "copy_file_range
 SYNCS = ("fsync", "fdatasync", "syncfs", "sync", "msync")  # after these, data outlasts the loss of power
 
 
+def evenly(count: int, most: int) -> list[int]:
+    """At most so many of `count` calls' numbers, the first and the last among them."""
+    return sorted({round(i * (count - 1) / max(1, most - 1)) for i in range(most)}) if count else []
+
+
 def _column() -> int:
     return {"x86_64": 0, "aarch64": 1}[platform.machine()]
 

@@ -102,6 +102,11 @@ class Life:
                 raise Raised(process.event)
         return [process.value for process in self.processes]
 
+    @property
+    def returned(self) -> list[int]:
+        """The ranks that came to their end."""
+        return [process.rank for process in self.processes if process.event.get("event") == "returned"]
+
 
 class _Meeting:
     """Where the ranks of a life meet: a store, which rank 0 serves. It goes on only when all others have met it, since
