@@ -258,8 +258,12 @@ def _lacks(run: View, node: str, answer: Sent, lost: Sequence[Operation], what: 
     if not told:
         text += f" No node ever sent a message to {node}."
     elif not heard:
-        text += f" No message that was sent after that reached {node}. The last message to {node} was sent at "
-        text += f"{told[-1].sent:.2f} s{place(told[-1].line)}."
+        last = told[-1]
+        ending = "" if last.fate == "delivered" else " It did not arrive."
+        text += (
+            f" No message that was sent after that reached {node}. The last message to {node} was sent by {last.src} "
+        )
+        text += f"at {last.sent:.2f} s{place(last.line)}.{ending}"
     sent_by = [sent for sent in run.between() if sent.src == first.node]
     partners = sorted({sent.dst for sent in sent_by})
     recent = {sent.dst for sent in sent_by if sent.sent > read_at(run.plan) - RECENT}
