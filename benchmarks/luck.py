@@ -1,14 +1,17 @@
 """How much of a verdict is luck: every wrong solution graded with many seeds, and how often it gets full marks, or
 loses other points than with the first of them.
 
-    python benchmarks/luck.py [--exercises raft ...] [--seeds N] [--share 3/16] [--jobs N] [--schedules] [--right]
+    python benchmarks/luck.py [--exercises raft ...] [--seeds N] [--share 3/16] [--jobs N] [--schedules]
+                              [--right | --named]
 
 Without `--seeds` 30, and 10 of exercises whose verdict costs seconds or more. What was graded is kept in build/bench,
 so that this goes on where it was interrupted, for as long as no file that decides verdicts has changed. The schedules
 of nodes are the same in every grading. With `--schedules` each seed draws others: what only some of them show needs a
 situation that is built on purpose. `--share` takes some of the solutions, of all exercises alike: all of them with all
 seeds take a day and more. `--right` has the right solutions graded in place of the wrong ones: each must have
-full marks with every seed. Exit status 1 where a goal is not met.
+full marks with every seed. `--named` asks less and takes a fraction of the time: each wrong solution is graded by the
+one check that must catch it, and whole only with the seeds with which that check does not. Then only these count as
+other points. Exit status 1 where a goal is not met.
 """
 
 from __future__ import annotations
@@ -47,12 +50,12 @@ def kept(folder: Path) -> Iterator[tuple[Seeded, Row]]:
                 yield (path.stem, row["submission"], row["seed"]), row
 
 
-def measure(items: Sequence[Seeded], jobs: int, schedules: bool) -> Rows:
-    folder = BUILD / f"luck-{'schedules-' * schedules}{verdicts.version()}"
+def measure(items: Sequence[Seeded], jobs: int, schedules: bool, named: bool = False) -> Rows:
+    folder = BUILD / f"luck-{'schedules-' * schedules}{'named-' * named}{verdicts.version()}"
     folder.mkdir(parents=True, exist_ok=True)
     known = dict(kept(folder))
     todo = [item for item in items if item not in known]
-    for number, (item, row) in enumerate(verdicts.graded(todo, jobs, schedules), 1):
+    for number, (item, row) in enumerate(verdicts.graded(todo, jobs, schedules, named), 1):
         known[item] = row = {**row, "seed": item[2]}
         with (folder / f"{item[0]}.jsonl").open("a") as file:
             file.write(json.dumps(row) + "\n")
@@ -103,16 +106,20 @@ def main() -> None:
     options.add_argument("--share", default="1/1", help="of the solutions, like 3/16")
     options.add_argument("--jobs", type=int, default=verdicts.cores())
     options.add_argument("--schedules", action="store_true", help="draw the schedules of nodes as well")
-    options.add_argument("--right", action="store_true", help="right solutions in place of wrong ones")
+    which = options.add_mutually_exclusive_group()
+    which.add_argument("--right", action="store_true", help="right solutions in place of wrong ones")
+    which.add_argument("--named", action="store_true", help="only the check that must catch a wrong solution")
     given = options.parse_args()
     sorts = ("reference", "right") if given.right else ("wrong",)
     try:
         there = Wanted(given.exercises, sorts, verdicts.parse_share(given.share)).items()
     except BadRequest as error:
         options.error(str(error))
-    rows = measure(
-        [(name, each, seed) for name, each in there for seed in seeds(name, given.seeds)], given.jobs, given.schedules
-    )
+    items = [(name, each, seed) for name, each in there for seed in seeds(name, given.seeds)]
+    rows = measure(items, given.jobs, given.schedules, given.named)
+    if given.named:
+        missed = [item for item, row in rows.items() if not lost(row)]
+        rows |= measure(missed, given.jobs, given.schedules)
     if given.right:
         refused = [(item, lost(row)) for item, row in rows.items() if lost(row)]
         for (name, each, seed), checks in refused:

@@ -218,14 +218,17 @@ def _recorded(items: Sequence[Item], folder: Path, jobs: int, show: Show) -> Ite
         yield item, row
 
 
-def graded(items: Sequence[Seeded], jobs: int, schedules: bool = False) -> Iterator[tuple[Seeded, Row]]:
+def graded(
+    items: Sequence[Seeded], jobs: int, schedules: bool = False, named: bool = False
+) -> Iterator[tuple[Seeded, Row]]:
     """Grade in `jobs` processes, each with engines of its own; in whatever order they end. Nothing is left behind where
-    it is interrupted. With `schedules`, those of nodes are drawn from each seed as well."""
+    it is interrupted. With `schedules`, those of nodes are drawn from each seed as well; with `named`, a wrong
+    submission is graded by the one check that must catch it."""
     if not items:
         return
     pool = ProcessPoolExecutor(min(jobs, len(items)), multiprocessing.get_context("spawn"), _begin)
     try:
-        futures = {pool.submit(_grade, *item, item[2] if schedules else SCHEDULES): item for item in items}
+        futures = {pool.submit(_grade, *item, item[2] if schedules else SCHEDULES, named): item for item in items}
         for future in as_completed(futures):
             yield futures.pop(future), future.result()
         pool.shutdown()
@@ -247,9 +250,12 @@ def _begin() -> None:
     _engines = Engines()
 
 
-def _grade(name: str, each: str, seed: int, schedules: int) -> Row:
+def _grade(name: str, each: str, seed: int, schedules: int, named: bool) -> Row:
     assert _engines is not None
-    return row(each, grading.grade(registry.find(name), handed_in(name, each), _engines, seed, schedules=schedules))
+    exercise = registry.find(name)
+    if named:
+        exercise = grading.only(exercise, wrong.find(f"{name}/{each.partition('/')[2]}").check)
+    return row(each, grading.grade(exercise, handed_in(name, each), _engines, seed, schedules=schedules))
 
 
 def cores() -> int:
