@@ -46,13 +46,14 @@ def cases(draw: Draw) -> Iterator[Case]:
         yield _case(draw, "old", 1, ((1, 1.2), (least, longest), (1, 1.2), (least, longest)), 14, 5, most)
     yield _case(draw, "idle", 1, ((1, 10), (1, 10)), 5, 8, 1)
     yield _case(draw, "idle", 1, ((1, 2), (9, 10), (1, 3)), 6, 12, 1)
-    yield _case(draw, "idle", 2, ((2, 6), (1, 2), (8, 10)), 5, 16, 3)
+    yield _case(draw, "idle", 2, ((1, 2), (9, 10), (8, 10), (9, 10)), 5, 16, 3)  # three need few versions, one all
     yield _case(draw, "death", 1, ((1, 3), (1, 3), (1, 3)), 3, 6, 1, (3, 1, 0.5))
     yield _case(draw, "death", 1, ((2, 3), (1, 2)), 3, 4, 2, (1, 2, 7.0))
     yield _case(draw, "death", 1, ((2, 3), (2, 3), (2, 3)), 2, 12, 1, (3, 2, 7.5))
     yield _case(draw, "death", 1, ((1, 3), (1, 4), (1, 3)), 3, 6, 1, (2, 2, 500.0))
     yield _case(draw, "death", 2, ((1, 3), (1, 4), (1, 3)), 3, 6, 3, (4, 2, 400.0))
     yield _case(draw, "death", 2, ((1, 3), (1, 3)), 3, 4, 0, (2, 1, 20.0))
+    yield _case(draw, "death", 1, ((1, 2), (1, 2), (1, 2)), 6, 8, 3, (3, 2, 5.0))  # many new prompts are left
 
 
 def _case(

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from grader import says
-from grader.exercises.rollout_sync import params
+from grader.exercises.rollout_sync import order, params
 from grader.exercises.rollout_sync.history import History, Made, Used, at, pairs_of_one_prompt
 from grader.exercises.rollout_sync.lanes import Run, in_messages, judged
 from grader.exercises.rollout_sync.params import of, prompts
@@ -189,7 +189,8 @@ def _fresh(run: Run) -> None:
 
 @judged("death")
 def death(run: Run) -> None:
-    """All prompts are used once, in right steps; what the dead generator had finished is used, if it was fresh."""
+    """All prompts are used once, in right steps; what the dead generator had finished is used, if it was fresh, and what
+    it had begun is handed out first."""
     history, plan = run.history, run.history.plan
     _each_once(run)
     fault = params.fault(run, others=False)
@@ -208,3 +209,4 @@ def death(run: Run) -> None:
                 "this prompt again. Results that came before a death count."
             )
             raise run.lost("lost_or_duplicated", message, use.made.rank)
+    order.after_death(run)

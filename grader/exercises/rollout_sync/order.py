@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from grader import says
 from grader.exercises.rollout_sync import lanes
-from grader.exercises.rollout_sync.history import IN_HAND, Made, at
+from grader.exercises.rollout_sync.history import IN_HAND, NANOSECONDS, Made, at
+from grader.trace.events import RECV_ANY
 
 
 @lanes.judged("old")
@@ -82,21 +83,43 @@ def _new_ones(run: lanes.Run) -> None:
 
 def _again_first(run: lanes.Run) -> None:
     history, plan = run.history, run.history.plan
-    new = list(history.new.values())
     for again in history.made:
         before = [made for made in history.of_prompt(again.prompt) if made.since < again.since]
         if not before:
             continue
         old = before[-1]
         too_old = history.noticed(max(old.known, history.version_since(old.version + plan.max_staleness + 1)))
-        between = [made for made in new if made.handed > too_old and made.since < again.handed]
-        if between:
-            first = min(between, key=lambda made: made.since)
-            message = (
-                f"the sample of {old.name()} was too old for step {old.version + plan.max_staleness + 1}. By {at(too_old)}, "
-                f"trainer 0 had it and had made a step since. After that, "
-                f"{says.counted(len(between), 'new prompt')}, such as prompt {first.prompt} at {at(first.since)}, went out "
-                f"before prompt {again.prompt}, which rank {again.rank} began again at {at(again.since)}. Hand out prompts that "
-                "are to be generated again before new ones."
-            )
-            raise run.lost("wrong_result", message, again.rank)
+        why = (
+            f"the sample of {old.name()} was too old for step {old.version + plan.max_staleness + 1}. By {at(too_old)}, "
+            "trainer 0 had it and had made a step since."
+        )
+        _before_new_ones(run, again, too_old, why)
+
+
+def after_death(run: lanes.Run) -> None:
+    """Raise Lost where new prompts went out before the one in whose generate() a generator died."""
+    history, plan = run.history, run.history.plan
+    failed = [op.resumed for op in run.result.trace.operations(0) if op.kind == RECV_ANY and op.failed]
+    if not failed:
+        return
+    told = min(failed) / NANOSECONDS
+    for died in history.of(plan.killed):
+        again = next((made for made in history.of_prompt(died.prompt) if made.since > died.since), None)
+        if not died.whole and again is not None:
+            why = f"rank {plan.killed} died in generate of prompt {died.prompt}, and trainer 0 was told of it at {at(told)}."
+            _before_new_ones(run, again, told, why)
+
+
+def _before_new_ones(run: lanes.Run, again: Made, moment: float, why: str) -> None:
+    """Raise Lost where new prompts were handed out after a moment, and before one that was to be generated again."""
+    new = run.history.new.values()
+    between = [made for made in new if made.handed > moment and made.since < again.handed]
+    if not between:
+        return
+    first = min(between, key=lambda made: made.since)
+    message = (
+        f"{why} After that, {says.counted(len(between), 'new prompt')}, such as prompt {first.prompt} at {at(first.since)}, "
+        f"went out before prompt {again.prompt}, which rank {again.rank} began again at {at(again.since)}. Hand out prompts "
+        "that are to be generated again before new ones."
+    )
+    raise run.lost("wrong_result", message, again.rank)

@@ -109,7 +109,7 @@ def sent(run: lanes.Run) -> None:
     lanes.in_messages(run)
     plan, trace = history.plan, run.result.trace
     size = history.given.start.nbytes
-    params, other, longest = 0, 0, 0
+    params, other, longest, to = 0, 0, 0, dict.fromkeys(plan.of_generators, 0)
     by_line: dict[tuple[int, int], int] = {}
     for rank in range(plan.ranks):
         for op in trace.operations(rank):
@@ -118,6 +118,8 @@ def sent(run: lanes.Run) -> None:
                 continue
             if rank < plan.trainers and op.size > PARAMS:
                 params, longest = params + between, max(longest, op.size)
+                if op.kind == SEND:
+                    to[op.peer] += between
             else:
                 other += between
                 by_line[rank, op.line] = by_line.get((rank, op.line), 0) + between
@@ -139,6 +141,15 @@ def sent(run: lanes.Run) -> None:
             else "Send params only when they are newer than those that this generator has."
         )
         raise run.lost("too_many_bytes", message, 0, f"at most {allowed:,.0f} bytes", f"{params:,} bytes")
+    most_to, allowed = max(to, key=lambda rank: to[rank]), FACTOR * size * versions
+    if to[most_to] > allowed:
+        message = (
+            f"the trainers sent rank {most_to} {to[most_to]:,} bytes of params. There are {versions} versions of {size:,} "
+            f"bytes, so this is {to[most_to] / (versions * size):.3g} times what it takes to send it each version. Remember "
+            "which version was last sent to each generator, and send params only when they are newer than that."
+        )
+        texts = f"at most {allowed:,.0f} bytes", f"{to[most_to]:,} bytes"
+        raise run.lost("too_many_bytes", message, most_to, *texts)
     if other > HEADERS * generates:
         (rank, line), most = max(by_line.items(), key=lambda each: each[1])
         where = f"Line {line} on rank {rank} sent most of them: {most:,} bytes. " if line else ""
