@@ -24,6 +24,7 @@ from grader.verdict import Diagnosis, Kind
 from grader.worlds.ray import Ray
 
 SAMPLES, MAX_T = 30, 27
+OTHER = 24, 16  # num_samples and max_t of the search with trials that crash
 MOST_SHARE = 0.45  # of num_samples x max_t
 MOST_ATTEMPTS = 10  # of a trial that crashes each time
 SEARCH_SECONDS = 200.0
@@ -115,17 +116,23 @@ class Search:
     """One call of search(): its trials, and what it returned."""
 
     bench: RayBench
-    label: str
     hill: Hill
+    samples: int = SAMPLES
+    max_t: int = MAX_T
     broken: tuple[int, ...] = ()  # trials, by number, whose second iteration raises
     trials: list[Trial] = field(default_factory=list)
     told: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def label(self) -> str:
+        broken = f"; trials {' and '.join(map(str, self.broken))} raise" if self.broken else ""
+        return f"{self.samples} samples, max_t={self.max_t}{broken}"
 
     def run(self) -> Search:
         """Raises Lost."""
         try:
             self.told = self.bench.call(
-                "search", "find", SPACE, SAMPLES, MAX_T, seconds=SEARCH_SECONDS, said=self._said
+                "search", "find", SPACE, self.samples, self.max_t, seconds=SEARCH_SECONDS, said=self._said
             )
         except Lost as trouble:
             trouble.picture = self.chart()
@@ -150,7 +157,7 @@ class Search:
                 trial.attempts += 1
                 if trial.attempts > MOST_ATTEMPTS:
                     text = f"Trial {number} was begun {trial.attempts} times, and crashed each time. Do not begin it again."
-                    raise self.lost("lost_or_duplicated", text, f"{SAMPLES} trials", f"one {trial.attempts} times")
+                    raise self.lost("lost_or_duplicated", text, f"{self.samples} trials", f"one {trial.attempts} times")
                 return number
         self.trials.append(Trial(config))
         return len(self.trials) - 1
@@ -179,42 +186,46 @@ class Search:
         if self.told["type"] != "ResultGrid":
             text = f"search returned a {self.told['type']}. Return what Tuner.fit() returns."
             raise self.lost("wrong_result", text, "a ResultGrid", str(self.told["type"]))
-        if self.told["results"] != SAMPLES or len(self.trials) < SAMPLES:
+        if self.told["results"] != self.samples or len(self.trials) < self.samples:
             text = f"{len(self.trials)} trials were begun, and the grid has {self.told['results']} results."
-            text += f" Try num_samples = {SAMPLES} configurations, and return the grid of all."
-            raise self.lost("wrong_result", text, f"{SAMPLES} trials", str(self.told["results"]))
+            text += f" Try num_samples = {self.samples} configurations, and return the grid of all."
+            raise self.lost("wrong_result", text, f"{self.samples} trials", str(self.told["results"]))
         return self
 
     def ended(self) -> Search:
         """Raises Lost where a trial went beyond max_t."""
-        past = [number for number, trial in enumerate(self.trials) if trial.iterations > MAX_T + 1]  # one is under way
+        past = [
+            number for number, trial in enumerate(self.trials) if trial.iterations > self.max_t + 1
+        ]  # one is under way
         longest = max((trial.iterations for trial in self.trials), default=0)
         if past:
             text = (
                 f"{says.counted(len(past), 'trial')} ran past max_t, for example trial {past[0]}, for {longest} iterations "
                 "at most. Give max_t to the scheduler, too."
             )
-        elif self.told["longest"] > MAX_T:
+        elif self.told["longest"] > self.max_t:
             longest = self.told["longest"]
-            text = f"A result of the grid is of iteration {longest}, but max_t is {MAX_T}. Stop every trial at max_t."
+            text = (
+                f"A result of the grid is of iteration {longest}, but max_t is {self.max_t}. Stop every trial at max_t."
+            )
         else:
             return self
-        raise self.lost("too_slow", text, f"<= {MAX_T} iterations of each", str(longest))
+        raise self.lost("too_slow", text, f"<= {self.max_t} iterations of each", str(longest))
 
     def best(self) -> Search:
         """Raises Lost where the trial that was ahead of all others at every iteration but the first was stopped."""
         number, best = min(enumerate(self.trials), key=lambda each: self.hill.height(each[0], place(each[1].config)))
         longest = max(trial.iterations for trial in self.trials)
-        if longest < MAX_T:
-            text = f"No trial made more than {says.counted(longest, 'iteration')}, but max_t is {MAX_T}. Let the best trials run until max_t."
-            raise self.lost("wrong_result", text, f"{MAX_T} iterations", str(longest))
-        if best.iterations < MAX_T:
+        if longest < self.max_t:
+            text = f"No trial made more than {says.counted(longest, 'iteration')}, but max_t is {self.max_t}. Let the best trials run until max_t."
+            raise self.lost("wrong_result", text, f"{self.max_t} iterations", str(longest))
+        if best.iterations < self.max_t:
             text = (
                 f"Trial {number} was the best of all at each iteration but the first. It was stopped after "
-                f"{best.iterations} of {MAX_T} iterations, with a loss of {best.loss:.3f}. Have Optuna and ASHA take the "
+                f"{best.iterations} of {self.max_t} iterations, with a loss of {best.loss:.3f}. Have Optuna and ASHA take the "
                 "smaller loss for the better one, and stop nothing before its time."
             )
-            raise self.lost("wrong_result", text, f"{MAX_T} iterations", str(best.iterations))
+            raise self.lost("wrong_result", text, f"{self.max_t} iterations", str(best.iterations))
         return self
 
 
@@ -223,7 +234,7 @@ def _searched(bench: RayBench) -> Search:
     kept: dict[str, Search] = bench.kept
     if "search" not in kept:
         hill = Hill.drawn(bench.rng("search"))
-        kept["search"] = Search(bench, f"{SAMPLES} samples, max_t={MAX_T}", hill)
+        kept["search"] = Search(bench, hill)
         try:
             kept["search"].run()
         except Lost as trouble:
@@ -285,7 +296,7 @@ def _optuna(bench: RayBench) -> Chart:
 def _survives(bench: RayBench) -> Chart:
     rng = bench.rng("survives")
     broken = (rng.randrange(2, 6), rng.randrange(8, 16))
-    search = Search(bench, f"{SAMPLES} samples; trials {broken[0]} and {broken[1]} raise", Hill.drawn(rng), broken)
+    search = Search(bench, Hill.drawn(rng), *OTHER, broken)
     try:
         search.run()
     except Lost as trouble:
@@ -296,13 +307,17 @@ def _survives(bench: RayBench) -> Chart:
         )
         raise search.lost("crash", text, "the search goes on", "an error", trouble.diagnosis.line) from None
     search.whole()
+    longest = max(trial.iterations for trial in search.trials)
+    if longest in (MAX_T, MAX_T + 1):  # of the other search; who stops nothing at max_t loses the points for that
+        text = f"A trial ran for {longest} iterations, but here max_t is {search.max_t}. Stop every trial at the max_t that search gets."
+        raise search.lost("too_slow", text, f"<= {search.max_t} iterations of each", str(longest))
     whole = len(search.told["losses"])
-    if whole < SAMPLES - len(broken):
+    if whole < search.samples - len(broken):
         text = (
-            f"The grid has {whole} results without an error, but only {len(broken)} of {SAMPLES} trials crash. Run all "
+            f"The grid has {whole} results without an error, but only {len(broken)} of {search.samples} trials crash. Run all "
             "the others to their end."
         )
-        raise search.lost("lost_or_duplicated", text, str(SAMPLES - len(broken)), str(whole))
+        raise search.lost("lost_or_duplicated", text, str(search.samples - len(broken)), str(whole))
     return search.chart()
 
 
