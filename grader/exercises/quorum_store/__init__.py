@@ -43,7 +43,7 @@ def _unserved(run: View, asked: Asked, within: float, why: str) -> Diagnosis | N
     if asked.answer.get("type") != wanted:
         if asked.ask.body["type"] == "read" and asked.answer.get("code") == 20:
             why = "Answer read_ok with null for a key that this node and its quorum hold nothing of."
-        text = f"answered {asked.answer} to {judging.what(asked)}. {why}"
+        text = f"answered {judging.shown(asked.answer)} to {judging.what(asked)}. {why}"
         return run.told("not_available", asked, text, wanted, str(asked.answer.get("type")))
     assert asked.seconds is not None
     if asked.seconds > within:
@@ -173,7 +173,7 @@ def _no_promise(run: View, reached: dict[int, int]) -> Diagnosis | None:
         if answer is None or (cut_before and asked.sent < 1.0):  # while all were there
             continue
         needed = max(quorums.values()) if f == "write" else quorums["read_quorum"]
-        text = f"answered {answer} to {judging.what(asked)}"
+        text = f"answered {judging.shown(answer)} to {judging.what(asked)}"
         if answer.get("type") == f"{f}_ok" and cut_before and count < needed:
             which = "read_quorum" if quorums["read_quorum"] > count else "write_quorum"
             text += (

@@ -40,6 +40,14 @@ def what(asked: Asked) -> str:
     return f"the {which} key {body['key']!r} that {asked.client} sent at {asked.sent:.2f} s"
 
 
+def shown(answer: dict[str, Any]) -> str:
+    """What a client got, for people."""
+    if answer.get("type") == "error":
+        return f"error {answer.get('code')}"
+    value = f" with the value {json.dumps(answer['value'])[:80]}" if "value" in answer else ""
+    return f"{answer.get('type')}{value}"
+
+
 def checked(story: Story) -> Checked | None:
     """Whether clients saw a linearizable store; None if they did. Clients are called by the node that served them."""
     events = list(_named(story))
