@@ -203,8 +203,8 @@ def _agree(bench: RankBench) -> Outcome:
                 why = "Two passes in one epoch must give the same order. Draw it from seed and epoch alone, and let only set_epoch change the epoch."
             both = ", and ".join(filter(None, (what, lost)))
             if INSIDE in case.label:  # alone, the pass is right: that was judged before
-                both = f"the inner pass changes the outer one, which hands out {_short(dealt[0])}"
-                why = "Let __iter__ return a new iterator for each pass, and keep the order of a pass and its place in it in that iterator, not in self."
+                both = f"with the second pass in between, the first one hands out {_short(dealt[0])}"
+                why = "Alone it is right. Keep the order of a pass, and its place in that order, in local variables of __iter__, not in self."
             raise bench.lost(case, "lost_or_duplicated", f"With {case.label}: {both}. {why}")
         disturbed = result.returned[0].get("disturbed")
         if disturbed:

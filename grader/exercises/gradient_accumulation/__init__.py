@@ -176,7 +176,7 @@ def _synchronisations(bench: RankBench) -> Outcome:
             if len(calls) == wanted.steps:
                 continue
             micro = sum(map(len, wanted.batches[rank]))
-            each = f"{len(calls)} all-reduces in {wanted.steps} steps"
+            each = f"{says.counted(len(calls), 'all-reduce')} in {says.counted(wanted.steps, 'step')}"
             if len(calls) < wanted.steps:
                 what = f"rank {rank} made {each}. Average the gradients once in every step, or the ranks drift apart."
                 raise bench.lost(case, "too_few_bytes", f"With {case.label}: {what}", rank, f"{wanted.steps}", each)

@@ -74,10 +74,9 @@ def _wrong_distribution(bench: RankBench, tried: Tried, every: Sequence[Tried]) 
     shares = [sum(mass for tokens, mass in spread.items() if tokens[: len(before) + 1] == (*before, token)) / given
               for spread in (got, right)]  # fmt: skip
     mine, wanted = (str(Fraction(share).limit_denominator(2**40)) for share in shares)
-    text = f"output[{len(before)}] does not have the target's distribution. "
-    text += (
-        f"After {as_list(table.prompt)}{f' and the output {as_list(before)}' if before else ''} the target's row is "
-    )
+    text = f"new token number {len(before) + 1} does not have the target's distribution. "
+    after = f" and the new tokens {as_list(before)}" if before else ""
+    text += f"After the prompt {as_list(table.prompt)}{after} the target's row is "
     text += f"p = {_row(table.target[before], table.levels)} and the draft's q = {_row(table.draft[before], table.levels)}. "
     text += (
         f"Over all random numbers, your function returns token {token} there with probability {mine}, not {wanted}. "
@@ -144,7 +143,7 @@ def _mistake(bench: RankBench, every: Sequence[Tried]) -> str:
     if len(found) != 1 or not tables:
         return ""
     what, advice = next(iter(found))
-    return f"The distributions of all {len(tables)} pairs of models are exactly as if {what}. {advice}"
+    return f"The distributions of all {len(tables)} pairs of models are exactly those that come out if {what}. {advice}"
 
 
 def _known_tokens(tried: Tried) -> bool:

@@ -287,6 +287,8 @@ class _Judge:
                     f"rank {rank} holds {held} elements as parameters ({100 * held / whole:.0f} % of the unsplit "
                     f"{whole}). Its slices are {right} elements ({100 * right / whole:.0f} %): keep exactly these"
                 )
+                if held == right + whole:  # as many as if the unsplit layer were kept beside them
+                    what += ". A module or a parameter that is assigned to an attribute of self is a parameter of the layer, too"
                 kind: Kind = "too_much_memory" if held > right else "wrong_result"
                 raise self.lost(kind, what, rank, f"{right} elements", f"{held} elements")
             alive, needed = checks.amount(self.result, rank, "bytes"), right * self.wanted.parameters[0].itemsize
