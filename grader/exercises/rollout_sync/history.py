@@ -23,7 +23,7 @@ NANOSECONDS = 1e9
 NOTES = 2  # the place of the notes among the harness's arguments
 SAMPLE_BYTES = 4 * SAMPLE  # a message with a sample is at least so long
 LEAST = 0.45  # of the params' bytes: less does not carry a version
-IN_HAND = 4  # prompts that a generator may hold before the one that is handed to it
+IN_HAND = 4  # prompts that a generator may hold before the one that is handed to it, when none is generated
 
 
 @dataclass(frozen=True, eq=False)
@@ -220,8 +220,8 @@ def _made(plan: Plan, result: CallResult, rank: int, rows: Array, known: list[tu
     if [span.name for span in spans] != [f"g{int(row[0])}" for row in rows]:
         return None
     killed = min((s.since for s in trace.spans if s.rank == rank and s.what == "killed"), default=math.inf)
-    begins = [span.since for span in spans]
-    learned = _learned(plan, result, rank, [span.until for span in spans], begins)
+    ends = [span.until for span in spans]
+    learned = _learned(plan, result, rank, ends, [span.since for span in spans])
     found = []
     for index, (span, row) in enumerate(zip(spans, rows, strict=True)):
         distance, version = min((float(np.abs(place - row[1 : 1 + DEPTH]).max()), number) for number, place in known)
@@ -230,7 +230,7 @@ def _made(plan: Plan, result: CallResult, rank: int, rows: Array, known: list[tu
         found.append(Made(
             rank, index, int(row[0]), version if distance < NEAR else -1, row[1 + DEPTH : -1], float(row[-1]),
             span.since / NANOSECONDS, span.until / NANOSECONDS if whole else math.inf, learned[index] if whole else math.inf,
-            begins[before] / NANOSECONDS if before >= 0 else -math.inf,
+            ends[before] / NANOSECONDS if before >= 0 else -math.inf,
         ))  # fmt: skip
     return found
 

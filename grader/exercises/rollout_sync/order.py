@@ -74,9 +74,10 @@ def _new_ones(run: lanes.Run) -> None:
         for late in new[number + 1 :]:
             if late.prompt < made.prompt and made.since < late.handed:
                 message = (
-                    f"rank {made.rank} began prompt {made.prompt} at {at(made.since)}. Rank {late.rank} began prompt "
-                    f"{late.prompt} only at {at(late.since)}, after {says.counted(IN_HAND + 1, 'other prompt')} since then. Hand out "
-                    "new prompts in order of their ids, to whichever generator is free."
+                    f"rank {made.rank} began prompt {made.prompt} at {at(made.since)}. After that, rank {late.rank} ended "
+                    f"{says.counted(IN_HAND + 1, 'other prompt')} before it began prompt {late.prompt}, at {at(late.since)}. So prompt "
+                    f"{late.prompt} was handed out later than prompt {made.prompt}, or more than {IN_HAND} prompts waited on rank "
+                    f"{late.rank}. Hand out new prompts in order of their ids, and let at most {IN_HAND} wait on a generator."
                 )
                 raise run.lost("wrong_result", message, late.rank)
 
