@@ -60,7 +60,8 @@ def step(
 ) -> Case:  # fmt: skip
     """One step of `function`, called by a function of the harness; `network` is a simulated one.
 
-    In "blind" the inputs are not a number on all ranks but the first, the targets on all but the last.
+    In "blind" the inputs are not a number on all ranks but the first, and not even float32 (only their shape is valid),
+    the targets on all but the last.
     """
     many = f"{plan.micro_batches} micro-batch{'es' * (plan.micro_batches > 1)}"
     label = f"{function} of {many} on {plan.stages} stage{'s' * (plan.stages > 1)}"
@@ -77,9 +78,10 @@ def step(
     if plan.loss == "cross_entropy":
         targets = generator.integers(0, plan.features[1], plan.batch)
     blind = group == "blind"
+    label += ", where only the first rank has inputs (on the others they are float64, and not a number)" * blind
 
     def told(rank: int) -> tuple[Any, ...]:
-        seen = np.full_like(inputs, np.nan) if blind and rank > 0 else inputs
+        seen = np.full(inputs.shape, np.nan) if blind and rank > 0 else inputs
         goals = np.full_like(targets, np.nan) if blind and rank < plan.stages - 1 else targets
         return plan.told(rank), *map(Strided.of, (weights[rank], biases[rank], seen, goals))
 
